@@ -4,12 +4,14 @@
 //! wrong place.
 
 use salvo_core::Request;
+use salvo_oapi::schema::Schema;
+use salvo_oapi::{Components, ComposeSchema, RefOr, ToSchema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::clock::{self, Unix};
-use crate::config::{self, DeleteWhen, Networks, Verify, hint, quoted};
+use crate::config::{hint, quoted};
 use crate::http::body;
 use crate::http::error::ApiError;
 
@@ -43,15 +45,31 @@ where
         .map_err(|_| ApiError::invalid("the body cannot be read"))
 }
 
-/// A field that must be given.
-pub(super) fn required<T>(
-    name: &str,
-    field: Field,
-    read: impl Fn(&str, Value) -> Result<T, ApiError>,
-) -> Result<T, ApiError> {
-    let (value,) =
-        field.ok_or_else(|| ApiError::invalid(format!("the body must have the field {name}")))?;
-    read(name, value)
+/// What can be set of a record, as answers have it. The document has its rows in the schema around it.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(super) struct Shown(pub(super) Map<String, Value>);
+
+impl ToSchema for Shown {
+    fn to_schema(_: &mut Components) -> RefOr<Schema> {
+        RefOr::Type(Schema::Object(Box::default()))
+    }
+}
+
+impl ComposeSchema for Shown {
+    fn compose(components: &mut Components, _: Vec<RefOr<Schema>>) -> RefOr<Schema> {
+        Self::to_schema(components)
+    }
+}
+
+/// What can be set of a record. Keys are an answer of their own.
+pub(super) fn shown(record: &impl Serialize) -> Shown {
+    let mut settings = match serde_json::to_value(record) {
+        Ok(Value::Object(settings)) => settings,
+        _ => Map::new(),
+    };
+    settings.shift_remove("keys");
+    Shown(settings)
 }
 
 /// A field that need not be given.
@@ -61,6 +79,12 @@ pub(super) fn optional<T>(
     read: impl Fn(&str, Value) -> Result<T, ApiError>,
 ) -> Result<Option<T>, ApiError> {
     field.map(|(value,)| read(name, value)).transpose()
+}
+
+/// The object of a body; none: nothing is given.
+pub(super) async fn object(req: &mut Request) -> Result<Map<String, Value>, ApiError> {
+    let fields: Option<Map<String, Value>> = body::small_json(req).await?;
+    Ok(fields.unwrap_or_default())
 }
 
 /// A field that need not be given and may be null.
@@ -75,35 +99,12 @@ pub(super) fn nullable<T>(
     }
 }
 
-/// Sets what was given.
-pub(super) fn set<T>(value: &mut T, given: Option<T>) {
-    if let Some(given) = given {
-        *value = given;
-    }
-}
-
 /// A text.
 pub(super) fn text(name: &str, value: Value) -> Result<String, ApiError> {
     match value {
         Value::String(text) => Ok(text),
         _ => Err(ApiError::invalid(format!("{name} must be a text"))),
     }
-}
-
-/// A list of texts.
-pub(super) fn texts(name: &str, value: Value) -> Result<Vec<String>, ApiError> {
-    let Value::Array(values) = value else {
-        return Err(ApiError::invalid(format!("{name} must be a list of texts")));
-    };
-    let texts = values.into_iter().map(|value| text("each", value).ok());
-    let texts: Option<Vec<String>> = texts.collect();
-    texts.ok_or_else(|| ApiError::invalid(format!("{name} must be a list of texts")))
-}
-
-/// From where a key is taken.
-pub(super) fn networks(name: &str, value: Value) -> Result<Networks, ApiError> {
-    let texts = texts(name, value)?;
-    Networks::of(texts).map_err(|message| ApiError::invalid(format!("{name}: {message}")))
 }
 
 /// A whole number, not negative.
@@ -118,26 +119,10 @@ pub(super) fn whole(value: &Value) -> Option<u64> {
     value.as_u64().or_else(written_otherwise)
 }
 
-/// A number of requests.
-pub(super) fn rate(name: &str, value: Value) -> Result<u32, ApiError> {
-    // What does not fit is over the limit; the catalog says so.
-    number(name, value).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
-}
-
 /// True or false.
 pub(super) fn flag(name: &str, value: Value) -> Result<bool, ApiError> {
     let flag = value.as_bool();
     flag.ok_or_else(|| ApiError::invalid(format!("{name} must be true or false")))
-}
-
-/// Which items are removals.
-pub(super) fn delete_when(_: &str, value: Value) -> Result<DeleteWhen, ApiError> {
-    config::read_delete_when(&value).map_err(ApiError::invalid)
-}
-
-/// How deliveries are verified.
-pub(super) fn verify(_: &str, value: Value) -> Result<Verify, ApiError> {
-    config::read_verify(&value).map_err(ApiError::invalid)
 }
 
 /// A time.
@@ -148,26 +133,4 @@ pub(super) fn time(name: &str, value: Value) -> Result<Unix, ApiError> {
             "{name} must be a time like \"2030-01-31T12:00:00Z\""
         ))
     })
-}
-
-/// One of some words.
-pub(super) fn choice<T: Copy>(
-    words: &'static [(&'static str, T)],
-) -> impl Fn(&str, Value) -> Result<T, ApiError> {
-    move |name, value| {
-        let word = value.as_str().unwrap_or_default();
-        match words.iter().find(|(known, _)| *known == word) {
-            Some((_, meant)) => Ok(*meant),
-            None => {
-                let known: Vec<String> = words
-                    .iter()
-                    .map(|(known, _)| format!("{known:?}"))
-                    .collect();
-                Err(ApiError::invalid(format!(
-                    "{name} must be {}",
-                    known.join(" or ")
-                )))
-            }
-        }
-    }
 }

@@ -9,13 +9,11 @@ use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::body::{
-    self, Field, flag, networks, nullable, number, optional, required, text, time, verify,
-};
+use super::body::{self, Field, flag, nullable, number, optional, text, time};
 use super::{by, paging, param};
 use crate::catalog::{self, CatalogError, Connector, IngestKey, Kind, Rotation};
 use crate::clock;
-use crate::config::{ConnectorKind, Secret};
+use crate::config::{self, ConnectorKind, Patch, Secret};
 use crate::http::envelope::{self, Listing, Success};
 use crate::http::error::ApiError;
 use crate::operate::Operator;
@@ -126,53 +124,20 @@ struct TakenSecret {
 }
 
 /// An ingest key that is to be made.
-#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(ToSchema)]
+#[expect(
+    dead_code,
+    reason = "the document has the rows of the record beside this"
+)]
 struct NewKey {
-    /// 1 to 64 letters, digits, `_`, `.` or `-`; unique within the connector.
-    #[salvo(schema(value_type = String, required = true))]
-    name: Field,
-    /// Who has it, or where it is used, at most 200 characters; null: none.
-    #[salvo(schema(value_type = Option<String>))]
-    description: Field,
-    /// The one stream that it may submit to.
-    #[salvo(schema(value_type = String, required = true))]
-    stream: Field,
-    /// Whether what it submits is checked and logged, and reaches no sink.
-    #[salvo(schema(value_type = bool, required = false))]
-    test: Field,
-    /// When it ends, RFC 3339; null: never.
-    #[salvo(schema(value_type = Option<String>))]
-    expires_at: Field,
-    /// Whether it may stand in a URL, as `?access_token=`.
-    #[salvo(schema(value_type = bool, required = false))]
-    allow_in_url: Field,
-    /// From where it is taken: networks such as `10.0.0.0/8`, single addresses, and `unix` for whoever connects to a Unix
-    /// socket; empty: from everywhere.
-    #[salvo(schema(value_type = Vec<String>, required = false))]
-    networks: Field,
-    /// In place of a text of its own: how what its tool signs is verified, as `verify` stands in a configuration file;
-    /// secrets are texts.
-    #[salvo(schema(value_type = Option<serde_json::Value>))]
-    verify: Field,
+    /// Whether the key is a test key: its requests are checked and logged, and reach no sink.
+    #[salvo(schema(required = false))]
+    test: bool,
 }
 
 /// What is to be changed of a key; what is absent stays.
-#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-struct KeyPatch {
-    /// Who has it, or where it is used, at most 200 characters; null: none.
-    #[salvo(schema(value_type = Option<String>))]
-    description: Field,
-    /// When it ends, RFC 3339; null: never.
-    #[salvo(schema(value_type = Option<String>))]
-    expires_at: Field,
-    /// Whether it may stand in a URL, as `?access_token=`.
-    #[salvo(schema(value_type = bool, required = false))]
-    allow_in_url: Field,
-    /// From where it is taken: networks such as `10.0.0.0/8`, single addresses, and `unix` for whoever connects to a Unix
-    /// socket; empty: from everywhere.
-    #[salvo(schema(value_type = Vec<String>, required = false))]
-    networks: Field,
-}
+#[derive(ToSchema)]
+struct KeyPatch {}
 
 /// How a key is to be rotated.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -225,17 +190,15 @@ struct CreateKey(Operator);
 )]
 impl CreateKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<MadeKey>, ApiError> {
-        let body: NewKey = body::read(req).await?;
+        let mut body = body::object(req).await?;
+        let test = body.shift_remove("test").map(|test| flag("test", test));
+        let patch = Patch::of_new(config::Key::FIELDS, &[], body)?;
+        let mut settings = config::Key::default();
+        settings.set_all(&patch)?;
         let wanted = catalog::NewKey {
             connector: param(req, "id"),
-            name: required("name", body.name, text)?,
-            description: nullable("description", body.description, text)?.flatten(),
-            stream: required("stream", body.stream, text)?,
-            test: optional("test", body.test, flag)?.unwrap_or(false),
-            expires_at: nullable("expires_at", body.expires_at, time)?.flatten(),
-            allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
-            networks: optional("networks", body.networks, networks)?.unwrap_or_default(),
-            verify: nullable("verify", body.verify, verify)?.flatten(),
+            settings,
+            test: test.transpose()?.unwrap_or(false),
         };
         let created = self
             .0
@@ -290,16 +253,11 @@ struct ChangeKey(Operator);
 )]
 impl ChangeKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
-        let body: KeyPatch = body::read(req).await?;
-        let patch = catalog::KeyPatch {
-            description: nullable("description", body.description, text)?,
-            expires_at: nullable("expires_at", body.expires_at, time)?,
-            allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?,
-            networks: optional("networks", body.networks, networks)?,
-        };
+        let body = body::object(req).await?;
+        let patch = Patch::of_change(config::Key::FIELDS, body)?;
         let (id, name) = (param(req, "id"), param(req, "name"));
         let changed = self.0.change(by(req), move |catalog, by| {
-            catalog.change_key(&id, &name, patch, by)
+            catalog.change_key(&id, &name, &patch, by)
         });
         Ok(envelope::ok(show(&self.0, &*changed.await?)))
     }

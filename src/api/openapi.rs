@@ -4,6 +4,7 @@
 //! **Invariant**: a route that exists is described: the documents are generated, not written.
 
 mod limits;
+mod records;
 
 use std::sync::{Arc, Once};
 

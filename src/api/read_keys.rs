@@ -5,19 +5,15 @@
 
 use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::body::{
-    self, Field, flag, networks, nullable, optional, rate, required, text, texts, time,
-};
-use super::{by, paging, param};
-use crate::catalog::{self, CatalogError, Kind, ReadKey};
+use super::{body, by, paging, param};
+use crate::catalog::{CatalogError, Kind, ReadKey};
 use crate::clock;
+use crate::config::{self, Patch};
 use crate::http::envelope::{self, Listing, Success};
 use crate::http::error::ApiError;
 use crate::operate::Operator;
-
-const RATE: &str = "requests_per_second";
 
 /// What can be done with read keys.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -70,9 +66,9 @@ impl From<&ReadKey> for ReadKeyData {
     fn from(key: &ReadKey) -> Self {
         Self {
             name: key.name.to_string(),
-            description: key.description.as_deref().map(str::to_owned),
+            description: key.description.clone(),
             prefix: key.prefix.as_deref().unwrap_or_default().to_owned(),
-            streams: key.streams.iter().map(ToString::to_string).collect(),
+            streams: key.streams.clone(),
             state: key.state().as_str(),
             expires_at: key.expires_at.map(clock::rfc3339),
             revoked_at: key.revoked_at.map(clock::rfc3339),
@@ -96,63 +92,12 @@ struct MadeReadKey {
 }
 
 /// A read key that is to be made.
-#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-struct NewReadKey {
-    /// 1 to 64 letters, digits, `_`, `.` or `-`.
-    #[salvo(schema(value_type = String, required = true))]
-    name: Field,
-    /// Who has it, or where it is used, at most 200 characters; null: none.
-    #[salvo(schema(value_type = Option<String>))]
-    description: Field,
-    /// What it may read, at least one stream.
-    #[salvo(schema(value_type = Vec<String>, required = true))]
-    streams: Field,
-    /// When it ends, RFC 3339; null: never.
-    #[salvo(schema(value_type = Option<String>))]
-    expires_at: Field,
-    /// Whether it may stand in a URL, for programs that can neither set headers nor run a script.
-    #[salvo(schema(value_type = bool, required = false))]
-    allow_in_url: Field,
-    /// From where it is taken: networks such as `10.0.0.0/8`, single addresses, and `unix` for whoever connects to a Unix
-    /// socket; empty: from everywhere.
-    #[salvo(schema(value_type = Vec<String>, required = false))]
-    networks: Field,
-    /// How many feeds it may ask for in a second; null: 50.
-    #[salvo(schema(value_type = Option<u32>))]
-    requests_per_second: Field,
-    /// Origins whose pages may read with it, beside those of `[live]`, such as `https://signage.example.com`; `null` is
-    /// that of pages in files, `*` any.
-    #[salvo(schema(value_type = Vec<String>, required = false))]
-    origins: Field,
-}
+#[derive(ToSchema)]
+struct NewReadKey {}
 
 /// What is to be changed of a read key; what is absent stays.
-#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-struct ReadKeyPatch {
-    /// Who has it, or where it is used, at most 200 characters; null: none.
-    #[salvo(schema(value_type = Option<String>))]
-    description: Field,
-    /// What it may read, at least one stream.
-    #[salvo(schema(value_type = Vec<String>, required = false))]
-    streams: Field,
-    /// When it ends, RFC 3339; null: never.
-    #[salvo(schema(value_type = Option<String>))]
-    expires_at: Field,
-    /// Whether it may stand in a URL.
-    #[salvo(schema(value_type = bool, required = false))]
-    allow_in_url: Field,
-    /// From where it is taken: networks such as `10.0.0.0/8`, single addresses, and `unix` for whoever connects to a Unix
-    /// socket; empty: from everywhere.
-    #[salvo(schema(value_type = Vec<String>, required = false))]
-    networks: Field,
-    /// How many feeds it may ask for in a second; null: 50.
-    #[salvo(schema(value_type = Option<u32>))]
-    requests_per_second: Field,
-    /// Origins whose pages may read with it, beside those of `[live]`, such as `https://signage.example.com`; `null` is
-    /// that of pages in files, `*` any.
-    #[salvo(schema(value_type = Vec<String>, required = false))]
-    origins: Field,
-}
+#[derive(ToSchema)]
+struct ReadKeyPatch {}
 
 struct ListReadKeys(Operator);
 
@@ -187,17 +132,10 @@ struct CreateReadKey(Operator);
 )]
 impl CreateReadKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<MadeReadKey>, ApiError> {
-        let body: NewReadKey = body::read(req).await?;
-        let wanted = catalog::NewReadKey {
-            name: required("name", body.name, text)?,
-            description: nullable("description", body.description, text)?.flatten(),
-            streams: required("streams", body.streams, texts)?,
-            expires_at: nullable("expires_at", body.expires_at, time)?.flatten(),
-            allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
-            networks: optional("networks", body.networks, networks)?.unwrap_or_default(),
-            requests_per_second: nullable(RATE, body.requests_per_second, rate)?.flatten(),
-            origins: optional("origins", body.origins, texts)?.unwrap_or_default(),
-        };
+        let body = body::object(req).await?;
+        let patch = Patch::of_new(config::ReadKey::FIELDS, &[], body)?;
+        let mut wanted = config::ReadKey::default();
+        wanted.set_all(&patch)?;
         let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_read_key(wanted, by)
         });
@@ -242,19 +180,11 @@ struct ChangeReadKey(Operator);
 )]
 impl ChangeReadKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
-        let body: ReadKeyPatch = body::read(req).await?;
-        let wanted = catalog::ReadKeyPatch {
-            description: nullable("description", body.description, text)?,
-            streams: optional("streams", body.streams, texts)?,
-            expires_at: nullable("expires_at", body.expires_at, time)?,
-            allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?,
-            networks: optional("networks", body.networks, networks)?,
-            requests_per_second: nullable(RATE, body.requests_per_second, rate)?,
-            origins: optional("origins", body.origins, texts)?,
-        };
+        let body = body::object(req).await?;
+        let patch = Patch::of_change(config::ReadKey::FIELDS, body)?;
         let name = param(req, "name");
         let changed = self.0.change(by(req), move |catalog, by| {
-            catalog.change_read_key(&name, wanted, by)
+            catalog.change_read_key(&name, &patch, by)
         });
         Ok(envelope::ok(ReadKeyData::from(&*changed.await?)))
     }

@@ -4,20 +4,17 @@
 
 use salvo_core::{Request, Response, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::body::{self, Field, nullable, number, optional, rate, required, set, text};
+use super::body::{self, Shown};
 use super::{by, paging, param};
 use crate::catalog::{CatalogError, Kind, Stream};
 use crate::clock;
-use crate::config::{self, OnUpdate};
+use crate::config::{self, Patch};
 use crate::http::envelope::{self, Listing, Success};
 use crate::http::error::ApiError;
 use crate::operate::Operator;
 use feed::export;
-
-const ON_UPDATE: &[(&str, OnUpdate)] =
-    &[("replace", OnUpdate::Replace), ("merge", OnUpdate::Merge)];
 
 /// What can be done with streams.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -38,24 +35,9 @@ pub(super) fn routes(operator: &Operator) -> Router {
 /// A stream.
 #[derive(Debug, Serialize, ToSchema)]
 struct StreamData {
-    /// Its name.
-    name: String,
-    /// What it is for; null: nobody said.
-    description: Option<String>,
-    /// What an update does to the fields that it does not name: `replace` or `merge`.
-    on_update: &'static str,
-    /// After so long without data, renderers are told that it is stale.
-    stale_after_seconds: Option<u64>,
-    /// The field that says how new an item is.
-    version: Option<String>,
-    /// Which items are removals.
-    delete_when: Option<serde_json::Value>,
-    /// After so long without another update an item is removed from the data pool.
-    expire_after_seconds: Option<u32>,
-    /// Items that it may have in the data pool: then it takes no new ones; null: any number.
-    items_max: Option<u64>,
-    /// The same by the bytes of their keys and fields.
-    bytes_max: Option<u64>,
+    /// What can be set of it.
+    #[serde(flatten)]
+    settings: Shown,
     /// Items that it has in the data pool.
     items: u64,
     /// The bytes of their keys and fields.
@@ -70,18 +52,7 @@ impl StreamData {
     fn new(operator: &Operator, stream: &Stream) -> Self {
         let size = operator.pool.sizes().of(&stream.name);
         Self {
-            name: stream.name.to_string(),
-            description: stream.description.clone(),
-            on_update: stream.on_update.as_str(),
-            stale_after_seconds: stream.stale_after_seconds,
-            version: stream.version.clone(),
-            delete_when: stream
-                .delete_when
-                .as_ref()
-                .and_then(|when| serde_json::to_value(when).ok()),
-            expire_after_seconds: stream.expire_after_seconds,
-            items_max: stream.items_max,
-            bytes_max: stream.bytes_max,
+            settings: body::shown(&stream.settings),
             items: size.items,
             bytes: size.bytes,
             declared: stream.created_at.is_none(),
@@ -91,90 +62,12 @@ impl StreamData {
 }
 
 /// A stream that is to be made.
-#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-struct NewStream {
-    /// 1 to 128 characters, no control characters.
-    #[salvo(schema(value_type = String, required = true))]
-    name: Field,
-    /// What it is for, at most 200 characters; null: none.
-    #[salvo(schema(value_type = Option<String>))]
-    description: Field,
-    /// What an update does to the fields that it does not name: `replace` (default) or `merge`.
-    #[salvo(schema(value_type = String, required = false))]
-    on_update: Field,
-    /// After so long without data, renderers are told that it is stale; null: never.
-    #[salvo(schema(value_type = Option<u64>))]
-    stale_after_seconds: Field,
-    /// The field that says how new an item is, a number or a time: one that is lower than the data pool's changes nothing;
-    /// null: the order of acceptance decides.
-    #[salvo(schema(value_type = Option<String>))]
-    version: Field,
-    /// Which items are removals: `{"field": "_event", "is": ["orders/delete"]}`; null: none.
-    #[salvo(schema(value_type = Option<serde_json::Value>))]
-    delete_when: Field,
-    /// After so long without another update an item is removed from the data pool; null: never.
-    #[salvo(schema(value_type = Option<u32>))]
-    expire_after_seconds: Field,
-    /// Items that it may have in the data pool: then it takes no new ones; null: any number.
-    #[salvo(schema(value_type = Option<u64>))]
-    items_max: Field,
-    /// The same by the bytes of their keys and fields.
-    #[salvo(schema(value_type = Option<u64>))]
-    bytes_max: Field,
-}
+#[derive(ToSchema)]
+struct NewStream {}
 
-/// What is to be changed of a stream; what is absent stays.
-#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-struct StreamPatch {
-    /// What it is for, at most 200 characters; null: none.
-    #[salvo(schema(value_type = Option<String>))]
-    description: Field,
-    /// What an update does to the fields that it does not name: `replace` or `merge`.
-    #[salvo(schema(value_type = String, required = false))]
-    on_update: Field,
-    /// After so long without data, renderers are told that it is stale; null: never.
-    #[salvo(schema(value_type = Option<u64>))]
-    stale_after_seconds: Field,
-    /// The field that says how new an item is, a number or a time: one that is lower than the data pool's changes nothing;
-    /// null: the order of acceptance decides.
-    #[salvo(schema(value_type = Option<String>))]
-    version: Field,
-    /// Which items are removals: `{"field": "_event", "is": ["orders/delete"]}`; null: none.
-    #[salvo(schema(value_type = Option<serde_json::Value>))]
-    delete_when: Field,
-    /// After so long without another update an item is removed from the data pool; null: never.
-    #[salvo(schema(value_type = Option<u32>))]
-    expire_after_seconds: Field,
-    /// Items that it may have in the data pool: then it takes no new ones; null: any number.
-    #[salvo(schema(value_type = Option<u64>))]
-    items_max: Field,
-    /// The same by the bytes of their keys and fields.
-    #[salvo(schema(value_type = Option<u64>))]
-    bytes_max: Field,
-}
-
-impl StreamPatch {
-    fn read(self) -> Result<impl FnOnce(&mut config::Stream) + Send + 'static, ApiError> {
-        let description = nullable("description", self.description, text)?;
-        let on_update = optional("on_update", self.on_update, body::choice(ON_UPDATE))?;
-        let stale = nullable("stale_after_seconds", self.stale_after_seconds, number)?;
-        let version = nullable("version", self.version, text)?;
-        let delete_when = nullable("delete_when", self.delete_when, body::delete_when)?;
-        let expire = nullable("expire_after_seconds", self.expire_after_seconds, rate)?;
-        let items_max = nullable("items_max", self.items_max, number)?;
-        let bytes_max = nullable("bytes_max", self.bytes_max, number)?;
-        Ok(move |stream: &mut config::Stream| {
-            set(&mut stream.description, description);
-            set(&mut stream.on_update, on_update);
-            set(&mut stream.stale_after_seconds, stale);
-            set(&mut stream.version, version);
-            set(&mut stream.delete_when, delete_when);
-            set(&mut stream.expire_after_seconds, expire);
-            set(&mut stream.items_max, items_max);
-            set(&mut stream.bytes_max, bytes_max);
-        })
-    }
-}
+/// What is to be changed of a stream; what is absent stays. An object is replaced as a whole.
+#[derive(ToSchema)]
+struct StreamPatch {}
 
 struct ListStreams(Operator);
 
@@ -241,24 +134,10 @@ struct CreateStream(Operator);
 )]
 impl CreateStream {
     async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
-        let body: NewStream = body::read(req).await?;
-        let mut stream = config::Stream {
-            name: required("name", body.name, text)?,
-            ..config::Stream::default()
-        };
-        let given = StreamPatch {
-            description: body.description,
-            on_update: body.on_update,
-            stale_after_seconds: body.stale_after_seconds,
-            version: body.version,
-            delete_when: body.delete_when,
-            expire_after_seconds: body.expire_after_seconds,
-            items_max: body.items_max,
-            bytes_max: body.bytes_max,
-        };
-        given.read()?(&mut stream);
+        let body = body::object(req).await?;
+        let stream = Patch::of_new(config::Stream::FIELDS, &[], body)?;
         let created = self.0.change(by(req), move |catalog, by| {
-            catalog.create_stream(stream, by)
+            catalog.create_stream(&stream, by)
         });
         Ok(envelope::created(StreamData::new(
             &self.0,
@@ -296,10 +175,11 @@ struct ChangeStream(Operator);
 )]
 impl ChangeStream {
     async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
-        let body: StreamPatch = body::read(req).await?;
-        let (name, change) = (param(req, "name"), body.read()?);
+        let body = body::object(req).await?;
+        let patch = Patch::of_change(config::Stream::FIELDS, body)?;
+        let name = param(req, "name");
         let changed = self.0.change(by(req), move |catalog, by| {
-            catalog.change_stream(&name, change, by)
+            catalog.change_stream(&name, &patch, by)
         });
         Ok(envelope::ok(StreamData::new(&self.0, &*changed.await?)))
     }

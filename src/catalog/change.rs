@@ -14,16 +14,19 @@ pub(super) mod stream;
 use serde_json::Value;
 
 use super::audit::Change;
+use super::error::Fault;
 use super::{CatalogError, Kind};
+use crate::config::Misfit;
 
 pub(super) use check::check_stream;
 
 pub(super) type Changed<T> = Result<T, CatalogError>;
 
-fn set_if_given<T>(value: &mut T, new: Option<T>) {
-    if let Some(new) = new {
-        *value = new;
-    }
+/// What came of setting what was checked.
+fn set(done: serde_json::Result<()>) -> Changed<()> {
+    // An error of serde may repeat a secret.
+    let refused = || Misfit::Form("cannot be set".to_owned());
+    done.map_err(|_| Fault::from(refused()).of("body"))
 }
 
 fn audit_created(kind: Kind, name: &str, after: Value) -> Change {

@@ -23,9 +23,9 @@ const FAILURES: (u32, u32) = (5, 20);
 pub struct Connector {
     /// Its name, which is also its id.
     pub name: Arc<str>,
-    /// What can be set of it, in a file or at run time; its keys are not here.
-    pub settings: config::Connector,
-    /// When it was made at run time. None: it is declared.
+    /// What can be set of it, in a file or at run time; its keys are not here. Its keys have it, too.
+    pub settings: Arc<config::Connector>,
+    /// When it was made at run time: Unix time in milliseconds. None: it is declared.
     pub created_at: Option<Unix>,
     /// Its keys, by name.
     pub keys: Vec<Arc<IngestKey>>,
@@ -58,10 +58,10 @@ impl Connector {
     pub(super) fn new(settings: config::Connector, created_at: Option<Unix>) -> Self {
         Self {
             name: settings.name.as_str().into(),
-            settings: config::Connector {
+            settings: Arc::new(config::Connector {
                 keys: Vec::new(),
                 ..settings
-            },
+            }),
             created_at,
             keys: Vec::new(),
             failures: Arc::new(Quota::new(FAILURES.0, FAILURES.1)),
@@ -104,10 +104,13 @@ impl Connector {
 
     /// Whether its keys may remove items: by default those of programs, not those that are given to tools.
     pub fn may_delete(&self) -> bool {
-        self.settings
-            .may_delete
-            .unwrap_or(self.kind == ConnectorKind::Ingest)
+        may_delete(&self.settings)
     }
+}
+
+fn may_delete(connector: &config::Connector) -> bool {
+    let is_program = connector.kind == ConnectorKind::Ingest;
+    connector.may_delete.unwrap_or(is_program)
 }
 
 /// The tool: what signs as only one tool does is of that one, whatever was said.
@@ -195,10 +198,8 @@ pub struct IngestKey {
     pub description: Option<Box<str>>,
     /// Name of the connector that it belongs to.
     pub connector: Arc<str>,
-    /// The connector's default item key.
-    pub item_key: Option<String>,
-    /// Where the connector's items are in a body.
-    pub items: Option<String>,
+    /// What can be set of its connector.
+    pub settings: Arc<config::Connector>,
     /// What its connector's requests show.
     pub signs: Arc<Signs>,
     /// What decides over its items.
@@ -213,8 +214,6 @@ pub struct IngestKey {
     pub allow_in_url: bool,
     /// From where it is taken.
     pub networks: Networks,
-    /// Whether it may remove items.
-    pub may_delete: bool,
     /// The one stream that it may submit to.
     pub stream: Arc<str>,
     /// When it ends.
@@ -294,7 +293,7 @@ impl IngestKey {
         let new = Self {
             preset: preset_of(named, signing.as_deref()),
             verify,
-            items: connector.items.clone(),
+            settings: Arc::clone(&connector.settings),
             signs: Arc::clone(&connector.signs),
             rules,
             signing,
@@ -303,8 +302,6 @@ impl IngestKey {
             name: row.name,
             description: row.description,
             connector: row.connector,
-            item_key: connector.item_key.clone(),
-            may_delete: connector.may_delete(),
             stream: row.stream,
             expires_at: row.expires_at,
             revoked_at: row.revoked_at,
@@ -330,14 +327,12 @@ impl IngestKey {
         self.name == other.name
             && self.description == other.description
             && self.connector == other.connector
-            && self.item_key == other.item_key
-            && self.items == other.items
+            && self.settings == other.settings
             && self.rules == other.rules
             && self.preset.map(|one| one.name) == other.preset.map(|one| one.name)
             && self.verify() == other.verify()
             && self.allow_in_url == other.allow_in_url
             && self.networks == other.networks
-            && self.may_delete == other.may_delete
             && self.stream == other.stream
             && self.expires_at == other.expires_at
             && self.revoked_at == other.revoked_at
@@ -349,8 +344,14 @@ impl IngestKey {
     /// Where its requests go, if it is given to a tool: to the address of its connector, where that does not carry it, or
     /// where its items are looked for.
     pub fn path(&self) -> String {
-        let needs_address = self.signing.is_some() || self.preset.is_some() || self.items.is_some();
+        let needs_address =
+            self.signing.is_some() || self.preset.is_some() || self.settings.items.is_some();
         sender::path(&self.stream, needs_address.then_some(&*self.connector))
+    }
+
+    /// Whether it may remove items.
+    pub fn may_delete(&self) -> bool {
+        may_delete(&self.settings)
     }
 
     /// How what it signs is verified.

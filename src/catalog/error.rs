@@ -86,15 +86,12 @@ impl Kind {
 
 /// What is wrong with a field.
 ///
-/// As a text it follows the field's name; [`Fault::StreamName`] and [`Fault::NoStream`] are sentences of their own.
+/// As a text it follows the field's name; [`Fault::NoStream`] is a sentence of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Fault {
     /// It breaks the rule that declared ones follow, too.
     #[error(transparent)]
     Misfit(#[from] Misfit),
-    /// The name of a stream has not the form that is wanted.
-    #[error("{0}")]
-    StreamName(String),
     /// It is one or two dots.
     #[error("must be more than \".\" or \"..\", which cannot stand in a URL")]
     Dots,
@@ -144,7 +141,7 @@ impl Fault {
     /// The fault with the name of its field, where that belongs to it.
     pub fn with_field(&self, field: &str) -> String {
         match self {
-            Self::StreamName(_) | Self::NoStream { .. } => self.to_string(),
+            Self::NoStream { .. } => self.to_string(),
             Self::Verify(_) | Self::SameSecret | Self::Candidates | Self::Secret(_) => {
                 format!("{field}.{self}")
             }

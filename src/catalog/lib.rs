@@ -46,8 +46,7 @@ pub use audit::{
     ACTIONS as AUDIT_ACTIONS, Actor, AuditEntry, Change as AuditChange, Filter as AuditFilter,
 };
 pub use base::key::{self, KeyHash};
-pub use change::key::{GRACE_SECONDS_MAX, KeyPatch, NewKey, Rotation};
-pub use change::read_key::{NewReadKey, ReadKeyPatch};
+pub use change::key::{GRACE_SECONDS_MAX, NewKey, Rotation};
 pub use connector::{Connector, IngestKey, KeyState, Signs};
 use entries::Entries;
 pub use error::{CatalogError, Fault, Kind, NamedBy};

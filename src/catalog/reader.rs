@@ -2,6 +2,7 @@
 //!
 //! **Invariant**: a read key can never submit: it is not among the keys that `ingest` looks up.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,41 +10,69 @@ use serde_json::{Value, json};
 
 use super::{KeyHash, KeyState, Quota};
 use crate::clock::{self, Unix};
-use crate::config::Networks;
+use crate::config;
 
 /// How many feeds a read key may ask for in a second if it says nothing else.
 pub const POLLS_PER_SECOND: u32 = 50;
 
-/// A read key as it is listed and written down.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A read key as it is listed and written down. What can be set of it is read as its own.
+#[derive(Debug, Clone, PartialEq)]
 pub struct ReadKey {
     /// Its name.
     pub name: Arc<str>,
-    /// Who has it, or where it is used.
-    pub description: Option<Box<str>>,
+    /// What can be set of it, in a file or at run time, but for what it is found by. Some of its streams may be gone.
+    pub settings: Arc<config::ReadKey>,
     /// The part that may be shown. None while only the digest is known.
     pub prefix: Option<Box<str>>,
-    /// The streams that it names; some may be gone.
-    pub streams: Vec<Arc<str>>,
-    /// When it ends.
+    /// When it ends: Unix time in milliseconds.
     pub expires_at: Option<Unix>,
     /// When it was revoked, likewise.
     pub revoked_at: Option<Unix>,
-    /// Whether it may stand in a URL.
-    pub allow_in_url: bool,
-    /// From where it is taken.
-    pub networks: Networks,
-    /// How many feeds it may ask for in a second; none: [`POLLS_PER_SECOND`].
-    pub requests_per_second: Option<u32>,
-    /// Origins whose pages may read with it, beside those that every key has.
-    pub origins: Vec<String>,
     /// When it was made at run time, likewise. None: it is declared.
     pub created_at: Option<Unix>,
     /// What it is found by.
     pub(super) hash: KeyHash,
 }
 
+impl Deref for ReadKey {
+    type Target = config::ReadKey;
+
+    fn deref(&self) -> &config::ReadKey {
+        &self.settings
+    }
+}
+
 impl ReadKey {
+    /// One with such settings.
+    pub(super) fn new(settings: config::ReadKey, hash: KeyHash, created_at: Option<Unix>) -> Self {
+        Self {
+            name: settings.name.as_str().into(),
+            prefix: None,
+            expires_at: settings
+                .expires_at
+                .as_deref()
+                .and_then(clock::parse_rfc3339),
+            revoked_at: None,
+            created_at,
+            hash,
+            settings: Arc::new(config::ReadKey {
+                secret: None,
+                sha256: None,
+                certificate: None,
+                ..settings
+            }),
+        }
+    }
+
+    /// Sets what can be set of it.
+    pub(super) fn set(&mut self, settings: config::ReadKey) {
+        self.expires_at = settings
+            .expires_at
+            .as_deref()
+            .and_then(clock::parse_rfc3339);
+        self.settings = Arc::new(settings);
+    }
+
     /// Whether it can be used now.
     pub fn state(&self) -> KeyState {
         KeyState::of(self.expires_at, self.revoked_at, Unix::now())
@@ -51,12 +80,11 @@ impl ReadKey {
 
     /// For the audit trail.
     pub(super) fn shown(&self) -> Value {
-        let streams: Vec<&str> = self.streams.iter().map(|stream| &**stream).collect();
         json!({
             "name": &*self.name,
             "description": self.description,
             "prefix": self.prefix,
-            "streams": streams,
+            "streams": self.streams,
             "expires_at": self.expires_at.map(clock::rfc3339),
             "revoked_at": self.revoked_at.map(clock::rfc3339),
             "allow_in_url": self.allow_in_url,
@@ -74,14 +102,10 @@ pub struct Reader {
     pub name: Box<str>,
     /// The streams that it may read.
     pub streams: Vec<Arc<str>>,
-    /// When it ends.
+    /// When it ends: Unix time in milliseconds.
     pub expires_at: Option<Unix>,
-    /// Whether it may stand in a URL.
-    pub allow_in_url: bool,
-    /// From where it is taken.
-    pub networks: Networks,
-    /// Origins whose pages may read with it, beside those that every key has.
-    origins: Vec<String>,
+    /// What can be set of its key; of what is no key, the defaults.
+    pub settings: Arc<config::ReadKey>,
     /// How often it may ask for feeds.
     polls: Quota,
     revoked: AtomicBool,
@@ -94,9 +118,7 @@ impl Reader {
             name: name.into(),
             streams,
             expires_at: None,
-            allow_in_url: false,
-            networks: Networks::default(),
-            origins: Vec::new(),
+            settings: Arc::default(),
             polls: Quota::new(POLLS_PER_SECOND, POLLS_PER_SECOND),
             revoked: AtomicBool::new(false),
         }
@@ -107,16 +129,15 @@ impl Reader {
         // What the configuration declares was checked as a whole; its streams may only come at the next start.
         let declared = key.created_at.is_none();
         let streams = key.streams.iter().filter(|name| declared || exists(name));
+        let streams = streams.map(|name| name.as_str().into()).collect();
         Self {
             expires_at: key.expires_at,
-            allow_in_url: key.allow_in_url,
-            networks: key.networks.clone(),
-            origins: key.origins.clone(),
+            settings: Arc::clone(&key.settings),
             polls: {
                 let rate = key.requests_per_second.unwrap_or(POLLS_PER_SECOND);
                 Quota::new(rate, rate)
             },
-            ..Self::new(&key.name, streams.cloned().collect())
+            ..Self::new(&key.name, streams)
         }
     }
 
@@ -132,7 +153,7 @@ impl Reader {
 
     /// Whether pages of an origin may read with it that is not one of every key.
     pub fn admits(&self, origin: &str) -> bool {
-        self.origins.iter().any(|one| one == "*" || one == origin)
+        (self.settings.origins.iter()).any(|one| one == "*" || one == origin)
     }
 
     /// Counts a request for a feed.
@@ -149,10 +170,7 @@ impl Reader {
         self.name == other.name
             && self.streams == other.streams
             && self.expires_at == other.expires_at
-            && self.allow_in_url == other.allow_in_url
-            && self.networks == other.networks
-            && self.origins == other.origins
-            && self.polls.requests_per_second() == other.polls.requests_per_second()
+            && self.settings.does_like(&other.settings)
     }
 
     /// From now on it is refused, and its connections end.

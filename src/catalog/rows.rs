@@ -57,20 +57,9 @@ impl Rows {
             rows.connectors.push(Connector::new(settings, None));
         }
         for key in &settings.read_keys {
-            let streams = key.streams.iter().map(|name| name.as_str().into());
             rows.read_keys.push(ReadKey {
-                name: key.name.as_str().into(),
-                description: key.description.as_deref().map(Into::into),
                 prefix: prefix(key.secret.as_ref(), key.certificate.as_deref()).map(Box::from),
-                streams: streams.collect(),
-                expires_at: time(key.expires_at.as_deref()),
-                revoked_at: None,
-                allow_in_url: key.allow_in_url,
-                networks: key.networks.clone(),
-                requests_per_second: key.requests_per_second,
-                origins: key.origins.clone(),
-                created_at: None,
-                hash: hash(key.digest()),
+                ..ReadKey::new(key.clone(), hash(key.digest()), None)
             });
         }
         rows

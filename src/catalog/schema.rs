@@ -16,7 +16,7 @@ use super::audit::chain;
 use super::connector::KeyRow;
 use super::rows::Rows;
 use super::{CatalogError, Connector, KeyHash, ReadKey, Stream};
-use crate::clock::Unix;
+use crate::clock::{self, Unix};
 use crate::config::{self, Networks};
 use crate::sqlite;
 
@@ -221,14 +221,12 @@ fn key(row: &Row<'_>) -> Result<KeyRow, rusqlite::Error> {
 }
 
 fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
-    Ok(ReadKey {
+    let settings = config::ReadKey {
         name: row.get("name")?,
         description: row.get("description")?,
-        prefix: row.get("prefix")?,
         // What cannot be read names none.
         streams: serde_json::from_str(&row.get::<_, String>("streams")?).unwrap_or_default(),
-        expires_at: time(row, "expires_ms")?,
-        revoked_at: time(row, "revoked_ms")?,
+        expires_at: time(row, "expires_ms")?.map(clock::rfc3339),
         allow_in_url: row.get("allow_in_url")?,
         networks: networks(row)?,
         requests_per_second: row.get("requests_per_second")?,
@@ -236,8 +234,13 @@ fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
         origins: (row.get::<_, Option<String>>("origins")?)
             .and_then(|written| serde_json::from_str(&written).ok())
             .unwrap_or_default(),
-        created_at: time(row, "created_ms")?,
-        hash: KeyHash::from_bytes(row.get("sha256")?),
+        ..config::ReadKey::default()
+    };
+    let hash = KeyHash::from_bytes(row.get("sha256")?);
+    Ok(ReadKey {
+        prefix: row.get("prefix")?,
+        revoked_at: time(row, "revoked_ms")?,
+        ..ReadKey::new(settings, hash, time(row, "created_ms")?)
     })
 }
 
@@ -293,7 +296,7 @@ pub(super) fn put_connector(
         "INSERT OR REPLACE INTO connectors (name, settings, created_ms) VALUES (?1, ?2, ?3)",
         params![
             connector.name,
-            shown(&connector.settings).to_string(),
+            shown(&*connector.settings).to_string(),
             stored(connector.created_at),
         ],
     )
@@ -323,7 +326,6 @@ pub(super) fn put_key(database: &Database, key: &KeyRow) -> Result<(), rusqlite:
 
 /// Writes a read key, in place of the one of its name.
 pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rusqlite::Error> {
-    let streams = Value::from_iter(key.streams.iter().map(|name| &**name));
     put(
         database,
         "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
@@ -331,7 +333,7 @@ pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rus
             key.name,
             key.hash.as_bytes(),
             key.prefix.as_deref().unwrap_or_default(),
-            streams.to_string(),
+            Value::from(key.streams.clone()).to_string(),
             key.allow_in_url,
             stored(key.expires_at),
             stored(key.revoked_at),

@@ -12,7 +12,7 @@ use super::change::stream::{build_stream, insert_stream};
 use super::change::{Changed, check_stream};
 use super::{Actor, Catalog, CatalogError, IngestKey};
 use crate::catalog::key::KeyText;
-use crate::config::{self, Networks, Verify};
+use crate::config::{self, Patch, Verify};
 
 /// The name of a first key.
 pub const FIRST_KEY: &str = "main";
@@ -21,7 +21,7 @@ pub const FIRST_KEY: &str = "main";
 #[derive(Debug, Clone)]
 pub struct SetUp {
     /// The connector.
-    pub connector: config::Connector,
+    pub connector: Patch,
     /// Name of its first key.
     pub key: String,
     /// Where the key submits to.
@@ -37,8 +37,8 @@ pub struct SetUp {
 pub enum FirstStream {
     /// One that there is, by its name.
     Existing(String),
-    /// One that is to be made. What is wrong with its name is told of the field `new_stream`.
-    New(config::Stream),
+    /// One of this name that is to be made. What is wrong with the name is told of the field `new_stream`.
+    New(String),
 }
 
 impl Catalog {
@@ -47,24 +47,28 @@ impl Catalog {
     /// # Errors
     /// See [`CatalogError`]; nothing was changed then.
     pub fn set_up(&self, new: SetUp, actor: &Actor) -> Changed<(Option<KeyText>, Arc<IngestKey>)> {
-        let connector = build_connector(new.connector)?;
+        let connector = build_connector(&new.connector)?;
         let (name, stream) = match new.stream {
             FirstStream::Existing(name) => (name, None),
-            FirstStream::New(settings) => {
+            FirstStream::New(name) => {
+                let settings = config::Stream {
+                    name,
+                    ..config::Stream::default()
+                };
                 let stream = build_stream(settings).map_err(of_new_stream)?;
                 (stream.name.to_string(), Some(stream))
             }
         };
         let (text, key) = self.build_key(NewKey {
             connector: connector.name.to_string(),
-            name: new.key,
-            description: None,
-            stream: name,
+            settings: config::Key {
+                name: new.key,
+                stream: name,
+                allow_in_url: new.allow_in_url,
+                verify: new.verify,
+                ..config::Key::default()
+            },
             test: false,
-            expires_at: None,
-            allow_in_url: new.allow_in_url,
-            networks: Networks::default(),
-            verify: new.verify,
         })?;
         let ((), entries) = self.commit_all(actor, |database, entries| {
             let mut changes = Vec::new();

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::*;
 use crate::clock::Unix;
-use crate::config::{self, ConnectorKind, OnUpdate, Secret};
+use crate::config::{self, ConnectorKind, OnUpdate, Patch, Secret};
 use crate::sqlite::Fuse;
 
 const DECLARED: &str = "ik_live_a_declared_key_0000000001";
@@ -50,14 +50,25 @@ fn settings() -> Settings {
     settings
 }
 
-/// The shortest time that makes a difference.
-const INSTANT: Duration = Duration::from_millis(1);
+/// What a body asks for.
+fn patch(fields: &'static [config::Field], body: serde_json::Value) -> Patch {
+    let body = body.as_object().cloned().expect("an object");
+    Patch::of_change(fields, body).expect("a body")
+}
 
-fn ending(expires_at: Option<Unix>) -> KeyPatch {
-    KeyPatch {
-        expires_at: Some(expires_at),
-        ..KeyPatch::default()
-    }
+/// What a body asks for that makes one of this name.
+fn new_patch(fields: &'static [config::Field], name: &str) -> Result<Patch, CatalogError> {
+    let body = json!({"name": name}).as_object().cloned();
+    let refused = |faults: Vec<config::BodyFault>| {
+        let misfit = config::Misfit::Form(faults[0].message.clone());
+        Fault::from(misfit).of("name")
+    };
+    Patch::of_new(fields, &[], body.expect("an object")).map_err(refused)
+}
+
+fn ending(expires_at: Option<Unix>) -> Patch {
+    let body = json!({"expires_at": expires_at.map(crate::clock::rfc3339)});
+    patch(config::Key::FIELDS, body)
 }
 
 struct Desk {
@@ -88,47 +99,34 @@ impl Desk {
     }
 
     fn stream(&self, name: &str) -> Result<Arc<Stream>, CatalogError> {
-        let stream = config::Stream {
-            name: name.to_owned(),
-            ..config::Stream::default()
-        };
-        self.catalog.create_stream(stream, &actor())
+        self.catalog
+            .create_stream(&new_patch(config::Stream::FIELDS, name)?, &actor())
     }
 
     fn connector(&self, name: &str) -> Result<Arc<Connector>, CatalogError> {
-        let connector = config::Connector {
-            name: name.to_owned(),
-            ..config::Connector::default()
-        };
-        self.catalog.create_connector(connector, &actor())
+        self.catalog
+            .create_connector(&new_patch(config::Connector::FIELDS, name)?, &actor())
     }
 
     fn key(&self, connector: &str, name: &str, stream: &str) -> Result<String, CatalogError> {
         let new = NewKey {
             connector: connector.to_owned(),
-            name: name.to_owned(),
-            description: None,
-            stream: stream.to_owned(),
+            settings: config::Key {
+                name: name.to_owned(),
+                stream: stream.to_owned(),
+                ..config::Key::default()
+            },
             test: false,
-            expires_at: None,
-            allow_in_url: false,
-            networks: config::Networks::default(),
-            verify: None,
         };
         let (text, _) = self.catalog.create_key(new, &actor())?;
         Ok(text.expect("a text").expose().to_owned())
     }
 
     fn read_key(&self, name: &str, streams: &[&str]) -> Result<String, CatalogError> {
-        let new = NewReadKey {
+        let new = config::ReadKey {
             name: name.to_owned(),
-            description: None,
             streams: streams.iter().map(|name| (*name).to_owned()).collect(),
-            expires_at: None,
-            allow_in_url: false,
-            networks: config::Networks::default(),
-            requests_per_second: None,
-            origins: Vec::new(),
+            ..config::ReadKey::default()
         };
         let (text, _) = self.catalog.create_read_key(new, &actor())?;
         Ok(text.expose().to_owned())
@@ -220,7 +218,7 @@ fn a_key_keeps_its_quota_while_something_else_changes() {
     let ends = Some(Unix::now() + Duration::from_mins(1));
     let changed = desk
         .catalog
-        .change_key("shop", "second", ending(ends), &actor());
+        .change_key("shop", "second", &ending(ends), &actor());
     assert_eq!(changed.expect("changed").expires_at, ends);
     let after = desk.known(&secret);
     assert!(Arc::ptr_eq(&after.quota, &before.quota));
@@ -247,8 +245,8 @@ fn what_a_key_stored_today_lasts_over_changes_and_starts() {
     desk.connector("crm").expect("a connector");
     let secret = desk.key("crm", "main", "orders").expect("a key");
     desk.known(&secret).volume.take(1_000).expect("it fits");
-    let none = |connector: &mut config::Connector| connector.bytes_per_day = Some(0);
-    let changed = desk.catalog.change_connector("crm", none, &actor());
+    let none = patch(config::Connector::FIELDS, json!({"bytes_per_day": 0}));
+    let changed = desk.catalog.change_connector("crm", &none, &actor());
     changed.expect("changed");
     let after = desk.known(&secret);
     after.volume.take(1).expect("there is no limit any more");
@@ -269,17 +267,15 @@ fn what_changes_of_a_connector_counts_for_its_keys() {
         desk.known(&secret).quota.take().map(|state| state.burst),
         Ok(limit)
     );
-    let change = |connector: &mut config::Connector| {
-        connector.item_key = Some("order.id".to_owned());
-        connector.burst = Some(7);
-    };
+    let change = json!({"item_key": "order.id", "burst": 7});
+    let change = patch(config::Connector::FIELDS, change);
     let after = desk
         .catalog
-        .change_connector("crm", change, &actor())
+        .change_connector("crm", &change, &actor())
         .expect("changed");
     assert_eq!(after.keys.len(), 1);
     let key = desk.known(&secret);
-    assert_eq!(key.item_key.as_deref(), Some("order.id"));
+    assert_eq!(key.settings.item_key.as_deref(), Some("order.id"));
     assert_eq!(key.quota.take().map(|state| state.burst), Ok(7));
 }
 
@@ -317,7 +313,7 @@ fn a_key_that_is_revoked_or_removed_is_gone_also_for_who_holds_it() {
     assert_eq!(states, ["revoked", "active", "revoked", "active"]);
     // For good.
     let refused = catalog
-        .change_key("shop", "a", ending(None), &actor())
+        .change_key("shop", "a", &ending(None), &actor())
         .expect_err("revoked");
     assert!(matches!(refused, CatalogError::Revoked));
     let refused = catalog.rotate_key("shop", "a", Rotation::default(), &actor());
@@ -347,7 +343,7 @@ fn a_rotated_key_lives_until_its_grace_ends() {
     // A key that ends sooner is not prolonged by its grace, and its successor ends with it.
     let soon = Unix::now() + Duration::from_mins(1);
     desk.catalog
-        .change_key("shop", "web", ending(Some(soon)), &actor())
+        .change_key("shop", "web", &ending(Some(soon)), &actor())
         .expect("changed");
     let rotation = Rotation {
         grace_seconds: 3_600,
@@ -369,22 +365,21 @@ fn what_is_declared_cannot_be_changed_and_names_are_unique() {
     let desk = Desk::new(&settings());
     let catalog = &desk.catalog;
     let by = actor();
+    let none = Patch::default();
     for refused in [
-        catalog.change_stream("orders", |_| {}, &by).map(drop),
+        catalog.change_stream("orders", &none, &by).map(drop),
         catalog.delete_stream("orders", true, &by).map(drop),
-        catalog.change_connector("shop", |_| {}, &by).map(drop),
+        catalog.change_connector("shop", &none, &by).map(drop),
         catalog.delete_connector("shop", &by).map(drop),
         catalog
-            .change_key("shop", "main", ending(None), &by)
+            .change_key("shop", "main", &ending(None), &by)
             .map(drop),
         catalog
             .rotate_key("shop", "main", Rotation::default(), &by)
             .map(drop),
         catalog.revoke_key("shop", "main", &by).map(drop),
         catalog.delete_key("shop", "main", &by).map(drop),
-        catalog
-            .change_read_key("lobby", ReadKeyPatch::default(), &by)
-            .map(drop),
+        catalog.change_read_key("lobby", &none, &by).map(drop),
         catalog.revoke_read_key("lobby", &by).map(drop),
         catalog.delete_read_key("lobby", &by).map(drop),
     ] {
@@ -501,11 +496,8 @@ fn a_follower_hears_of_streams_before_they_can_be_used() {
             .all(|name| *name == "orders".into() || !catalog.has_stream(name));
         told.lock().expect("no panic").push((streams.len(), early));
     });
-    let news = config::Stream {
-        name: "news".to_owned(),
-        ..config::Stream::default()
-    };
-    catalog.create_stream(news, &actor()).expect("a stream");
+    let news = new_patch(config::Stream::FIELDS, "news").expect("a body");
+    catalog.create_stream(&news, &actor()).expect("a stream");
     catalog.renew(&settings());
     assert_eq!(*heard.lock().expect("no panic"), [(1, true), (2, true)]);
 }
@@ -536,14 +528,13 @@ fn wishes_that_cannot_be_are_refused_and_say_what_to_do() {
     }
     let passed = NewKey {
         connector: "shop".to_owned(),
-        name: "a".to_owned(),
-        description: None,
-        stream: "orders".to_owned(),
+        settings: config::Key {
+            name: "a".to_owned(),
+            stream: "orders".to_owned(),
+            expires_at: Some("1970-01-01T00:00:00Z".to_owned()),
+            ..config::Key::default()
+        },
         test: false,
-        expires_at: Some(Unix::from_ms(1)),
-        allow_in_url: false,
-        networks: config::Networks::default(),
-        verify: None,
     };
     let told = desk
         .catalog
@@ -560,8 +551,9 @@ fn wishes_that_cannot_be_are_refused_and_say_what_to_do() {
 fn each_change_is_in_the_audit_trail_once() {
     let desk = Desk::new(&settings());
     desk.stream("news").expect("a stream");
+    let stale = patch(config::Stream::FIELDS, json!({"stale_after_seconds": 9}));
     desk.catalog
-        .change_stream("news", |news| news.stale_after_seconds = Some(9), &actor())
+        .change_stream("news", &stale, &actor())
         .expect("changed");
     desk.key("shop", "a", "news").expect("a key");
     desk.catalog

@@ -5,14 +5,13 @@
 //! **Invariant**: a connector goes with its keys, so it is not deleted without a yes.
 
 use reqwest::Method;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::{confirmed, note, print, shown};
-use super::resource::{
-    Column, DESCRIPTION, ListArgs, Resource, delete_when, given, number_or, text_or_none,
-};
+use super::record::{CONNECTOR, NEW_CONNECTOR, Settings};
+use super::resource::{Column, DESCRIPTION, ListArgs, Resource};
 
 pub(super) mod tool;
 
@@ -62,7 +61,7 @@ struct CreateArgs {
     #[command(flatten)]
     verify: tool::VerifyArgs,
     #[command(flatten)]
-    settings: Settings,
+    settings: Settings<NEW_CONNECTOR>,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -76,9 +75,9 @@ struct ChangeArgs {
     /// Its name
     name: String,
     #[command(flatten)]
-    settings: Settings,
+    settings: Settings<CONNECTOR>,
     /// Identify items by position again
-    #[arg(long, conflicts_with = "item_key")]
+    #[arg(long, conflicts_with = "item-key")]
     no_item_key: bool,
     #[command(flatten)]
     admin: AdminArgs,
@@ -97,76 +96,6 @@ struct DeleteArgs {
     yes: bool,
     #[command(flatten)]
     admin: AdminArgs,
-}
-
-/// What can be set of a connector.
-#[derive(Debug, clap::Args)]
-struct Settings {
-    /// What it is for, in at most 200 characters; empty: nothing is said any more
-    #[arg(long, value_name = "TEXT", value_parser = text_or_none)]
-    description: Option<Value>,
-    /// How requests come: `ingest` for programs, `webhook` for tools that are given a URL
-    #[arg(long, value_parser = ["ingest", "webhook"])]
-    kind: Option<String>,
-    /// The tool whose habits count for requests with a key of its own; empty: none
-    #[arg(long, value_name = "PRESET", value_parser = text_or_none)]
-    preset: Option<Value>,
-    /// The field that identifies items when a request does not name one, such as order.id; @delivery: each delivery is
-    /// an item of its own
-    #[arg(long, value_name = "FIELD")]
-    item_key: Option<String>,
-    /// Where the items are in a body, as the path of an array or an object; empty: they are the body
-    #[arg(long, value_name = "PATH", value_parser = text_or_none)]
-    items: Option<Value>,
-    /// The field that says how new an item is, a number or a time; empty: the order of acceptance decides
-    #[arg(long, value_name = "FIELD", value_parser = text_or_none)]
-    version_field: Option<Value>,
-    /// Which items are removals, such as _event=orders/delete,orders/cancelled; empty: none
-    #[arg(long, value_name = "FIELD=VALUES", value_parser = delete_when)]
-    delete_when: Option<Value>,
-    /// After so many seconds without another update an item is removed from the data pool; or `never`
-    #[arg(long, value_name = "SECONDS", value_parser = number_or("never"))]
-    expire_after: Option<Value>,
-    /// Whether its keys may remove items: yes, no; or `default`, which is yes for `ingest` and no for `webhook`
-    #[arg(long, value_name = "ANSWER", value_parser = ["yes", "no", "default"])]
-    may_delete: Option<String>,
-    /// Requests a second of each key; or `default`
-    #[arg(long, value_name = "N", value_parser = number_or("default"))]
-    rate: Option<Value>,
-    /// Requests at once of each key; or `default`
-    #[arg(long, value_name = "N", value_parser = number_or("default"))]
-    burst: Option<Value>,
-    /// Bytes of bodies that each key may have stored in a second, 0 for any number; or `default`
-    #[arg(long, value_name = "BYTES", value_parser = number_or("default"))]
-    bytes_per_second: Option<Value>,
-    /// The same in a day of UTC; or `default`
-    #[arg(long, value_name = "BYTES", value_parser = number_or("default"))]
-    bytes_per_day: Option<Value>,
-}
-
-impl Settings {
-    fn body(self) -> Map<String, Value> {
-        let may_delete = self.may_delete.map(|answer| match answer.as_str() {
-            "yes" => Value::Bool(true),
-            "no" => Value::Bool(false),
-            _ => Value::Null,
-        });
-        given([
-            ("description", self.description),
-            ("kind", self.kind.map(Value::from)),
-            ("preset", self.preset),
-            ("item_key", self.item_key.map(Value::from)),
-            ("items", self.items),
-            ("version", self.version_field),
-            ("delete_when", self.delete_when),
-            ("expire_after_seconds", self.expire_after),
-            ("may_delete", may_delete),
-            ("requests_per_second", self.rate),
-            ("burst", self.burst),
-            ("bytes_per_second", self.bytes_per_second),
-            ("bytes_per_day", self.bytes_per_day),
-        ])
-    }
 }
 
 const COLUMNS: &[Column] = &[
@@ -201,7 +130,7 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
         }
         ConnectorCommand::Create(args) => {
             let connectors = connectors(&args.admin)?;
-            connectors.create(&args.name, args.settings.body()).await?;
+            connectors.create(&args.name, args.settings.0).await?;
             note(&format!(
                 "give it a key: headgate key create {} main --stream STREAM",
                 shown(&args.name)
@@ -210,12 +139,12 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
         }
         ConnectorCommand::Change(args) => {
             let connectors = connectors(&args.admin)?;
-            let mut body = args.settings.body();
+            let mut body = args.settings.0;
             if args.no_item_key {
                 body.insert("item_key".to_owned(), Value::Null);
             }
-            let options = "--description, --kind, --preset, --item-key, --no-item-key, --items, --version-field, --delete-when, --expire-after, --may-delete, --rate, --burst, --bytes-per-second, --bytes-per-day";
-            connectors.change(&args.name, body, options).await
+            let options = format!("{}, --no-item-key", Settings::<CONNECTOR>::options());
+            connectors.change(&args.name, body, &options).await
         }
         ConnectorCommand::Delete(args) => {
             let connectors = connectors(&args.admin)?;
@@ -231,7 +160,7 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
 
 /// Makes a connector with its first key, and a stream for it if there is none.
 async fn create_with_key(args: CreateArgs) -> Result<(), CliError> {
-    let mut body = args.settings.body();
+    let mut body = args.settings.0;
     body.insert("name".to_owned(), args.name.as_str().into());
     body.insert("stream".to_owned(), args.stream.into());
     let preset = args.from.as_deref().map(tool::preset).transpose()?;

@@ -11,9 +11,8 @@ use super::client::AdminArgs;
 use super::connector::tool::{self, SecretArgs, VerifyArgs};
 use super::error::CliError;
 use super::output::{json_pretty, note, plain, print, shown};
-use super::resource::{
-    Column, DESCRIPTION, ListArgs, Resource, given, text_or_none, time_or_never,
-};
+use super::record::{KEY, NEW_KEY, Settings};
+use super::resource::{Column, DESCRIPTION, ListArgs, Resource, given};
 use crate::text::percent_encoded;
 
 mod new;
@@ -73,29 +72,16 @@ struct CreateArgs {
     connector: String,
     /// The key's name: letters, digits, `_`, `.` or `-`
     name: String,
-    /// Who has it, or where it is used, in at most 200 characters
-    #[arg(long, value_name = "TEXT")]
-    description: Option<String>,
-    /// The one stream that it may submit to
-    #[arg(long)]
-    stream: String,
+    #[command(flatten)]
+    settings: Settings<NEW_KEY>,
     /// The tool that signs with it, one of `headgate connector presets`; its secret comes with --secret-file
     #[arg(long, value_name = "PRESET")]
     verify: Option<String>,
     #[command(flatten)]
     told: VerifyArgs,
-    /// It may stand in a URL, for tools that can set nothing else
-    #[arg(long)]
-    allow_in_url: bool,
-    /// A network such as 10.0.0.0/8 from which it is taken, an address, or `unix`; may be repeated
-    #[arg(long, value_name = "NETWORK")]
-    network: Vec<String>,
     /// A test key: its requests are checked and logged, and reach no sink
     #[arg(long)]
     test: bool,
-    /// When it ends, such as 2030-01-31T00:00:00Z
-    #[arg(long, value_name = "TIME")]
-    expires: Option<String>,
     /// How to print it
     #[arg(long, value_enum, default_value = "text")]
     output: MadeOutput,
@@ -152,15 +138,8 @@ Examples:
 struct ChangeArgs {
     #[command(flatten)]
     key: Named,
-    /// Who has it, or where it is used, in at most 200 characters; empty: nothing is said any more
-    #[arg(long, value_name = "TEXT", value_parser = text_or_none)]
-    description: Option<Value>,
-    /// When it ends, such as 2030-01-31T00:00:00Z; or `never`
-    #[arg(long, value_name = "TIME", value_parser = time_or_never)]
-    expires: Option<Value>,
-    /// A network from which it is taken from now on, instead of those so far; may be repeated; empty: from everywhere
-    #[arg(long, value_name = "NETWORK")]
-    network: Vec<String>,
+    #[command(flatten)]
+    settings: Settings<KEY>,
 }
 
 /// Which key.
@@ -208,14 +187,9 @@ pub async fn run(args: KeyArgs) -> Result<(), CliError> {
         KeyCommand::Rotate(args) => rotate(args).await,
         KeyCommand::TakeSecret(key) => take_secret(&key).await,
         KeyCommand::Change(args) => {
-            let body = given([
-                ("description", args.description),
-                ("expires_at", args.expires),
-                ("networks", networks(args.network)),
-            ]);
-            let options = "--description, --expires, --network";
             let keys = args.key.keys()?;
-            keys.change(&args.key.name, body, options).await
+            keys.change(&args.key.name, args.settings.0, &Settings::<KEY>::options())
+                .await
         }
         KeyCommand::Revoke(key) => revoke(&key).await,
         KeyCommand::Delete(key) => key.keys()?.delete(&key.name, "").await,
@@ -233,23 +207,10 @@ impl Named {
     }
 }
 
-/// What `--network` says, if it is there.
-pub(super) fn networks(given: Vec<String>) -> Option<Value> {
-    let said = !given.is_empty();
-    let networks = given.into_iter().filter(|network| !network.is_empty());
-    said.then(|| networks.collect())
-}
-
 async fn create(args: CreateArgs) -> Result<(), CliError> {
-    let mut body = given([
-        ("name", Some(args.name.into())),
-        ("description", args.description.map(Value::from)),
-        ("stream", Some(args.stream.into())),
-        ("test", Some(args.test.into())),
-        ("expires_at", args.expires.map(Value::from)),
-        ("allow_in_url", args.allow_in_url.then_some(true.into())),
-        ("networks", networks(args.network)),
-    ]);
+    let mut body = args.settings.0;
+    body.insert("name".to_owned(), args.name.into());
+    body.insert("test".to_owned(), args.test.into());
     match &args.verify {
         Some(preset) => body.extend(tool::key_of(tool::preset(preset)?, &args.told)?),
         None if args.told.is_told() => {

@@ -17,6 +17,7 @@ pub mod healthcheck;
 pub mod key;
 pub mod output;
 pub mod read_key;
+mod record;
 pub mod requests;
 pub mod resource;
 pub mod send;

@@ -197,6 +197,7 @@ pub(super) fn number_or(
 ) -> impl Fn(&str) -> Result<Value, String> + Clone + Send + Sync + 'static {
     move |text| match text.parse::<u64>() {
         Ok(number) => Ok(json!(number)),
+        Err(_) if none.is_empty() => Err("give a whole number".to_owned()),
         Err(_) if text == none => Ok(Value::Null),
         Err(_) => Err(format!("give a whole number, or {none}")),
     }
@@ -222,10 +223,14 @@ pub(super) fn text_or_none(text: &str) -> Result<Value, std::convert::Infallible
     })
 }
 
-/// Reads the word `never`, or a time, which the daemon checks.
-pub(super) fn time_or_never(text: &str) -> Result<Value, std::convert::Infallible> {
-    Ok(match text {
-        "never" => Value::Null,
-        time => json!(time),
-    })
+/// Reads a time, which the daemon checks, or the word that stands for none.
+pub(super) fn none_or_time(
+    none: &'static str,
+) -> impl Fn(&str) -> Result<Value, std::convert::Infallible> + Clone + Send + Sync + 'static {
+    move |text| {
+        Ok(match text {
+            text if text == none => Value::Null,
+            time => json!(time),
+        })
+    }
 }

@@ -12,7 +12,7 @@ mod trace;
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::watch;
 
@@ -20,7 +20,7 @@ use super::commands::Commands;
 use super::status::Assignment;
 use super::{Delivery, LaneState, LaneStatus, verdict};
 use crate::clock::{self, Lived, Unix};
-use crate::config::{Ordering, Retry as RetrySettings, Sink};
+use crate::config::{Millis, Ordering, Retry as RetrySettings, Sink};
 use crate::journal::{JournalError, StorageError};
 use crate::plugin::{Failure, Instance, Plugin, PluginError, SinkContext, Voice};
 use crate::pool::{Call, PoolError, Retry};
@@ -33,8 +33,8 @@ const FAILURES_BEFORE_PAUSE: u32 = 5;
 const HALVES_BEFORE_PAUSE: u32 = 32;
 /// Pauses of a lane as a whole.
 const LANE_PAUSES: RetrySettings = RetrySettings {
-    first: Duration::from_secs(1),
-    max: Duration::from_secs(60),
+    first_ms: Millis::new(1_000),
+    max_ms: Millis::new(60_000),
     attempts: u32::MAX,
 };
 

@@ -95,7 +95,7 @@ pub(super) fn put_aside(
 
 /// The pause before the next attempt, after so many.
 pub(super) fn pause(retry: &RetrySettings, attempts: u32) -> Duration {
-    backoff::pause(retry.first, retry.max, attempts)
+    backoff::pause(*retry.first_ms, *retry.max_ms, attempts)
 }
 
 /// Another attempt later, without counting this one.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::error::ApiError;
 use super::middleware::request_id;
 use crate::catalog::{Fault, Kind, NamedBy};
-use crate::config::looks_secret;
+use crate::config::{BodyFault, looks_secret};
 use ::ingest::error::Detail;
 
 /// Most places that an error lists.
@@ -122,6 +122,15 @@ impl Place {
             field: Some(field.to_owned()),
             kind: stream.as_ref().map(|_| Kind::Stream.as_str()),
             name: stream,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<&BodyFault> for Place {
+    fn from(fault: &BodyFault) -> Self {
+        Self {
+            field: Some(fault.path_or_field()),
             ..Self::default()
         }
     }

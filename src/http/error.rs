@@ -14,7 +14,7 @@ use super::envelope::{self, ErrorBody, Place};
 use super::middleware::request_id;
 use crate::backup::BackupError;
 use crate::catalog::{CatalogError, Fault, Kind};
-use crate::config::Misfit;
+use crate::config::BodyFault;
 use crate::delivery::ReadError;
 use crate::journal::StorageError;
 use crate::operate::trigger::TriggerError;
@@ -210,6 +210,14 @@ impl From<AcceptError> for ApiError {
     }
 }
 
+impl From<Vec<BodyFault>> for ApiError {
+    fn from(faults: Vec<BodyFault>) -> Self {
+        let told: Vec<String> = faults.iter().map(BodyFault::to_string).collect();
+        let places = faults.iter().filter(|fault| !fault.field.is_empty());
+        Self::invalid(told.join("; ")).with_places(places.map(Place::from).collect())
+    }
+}
+
 impl From<CatalogError> for ApiError {
     fn from(error: CatalogError) -> Self {
         let message = error.to_string();
@@ -250,18 +258,6 @@ fn unavailable(reason: &'static str) -> ApiError {
 fn in_json(field: &str, fault: &Fault) -> String {
     let text = fault.with_field(field);
     match (fault, field) {
-        (Fault::Misfit(Misfit::Range { .. }), "items_max" | "bytes_max") => {
-            format!("{text}, or null for any number")
-        }
-        (Fault::Misfit(Misfit::Range { .. }), "stale_after_seconds") => {
-            format!("{text}, or null for never")
-        }
-        (
-            Fault::Misfit(Misfit::Range { .. }),
-            "requests_per_second" | "burst" | "bytes_per_second" | "bytes_per_day",
-        ) => {
-            format!("{text}, or null for the limit of all keys")
-        }
         (Fault::Ended, _) => {
             format!("this key has expired; give {field}, the end of the new one, or null for none")
         }

@@ -76,7 +76,7 @@ fn from_its_place(req: &Request, reader: Arc<Reader>) -> Result<Arc<Reader>, Api
     {
         return Err(origin_refused(origin));
     }
-    check_place(&reader.networks, client(req))?;
+    check_place(&reader.settings.networks, client(req))?;
     Ok(reader)
 }
 
@@ -196,7 +196,9 @@ impl Readers {
             return self.with_key(req);
         }
         let reader = match req.query::<String>("token") {
-            Some(secret) => (self.catalog.reader(&secret)).filter(|reader| reader.allow_in_url),
+            Some(secret) => {
+                (self.catalog.reader(&secret)).filter(|reader| reader.settings.allow_in_url)
+            }
             None => self.with_certificate(req),
         };
         from_its_place(req, reader.ok_or_else(unauthorized)?)
@@ -238,7 +240,7 @@ impl Readers {
         }
         let reader = self.catalog.reader(secret);
         let reader = reader.ok_or_else(unauthorized)?;
-        if in_url.is_some() && !reader.allow_in_url {
+        if in_url.is_some() && !reader.settings.allow_in_url {
             return Err(unauthorized());
         }
         let reader = from_its_place(req, reader)?;

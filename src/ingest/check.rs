@@ -66,7 +66,8 @@ impl Ingest {
         }
         let form = head.form()?;
         let key = &known.caller.key;
-        let named = self.read_headers(head, form, key.item_key.as_deref(), key.preset)?;
+        let item_key = key.settings.item_key.as_deref();
+        let named = self.read_headers(head, form, item_key, key.preset)?;
         self.gate.check()?;
         Ok(named)
     }

@@ -41,7 +41,7 @@ impl Known<'_> {
             address: self.head.address,
             preset: key.preset,
             signing: key.signing.as_deref(),
-            items: key.items.as_deref(),
+            items: key.settings.items.as_deref(),
             rules: &key.rules,
         }
     }

@@ -44,7 +44,7 @@ impl Ingest {
     ) -> Result<(Items, Option<Box<str>>), AcceptError> {
         self.check_caller(known)?;
         let own = &known.caller.key;
-        if !own.may_delete {
+        if !own.may_delete() {
             return Err(AcceptError::NotAllowed {
                 connector: own.connector.clone(),
             });

@@ -181,8 +181,7 @@ impl Ingest {
                 items_left,
             });
         }
-        let submitted =
-            self.submit_both(log, Lived::at(started), items, removed, &repeats, &body);
+        let submitted = self.submit_both(log, Lived::at(started), items, removed, &repeats, &body);
         let accepted = submitted.await?;
         self.note(Some(&from.connector), received_at, started, &Ok(&accepted));
         Ok(SentAgain {

@@ -15,6 +15,7 @@ use super::conventions::{Reading, Repeats};
 use super::request::{Known, Named};
 use super::{Accepted, Ingest};
 use crate::clock::Lived;
+use crate::config::quoted;
 use crate::error::AcceptError;
 use crate::item::Items;
 use crate::journal::log::Endpoint;
@@ -64,6 +65,14 @@ impl Ingest {
         log.idempotency_key = delivery.idempotency_key;
         log.error = delivery.odd;
         let (items, removed) = (delivery.items, delivery.removed);
+        let count = items.len() + removed.as_ref().map_or(0, Items::len);
+        let max = key.settings.max_items_per_request as usize;
+        if max > 0 && count > max {
+            return Err(AcceptError::invalid(format!(
+                "the request has {count} items, and `max_items_per_request` of the connector {} is {max}; split it into smaller requests",
+                quoted(&key.connector)
+            )));
+        }
         let charged = match self.make_room(known, &items, body).await {
             Ok(charged) => charged,
             // Of a repeat nothing is stored, so there is room for it.

@@ -83,7 +83,7 @@ impl Egress {
     /// A host is called over TLS and the machine has no certificate authorities.
     pub(super) fn new(settings: &config::Http) -> io::Result<Self> {
         let hosts = settings.hosts();
-        let time_max = settings.timeout;
+        let time_max = *settings.timeout_ms;
         let dialer = Dialer::new(
             Addresses::new(settings.networks()),
             time_max.min(CONNECT_TIME_MAX),

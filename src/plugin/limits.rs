@@ -24,8 +24,8 @@ impl From<&config::Plugins> for Limits {
     fn from(settings: &config::Plugins) -> Self {
         Self {
             memory_bytes_max: settings.memory_max_bytes,
-            cpu_time_max: settings.cpu_timeout,
-            call_time_max: settings.write_timeout,
+            cpu_time_max: *settings.cpu_timeout_ms,
+            call_time_max: *settings.write_timeout_ms,
             compile: settings.into(),
         }
     }
@@ -37,8 +37,10 @@ impl Limits {
         let own = &sink.limits;
         Self {
             memory_bytes_max: own.memory_max_bytes.unwrap_or(self.memory_bytes_max),
-            cpu_time_max: own.cpu_timeout.unwrap_or(self.cpu_time_max),
-            call_time_max: own.write_timeout.unwrap_or(self.call_time_max),
+            cpu_time_max: own.cpu_timeout_ms.map_or(self.cpu_time_max, |time| *time),
+            call_time_max: own
+                .write_timeout_ms
+                .map_or(self.call_time_max, |time| *time),
             compile: self.compile,
         }
     }

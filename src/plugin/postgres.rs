@@ -60,7 +60,7 @@ impl Database {
                 sqlx::Error::Configuration(error) => error.to_string(),
                 _ => "it cannot be read".to_owned(),
             })?;
-        let ms = millis(settings.timeout);
+        let ms = millis(*settings.timeout_ms);
         Ok(Self {
             options: options
                 .application_name("headgate")
@@ -70,7 +70,7 @@ impl Database {
                 "BEGIN; SET LOCAL statement_timeout = {ms}; \
                  SET LOCAL idle_in_transaction_session_timeout = {ms}"
             ),
-            time_max: settings.timeout,
+            time_max: *settings.timeout_ms,
             connection: Mutex::new(None),
         })
     }

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use super::BUILT_IN_PLUGINS;
 use super::hidden::{names_secret, shown_url};
 use super::problem::{self, Origin, Problem};
-use super::schema::{Element, Field, Shape};
+use super::record::{Element, Field, Kind, Shape};
 use super::tree::{Data, Entry, Node};
+use super::{Misfit, looks_secret};
 
 /// Checks one source; collects the problems of all.
 pub(super) struct Checker<'a> {
@@ -27,6 +28,10 @@ pub(super) struct Checker<'a> {
     pub(super) variables: &'a mut HashSet<String>,
     /// Whether a secret stands in the source as it is.
     pub(super) holds_secret: bool,
+    /// The source is a body: its tables are whole, its secrets are texts, and what begins like a key is refused.
+    pub(super) is_body: bool,
+    /// The meaning of null for the field that is checked.
+    pub(super) none: &'static str,
 }
 
 impl Checker<'_> {
@@ -40,11 +45,16 @@ impl Checker<'_> {
                 let path = problem::join(path, &name);
                 let Some(field) = fields.iter().find(|field| field.name == name) else {
                     let hint = problem::hint(&name, &names);
-                    self.report(&path, line, format!("unknown key{hint}"));
+                    let message = match self.is_body {
+                        true => format!("is no field{hint}"),
+                        false => format!("unknown key{hint}"),
+                    };
+                    self.report(&path, line, message);
                     let meant = problem::nearest(&name, names.iter().copied());
                     refused.push((meant.unwrap_or(&name).to_owned(), line));
                     continue;
                 };
+                self.none = field.none;
                 match self.value(&path, node, &field.shape) {
                     Some(node) => kept.push(Entry { name, line, node }),
                     None => refused.push((name, line)),
@@ -53,6 +63,9 @@ impl Checker<'_> {
         } else {
             self.misfit(path, &node, &Shape::Table(&[]));
             refused.extend(names.iter().map(|name| ((*name).to_owned(), node.line)));
+        }
+        if self.is_body {
+            self.complete(path, fields, &kept, &refused);
         }
         for (name, line) in refused {
             if !kept.iter().any(|entry| entry.name == name) {
@@ -66,17 +79,33 @@ impl Checker<'_> {
         }
     }
 
+    /// What is wrong with a table of a body that lacks a field: nothing else will bring it.
+    fn complete(
+        &mut self,
+        path: &str,
+        fields: &[Field],
+        kept: &[Entry],
+        refused: &[(String, Option<usize>)],
+    ) {
+        for field in fields.iter().filter(|field| field.required) {
+            let is_kept = kept.iter().any(|entry| entry.name == field.name);
+            if !is_kept && !refused.iter().any(|(name, _)| name == field.name) {
+                self.report(path, None, format!("must have the field `{}`", field.name));
+            }
+        }
+    }
+
     /// Checks one setting; none if it does not fit.
-    fn value(&mut self, path: &str, mut node: Node, shape: &Shape) -> Option<Node> {
+    pub(super) fn value(&mut self, path: &str, mut node: Node, shape: &Shape) -> Option<Node> {
         match (shape, &mut node.data) {
             (Shape::Table(fields), Data::Table(_)) => Some(self.table(path, node, fields)),
             (Shape::Tables(element), Data::List(_)) => Some(self.tables(path, node, element)),
-            (Shape::List(check, least), Data::List(elements)) => {
+            (Shape::List(kind, least), Data::List(elements)) => {
                 let elements = std::mem::take(elements);
-                self.list(path, elements, *check, *least, node.line)
+                self.list(path, elements, *kind, *least, node.line)
             }
             (Shape::Integer(min, max), Data::Integer(number)) => {
-                let checked = in_range(*number, *min, *max);
+                let checked = self.in_range(*number, *min, *max);
                 self.fits(path, node.line, checked).then_some(node)
             }
             (Shape::Boolean, Data::Boolean(_)) => Some(node),
@@ -89,9 +118,21 @@ impl Checker<'_> {
                 self.report(&path, line, message);
                 None
             }
-            (Shape::Text(check), Data::Text(text)) => {
-                let checked = check(text);
+            (Shape::Text(kind), Data::Text(text))
+                if self.is_body && !kind.any_start && looks_secret(text) =>
+            {
+                self.report(path, node.line, Misfit::Secret.to_string());
+                None
+            }
+            (Shape::Text(kind), Data::Text(text)) => {
+                let checked = (kind.check)(text);
                 self.fits(path, node.line, checked).then_some(node)
+            }
+            (Shape::Choice(choices), Data::Text(text))
+                if self.is_body && !choices.contains(&text.as_str()) =>
+            {
+                self.misfit(path, &node, shape);
+                None
             }
             (Shape::Choice(choices), Data::Text(text)) => {
                 let checked = one_of(text, choices, shape);
@@ -112,12 +153,15 @@ impl Checker<'_> {
             }
             (Shape::Time, Data::Text(text) | Data::Time(text)) => {
                 let text = std::mem::take(text);
-                let checked = super::checks::rfc3339(&text);
+                let mut checked = super::checks::rfc3339(&text);
+                if self.is_body {
+                    checked = checked.map_err(|_| format!("must be {}", shape.wants_in_body()));
+                }
                 node.data = Data::Text(text);
                 self.fits(path, node.line, checked).then_some(node)
             }
-            (Shape::Digest(check), Data::Text(text)) => {
-                let checked = check(text);
+            (Shape::Digest(kind), Data::Text(text)) => {
+                let checked = (kind.check)(text);
                 text.make_ascii_lowercase();
                 self.fits(path, node.line, checked).then_some(node)
             }
@@ -125,16 +169,28 @@ impl Checker<'_> {
                 self.holds_secret = true;
                 Some(node)
             }
-            (Shape::Secret, Data::Table(_)) => self.secret(path, node),
-            (Shape::Secrets(check), Data::Table(entries)) => {
+            // It would name a file or a variable of the daemon's machine.
+            (Shape::Secret, Data::Table(_)) if !self.is_body => self.secret(path, node),
+            (Shape::Secrets(kind), Data::Table(entries)) => {
                 let entries = std::mem::take(entries);
-                Some(self.secrets(path, entries, *check, node.line))
+                Some(self.secrets(path, entries, *kind, node.line))
             }
             _ => {
                 self.misfit(path, &node, shape);
                 None
             }
         }
+    }
+
+    fn in_range(&self, number: i64, min: u64, max: u64) -> Result<(), String> {
+        if u64::try_from(number).is_ok_and(|number| (min..=max).contains(&number)) {
+            return Ok(());
+        }
+        Err(match (self.is_body, self.none) {
+            (false, _) => format!("{number} is out of range; wants {min} to {max}"),
+            (true, "") => format!("must be from {min} to {max}"),
+            (true, none) => format!("must be from {min} to {max}, or null for {none}"),
+        })
     }
 
     /// Whether a check was passed; otherwise the problem is reported.
@@ -197,18 +253,19 @@ impl Checker<'_> {
         &mut self,
         path: &str,
         mut elements: Vec<Node>,
-        check: super::checks::Check,
+        kind: Kind,
         least: usize,
         line: Option<usize>,
     ) -> Option<Node> {
         if elements.len() < least {
-            self.report(path, line, "wants at least one entry".to_owned());
+            let wants = if self.is_body { "must have" } else { "wants" };
+            self.report(path, line, format!("{wants} at least one entry"));
             return None;
         }
         for (index, node) in elements.iter_mut().enumerate() {
             let path = format!("{path}[{index}]");
             let taken = std::mem::replace(node, Node::bare(Data::Text(String::new())));
-            if let Some(kept) = self.value(&path, taken, &Shape::Text(check)) {
+            if let Some(kept) = self.value(&path, taken, &Shape::Text(kind)) {
                 *node = kept;
             }
         }
@@ -223,13 +280,13 @@ impl Checker<'_> {
         &mut self,
         path: &str,
         entries: Vec<Entry>,
-        check: super::checks::Check,
+        kind: Kind,
         line: Option<usize>,
     ) -> Node {
         let mut kept = Vec::new();
         for Entry { name, line, node } in entries {
             let path = problem::join(path, &name);
-            if let Err(message) = check(&name) {
+            if let Err(message) = (kind.check)(&name) {
                 self.report(&path, line, message);
             } else if let Some(node) = self.value(&path, node, &Shape::Secret) {
                 kept.push(Entry { name, line, node });
@@ -298,6 +355,10 @@ impl Checker<'_> {
     }
 
     fn misfit(&mut self, path: &str, node: &Node, shape: &Shape) {
+        if self.is_body {
+            self.report(path, None, format!("must be {}", shape.wants_in_body()));
+            return;
+        }
         let wants = shape.wants();
         let found = node.found();
         let hint = match (shape, &node.data) {
@@ -352,13 +413,6 @@ fn holds_secret(node: &Node, named: bool) -> bool {
             holds_secret(&entry.node, named)
         }),
         _ => false,
-    }
-}
-
-fn in_range(number: i64, min: u64, max: u64) -> Result<(), String> {
-    match u64::try_from(number).is_ok_and(|number| (min..=max).contains(&number)) {
-        true => Ok(()),
-        false => Err(format!("{number} is out of range; wants {min} to {max}")),
     }
 }
 

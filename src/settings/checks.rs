@@ -12,6 +12,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::problem::{self, quoted};
+use super::record::Kind;
 use crate::sender;
 pub use addresses::origin;
 pub(super) use addresses::{
@@ -31,8 +32,90 @@ pub const DESCRIPTION_CHARS_MAX: usize = 200;
 const ITEM_KEY_BYTES_MAX: usize = 1024;
 const LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
 
-/// A check of one text: the message says what is wrong with it.
-pub(super) type Check = fn(&str) -> Result<(), String>;
+/// Text without control characters.
+const LINE: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
+
+/// The kinds of texts that records hold.
+pub(super) mod kinds {
+    use super::*;
+
+    /// The name of a connector, key, token or sink.
+    pub(in crate::config) const NAME: Kind = Kind {
+        pattern: "^[A-Za-z0-9_.-]{1,64}$",
+        ..Kind::of(name)
+    };
+    /// The name of a stream that is made.
+    pub(in crate::config) const STREAM_NAME: Kind = Kind {
+        chars: Some((1, STREAM_NAME_CHARS_MAX)),
+        pattern: LINE,
+        ..Kind::of(stream_name)
+    };
+    /// The name of a stream that there is, whatever it is called.
+    pub(in crate::config) const STREAM: Kind = Kind {
+        any_start: true,
+        ..STREAM_NAME
+    };
+    pub(in crate::config) const DESCRIPTION: Kind = Kind {
+        chars: Some((1, DESCRIPTION_CHARS_MAX)),
+        pattern: LINE,
+        ..Kind::of(description)
+    };
+    /// The name of a field of an item.
+    pub(in crate::config) const FIELD: Kind = Kind {
+        chars: Some((1, ITEM_KEY_BYTES_MAX)),
+        ..Kind::of(item_key)
+    };
+    /// The path of an array or an object.
+    pub(in crate::config) const ITEMS_PATH: Kind = Kind {
+        chars: Some((1, ITEM_KEY_BYTES_MAX)),
+        ..Kind::of(items_path)
+    };
+    /// The name of a preset.
+    pub(in crate::config) const PRESET: Kind = Kind {
+        words: presets,
+        ..Kind::of(preset)
+    };
+    /// A text that a scheme is made of, or a value of a field.
+    pub(in crate::config) const ANY: Kind = Kind {
+        chars: Some((0, NAME_BYTES_MAX * 4)),
+        pattern: LINE,
+        any_start: true,
+        ..Kind::of(any)
+    };
+    pub(in crate::config) const HEADER_NAME: Kind = Kind {
+        any_start: true,
+        ..Kind::of(header_name)
+    };
+    pub(in crate::config) const ORIGIN: Kind = Kind {
+        pattern: r#"^(\*|null|[a-z-]+://[!-"$-.0->\[-~]+)$"#,
+        ..Kind::of(origin)
+    };
+    pub(in crate::config) const LISTEN: Kind = Kind::of(listen);
+    pub(in crate::config) const PUBLIC_URL: Kind = Kind::of(public_url);
+    pub(in crate::config) const PLACE: Kind = Kind::of(place);
+    pub(in crate::config) const ADMIN_HOST: Kind = Kind::of(admin_host);
+    pub(in crate::config) const PATH: Kind = Kind::of(path);
+    pub(in crate::config) const ABSOLUTE_PATH: Kind = Kind::of(absolute_path);
+    pub(in crate::config) const POOL_MODE: Kind = Kind::of(pool_mode);
+    pub(in crate::config) const LOG_FILTER: Kind = Kind::of(log_filter);
+    pub(in crate::config) const PATTERN: Kind = Kind::of(pattern);
+    pub(in crate::config) const FINGERPRINT: Kind = Kind::of(fingerprint);
+    pub(in crate::config) const SHA256_OF_KEY: Kind = Kind::of(sha256_of_key);
+    pub(in crate::config) const SHA256_OF_TOKEN: Kind = Kind::of(sha256_of_token);
+    pub(in crate::config) const SHA256_OF_FILE: Kind = Kind::of(sha256_of_file);
+    pub(in crate::config) const COLLECTOR: Kind = Kind::of(collector);
+    pub(in crate::config) const HOST: Kind = Kind::of(host);
+    pub(in crate::config) const NETWORK: Kind = Kind::of(network);
+    pub(in crate::config) const URL: Kind = Kind::of(url);
+
+    /// By their titles; the generic ones last.
+    fn presets() -> Vec<(&'static str, &'static str)> {
+        let mut known: Vec<_> = sender::presets().iter().collect();
+        known.sort_by_key(|preset| (preset.is_generic(), preset.title.to_lowercase()));
+        let words = known.into_iter().map(|preset| (preset.name, preset.title));
+        words.collect()
+    }
+}
 
 /// Checks the name of a stream.
 ///
@@ -42,11 +125,11 @@ pub fn stream_name(text: &str) -> Result<(), String> {
     let count = text.chars().count();
     if !(1..=STREAM_NAME_CHARS_MAX).contains(&count) {
         return Err(format!(
-            "the name of a stream has 1 to {STREAM_NAME_CHARS_MAX} characters; this one has {count}"
+            "wants 1 to {STREAM_NAME_CHARS_MAX} characters; this one has {count}"
         ));
     }
     if text.chars().any(char::is_control) {
-        return Err("the name of a stream has no control characters".to_owned());
+        return Err("wants a name without control characters".to_owned());
     }
     Ok(())
 }

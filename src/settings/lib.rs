@@ -26,9 +26,9 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod body;
 mod checker;
 mod checks;
-mod defaults;
 mod environment;
 mod explain;
 mod hidden;
@@ -40,6 +40,7 @@ mod outgoing;
 mod pool;
 mod problem;
 pub mod reach;
+mod record;
 mod run_time;
 mod schema;
 mod secret;
@@ -50,6 +51,7 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
+pub use body::{BodyFault, Patch};
 pub use checks::{
     DESCRIPTION_CHARS_MAX, description as check_description, digest_of_fingerprint, digest_of_hex,
     name as check_name, origin as check_origin, stream_name as check_stream_name,
@@ -61,17 +63,19 @@ pub use listen::Listen;
 pub use networks::{Networks, party};
 pub use outgoing::{Host, Network, default_port};
 pub use problem::{Origin, Problem, Problems, hint, nearest, quoted};
+pub use record::{Check, Element, Field, Kind, Shape};
 pub use run_time::{
-    Misfit, looks_secret, misfit_of_connector, misfit_of_stream, misfit_of_text, read_delete_when,
-    read_verify, written_connector, written_stream, written_verify,
+    Misfit, looks_secret, misfit_of_text, written_connector, written_stream, written_verify,
 };
-pub use schema::{ITEMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX};
+pub use schema::{
+    ITEMS_MAX, KEY_ORIGINS_MAX, KEY_STREAMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX,
+};
 pub use secret::{MASK, Secret, SecretSource};
 pub use settings::{
     ADMIN, Admin, AdminToken, Batch, ClientCertificates, Connector, ConnectorKind, DeleteWhen,
-    Durability, Http, Key, Limits, Listed, Live, Log, LogFormat, OnUpdate, Ordering, Otlp, Plugins,
-    Pool, PoolMode, Postgres, ProxyHeader, ReadKey, Replay, Retry, Role, Runtime, Server, Settings,
-    Sink, SinkLimits, Start, Storage, Stream, System, Telemetry, Tls, Verify, Writes, millis,
+    Durability, Http, Key, Limits, Listed, Live, Log, LogFormat, Millis, OnUpdate, Ordering, Otlp,
+    Plugins, Pool, PoolMode, Postgres, ProxyHeader, ReadKey, Replay, Retry, Role, Runtime, Server,
+    Settings, Sink, SinkLimits, Start, Storage, Stream, System, Telemetry, Tls, Verify, Writes,
     shown_certificate,
 };
 
@@ -402,6 +406,8 @@ impl Loader<'_> {
             problems: &mut self.problems,
             variables: &mut self.variables,
             holds_secret: false,
+            is_body: false,
+            none: "",
         };
         let node = checker.table("", node, schema::ROOT);
         let holds_secret = checker.holds_secret;

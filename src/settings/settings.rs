@@ -1,4 +1,4 @@
-//! The settings: plain structs, one for each section of the configuration.
+//! The settings: a record for each section of the configuration.
 //!
 //! Streams, connectors and keys are in `settings/caller.rs`, sinks in `settings/sink.rs`, what they may write in
 //! `settings/writes.rs`.
@@ -9,7 +9,7 @@
 //! stand last in names.
 
 mod caller;
-pub mod millis;
+mod millis;
 mod sink;
 mod telemetry;
 mod tls;
@@ -22,77 +22,99 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::checks::kinds;
+use super::record::record;
+use super::schema::{DAY_MS, GIB, MIB, RATE_MAX, VOLUME_MAX};
 use super::{Listen, Networks, Secret};
+use caller::{CONNECTOR, READ_KEY, STREAM};
+use sink::SINK;
+use token::ADMIN_TOKEN;
 
 pub use caller::{
     Connector, ConnectorKind, DeleteWhen, Key, OnUpdate, ReadKey, Stream, shown_certificate,
 };
+pub use millis::Millis;
 pub use sink::{Batch, Http, Ordering, Postgres, Retry, Sink, SinkLimits, Start};
 pub use telemetry::{Otlp, Telemetry};
 pub use tls::{ClientCertificates, Tls};
 pub use token::{ADMIN, AdminToken, Role};
+use verify::VERIFY;
 pub use verify::{Replay, Verify};
 pub use writes::{Listed, Writes};
 
-/// The whole configuration.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
-    /// The service listener.
-    pub server: Server,
-    /// The admin listener.
-    pub admin: Admin,
-    /// What is kept on disk and how firmly.
-    pub storage: Storage,
-    /// What one request and one key may ask for.
-    pub limits: Limits,
-    /// Renderers.
-    pub live: Live,
-    /// Threads.
-    pub runtime: Runtime,
-    /// What the daemon may do with the system.
-    pub system: System,
-    /// Log output.
-    pub log: Log,
-    /// What the daemon sends of its own work.
-    pub telemetry: Telemetry,
-    /// Limits on plugins.
-    pub plugins: Plugins,
-    /// The data pool.
-    pub pool: Pool,
-    /// Declared streams.
-    pub streams: Vec<Stream>,
-    /// Declared connectors with their ingest keys.
-    pub connectors: Vec<Connector>,
-    /// Declared read keys.
-    pub read_keys: Vec<ReadKey>,
-    /// Sinks.
-    pub sinks: Vec<Sink>,
+record! {
+    /// The whole configuration.
+    pub struct Settings {
+        /// The service listener.
+        server: Server, Table(Server::FIELDS);
+        /// The admin listener.
+        admin: Admin, Table(Admin::FIELDS);
+        /// Data on disk: durability and retention.
+        storage: Storage, Table(Storage::FIELDS);
+        /// What one request and one key can use.
+        limits: Limits, Table(Limits::FIELDS);
+        /// Live connections of screens and programs.
+        live: Live, Table(Live::FIELDS);
+        /// Threads.
+        runtime: Runtime, Table(Runtime::FIELDS);
+        /// Permissions of the daemon.
+        system: System, Table(System::FIELDS);
+        /// Log output.
+        log: Log, Table(Log::FIELDS);
+        /// Traces of the daemon's own work.
+        telemetry: Telemetry, Table(Telemetry::FIELDS);
+        /// Limits on plugins.
+        plugins: Plugins, Table(Plugins::FIELDS);
+        /// The data pool.
+        pool: Pool, Table(Pool::FIELDS);
+        /// Declared streams.
+        streams: Vec<Stream>, Tables(&STREAM);
+        /// Declared connectors with their ingest keys.
+        connectors: Vec<Connector>, Tables(&CONNECTOR);
+        /// Declared read keys.
+        read_keys: Vec<ReadKey>, Tables(&READ_KEY);
+        /// Sinks.
+        sinks: Vec<Sink> = vec![Sink {
+            name: "pool".to_owned(),
+            streams: vec!["*".to_owned()],
+            ..Sink::default()
+        }], Tables(&SINK);
+    }
 }
 
-/// `[server]`: the service listener.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Server {
-    /// Where ingest, live and items are served.
-    pub listen: Listen,
-    /// The address that tools on the internet reach it by, such as `https://hooks.example.com`, without a path of ours.
-    pub public_url: Option<String>,
-    /// Proxies that are believed what client they ask for: networks, or `unix` for whoever connects to a Unix socket.
-    pub trusted_proxies: Networks,
-    /// Where they say it.
-    pub proxy_header: ProxyHeader,
-    /// How long open requests may take to finish after SIGTERM.
-    pub shutdown_seconds: u64,
-    /// Connections open at once on the service listener.
-    pub connections_max: usize,
-    /// The same of one client: an address, or a network of IPv6 with 64 bits. Trusted proxies have as many as there are.
-    pub connections_per_address_max: usize,
-    /// Encryption; none: connections are plain.
-    pub tls: Option<Tls>,
-    /// How long a client may refuse to read its answer. Not a setting of its own.
-    #[serde(skip)]
-    pub write_stall_max: Duration,
+record! {
+    /// `[server]`: the service listener.
+    pub struct Server {
+        /// Address of the service listener: `host:port`, or `unix:/path` of at most 107 bytes.
+        listen: Listen = Listen::Tcp("127.0.0.1:8080".to_owned()), Text(kinds::LISTEN),
+            guide: "It serves requests with items, webhooks, live data and items.";
+        /// Base of the URLs that providers post to, without a path: everything before `/api/webhook`.
+        public_url: Option<String>, Text(kinds::PUBLIC_URL), none: "URLs are shown without a host",
+            example: r#""https://hooks.example.com""#,
+            guide: "Required for [providers that sign the URL][tools-fails].";
+        /// Proxies whose word for the client is trusted: networks, addresses, or `unix` for the Unix socket.
+        trusted_proxies: Networks, List(kinds::PLACE, 0),
+            guide: "The setting applies to both listeners. Logs, the audit trail and limits for each client then use the client that the proxy names.";
+        /// Place where a trusted proxy names the client: `x-forwarded-for`, `forwarded` or `proxy-protocol`.
+        proxy_header: ProxyHeader, Choice(&["x-forwarded-for", "forwarded", "proxy-protocol"]),
+            guide: "The proxy must overwrite the header or append to it, as nginx and Caddy do. With `proxy-protocol`, every connection of a trusted proxy to both listeners must begin with the PROXY protocol, version 1 or 2; others are closed.";
+        /// Seconds that open requests have to finish after SIGTERM.
+        shutdown_seconds: u64 = 30, Integer(0, 3600);
+        /// Largest number of open connections of the service listener; the admin listener has at most 256 of its own.
+        connections_max: usize = 20_000, Integer(1, 1_000_000),
+            guide: "Further connections wait until one closes. The limit of [open files][open-files] can be lower.";
+        /// Largest number of open connections of one address, or of one IPv6 /64. Trusted proxies are not limited.
+        connections_per_address_max: usize = 5_000, Integer(1, 1_000_000),
+            guide: "At most half of all connections. Further connections are closed at once.";
+        /// TLS of the service listener; without it, connections are not encrypted.
+        tls: Option<Tls>, Table(Tls::FIELDS), none: "connections are not encrypted",
+            example: r#"{ certificate = "fullchain.pem", key = "privkey.pem", client_ca = "clients.pem", client_certificates = "none" }"#,
+            guide: "See [encryption](#encryption).";
+    }
+    beside {
+        /// How long a client can leave its answer unread. Not a setting of its own.
+        write_stall_max: Duration = Duration::from_secs(60);
+    }
 }
 
 /// Where a proxy names the client that it asks for.
@@ -108,57 +130,67 @@ pub enum ProxyHeader {
     ProxyProtocol,
 }
 
-/// `[admin]`: the admin listener.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Admin {
-    /// Where the web UI, the admin API and the metrics are served.
-    pub listen: Listen,
-    /// Names that the pages and the admin API may be asked for by, beside addresses and `localhost`; without a port.
-    pub hosts: Vec<String>,
-    /// From where it may be reached; without a list, from everywhere.
-    pub networks: Networks,
-    /// Whether it may be reached from other machines without encryption.
-    pub insecure: bool,
-    /// Encryption; none: connections are plain.
-    pub tls: Option<Tls>,
-    /// Absolute paths of folders in which backups are made, beside `backups` in the data folder.
-    pub backup_dirs: Vec<PathBuf>,
-    /// The admin token. None: it is read from `token_file`, which is made at the first start.
-    pub token: Option<Secret>,
-    /// Where the token is kept if `token` is none: the file that `admin.token` names but that does not exist yet,
-    /// or `admin.token` in the data folder. Not a setting of its own.
-    #[serde(skip)]
-    pub token_file: PathBuf,
-    /// Tokens beside it, each with its role.
-    pub tokens: Vec<AdminToken>,
+record! {
+    /// `[admin]`: the admin listener.
+    pub struct Admin {
+        /// Address of the admin listener: `host:port`, or `unix:/path`. It must differ from `server.listen`.
+        listen: Listen = Listen::Tcp("127.0.0.1:8081".to_owned()), Text(kinds::LISTEN),
+            guide: "It serves the admin pages, the admin API and `/metrics`.";
+        /// Host names that the admin listener answers to, in addition to addresses and `localhost`; without a port.
+        hosts: Vec<String>, List(kinds::ADMIN_HOST, 0),
+            guide: "On a loopback address it also answers to names below `localhost`, such as `headgate.localhost`.";
+        /// Networks, addresses or `unix` that can reach the admin listener; an empty list allows every client.
+        networks: Networks, List(kinds::PLACE, 0), guide: "Requests from elsewhere are answered 403.";
+        /// Whether other machines can reach the admin listener without encryption.
+        insecure: bool, Boolean,
+            guide: "With `false`, an `admin.listen` that other machines can reach requires `admin.tls`.";
+        /// TLS of the admin listener; without it, connections are not encrypted.
+        tls: Option<Tls>, Table(Tls::FIELDS), none: "connections are not encrypted",
+            example: r#"{ certificate = "fullchain.pem", key = "privkey.pem" }"#,
+            guide: "See [encryption](#encryption).";
+        /// Absolute paths of folders for backups, in addition to `backups` in the data folder.
+        backup_dirs: Vec<PathBuf>, List(kinds::ABSOLUTE_PATH, 0), guide: "See [Back up][backup].";
+        /// Admin token. Without it, the first start creates one in `admin.token` of the data folder.
+        token: Option<Secret>, Secret, none: "the token in the data folder",
+            example: r#"{ file = "admin.token" }"#, usual: "`<data_dir>/admin.token`",
+            guide: "Its name and its role are `admin`. A `{ file = … }` that does not exist is created, too.";
+        /// Further tokens, each with a role.
+        tokens: Vec<AdminToken>, Tables(&ADMIN_TOKEN);
+    }
+    beside {
+        /// Where the token is kept if `token` is none: the file that `admin.token` names but that does not exist yet,
+        /// or `admin.token` in the data folder. Not a setting of its own.
+        token_file: PathBuf = PathBuf::from("data/admin.token");
+    }
 }
 
-/// `[storage]`: what is kept on disk and how firmly.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Storage {
-    /// The folder of the databases and the plugin cache; a relative path starts at the working directory.
-    pub data_dir: PathBuf,
-    /// What a 202 promises.
-    pub durability: Durability,
-    /// Who may read `pool.db` beside this user.
-    pub pool_mode: PoolMode,
-    /// With less free space than this, requests are answered 503.
-    pub min_free_bytes: u64,
-    /// How long the request log goes back.
-    pub log_retention_days: u32,
-    /// Bytes of the request log in `journal.db`, indexes included, about; the oldest entries go first.
-    pub log_retention_bytes: u64,
-    /// How long the items of a request are kept in the journal after it was accepted, also if every sink has them; 0: not
-    /// longer than sinks need them.
-    pub payload_retention_minutes: u32,
-    /// Bytes of such items, at most; the oldest go first.
-    pub payload_retention_bytes: u64,
-    /// How long the body of a refused webhook request is kept; 0: not at all.
-    pub rejected_retention_minutes: u32,
-    /// Bytes of such bodies, at most; the oldest go first.
-    pub rejected_retention_bytes: u64,
+record! {
+    /// `[storage]`: data on disk, its durability and retention.
+    pub struct Storage {
+        /// Folder of the databases and the plugin cache; a relative path starts at the working directory.
+        data_dir: PathBuf = PathBuf::from("data"), Text(kinds::PATH);
+        /// Guarantee of a 202: `fsync` for a request that is on disk, `os` for one that a power cut can lose.
+        durability: Durability = Durability::Fsync, Choice(&["fsync", "os"]);
+        /// Mode of `pool.db`: `0600` for the daemon's user, `0640` also for its group, `0644` for every user.
+        pool_mode: PoolMode = PoolMode::Owner, Text(kinds::POOL_MODE), guide: "See [other users][other-users].";
+        /// Free bytes of the disk below which requests are answered 503.
+        min_free_bytes: u64 = 64 * MIB, Integer(0, 1024 * GIB);
+        /// Days that the request log keeps its entries.
+        log_retention_days: u32 = 30, Integer(1, 3650);
+        /// Largest size of the request log, estimated at 130 bytes per request; the oldest entries are deleted first.
+        log_retention_bytes: u64 = 2 * GIB, Integer(MIB, 1024 * GIB),
+            guide: "To limit how fast one connector displaces the entries of others, set its `requests_per_second`.";
+        /// Minutes that the journal keeps accepted items for new sinks, even after every sink has received them.
+        payload_retention_minutes: u32 = 60, Integer(0, 5_256_000);
+        /// Largest size of the items that the journal keeps for new sinks; 0 keeps none. The oldest are deleted first.
+        payload_retention_bytes: u64 = 64 * MIB, Integer(0, 1024 * GIB),
+            guide: "The kept items are the newest of every stream without a gap. To limit how fast one connector displaces the items of others, set its `bytes_per_second`.";
+        /// Minutes that the body of a rejected webhook request is kept, for inspection and for resending.
+        rejected_retention_minutes: u32 = 24 * 60, Integer(0, 5_256_000);
+        /// Largest size of the kept bodies of rejected webhook requests; 0 keeps none. The oldest are deleted first.
+        rejected_retention_bytes: u64 = 16 * MIB, Integer(0, 1024 * GIB),
+            guide: "Bodies of the connector with the largest share are deleted first.";
+    }
 }
 
 /// What a 202 promises.
@@ -211,81 +243,87 @@ impl PoolMode {
     }
 }
 
-/// `[limits]`: what one request and one key may ask for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Limits {
-    /// The largest body; a larger one is 413.
-    pub max_body_bytes: usize,
-    /// The largest flattened form of one request, which is also at most 8 times its body and 64 KiB; a larger one is 400.
-    pub max_flattened_bytes: usize,
-    /// The largest item once it is flattened; a larger one is 400.
-    pub max_item_bytes: usize,
-    /// How long a body may take to arrive.
-    pub body_timeout_seconds: u64,
-    /// Requests a second for each ingest key.
-    pub requests_per_second: u32,
-    /// Requests that a key may send at once before the rate applies.
-    pub burst: u32,
-    /// Bytes of bodies that one key may have stored in a second, on average; 0: any number.
-    pub bytes_per_second: u64,
-    /// The same in a day of UTC.
-    pub bytes_per_day: u64,
-    /// Accepted requests waiting for the journal; beyond it requests are answered 503.
-    pub max_pending_bytes: usize,
-    /// The same of one key, and of all that sign nothing good at the address of one connector.
-    pub max_pending_bytes_per_key: usize,
-    /// Requests a second without a valid key of one client, as in
-    /// [`connections_per_address_max`](Server::connections_per_address_max); 0: as many as it likes.
-    pub unauthorized_per_second: u32,
+record! {
+    /// `[limits]`: what one request and one key can use.
+    pub struct Limits {
+        /// Largest body of a request; a larger body is answered 413.
+        max_body_bytes: usize = 1024 * 1024, Integer(1, 64 * MIB), guide: "At most 64 MiB.";
+        /// Largest flattened form of a request; it is also limited to 8 times the body plus 64 KiB.
+        max_flattened_bytes: usize = 16 * 1024 * 1024, Integer(1, 256 * MIB);
+        /// Largest flattened form of one item.
+        max_item_bytes: usize = 2 * 1024 * 1024, Integer(1, 256 * MIB),
+            guide: "Every renderer receives an item as a whole.";
+        /// Seconds within which the body of a request must arrive.
+        body_timeout_seconds: u64 = 30, Integer(1, 300);
+        /// Requests per second of each ingest key. A connector can set its own limit.
+        requests_per_second: u32 = 1000, Integer(1, RATE_MAX);
+        /// Requests that a key can send at once before `requests_per_second` applies. A connector can set its own limit.
+        burst: u32 = 2000, Integer(1, RATE_MAX);
+        /// Bytes of bodies per second that each ingest key can store, on average; 0 is unlimited.
+        bytes_per_second: u64, Integer(0, VOLUME_MAX),
+            guide: "A burst can be twice as large, or one body of the largest size. Further requests are answered 429. A connector can set its own limit.";
+        /// Bytes of bodies per UTC day that each ingest key can store; 0 is unlimited.
+        bytes_per_day: u64, Integer(0, VOLUME_MAX),
+            guide: "The first body of a day always fits. A connector can set its own limit. By default only `storage.min_free_bytes` keeps the disk from filling.";
+        /// Bytes of requests that wait for the journal; beyond it, requests are answered 503.
+        max_pending_bytes: usize = 64 * 1024 * 1024, Integer(1, 64 * GIB);
+        /// Bytes of one key's requests that wait for the journal, so that others can still send.
+        max_pending_bytes_per_key: usize = 16 * 1024 * 1024, Integer(1, 64 * GIB),
+            guide: "Requests without a valid signature for one connector share one such limit. When `limits.max_pending_bytes` is reached, a slow body of the key with the largest share is aborted.";
+        /// Requests per second without a valid key from one address, or one IPv6 /64; 0 is unlimited.
+        unauthorized_per_second: u32 = 20, Integer(0, 1_000_000),
+            guide: "Five times as many can arrive at once. Further requests are answered 429 after one second. Clients with a valid key are not affected.";
+    }
 }
 
-/// `[live]`: renderers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Live {
-    /// Where pages that may read come from, beside the daemon's own: origins, `null`, or `*`.
-    pub origins: Vec<String>,
-    /// Flushes a second to a renderer that does not ask for another rate.
-    pub max_rate: u32,
-    /// How often a renderer hears that the connection lives.
-    pub heartbeat_seconds: u64,
-    /// Renderers that follow at once.
-    pub connections_max: usize,
-    /// The same with one read key.
-    pub connections_per_key_max: usize,
-    /// Bytes of pages of items that are being sent.
-    pub max_page_bytes: usize,
-    /// The same to one read key.
-    pub max_page_bytes_per_key: usize,
+record! {
+    /// `[live]`: live connections of screens and programs.
+    pub struct Live {
+        /// Origins whose pages can read, in addition to the daemon's own; `"null"` for pages from files, `"*"` for any page with a read key.
+        origins: Vec<String>, List(kinds::ORIGIN, 0);
+        /// Flushes per second to each renderer. A renderer can ask for another rate with `?max_rate=`.
+        max_rate: u32 = 60, Integer(1, 1000);
+        /// Seconds between heartbeats to a renderer.
+        heartbeat_seconds: u64 = 15, Integer(1, 300);
+        /// Largest number of connected renderers.
+        connections_max: usize = 10_000, Integer(1, 1_000_000),
+            guide: "At most three quarters of the connections of the service listener, so that requests and health checks can still connect.";
+        /// Largest number of connected renderers per read key; further ones are answered 429.
+        connections_per_key_max: usize = 1_000, Integer(1, 1_000_000), guide: "At most half of `live.connections_max`.";
+        /// Bytes of item pages that are sent at the same time; a request beyond it waits.
+        max_page_bytes: usize = 64 * 1024 * 1024, Integer(MIB, 64 * GIB),
+            guide: "A request that has waited for 10 seconds is answered 503.";
+        /// Bytes of item pages that are sent at the same time with one read key; a request beyond it waits.
+        max_page_bytes_per_key: usize = 16 * 1024 * 1024, Integer(MIB, 64 * GIB);
+    }
 }
 
-/// `[runtime]`: threads.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Runtime {
-    /// Worker threads. 0: one on up to two cores, otherwise one fewer than cores, at most 8.
-    pub worker_threads: usize,
+record! {
+    /// `[runtime]`: threads.
+    pub struct Runtime {
+        /// Worker threads; 0 uses one on up to two cores, otherwise one fewer than cores, at most 8.
+        worker_threads: usize, Integer(0, 256);
+    }
 }
 
-/// `[system]`: what the daemon may do with the system.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct System {
-    /// Whether it gives up at the start what it does not need: files elsewhere, core dumps, debuggers, new privileges.
-    pub confine: bool,
+record! {
+    /// `[system]`: permissions of the daemon.
+    pub struct System {
+        /// Whether the daemon drops what it does not need at its start: other files, core dumps, debuggers, new privileges.
+        confine: bool = true, Boolean, guide: "See [what the daemon gives up][confine]. Set `false` for debuggers and profilers.";
+    }
 }
 
-/// `[log]`: log output.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Log {
-    /// A tracing filter: `info`, or `info,headgate=debug`.
-    pub level: String,
-    /// How lines are written.
-    pub format: LogFormat,
-    /// A line for each request.
-    pub requests: bool,
+record! {
+    /// `[log]`: log output.
+    pub struct Log {
+        /// Log level: `off`, `error`, `warn`, `info`, `debug`, `trace`, or a list such as `info,headgate=debug`.
+        level: String = "info".to_owned(), Text(kinds::LOG_FILTER), guide: "The variable `HEADGATE_LOG` overrides it.";
+        /// Format of the log: `text` or `json`.
+        format: LogFormat = LogFormat::Text, Choice(&["text", "json"]);
+        /// Whether the log has a line for each request.
+        requests: bool, Boolean;
+    }
 }
 
 /// How log lines are written.
@@ -298,34 +336,34 @@ pub enum LogFormat {
     Json,
 }
 
-/// `[plugins]`: limits on each plugin instance, and on compiling each component.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Plugins {
-    /// Memory of one instance.
-    pub memory_max_bytes: usize,
-    /// How long one call may take, waiting included.
-    #[serde(rename = "write_timeout_ms", with = "millis")]
-    pub write_timeout: Duration,
-    /// How long one call may compute.
-    #[serde(rename = "cpu_timeout_ms", with = "millis")]
-    pub cpu_timeout: Duration,
-    /// The largest component.
-    pub file_max_bytes: u64,
-    /// Address space of the process that compiles a component.
-    pub compile_memory_max_bytes: u64,
-    /// How long it may compute.
-    pub compile_cpu_seconds: u64,
-    /// How long it may take, waiting included.
-    pub compile_timeout_seconds: u64,
+record! {
+    /// `[plugins]`: limits on each plugin instance, and on compiling each component.
+    pub struct Plugins {
+        /// Memory of one plugin instance.
+        memory_max_bytes: usize = 64 * 1024 * 1024, Integer(MIB, 4 * GIB);
+        /// Milliseconds that one call of a plugin can take, including waiting.
+        write_timeout_ms: Millis = Millis::new(10_000), Integer(1, DAY_MS);
+        /// Milliseconds of computing time of one call of a plugin, including what the host computes for it.
+        cpu_timeout_ms: Millis = Millis::new(5_000), Integer(1, DAY_MS);
+        /// Largest component file.
+        file_max_bytes: u64 = 64 * MIB, Integer(1, GIB);
+        /// Address space of the process that compiles a component.
+        compile_memory_max_bytes: u64 = GIB, Integer(256 * MIB, 64 * GIB),
+            guide: "A component of 18 MB with a Python interpreter takes 350 MB.";
+        /// Seconds of computing time for compiling a component.
+        compile_cpu_seconds: u64 = 60, Integer(1, 3600), guide: "A component of 18 MB takes about 10 seconds.";
+        /// Seconds that compiling a component can take, including waiting.
+        compile_timeout_seconds: u64 = 180, Integer(1, 3600);
+    }
 }
 
-/// `[pool]`: the data pool.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Pool {
-    /// Whether the sink `pool` is there, declared or not.
-    pub enabled: bool,
+record! {
+    /// `[pool]`: the data pool.
+    pub struct Pool {
+        /// Whether the sink `pool` runs, which needs no declaration.
+        enabled: bool = true, Boolean,
+            guide: "With `false`, nothing reaches the data pool and the screens unless another sink writes it, and declaring a sink with the name `pool` is a mistake.";
+    }
 }
 
 impl Storage {

@@ -9,9 +9,11 @@ use tempfile::TempDir;
 
 use super::{DEFAULT_TOML, Loaded, Settings, Sources, load};
 
+mod bodies;
 mod explain;
 mod layers;
 mod lists;
+mod printed;
 mod problems;
 mod references;
 mod schema;

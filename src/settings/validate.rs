@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 use super::merge::Origins;
 use super::problem::{self, Origin, Problem};
+use super::record::Check;
 use super::schema::{Field, ROOT, Shape};
-use super::{ClientCertificates, Durability, ProxyHeader, Secret, Settings, Tls, checks};
+use super::{ClientCertificates, Durability, ProxyHeader, Secret, Settings, Tls};
 
 /// Collects the problems and warnings of merged settings.
 pub(super) struct Validator<'a> {
@@ -204,7 +205,7 @@ impl<'a> Validator<'a> {
     }
 
     /// Resolves the secret of a key; false if the key has no usable digest.
-    fn resolve(&mut self, path: &str, secret: &mut Option<Secret>, check: checks::Check) -> bool {
+    fn resolve(&mut self, path: &str, secret: &mut Option<Secret>, check: Check) -> bool {
         let path = format!("{path}.secret");
         let Some(secret) = secret else {
             return true;
@@ -221,7 +222,7 @@ impl<'a> Validator<'a> {
         }
     }
 
-    fn secret_shape(&mut self, path: &str, secret: &Secret, check: checks::Check) {
+    fn secret_shape(&mut self, path: &str, secret: &Secret, check: Check) {
         if let Err(message) = check(secret.reveal()) {
             self.problem(path, message);
         }

@@ -8,6 +8,7 @@
 
 mod controls;
 pub(super) mod filter;
+mod record;
 mod words;
 
 use maud::{Markup, html};
@@ -110,7 +111,7 @@ impl Typed {
 
     /// Whether a box is ticked.
     pub(super) fn is_ticked(&self, name: &str) -> bool {
-        self.raw(name) == "yes"
+        self.all(name).iter().any(|word| word == "yes")
     }
 
     /// Whether the form that was sent has such a field.
@@ -175,6 +176,11 @@ impl Typed {
         let message: String = message.into();
         let message = message.chars().take(MESSAGE_CHARS_MAX).collect();
         self.wrong.push((name, message));
+    }
+
+    /// Whether something is wrong with a field.
+    fn is_rejected(&self, name: &str) -> bool {
+        self.wrong.iter().any(|(wrong, _)| *wrong == name)
     }
 
     /// Whether something is.

@@ -41,7 +41,6 @@ mod paths;
 mod read_key;
 mod renderers;
 mod request;
-mod rules;
 mod settings;
 mod sign_in;
 mod signed_in;

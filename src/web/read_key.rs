@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
+use serde_json::Map;
 
 use super::form::{self, Typed, form_time};
 use super::frame::{FormAnswer, FormPage, NoPage, Place};
@@ -18,7 +19,8 @@ use super::key::{self, ENDS, Ending, shown_once};
 use super::origin::origin;
 use super::text::text;
 use super::{description, paths, snippets};
-use crate::catalog::{KeyState, Kind, POLLS_PER_SECOND, ReadKey, ReadKeyPatch};
+use crate::catalog::{KeyState, Kind, POLLS_PER_SECOND, ReadKey};
+use crate::config;
 use crate::operate::Operator;
 use http::sessions::IssuedKey;
 
@@ -51,18 +53,17 @@ impl ShowReadKey {
             return Ok(typed.show(page(&self.0, &key, shown, &typed)));
         };
         let key = find_changeable(&self.0, req)?;
-        let change = ReadKeyPatch {
-            description: Some(description::read(&typed)),
-            streams: Some(settings::streams(&mut typed)),
-            expires_at: Some(typed.time(ENDS.name)),
-            networks: Some(key::read_networks(&mut typed)),
-            allow_in_url: Some(typed.is_ticked("allow_in_url")),
-            requests_per_second: Some(settings::rate(&mut typed)),
-            origins: Some(settings::origins(&mut typed)),
-        };
+        let mut known = Map::new();
+        let streams = settings::streams(&mut typed);
+        known.insert("streams".to_owned(), streams.into());
+        known.insert(
+            "allow_in_url".to_owned(),
+            typed.is_ticked("allow_in_url").into(),
+        );
+        let patch = typed.changed_record(config::ReadKey::FIELDS, known);
         let name = Arc::clone(&key.name);
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
-            catalog.change_read_key(&name, change, by)
+            catalog.change_read_key(&name, &patch, by)
         });
         let Some(changed) = changed.await? else {
             return Ok(typed.show(page(&self.0, &key, None, &typed)));

@@ -53,12 +53,12 @@ impl<'a> Sample<'a> {
     /// What a key is for.
     pub(super) fn of(key: &'a IngestKey) -> Self {
         let usual = || key.preset?.item_key;
-        let item_key = key.item_key.as_deref().or_else(usual);
+        let item_key = key.settings.item_key.as_deref().or_else(usual);
         Self {
             path: key.path(),
             item_key: item_key.filter(|field| !matches!(*field, "id" | "@delivery")),
-            items: (key.items.as_deref()).or_else(|| key.preset?.items),
-            is_plain: key.signing.is_none() && key.preset.is_none() && key.items.is_none(),
+            items: (key.settings.items.as_deref()).or_else(|| key.preset?.items),
+            is_plain: key.signing.is_none() && key.preset.is_none() && key.settings.items.is_none(),
         }
     }
 }

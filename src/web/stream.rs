@@ -8,7 +8,6 @@ mod feeds;
 mod item;
 mod list;
 mod new;
-mod settings;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -8,8 +8,8 @@
 
 use serde_json::{Value, json};
 
+use super::records;
 use crate::catalog::{AUDIT_ACTIONS, GRACE_SECONDS_MAX, Kind};
-use crate::config::{DESCRIPTION_CHARS_MAX, ITEMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX};
 use crate::operate::requests::Status;
 use crate::sender;
 use feed::export;
@@ -45,6 +45,7 @@ pub(super) fn tell(document: &mut Value) {
         let name = name.and_then(|name| name.strip_prefix(SCHEMAS));
         bodies.extend(name.map(str::to_owned));
     }
+    records::add_to_answers(&mut document["components"]["schemas"]);
     for name in bodies {
         let schema = &mut document["components"]["schemas"][&name];
         schema["additionalProperties"] = json!(false);
@@ -52,6 +53,7 @@ pub(super) fn tell(document: &mut Value) {
         for (field, schema) in fields {
             add(schema, of_field(&name, field));
         }
+        records::add(&name, schema);
     }
 }
 
@@ -114,36 +116,13 @@ fn of_parameter(operation: &str, name: &str) -> Value {
 /// Of a field of a body with this schema.
 fn of_field(schema: &str, name: &str) -> Value {
     match (schema, name) {
-        ("NewStream", "name") | (_, "stream") => {
-            json!({ "minLength": 1, "maxLength": 128, "pattern": LINE })
-        }
-        (_, "name") => json!({ "pattern": "^[A-Za-z0-9_.-]{1,64}$" }),
-        (_, "description") => {
-            json!({ "minLength": 1, "maxLength": DESCRIPTION_CHARS_MAX, "pattern": LINE })
-        }
-        (_, "kind") => json!({ "enum": ["ingest", "webhook"] }),
-        (_, "on_update") => json!({ "enum": ["replace", "merge"] }),
+        (_, "stream") => json!({ "minLength": 1, "maxLength": 128, "pattern": LINE }),
         (_, "preset") => {
-            let names = sender::presets()
-                .iter()
-                .map(|preset| Value::from(preset.name));
-            let none = (schema != "TriggerBody").then_some(Value::Null);
-            json!({ "enum": names.chain(none).collect::<Vec<Value>>() })
+            let names = sender::presets().iter();
+            json!({ "enum": names.map(|preset| preset.name).collect::<Vec<_>>() })
         }
-        (_, "version" | "item_key" | "items") => name_of_field(),
-        (_, "stale_after_seconds" | "expire_after_seconds") => within(1, STALE_SECONDS_MAX),
-        (_, "requests_per_second" | "burst") => within(1, RATE_MAX),
-        (_, "bytes_per_second" | "bytes_per_day") => within(0, VOLUME_MAX),
-        (_, "items_max") => within(1, ITEMS_MAX),
-        (_, "bytes_max") => within(1, VOLUME_MAX),
         (_, "grace_seconds") => within(0, GRACE_SECONDS_MAX),
         (_, "expires_at") => time(),
-        ("NewReadKey" | "ReadKeyPatch", "streams") => json!({ "minItems": 1, "maxItems": 1_000 }),
-        ("NewReadKey" | "ReadKeyPatch", "origins") => {
-            let host = r#"[!-"$-.0->\[-~]+"#;
-            let origin = json!({ "pattern": format!(r"^(\*|null|[a-z-]+://{host})$") });
-            json!({ "maxItems": 100, "items": origin })
-        }
         ("TicketRequest", "streams") => json!({ "minItems": 1 }),
         // Ids are texts in answers, so both are taken.
         ("LetterSelection", "ids") => {
@@ -151,27 +130,8 @@ fn of_field(schema: &str, name: &str) -> Value {
             json!({ "minItems": 1, "maxItems": 1_000, "items": id })
         }
         ("LetterSelection", "request_id") => json!({ "format": "uuid" }),
-        (_, "delete_when") => delete_when(),
-        (_, "verify") => json!({
-            "type": ["object", "null"],
-            "required": ["scheme"],
-            "properties": { "scheme": { "type": "string" } },
-            "additionalProperties": true,
-        }),
         _ => Value::Null,
     }
-}
-
-fn delete_when() -> Value {
-    let mut field = json!({ "type": "string" });
-    add(&mut field, name_of_field());
-    let value = json!({ "type": "string", "maxLength": 256, "pattern": LINE });
-    json!({
-        "type": ["object", "null"],
-        "required": ["field", "is"],
-        "properties": { "field": field, "is": { "type": "array", "minItems": 1, "items": value } },
-        "additionalProperties": false,
-    })
 }
 
 fn within(min: u64, max: u64) -> Value {

@@ -2,22 +2,18 @@
 //!
 //! **Invariant**: what looks like a secret is refused wherever a text is wanted, and never repeated.
 
-use std::sync::Arc;
-
 use super::Changed;
 use crate::catalog::entries::Entries;
 use crate::catalog::error::Fault;
 use crate::catalog::{CatalogError, Kind};
 use crate::clock::Unix;
-use crate::config::{Misfit, check_description, check_name, check_origin, misfit_of_text, nearest};
+use crate::config::{
+    KEY_ORIGINS_MAX, KEY_STREAMS_MAX, Misfit, check_description, check_name, check_origin,
+    misfit_of_text, nearest,
+};
 
 /// Streams, connectors, read keys, and keys of one connector, at most of each.
 const COUNT_MAX: usize = 10_000;
-/// Streams of a read key, at most.
-const STREAMS_OF_KEY_MAX: usize = 1_000;
-
-/// Origins of a read key, at most.
-const ORIGINS_MAX: usize = 100;
 
 /// Only what was made at run time may be changed.
 pub(super) fn require_runtime_made(kind: Kind, created_at: Option<Unix>) -> Changed<()> {
@@ -52,27 +48,22 @@ pub(super) fn check_own_description(description: Option<&str>) -> Changed<()> {
 
 /// Origins as browsers send them.
 pub(super) fn check_origins(origins: &[String]) -> Changed<()> {
-    if origins.len() > ORIGINS_MAX {
-        let misfit = Misfit::Form(format!("a key has at most {ORIGINS_MAX} of them"));
+    if origins.len() > KEY_ORIGINS_MAX {
+        let misfit = Misfit::Form(format!("a key has at most {KEY_ORIGINS_MAX} of them"));
         return Err(Fault::from(misfit).of("origins"));
     }
     let mut each = origins.iter();
     each.try_for_each(|one| check_text("origins", one, check_origin))
 }
 
-fn check_text(
+pub(super) fn check_text(
     field: &'static str,
     text: &str,
     check: fn(&str) -> Result<(), String>,
 ) -> Changed<()> {
-    check_settings(misfit_of_text(text, check).map(|misfit| (field, misfit)))
-}
-
-/// What can be set follows the rules of the configuration.
-pub(super) fn check_settings(misfit: Option<(&'static str, Misfit)>) -> Changed<()> {
-    match misfit {
+    match misfit_of_text(text, check) {
         None => Ok(()),
-        Some((field, misfit)) => Err(Fault::from(misfit).of(field)),
+        Some(misfit) => Err(Fault::from(misfit).of(field)),
     }
 }
 
@@ -121,9 +112,9 @@ pub(in crate::catalog) fn check_stream(
     Err(fault.of(field))
 }
 
-pub(super) fn check_streams(entries: &Entries, names: &[Arc<str>]) -> Changed<()> {
-    if !(1..=STREAMS_OF_KEY_MAX).contains(&names.len()) {
-        let max = STREAMS_OF_KEY_MAX;
+pub(super) fn check_streams(entries: &Entries, names: &[String]) -> Changed<()> {
+    if !(1..=KEY_STREAMS_MAX).contains(&names.len()) {
+        let max = KEY_STREAMS_MAX;
         return Err(Fault::StreamCount { max }.of("streams"));
     }
     names

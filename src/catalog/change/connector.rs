@@ -7,25 +7,19 @@ use std::sync::Arc;
 use rusqlite::Connection as Database;
 use serde_json::Value;
 
-use super::check::{
-    check_own_name, check_settings, require_capacity, require_free, require_runtime_made,
-};
-use super::{Changed, audit_changed, audit_created, audit_deleted};
+use super::check::{check_own_name, require_capacity, require_free, require_runtime_made};
+use super::{Changed, audit_changed, audit_created, audit_deleted, set};
 use crate::catalog::audit::{Actor, Change};
 use crate::catalog::entries::Entries;
 use crate::catalog::{Catalog, CatalogError, Connector, Kind, schema};
 use crate::clock::Unix;
-use crate::config::{self, misfit_of_connector};
+use crate::config::{self, Patch};
 
 /// Connectors.
 impl Catalog {
     /// Makes a connector without keys.
-    pub fn create_connector(
-        &self,
-        settings: config::Connector,
-        actor: &Actor,
-    ) -> Changed<Arc<Connector>> {
-        let connector = build_connector(settings)?;
+    pub fn create_connector(&self, new: &Patch, actor: &Actor) -> Changed<Arc<Connector>> {
+        let connector = build_connector(new)?;
         self.commit(actor, |database, entries| {
             let change = insert_connector(database, entries, &connector)?;
             Ok((Arc::new(connector), change))
@@ -37,14 +31,13 @@ impl Catalog {
     pub fn change_connector(
         &self,
         id: &str,
-        change: impl FnOnce(&mut config::Connector),
+        patch: &Patch,
         actor: &Actor,
     ) -> Changed<Arc<Connector>> {
         let (after, entries) = self.commit(actor, |database, entries| {
             let before = find_runtime_connector(entries, id)?;
             let mut after = Connector::clone(before);
-            change(&mut after.settings);
-            check_settings(misfit_of_connector(&after))?;
+            set(Arc::make_mut(&mut after.settings).set_all(patch))?;
             schema::put_connector(database, &after)?;
             let change = audit_changed(Kind::Connector, id, shown(before), shown(&after));
             Ok((after, change))
@@ -70,9 +63,10 @@ impl Catalog {
     }
 }
 
-pub(in crate::catalog) fn build_connector(settings: config::Connector) -> Changed<Connector> {
+pub(in crate::catalog) fn build_connector(new: &Patch) -> Changed<Connector> {
+    let mut settings = config::Connector::default();
+    set(settings.set_all(new))?;
     check_own_name(&settings.name)?;
-    check_settings(misfit_of_connector(&settings))?;
     Ok(Connector::new(settings, Some(Unix::now())))
 }
 
@@ -106,5 +100,5 @@ fn find_runtime_connector<'a>(entries: &'a Entries, id: &str) -> Changed<&'a Arc
 
 /// For the audit trail, without its keys.
 fn shown(connector: &Connector) -> Value {
-    schema::shown(&connector.settings)
+    schema::shown(&*connector.settings)
 }

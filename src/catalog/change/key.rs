@@ -13,7 +13,7 @@ use super::check::{
     require_capacity, require_free, require_runtime_made,
 };
 use super::connector::find_connector;
-use super::{Changed, audit_changed, audit_created, audit_deleted, set_if_given};
+use super::{Changed, audit_changed, audit_created, audit_deleted, set};
 use crate::catalog::audit::{Actor, Change};
 use crate::catalog::connector::KeyRow;
 use crate::catalog::entries::Entries;
@@ -23,8 +23,8 @@ use crate::catalog::signing::hash_of;
 use crate::catalog::{
     Catalog, CatalogError, Connector, IngestKey, KeyHash, KeyState, Kind, schema,
 };
-use crate::clock::Unix;
-use crate::config::{Networks, Secret, Verify};
+use crate::clock::{self, Unix};
+use crate::config::{self, Patch, Secret, Verify};
 use crate::sender::{self, Unfit};
 
 /// Grace after a rotation, at most.
@@ -36,35 +36,10 @@ const NAME_BYTES_MAX: usize = 64;
 pub struct NewKey {
     /// Its connector; it may be declared.
     pub connector: String,
-    /// 1 to 64 letters, digits, `_`, `.` or `-`; unique within the connector.
-    pub name: String,
-    /// At most 200 characters.
-    pub description: Option<String>,
-    /// The one stream that it may submit to.
-    pub stream: String,
+    /// What can be set of it; a secret of its own is made here.
+    pub settings: config::Key,
     /// Whether what it submits is checked and logged only.
     pub test: bool,
-    /// When it ends.
-    pub expires_at: Option<Unix>,
-    /// Whether it may stand in a URL.
-    pub allow_in_url: bool,
-    /// From where it is taken.
-    pub networks: Networks,
-    /// In place of a text of its own: how what its tool signs is verified.
-    pub verify: Option<Verify>,
-}
-
-/// What is to be changed of an ingest key.
-#[derive(Debug, Clone, Default)]
-pub struct KeyPatch {
-    /// As in [`NewKey`].
-    pub description: Option<Option<String>>,
-    /// As in [`NewKey`].
-    pub expires_at: Option<Option<Unix>>,
-    /// As in [`NewKey`].
-    pub allow_in_url: Option<bool>,
-    /// From where it is taken.
-    pub networks: Option<Networks>,
 }
 
 /// How a key is to be rotated.
@@ -104,19 +79,28 @@ impl Catalog {
         &self,
         connector: &str,
         name: &str,
-        patch: KeyPatch,
+        patch: &Patch,
         actor: &Actor,
     ) -> Changed<Arc<IngestKey>> {
-        check_own_description(patch.description.as_ref().and_then(Option::as_deref))?;
         self.rewrite_key(connector, name, "change", actor, |key| {
             if key.revoked_at.is_some() {
                 return Err(CatalogError::Revoked);
             }
-            let description = patch.description.map(|one| one.map(Into::into));
-            set_if_given(&mut key.description, description);
-            set_if_given(&mut key.expires_at, patch.expires_at);
-            set_if_given(&mut key.allow_in_url, patch.allow_in_url);
-            set_if_given(&mut key.networks, patch.networks);
+            let mut settings = config::Key {
+                description: key.description.take().map(Into::into),
+                expires_at: key.expires_at.map(clock::rfc3339),
+                allow_in_url: key.allow_in_url,
+                networks: std::mem::take(&mut key.networks),
+                ..config::Key::default()
+            };
+            set(settings.set_all(patch))?;
+            key.description = settings.description.map(Into::into);
+            key.expires_at = settings
+                .expires_at
+                .as_deref()
+                .and_then(clock::parse_rfc3339);
+            key.allow_in_url = settings.allow_in_url;
+            key.networks = settings.networks;
             Ok(())
         })
     }
@@ -354,26 +338,28 @@ fn require_candidate(connector: &Connector, row: &KeyRow) -> Changed<()> {
 
 impl Catalog {
     pub(in crate::catalog) fn build_key(&self, new: NewKey) -> Changed<(Option<KeyText>, KeyRow)> {
-        check_own_name(&new.name)?;
-        check_own_description(new.description.as_deref())?;
-        check_future(new.expires_at)?;
-        let form = match new.verify {
+        let (key, connector) = (new.settings, new.connector);
+        check_own_name(&key.name)?;
+        check_own_description(key.description.as_deref())?;
+        let expires_at = key.expires_at.as_deref().and_then(clock::parse_rfc3339);
+        check_future(expires_at)?;
+        let form = match key.verify {
             None => KeyForm::generated(new.test)?,
             Some(_) if new.test => return Err(Fault::Secret(NO_TEST).of("verify")),
-            Some(verify) => self.signed(verify, &new.connector, &new.name, &new.stream)?,
+            Some(verify) => self.signed(verify, &connector, &key.name, &key.stream)?,
         };
         let row = KeyRow {
-            connector: new.connector.into(),
-            name: new.name.into(),
-            description: new.description.map(Into::into),
+            connector: connector.into(),
+            name: key.name.into(),
+            description: key.description.map(Into::into),
             hash: form.hash,
             prefix: Some(form.prefix),
-            stream: new.stream.into(),
-            expires_at: new.expires_at,
+            stream: key.stream.into(),
+            expires_at,
             revoked_at: None,
             created_at: Some(Unix::now()),
-            allow_in_url: new.allow_in_url,
-            networks: new.networks,
+            allow_in_url: key.allow_in_url,
+            networks: key.networks,
             verify: form.verify,
         };
         Ok((form.text, row))

@@ -10,82 +10,34 @@ use super::check::{
     check_future, check_origins, check_own_description, check_own_name, check_range, check_streams,
     require_capacity, require_free, require_runtime_made,
 };
-use super::{Changed, audit_changed, audit_created, audit_deleted, set_if_given};
+use super::{Changed, audit_changed, audit_created, audit_deleted, set};
 use crate::catalog::audit::{Actor, Change};
 use crate::catalog::entries::Entries;
 use crate::catalog::key::{KeyKind, KeyText, generate};
 use crate::catalog::{Catalog, CatalogError, Kind, ReadKey, schema};
 use crate::clock::Unix;
-use crate::config::{Networks, RATE_MAX};
-
-/// A read key that is to be made.
-#[derive(Debug, Clone)]
-pub struct NewReadKey {
-    /// 1 to 64 letters, digits, `_`, `.` or `-`.
-    pub name: String,
-    /// At most 200 characters.
-    pub description: Option<String>,
-    /// What it may read, at least one.
-    pub streams: Vec<String>,
-    /// When it ends.
-    pub expires_at: Option<Unix>,
-    /// Whether it may stand in a URL.
-    pub allow_in_url: bool,
-    /// From where it is taken.
-    pub networks: Networks,
-    /// How many feeds it may ask for in a second, if another number than usual.
-    pub requests_per_second: Option<u32>,
-    /// Origins whose pages may read with it.
-    pub origins: Vec<String>,
-}
-
-/// What is to be changed of a read key.
-#[derive(Debug, Clone, Default)]
-pub struct ReadKeyPatch {
-    /// As in [`NewReadKey`].
-    pub description: Option<Option<String>>,
-    /// As in [`NewReadKey`].
-    pub streams: Option<Vec<String>>,
-    /// As in [`NewReadKey`].
-    pub expires_at: Option<Option<Unix>>,
-    /// As in [`NewReadKey`].
-    pub allow_in_url: Option<bool>,
-    /// From where it is taken.
-    pub networks: Option<Networks>,
-    /// As in [`NewReadKey`].
-    pub requests_per_second: Option<Option<u32>>,
-    /// As in [`NewReadKey`].
-    pub origins: Option<Vec<String>>,
-}
+use crate::config::{self, Patch, RATE_MAX};
 
 /// Read keys.
 impl Catalog {
     /// Makes a read key. Its text is in the answer and nowhere else.
     pub fn create_read_key(
         &self,
-        new: NewReadKey,
+        settings: config::ReadKey,
         actor: &Actor,
     ) -> Changed<(KeyText, Arc<ReadKey>)> {
-        check_own_name(&new.name)?;
-        check_own_description(new.description.as_deref())?;
-        check_future(new.expires_at)?;
-        check_rate(new.requests_per_second)?;
-        check_origins(&new.origins)?;
+        check_own_name(&settings.name)?;
+        check(&settings)?;
         let text = generate(KeyKind::Read).map_err(CatalogError::Randomness)?;
-        let key = ReadKey {
-            name: new.name.into(),
-            description: new.description.map(Into::into),
-            prefix: Some(text.prefix().into()),
-            streams: drop_repeats(new.streams),
-            expires_at: new.expires_at,
-            revoked_at: None,
-            allow_in_url: new.allow_in_url,
-            networks: new.networks,
-            requests_per_second: new.requests_per_second,
-            origins: new.origins,
-            created_at: Some(Unix::now()),
-            hash: text.hash(),
+        let settings = config::ReadKey {
+            streams: drop_repeats(settings.streams),
+            ..settings
         };
+        let key = ReadKey {
+            prefix: Some(text.prefix().into()),
+            ..ReadKey::new(settings, text.hash(), Some(Unix::now()))
+        };
+        check_future(key.expires_at)?;
         let (key, _) = self.commit(actor, |database, entries| {
             require_free(Kind::ReadKey, entries.read_keys.contains_key(&key.name))?;
             require_capacity(entries.read_keys.len())?;
@@ -101,27 +53,21 @@ impl Catalog {
     pub fn change_read_key(
         &self,
         name: &str,
-        patch: ReadKeyPatch,
+        patch: &Patch,
         actor: &Actor,
     ) -> Changed<Arc<ReadKey>> {
-        check_own_description(patch.description.as_ref().and_then(Option::as_deref))?;
-        check_rate(patch.requests_per_second.flatten())?;
-        check_origins(patch.origins.as_deref().unwrap_or_default())?;
         self.rewrite_read_key(name, "change", actor, |key, entries| {
             if key.revoked_at.is_some() {
                 return Err(CatalogError::Revoked);
             }
-            let description = patch.description.map(|one| one.map(Into::into));
-            set_if_given(&mut key.description, description);
-            if let Some(streams) = patch.streams {
-                key.streams = drop_repeats(streams);
-                check_streams(entries, &key.streams)?;
+            let mut settings = config::ReadKey::clone(&key.settings);
+            set(settings.set_all(patch))?;
+            if patch.contains_key("streams") {
+                settings.streams = drop_repeats(settings.streams);
+                check_streams(entries, &settings.streams)?;
             }
-            set_if_given(&mut key.expires_at, patch.expires_at);
-            set_if_given(&mut key.allow_in_url, patch.allow_in_url);
-            set_if_given(&mut key.networks, patch.networks);
-            set_if_given(&mut key.requests_per_second, patch.requests_per_second);
-            set_if_given(&mut key.origins, patch.origins);
+            check(&settings)?;
+            key.set(settings);
             Ok(())
         })
     }
@@ -168,9 +114,12 @@ impl Catalog {
     }
 }
 
-fn check_rate(requests_per_second: Option<u32>) -> Changed<()> {
-    let rate = requests_per_second.map(u64::from);
-    check_range("requests_per_second", rate, 1, RATE_MAX)
+/// What can be set of a read key, but for its name.
+fn check(settings: &config::ReadKey) -> Changed<()> {
+    check_own_description(settings.description.as_deref())?;
+    let rate = settings.requests_per_second.map(u64::from);
+    check_range("requests_per_second", rate, 1, RATE_MAX)?;
+    check_origins(&settings.origins)
 }
 
 fn find_runtime_read_key<'a>(entries: &'a Entries, name: &str) -> Changed<&'a Arc<ReadKey>> {
@@ -179,11 +128,11 @@ fn find_runtime_read_key<'a>(entries: &'a Entries, name: &str) -> Changed<&'a Ar
     require_runtime_made(Kind::ReadKey, key.created_at).map(|()| key)
 }
 
-fn drop_repeats(names: Vec<String>) -> Vec<Arc<str>> {
-    let mut distinct: Vec<Arc<str>> = Vec::new();
+fn drop_repeats(names: Vec<String>) -> Vec<String> {
+    let mut distinct: Vec<String> = Vec::new();
     for name in names {
-        if !distinct.iter().any(|other| **other == *name) {
-            distinct.push(name.into());
+        if !distinct.contains(&name) {
+            distinct.push(name);
         }
     }
     distinct

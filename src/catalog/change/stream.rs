@@ -8,15 +8,15 @@ use rusqlite::Connection as Database;
 use serde_json::Value;
 
 use super::check::{
-    check_addressable, check_settings, require_capacity, require_free, require_runtime_made,
+    check_addressable, check_text, require_capacity, require_free, require_runtime_made,
 };
-use super::{Changed, audit_changed, audit_created, audit_deleted};
+use super::{Changed, audit_changed, audit_created, audit_deleted, set};
 use crate::catalog::audit::{Actor, Change};
 use crate::catalog::entries::Entries;
-use crate::catalog::error::{Fault, NamedBy};
+use crate::catalog::error::NamedBy;
 use crate::catalog::{Catalog, CatalogError, KeyState, Kind, Stream, schema};
 use crate::clock::Unix;
-use crate::config::{self, Misfit, misfit_of_stream};
+use crate::config::{self, Patch, check_stream_name};
 
 /// Streams.
 impl Catalog {
@@ -24,7 +24,9 @@ impl Catalog {
     ///
     /// # Errors
     /// See [`CatalogError`]; nothing was changed then. The same holds for all that follow.
-    pub fn create_stream(&self, settings: config::Stream, actor: &Actor) -> Changed<Arc<Stream>> {
+    pub fn create_stream(&self, new: &Patch, actor: &Actor) -> Changed<Arc<Stream>> {
+        let mut settings = config::Stream::default();
+        set(settings.set_all(new))?;
         let stream = build_stream(settings)?;
         self.commit(actor, |database, entries| {
             let change = insert_stream(database, entries, &stream)?;
@@ -34,17 +36,11 @@ impl Catalog {
     }
 
     /// Changes a stream.
-    pub fn change_stream(
-        &self,
-        name: &str,
-        change: impl FnOnce(&mut config::Stream),
-        actor: &Actor,
-    ) -> Changed<Arc<Stream>> {
+    pub fn change_stream(&self, name: &str, patch: &Patch, actor: &Actor) -> Changed<Arc<Stream>> {
         self.commit(actor, |database, entries| {
             let before = find_runtime_stream(entries, name)?;
             let mut after = Stream::clone(before);
-            change(&mut after.settings);
-            check_settings(misfit_of_stream(&after))?;
+            set(after.settings.set_all(patch))?;
             schema::put_stream(database, &after)?;
             let change = audit_changed(Kind::Stream, name, shown(before), shown(&after));
             Ok((Arc::new(after), change))
@@ -69,15 +65,9 @@ impl Catalog {
     }
 }
 
+/// A stream with a name that can be made.
 pub(in crate::catalog) fn build_stream(settings: config::Stream) -> Changed<Stream> {
-    check_settings(misfit_of_stream(&settings)).map_err(|error| match error {
-        // Sentences of their own.
-        CatalogError::Invalid {
-            field: "name",
-            fault: Fault::Misfit(Misfit::Form(wants)),
-        } => Fault::StreamName(wants).of("name"),
-        error => error,
-    })?;
+    check_text("name", &settings.name, check_stream_name)?;
     check_addressable(&settings.name)?;
     Ok(Stream::new(settings, Some(Unix::now())))
 }

@@ -16,18 +16,13 @@ fn descriptions_are_kept_changed_and_taken_away() {
     desk.read_key("screen", &["news"]).expect("a read key");
     let catalog = &desk.catalog;
     let describe = |text: Option<String>| -> Result<(), CatalogError> {
-        catalog.change_stream("news", |one| one.description = text.clone(), &by)?;
-        catalog.change_connector("crm", |one| one.description = text.clone(), &by)?;
-        let patch = KeyPatch {
-            description: Some(text.clone()),
-            ..KeyPatch::default()
-        };
-        catalog.change_key("crm", "main", patch, &by)?;
-        let patch = ReadKeyPatch {
-            description: Some(text),
-            ..ReadKeyPatch::default()
-        };
-        catalog.change_read_key("screen", patch, &by).map(drop)
+        let body = json!({"description": text});
+        let of = |fields| patch(fields, body.clone());
+        catalog.change_stream("news", &of(config::Stream::FIELDS), &by)?;
+        catalog.change_connector("crm", &of(config::Connector::FIELDS), &by)?;
+        catalog.change_key("crm", "main", &of(config::Key::FIELDS), &by)?;
+        let changed = catalog.change_read_key("screen", &of(config::ReadKey::FIELDS), &by);
+        changed.map(drop)
     };
     let found = |catalog: &Catalog| {
         let connector = catalog.connector("crm").expect("it is there");
@@ -56,7 +51,10 @@ fn descriptions_are_kept_changed_and_taken_away() {
         &"ä".repeat(201),
         "ik_live_in_the_wrong_place",
     ] {
-        let refused = describe(said(wrong)).expect_err(wrong).to_string();
+        let body = json!({"description": wrong}).as_object().cloned();
+        let body = body.expect("an object");
+        let faults = Patch::of_change(config::ReadKey::FIELDS, body).expect_err(wrong);
+        let refused = faults[0].to_string();
         assert!(refused.starts_with("description "), "{refused}");
         assert!(!refused.contains("wrong_place"), "{refused}");
     }
@@ -129,7 +127,7 @@ fn a_key_whose_networks_cannot_be_read_is_taken_from_nowhere() {
         let desk = desk.reopened(&settings());
         let reader = desk.catalog.reader(&secret).expect("it is known");
         let address = [127, 0, 0, 1].into();
-        assert!(!reader.networks.admit(Some(address)), "{written}");
-        assert!(!reader.networks.admit(None), "{written}");
+        assert!(!reader.settings.networks.admit(Some(address)), "{written}");
+        assert!(!reader.settings.networks.admit(None), "{written}");
     }
 }

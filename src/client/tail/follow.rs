@@ -247,7 +247,7 @@ impl Follow<'_> {
             return Ok(true);
         }
         if message.kind == Kind::Bye {
-            course.asked = message.body.retry.or(course.asked);
+            course.asked = message.body.retry_ms.map(|time| *time).or(course.asked);
             return Err(Lost::ForNow("the server closes the connection".to_owned()));
         }
         Ok(false)

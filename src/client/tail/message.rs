@@ -6,13 +6,12 @@
 //! unknown members are skipped.
 
 use std::fmt;
-use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::config::millis;
+use crate::config::Millis;
 
 /// A message. Members that its type does not have are empty.
 #[derive(Debug)]
@@ -49,8 +48,7 @@ pub(super) struct Body<'a> {
     pub(super) reason: Option<String>,
     pub(super) updated_at: Option<String>,
     pub(super) stale_after_seconds: Option<u64>,
-    #[serde(rename = "retry_ms", with = "millis::option")]
-    pub(super) retry: Option<Duration>,
+    pub(super) retry_ms: Option<Millis>,
 }
 
 /// An item, its fields unread.

@@ -167,7 +167,7 @@ impl Lane {
     /// at once.
     async fn linger(&self) {
         let batch = &self.sink.batch;
-        let linger = batch.linger;
+        let linger = *batch.linger_ms;
         let was_large = self.last_items >= batch.items_max / 4;
         if !was_large
             && let Some(busy_at) = self.busy_at

@@ -2,43 +2,40 @@
 //!
 //! **Invariant**: what is written is read back as it was.
 
+use std::ops::Deref;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::clock::millis;
 
-/// Writes the milliseconds.
-pub fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(millis(*time))
-}
+/// A duration, written as a number of milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Millis(Duration);
 
-/// Reads them.
-pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    u64::deserialize(deserializer).map(Duration::from_millis)
-}
-
-/// The same of a field that may be missing.
-pub mod option {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use crate::clock::millis;
-
-    /// Writes the milliseconds, or nothing.
-    pub fn serialize<S: Serializer>(
-        time: &Option<Duration>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        time.map(millis).serialize(serializer)
+impl Millis {
+    /// So many milliseconds.
+    pub const fn new(ms: u64) -> Self {
+        Self(Duration::from_millis(ms))
     }
+}
 
-    /// Reads them.
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        let ms: Option<u64> = Option::deserialize(deserializer)?;
-        Ok(ms.map(Duration::from_millis))
+impl Deref for Millis {
+    type Target = Duration;
+
+    fn deref(&self) -> &Duration {
+        &self.0
+    }
+}
+
+impl Serialize for Millis {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(millis(self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Millis {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u64::deserialize(deserializer).map(Self::new)
     }
 }

@@ -3,49 +3,60 @@
 //! **Invariant**: what is wrong with hosts and networks was found by [`load`](crate::config::load).
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::millis;
+use super::Millis;
+use crate::config::checks::kinds;
+use crate::config::record::{Element, record};
+use crate::config::schema::{DAY_MS, GIB, MIB};
 use crate::config::{Host, Network, Secret};
 
-/// `[[sinks]]`: a plugin and the streams it receives.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Sink {
-    /// 1 to 64 letters, digits, `_`, `.` or `-`.
-    pub name: String,
-    /// What receives the items: one of [`BUILT_IN_PLUGINS`](crate::config::BUILT_IN_PLUGINS), or the path of a component.
-    /// A relative path was resolved against the folder of the file that names it, a bare name against the plugins folder.
-    pub plugin: String,
-    /// The SHA-256 of the component, 64 lowercase hex digits; one with another digest is not started.
-    pub sha256: Option<String>,
-    /// Names of streams; `*` at the end stands for any rest.
-    pub streams: Vec<String>,
-    /// Those of them that it does not take, written in the same way.
-    pub except: Vec<String>,
-    /// The streams that it may write in the data pool, written in the same way; [`Sink::writes`] says what holds without.
-    pub writes: Option<Vec<String>>,
-    /// Where it begins when it is new.
-    pub start: Start,
-    /// Whether a batch may overtake one that waits for a retry.
-    pub ordering: Ordering,
-    /// What happens after a failure.
-    pub retry: Retry,
-    /// How much is passed at once.
-    pub batch: Batch,
-    /// Its own limits.
-    pub limits: SinkLimits,
-    /// What it may call over HTTP. None: nothing, and a plugin that asks for HTTP is not started.
-    pub http: Option<Http>,
-    /// The database that it may write to. None: none, and a plugin that asks for one is not started.
-    pub postgres: Option<Postgres>,
-    /// Secrets that the plugin may read, by name.
-    pub secrets: BTreeMap<String, Secret>,
-    /// The plugin's own settings, an object; its JSON Schema says what may stand there.
-    pub config: serde_json::Value,
+record! {
+    /// `[[sinks]]`: a plugin and the streams it receives. A block with the name `pool` changes the built-in sink.
+    pub struct Sink {
+        /// Name of the sink: 1 to 64 letters, digits, `_`, `.` or `-`.
+        name: String, Text(kinds::NAME), required: true, example: r#""team""#;
+        /// Built-in plugin; `"mine"` for `<data_dir>/plugins/mine.wasm`; or the path of a component, relative to the file that names it.
+        plugin: String = "pool".to_owned(), Plugin, required: true, example: r#""http-forward""#;
+        /// SHA-256 of the component as 64 hex digits; `headgate plugin check` prints it. Another component is not started.
+        sha256: Option<String>, Digest(kinds::SHA256_OF_FILE), none: "any component", example: r#""9f86d081…""#, alternative: true;
+        /// Streams that the sink receives; a `*` at the end of a name matches any rest.
+        streams: Vec<String>, List(kinds::PATTERN, 1), required: true, example: r#"["orders"]"#;
+        /// Streams that the sink does not receive although `streams` matches them.
+        except: Vec<String>, List(kinds::PATTERN, 0),
+            guide: "If neither `streams` nor `except` is set for `pool`, it leaves the streams of `filter-map` sinks to them.";
+        /// Streams that the sink can write in the data pool; a `*` at the end of a name matches any rest.
+        writes: Option<Vec<String>>, List(kinds::PATTERN, 0), none: "those that the plugin is made for",
+            example: r#"["orders", "sensor-*"]"#,
+            guide: "See [what a sink may write][sinks-writes]. Without it, a plugin from a file writes none, `pool` the streams that it receives, `filter-map` those and the targets of its rules.";
+        /// Position at which a new sink starts: `now`, or `oldest` for the oldest request that is still kept.
+        start: Start, Choice(&["now", "oldest"]);
+        /// Order of batches: with `strict`, a batch that waits for a retry holds up all that follow.
+        ordering: Ordering, Choice(&["any", "strict"]), guide: "`retry` then limits how long.";
+        /// Retries after a failure.
+        retry: Retry, Table(Retry::FIELDS);
+        /// Size of batches.
+        batch: Batch, Table(Batch::FIELDS);
+        /// Limits of this sink, instead of those in `[plugins]`.
+        limits: SinkLimits, Table(SinkLimits::FIELDS);
+        /// Hosts that the plugin can call over HTTP.
+        http: Option<Http>, Table(Http::FIELDS), none: "no calls, and a plugin that requires HTTP is not started";
+        /// Database that the plugin can write to.
+        postgres: Option<Postgres>, Table(Postgres::FIELDS), none: "none, and a plugin that requires one is not started";
+        /// Secrets that the plugin can read, by name.
+        secrets: BTreeMap<String, Secret>, Secrets(kinds::NAME), example: r#"{ signing = { env = "SIGNING_SECRET" } }"#;
+        /// Settings of the plugin, checked against the schema that it brings.
+        config: serde_json::Value = serde_json::Value::Object(serde_json::Map::new()), Free,
+            example: r#"{ url = "https://api.example.com/orders" }"#;
+    }
 }
+
+/// A sink in a list.
+pub(in crate::config) const SINK: Element = Element {
+    fields: Sink::FIELDS,
+    one_of: &[],
+};
 
 /// Where a sink begins that has never run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -69,79 +80,75 @@ pub enum Ordering {
     Strict,
 }
 
-/// `retry` of a sink.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Retry {
-    /// The pause after the first failure; it doubles with each further one.
-    #[serde(rename = "first_ms", with = "millis")]
-    pub first: Duration,
-    /// The longest pause.
-    #[serde(rename = "max_ms", with = "millis")]
-    pub max: Duration,
-    /// Attempts before a batch goes to the dead letters.
-    pub attempts: u32,
+record! {
+    /// `retry` of a sink.
+    pub struct Retry {
+        /// Milliseconds before the first retry; the pause doubles with each further one.
+        first_ms: Millis = Millis::new(500), Integer(1, DAY_MS);
+        /// Longest pause between two retries, in milliseconds.
+        max_ms: Millis = Millis::new(60_000), Integer(1, DAY_MS);
+        /// Attempts before a batch is split in halves, and then moved to the dead letters.
+        attempts: u32 = 12, Integer(1, 1_000_000);
+    }
 }
 
-/// `batch` of a sink.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Batch {
-    /// Items passed at once, at most.
-    pub items_max: usize,
-    /// Flattened bytes passed at once, at most; one larger request is a batch of its own.
-    pub bytes_max: usize,
-    /// How long after its last batch a busy sink waits for more, so that few large ones are made of many small ones.
-    #[serde(rename = "linger_ms", with = "millis")]
-    pub linger: Duration,
+record! {
+    /// `batch` of a sink.
+    pub struct Batch {
+        /// Largest number of items in a batch.
+        items_max: usize = 10_000, Integer(1, 1_000_000);
+        /// Largest size of a batch, flattened; a larger request is a batch of its own.
+        bytes_max: usize = 4 * 1024 * 1024, Integer(1, GIB);
+        /// Milliseconds that a busy sink waits for more items after a batch.
+        linger_ms: Millis = Millis::new(8), Integer(0, DAY_MS);
+    }
 }
 
-/// `limits` of a sink; what is not there is as in `[plugins]`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SinkLimits {
-    /// Memory of one instance.
-    pub memory_max_bytes: Option<usize>,
-    /// How long one call may take, waiting included.
-    #[serde(rename = "write_timeout_ms", with = "millis::option")]
-    pub write_timeout: Option<Duration>,
-    /// How long one call may compute.
-    #[serde(rename = "cpu_timeout_ms", with = "millis::option")]
-    pub cpu_timeout: Option<Duration>,
+record! {
+    /// `limits` of a sink; what is not there is as in `[plugins]`.
+    pub struct SinkLimits {
+        /// Memory of one plugin instance of this sink.
+        memory_max_bytes: Option<usize>, Integer(MIB, 4 * GIB), none: "`[plugins]`", example: "67_108_864",
+            usual: "`[plugins]`";
+        /// Milliseconds that one call of the plugin can take, including waiting.
+        write_timeout_ms: Option<Millis>, Integer(1, DAY_MS), none: "`[plugins]`", example: "10_000", usual: "`[plugins]`";
+        /// Milliseconds of computing time of one call of the plugin.
+        cpu_timeout_ms: Option<Millis>, Integer(1, DAY_MS), none: "`[plugins]`", example: "5_000", usual: "`[plugins]`";
+    }
 }
 
-/// `postgres` of a sink: the database that it may write to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Postgres {
-    /// `postgresql://user:password@host:port/database?sslmode=verify-full`; the plugin never sees it.
-    pub url: Secret,
-    /// How long connecting and each transaction may take.
-    #[serde(rename = "timeout_ms", with = "millis")]
-    pub timeout: Duration,
+record! {
+    /// `postgres` of a sink: the database that it can write to.
+    pub struct Postgres {
+        /// URL of the database: `postgresql://user:password@host/database`. The plugin never receives it.
+        url: Secret = Secret::new(String::new()), Secret, required: true, example: r#"{ env = "SHOP_DATABASE" }"#;
+        /// Milliseconds for connecting, and for each transaction.
+        timeout_ms: Millis = Millis::new(10_000), Integer(1, DAY_MS);
+    }
 }
 
-/// `http` of a sink: what it may call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Http {
-    /// The hosts that may be called, as [`Host`] reads them.
-    pub hosts: Vec<String>,
-    /// Networks, as [`Network`] reads them, that count as public although they are private.
-    pub networks: Vec<String>,
-    /// Headers that every request gets; the plugin never sees them.
-    pub headers: BTreeMap<String, Secret>,
-    /// How long one request may take, its answer included.
-    #[serde(rename = "timeout_ms", with = "millis")]
-    pub timeout: Duration,
-    /// The largest body of a request.
-    pub request_bytes_max: u64,
-    /// The largest body of an answer.
-    pub response_bytes_max: u64,
-    /// Requests of one call.
-    pub requests_max: u32,
-    /// Requests under way at once.
-    pub concurrency_max: usize,
+record! {
+    /// `http` of a sink: what it can call.
+    pub struct Http {
+        /// Hosts that the plugin can call, over https unless the entry says `http://`.
+        hosts: Vec<String>, List(kinds::HOST, 0),
+            example: r#"["api.example.com", "*.example.org:8443", "http://10.0.0.5:9000"]"#;
+        /// Private, loopback and other special networks that the plugin can call.
+        networks: Vec<String>, List(kinds::NETWORK, 0), example: r#"["10.0.0.0/8"]"#;
+        /// Headers of every request to these hosts. Their values are secrets, which the plugin never receives.
+        headers: BTreeMap<String, Secret>, Secrets(kinds::HEADER_NAME),
+            example: r#"{ authorization = { env = "TEAM_AUTHORIZATION" } }"#;
+        /// Milliseconds that one request can take, including its answer.
+        timeout_ms: Millis = Millis::new(10_000), Integer(1, DAY_MS), guide: "`plugins.write_timeout_ms` limits a whole call.";
+        /// Largest body of one request.
+        request_bytes_max: u64 = 16 * MIB, Integer(0, GIB);
+        /// Largest body of one answer.
+        response_bytes_max: u64 = MIB, Integer(0, GIB);
+        /// Largest number of requests of one call.
+        requests_max: u32 = 1_000, Integer(1, 1_000_000);
+        /// Largest number of requests at the same time; others wait.
+        concurrency_max: usize = 4, Integer(1, 1000);
+    }
 }
 
 impl Http {

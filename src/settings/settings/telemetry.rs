@@ -4,28 +4,30 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use crate::config::Secret;
+use crate::config::checks::kinds;
+use crate::config::record::record;
 
-/// `[telemetry]`
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Telemetry {
-    /// Traces of requests.
-    pub otlp: Otlp,
+record! {
+    /// `[telemetry]`
+    pub struct Telemetry {
+        /// Traces of requests.
+        otlp: Otlp, Table(Otlp::FIELDS);
+    }
 }
 
-/// `[telemetry.otlp]`: traces, sent as OTLP over HTTP.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Otlp {
-    /// The collector: what stands before `/v1/traces` in its URL. None: no traces are made.
-    pub endpoint: Option<String>,
-    /// Headers of the requests to it.
-    pub headers: BTreeMap<String, Secret>,
-    /// What the daemon is called there.
-    pub service_name: String,
-    /// Of requests whose callers have no trace, so many in a hundred have one.
-    pub sample_percent: u32,
+record! {
+    /// `[telemetry.otlp]`: traces of requests, sent to an OpenTelemetry collector as OTLP over HTTP, in JSON.
+    pub struct Otlp {
+        /// URL of the collector, without `/v1/traces`. Without it, no traces are recorded.
+        endpoint: Option<String>, Text(kinds::COLLECTOR), none: "no traces", example: r#""http://127.0.0.1:4318""#,
+            guide: "See [traces][traces].";
+        /// Headers of every request to the collector. Their values are secrets.
+        headers: BTreeMap<String, Secret>, Secrets(kinds::HEADER_NAME),
+            example: r#"{ authorization = { env = "COLLECTOR_AUTHORIZATION" } }"#;
+        /// Name of the daemon in its traces.
+        service_name: String = "headgate".to_owned(), Text(kinds::ANY);
+        /// Percentage of requests without a `traceparent` that are traced.
+        sample_percent: u32 = 100, Integer(0, 100);
+    }
 }

@@ -6,19 +6,21 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// `[server.tls]`, `[admin.tls]`: with it the listener takes encrypted connections only, TLS 1.2 or 1.3.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Tls {
-    /// PEM: the certificate, and those that stand between it and a root. Read again when the file changes.
-    pub certificate: PathBuf,
-    /// PEM: its private key, as PKCS#8, PKCS#1 or SEC1.
-    pub key: PathBuf,
-    /// PEM: who shows a certificate must have one that one of these has issued. None: any will do, and what it may do its
-    /// fingerprint says.
-    pub client_ca: Option<PathBuf>,
-    /// Whether clients show one.
-    pub client_certificates: ClientCertificates,
+use crate::config::record::record;
+
+record! {
+    /// `[server.tls]`, `[admin.tls]`: with it the listener takes encrypted connections only, TLS 1.2 or 1.3.
+    #[derive(Eq)]
+    pub struct Tls {
+        /// PEM file of the certificate, followed by those between it and a root. It is read again when it changes.
+        certificate: PathBuf, File, required: true;
+        /// PEM file of the private key, as PKCS#8, PKCS#1 or SEC1.
+        key: PathBuf, File, required: true;
+        /// PEM file of the authorities that must have issued the certificates of clients.
+        client_ca: Option<PathBuf>, File, none: "any certificate, which its fingerprint identifies";
+        /// Whether clients show a certificate: `none`, `optional` or `required`.
+        client_certificates: ClientCertificates, Choice(&["none", "optional", "required"]);
+    }
 }
 
 /// Whether clients show a certificate.

@@ -5,6 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::config::Secret;
+use crate::config::checks::kinds;
+use crate::config::record::{Element, record};
 
 /// The name of the token `admin.token`.
 pub const ADMIN: &str = "admin";
@@ -41,23 +43,33 @@ impl Role {
     }
 }
 
-/// `[[admin.tokens]]`: a token beside the admin token; exactly one of `secret`, `sha256` and `certificate`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct AdminToken {
-    /// Unique among the tokens; `admin` is the name of `admin.token`.
-    pub name: String,
-    /// What it may do.
-    pub role: Role,
-    /// The token itself.
-    pub secret: Option<Secret>,
-    /// The SHA-256 of the token, 64 lowercase hex digits.
-    pub sha256: Option<String>,
-    /// The SHA-256 fingerprint of a certificate that stands for it, as hex digits, with colons or without.
-    pub certificate: Option<String>,
-    /// From when on it is refused, in RFC 3339.
-    pub expires_at: Option<String>,
+record! {
+    /// `[[admin.tokens]]`: a token beside the admin token; exactly one of `secret`, `sha256` and `certificate`.
+    pub struct AdminToken {
+        /// Name of the token; `admin` is the name of `admin.token`.
+        name: String, Text(kinds::NAME), required: true, example: r#""grafana""#;
+        /// Role of the token: `viewer`, `operator`, `admin`, or `metrics` for `/metrics` alone.
+        role: Role, Choice(&["viewer", "operator", "admin", "metrics"]), required: true, example: r#""metrics""#,
+            guide: "The page Operate lists what each role can do, under \"Who may do what\".";
+        /// Token of at least 24 characters; `openssl rand -hex 24` creates one.
+        secret: Option<Secret>, Secret, none: "another field identifies the token",
+            example: r#"{ env = "GRAFANA_TOKEN" }"#;
+        /// SHA-256 of the token as 64 hex digits, instead of `secret`.
+        sha256: Option<String>, Digest(kinds::SHA256_OF_TOKEN), none: "another field identifies the token",
+            example: r#""9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08""#, alternative: true;
+        /// SHA-256 fingerprint of a client's certificate, instead of `secret`; it requires TLS.
+        certificate: Option<String>, Text(kinds::FINGERPRINT), none: "another field identifies the token",
+            example: r#""AB:CD:…""#, alternative: true, guide: "See [encryption](#encryption).";
+        /// Time from which on the token is rejected, in RFC 3339.
+        expires_at: Option<String>, Time, none: "never", example: "2030-01-31T00:00:00Z", usual: "never";
+    }
 }
+
+/// A token in a list.
+pub(in crate::config) const ADMIN_TOKEN: Element = Element {
+    fields: AdminToken::FIELDS,
+    one_of: &["secret", "sha256", "certificate"],
+};
 
 impl AdminToken {
     /// The SHA-256 of the token. Always some after [`load`](crate::config::load).

@@ -199,8 +199,8 @@ fn list_elements_have_defaults_of_their_own() {
     let sink = &settings.sinks[0];
     assert_eq!(
         (
-            millis(sink.retry.first),
-            millis(sink.retry.max),
+            millis(*sink.retry.first_ms),
+            millis(*sink.retry.max_ms),
             sink.retry.attempts
         ),
         (100, 60_000, 12)

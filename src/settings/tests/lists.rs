@@ -97,7 +97,7 @@ http = { hosts = ["two.example"], timeout_ms = 5, headers = { authorization = "B
         (
             &*team.plugin,
             team.batch.items_max,
-            millis(team.batch.linger)
+            millis(*team.batch.linger_ms)
         ),
         ("http-forward", 3, 8)
     );
@@ -113,7 +113,7 @@ http = { hosts = ["two.example"], timeout_ms = 5, headers = { authorization = "B
     assert_eq!(secrets, [("one", "s1"), ("three", "s3"), ("two", "text")]);
     let http = team.http.as_ref().expect("a table");
     assert_eq!(
-        (http.hosts.len(), &*http.hosts[0], millis(http.timeout)),
+        (http.hosts.len(), &*http.hosts[0], millis(*http.timeout_ms)),
         (1, "two.example", 5)
     );
     assert_eq!(http.headers["authorization"].reveal(), "Bearer x");

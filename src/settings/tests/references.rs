@@ -54,9 +54,9 @@ fn names_have_a_form() {
             "[[streams]]\nname = \"\"\n[[streams]]\nname = \"{long}\"\n[[streams]]\nname = \"a\\u0007\"\n[[connectors]]\nname = \"my shop\"\nkind = \"ingest\"\nitem_key = \"\"\n"
         ),
         &[
-            "2: streams[0].name: the name of a stream has 1 to 128 characters; this one has 0",
-            "4: streams[1].name: the name of a stream has 1 to 128 characters; this one has 129",
-            "6: streams[2].name: the name of a stream has no control characters",
+            "2: streams[0].name: wants 1 to 128 characters; this one has 0",
+            "4: streams[1].name: wants 1 to 128 characters; this one has 129",
+            "6: streams[2].name: wants a name without control characters",
             r#"8: connectors[0].name: wants 1 to 64 letters, digits, "_", "." or "-""#,
             "10: connectors[0].item_key: wants the name of a field, 1 to 1024 bytes; leave it out to identify items by position",
         ],
@@ -234,7 +234,7 @@ fn sinks_have_a_plugin_and_patterns() {
             "3: sinks[0].plugin: neither a built-in plugin nor a file: data/plugins/pol.wasm; did you mean \"pool\"?",
             "7: sinks[1].plugin: neither a built-in plugin nor a file: DIR/./b.wasm; built in: pool, http-forward, postgres, influx, webhook, filter-map",
             r#"8: sinks[1].streams[0]: bad pattern "a*b": "*" may only stand at the end"#,
-            r#"8: sinks[1].streams[1]: bad pattern "": the name of a stream has 1 to 128 characters; this one has 0"#,
+            r#"8: sinks[1].streams[1]: bad pattern "": wants 1 to 128 characters; this one has 0"#,
             "9: sinks[1].retry.max_ms: 5 is shorter than the first pause, retry.first_ms = 10",
         ],
     );

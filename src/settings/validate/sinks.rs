@@ -69,8 +69,8 @@ impl Validator<'_> {
     }
 
     fn retry(&mut self, path: &str, retry: &Retry) {
-        if retry.max < retry.first {
-            let (first_ms, max_ms) = (millis(retry.first), millis(retry.max));
+        if retry.max_ms < retry.first_ms {
+            let (first_ms, max_ms) = (millis(*retry.first_ms), millis(*retry.max_ms));
             let message =
                 format!("{max_ms} is shorter than the first pause, retry.first_ms = {first_ms}");
             self.problem(path, message);

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use maud::html;
 use salvo_core::{Depot, Request, handler};
+use serde_json::Map;
 
 use super::{find_connector, settings};
 use crate::catalog::{Connector, Kind};
+use crate::config;
 use crate::form::{self, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::operate::Operator;
@@ -30,14 +32,11 @@ impl ChangeConnector {
             let typed = settings::initial(depot, &connector, chosen.map(beginning));
             return Ok(typed.show(change_page(&self.0, &connector, &typed)));
         };
-        let changed = settings::read(&mut typed, connector.settings.clone());
+        let patch = typed.changed_record(config::Connector::FIELDS, Map::new());
         let id = Arc::clone(&connector.name);
-        let changed = typed.submit(
-            &self.0,
-            req,
-            &[("delete_when", "delete_values")],
-            move |catalog, by| catalog.change_connector(&id, |settings| *settings = changed, by),
-        );
+        let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
+            catalog.change_connector(&id, &patch, by)
+        });
         let Some(changed) = changed.await? else {
             return Ok(typed.show(change_page(&self.0, &connector, &typed)));
         };
@@ -54,9 +53,7 @@ fn beginning(item_key: String) -> String {
 fn change_page(operator: &Operator, connector: &Connector, typed: &Typed) -> FormPage {
     let fields = html! {
         p.quiet { "Its name stays, because its log is kept under it. The stream is its keys': make a key for another one." }
-        (settings::kind_field(typed))
-        (settings::tool_fields(typed))
-        (settings::fields(typed, &operator.catalog))
+        (settings::fields(typed, &operator.catalog, false))
         (form::buttons("Save", &paths::connector(&connector.name)))
     };
     FormPage {

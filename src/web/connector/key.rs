@@ -10,10 +10,12 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
+use serde_json::Map;
 
 use super::{find_connector, own_secret, verification};
-use crate::catalog::{GRACE_SECONDS_MAX, IngestKey, KeyPatch, KeyState, Kind, Rotation};
+use crate::catalog::{GRACE_SECONDS_MAX, IngestKey, KeyState, Kind, Rotation};
 use crate::clock;
+use crate::config;
 use crate::description;
 use crate::form::{self, Field, Typed, form_time};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
@@ -89,15 +91,14 @@ impl ChangeKey {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
         let key = find_key(&self.0, req)?;
         let mut typed = Typed::sent(depot).unwrap_or_default();
-        let patch = KeyPatch {
-            description: Some(description::read(&typed)),
-            expires_at: Some(typed.time(ENDS.name)),
-            networks: Some(key::read_networks(&mut typed)),
-            allow_in_url: takes_url(&key).then(|| typed.is_ticked(IN_URL.name)),
-        };
+        let mut known = Map::new();
+        if takes_url(&key) {
+            known.insert(IN_URL.name.to_owned(), typed.is_ticked(IN_URL.name).into());
+        }
+        let patch = typed.changed_record(config::Key::FIELDS, known);
         let (id, name) = (Arc::clone(&key.connector), key.name.clone());
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
-            catalog.change_key(&id, &name, patch, by)
+            catalog.change_key(&id, &name, &patch, by)
         });
         if changed.await?.is_none() {
             return Ok(show(depot, &key, typed));

@@ -6,6 +6,7 @@ mod tool;
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
+use serde_json::Map;
 
 use super::settings;
 use crate::catalog::{Catalog, FIRST_KEY, FirstStream, SetUp};
@@ -35,7 +36,7 @@ impl NewConnector {
             return Ok(typed.show(page(&self.0, &typed)));
         };
         let set_up = read(&mut typed);
-        let path = paths::connector(&set_up.connector.name);
+        let path = paths::connector(&typed.text(NAME.name));
         let created = typed.submit(&self.0, req, &[], |catalog, by| catalog.set_up(set_up, by));
         let Some((secret, key)) = created.await? else {
             return Ok(typed.show(page(&self.0, &typed)));
@@ -47,9 +48,8 @@ impl NewConnector {
 fn page(operator: &Operator, typed: &Typed) -> FormPage {
     let fields = html! {
         (typed.input(NAME, 64, true))
-        (settings::kind_field(typed))
         (stream_fields(typed, &operator.catalog))
-        (settings::fields(typed, &operator.catalog))
+        (settings::fields(typed, &operator.catalog, true))
         (form::buttons("Create connector", "/sources"))
     };
     FormPage {
@@ -86,10 +86,7 @@ fn stream_fields(typed: &Typed, catalog: &Catalog) -> Markup {
 /// The stream of a connector of this name.
 fn read_stream(typed: &mut Typed, connector: &str) -> FirstStream {
     match (typed.raw("stream"), typed.optional("new_stream")) {
-        ("", new) => FirstStream::New(config::Stream {
-            name: new.unwrap_or_else(|| connector.to_owned()),
-            ..config::Stream::default()
-        }),
+        ("", new) => FirstStream::New(new.unwrap_or_else(|| connector.to_owned())),
         (existing, new) => {
             let existing = existing.to_owned();
             if new.is_some() {
@@ -103,18 +100,12 @@ fn read_stream(typed: &mut Typed, connector: &str) -> FirstStream {
 
 /// What the form asks for.
 fn read(typed: &mut Typed) -> SetUp {
-    let name = typed.name();
+    let name = typed.text(NAME.name);
     SetUp {
         stream: read_stream(typed, &name),
         key: FIRST_KEY.to_owned(),
         allow_in_url: false,
         verify: None,
-        connector: settings::read(
-            typed,
-            config::Connector {
-                name,
-                ..config::Connector::default()
-            },
-        ),
+        connector: typed.new_record(config::Connector::FIELDS, Map::new()),
     }
 }

@@ -6,14 +6,15 @@ use maud::html;
 use salvo_core::{Depot, Request, handler};
 
 use super::settings;
-use crate::catalog;
+use crate::clock;
+use crate::config;
 use crate::description;
 use crate::form::{self, NAME, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
-pub(super) use crate::http::sessions::IssuedKey;
 use crate::key::{ENDS, read_networks};
 use crate::operate::Operator;
 use crate::paths;
+use http::sessions::IssuedKey;
 
 /// `/new/read-key`
 pub(super) struct NewReadKey(pub(super) Operator);
@@ -25,15 +26,16 @@ impl NewReadKey {
             let typed = Typed::new(depot, "name", &[]);
             return Ok(typed.show(page(&self.0, &typed)));
         };
-        let key = catalog::NewReadKey {
+        let key = config::ReadKey {
             name: typed.name(),
             description: description::read(&typed),
             streams: settings::streams(&mut typed),
-            expires_at: typed.time(ENDS.name),
+            expires_at: typed.time(ENDS.name).map(clock::rfc3339),
             networks: read_networks(&mut typed),
             allow_in_url: typed.is_ticked("allow_in_url"),
             requests_per_second: settings::rate(&mut typed),
             origins: settings::origins(&mut typed),
+            ..config::ReadKey::default()
         };
         let created = typed.submit(&self.0, req, &[], |catalog, by| {
             catalog.create_read_key(key, by)

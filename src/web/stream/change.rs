@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use maud::html;
 use salvo_core::{Depot, Request, handler};
+use serde_json::{Map, Value};
 
-use super::{find_stream, settings};
+use super::find_stream;
 use crate::catalog::{Kind, Stream};
-use crate::description;
+use crate::config;
 use crate::form::{self, Field, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::operate::Operator;
 use crate::paths;
-use crate::rules::Rules;
 use crate::text::{plain, text};
 
 /// `/streams/{name}/change`
@@ -28,10 +28,10 @@ impl ChangeStream {
             let typed = initial(depot, &stream);
             return Ok(typed.show(change_page(&stream, &typed)));
         };
-        let changed = settings::read(&mut typed, stream.settings.clone());
+        let patch = typed.changed_record(config::Stream::FIELDS, Map::new());
         let name = Arc::clone(&stream.name);
-        let changed = typed.submit(&self.0, req, &[settings::SHOWN_AT], move |catalog, by| {
-            catalog.change_stream(&name, |settings| *settings = changed, by)
+        let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
+            catalog.change_stream(&name, &patch, by)
         });
         let Some(changed) = changed.await? else {
             return Ok(typed.show(change_page(&stream, &typed)));
@@ -43,26 +43,14 @@ impl ChangeStream {
 
 /// The form with the stream as it is.
 fn initial(depot: &Depot, stream: &Stream) -> Typed {
-    let stale = stream.stale_after_seconds;
-    let number = |number: Option<u64>| number.map(|n| n.to_string()).unwrap_or_default();
-    let mut values = vec![
-        description::initial(stream.description.as_deref()),
-        ("on_update", stream.on_update.as_str().to_owned()),
-        ("stale_after_seconds", number(stale)),
-        ("items_max", number(stream.items_max)),
-        ("bytes_max", number(stream.bytes_max)),
-    ];
-    values.extend(Rules::initial(
-        stream.version.as_ref(),
-        stream.delete_when.as_ref(),
-        stream.expire_after_seconds,
-    ));
+    let settings = serde_json::to_value(&stream.settings).unwrap_or_default();
+    let values = Typed::initial(config::Stream::FIELDS, &settings);
     Typed::new(depot, "on_update", &values)
 }
 
 fn change_page(stream: &Stream, typed: &Typed) -> FormPage {
     let fields = html! {
-        (settings::fields(typed))
+        (typed.record(config::Stream::FIELDS, false, &Value::Null))
         (form::buttons("Save", &paths::stream(&stream.name)))
     };
     FormPage {

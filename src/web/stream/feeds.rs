@@ -7,11 +7,10 @@ use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 
 use super::find_stream;
-use crate::catalog::{NewReadKey, Stream};
-use crate::config::Networks;
+use crate::catalog::Stream;
+use crate::config;
 use crate::form::{self, NAME, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
-pub(super) use crate::http::sessions::IssuedKey;
 use crate::key::shown_once;
 use crate::operate::Operator;
 use crate::paths;
@@ -19,6 +18,7 @@ use crate::snippets;
 use crate::text::{plain, segment, text, text_of};
 use base::text::visible_lines;
 use feed::{Choice, Format, Preview, entry};
+use http::sessions::IssuedKey;
 
 /// Columns that can be chosen here; a URL can name any.
 const COLUMNS_MAX: usize = 100;
@@ -73,15 +73,12 @@ impl Feeds {
             let page = page(&self.0, req, &stream, (&path, &typed), issued.as_ref());
             return Ok(typed.show(page.await?));
         };
-        let key = NewReadKey {
+        let key = config::ReadKey {
             name: typed.name(),
             description: Some("Feeds of this stream, in URLs".to_owned()),
             streams: vec![stream.name.to_string()],
-            expires_at: None,
             allow_in_url: true,
-            networks: Networks::default(),
-            requests_per_second: None,
-            origins: Vec::new(),
+            ..config::ReadKey::default()
         };
         let created = typed.submit(&self.0, req, &[], |catalog, by| {
             catalog.create_read_key(key, by)

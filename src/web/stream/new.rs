@@ -4,8 +4,8 @@
 
 use maud::html;
 use salvo_core::{Depot, Request, handler};
+use serde_json::{Map, Value};
 
-use super::settings;
 use crate::config::{self, OnUpdate};
 use crate::form::{self, Field, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
@@ -24,19 +24,13 @@ impl NewStream {
             let typed = Typed::new(depot, "name", &values);
             return Ok(typed.show(page(&typed)));
         };
-        let name = typed.text("name");
-        if name.is_empty() {
-            typed.reject("name", "Give it a name.");
-        }
-        let named = config::Stream {
-            name,
-            ..config::Stream::default()
-        };
-        let stream = settings::read(&mut typed, named);
-        let fields = [("new_stream", "name"), settings::SHOWN_AT];
-        let created = typed.submit(&self.0, req, &fields, |catalog, by| {
-            catalog.create_stream(stream, by)
-        });
+        let stream = typed.new_record(config::Stream::FIELDS, Map::new());
+        let created = typed.submit(
+            &self.0,
+            req,
+            &[("new_stream", "name")],
+            move |catalog, by| catalog.create_stream(&stream, by),
+        );
         let Some(stream) = created.await? else {
             return Ok(typed.show(page(&typed)));
         };
@@ -53,7 +47,7 @@ fn page(typed: &Typed) -> FormPage {
     };
     let fields = html! {
         (typed.input(name, 256, true))
-        (settings::fields(typed))
+        (typed.record(config::Stream::FIELDS, true, &Value::Null))
         (form::buttons("Create stream", "/streams"))
     };
     FormPage {

@@ -138,3 +138,44 @@ async fn a_stream_that_is_full_by_bytes_takes_what_is_no_larger() {
     assert_eq!(changed.data()["bytes_max"], Value::Null);
     shop.ingest(r#"{"id": 2}"#).await.receipt();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_request_has_no_more_items_than_its_connector_allows() {
+    let app = Setup::new()
+        .stream("orders")
+        .connector("shop", "item_key = \"id\"\nmax_items_per_request = 2")
+        .key("shop", "orders")
+        .connector("crm", "item_key = \"id\"")
+        .key("crm", "orders")
+        .start()
+        .await;
+    let (two, three) = (
+        r#"[{"id": 1}, {"id": 2}]"#,
+        r#"[{"id": 1}, {"id": 2}, {"id": 3}]"#,
+    );
+    let shop = app.caller("shop");
+    shop.ingest(two).await.receipt();
+    let reply = shop.ingest(three).await;
+    let told = reply.refused(400, "INVALID_PAYLOAD").message;
+    assert!(
+        told.contains("3 items")
+            && told.contains("`max_items_per_request`")
+            && told.contains("is 2"),
+        "{told}"
+    );
+    // 0, the default, is any number; a patch of a connector that was made at run time counts at once.
+    app.caller("crm").ingest(three).await.receipt();
+    let admin = app.admin();
+    let made = json!({"name": "web", "stream": "orders", "max_items_per_request": 1});
+    let made = admin.make("/api/admin/connectors", made).await;
+    assert_eq!(made["max_items_per_request"], 1, "{made}");
+    let wrong = json!({"max_items_per_request": -1});
+    let refused = admin
+        .send(Method::PATCH, "/api/admin/connectors/web", &wrong)
+        .await;
+    let told = refused.refused(400, "INVALID_REQUEST").message;
+    assert!(
+        told.contains("max_items_per_request must be from 0"),
+        "{told}"
+    );
+}

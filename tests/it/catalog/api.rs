@@ -251,7 +251,7 @@ async fn what_cannot_be_is_refused_and_says_what_to_do() {
         (
             &post,
             READ_KEYS,
-            r#"{"name": "a", "streams": []} -> 1 to
+            r#"{"name": "a", "streams": []} -> at least one
                {"name": "a", "streams": "news"} -> list
                {"name": "a", "streams": ["news"], "allow_in_url": "yes"} -> true or false"#,
         ),

@@ -200,12 +200,7 @@ fn a_form_that_is_refused_comes_back_as_it_was_sent_and_makes_nothing() {
             409,
             "There is a stream of this name already",
         ),
-        (
-            "new_stream",
-            long.as_str(),
-            400,
-            "The name of a stream has 1 to 128",
-        ),
+        ("new_stream", long.as_str(), 400, "Wants 1 to 128"),
         (
             "item_key",
             long.repeat(9).as_str(),
@@ -492,7 +487,12 @@ fn a_connector_and_a_stream_are_changed_and_a_stream_in_use_stays_unless_told() 
     // What decides over its items.
     let when = "on_update=replace&version=updated_at&delete_field=status";
     let path = "/streams/a%2Fb%20%3C/change";
-    is_wrong(&site.submit(path, when), 400, "delete_values", "Say which");
+    is_wrong(
+        &site.submit(path, when),
+        400,
+        "delete_values",
+        "Fill in both",
+    );
     let whole = format!("{when}&delete_values=gone,+sold&expire_after_seconds=60");
     leads_to(&site.submit(path, &whole), "/streams/a%2Fb%20%3C");
     let form = site.page(path);

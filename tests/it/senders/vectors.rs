@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use headgate::clock::Unix;
-use headgate::config::read_verify;
+use headgate::config::{Key, Patch, Verify};
 use headgate::sender::{Draft, Signed, Verifier, preset};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -20,6 +20,15 @@ const BY_KEY: [&str; 2] = ["eventgrid", "cloudevents"];
 /// Deliveries of any age are taken.
 const FOR_EVER_SECONDS: u64 = 4_000_000_000;
 const SECRET_CHARS_MIN: usize = 16;
+
+/// How deliveries are verified, as the admin API reads it.
+fn read_verify(settings: &Value) -> Option<Verify> {
+    let body = json!({"name": "main", "stream": "orders", "verify": settings});
+    let patch = Patch::of_new(Key::FIELDS, &[], body.as_object()?.clone()).ok()?;
+    let mut key = Key::default();
+    key.set_all(&patch).ok()?;
+    key.verify
+}
 
 /// One delivery of the file.
 struct Vector {
@@ -85,7 +94,7 @@ impl Vector {
     fn settings(&self, secret: &str, of_any_age: bool) -> Value {
         let mut settings = self.verify.clone();
         settings["secret"] = secret.into();
-        let Ok(Ok(verifier)) = read_verify(&settings).map(|verify| verify.verifier()) else {
+        let Some(Ok(verifier)) = read_verify(&settings).map(|verify| verify.verifier()) else {
             panic!("{}: {settings}", self.name);
         };
         if verifier.signs_url() && settings.get("url").is_none() {

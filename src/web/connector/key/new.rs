@@ -7,6 +7,8 @@ use salvo_core::{Depot, Request, handler};
 
 use super::IN_URL;
 use crate::catalog::{self, Connector};
+use crate::clock;
+use crate::config;
 use crate::connector::{find_connector, verification};
 use crate::description;
 use crate::form::{self, Field, NAME, Typed};
@@ -72,21 +74,24 @@ fn read(typed: &mut Typed, connector: &Connector, signs: Option<&Preset>) -> cat
         None => typed.choice("mode", &[("live", false), ("test", true)]) == Some(true),
         Some(_) => false,
     };
-    let key = catalog::NewKey {
-        connector: connector.name.to_string(),
+    let settings = config::Key {
         name,
         description: description::read(typed),
-        test,
-        expires_at: typed.time(ENDS.name),
+        expires_at: typed.time(ENDS.name).map(clock::rfc3339),
         networks: read_networks(typed),
         stream: typed.raw("stream").to_owned(),
         allow_in_url: signs.is_none() && typed.is_ticked(IN_URL.name),
         verify: signs.and_then(|preset| verification::read(typed, preset)),
+        ..config::Key::default()
     };
-    if key.stream.is_empty() {
+    if settings.stream.is_empty() {
         typed.reject("stream", "Choose a stream.");
     }
-    key
+    catalog::NewKey {
+        connector: connector.name.to_string(),
+        settings,
+        test,
+    }
 }
 
 fn page(

@@ -4,6 +4,7 @@
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request};
+use serde_json::Map;
 
 use super::{read_stream, stream_fields};
 use crate::catalog::{Catalog, FIRST_KEY, SetUp};
@@ -32,7 +33,7 @@ pub(super) async fn answer(
         return Ok(typed.show(page(operator, preset, &typed)));
     };
     let set_up = read(&mut typed, preset);
-    let path = paths::connector(&set_up.connector.name);
+    let path = paths::connector(&typed.text(NAME.name));
     let fields = verification::named(preset);
     let created = typed.submit(operator, req, &fields, |catalog, by| {
         catalog.set_up(set_up, by)
@@ -115,19 +116,18 @@ fn item_key_hint(preset: &Preset) -> String {
 
 /// What the form asks for.
 fn read(typed: &mut Typed, preset: &Preset) -> SetUp {
-    let name = typed.name();
+    let name = typed.text(NAME.name);
+    let mut known = Map::new();
+    known.insert("kind".to_owned(), ConnectorKind::Webhook.as_str().into());
+    if !preset.signed() {
+        // Of a key that signs, its scheme says so.
+        known.insert("preset".to_owned(), preset.name.into());
+    }
     SetUp {
         stream: read_stream(typed, &name),
         key: FIRST_KEY.to_owned(),
         allow_in_url: !preset.signed(),
         verify: verification::read(typed, preset),
-        connector: config::Connector {
-            name,
-            kind: ConnectorKind::Webhook,
-            // Of a key that signs, its scheme says so.
-            preset: (!preset.signed()).then(|| preset.name.to_owned()),
-            item_key: typed.optional("item_key"),
-            ..config::Connector::default()
-        },
+        connector: typed.new_record(config::Connector::FIELDS, known),
     }
 }

@@ -1,0 +1,240 @@
+//! Fields of a record in a form: its controls, what they hold at first, and what they ask for.
+//!
+//! Made of the rows of the record, by shape.
+//!
+//! **Invariant**: what is typed is read back as it is shown. What a form has no control for stays as it is.
+
+use maud::{Markup, html};
+use serde_json::{Map, Value, json};
+
+use super::Typed;
+use super::controls;
+use crate::clock;
+use crate::config::{BodyFault, Field, Patch, Shape};
+use crate::text::{as_sentence, grouped};
+
+/// Characters of a list, and of a text that says no limit of its own.
+const CHARS_MAX: usize = 2_048;
+
+/// The name of a control inside of a table, which is a control for each of its fields.
+fn inner(field: &'static Field) -> &'static str {
+    match field.flag.is_empty() {
+        true => field.name,
+        false => field.flag,
+    }
+}
+
+impl Typed {
+    /// The controls of a record, in the order of its rows. What a row inherits is that of `usual`.
+    pub(crate) fn record(&self, fields: &'static [Field], is_new: bool, usual: &Value) -> Markup {
+        let is_asked = |row: &&Field| !row.declared && !row.fixed && !(is_new && row.late);
+        let is_shown = |row: &&Field| !row.label.is_empty() || matches!(row.shape, Shape::Table(_));
+        let rows: Vec<&'static Field> = fields.iter().filter(is_asked).filter(is_shown).collect();
+        let groups = rows.chunk_by(|a, b| !a.group.is_empty() && a.group == b.group);
+        html! {
+            @for group in groups {
+                @if let [row] = group { (self.control(row.name, row, usual)) }
+                @else { div.fields { @for row in group { (self.control(row.name, row, usual)) } } }
+            }
+        }
+    }
+
+    /// The control of a row, by this name.
+    fn control(&self, name: &'static str, row: &'static Field, usual: &Value) -> Markup {
+        let hint = hint(row);
+        let field = controls::Field {
+            name,
+            label: row.label,
+            hint: &hint,
+        };
+        match row.shape {
+            Shape::Boolean if row.none.is_empty() => self.tick(field),
+            Shape::Boolean | Shape::Choice(_) => self.select(field, row.choices),
+            Shape::Integer(..) => self.number_input(field, &placeholder(row, usual)),
+            Shape::Time => self.time_input(field),
+            Shape::Table(fields) => html! {
+                div.fields { @for field in fields { (self.control(inner(field), field, usual)) } }
+            },
+            Shape::Text(kind) => {
+                let words = (kind.words)();
+                if !words.is_empty() {
+                    return self.select(field, &[row.choices, &words].concat());
+                }
+                let chars_max = kind.chars.map_or(CHARS_MAX, |(_, max)| max);
+                self.input(field, chars_max, false)
+            }
+            _ => self.input(field, CHARS_MAX, false),
+        }
+    }
+
+    /// What the form sets of a new record, with what is known beside it.
+    pub(crate) fn new_record(
+        &mut self,
+        fields: &'static [Field],
+        known: Map<String, Value>,
+    ) -> Patch {
+        let mut body = self.body(fields.iter().filter(|row| !row.declared));
+        body.extend(known);
+        if body
+            .get("name")
+            .and_then(Value::as_str)
+            .is_none_or(str::is_empty)
+        {
+            body.shift_remove("name");
+            self.reject("name", "Give it a name.");
+            // What else is wrong is told at once.
+            body.insert("name".to_owned(), "name".into());
+        }
+        let patch = Patch::of_new(fields, &[], body);
+        patch.unwrap_or_else(|faults| self.reject_faults(fields, faults))
+    }
+
+    /// What the form sets of a record that exists, with what is known beside it.
+    pub(crate) fn changed_record(
+        &mut self,
+        fields: &'static [Field],
+        known: Map<String, Value>,
+    ) -> Patch {
+        let mut body = self.body(fields.iter().filter(|row| !row.declared && !row.fixed));
+        body.extend(known);
+        let patch = Patch::of_change(fields, body);
+        patch.unwrap_or_else(|faults| self.reject_faults(fields, faults))
+    }
+
+    /// The body of the API that asks for the same.
+    fn body(&mut self, rows: impl Iterator<Item = &'static Field>) -> Map<String, Value> {
+        let values = rows.filter_map(|row| Some((row.name.to_owned(), self.value(row)?)));
+        values.collect()
+    }
+
+    /// What a control says; none: there is no such control, or it is wrong.
+    fn value(&mut self, row: &'static Field) -> Option<Value> {
+        if let Shape::Table(fields) = row.shape {
+            return self.table(fields);
+        }
+        if !self.has(row.name) {
+            return None;
+        }
+        let text = self.text(row.name);
+        let is_none = text.is_empty() && !row.none.is_empty();
+        Some(match row.shape {
+            Shape::Boolean if row.none.is_empty() => self.is_ticked(row.name).into(),
+            Shape::Integer(..) if text.is_empty() => (row.default)(),
+            Shape::Integer(min, max) => self.number_from(row.name, min, max).into(),
+            Shape::Time => self.time(row.name).map(clock::rfc3339).into(),
+            Shape::List(..) => {
+                let entries = text.split([',', ' ']).filter(|one| !one.is_empty());
+                entries.collect()
+            }
+            _ if is_none => Value::Null,
+            Shape::Boolean => (text == "yes").into(),
+            _ => text.into(),
+        })
+    }
+
+    /// A table, of which all is typed or nothing.
+    fn table(&mut self, fields: &'static [Field]) -> Option<Value> {
+        if !fields.iter().all(|field| self.has(inner(field))) {
+            return None;
+        }
+        let texts: Vec<String> = fields.iter().map(|field| self.text(inner(field))).collect();
+        if texts.iter().all(String::is_empty) {
+            return Some(Value::Null);
+        }
+        let mut table = Map::new();
+        for (field, text) in fields.iter().zip(texts) {
+            let entries = text.split(',').map(str::trim).filter(|one| !one.is_empty());
+            let value = match field.shape {
+                Shape::List(..) => entries.collect(),
+                _ => Value::from(text.clone()),
+            };
+            if value == json!("") || value == json!([]) {
+                self.reject(inner(field), "Fill in both fields, or neither.");
+            }
+            table.insert(field.name.to_owned(), value);
+        }
+        (!self.is_wrong()).then_some(Value::Object(table))
+    }
+
+    /// Says what is wrong at the controls.
+    fn reject_faults(&mut self, fields: &'static [Field], faults: Vec<BodyFault>) -> Patch {
+        for fault in faults {
+            let row = fields.iter().find(|row| row.name == fault.field);
+            let (Some(row), false) = (row, self.is_rejected(fault.field)) else {
+                continue;
+            };
+            let control = match row.shape {
+                Shape::Table(fields) => {
+                    let within = fault.path.strip_prefix(row.name).unwrap_or_default();
+                    let within = within.trim_start_matches('.');
+                    let named = fields.iter().find(|field| within.starts_with(field.name));
+                    named.map_or(row.name, inner)
+                }
+                _ => row.name,
+            };
+            let message = match row.shape {
+                Shape::Choice(_) => "Choose one of these.".to_owned(),
+                _ => as_sentence(&fault.message),
+            };
+            self.reject(control, message);
+        }
+        Patch::default()
+    }
+
+    /// What the controls of a record hold at first.
+    pub(crate) fn initial(fields: &'static [Field], record: &Value) -> Vec<(&'static str, String)> {
+        let mut values = Vec::new();
+        for row in fields.iter().filter(|row| !row.declared) {
+            let value = &record[row.name];
+            match row.shape {
+                Shape::Table(fields) => values.extend(
+                    fields
+                        .iter()
+                        .map(|field| (inner(field), shown(field, &value[field.name]))),
+                ),
+                _ => values.push((row.name, shown(row, value))),
+            }
+        }
+        values
+    }
+}
+
+/// What is said below a control: the sentence about it, and what counts without it.
+fn hint(row: &Field) -> String {
+    let said = if row.hint.is_empty() {
+        row.about()
+    } else {
+        row.hint
+    };
+    let is_typed = matches!(row.shape, Shape::Text(_) | Shape::Time);
+    let default = match row.none {
+        none if is_typed && !row.usual.is_empty() => format!(" Default: {none}."),
+        _ => String::new(),
+    };
+    format!("{said}{default}").replace('`', "")
+}
+
+/// What counts where no number is typed.
+fn placeholder(row: &Field, usual: &Value) -> String {
+    match usual[row.inherits].as_u64() {
+        Some(0) => "unlimited".to_owned(),
+        Some(number) => grouped(number),
+        None if row.none.is_empty() => (row.default)().to_string(),
+        None => row.none.to_owned(),
+    }
+}
+
+/// A value as its control holds it.
+fn shown(row: &Field, value: &Value) -> String {
+    match (value, row.shape) {
+        (Value::Null, _) => String::new(),
+        (Value::Bool(flag), _) => (if *flag { "yes" } else { "no" }).to_owned(),
+        (Value::String(text), Shape::Time) => super::form_time(clock::parse_rfc3339(text)),
+        (Value::String(text), _) => text.clone(),
+        (Value::Array(entries), _) => {
+            let entries = entries.iter().filter_map(Value::as_str);
+            entries.collect::<Vec<_>>().join(", ")
+        }
+        (value, _) => value.to_string(),
+    }
+}
