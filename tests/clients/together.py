@@ -10,8 +10,9 @@ Each of the two runners is the first once.
 import json
 import sys
 import tempfile
+import time
 
-from run import SECRET, Runner, Server, dead_url
+from run import MAX, SECRET, Runner, Server, dead_url
 
 
 def together(first, second):
@@ -28,6 +29,10 @@ def together(first, second):
             has.do(batcher)
             has.do({"op": "add", "items": ['{"id": %d}' % each for each in range(4)]})
             has.do({"op": "flush", "timeout_ms": 100})
+            end = time.monotonic() + MAX
+            while has.do({"op": "stats"})["queued"]:  # until it is in files
+                assert time.monotonic() < end
+                time.sleep(0.01)
             refused = waits.hear(waits.tell(batcher))
             assert refused.get("error", {}).get("code") == "SPOOL_IN_USE", refused
             has.stop()

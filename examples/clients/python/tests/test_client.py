@@ -95,7 +95,7 @@ class Spooling(unittest.TestCase):
             made.add({"id": number})
         until(lambda: sum(len(json.loads(Path(self.folder, name).read_text().split("\n")[1]))
                           for name in files(self.folder)) == 6)
-        self.assertEqual(len(daemon.sent), 1)
+        until(lambda: len(daemon.sent) == 1)
         made.close(0)
         client.close()
 
