@@ -139,7 +139,7 @@ impl Typed {
 
     /// A table, of which all is typed or nothing.
     fn table(&mut self, fields: &'static [Field]) -> Option<Value> {
-        if !fields.iter().all(|field| self.has(inner(field))) {
+        if !fields.iter().any(|field| self.has(inner(field))) {
             return None;
         }
         let texts: Vec<String> = fields.iter().map(|field| self.text(inner(field))).collect();
