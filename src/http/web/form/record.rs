@@ -32,7 +32,7 @@ impl Typed {
         is_new: bool,
         usual: &Value,
     ) -> Markup {
-        let is_asked = |row: &&Field| !row.declared && !row.fixed && !(is_new && row.late);
+        let is_asked = |row: &&Field| !(row.declared || row.fixed || is_new && row.late);
         let is_shown = |row: &&Field| !row.label.is_empty() || matches!(row.shape, Shape::Table(_));
         let rows: Vec<&'static Field> = fields.iter().filter(is_asked).filter(is_shown).collect();
         let groups = rows.chunk_by(|a, b| !a.group.is_empty() && a.group == b.group);
