@@ -39,7 +39,10 @@ pub(super) fn add_to_answers(schemas: &mut Value) {
                 ..*row
             };
             schema["properties"][row.name] = of_row(&effective);
-            required.push(row.name.into());
+            // As of other answers: what may be null may be left out.
+            if effective.none.is_empty() {
+                required.push(row.name.into());
+            }
         }
         let others = schema["required"].take();
         let others = others.as_array().into_iter().flatten().cloned();
@@ -59,7 +62,8 @@ fn collapse(schema: &mut Value) {
     };
     schema.shift_remove("allOf");
     let parts = parts.as_array().into_iter().flatten();
-    for part in parts.filter_map(Value::as_object) {
+    let parts = parts.filter_map(Value::as_object);
+    for part in parts.filter(|part| part.contains_key("properties")) {
         schema.extend(part.clone());
     }
 }

@@ -27,7 +27,7 @@ fn inner(field: &'static Field) -> &'static str {
 impl Typed {
     /// The controls of a record, in the order of its rows. What a row inherits is that of `usual`.
     pub(crate) fn record(&self, fields: &'static [Field], is_new: bool, usual: &Value) -> Markup {
-        let is_asked = |row: &&Field| !row.declared && !row.fixed && !(is_new && row.late);
+        let is_asked = |row: &&Field| !(row.declared || row.fixed || is_new && row.late);
         let is_shown = |row: &&Field| !row.label.is_empty() || matches!(row.shape, Shape::Table(_));
         let rows: Vec<&'static Field> = fields.iter().filter(is_asked).filter(is_shown).collect();
         let groups = rows.chunk_by(|a, b| !a.group.is_empty() && a.group == b.group);
@@ -134,7 +134,7 @@ impl Typed {
 
     /// A table, of which all is typed or nothing.
     fn table(&mut self, fields: &'static [Field]) -> Option<Value> {
-        if !fields.iter().all(|field| self.has(inner(field))) {
+        if !fields.iter().any(|field| self.has(inner(field))) {
             return None;
         }
         let texts: Vec<String> = fields.iter().map(|field| self.text(inner(field))).collect();

@@ -259,7 +259,7 @@ fn what_cannot_be_done_is_told_with_the_way_out() {
         ("stream change orders", 2, "--stale-after"),
         ("stream create x --stale-after soon", 2, "never"),
         ("stream delete nothing", 1, "STREAM_NOT_FOUND"),
-        ("connector change tests --rate 0", 1, "DECLARED"),
+        ("connector change tests --rate 5", 1, "DECLARED"),
         ("connector create x --kind hook", 2, "webhook"),
         ("connector create x --burst 0", 1, "from 1"),
         ("connector change tests", 2, "--item-key"),
