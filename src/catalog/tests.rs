@@ -66,6 +66,9 @@ fn new_patch(fields: &'static [config::Field], name: &str) -> Result<Patch, Cata
     Patch::of_new(fields, &[], body.expect("an object")).map_err(refused)
 }
 
+/// The shortest time that makes a difference.
+const INSTANT: Duration = Duration::from_millis(1);
+
 fn ending(expires_at: Option<Unix>) -> Patch {
     let body = json!({"expires_at": expires_at.map(crate::clock::rfc3339)});
     patch(config::Key::FIELDS, body)
