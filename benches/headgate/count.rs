@@ -65,42 +65,42 @@ pub(crate) struct Options {
 const STAGES: [(&str, &str, &[Work]); 8] = [
     (
         "accepted, up to the journal's job",
-        "headgate::http::ingest::submit::{{closure}}",
+        "headgate_http::ingest::submit::{{closure}}",
         &[Work::Small, Work::Keyed, Work::Medium, Work::Array],
     ),
     (
         "verified and accepted",
-        "headgate::http::ingest::submit::{{closure}}",
+        "headgate_http::ingest::submit::{{closure}}",
         &[Work::Signed],
     ),
     (
         "flattened",
-        "headgate::ingest::flatten::flatten_by",
+        "headgate_item::flatten::flatten_by",
         &[Work::Small, Work::Medium, Work::Array],
     ),
     (
         "signature verified",
-        "headgate::ingest::address::<impl headgate::ingest::Ingest>::prove",
+        "headgate_ingest::address::<impl headgate_ingest::Ingest>::prove",
         &[Work::Signed],
     ),
     (
         "committed in the journal",
-        "headgate::journal::group::Group::write",
+        "headgate_journal::group::Group::write",
         &[Work::Small, Work::Keyed, Work::Medium, Work::Array],
     ),
     (
         "written in a group of the journal",
-        "headgate::journal::group::Group::job",
+        "headgate_journal::group::Group::job",
         &[Work::Together],
     ),
     (
         "settled in the pool",
-        "headgate::pool::Pool::settle",
+        "headgate_pool::Pool::settle",
         &[Work::Small, Work::Medium, Work::Array],
     ),
     (
         "sent to a renderer",
-        "headgate::live::subscription::Subscription::next::{{closure}}",
+        "headgate_live::subscription::Subscription::next::{{closure}}",
         &[Work::Small, Work::Array],
     ),
 ];

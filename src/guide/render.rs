@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     fn folder() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("src/guide")
+        PathBuf::from(env!("CARGO_MANIFEST_DIR"))
     }
 
     fn text(name: &str) -> String {

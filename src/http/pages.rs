@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn every_file_of_a_page_is_served() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/http/pages");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/pages");
         for (place, path) in [("", ""), ("render/", "templates/"), ("fonts/", "fonts/")] {
             for entry in std::fs::read_dir(format!("{folder}/{place}")).expect("a folder") {
                 let entry = entry.expect("a file");

@@ -9,12 +9,12 @@ use super::work::Work;
 use crate::Result;
 
 const CONNECTION: &str = "<hyper::server::conn::http1::UpgradeableConnection<I,S> as core::future::future::Future>::poll";
-const SUBMIT: &str = "headgate::http::ingest::submit::{{closure}}";
-const ADMIT: &str = "headgate::ingest::Ingest::admit";
-const FLATTEN: &str = "headgate::ingest::flatten::flatten_by";
-const LOG: &str = "headgate::journal::group::Group::log";
-const GROUP: &str = "headgate::journal::group::Group::write";
-const SETTLE: &str = "headgate::pool::Pool::settle";
+const SUBMIT: &str = "headgate_http::ingest::submit::{{closure}}";
+const ADMIT: &str = "headgate_ingest::Ingest::admit";
+const FLATTEN: &str = "headgate_item::flatten::flatten_by";
+const LOG: &str = "headgate_journal::group::Group::log";
+const GROUP: &str = "headgate_journal::group::Group::write";
+const SETTLE: &str = "headgate_pool::Pool::settle";
 
 /// What a stage is called, the functions that make it up, and those in them that are a stage of their own.
 const STAGES: [(&str, &[&str], &[&str]); 7] = [

@@ -34,7 +34,9 @@ const VERIFY: &str = "connectors.keys.verify";
 
 /// Compares a file with what is printed, or writes it.
 fn compare(file: &str, print: impl Fn(&str) -> String) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(file);
     let found = fs::read_to_string(&path).expect("a file");
     let printed = print(&found);
     if std::env::var_os("HEADGATE_PRINT").is_some() {
