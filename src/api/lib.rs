@@ -26,7 +26,7 @@ mod connectors;
 mod dead_letters;
 mod keys;
 pub mod openapi;
-mod paging;
+pub mod paging;
 mod read_keys;
 mod renderers;
 mod requests;

@@ -2,7 +2,7 @@
 //!
 //! **Invariant**: `next` leads to exactly the entries after the page.
 
-mod page;
+pub mod page;
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 //! **Invariant**: nobody is believed but the proxies that the configuration names, and of what they pass on only what
 //! they wrote themselves.
 
-mod hops;
+pub mod hops;
 
 use std::net::IpAddr;
 

@@ -3,7 +3,7 @@
 //! **Invariant**: both transports send what [`Subscription::next`] brings, one message at a time, when
 //! the connection has room for it: what a renderer does not take waits in no queue of its own.
 
-mod wanted;
+pub mod wanted;
 
 use std::sync::Arc;
 

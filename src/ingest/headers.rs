@@ -16,7 +16,7 @@ const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 
 /// The secret of `Authorization: Bearer <secret>`, or of `Basic`: its password, or the name where there is no password.
 /// The scheme may be in any case (RFC 9110).
-pub(super) fn secret(authorization: Option<&[u8]>) -> Option<Cow<'_, str>> {
+pub fn secret(authorization: Option<&[u8]>) -> Option<Cow<'_, str>> {
     let text = std::str::from_utf8(authorization?).ok()?;
     let (scheme, secret) = text.trim().split_once(' ')?;
     if scheme.eq_ignore_ascii_case("bearer") {
@@ -33,7 +33,7 @@ pub(super) fn secret(authorization: Option<&[u8]>) -> Option<Cow<'_, str>> {
 
 /// How the body is written. At the address of a connector tools send what they are used to; elsewhere it is JSON, as it
 /// is.
-pub(super) fn form(
+pub fn form(
     content_type: Option<&[u8]>,
     of_address: Option<Headers<'_>>,
 ) -> Result<Form, AcceptError> {
@@ -74,7 +74,7 @@ fn check_content_type(content_type: Option<&[u8]>) -> Result<(), AcceptError> {
 }
 
 /// `X-Item-Key`: the name of a field.
-pub(super) fn item_key(value: Option<&[u8]>) -> Result<Option<Box<str>>, AcceptError> {
+pub fn item_key(value: Option<&[u8]>) -> Result<Option<Box<str>>, AcceptError> {
     let Some(value) = value else { return Ok(None) };
     let name = std::str::from_utf8(value).map_or("", str::trim);
     if name.is_empty() || name.len() > ITEM_KEY_BYTES_MAX {
@@ -86,7 +86,7 @@ pub(super) fn item_key(value: Option<&[u8]>) -> Result<Option<Box<str>>, AcceptE
 }
 
 /// `Idempotency-Key`: 1 to 255 visible ASCII characters.
-pub(super) fn idempotency_key(value: Option<&[u8]>) -> Result<Option<Box<str>>, AcceptError> {
+pub fn idempotency_key(value: Option<&[u8]>) -> Result<Option<Box<str>>, AcceptError> {
     let Some(value) = value else { return Ok(None) };
     let visible = value.iter().all(u8::is_ascii_graphic);
     match std::str::from_utf8(value) {

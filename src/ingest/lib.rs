@@ -26,7 +26,7 @@ mod conventions;
 pub mod error;
 mod gate;
 mod header_log;
-mod headers;
+pub mod headers;
 mod identify;
 mod refusal;
 mod removal;

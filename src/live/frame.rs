@@ -24,7 +24,7 @@ pub struct Frame {
 
 /// What a message with items is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// A part of the whole; the last one is marked.
     Snapshot { complete: bool },
     /// New values.
@@ -67,7 +67,7 @@ impl Frame {
     }
 
     /// New values of items, or a part of a snapshot.
-    pub(super) fn items<'a>(
+    pub fn items<'a>(
         kind: Kind,
         stream: &str,
         id: Position,
@@ -88,7 +88,7 @@ impl Frame {
     }
 
     /// Items are gone.
-    pub(super) fn remove<'a>(
+    pub fn remove<'a>(
         stream: &str,
         id: Position,
         items: impl Iterator<Item = &'a Change> + Clone,
@@ -100,7 +100,7 @@ impl Frame {
     }
 
     /// The renderer's position means nothing here; snapshots follow.
-    pub(super) fn reset(id: Position, reason: &str) -> Self {
+    pub fn reset(id: Position, reason: &str) -> Self {
         Self::new("reset", Some(id), 0, |json| {
             let _ = write!(json, r#","id":"{id}","reason":"#);
             item::string_into(reason, json);
@@ -108,7 +108,7 @@ impl Frame {
     }
 
     /// The stream's newest data is older than the stream allows.
-    pub(super) fn stale(stream: &str, id: Position, updated_at: &str, after_seconds: u64) -> Self {
+    pub fn stale(stream: &str, id: Position, updated_at: &str, after_seconds: u64) -> Self {
         Self::new("stale", Some(id), 0, |json| {
             about(json, stream, id);
             let _ = write!(
@@ -119,12 +119,12 @@ impl Frame {
     }
 
     /// Data of the stream is back.
-    pub(super) fn fresh(stream: &str, id: Position) -> Self {
+    pub fn fresh(stream: &str, id: Position) -> Self {
         Self::new("fresh", Some(id), 0, |json| about(json, stream, id))
     }
 
     /// The connection lives. `time` is RFC 3339.
-    pub(super) fn heartbeat(id: Position, time: &str) -> Self {
+    pub fn heartbeat(id: Position, time: &str) -> Self {
         Self::new("heartbeat", Some(id), 0, |json| {
             let _ = write!(json, r#","id":"{id}","time":"{time}""#);
         })

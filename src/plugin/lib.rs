@@ -58,7 +58,7 @@ use host::bindings::exports::headgate::sink::{removals, sink as world};
 pub use instance::{Instance, NotTaken, Progress, Taken, Worn};
 pub use limits::Limits;
 use postgres::Database;
-use redact::Redactor;
+pub use redact::Redactor;
 pub use schema::unfit;
 use ticks::Ticks;
 use turns::Turns;

@@ -15,7 +15,7 @@ const BEGINNING_BYTES: usize = 12;
 
 /// What is covered.
 #[derive(Clone, Default)]
-pub(super) struct Redactor(Vec<String>);
+pub struct Redactor(Vec<String>);
 
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -25,7 +25,7 @@ impl std::fmt::Debug for Redactor {
 
 impl Redactor {
     /// Over everything that the section of a sink keeps secret.
-    pub(super) fn of(sink: &config::Sink) -> Self {
+    pub fn of(sink: &config::Sink) -> Self {
         let headers = sink.http.iter().flat_map(|http| http.headers.values());
         let words_of_headers = headers.flat_map(|header| words(header.reveal()));
         let given = sink.secrets.values().map(Secret::reveal);
@@ -43,7 +43,7 @@ impl Redactor {
     }
 
     /// The text without them.
-    pub(super) fn redact(&self, mut text: String) -> String {
+    pub fn redact(&self, mut text: String) -> String {
         for secret in &self.0 {
             text = covered(text, secret);
         }

@@ -3,7 +3,7 @@
 //! **Invariant**: whoever follows `next` from the beginning sees each entry once.
 
 /// Of entries in the order of their names those after the name `after`, and the name of the last one if there are more.
-pub(super) fn by_name<'a, T>(
+pub fn by_name<'a, T>(
     all: &'a [T],
     name: impl Fn(&T) -> &str,
     after: &str,

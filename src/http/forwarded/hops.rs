@@ -12,7 +12,7 @@ const HOPS_MAX: usize = 32;
 
 /// The last one in the lines of a header that is no trusted proxy itself, or else the first one; up to what cannot be
 /// read.
-pub(super) fn client(
+pub fn client(
     header: ProxyHeader,
     lines: &[&str],
     is_trusted: impl Fn(IpAddr) -> bool,

@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 
 /// The values of `streams`, as they stand in the query: separated by commas, then decoded. Some programs
 /// encode the separating commas too.
-pub(super) fn streams(query: &str) -> Option<Vec<String>> {
+pub fn streams(query: &str) -> Option<Vec<String>> {
     let values = query
         .split('&')
         .filter_map(|pair| pair.strip_prefix("streams="));

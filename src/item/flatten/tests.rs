@@ -3,7 +3,6 @@
 
 mod nested;
 mod properties;
-mod reference;
 mod refusals;
 
 use super::{Detail, FlattenError, Limits, flatten};

@@ -10,12 +10,13 @@ use std::sync::{Arc, LazyLock};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::batch::{Action, Batch, DeriveError, Entry, Form, Slice, Span};
-use crate::clock::Unix;
-use crate::config::{Http, Secret, Sink};
-use crate::ingest::flatten::{Limits, flatten};
-use crate::plugin::redacted;
-use crate::reference::{Members, parse};
+use base::clock::Unix;
+use item::batch::{Action, Batch, DeriveError, Entry, Form, Slice, Span};
+use item::flatten::{Limits, flatten};
+use plugin::Redactor;
+use reference::{Members, parse};
+use settings::{Http, Secret, Sink};
+
 use crate::request::line;
 
 /// More than anything here takes.
@@ -63,7 +64,7 @@ struct Held {
 }
 
 /// Does what the lines say.
-pub fn batches(input: &[u8]) {
+pub(super) fn batches(input: &[u8]) {
     let (requests, mut rest) = requests(input);
     let mut held = vec![requests];
     held[0].check(0, u32::MAX);
@@ -384,7 +385,7 @@ fn say(text: &str) {
             None => said.push(one),
         }
     }
-    let shown = redacted(&SINK, &said);
+    let shown = Redactor::of(&SINK).redact(said.clone());
     for secret in SECRETS {
         let begin = &secret[..secret.floor_char_boundary(12)];
         assert!(!shown.contains(begin), "{shown:?}");

@@ -9,14 +9,15 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use webhook::body::{Form, at_path, cloudevent_fields, decode};
+
 use crate::request::Request;
-use crate::sender::body::{Form, at_path, cloudevent_fields, decode};
 
 /// Less than what a compressed input can become.
 const BYTES_MAX: usize = 64 * 1_024;
 
 /// Decodes a body by its headers.
-pub fn bodies(input: &[u8]) {
+pub(super) fn bodies(input: &[u8]) {
     let request = Request::of(input);
     cloudevent(&request);
     let of = |name| request.header(name);

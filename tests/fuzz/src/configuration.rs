@@ -11,9 +11,10 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::config::{
+use settings::{
     Host, Listen, Loaded, MASK, Network, Problems, Sources, explain, load, render_json, render_text,
 };
+
 use crate::request::line;
 
 /// In every environment. No problem, setting or origin shows it.
@@ -28,7 +29,7 @@ static FILE: LazyLock<PathBuf> = LazyLock::new(|| {
 });
 
 /// Loads a configuration.
-pub fn configuration(input: &[u8]) {
+pub(super) fn configuration(input: &[u8]) {
     let (env, text) = environment(input);
     for word in env.iter().map(|(_, value)| value.as_str()) {
         displayed::<Host>(word);

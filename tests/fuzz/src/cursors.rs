@@ -8,23 +8,24 @@ use std::fmt::Write as _;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::cli::tail::sse::{Event, Parser};
-use crate::http::api::paging::by_name;
-use crate::http::live::wanted_streams;
-use crate::live::{Frame, frames, removal};
-use crate::pool::Position;
-use crate::pool::changes::Change;
+use api::paging::page::by_name;
+use client::tail::sse::{Event, Parser};
+use http::live::wanted;
+use live::{Frame, Kind};
+use pool::Position;
+use pool::changes::Change;
+
 use crate::request::line;
 
 /// Reads where somebody was, and what somebody asks for.
-pub fn cursors(input: &[u8]) {
+pub(super) fn cursors(input: &[u8]) {
     let (id, rest) = line(input);
     let (query, rest) = line(rest);
     let (names, stream) = line(rest);
     let (id, query) = (String::from_utf8_lossy(id), String::from_utf8_lossy(query));
     let names = String::from_utf8_lossy(names);
     position(&id);
-    wanted(&query, &names);
+    names_wanted(&query, &names);
     pages(&names, &query);
     events(stream);
     pushed(&id, &query, stream);
@@ -46,8 +47,8 @@ fn position(text: &str) {
 }
 
 /// Names are found as they were meant, however they are put into a query.
-fn wanted(query: &str, names: &str) {
-    let found = wanted_streams(query).unwrap_or_default();
+fn names_wanted(query: &str, names: &str) {
+    let found = wanted::streams(query).unwrap_or_default();
     assert!(found.iter().all(|name| !name.is_empty()));
     let names: Vec<&str> = names.split(' ').filter(|name| !name.is_empty()).collect();
     let encode = |name: &&str| utf8_percent_encode(name, NON_ALPHANUMERIC).to_string();
@@ -55,12 +56,12 @@ fn wanted(query: &str, names: &str) {
     let expected =
         (!names.is_empty()).then(|| names.iter().map(|name| (*name).to_owned()).collect());
     let together = format!("x=streams=&streams={}&since=1:2", encoded.join(","));
-    assert_eq!(wanted_streams(&together), expected);
+    assert_eq!(wanted::streams(&together), expected);
     let apart: String = encoded
         .iter()
         .map(|name| format!("streams={name}&"))
         .collect();
-    assert_eq!(wanted_streams(&apart), expected);
+    assert_eq!(wanted::streams(&apart), expected);
 }
 
 /// Whoever follows `next` sees everything once, in order; a cursor that nobody gave leads to what follows it.
@@ -74,7 +75,7 @@ fn pages(names: &str, cursor: &str) {
         let mut seen = Vec::new();
         let mut after = cursor;
         loop {
-            let (page, next) = by_name(&all, after, limit);
+            let (page, next) = by_name(&all, String::as_str, after, limit);
             assert!(page.len() <= limit);
             seen.extend(page);
             match next {
@@ -184,8 +185,22 @@ fn pushed(id: &str, stream: &str, texts: &[u8]) {
             assert_eq!(reason, &*texts);
         }
     }
-    let message = sent(&removal(stream, numbers, &gone), numbers);
+    let message = sent(&Frame::remove(stream, numbers, gone.iter()), numbers);
     assert!(message["keys"].as_array().expect("keys").iter().eq(&keys));
+}
+
+/// One frame of each kind that has texts or items in it.
+fn frames(stream: &str, id: Position, text: &str, changes: &[Change]) -> [Frame; 6] {
+    let time = "2026-01-31T12:00:00.000Z";
+    let whole = Kind::Snapshot { complete: true };
+    [
+        Frame::items(Kind::Update, stream, id, changes.iter()),
+        Frame::items(whole, stream, id, changes.iter()),
+        Frame::reset(id, text),
+        Frame::stale(stream, id, time, id.seq),
+        Frame::fresh(stream, id),
+        Frame::heartbeat(id, time),
+    ]
 }
 
 /// The message that a renderer reads.

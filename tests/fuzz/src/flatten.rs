@@ -5,9 +5,10 @@
 
 use serde_json::value::RawValue;
 
-use crate::ingest::flatten::{FlattenError, Limits, flatten as flattened};
-use crate::item::Items;
-use crate::reference::{Members, parse, reference};
+use item::Items;
+use item::flatten::{FlattenError, Limits, flatten as flattened};
+use reference::{Members, parse, reference};
+
 use crate::request::line;
 
 const UNLIMITED: Limits = Limits {
@@ -22,7 +23,7 @@ const ARRAY_LEVELS_MAX: usize = 900;
 const MESSAGE_BYTES_MAX: usize = 2_048;
 
 /// Flattens a body, with and without an item key.
-pub fn flatten(input: &[u8]) {
+pub(super) fn flatten(input: &[u8]) {
     let (key, body) = line(input);
     let plain = flattened(body, None, UNLIMITED).map_err(bounded);
     match (&plain, reference(body)) {

@@ -5,11 +5,11 @@
 
 use bytes::Bytes;
 
-use crate::ingest::flatten::{Limits, flatten};
-use crate::item::{Items, ItemsWriter, members, merge, nest};
+use item::flatten::{Limits, flatten};
+use item::{Items, ItemsWriter, members, merge, nest};
 
 /// Reads items from any bytes.
-pub fn items(input: &[u8]) {
+pub(super) fn items(input: &[u8]) {
     let Ok(items) = Items::from_bytes(Bytes::copy_from_slice(input)) else {
         return;
     };

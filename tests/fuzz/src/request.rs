@@ -3,18 +3,18 @@
 //! **Invariant**: every input is a request; what does not fit is left out.
 
 /// A request as the input has it.
-pub struct Request<'a> {
+pub(super) struct Request<'a> {
     /// The first line, its words.
-    pub words: Vec<&'a str>,
+    pub(super) words: Vec<&'a str>,
     /// The headers, names in lower case, values without spaces around them.
-    pub headers: Vec<(String, &'a [u8])>,
+    pub(super) headers: Vec<(String, &'a [u8])>,
     /// What follows the empty line.
-    pub body: &'a [u8],
+    pub(super) body: &'a [u8],
 }
 
 impl<'a> Request<'a> {
     /// The parts of an input.
-    pub fn of(input: &'a [u8]) -> Self {
+    pub(super) fn of(input: &'a [u8]) -> Self {
         let (first, mut rest) = line(input);
         let words = std::str::from_utf8(first).unwrap_or_default();
         let mut headers = Vec::new();
@@ -37,12 +37,12 @@ impl<'a> Request<'a> {
     }
 
     /// A word of the first line; empty if there are fewer.
-    pub fn word(&self, at: usize) -> &'a str {
+    pub(super) fn word(&self, at: usize) -> &'a str {
         self.words.get(at).copied().unwrap_or_default()
     }
 
     /// The first header of this name.
-    pub fn header(&self, name: &str) -> Option<&'a [u8]> {
+    pub(super) fn header(&self, name: &str) -> Option<&'a [u8]> {
         let mut headers = self.headers.iter();
         let found = headers.find(|(given, _)| given == name);
         found.map(|(_, value)| *value)
@@ -50,7 +50,7 @@ impl<'a> Request<'a> {
 }
 
 /// The first line of a text, and what follows it.
-pub fn line(text: &[u8]) -> (&[u8], &[u8]) {
+pub(super) fn line(text: &[u8]) -> (&[u8], &[u8]) {
     match text.iter().position(|byte| *byte == b'\n') {
         Some(at) => (&text[..at], &text[at + 1..]),
         None => (text, &[]),

@@ -9,12 +9,13 @@ use std::sync::LazyLock;
 use ring::hmac;
 use serde_json::Value;
 
-use crate::clock::Unix;
-use crate::request::Request;
-use crate::sender::handshake::{Answer, of_keyed, to_do};
-use crate::sender::{
+use base::clock::Unix;
+use webhook::handshake::{Answer, of_keyed, to_do};
+use webhook::{
     Delivery, Draft, Handshake, Headers, Options, Preset, Refused, SecretForm, Verifier, presets,
 };
+
+use crate::request::Request;
 
 const TEXT: &str = "a secret that no input knows: 7fb3c9e1d05a";
 const OTHER_TEXT: &str = "another that no input knows: 16c4e8a09b3f";
@@ -72,7 +73,7 @@ impl Pair {
 }
 
 /// Checks a delivery, and greets.
-pub fn verify(input: &[u8]) {
+pub(super) fn verify(input: &[u8]) {
     let request = Request::of(input);
     let scheme = request.word(0);
     let (scheme, signs) = match scheme.strip_prefix('+') {

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::value::RawValue;
 
-use super::reference::{Members, parse, reference};
+use reference::{Members, parse, reference};
+
 use super::{fields, run};
 use crate::flatten::{Limits, flatten};
 use crate::item::{field_name, members};

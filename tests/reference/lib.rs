@@ -1,4 +1,7 @@
-//! Flattening written for clarity instead of speed: recursive, with trees, on serde_json.
+//! Flattening written for clarity instead of speed: recursive, with trees, on serde_json. Unit tests of `item` and the
+//! fuzz targets compare the product with it.
+//!
+//! **Invariant**: it shares no code with what it is compared with.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -6,7 +9,7 @@ use std::fmt;
 use serde_json::value::RawValue;
 
 /// The members of an object in order, also those that stand twice.
-pub(super) struct Members<'a>(pub(super) Vec<(String, &'a RawValue)>);
+pub struct Members<'a>(pub Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> serde::Deserialize<'de> for Members<'a> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -34,7 +37,7 @@ impl<'de: 'a, 'a> serde::Deserialize<'de> for Members<'a> {
 }
 
 /// Flat objects of a body, or why not.
-pub(super) fn reference(body: &[u8]) -> Result<Vec<String>, String> {
+pub fn reference(body: &[u8]) -> Result<Vec<String>, String> {
     let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let body: &RawValue = parse(text)?;
@@ -97,7 +100,8 @@ fn check_strings(value: &str) -> Result<(), String> {
     }
 }
 
-pub(super) fn parse<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, String> {
+/// Reads a text as serde_json does.
+pub fn parse<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
 

@@ -1,0 +1,53 @@
+//! The parsers that strangers, operators and plugins reach, each fed by libFuzzer through a function that panics where a
+//! promise is broken.
+//!
+//! One program has all targets, and `HEADGATE_FUZZ_TARGET` names the one to run. `run` builds and starts it.
+//!
+//! **Invariant**: each target asserts what must hold for every input, and nothing of it is known by reading the code
+//! under test alone: it is compared with another parser, another way, or a secret that no input knows.
+#![allow(unexpected_cfgs, reason = "`rustc` beside this folder sets `fuzzing`")]
+#![cfg_attr(fuzzing, no_main)]
+
+mod batches;
+mod bodies;
+mod configuration;
+mod cursors;
+mod flatten;
+mod headers;
+mod items;
+mod request;
+mod verify;
+
+use std::sync::LazyLock;
+
+static TARGET: LazyLock<fn(&[u8])> = LazyLock::new(|| {
+    let name = std::env::var("HEADGATE_FUZZ_TARGET").unwrap_or_default();
+    match &*name {
+        "flatten" => flatten::flatten,
+        "verify" => verify::verify,
+        "bodies" => bodies::bodies,
+        "items" => items::items,
+        "config" => configuration::configuration,
+        "headers" => headers::headers,
+        "cursors" => cursors::cursors,
+        "batches" => batches::batches,
+        _ => panic!("HEADGATE_FUZZ_TARGET is `{name}`, which is no target; README.md lists them"),
+    }
+});
+
+/// What libFuzzer calls with each input.
+///
+/// # Safety
+///
+/// `size` bytes at `data` can be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn LLVMFuzzerTestOneInput(data: *const u8, size: usize) -> i32 {
+    // SAFETY: libFuzzer promises it.
+    TARGET(unsafe { std::slice::from_raw_parts(data, size) });
+    0
+}
+
+#[cfg(not(fuzzing))]
+fn main() {
+    panic!("built without libFuzzer; start it with tests/fuzz/run");
+}
