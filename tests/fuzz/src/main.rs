@@ -5,7 +5,7 @@
 //!
 //! **Invariant**: each target asserts what must hold for every input, and nothing of it is known by reading the code
 //! under test alone: it is compared with another parser, another way, or a secret that no input knows.
-#![allow(unexpected_cfgs, reason = "`rustc` beside this folder sets `fuzzing`")]
+#![allow(unexpected_cfgs, reason = "tests/fuzz/rustc sets `fuzzing`")]
 #![cfg_attr(fuzzing, no_main)]
 
 mod batches;
@@ -21,6 +21,12 @@ mod verify;
 use std::sync::LazyLock;
 
 static TARGET: LazyLock<fn(&[u8])> = LazyLock::new(|| {
+    // The first panic counts, where it happens: libFuzzer shows the calls that led there.
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::abort();
+    }));
     let name = std::env::var("HEADGATE_FUZZ_TARGET").unwrap_or_default();
     match &*name {
         "flatten" => flatten::flatten,
