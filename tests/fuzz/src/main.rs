@@ -27,8 +27,8 @@ static TARGET: LazyLock<fn(&[u8])> = LazyLock::new(|| {
         report(panic);
         std::process::abort();
     }));
-    let name = std::env::var("HEADGATE_FUZZ_TARGET").unwrap_or_default();
-    match &*name {
+    let name = std::env::var_os("HEADGATE_FUZZ_TARGET").unwrap_or_default();
+    match &*name.to_string_lossy() {
         "flatten" => flatten::flatten,
         "verify" => verify::verify,
         "bodies" => bodies::bodies,
@@ -37,7 +37,9 @@ static TARGET: LazyLock<fn(&[u8])> = LazyLock::new(|| {
         "headers" => headers::headers,
         "cursors" => cursors::cursors,
         "batches" => batches::batches,
-        _ => panic!("HEADGATE_FUZZ_TARGET is `{name}`, which is no target; README.md lists them"),
+        name => {
+            panic!("HEADGATE_FUZZ_TARGET is `{name}`, which is no target; README.md lists them")
+        }
     }
 });
 
