@@ -5,7 +5,7 @@
 //!
 //! **Invariant**: each target asserts what must hold for every input, and nothing of it is known by reading the code
 //! under test alone: it is compared with another parser, another way, or a secret that no input knows.
-#![allow(unexpected_cfgs, reason = "`rustc` beside this folder sets `fuzzing`")]
+#![allow(unexpected_cfgs, reason = "tests/fuzz/rustc sets `fuzzing`")]
 #![cfg_attr(fuzzing, no_main)]
 
 mod batches;
@@ -21,8 +21,14 @@ mod verify;
 use std::sync::LazyLock;
 
 static TARGET: LazyLock<fn(&[u8])> = LazyLock::new(|| {
-    let name = std::env::var("HEADGATE_FUZZ_TARGET").unwrap_or_default();
-    match &*name {
+    // The first panic counts, where it happens: libFuzzer shows the calls that led there.
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::abort();
+    }));
+    let name = std::env::var_os("HEADGATE_FUZZ_TARGET").unwrap_or_default();
+    match &*name.to_string_lossy() {
         "flatten" => flatten::flatten,
         "verify" => verify::verify,
         "bodies" => bodies::bodies,
@@ -31,7 +37,9 @@ static TARGET: LazyLock<fn(&[u8])> = LazyLock::new(|| {
         "headers" => headers::headers,
         "cursors" => cursors::cursors,
         "batches" => batches::batches,
-        _ => panic!("HEADGATE_FUZZ_TARGET is `{name}`, which is no target; README.md lists them"),
+        name => {
+            panic!("HEADGATE_FUZZ_TARGET is `{name}`, which is no target; README.md lists them")
+        }
     }
 });
 
