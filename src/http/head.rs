@@ -1,7 +1,7 @@
 //! HEAD wherever GET is: players, monitors and spreadsheets ask with it before they fetch.
 //!
 //! Each listener passes its routes through [`with_get`] when they are complete, after its document was made of them.
-//! `Outer` calls [`keep_length`] last.
+//! `Outer` calls `keep_length` last.
 //!
 //! **Invariant**: what answers GET answers HEAD, with the same status and headers, and without the body.
 

@@ -4,9 +4,9 @@
 //! and end sessions.
 //!
 //! **Invariant**: a session and an invitation are held only as the digest of their secret. There are at most
-//! [`SESSIONS_MAX`] sessions of a token; each ends at sign-out, after [`SESSION`], with its token, or with the process,
+//! `SESSIONS_MAX` sessions of a token; each ends at sign-out, after [`SESSION`], with its token, or with the process,
 //! and has the role that its token has at the moment. A key that was just issued is held until the page that shows it, is
-//! given to it once, and to nobody after [`visitor::ISSUED_KEPT`].
+//! given to it once, and to nobody after `visitor::ISSUED_KEPT`.
 
 mod invitation;
 mod visitor;

@@ -1,6 +1,6 @@
 //! Who may do what on the admin listener: tokens, and the role of each.
 //!
-//! The admin API and the pages ask here for the token of a request or a session ([`crate::http`]); `daemon` makes it of
+//! The admin API and the pages ask here for the token of a request or a session (`http`); `daemon` makes it of
 //! the configuration, and hands it a changed one.
 //!
 //! **Invariant**: a token is held as its digest. One that has expired, or is not in the configuration any more, is

@@ -3,7 +3,7 @@
 //! They show what the admin API answers, and their forms and buttons do what its calls do. What follows the daemon is
 //! asked for again every two seconds by htmx, and sent only if it has changed.
 //!
-//! **Invariant**: nothing of the daemon's data is shown, and nothing is done, without a session ([`sessions`])
+//! **Invariant**: nothing of the daemon's data is shown, and nothing is done, without a session (`http::sessions`)
 //! whose token has the role that [`routes`] names; the session opens nothing but these pages.
 #![deny(unsafe_code)]
 
