@@ -289,9 +289,9 @@ fn every_reference_of_the_guide_is_known_to_rustdoc() {
         let definitions = text.lines().filter(|line| line.starts_with('['));
         for (label, target) in definitions.filter_map(|line| line.split_once("]: ")) {
             let target = match (target.split_once(".md"), target.strip_prefix("../../")) {
-                (_, Some(file)) => format!("../../../../../{file}"),
-                (Some((page, anchor)), _) => format!("crate::guide::{page}{anchor}"),
-                _ => format!("../../../../../src/guide/{target}"),
+                (_, Some(file)) => format!("../../../../{file}"),
+                (Some((page, anchor)), _) => format!("crate::{page}{anchor}"),
+                _ => format!("../../../../src/guide/{target}"),
             };
             lines.insert(format!("{label}]: {target}\n"));
         }
