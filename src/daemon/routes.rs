@@ -162,5 +162,5 @@ fn outer(operator: &Operator, outside: &Outside) -> middleware::Outer {
 fn finish(router: Router, outer: middleware::Outer) -> Service {
     Service::new(head::with_get(router))
         .hoop(outer)
-        .catcher(Catcher::new(middleware::Refusal))
+        .catcher(Catcher::new(middleware::ErrorEnvelope))
 }

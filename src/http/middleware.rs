@@ -190,10 +190,10 @@ pub(super) fn set_request_id(res: &mut Response, id: Uuid) {
 }
 
 /// Answers that the framework makes without a body: unknown paths, wrong methods.
-pub struct Refusal;
+pub struct ErrorEnvelope;
 
 #[async_trait]
-impl Handler for Refusal {
+impl Handler for ErrorEnvelope {
     async fn handle(&self, req: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
         let status = res.status_code.unwrap_or(StatusCode::NOT_FOUND);
         let error = match status {
@@ -255,7 +255,7 @@ mod tests {
                 networks: Networks::default(),
                 strangers: None,
             })
-            .catcher(Catcher::new(Refusal));
+            .catcher(Catcher::new(ErrorEnvelope));
         let (stopper, serving) = bound.serve(
             service,
             &Server::default(),

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::conventions::{Reading, Repeats};
 use super::request::{Known, Named};
 use super::{Accepted, Ingest};
+use crate::catalog::IngestKey;
 use crate::clock::Lived;
 use crate::config::quoted;
 use crate::error::AcceptError;
@@ -65,14 +66,7 @@ impl Ingest {
         log.idempotency_key = delivery.idempotency_key;
         log.error = delivery.odd;
         let (items, removed) = (delivery.items, delivery.removed);
-        let count = items.len() + removed.as_ref().map_or(0, Items::len);
-        let max = key.settings.max_items_per_request as usize;
-        if max > 0 && count > max {
-            return Err(AcceptError::invalid(format!(
-                "the request has {count} items, and `max_items_per_request` of the connector {} is {max}; split it into smaller requests",
-                quoted(&key.connector)
-            )));
-        }
+        check_count(key, items.len() + removed.as_ref().map_or(0, Items::len))?;
         let charged = match self.make_room(known, &items, body).await {
             Ok(charged) => charged,
             // Of a repeat nothing is stored, so there is room for it.
@@ -181,4 +175,16 @@ impl Ingest {
             without_item_key: false,
         })
     }
+}
+
+/// Whether the connector takes so many items in one request.
+fn check_count(key: &IngestKey, count: usize) -> Result<(), AcceptError> {
+    let max = key.settings.max_items_per_request as usize;
+    if max == 0 || count <= max {
+        return Ok(());
+    }
+    Err(AcceptError::invalid(format!(
+        "the request has {count} items, and `max_items_per_request` of the connector {} is {max}; split it into smaller requests",
+        quoted(&key.connector)
+    )))
 }

@@ -79,7 +79,13 @@ impl Lane {
             self.succeeded(batch);
         }
         self.last_items = items;
-        let oldest = done.first().and_then(|batch| batch.slices().first());
+        self.measure(done.first()).await;
+        Ok(Step::Worked)
+    }
+
+    /// How long the oldest entry of what was settled has waited.
+    async fn measure(&self, batch: Option<&Batch>) {
+        let oldest = batch.and_then(|batch| batch.slices().first());
         if let Some(oldest) = oldest
             // Without the moment there is nothing to measure; the batch is settled all the same.
             && let Ok(Some(arrived)) = self.delivery.journal.arrived(&oldest.entry).await
@@ -87,7 +93,6 @@ impl Lane {
             let waited = (Lived::now() - arrived).as_secs_f64();
             self.delivery.metrics.delivery_seconds.observe(waited);
         }
-        Ok(Step::Worked)
     }
 
     /// Whether another batch may be settled together with those before it, which have so many items. Upserts and removals
