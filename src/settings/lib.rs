@@ -11,7 +11,7 @@
 //!
 //! A file of the working directory that equals the embedded one of its name takes its place and changes nothing. Lists
 //! of named things (streams, connectors with their keys, read keys, sinks) are merged by name: a source adds what it names
-//! anew and changes of the rest only what it says. The sink `pool` comes before all sources (`config/pool.rs`).
+//! anew and changes of the rest only what it says. The sink `pool` comes before all sources (`pool.rs`).
 //!
 //! **Invariant**: [`load`] returns settings with which the daemon can start, or every problem of every source.
 #![deny(unsafe_code)]
