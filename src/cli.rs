@@ -31,9 +31,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::config::{Loaded, Problem, Problems};
 pub use ::client::configuration::{ConfigArgs, load, unusable};
 use error::CliError;
+use settings::{Loaded, Problem, Problems};
 
 /// The profile that this program was built with, and the commit that it was made of where that is known.
 const BUILD: &str = env!("BUILT_AS");
@@ -203,7 +203,7 @@ fn with_fitting_sinks(loaded: Loaded) -> Result<Loaded, CliError> {
 
 /// What does not fit of the settings of a sink, by its place among all.
 fn unfit(loaded: &Loaded, index: usize) -> Vec<Problem> {
-    let unfit = crate::plugin::unfit(&loaded.settings.sinks[index]).into_iter();
+    let unfit = ::plugin::unfit(&loaded.settings.sinks[index]).into_iter();
     let problem = |(place, said)| loaded.problem(&format!("sinks[{index}].{place}"), said);
     unfit.map(problem).collect()
 }

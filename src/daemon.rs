@@ -26,28 +26,28 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::backup::Backups;
-use crate::backup::restore::MARK;
-use crate::catalog::Catalog;
-use crate::clock::Unix;
-use crate::config::{self, InUse, Loaded, Networks, ProxyHeader, Settings};
-use crate::delivery::Delivery;
-use crate::http::host::Hosts;
-use crate::http::listen::{Bound, Places, Stopper, bind};
-use crate::http::sessions::Sessions;
-use crate::http::{AdminParts, Outside, ServiceParts};
-use crate::ingest::{Gate, Ingest, Limits};
-use crate::journal;
-use crate::live::Live;
-use crate::metrics::Metrics;
-use crate::operate::access::Access;
-use crate::operate::requests::Requests;
-use crate::operate::{About, Operator};
-use crate::plugin::Plugins;
-use crate::pool::Pool;
-use crate::process;
-use crate::sqlite::{Fuse, State};
-use crate::telemetry::Tracer;
+use backup::Backups;
+use backup::restore::MARK;
+use base::clock::Unix;
+use base::process;
+use catalog::Catalog;
+use delivery::Delivery;
+use http::host::Hosts;
+use http::listen::{Bound, Places, Stopper, bind};
+use http::sessions::Sessions;
+use http::{AdminParts, Outside, ServiceParts};
+use ingest::{Gate, Ingest, Limits};
+use journal;
+use live::Live;
+use observe::metrics::Metrics;
+use observe::telemetry::Tracer;
+use operate::access::Access;
+use operate::requests::Requests;
+use operate::{About, Operator};
+use plugin::Plugins;
+use pool::Pool;
+use settings::{InUse, Loaded, Networks, ProxyHeader, Settings};
+use sqlite::{Fuse, State};
 
 const MINUTE: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -375,7 +375,7 @@ impl Parts<'_> {
                 started_at,
                 storage: settings.storage.clone(),
             }),
-            configuration: Arc::new(InUse::new(config::explain(loaded))),
+            configuration: Arc::new(InUse::new(settings::explain(loaded))),
             certificates: Arc::default(),
         }
     }

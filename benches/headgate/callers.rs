@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use headgate::clock::Lived;
-use headgate::clock::Unix;
-use headgate::item::ItemsWriter;
-use headgate::journal::log::{Client, Endpoint};
-use headgate::journal::{Claim, Durability, Journal, LogEntry, Options, Outcome, Submission};
-use headgate::metrics::Metrics;
+use base::clock::Lived;
+use base::clock::Unix;
+use item::ItemsWriter;
+use journal::log::{Client, Endpoint};
+use journal::{Claim, Durability, Journal, LogEntry, Options, Outcome, Submission};
+use observe::metrics::Metrics;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 

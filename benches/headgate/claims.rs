@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::builder::FalseyValueParser;
-use headgate::journal::Journal;
+use journal::Journal;
 use rusqlite::Connection;
 
 use crate::Result;

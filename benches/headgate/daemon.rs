@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use headgate::config::{self, Sources};
 use headgate::daemon::Daemon;
+use settings::Sources;
 
 use crate::Result;
 
@@ -45,7 +45,7 @@ pub(crate) async fn start_inside(folder: &Path, storage: &str, rest: &str) -> Re
         folder.join("data")
     );
     fs::write(&file, text)?;
-    let loaded = config::load(&Sources {
+    let loaded = settings::load(&Sources {
         working_dir: folder.to_owned(),
         config_file: Some(file),
         env: Vec::new(),

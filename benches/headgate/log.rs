@@ -16,8 +16,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use headgate::daemon::Daemon;
-use headgate::journal::log::Filter;
-use headgate::operate::requests::Status;
+use journal::log::Filter;
+use operate::requests::Status;
 
 use crate::aim::{self, Aim};
 use crate::options::TARGET_TMP;

@@ -19,10 +19,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headgate::config::{Plugins as Limits, Sink};
-use headgate::metrics::Metrics;
-use headgate::plugin::{Instance, Plugin, Plugins, SinkContext, Voice};
-use headgate::pool::{Effect, Pool, Settlement, Staged};
+use observe::metrics::Metrics;
+use plugin::{Instance, Plugin, Plugins, SinkContext, Voice};
+use pool::{Effect, Pool, Settlement, Staged};
+use settings::{Plugins as Limits, Sink};
 
 use crate::Result;
 use crate::aim::{self, Aim};

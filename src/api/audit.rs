@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::paging::{cursor, limit};
 use super::time;
-use crate::catalog::key::KeyHashError;
-use crate::catalog::{AUDIT_ACTIONS, AuditEntry, AuditFilter, Kind, Mark, Verified};
-use crate::clock;
-use crate::http::envelope::{self, Listing, Success};
-use crate::http::error::ApiError;
-use crate::operate::Operator;
+use base::clock;
+use catalog::key::KeyHashError;
+use catalog::{AUDIT_ACTIONS, AuditEntry, AuditFilter, Kind, Mark, Verified};
+use http::envelope::{self, Listing, Success};
+use http::error::ApiError;
+use operate::Operator;
 
 /// Longer is no name, and nobody is called.
 const TEXT_CHARS_MAX: usize = 256;

@@ -7,11 +7,11 @@ use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
 use super::by;
-use crate::backup::manifest::{CopiedFile, Manifest};
-use crate::http::body;
-use crate::http::envelope::{self, Success};
-use crate::http::error::ApiError;
-use crate::operate::Operator;
+use backup::manifest::{CopiedFile, Manifest};
+use http::body;
+use http::envelope::{self, Success};
+use http::error::ApiError;
+use operate::Operator;
 
 /// Making a backup.
 pub(super) fn routes(operator: &Operator) -> Router {

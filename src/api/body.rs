@@ -10,10 +10,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::clock::{self, Unix};
-use crate::config::{hint, quoted};
-use crate::http::body;
-use crate::http::error::ApiError;
+use base::clock::{self, Unix};
+use http::body;
+use http::error::ApiError;
+use settings::{hint, quoted};
 
 /// A field: none if it is absent. In a tuple, so that null is something else.
 pub(super) type Field = Option<(Value,)>;

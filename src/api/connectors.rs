@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 use super::body::{self, Shown};
 use super::keys::KeyData;
 use super::{by, paging, param};
-use crate::catalog::{CatalogError, Connector, FIRST_KEY, FirstStream, Kind, SetUp};
-use crate::clock;
-use crate::config::{self, Patch};
-use crate::http::envelope::{self, Listing, Success};
-use crate::http::error::ApiError;
-use crate::operate::Operator;
+use base::clock;
+use catalog::{CatalogError, Connector, FIRST_KEY, FirstStream, Kind, SetUp};
+use http::envelope::{self, Listing, Success};
+use http::error::ApiError;
+use operate::Operator;
+use settings::Patch;
 
 /// What can be done with connectors.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -127,14 +127,14 @@ struct CreateConnector(Operator);
 impl CreateConnector {
     async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
         let names = ["stream", "allow_in_url", "verify"];
-        let of_first_key = config::Key::FIELDS.iter();
+        let of_first_key = settings::Key::FIELDS.iter();
         let of_first_key = of_first_key.filter(|row| names.contains(&row.name));
-        let of_first_key: Vec<&config::Field> = of_first_key.collect();
+        let of_first_key: Vec<&settings::Field> = of_first_key.collect();
         let body = body::object(req).await?;
-        let mut connector = Patch::of_new(config::Connector::FIELDS, &of_first_key, body)?;
+        let mut connector = Patch::of_new(settings::Connector::FIELDS, &of_first_key, body)?;
         let taken = names.map(|name| Some((name.to_owned(), connector.take(name)?)));
         let given: Map<String, Value> = taken.into_iter().flatten().collect();
-        let mut key = config::Key::default();
+        let mut key = settings::Key::default();
         key.set_all(&given)?;
         if !given.contains_key("stream") {
             if given.contains_key("allow_in_url") || key.verify.is_some() {
@@ -198,7 +198,7 @@ struct ChangeConnector(Operator);
 impl ChangeConnector {
     async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
         let body = body::object(req).await?;
-        let patch = Patch::of_change(config::Connector::FIELDS, body)?;
+        let patch = Patch::of_change(settings::Connector::FIELDS, body)?;
         let id = param(req, "id");
         let changed = self.0.change(by(req), move |catalog, by| {
             catalog.change_connector(&id, &patch, by)

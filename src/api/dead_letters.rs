@@ -13,12 +13,12 @@ use uuid::Uuid;
 use super::body::whole;
 use super::paging::{cursor, limit, next_after};
 use super::{by, param};
-use crate::clock;
-use crate::http::body;
-use crate::http::envelope::{self, Listing, Success};
-use crate::http::error::ApiError;
-use crate::operate::Operator;
-use crate::pool::{DeadLetter, Selection};
+use base::clock;
+use http::body;
+use http::envelope::{self, Listing, Success};
+use http::error::ApiError;
+use operate::Operator;
+use pool::{DeadLetter, Selection};
 
 /// Ids in one call, at most.
 const IDS_MAX: usize = 1_000;

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::body::{self, Field, flag, nullable, number, optional, text, time};
 use super::{by, paging, param};
-use crate::catalog::{self, CatalogError, Connector, IngestKey, Kind, Rotation};
-use crate::clock;
-use crate::config::{self, ConnectorKind, Patch, Secret};
-use crate::http::envelope::{self, Listing, Success};
-use crate::http::error::ApiError;
-use crate::operate::Operator;
+use base::clock;
+use catalog::{self, CatalogError, Connector, IngestKey, Kind, Rotation};
+use http::envelope::{self, Listing, Success};
+use http::error::ApiError;
+use operate::Operator;
+use settings::{ConnectorKind, Patch, Secret};
 
 const GRACE_SECONDS_DEFAULT: u64 = 86_400;
 
@@ -192,8 +192,8 @@ impl CreateKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<MadeKey>, ApiError> {
         let mut body = body::object(req).await?;
         let test = body.shift_remove("test").map(|test| flag("test", test));
-        let patch = Patch::of_new(config::Key::FIELDS, &[], body)?;
-        let mut settings = config::Key::default();
+        let patch = Patch::of_new(settings::Key::FIELDS, &[], body)?;
+        let mut settings = settings::Key::default();
         settings.set_all(&patch)?;
         let wanted = catalog::NewKey {
             connector: param(req, "id"),
@@ -254,7 +254,7 @@ struct ChangeKey(Operator);
 impl ChangeKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
         let body = body::object(req).await?;
-        let patch = Patch::of_change(config::Key::FIELDS, body)?;
+        let patch = Patch::of_change(settings::Key::FIELDS, body)?;
         let (id, name) = (param(req, "id"), param(req, "name"));
         let changed = self.0.change(by(req), move |catalog, by| {
             catalog.change_key(&id, &name, &patch, by)

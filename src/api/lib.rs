@@ -7,18 +7,6 @@
 //! a secret, except those that make a key, a ticket or a link to sign in.
 #![deny(unsafe_code)]
 
-use ::backup;
-use ::catalog;
-use ::delivery;
-use ::http;
-use ::ingest;
-use ::journal;
-use ::operate;
-use ::pool;
-use ::settings as config;
-use ::webhook as sender;
-use base::clock;
-
 mod audit;
 mod backups;
 mod body;
@@ -43,11 +31,11 @@ use std::sync::Arc;
 
 use salvo_core::{Request, Router};
 
-use crate::clock::Unix;
-use crate::http::error::ApiError;
-use crate::http::sessions::Sessions;
-use crate::operate::Operator;
+use base::clock::Unix;
 use http::access::{Needs, by_token as by, require_token};
+use http::error::ApiError;
+use http::sessions::Sessions;
+use operate::Operator;
 
 /// Every route of the admin API, and the roles that it needs.
 pub fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
@@ -81,7 +69,7 @@ pub fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
 fn time(req: &mut Request, name: &str) -> Result<Option<Unix>, ApiError> {
     match req.query::<String>(name) {
         None => Ok(None),
-        Some(text) => clock::parse_rfc3339(&text).map(Some).ok_or_else(|| {
+        Some(text) => base::clock::parse_rfc3339(&text).map(Some).ok_or_else(|| {
             ApiError::invalid(format!(
                 "{name} must be a time like 2026-01-31T12:00:00Z (a + must be sent as %2B)"
             ))

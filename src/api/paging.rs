@@ -10,8 +10,8 @@ use salvo_core::Request;
 use salvo_oapi::ToSchema;
 use serde::Serialize;
 
-use crate::http::envelope::{self, Listing};
-use crate::http::error::ApiError;
+use http::envelope::{self, Listing};
+use http::error::ApiError;
 
 /// Entries on a page, unless `limit` says otherwise.
 const LIMIT_DEFAULT: u32 = 50;

@@ -8,12 +8,12 @@ use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::Serialize;
 
 use super::{body, by, paging, param};
-use crate::catalog::{CatalogError, Kind, ReadKey};
-use crate::clock;
-use crate::config::{self, Patch};
-use crate::http::envelope::{self, Listing, Success};
-use crate::http::error::ApiError;
-use crate::operate::Operator;
+use base::clock;
+use catalog::{CatalogError, Kind, ReadKey};
+use http::envelope::{self, Listing, Success};
+use http::error::ApiError;
+use operate::Operator;
+use settings::Patch;
 
 /// What can be done with read keys.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -133,8 +133,8 @@ struct CreateReadKey(Operator);
 impl CreateReadKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<MadeReadKey>, ApiError> {
         let body = body::object(req).await?;
-        let patch = Patch::of_new(config::ReadKey::FIELDS, &[], body)?;
-        let mut wanted = config::ReadKey::default();
+        let patch = Patch::of_new(settings::ReadKey::FIELDS, &[], body)?;
+        let mut wanted = settings::ReadKey::default();
         wanted.set_all(&patch)?;
         let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_read_key(wanted, by)
@@ -181,7 +181,7 @@ struct ChangeReadKey(Operator);
 impl ChangeReadKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
         let body = body::object(req).await?;
-        let patch = Patch::of_change(config::ReadKey::FIELDS, body)?;
+        let patch = Patch::of_change(settings::ReadKey::FIELDS, body)?;
         let name = param(req, "name");
         let changed = self.0.change(by(req), move |catalog, by| {
             catalog.change_read_key(&name, &patch, by)

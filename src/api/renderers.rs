@@ -10,14 +10,14 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::by;
-use crate::catalog::{AuditChange, Kind, Reader};
-use crate::clock;
-use crate::http::access::token_of;
-use crate::http::envelope::{self, Listing, Success};
-use crate::http::error::ApiError;
-use crate::http::ticket::{TicketData, TicketRequest, give_ticket};
-use crate::operate::Operator;
-use crate::operate::renderers::Connected;
+use base::clock;
+use catalog::{AuditChange, Kind, Reader};
+use http::access::token_of;
+use http::envelope::{self, Listing, Success};
+use http::error::ApiError;
+use http::ticket::{TicketData, TicketRequest, give_ticket};
+use operate::Operator;
+use operate::renderers::Connected;
 
 /// The renderers and their tickets.
 pub(super) fn routes(operator: &Operator) -> Router {

@@ -11,15 +11,15 @@ use uuid::Uuid;
 
 use super::paging::{cursor, limit};
 use super::{param, time};
-use crate::clock;
-use crate::http::envelope::{self, Listing, Success};
-use crate::http::error::ApiError;
-use crate::http::sink_state::SinkStateData;
-use crate::ingest::AgainError;
-use crate::journal::StorageError;
-use crate::journal::log::{Filter, Sender};
-use crate::operate::Operator;
-use crate::operate::requests::{Report, Status};
+use base::clock;
+use http::envelope::{self, Listing, Success};
+use http::error::ApiError;
+use http::sink_state::SinkStateData;
+use ingest::AgainError;
+use journal::StorageError;
+use journal::log::{Filter, Sender};
+use operate::Operator;
+use operate::requests::{Report, Status};
 
 /// Looking into the request log.
 pub(super) fn routes(operator: &Operator) -> Router {

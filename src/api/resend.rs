@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use super::by;
 use super::requests::{find, id};
-use crate::http::body;
-use crate::http::envelope::{self, Success};
-use crate::http::error::ApiError;
-use crate::ingest::SentAgain;
-use crate::operate::Operator;
-use crate::operate::content::{self, Content};
+use http::body;
+use http::envelope::{self, Success};
+use http::error::ApiError;
+use ingest::SentAgain;
+use operate::Operator;
+use operate::content::{self, Content};
 
 /// What can be done with what is kept of a request.
 pub(super) fn routes(operator: &Operator) -> Router {

@@ -8,11 +8,11 @@ use serde::Serialize;
 
 use super::paging::{cursor, limit, next_after};
 use super::{by, param};
-use crate::clock;
-use crate::delivery::{GivenUp, Waiting};
-use crate::http::envelope::{self, Listing, Success};
-use crate::http::error::ApiError;
-use crate::operate::Operator;
+use base::clock;
+use delivery::{GivenUp, Waiting};
+use http::envelope::{self, Listing, Success};
+use http::error::ApiError;
+use operate::Operator;
 
 /// What can be done with the batches of a sink that wait.
 pub(super) fn routes(operator: &Operator) -> Router {

@@ -9,11 +9,11 @@ use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::Serialize;
 
 use super::{by, param};
-use crate::clock;
-use crate::http::envelope::{self, Listing, Success};
-use crate::http::error::ApiError;
-use crate::http::sessions::{Sessions, SignedIn};
-use crate::operate::Operator;
+use base::clock;
+use http::envelope::{self, Listing, Success};
+use http::error::ApiError;
+use http::sessions::{Sessions, SignedIn};
+use operate::Operator;
 
 /// Looking who is signed in, and ending a session.
 pub(super) fn routes(operator: &Operator, sessions: &Arc<Sessions>) -> Router {

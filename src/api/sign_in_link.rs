@@ -10,13 +10,13 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::by;
-use crate::catalog::{AuditChange, Kind};
-use crate::clock;
-use crate::http::access::token_of;
-use crate::http::envelope::{self, Success};
-use crate::http::error::ApiError;
-use crate::http::sessions::Sessions;
-use crate::operate::Operator;
+use base::clock;
+use catalog::{AuditChange, Kind};
+use http::access::token_of;
+use http::envelope::{self, Success};
+use http::error::ApiError;
+use http::sessions::Sessions;
+use operate::Operator;
 
 /// Getting a link.
 pub(super) fn routes(operator: &Operator, sessions: &Arc<Sessions>) -> Router {

@@ -7,11 +7,11 @@ use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::Serialize;
 
 use super::{by, param};
-use crate::clock;
-use crate::http::envelope::{self, Listing, Success};
-use crate::http::error::ApiError;
-use crate::operate::Operator;
-use crate::operate::condition::{Amounts, Condition, SinkCondition};
+use base::clock;
+use http::envelope::{self, Listing, Success};
+use http::error::ApiError;
+use operate::Operator;
+use operate::condition::{Amounts, Condition, SinkCondition};
 
 /// Looking at sinks, and forgetting one.
 pub(super) fn routes(operator: &Operator) -> Router {

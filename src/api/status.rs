@@ -8,10 +8,10 @@ use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::Serialize;
 
 use super::sinks::{SinkData, sinks};
-use crate::clock::{self, Unix};
-use crate::http::envelope::{self, Success};
-use crate::operate::Operator;
-use crate::operate::limits::LimitUse;
+use base::clock::{self, Unix};
+use http::envelope::{self, Success};
+use operate::Operator;
+use operate::limits::LimitUse;
 
 /// The status.
 pub(super) fn routes(operator: &Operator) -> Router {

@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use super::body::{self, Shown};
 use super::{by, paging, param};
-use crate::catalog::{CatalogError, Kind, Stream};
-use crate::clock;
-use crate::config::{self, Patch};
-use crate::http::envelope::{self, Listing, Success};
-use crate::http::error::ApiError;
-use crate::operate::Operator;
+use base::clock;
+use catalog::{CatalogError, Kind, Stream};
 use feed::export;
+use http::envelope::{self, Listing, Success};
+use http::error::ApiError;
+use operate::Operator;
+use settings::Patch;
 
 /// What can be done with streams.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -135,7 +135,7 @@ struct CreateStream(Operator);
 impl CreateStream {
     async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
         let body = body::object(req).await?;
-        let stream = Patch::of_new(config::Stream::FIELDS, &[], body)?;
+        let stream = Patch::of_new(settings::Stream::FIELDS, &[], body)?;
         let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_stream(&stream, by)
         });
@@ -176,7 +176,7 @@ struct ChangeStream(Operator);
 impl ChangeStream {
     async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
         let body = body::object(req).await?;
-        let patch = Patch::of_change(config::Stream::FIELDS, body)?;
+        let patch = Patch::of_change(settings::Stream::FIELDS, body)?;
         let name = param(req, "name");
         let changed = self.0.change(by(req), move |catalog, by| {
             catalog.change_stream(&name, &patch, by)

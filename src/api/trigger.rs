@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::body::{self, Field, optional, text};
 use super::{by, param};
-use crate::http::envelope::{self, Success};
-use crate::http::error::ApiError;
-use crate::operate::Operator;
+use http::envelope::{self, Success};
+use http::error::ApiError;
+use operate::Operator;
 
 /// What can be sent for a connector's tool.
 pub(super) fn routes(operator: &Operator) -> Router {

@@ -3,24 +3,12 @@
 //! The admin API makes them ([`Backups::make`]); `headgate restore` takes them back ([`restore::restore`]).
 //!
 //! The catalog is copied first, then the pool, then the journal. What the pool's copy does not have yet is in the journal's copy, because
-//! no payload is released in between ([`crate::journal::Hold`]). Everything that got a 202 before a backup began is in
+//! no payload is released in between ([`journal::Hold`]). Everything that got a 202 before a backup began is in
 //! one of the two.
 //!
 //! **Invariant**: the manifest is written last, when every copy was read back and found good: a folder without one is
 //! no backup. A backup that fails takes away what it wrote.
 #![deny(unsafe_code)]
-
-use ::catalog;
-#[cfg(test)]
-use ::item;
-use ::journal;
-use ::pool;
-#[cfg(test)]
-use ::settings as config;
-use ::sqlite;
-use base::{clock, text};
-#[cfg(test)]
-use observe::metrics;
 
 mod folder;
 pub mod manifest;
@@ -37,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use thiserror::Error;
 
-use crate::journal::{Journal, StorageError};
+use journal::{Journal, StorageError};
 use manifest::Manifest;
 use run::Run;
 
@@ -144,7 +132,7 @@ impl Backups {
     /// A folder for a backup that is made now, which is missing: `backups/20250301T120000Z` in the data folder, or the same
     /// with a number.
     pub fn suggested(&self) -> PathBuf {
-        let dir = self.data_dir.join(OWN_FOLDER).join(clock::stamp());
+        let dir = self.data_dir.join(OWN_FOLDER).join(base::clock::stamp());
         let numbered = (2_u32..).map(|number| PathBuf::from(format!("{}-{number}", dir.display())));
         let mut free = std::iter::once(dir.clone())
             .chain(numbered)

@@ -3,8 +3,8 @@
 //! `headgate restore` calls it, with the lock of the new data folder in its hands.
 //!
 //! The restored life gives nothing out again that the other one may have given out since the backup: positions of
-//! renderers and the pool's `seq` ([`crate::pool::copy::begin_anew`]), and the numbers of requests
-//! ([`crate::journal::copy::begin_anew`]). Ids of dead letters and retries are: they are for people. By the ids of batches
+//! renderers and the pool's `seq` ([`pool::copy::begin_anew`]), and the numbers of requests
+//! ([`journal::copy::begin_anew`]). Ids of dead letters and retries are: they are for people. By the ids of batches
 //! receivers know repeats: they are made of ids of requests, and the same in every life.
 //!
 //! **Invariant**: until everything is in place the folder holds [`MARK`], and no daemon starts in it.
@@ -20,8 +20,8 @@ use thiserror::Error;
 use super::FILES;
 use super::manifest::{CopiedFile, Manifest};
 use super::run::digest;
-use crate::journal::{self, StorageError};
-use crate::pool::{self, PoolError};
+use journal::{self, StorageError};
+use pool::{self, PoolError};
 
 /// The file in a data folder whose restore has not come to its end.
 pub const MARK: &str = "restore-unfinished";

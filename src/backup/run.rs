@@ -14,10 +14,12 @@ use sha2::{Digest, Sha256};
 use super::folder::{Folder, cannot_use, write_failed};
 use super::manifest::{self, CopiedFile, Manifest};
 use super::{BackupError, FILES, OWN_FOLDER};
-use crate::clock::Unix;
-use crate::journal::{self, Hold};
-use crate::text::hex;
-use crate::{clock, pool, sqlite};
+use base::clock;
+use base::clock::Unix;
+use base::text::hex;
+use journal::{self, Hold};
+use pool;
+use sqlite;
 
 /// One backup on its way, away from the runtime's workers.
 pub(super) struct Run {
@@ -30,7 +32,7 @@ pub(super) struct Run {
     pub(super) _hold: Hold,
     /// Payloads of requests after this one were there when the hold began.
     pub(super) kept_after: u64,
-    /// [`crate::journal::Journal::seq_floor`].
+    /// [`journal::Journal::seq_floor`].
     pub(super) seq_floor: u64,
 }
 

@@ -10,16 +10,16 @@ use uuid::Uuid;
 
 use super::folder::Folder;
 use super::*;
-use crate::catalog::{Catalog, FILE as CATALOG};
-use crate::clock::Lived;
-use crate::clock::Unix;
-use crate::config::Settings;
-use crate::item::ItemsWriter;
-use crate::journal::log::Client;
-use crate::journal::{Durability, FILE as JOURNAL, LogEntry, Options, Outcome, Submission};
-use crate::metrics::Metrics;
-use crate::pool::{FILE as POOL, Pool, Settlement};
-use crate::sqlite::{self, Fuse};
+use base::clock::Lived;
+use base::clock::Unix;
+use catalog::{Catalog, FILE as CATALOG};
+use item::ItemsWriter;
+use journal::log::Client;
+use journal::{Durability, FILE as JOURNAL, LogEntry, Options, Outcome, Submission};
+use observe::metrics::Metrics;
+use pool::{FILE as POOL, Pool, Settlement};
+use settings::Settings;
+use sqlite::{self, Fuse};
 
 /// More than the journal's writer needs to begin with deleting while it is busy.
 const REQUESTS: u64 = 2_000;

@@ -12,7 +12,7 @@ use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
 use super::{KeyHash, Kind};
-use crate::clock::Unix;
+use base::clock::Unix;
 pub use page::Filter;
 pub(super) use page::page;
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::audit::Change;
 use super::error::Fault;
 use super::{CatalogError, Kind};
-use crate::config::Misfit;
+use settings::Misfit;
 
 pub(super) use check::check_stream;
 

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::signing::Signing;
 use super::{KeyHash, Quota, Rules, Volume, VolumeLimits, key};
-use crate::budget::Share;
-use crate::clock::{self, Unix};
-use crate::config::{self, ConnectorKind, Limits, Networks, Verify};
-use crate::sender::{self, Preset};
+use base::budget::Share;
+use base::clock::{self, Unix};
+use settings::{ConnectorKind, Limits, Networks, Verify};
+use webhook::Preset;
 
 /// Requests without a valid key or signature that a connector may have at once, and a second.
 const FAILURES: (u32, u32) = (5, 20);
@@ -24,7 +24,7 @@ pub struct Connector {
     /// Its name, which is also its id.
     pub name: Arc<str>,
     /// What can be set of it, in a file or at run time; its keys are not here. Its keys have it, too.
-    pub settings: Arc<config::Connector>,
+    pub settings: Arc<settings::Connector>,
     /// When it was made at run time: Unix time in milliseconds. None: it is declared.
     pub created_at: Option<Unix>,
     /// Its keys, by name.
@@ -47,18 +47,18 @@ pub struct Signs {
 }
 
 impl Deref for Connector {
-    type Target = config::Connector;
+    type Target = settings::Connector;
 
-    fn deref(&self) -> &config::Connector {
+    fn deref(&self) -> &settings::Connector {
         &self.settings
     }
 }
 
 impl Connector {
-    pub(super) fn new(settings: config::Connector, created_at: Option<Unix>) -> Self {
+    pub(super) fn new(settings: settings::Connector, created_at: Option<Unix>) -> Self {
         Self {
             name: settings.name.as_str().into(),
-            settings: Arc::new(config::Connector {
+            settings: Arc::new(settings::Connector {
                 keys: Vec::new(),
                 ..settings
             }),
@@ -77,13 +77,13 @@ impl Connector {
         };
         let mut keys: Vec<_> = self.keys.iter().filter(signs).cloned().collect();
         keys.sort_by_key(|key| std::cmp::Reverse(key.created_at));
-        keys.truncate(sender::CANDIDATES_MAX);
+        keys.truncate(webhook::CANDIDATES_MAX);
         keys
     }
 
     /// The tool that sends, as far as it is known without a request.
     pub fn preset(&self) -> Option<&'static Preset> {
-        let named = (self.settings.preset.as_deref()).and_then(sender::preset);
+        let named = (self.settings.preset.as_deref()).and_then(webhook::preset);
         let signed = self.keys.iter().find_map(|key| key.signing.as_deref());
         preset_of(named, signed)
     }
@@ -108,7 +108,7 @@ impl Connector {
     }
 }
 
-fn may_delete(connector: &config::Connector) -> bool {
+fn may_delete(connector: &settings::Connector) -> bool {
     let is_program = connector.kind == ConnectorKind::Ingest;
     connector.may_delete.unwrap_or(is_program)
 }
@@ -199,7 +199,7 @@ pub struct IngestKey {
     /// Name of the connector that it belongs to.
     pub connector: Arc<str>,
     /// What can be set of its connector.
-    pub settings: Arc<config::Connector>,
+    pub settings: Arc<settings::Connector>,
     /// What its connector's requests show.
     pub signs: Arc<Signs>,
     /// What decides over its items.
@@ -289,7 +289,7 @@ impl IngestKey {
             }
             (Some(verify), _) => Signing::new(verify, &row.connector, &row.name).map(Arc::new),
         };
-        let named = (connector.settings.preset.as_deref()).and_then(sender::preset);
+        let named = (connector.settings.preset.as_deref()).and_then(webhook::preset);
         let new = Self {
             preset: preset_of(named, signing.as_deref()),
             verify,
@@ -346,7 +346,7 @@ impl IngestKey {
     pub fn path(&self) -> String {
         let needs_address =
             self.signing.is_some() || self.preset.is_some() || self.settings.items.is_some();
-        sender::path(&self.stream, needs_address.then_some(&*self.connector))
+        webhook::path(&self.stream, needs_address.then_some(&*self.connector))
     }
 
     /// Whether it may remove items.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use super::rows::Rows;
 use super::{Connector, IngestKey, KeyHash, ReadKey, Reader, Rules, Streams};
-use crate::clock::Unix;
-use crate::config::Limits;
+use base::clock::Unix;
+use settings::Limits;
 
 /// Everything that exists.
 #[derive(Debug, Default)]

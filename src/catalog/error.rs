@@ -7,9 +7,9 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::config::{Misfit, quoted};
-use crate::sender::{CANDIDATES_MAX, Unfit};
-use crate::sqlite::FileError;
+use settings::{Misfit, quoted};
+use sqlite::FileError;
+use webhook::{CANDIDATES_MAX, Unfit};
 
 /// Keys that a sentence names.
 const NAMED_MAX: usize = 5;

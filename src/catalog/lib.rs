@@ -7,12 +7,6 @@
 //! comparing secrets. A lookup reads memory only, and sees every change that was answered before it began.
 #![deny(unsafe_code)]
 
-extern crate self as catalog;
-use ::settings as config;
-use ::sqlite;
-use ::webhook as sender;
-use base::{budget, clock};
-
 mod audit;
 mod change;
 mod connector;
@@ -37,14 +31,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rusqlite::Connection;
 
-use crate::clock::Unix;
-use crate::config::{Limits, Settings};
-use crate::sqlite::{FileError, FileWriter, Fuse, Trouble};
 use audit::chain::Verifier;
 pub use audit::chain::{Mark, Misfit as AuditMisfit, TrailError, Verified};
 pub use audit::{
     ACTIONS as AUDIT_ACTIONS, Actor, AuditEntry, Change as AuditChange, Filter as AuditFilter,
 };
+use base::clock::Unix;
 pub use base::key::{self, KeyHash};
 pub use change::key::{GRACE_SECONDS_MAX, NewKey, Rotation};
 pub use connector::{Connector, IngestKey, KeyState, Signs};
@@ -55,8 +47,10 @@ pub use reader::{POLLS_PER_SECOND, ReadKey, Reader};
 use rows::Rows;
 pub use rules::Rules;
 pub use schema::{FILE, FORMAT};
+use settings::{Limits, Settings};
 pub use setup::{FIRST_KEY, FirstStream, SetUp};
 pub use signing::Signing;
+use sqlite::{FileError, FileWriter, Fuse, Trouble};
 pub use stream::Stream;
 pub use volume::{OverVolume, Volume, VolumeLeft, VolumeLimits, VolumeState};
 

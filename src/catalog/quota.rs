@@ -5,7 +5,7 @@
 use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
 
-use crate::clock::Unix;
+use base::clock::Unix;
 use governor::clock::{Clock, DefaultClock};
 use governor::middleware::StateInformationMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
@@ -132,7 +132,7 @@ impl Quota {
 #[cfg(test)]
 mod tests {
     use super::Quota;
-    use crate::clock::Unix;
+    use base::clock::Unix;
 
     #[test]
     fn the_bucket_holds_the_burst_and_tells_what_is_left() {

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 
 use super::{KeyHash, KeyState, Quota};
-use crate::clock::{self, Unix};
-use crate::config;
+use base::clock::{self, Unix};
 
 /// How many feeds a read key may ask for in a second if it says nothing else.
 pub const POLLS_PER_SECOND: u32 = 50;
@@ -21,7 +20,7 @@ pub struct ReadKey {
     /// Its name.
     pub name: Arc<str>,
     /// What can be set of it, in a file or at run time, but for what it is found by. Some of its streams may be gone.
-    pub settings: Arc<config::ReadKey>,
+    pub settings: Arc<settings::ReadKey>,
     /// The part that may be shown. None while only the digest is known.
     pub prefix: Option<Box<str>>,
     /// When it ends: Unix time in milliseconds.
@@ -35,16 +34,20 @@ pub struct ReadKey {
 }
 
 impl Deref for ReadKey {
-    type Target = config::ReadKey;
+    type Target = settings::ReadKey;
 
-    fn deref(&self) -> &config::ReadKey {
+    fn deref(&self) -> &settings::ReadKey {
         &self.settings
     }
 }
 
 impl ReadKey {
     /// One with such settings.
-    pub(super) fn new(settings: config::ReadKey, hash: KeyHash, created_at: Option<Unix>) -> Self {
+    pub(super) fn new(
+        settings: settings::ReadKey,
+        hash: KeyHash,
+        created_at: Option<Unix>,
+    ) -> Self {
         Self {
             name: settings.name.as_str().into(),
             prefix: None,
@@ -55,7 +58,7 @@ impl ReadKey {
             revoked_at: None,
             created_at,
             hash,
-            settings: Arc::new(config::ReadKey {
+            settings: Arc::new(settings::ReadKey {
                 secret: None,
                 sha256: None,
                 certificate: None,
@@ -65,7 +68,7 @@ impl ReadKey {
     }
 
     /// Sets what can be set of it.
-    pub(super) fn set(&mut self, settings: config::ReadKey) {
+    pub(super) fn set(&mut self, settings: settings::ReadKey) {
         self.expires_at = settings
             .expires_at
             .as_deref()
@@ -105,7 +108,7 @@ pub struct Reader {
     /// When it ends: Unix time in milliseconds.
     pub expires_at: Option<Unix>,
     /// What can be set of its key; of what is no key, the defaults.
-    pub settings: Arc<config::ReadKey>,
+    pub settings: Arc<settings::ReadKey>,
     /// How often it may ask for feeds.
     polls: Quota,
     revoked: AtomicBool,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::connector::KeyRow;
 use super::signing::hash_of;
 use super::{Connector, KeyHash, ReadKey, Stream, key};
-use crate::clock::{self, Unix};
-use crate::config::{self, Secret, Settings, quoted};
+use base::clock::{self, Unix};
+use settings::{Secret, Settings, quoted};
 
 /// Everything, as it is written down: connectors without their keys.
 #[derive(Debug, Default, Clone)]
@@ -156,8 +156,8 @@ fn hash(digest: Option<[u8; 32]>) -> KeyHash {
 
 fn prefix(secret: Option<&Secret>, certificate: Option<&str>) -> Option<String> {
     let of_certificate = || {
-        let fingerprint = config::digest_of_fingerprint(certificate?)?;
-        Some(config::shown_certificate(fingerprint))
+        let fingerprint = settings::digest_of_fingerprint(certificate?)?;
+        Some(settings::shown_certificate(fingerprint))
     };
     let shown = secret.map(|secret| key::prefix(secret.reveal()).to_owned());
     shown.or_else(of_certificate)

@@ -5,7 +5,7 @@
 use std::num::NonZeroU32;
 
 use super::Connector;
-use crate::config::{DeleteWhen, Stream};
+use settings::{DeleteWhen, Stream};
 
 /// What is set of the items of a key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

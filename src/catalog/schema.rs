@@ -16,9 +16,9 @@ use super::audit::chain;
 use super::connector::KeyRow;
 use super::rows::Rows;
 use super::{CatalogError, Connector, KeyHash, ReadKey, Stream};
-use crate::clock::{self, Unix};
-use crate::config::{self, Networks};
-use crate::sqlite;
+use base::clock::{self, Unix};
+use settings::Networks;
+use sqlite;
 
 /// Its name in the data folder.
 pub const FILE: &str = "catalog.db";
@@ -189,12 +189,12 @@ fn all<T>(
 }
 
 fn stream(row: &Row<'_>) -> Result<Stream, rusqlite::Error> {
-    let settings = config::written_stream(row.get("name")?, &settings(row)?);
+    let settings = settings::written_stream(row.get("name")?, &settings(row)?);
     Ok(Stream::new(settings, time(row, "created_ms")?))
 }
 
 fn connector(row: &Row<'_>) -> Result<Connector, rusqlite::Error> {
-    let settings = config::written_connector(row.get("name")?, &settings(row)?);
+    let settings = settings::written_connector(row.get("name")?, &settings(row)?);
     Ok(Connector::new(settings, time(row, "created_ms")?))
 }
 
@@ -216,12 +216,12 @@ fn key(row: &Row<'_>) -> Result<KeyRow, rusqlite::Error> {
         allow_in_url: row.get("allow_in_url")?,
         networks: networks(row)?,
         verify: (row.get::<_, Option<String>>("verify")?)
-            .map(|json| Arc::new(config::written_verify(&json))),
+            .map(|json| Arc::new(settings::written_verify(&json))),
     })
 }
 
 fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
-    let settings = config::ReadKey {
+    let settings = settings::ReadKey {
         name: row.get("name")?,
         description: row.get("description")?,
         // What cannot be read names none.
@@ -234,7 +234,7 @@ fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
         origins: (row.get::<_, Option<String>>("origins")?)
             .and_then(|written| serde_json::from_str(&written).ok())
             .unwrap_or_default(),
-        ..config::ReadKey::default()
+        ..settings::ReadKey::default()
     };
     let hash = KeyHash::from_bytes(row.get("sha256")?);
     Ok(ReadKey {

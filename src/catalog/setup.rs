@@ -11,8 +11,8 @@ use super::change::key::{NewKey, insert_key, reload_key, require_own_secret};
 use super::change::stream::{build_stream, insert_stream};
 use super::change::{Changed, check_stream};
 use super::{Actor, Catalog, CatalogError, IngestKey};
-use crate::catalog::key::KeyText;
-use crate::config::{self, Patch, Verify};
+use crate::key::KeyText;
+use settings::{Patch, Verify};
 
 /// The name of a first key.
 pub const FIRST_KEY: &str = "main";
@@ -51,9 +51,9 @@ impl Catalog {
         let (name, stream) = match new.stream {
             FirstStream::Existing(name) => (name, None),
             FirstStream::New(name) => {
-                let settings = config::Stream {
+                let settings = settings::Stream {
                     name,
-                    ..config::Stream::default()
+                    ..settings::Stream::default()
                 };
                 let stream = build_stream(settings).map_err(of_new_stream)?;
                 (stream.name.to_string(), Some(stream))
@@ -61,12 +61,12 @@ impl Catalog {
         };
         let (text, key) = self.build_key(NewKey {
             connector: connector.name.to_string(),
-            settings: config::Key {
+            settings: settings::Key {
                 name: new.key,
                 stream: name,
                 allow_in_url: new.allow_in_url,
                 verify: new.verify,
-                ..config::Key::default()
+                ..settings::Key::default()
             },
             test: false,
         })?;

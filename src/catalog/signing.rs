@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::KeyHash;
 use super::key::KeyText;
-use crate::clock::Unix;
-use crate::config::{Verify, quoted};
-use crate::sender::Verifier;
+use base::clock::Unix;
+use settings::{Verify, quoted};
+use webhook::Verifier;
 
 /// How deliveries are verified that a key has signed.
 #[derive(Debug)]

@@ -5,8 +5,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::clock::Unix;
-use crate::config;
+use base::clock::Unix;
 
 /// A named destination for items. What can be set of it is read as its own.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,13 +13,13 @@ pub struct Stream {
     /// Its name.
     pub name: Arc<str>,
     /// What can be set of it, in a file or at run time.
-    pub settings: config::Stream,
+    pub settings: settings::Stream,
     /// When it was made at run time. None: it is declared.
     pub created_at: Option<Unix>,
 }
 
 impl Stream {
-    pub(super) fn new(settings: config::Stream, created_at: Option<Unix>) -> Self {
+    pub(super) fn new(settings: settings::Stream, created_at: Option<Unix>) -> Self {
         Self {
             name: settings.name.as_str().into(),
             settings,
@@ -30,9 +29,9 @@ impl Stream {
 }
 
 impl Deref for Stream {
-    type Target = config::Stream;
+    type Target = settings::Stream;
 
-    fn deref(&self) -> &config::Stream {
+    fn deref(&self) -> &settings::Stream {
         &self.settings
     }
 }

@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
-use crate::clock::Unix;
-use crate::config::{self, ConnectorKind, OnUpdate, Patch, Secret};
-use crate::sqlite::Fuse;
+use base::clock::Unix;
+use settings::{ConnectorKind, OnUpdate, Patch, Secret};
+use sqlite::Fuse;
 
 const DECLARED: &str = "ik_live_a_declared_key_0000000001";
 
@@ -26,41 +26,41 @@ fn actor() -> Actor {
 /// The stream `orders`, the connector `shop` with the key `main`, the read key `lobby`.
 fn settings() -> Settings {
     let mut settings = Settings::default();
-    settings.streams.push(config::Stream {
+    settings.streams.push(settings::Stream {
         name: "orders".to_owned(),
-        ..config::Stream::default()
+        ..settings::Stream::default()
     });
-    settings.connectors.push(config::Connector {
+    settings.connectors.push(settings::Connector {
         name: "shop".to_owned(),
         burst: Some(50),
-        keys: vec![config::Key {
+        keys: vec![settings::Key {
             name: "main".to_owned(),
             stream: "orders".to_owned(),
             secret: Some(Secret::new(DECLARED)),
-            ..config::Key::default()
+            ..settings::Key::default()
         }],
-        ..config::Connector::default()
+        ..settings::Connector::default()
     });
-    settings.read_keys.push(config::ReadKey {
+    settings.read_keys.push(settings::ReadKey {
         name: "lobby".to_owned(),
         streams: vec!["orders".to_owned()],
         secret: Some(Secret::new("rk_live_a_declared_key_0000000001")),
-        ..config::ReadKey::default()
+        ..settings::ReadKey::default()
     });
     settings
 }
 
 /// What a body asks for.
-fn patch(fields: &'static [config::Field], body: serde_json::Value) -> Patch {
+fn patch(fields: &'static [settings::Field], body: serde_json::Value) -> Patch {
     let body = body.as_object().cloned().expect("an object");
     Patch::of_change(fields, body).expect("a body")
 }
 
 /// What a body asks for that makes one of this name.
-fn new_patch(fields: &'static [config::Field], name: &str) -> Result<Patch, CatalogError> {
+fn new_patch(fields: &'static [settings::Field], name: &str) -> Result<Patch, CatalogError> {
     let body = json!({"name": name}).as_object().cloned();
-    let refused = |faults: Vec<config::BodyFault>| {
-        let misfit = config::Misfit::Form(faults[0].message.clone());
+    let refused = |faults: Vec<settings::BodyFault>| {
+        let misfit = settings::Misfit::Form(faults[0].message.clone());
         Fault::from(misfit).of("name")
     };
     Patch::of_new(fields, &[], body.expect("an object")).map_err(refused)
@@ -70,8 +70,8 @@ fn new_patch(fields: &'static [config::Field], name: &str) -> Result<Patch, Cata
 const INSTANT: Duration = Duration::from_millis(1);
 
 fn ending(expires_at: Option<Unix>) -> Patch {
-    let body = json!({"expires_at": expires_at.map(crate::clock::rfc3339)});
-    patch(config::Key::FIELDS, body)
+    let body = json!({"expires_at": expires_at.map(base::clock::rfc3339)});
+    patch(settings::Key::FIELDS, body)
 }
 
 struct Desk {
@@ -103,21 +103,21 @@ impl Desk {
 
     fn stream(&self, name: &str) -> Result<Arc<Stream>, CatalogError> {
         self.catalog
-            .create_stream(&new_patch(config::Stream::FIELDS, name)?, &actor())
+            .create_stream(&new_patch(settings::Stream::FIELDS, name)?, &actor())
     }
 
     fn connector(&self, name: &str) -> Result<Arc<Connector>, CatalogError> {
         self.catalog
-            .create_connector(&new_patch(config::Connector::FIELDS, name)?, &actor())
+            .create_connector(&new_patch(settings::Connector::FIELDS, name)?, &actor())
     }
 
     fn key(&self, connector: &str, name: &str, stream: &str) -> Result<String, CatalogError> {
         let new = NewKey {
             connector: connector.to_owned(),
-            settings: config::Key {
+            settings: settings::Key {
                 name: name.to_owned(),
                 stream: stream.to_owned(),
-                ..config::Key::default()
+                ..settings::Key::default()
             },
             test: false,
         };
@@ -126,10 +126,10 @@ impl Desk {
     }
 
     fn read_key(&self, name: &str, streams: &[&str]) -> Result<String, CatalogError> {
-        let new = config::ReadKey {
+        let new = settings::ReadKey {
             name: name.to_owned(),
             streams: streams.iter().map(|name| (*name).to_owned()).collect(),
-            ..config::ReadKey::default()
+            ..settings::ReadKey::default()
         };
         let (text, _) = self.catalog.create_read_key(new, &actor())?;
         Ok(text.expose().to_owned())
@@ -248,7 +248,7 @@ fn what_a_key_stored_today_lasts_over_changes_and_starts() {
     desk.connector("crm").expect("a connector");
     let secret = desk.key("crm", "main", "orders").expect("a key");
     desk.known(&secret).volume.take(1_000).expect("it fits");
-    let none = patch(config::Connector::FIELDS, json!({"bytes_per_day": 0}));
+    let none = patch(settings::Connector::FIELDS, json!({"bytes_per_day": 0}));
     let changed = desk.catalog.change_connector("crm", &none, &actor());
     changed.expect("changed");
     let after = desk.known(&secret);
@@ -271,7 +271,7 @@ fn what_changes_of_a_connector_counts_for_its_keys() {
         Ok(limit)
     );
     let change = json!({"item_key": "order.id", "burst": 7});
-    let change = patch(config::Connector::FIELDS, change);
+    let change = patch(settings::Connector::FIELDS, change);
     let after = desk
         .catalog
         .change_connector("crm", &change, &actor())
@@ -499,7 +499,7 @@ fn a_follower_hears_of_streams_before_they_can_be_used() {
             .all(|name| *name == "orders".into() || !catalog.has_stream(name));
         told.lock().expect("no panic").push((streams.len(), early));
     });
-    let news = new_patch(config::Stream::FIELDS, "news").expect("a body");
+    let news = new_patch(settings::Stream::FIELDS, "news").expect("a body");
     catalog.create_stream(&news, &actor()).expect("a stream");
     catalog.renew(&settings());
     assert_eq!(*heard.lock().expect("no panic"), [(1, true), (2, true)]);
@@ -531,11 +531,11 @@ fn wishes_that_cannot_be_are_refused_and_say_what_to_do() {
     }
     let passed = NewKey {
         connector: "shop".to_owned(),
-        settings: config::Key {
+        settings: settings::Key {
             name: "a".to_owned(),
             stream: "orders".to_owned(),
             expires_at: Some("1970-01-01T00:00:00Z".to_owned()),
-            ..config::Key::default()
+            ..settings::Key::default()
         },
         test: false,
     };
@@ -554,7 +554,7 @@ fn wishes_that_cannot_be_are_refused_and_say_what_to_do() {
 fn each_change_is_in_the_audit_trail_once() {
     let desk = Desk::new(&settings());
     desk.stream("news").expect("a stream");
-    let stale = patch(config::Stream::FIELDS, json!({"stale_after_seconds": 9}));
+    let stale = patch(settings::Stream::FIELDS, json!({"stale_after_seconds": 9}));
     desk.catalog
         .change_stream("news", &stale, &actor())
         .expect("changed");

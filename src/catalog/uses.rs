@@ -12,7 +12,7 @@ use rusqlite::{Connection, params};
 
 use super::entries::Entries;
 use super::{Catalog, IngestKey, KeyHash};
-use crate::clock::Unix;
+use base::clock::Unix;
 
 /// Files of earlier versions have no such table.
 const VOLUMES: &str = "CREATE TABLE IF NOT EXISTS key_volumes (

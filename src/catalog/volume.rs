@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::clock::Unix;
+use base::clock::Unix;
 
 const DAY_SECONDS: u64 = 86_400;
 const SECOND_NS: u64 = 1_000_000_000;

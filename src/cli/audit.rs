@@ -15,9 +15,9 @@ use super::output::{ListOutput, json_pretty, plain, print, print_list, shown};
 use super::repair::Output;
 use super::requests::moment;
 use super::resource::{Column, table};
-use crate::catalog::{self, AUDIT_ACTIONS, KeyHash, Kind, Mark, Verified};
-use crate::clock::{self, Unix};
-use crate::text::percent_encoded;
+use base::clock::{self, Unix};
+use base::text::percent_encoded;
+use catalog::{self, AUDIT_ACTIONS, KeyHash, Kind, Mark, Verified};
 
 const LIMIT_MAX: u64 = 100_000;
 

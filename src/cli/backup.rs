@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use super::client::{AdminArgs, CallError};
 use super::error::CliError;
 use super::output::{json_pretty, plain, print, shown};
-use crate::{daemon, process};
+use crate::daemon;
+use base::process;
 
 /// What `headgate backup` is told.
 #[derive(Debug, clap::Args)]

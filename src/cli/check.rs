@@ -8,13 +8,13 @@ use std::sync::Arc;
 use super::error::{CliError, WRONG_USE};
 use super::output::print;
 use super::{ConfigArgs, load, program, repair, unfit};
-use crate::clock::Unix;
-use crate::config::{Loaded, Problem, Settings, Sink, quoted, reach};
 use crate::daemon::ConnectionLimits;
-use crate::http::tls;
-use crate::metrics::Metrics;
-use crate::plugin::{Plugin, PluginError, Plugins, SinkContext, Voice};
-use crate::process::{Held, kernel_holds, open_files_to_take};
+use base::clock::Unix;
+use base::process::{Held, kernel_holds, open_files_to_take};
+use http::tls;
+use observe::metrics::Metrics;
+use plugin::{Plugin, PluginError, Plugins, SinkContext, Voice};
+use settings::{Loaded, Problem, Settings, Sink, quoted, reach};
 
 /// What `headgate check` is told.
 #[derive(Debug, clap::Args)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Parser as _;
 
 use super::error::{CliError, FAILED};
-use crate::plugin::{CompileLimits, CompilerError, NOT_USABLE, compile_standard_input};
+use plugin::{CompileLimits, CompilerError, NOT_USABLE, compile_standard_input};
 
 /// What stands in place of a verb.
 pub(super) const VERB: &str = "compile-plugin";

@@ -5,7 +5,7 @@
 use super::error::CliError;
 use super::output::{json_pretty, print};
 use super::{ConfigArgs, load};
-use crate::config::{explain, render_json, render_text};
+use settings::{explain, render_json, render_text};
 
 /// What `headgate config` is told.
 #[derive(Debug, clap::Args)]

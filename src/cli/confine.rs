@@ -12,9 +12,10 @@ use serde_json::Value;
 
 use super::error::CliError;
 use super::serve::failed;
-use crate::config::{Listen, Loaded, Storage};
-use crate::process::{self, Held, Reach};
-use crate::{daemon, sqlite};
+use crate::daemon;
+use base::process::{self, Held, Reach};
+use settings::{Listen, Loaded, Storage};
+use sqlite;
 
 /// Of the system: names of hosts and users, certificates, time zones, processes and processors, devices without memory.
 const SYSTEM: &[&str] = &[

@@ -15,13 +15,13 @@ use super::confine::Confined;
 use super::error::CliError;
 use super::output::{Table, print, shown};
 use super::{logging, serve, with_fitting_sinks};
-use crate::catalog::key::{KeyKind, generate};
-use crate::config::{Loaded, Secret, Sources};
 use crate::daemon::Daemon;
-use crate::item::{field_name, members};
-use crate::pool::{Item, PageLimit};
-use crate::process;
-use crate::text::shell_quoted;
+use base::process;
+use base::text::shell_quoted;
+use catalog::key::{KeyKind, generate};
+use item::{field_name, members};
+use pool::{Item, PageLimit};
+use settings::{Loaded, Secret, Sources};
 
 const PAYLOAD: &str = include_str!("../../examples/payloads/scoreboard.json");
 const STREAM: &str = "scoreboard";
@@ -149,7 +149,7 @@ fn load(config_file: &Path) -> Result<Loaded, CliError> {
         config_file: Some(config_file.to_owned()),
         env,
     };
-    crate::config::load(&sources).map_err(|problems| {
+    settings::load(&sources).map_err(|problems| {
         CliError::wrong_use(format!(
             "{problems}\ndelete {} to begin afresh",
             config_file.display()

@@ -4,7 +4,7 @@
 
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Log, LogFormat};
+use settings::{Log, LogFormat};
 
 /// Starts logging as configured; `HEADGATE_LOG` in the environment overrides the level.
 pub(super) fn start(settings: &Log) {

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::error::CliError;
 use super::output::{json_pretty, print, shown};
-use crate::config::{Host, Http, Log, Network, Postgres, Secret, Settings, Sink};
-use crate::metrics::Metrics;
-use crate::plugin::{Failure, Instance, Plugin, Plugins, SinkContext, Voice};
+use observe::metrics::Metrics;
+use plugin::{Failure, Instance, Plugin, Plugins, SinkContext, Voice};
+use settings::{Host, Http, Log, Network, Postgres, Secret, Settings, Sink};
 
 /// What `headgate plugin` is told.
 #[derive(Debug, clap::Args)]

@@ -14,8 +14,9 @@ use super::error::{CliError, FAILED};
 use super::output::{confirmed, json_pretty, print, shown};
 use super::serve::failed;
 use super::{ConfigArgs, load};
-use crate::repair::{self, Verdict, report};
-use crate::{daemon, process};
+use crate::daemon;
+use base::process;
+use repair::{self, Verdict, report};
 
 /// The exit code of a storage failure.
 const STORAGE: u8 = 70;

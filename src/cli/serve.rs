@@ -16,11 +16,11 @@ use super::confine::Confined;
 use super::error::CliError;
 use super::signals::Signals;
 use super::{ConfigArgs, load, logging, program, with_fitting_sinks};
-use crate::config::{Listen, Loaded, Runtime};
 use crate::daemon::{Daemon, DaemonError, Files};
-use crate::process;
-use crate::sqlite::suspect;
-use crate::text::shell_quoted;
+use base::process;
+use base::text::shell_quoted;
+use settings::{Listen, Loaded, Runtime};
+use sqlite::suspect;
 
 /// What `headgate serve` is told.
 #[derive(Debug, clap::Args)]

@@ -26,7 +26,6 @@ use super::client::{AdminArgs, Client};
 use super::error::CliError;
 use super::output::{json_pretty, note, plain, print, shown};
 use super::signals::Signals;
-use crate::config;
 
 mod disk;
 mod load;
@@ -145,10 +144,10 @@ fn sinks_allow(status: &Value, stream: &str, all: bool) -> Result<bool, CliError
     let sinks = status["sinks"].as_array().into_iter().flatten();
     let (mut pool, mut others) = (false, Vec::new());
     for sink in sinks {
-        let patterns = config::Sink {
+        let patterns = settings::Sink {
             streams: texts(&sink["streams"]),
             except: texts(&sink["except"]),
-            ..config::Sink::default()
+            ..settings::Sink::default()
         };
         match patterns.matches(stream) {
             true if sink["plugin"] == "pool" => pool = true,

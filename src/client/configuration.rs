@@ -4,8 +4,8 @@
 
 use std::path::PathBuf;
 
-use crate::config::{Loaded, Problems, Sources};
 use crate::error::CliError;
+use settings::{Loaded, Problems, Sources};
 
 /// The file that `--config` names.
 #[derive(Debug, Clone, clap::Args)]
@@ -22,7 +22,7 @@ pub struct ConfigArgs {
 pub fn load(args: &ConfigArgs) -> Result<Loaded, CliError> {
     let sources = Sources::of_process(args.config.clone())
         .map_err(|error| CliError::failed(format!("cannot find the working directory: {error}")))?;
-    crate::config::load(&sources).map_err(unusable)
+    settings::load(&sources).map_err(unusable)
 }
 
 /// All that is wrong with a configuration, as the error of a verb.

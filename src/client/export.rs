@@ -14,7 +14,7 @@ use reqwest::header::HeaderMap;
 use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::note;
-use crate::text::percent_encoded;
+use base::text::percent_encoded;
 
 /// What `headgate export` is told.
 #[derive(Debug, clap::Args)]

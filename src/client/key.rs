@@ -13,7 +13,7 @@ use super::error::CliError;
 use super::output::{json_pretty, note, plain, print, shown};
 use super::record::{KEY, NEW_KEY, Settings};
 use super::resource::{Column, DESCRIPTION, ListArgs, Resource, given};
-use crate::text::percent_encoded;
+use base::text::percent_encoded;
 
 mod new;
 

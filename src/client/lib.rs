@@ -3,10 +3,6 @@
 //! **Invariant**: names neither the daemon nor anything that serves: a client knows addresses, keys and answers.
 #![deny(unsafe_code)]
 
-use ::settings as config;
-use ::webhook as sender;
-use base::{backoff, clock, text};
-
 pub mod bench;
 pub mod client;
 pub mod configuration;

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::error::CliError;
-pub use crate::text::{visible as shown, visible_json as shown_json, visible_lines as shown_lines};
+pub use base::text::{visible as shown, visible_json as shown_json, visible_lines as shown_lines};
 
 /// How much of a long text a table shows.
 const CELL_CHARS_MAX: usize = 80;

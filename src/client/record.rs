@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, Error};
 use serde_json::{Map, Value};
 
 use super::resource::{delete_when, none_or_time, number_or, text_or_none};
-use crate::config::{Connector, Field, Key, ReadKey, Shape, Stream};
+use settings::{Connector, Field, Key, ReadKey, Shape, Stream};
 
 /// Numbers of [`BODIES`].
 pub(super) const NEW_STREAM: usize = 0;

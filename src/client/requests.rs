@@ -12,8 +12,8 @@ use super::output::{
     ListOutput, cut, json_line, json_pretty, note, plain, print, print_list, shown,
 };
 use super::resource::{Column, table};
-use crate::clock::{self, Unix};
-use crate::text::percent_encoded;
+use base::clock::{self, Unix};
+use base::text::percent_encoded;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::client::{AdminArgs, Client};
 use super::error::CliError;
 use super::output::{self, ListOutput, Table, plain, print, print_list, shown};
-use crate::text::percent_encoded;
+use base::text::percent_encoded;
 
 /// What a `list` is told.
 #[derive(Debug, clap::Args)]

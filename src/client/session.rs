@@ -10,7 +10,7 @@ use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::{plain, print, shown};
 use super::resource::{Column, ListArgs, Resource};
-use crate::text::percent_encoded;
+use base::text::percent_encoded;
 
 /// What `headgate session` is told.
 #[derive(Debug, clap::Args)]

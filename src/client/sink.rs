@@ -13,7 +13,7 @@ use super::client::{AdminArgs, Client};
 use super::error::CliError;
 use super::output::{confirmed, cut, note, plain, print, print_list, shown};
 use super::resource::{Column, ListArgs, Resource, table};
-use crate::text::percent_encoded;
+use base::text::percent_encoded;
 
 const LIMIT_MAX: u64 = 100_000;
 

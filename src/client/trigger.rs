@@ -12,7 +12,7 @@ use super::connector::tool;
 use super::error::CliError;
 use super::output::{note, plain, print, shown};
 use super::resource::{Resource, given};
-use crate::text::percent_encoded;
+use base::text::percent_encoded;
 
 /// What `headgate trigger` is told.
 #[derive(Debug, clap::Args)]

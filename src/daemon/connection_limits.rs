@@ -3,7 +3,7 @@
 //! **Invariant**: both listeners together leave [`RESERVE`] of the open files to databases, plugins and what sinks call;
 //! the admin listener has connections of its own, which the service cannot take from it.
 
-use crate::config::Settings;
+use settings::Settings;
 
 /// Open files that are not for connections.
 const RESERVE: usize = 256;

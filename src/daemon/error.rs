@@ -6,15 +6,15 @@ use std::path::Path;
 
 use thiserror::Error;
 
-use crate::backup::restore::RestoreError;
-use crate::catalog::{self, CatalogError};
-use crate::delivery::AddError;
-use crate::http::listen::ListenError;
-use crate::journal::{self, StorageError};
-use crate::plugin::PluginError;
-use crate::pool::{self, PoolError};
-use crate::repair::RepairError;
-use crate::sqlite::{FileError, suspect};
+use backup::restore::RestoreError;
+use catalog::{self, CatalogError};
+use delivery::AddError;
+use http::listen::ListenError;
+use journal::{self, StorageError};
+use plugin::PluginError;
+use pool::{self, PoolError};
+use repair::RepairError;
+use sqlite::{FileError, suspect};
 
 /// Why the daemon could not start, or had to end.
 #[derive(Debug, Error)]

@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use super::DaemonError;
-use crate::catalog::key::{KeyKind, generate};
-use crate::config;
+use catalog::key::{KeyKind, generate};
 
 /// Makes the folder if it is missing, for this user only.
 pub(super) fn open_folder(path: &Path) -> Result<PathBuf, DaemonError> {
@@ -125,7 +124,7 @@ impl Drop for Claimed {
 }
 
 /// The admin token: from the configuration, or from its file, which is made at the first start.
-pub(super) fn admin_token(settings: &config::Admin) -> Result<String, DaemonError> {
+pub(super) fn admin_token(settings: &settings::Admin) -> Result<String, DaemonError> {
     if let Some(token) = &settings.token {
         return Ok(token.reveal().to_owned());
     }

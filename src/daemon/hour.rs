@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Unix;
-use crate::journal::StorageError;
-use crate::journal::log::Filter;
-use crate::metrics::Minute;
-use crate::operate::Operator;
+use base::clock::Unix;
+use journal::StorageError;
+use journal::log::Filter;
+use observe::metrics::Minute;
+use operate::Operator;
 
 const HOUR: Duration = Duration::from_hours(1);
 /// What was not counted by then is left out; the newest entries come first.

@@ -9,9 +9,11 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use crate::backup::restore::MARK;
-use crate::config::PoolMode;
-use crate::{catalog, journal, pool};
+use backup::restore::MARK;
+use catalog;
+use journal;
+use pool;
+use settings::PoolMode;
 
 /// What there is beside the databases.
 const OTHERS: &[&str] = &[

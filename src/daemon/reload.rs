@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::sinks::Sinks;
-use crate::clock;
-use crate::config::{Loaded, SecretSource, Settings, Tls, explain};
-use crate::http::tls::Encryption;
-use crate::operate::Operator;
+use base::clock;
+use http::tls::Encryption;
+use operate::Operator;
+use settings::{Loaded, SecretSource, Settings, Tls, explain};
 
 /// What takes changes.
 #[derive(Debug, Clone)]
@@ -136,7 +136,7 @@ impl Files {
             .sinks
             .iter()
             .map(|sink| sink.plugin.as_str());
-        let plugins = plugins.filter(|plugin| !crate::config::BUILT_IN_PLUGINS.contains(plugin));
+        let plugins = plugins.filter(|plugin| !settings::BUILT_IN_PLUGINS.contains(plugin));
         let paths = loaded.files.iter().cloned();
         // The folder: a configuration that names a plugin before it is there is read again when it comes.
         let paths = paths.chain([loaded.settings.storage.plugins_dir()]);
@@ -197,7 +197,7 @@ fn look(path: &Path) -> Option<Look> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Sources, load};
+    use settings::{Sources, load};
 
     #[test]
     fn the_file_of_a_secret_is_one_of_them() {

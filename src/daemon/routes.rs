@@ -21,8 +21,8 @@ use salvo_core::catcher::Catcher;
 use salvo_core::{Router, Service};
 use web::docs;
 
-use crate::config::Networks;
-use crate::operate::Operator;
+use operate::Operator;
+use settings::Networks;
 
 /// The service listener: what callers and renderers use.
 pub fn service(parts: &ServiceParts) -> Service {

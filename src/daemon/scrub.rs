@@ -11,10 +11,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Unix;
-use crate::metrics::Metrics;
-use crate::repair;
-use crate::sqlite::Fuse;
+use base::clock::Unix;
+use observe::metrics::Metrics;
+use repair;
+use sqlite::Fuse;
 
 const EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The least that a thread can ask for.

@@ -13,8 +13,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::DaemonError;
-use crate::config;
-use crate::delivery::{Delivery, Lane, LaneState};
+use delivery::{Delivery, Lane, LaneState};
 
 #[derive(Debug)]
 pub(super) struct Sinks {
@@ -28,7 +27,7 @@ impl Sinks {
     /// A lane for each sink, which all end with `stop`.
     pub(super) async fn start(
         delivery: &Arc<Delivery>,
-        sinks: &[config::Sink],
+        sinks: &[settings::Sink],
         stop: CancellationToken,
     ) -> Result<Self, DaemonError> {
         let started = Self {
@@ -46,7 +45,7 @@ impl Sinks {
 
     /// Makes the running sinks those of a changed configuration, or of changed files. What cannot be used is told, and
     /// leaves its sink as it is.
-    pub(super) async fn apply(&self, sinks: &[config::Sink]) {
+    pub(super) async fn apply(&self, sinks: &[settings::Sink]) {
         let mut threads = self.threads.lock().await;
         if self.stop.is_cancelled() {
             return;
@@ -118,7 +117,7 @@ fn spawn(threads: &mut HashMap<Arc<str>, JoinHandle<()>>, lane: Lane) -> Result<
     let runtime = Handle::current();
     let status = lane.status();
     let name = Arc::clone(status.name());
-    let is_nice = !config::BUILT_IN_PLUGINS.contains(&&*status.sink().plugin);
+    let is_nice = !settings::BUILT_IN_PLUGINS.contains(&&*status.sink().plugin);
     let thread = std::thread::Builder::new()
         .name(format!("sink-{name}"))
         .spawn(move || {

@@ -7,14 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{DaemonError, files, retention};
-use crate::backup::restore::{Restored, restore};
-use crate::catalog::{self, Catalog};
-use crate::config::Settings;
-use crate::journal::{self, Journal};
-use crate::metrics::Metrics;
-use crate::pool::{self, Pool, PoolError};
-use crate::repair::{self, Verdict};
-use crate::sqlite::Fuse;
+use backup::restore::{Restored, restore};
+use catalog::{self, Catalog};
+use journal::{self, Journal};
+use observe::metrics::Metrics;
+use pool::{self, Pool, PoolError};
+use repair::{self, Verdict};
+use settings::Settings;
+use sqlite::Fuse;
 
 /// The three files.
 pub(super) struct Stored {

@@ -10,10 +10,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{ballast, memory};
-use crate::clock::{self, Lived, Unix};
-use crate::journal::Retention;
-use crate::operate::Operator;
-use crate::pool::Pool;
+use base::clock::{self, Lived, Unix};
+use journal::Retention;
+use operate::Operator;
+use pool::Pool;
 
 /// While nothing moves the files are looked after this often: an idle machine is not woken for it.
 const QUIET_SECONDS: u64 = 10;

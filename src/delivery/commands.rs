@@ -6,7 +6,7 @@
 //! whatever the lane does meanwhile.
 
 use super::{Delivery, LaneStatus};
-use crate::pool::{Limits, PoolError, Selection};
+use pool::{Limits, PoolError, Selection};
 
 /// What was asked of a lane so far, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

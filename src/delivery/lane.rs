@@ -19,11 +19,11 @@ use tokio::sync::watch;
 use super::commands::Commands;
 use super::status::Assignment;
 use super::{Delivery, LaneState, LaneStatus, verdict};
-use crate::clock::{self, Lived, Unix};
-use crate::config::{Millis, Ordering, Retry as RetrySettings, Sink};
-use crate::journal::{JournalError, StorageError};
-use crate::plugin::{Failure, Instance, Plugin, PluginError, SinkContext, Voice};
-use crate::pool::{Call, PoolError, Retry};
+use base::clock::{self, Lived, Unix};
+use journal::{JournalError, StorageError};
+use plugin::{Failure, Instance, Plugin, PluginError, SinkContext, Voice};
+use pool::{Call, PoolError, Retry};
+use settings::{Millis, Ordering, Retry as RetrySettings, Sink};
 use trace::Followed;
 
 /// So many new batches failing one after another mean that the sink is down, not the batches bad.

@@ -7,17 +7,6 @@
 //! was accepted is dropped to make room.
 #![deny(unsafe_code)]
 
-extern crate self as delivery;
-use ::catalog;
-use ::item;
-use ::journal;
-use ::plugin;
-use ::pool;
-use ::settings as config;
-use base::{backoff, clock};
-use item::batch;
-use observe::{metrics, telemetry};
-
 mod commands;
 mod lane;
 mod reach;
@@ -30,11 +19,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::journal::{Journal, Retention, StorageError};
-use crate::metrics::Metrics;
-use crate::plugin::{Plugins, SinkContext};
-use crate::pool::{Pool, PoolError, Undelivered};
-use crate::telemetry::Tracer;
+use journal::{Journal, Retention, StorageError};
+use observe::metrics::Metrics;
+use observe::telemetry::Tracer;
+use plugin::{Plugins, SinkContext};
+use pool::{Pool, PoolError, Undelivered};
 use status::Assignment;
 
 pub use lane::Lane;
@@ -101,7 +90,7 @@ impl Delivery {
     /// The files cannot be read; there are no new lanes then.
     pub async fn add(
         self: &Arc<Self>,
-        sinks: &[config::Sink],
+        sinks: &[settings::Sink],
         stop: &CancellationToken,
     ) -> Result<Vec<Lane>, AddError> {
         let newest = *self.journal.newest().borrow();
@@ -118,7 +107,7 @@ impl Delivery {
     /// entries which the pool may have had before. The oldest entry that is still there is the one after `oldest`.
     fn add_from(
         &self,
-        sinks: &[config::Sink],
+        sinks: &[settings::Sink],
         oldest: u64,
         stop: &CancellationToken,
     ) -> Result<(Vec<Arc<LaneStatus>>, Option<u64>), AddError> {
@@ -132,13 +121,13 @@ impl Delivery {
         for sink in sinks {
             let start = match sink.start {
                 _ if is_new => 0,
-                config::Start::Now => newest,
-                config::Start::Oldest => oldest.min(newest),
+                settings::Start::Now => newest,
+                settings::Start::Oldest => oldest.min(newest),
             };
             let stood = self.pool.add_sink(&sink.name, start)?;
             let writes_pool = sink.http.is_none() && sink.postgres.is_none();
             let cursor = (self.pool).look_back(&sink.name, stood, oldest, writes_pool)?;
-            if sink.start == config::Start::Oldest || cursor < stood {
+            if sink.start == settings::Start::Oldest || cursor < stood {
                 behind = Some(behind.map_or(cursor, |lowest| lowest.min(cursor)));
             }
             added.push(Arc::new(LaneStatus::new(sink, cursor, stop.child_token())));
@@ -196,7 +185,7 @@ impl Delivery {
     ///
     /// # Errors
     /// Why the lane stays as it is.
-    pub async fn change(&self, lane: &LaneStatus, sink: &config::Sink) -> Result<(), String> {
+    pub async fn change(&self, lane: &LaneStatus, sink: &settings::Sink) -> Result<(), String> {
         let changed = self.prepare(lane, sink).await;
         match changed {
             Ok(None) => {
@@ -217,7 +206,7 @@ impl Delivery {
     async fn prepare(
         &self,
         lane: &LaneStatus,
-        sink: &config::Sink,
+        sink: &settings::Sink,
     ) -> Result<Option<Assignment>, String> {
         let sink = Arc::new(sink.clone());
         let (plugins, wanted) = (Arc::clone(&self.plugins), Arc::clone(&sink));

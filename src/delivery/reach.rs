@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use super::Delivery;
-use crate::catalog::Catalog;
-use crate::config::reach::{Inflow, gaps};
+use catalog::Catalog;
+use settings::reach::{Inflow, gaps};
 
 impl Delivery {
     /// What does not reach what it should, in sentences.

@@ -11,9 +11,8 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::commands::Commands;
-use crate::clock::Unix;
-use crate::config;
-use crate::plugin::{Plugin, Voice};
+use base::clock::Unix;
+use plugin::{Plugin, Voice};
 
 /// What a lane is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +40,7 @@ pub enum LaneState {
 /// Settings and a plugin that was started with them once.
 #[derive(Debug)]
 pub(super) struct Assignment {
-    pub(super) sink: Arc<config::Sink>,
+    pub(super) sink: Arc<settings::Sink>,
     pub(super) plugin: Plugin,
 }
 
@@ -63,7 +62,7 @@ pub struct LaneStatus {
 
 #[derive(Debug)]
 struct Shown {
-    sink: Arc<config::Sink>,
+    sink: Arc<settings::Sink>,
     /// SHA-256 of the component that is in use, once it was loaded.
     plugin: Option<String>,
     /// Whether that component may write the pool.
@@ -78,7 +77,7 @@ struct Shown {
 }
 
 impl LaneStatus {
-    pub(super) fn new(sink: &config::Sink, cursor: u64, stopping: CancellationToken) -> Self {
+    pub(super) fn new(sink: &settings::Sink, cursor: u64, stopping: CancellationToken) -> Self {
         Self {
             name: sink.name.as_str().into(),
             cursor: AtomicU64::new(cursor),
@@ -106,17 +105,17 @@ impl LaneStatus {
     }
 
     /// The settings in use.
-    pub fn sink(&self) -> Arc<config::Sink> {
+    pub fn sink(&self) -> Arc<settings::Sink> {
         Arc::clone(&self.shown().sink)
     }
 
     /// The settings in use or about to be, and whether the plugin writes the data pool, as far as that is known.
-    pub fn reach(&self) -> (Arc<config::Sink>, Option<bool>) {
+    pub fn reach(&self) -> (Arc<settings::Sink>, Option<bool>) {
         let shown = self.shown();
         match &shown.next {
             Some(next) => (Arc::clone(&next.sink), Some(next.plugin.writes_pool())),
             None => {
-                let certain = config::reach::writes_pool(&shown.sink);
+                let certain = settings::reach::writes_pool(&shown.sink);
                 (Arc::clone(&shown.sink), certain.or(shown.writes_pool))
             }
         }
@@ -164,7 +163,7 @@ impl LaneStatus {
     }
 
     /// The lane works with these settings and this plugin, or is about to.
-    pub(super) fn has(&self, sink: &config::Sink, plugin: &Plugin) -> bool {
+    pub(super) fn has(&self, sink: &settings::Sink, plugin: &Plugin) -> bool {
         let shown = self.shown();
         match &shown.next {
             Some(next) => *next.sink == *sink && next.plugin.sha256() == plugin.sha256(),
@@ -178,7 +177,7 @@ impl LaneStatus {
     }
 
     /// These settings are not taken. One that never worked says so by its pause.
-    pub(super) fn refuse(&self, sink: &config::Sink, reason: &str) {
+    pub(super) fn refuse(&self, sink: &settings::Sink, reason: &str) {
         let mut shown = self.shown();
         if shown.plugin.is_some() || *shown.sink != *sink {
             shown.refused = Some(reason.to_owned());

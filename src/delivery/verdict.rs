@@ -8,14 +8,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backoff;
-use crate::batch::{Batch, Slice};
-use crate::clock::{Lived, Unix};
-use crate::config::{Retry as RetrySettings, Sink};
-use crate::item::Standing;
-use crate::journal::log::LogRow;
-use crate::plugin::{Failure, Progress};
-use crate::pool::{DeadLetter, Part, Retry, Settlement};
+use base::backoff;
+use base::clock::{Lived, Unix};
+use item::Standing;
+use item::batch::{Batch, Slice};
+use journal::log::LogRow;
+use plugin::{Failure, Progress};
+use pool::{DeadLetter, Part, Retry, Settlement};
+use settings::{Retry as RetrySettings, Sink};
 
 /// Traps on one batch after which it is halved; a sink that asks for a retry gets all its attempts.
 const TRAPS_MAX: u32 = 3;
@@ -209,12 +209,12 @@ mod tests {
     use std::time::Duration;
 
     use super::{ASKED_PAUSE_MAX, put_aside, rest};
-    use crate::batch::{Action, Batch, Entry, Slice};
-    use crate::clock::{Lived, Unix};
-    use crate::config::Sink;
-    use crate::item::ItemsWriter;
-    use crate::plugin::{Failure, Progress};
-    use crate::pool::{Part, Settlement};
+    use base::clock::{Lived, Unix};
+    use item::ItemsWriter;
+    use item::batch::{Action, Batch, Entry, Slice};
+    use plugin::{Failure, Progress};
+    use pool::{Part, Settlement};
+    use settings::Sink;
 
     fn batch(items: u32) -> Batch {
         let mut writer = ItemsWriter::new(1 << 20, 64);

@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Delivery, verdict};
-use crate::batch::{Batch, Slice};
-use crate::clock::{self, Lived, Unix};
-use crate::journal::StorageError;
-use crate::journal::log::Filter;
-use crate::pool::{self, DeadLetter, Part, PoolError, Retry};
+use base::clock::{self, Lived, Unix};
+use item::batch::{Batch, Slice};
+use journal::StorageError;
+use journal::log::Filter;
+use pool::{self, DeadLetter, Part, PoolError, Retry};
 
 /// Retries that are read at once.
 const CHUNK: u32 = 100;

@@ -9,8 +9,8 @@ use super::column::{Column, Source};
 use super::list::Part;
 use super::number::Decimal;
 use super::query::Numbers;
-use crate::item::{field_name, members, string_into};
-use crate::pool::Item;
+use item::{field_name, members, string_into};
+use pool::Item;
 
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use super::query::{Format, Names, Query, Shape};
 use super::xml;
-use crate::item::{field_name, string_into};
+use item::{field_name, string_into};
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -15,10 +15,10 @@ use salvo_core::http::header::{
 };
 use salvo_core::{Request, Response};
 
-use crate::pool::{PageLimit, Pool, PoolError};
 use crate::{self as feed, Column, Format, Query, Row, Writer};
 use base::text::percent_encoded;
 use http::error::ApiError;
+use pool::{PageLimit, Pool, PoolError};
 
 const PAGE: PageLimit = PageLimit {
     rows: 1_000,

@@ -6,7 +6,7 @@
 use super::cell::Cell;
 use super::column::Column;
 use super::query::{Names, Query, Shape};
-use crate::item::{nest, string_into};
+use item::{nest, string_into};
 
 /// What stands before the first row.
 pub(super) fn begin(query: &Query, out: &mut String) {

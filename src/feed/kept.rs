@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::query::Query;
-use crate::catalog::KeyHash;
-use crate::pool::{Pool, PoolError};
+use catalog::KeyHash;
+use pool::{Pool, PoolError};
 
 const BODIES_MAX: usize = 64;
 const BYTES_MAX: usize = 16 << 20;

@@ -7,12 +7,6 @@
 //! with no `Last-Modified`, which is too coarse for two changes within a second.
 #![deny(unsafe_code)]
 
-use ::catalog;
-use ::http;
-use ::item;
-use ::pool;
-use base::clock;
-use observe::metrics;
 mod cell;
 mod column;
 pub mod export;
@@ -39,13 +33,13 @@ use salvo_core::http::{Method, ResBody, StatusCode};
 use salvo_core::{Request, Response};
 use salvo_oapi::endpoint;
 
-use crate::metrics::Metrics;
-use crate::pool::{Item, PoolError};
 use http::error::ApiError;
 use http::items::sending;
 use http::reader::{self, Readers};
 use http::tag;
 use kept::{Body, Outcome};
+use observe::metrics::Metrics;
+use pool::{Item, PoolError};
 
 pub use cell::Row;
 pub use column::{Column, columns};

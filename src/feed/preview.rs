@@ -8,8 +8,8 @@ use super::list::escaped;
 use super::query::{Format, Numbers, Query, listed};
 use super::rows::Found;
 use super::write;
-use crate::http::error::ApiError;
-use crate::pool::{Item, PageLimit, Pool};
+use http::error::ApiError;
+use pool::{Item, PageLimit, Pool};
 
 /// Rows that are shown.
 const FIRST: PageLimit = PageLimit {

@@ -7,7 +7,7 @@ use salvo_core::Request;
 
 use super::column::{Source, Wanted};
 use super::list::{Part, pattern, plain, split, split_once};
-use crate::http::error::ApiError;
+use http::error::ApiError;
 
 /// Rows of a feed, at most.
 pub(super) const ROWS_MAX: usize = 10_000;

@@ -10,7 +10,7 @@ use super::column::Source;
 use super::natural;
 use super::number::Decimal;
 use super::query::{Condition, LOOKED_AT_MAX, Numbers, Query, SortBy};
-use crate::pool::{Item, Pool, PoolError};
+use pool::{Item, Pool, PoolError};
 
 /// About how much the items take that are held while others are looked at.
 const BYTES_MAX: usize = 64 << 20;

@@ -9,7 +9,7 @@ use super::column::Column;
 use super::list::Part;
 use super::query::{Query, Shape};
 use super::xml::{PROLOG, element, escape_into};
-use crate::clock;
+use base::clock;
 
 /// Between the values of a description that nobody wrote a pattern for.
 const BETWEEN: &str = " · ";

@@ -7,7 +7,7 @@ use super::cell::Cell;
 use super::column::Column;
 use super::json;
 use super::query::{Names, Numbers, Query, Shape};
-use crate::item::{field_name, members};
+use item::{field_name, members};
 
 /// Elements of elements, at most; what is deeper is JSON text.
 const DEPTH_MAX: usize = 32;

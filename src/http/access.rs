@@ -14,10 +14,10 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trai
 use super::error::ApiError;
 use super::tls::fingerprint;
 use super::{middleware, reader};
-use crate::catalog::KeyHash;
-use crate::config::Role;
-use crate::operate::access::{Access, Token};
-use crate::operate::{By, Operator};
+use catalog::KeyHash;
+use operate::access::{Access, Token};
+use operate::{By, Operator};
+use settings::Role;
 
 /// The roles that the routes of a subject need.
 #[derive(Debug, Clone, Copy)]

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::time::timeout;
 
 use super::middleware::client_at;
-use crate::config::Networks;
+use settings::Networks;
 
 /// How long a header may take.
 const HEADER_TIME_MAX: Duration = Duration::from_secs(5);

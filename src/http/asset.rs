@@ -11,7 +11,7 @@ use salvo_core::{Request, Response};
 use sha2::{Digest as _, Sha256};
 
 use super::tag;
-use crate::text::hex;
+use base::text::hex;
 
 /// A file of the program.
 pub struct Asset {

@@ -11,8 +11,8 @@ use salvo_core::http::{Body, ReqBody};
 use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
-use crate::budget::Portion;
 use ::ingest::BodyError;
+use base::budget::Portion;
 
 /// What is read and dropped of a body that nobody wants, so that the client, which still sends,
 /// gets to see the answer: twice what the proxies of `examples/deploy` let through. A proxy that cannot write the rest

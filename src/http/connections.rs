@@ -21,7 +21,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::middleware::client_at;
 use super::strangers::{Addresses, OneOf};
-use crate::metrics::{Connections, Metrics};
+use observe::metrics::{Connections, Metrics};
 
 /// How long the head of the first request may take.
 const FIRST_HEAD_TIME_MAX: Duration = Duration::from_secs(15);

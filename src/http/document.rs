@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use crate::operate::in_background;
+use operate::in_background;
 
 /// A document, made once.
 pub struct Document {

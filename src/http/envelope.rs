@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use super::error::ApiError;
 use super::middleware::request_id;
-use crate::catalog::{Fault, Kind, NamedBy};
-use crate::config::{BodyFault, looks_secret};
 use ::ingest::error::Detail;
+use catalog::{Fault, Kind, NamedBy};
+use settings::{BodyFault, looks_secret};
 
 /// Most places that an error lists.
 const DETAILS_MAX: usize = 20;

@@ -12,18 +12,18 @@ use salvo_oapi::{Components, EndpointOutRegister, Operation, ToSchema};
 
 use super::envelope::{self, ErrorBody, Place};
 use super::middleware::request_id;
-use crate::backup::BackupError;
-use crate::catalog::{CatalogError, Fault, Kind};
-use crate::config::BodyFault;
-use crate::delivery::ReadError;
-use crate::journal::StorageError;
-use crate::operate::trigger::TriggerError;
-use crate::operate::{OperateError, RemoveError};
-use crate::pool::PoolError;
-use crate::sqlite::damage;
 use ::ingest::AgainError;
 use ::ingest::error::AcceptError;
 use ::live::NoSeat;
+use backup::BackupError;
+use catalog::{CatalogError, Fault, Kind};
+use delivery::ReadError;
+use journal::StorageError;
+use operate::trigger::TriggerError;
+use operate::{OperateError, RemoveError};
+use pool::PoolError;
+use settings::BodyFault;
+use sqlite::damage;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 

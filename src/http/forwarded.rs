@@ -10,8 +10,8 @@ use std::net::IpAddr;
 use salvo_core::Request;
 use salvo_core::http::header::{FORWARDED, HeaderMap, HeaderName};
 
-use crate::config::{Networks, ProxyHeader, Server};
-use crate::journal::log::Client;
+use journal::log::Client;
+use settings::{Networks, ProxyHeader, Server};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 

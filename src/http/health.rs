@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::envelope::{self, Success};
 use super::error::ApiError;
-use crate::operate::Operator;
 use ::ingest::Gate;
+use operate::Operator;
 
 /// How the daemon is.
 #[derive(Debug, Serialize, ToSchema)]

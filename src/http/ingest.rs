@@ -16,10 +16,10 @@ use salvo_oapi::endpoint;
 
 use super::body;
 use super::envelope::Success;
-use crate::journal::log::Endpoint;
 use ::ingest::{BodyError, Ingest};
 pub(super) use answer::ReceiptData;
 use head::Parts;
+use journal::log::Endpoint;
 pub use state::GetRequest;
 
 /// What submitting needs.

@@ -18,10 +18,10 @@ use super::error::ApiError;
 use super::ingest::{self, ReceiptData};
 use super::reader::{self, Readers};
 use super::tag;
-use crate::catalog::Reader;
-use crate::item;
-use crate::pool::{Item, PageLimit, Position};
 use ::ingest::Ingest;
+use catalog::Reader;
+use item;
+use pool::{Item, PageLimit, Position};
 
 const LIMIT_DEFAULT: u32 = 100;
 const LIMIT_MAX: u32 = 1_000;

@@ -6,19 +6,6 @@
 //! carries `X-Request-Id`, and every error the envelope of `envelope.rs`.
 #![deny(unsafe_code)]
 
-use ::backup;
-use ::catalog;
-use ::delivery;
-use ::item;
-use ::journal;
-use ::operate;
-use ::pool;
-use ::settings as config;
-use ::sqlite;
-use ::webhook as sender;
-use base::{budget, clock, text};
-use observe::{metrics, telemetry};
-
 pub mod access;
 pub mod announced;
 pub mod asset;
@@ -50,11 +37,11 @@ pub mod tls;
 
 use std::sync::Arc;
 
-use crate::config::{Networks, Settings};
-use crate::operate::Operator;
 use forwarded::Proxies;
 use host::Hosts;
+use operate::Operator;
 use sessions::Sessions;
+use settings::{Networks, Settings};
 
 /// What both listeners have in common.
 #[derive(Debug, Clone)]

@@ -25,8 +25,8 @@ use super::announced::Announced;
 use super::connections::{Limited, Which};
 use super::strangers::Addresses;
 use super::tls::Encryption;
-use crate::config::{self, Listen, Networks, Tls};
-use crate::metrics::Metrics;
+use observe::metrics::Metrics;
+use settings::{Listen, Networks, Tls};
 
 const BACKLOG: i32 = 4_096;
 /// How long the head of a request may take that is not the first of its connection. Also how long an idle connection is
@@ -63,7 +63,7 @@ impl Bound {
     pub fn serve(
         self,
         service: Service,
-        settings: &config::Server,
+        settings: &settings::Server,
         places: Places,
         (metrics, which): (&Arc<Metrics>, Which),
     ) -> (Stopper, impl Future<Output = ()> + Send + use<>) {

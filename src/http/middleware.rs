@@ -18,11 +18,11 @@ use super::forwarded::Proxies;
 use super::head;
 use super::rate;
 use super::strangers::Strangers;
-use crate::catalog::VolumeLeft;
-use crate::config::Networks;
-use crate::journal::log::Client;
-use crate::metrics::Metrics;
-use crate::operate::access::Token;
+use catalog::VolumeLeft;
+use journal::log::Client;
+use observe::metrics::Metrics;
+use operate::access::Token;
+use settings::Networks;
 
 /// The id of a request, in its extensions.
 #[derive(Debug, Clone, Copy)]
@@ -228,8 +228,8 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::config::{Listen, Server};
     use crate::listen::{Places, bind};
+    use settings::{Listen, Server};
 
     struct Panics;
 

@@ -27,9 +27,9 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trai
 
 use super::error::ApiError;
 use super::tag;
-use crate::operate::in_background;
-use crate::text::percent_encoded;
+use base::text::percent_encoded;
 use file::{Found, Missing, find, kind, names};
+use operate::in_background;
 
 /// Its name in the data folder.
 pub const FOLDER: &str = "pages";

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use salvo_core::Response;
 use salvo_core::http::header::{HeaderName, HeaderValue};
 
-use crate::catalog::{QuotaState, VolumeLeft};
+use catalog::{QuotaState, VolumeLeft};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");

@@ -19,10 +19,10 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use super::error::ApiError;
 use super::middleware::client;
 use super::tls::fingerprint;
-use crate::catalog::{Catalog, Reader};
-use crate::pool::Pool;
 use ::ingest::check_place;
 use ::live::{Live, tickets};
+use catalog::{Catalog, Reader};
+use pool::Pool;
 
 const ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");

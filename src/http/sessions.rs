@@ -21,12 +21,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::catalog::{AuditChange, KeyHash, Kind};
-use crate::clock::{self, Lived, Unix};
-use crate::journal::log::Client;
-use crate::operate::access::{Access, Token};
-use crate::text::hex;
+use base::clock::{self, Lived, Unix};
+use base::text::hex;
+use catalog::{AuditChange, KeyHash, Kind};
 pub use invitation::Invitation;
+use journal::log::Client;
+use operate::access::{Access, Token};
 pub use visitor::{IssuedKey, Visitor};
 
 /// How long somebody stays signed in.

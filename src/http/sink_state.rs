@@ -5,8 +5,8 @@
 use salvo_oapi::ToSchema;
 use serde::Serialize;
 
-use crate::clock;
-use crate::pool::SinkState;
+use base::clock;
+use pool::SinkState;
 
 /// How one sink stands to a request.
 #[derive(Debug, Serialize, ToSchema)]

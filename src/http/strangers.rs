@@ -16,9 +16,9 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 
-use crate::catalog::QuotaState;
-use crate::clock::Lived;
-use crate::config::{Networks, party};
+use base::clock::Lived;
+use catalog::QuotaState;
+use settings::{Networks, party};
 
 /// Seconds' worth of requests that may come at once.
 const BURST: NonZeroU32 = NonZeroU32::new(5).unwrap();

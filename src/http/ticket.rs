@@ -12,10 +12,10 @@ use super::body;
 use super::envelope::{self, Success};
 use super::error::ApiError;
 use super::reader::{self, Readers};
-use crate::catalog::Reader;
-use crate::clock;
 use ::live::Live;
 use ::live::tickets::Grant;
+use base::clock;
+use catalog::Reader;
 
 /// What a ticket is asked for.
 #[derive(Debug, Default, Deserialize, ToSchema)]

@@ -28,8 +28,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{ClientCertificates, Tls};
-use crate::operate::certificates::Term;
+use operate::certificates::Term;
+use settings::{ClientCertificates, Tls};
 
 /// What new connections of a listener are encrypted with.
 #[derive(Clone)]

@@ -14,13 +14,13 @@ use std::time::Instant;
 
 use super::request::{Address, Answer, Head, Known, Reply, Voucher};
 use super::{Admitted, BodyError, Ingest, Refusal};
-use crate::catalog::{Caller, Connector, IngestKey, VolumeLeft};
-use crate::clock::Unix;
 use crate::error::AcceptError;
-use crate::journal::Outcome;
-use crate::sender::body::Form;
-use crate::sender::handshake::{self, Answer as Greeting};
-use crate::sender::{Because, Delivery, Refused, Verifier};
+use base::clock::Unix;
+use catalog::{Caller, Connector, IngestKey, VolumeLeft};
+use journal::Outcome;
+use webhook::body::Form;
+use webhook::handshake::{self, Answer as Greeting};
+use webhook::{Because, Delivery, Refused, Verifier};
 
 /// A request whose signature can be looked at only when its body is there.
 #[derive(Debug)]

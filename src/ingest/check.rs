@@ -9,10 +9,10 @@ use std::time::Instant;
 use super::conventions::DELIVERY;
 use super::request::{Known, Named};
 use super::{Head, Ingest, Refusal, check_place, headers};
-use crate::catalog::Caller;
 use crate::error::AcceptError;
-use crate::sender::Preset;
-use crate::sender::body::Form;
+use catalog::Caller;
+use webhook::Preset;
+use webhook::body::Form;
 
 impl Ingest {
     /// The caller that an `Authorization` header stands for, a key in the URL that may stand there, or a certificate.

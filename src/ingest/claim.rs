@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 
 use super::Ingest;
 use super::conventions::Repeats;
-use crate::clock::Unix;
-use crate::journal::{Claim, LogEntry, Outcome};
+use base::clock::Unix;
+use journal::{Claim, LogEntry, Outcome};
 
 /// Among whose requests a repeat counts as one.
 struct Scope<'a> {

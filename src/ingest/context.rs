@@ -8,8 +8,8 @@
 use uuid::Uuid;
 
 use super::request::{Address, Known};
-use crate::catalog::{Rules, Signing};
-use crate::sender::{Headers, Preset, Source};
+use catalog::{Rules, Signing};
+use webhook::{Headers, Preset, Source};
 
 /// What is known of a delivery beside its body.
 #[derive(Debug, Clone, Copy)]

@@ -13,13 +13,13 @@ use super::context::{Context, of_cloudevent};
 use super::request::{Address, Named};
 use super::standing::Judge;
 use super::{Ingest, flatten, headers};
-use crate::config::Replay;
 use crate::error::AcceptError;
-use crate::item::{Items, field_name, members, string_into, unescape};
-use crate::sender::Preset;
-use crate::sender::body::{self, DecodeError};
-use crate::sender::handshake::{self, Answer as Greeting};
-use crate::text::hex;
+use base::text::hex;
+use item::{Items, field_name, members, string_into, unescape};
+use settings::Replay;
+use webhook::Preset;
+use webhook::body::{self, DecodeError};
+use webhook::handshake::{self, Answer as Greeting};
 
 /// The item key of those whose deliveries are items of their own.
 pub(super) const DELIVERY: &str = "@delivery";

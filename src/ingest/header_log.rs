@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use crate::journal::log::Endpoint;
+use journal::log::Endpoint;
 
 /// Bytes of all lines together.
 const BYTES_MAX: usize = 512;

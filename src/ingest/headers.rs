@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::error::AcceptError;
-use crate::sender::Headers;
-use crate::sender::body::Form;
+use webhook::Headers;
+use webhook::body::Form;
 
 const ITEM_KEY_BYTES_MAX: usize = 1_024;
 const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;

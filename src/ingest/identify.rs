@@ -11,7 +11,7 @@ use super::context::Context;
 use super::conventions::digest;
 use super::standing::Judge;
 use crate::error::AcceptError;
-use crate::item::{Items, ItemsWriter, field_name, members, merge};
+use item::{Items, ItemsWriter, field_name, members, merge};
 
 impl Ingest {
     /// The items with what the tool says of all of them, and, where each delivery is an item of its own, by its id; and

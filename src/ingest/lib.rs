@@ -8,16 +8,6 @@
 //! of a webhook, for a while its body, and that only once its key was recognised.
 #![deny(unsafe_code)]
 
-use ::catalog;
-use ::item;
-use ::journal;
-use ::pool;
-use ::settings as config;
-use ::webhook as sender;
-use base::{budget, clock, text};
-use item::batch;
-use observe::{metrics, telemetry};
-
 mod address;
 mod check;
 mod claim;
@@ -42,14 +32,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use crate::budget::Budget;
-use crate::catalog::Catalog;
-use crate::clock::Unix;
 use crate::error::AcceptError;
-use crate::journal::Journal;
-use crate::metrics::{Metrics, Minute};
-use crate::pool::Pool;
-use crate::telemetry::Tracer;
+use base::budget::Budget;
+use base::clock::Unix;
+use catalog::Catalog;
+use journal::Journal;
+use observe::metrics::{Metrics, Minute};
+use observe::telemetry::Tracer;
+use pool::Pool;
 
 pub use ::item::flatten;
 use address::Proof;

@@ -15,12 +15,12 @@ use uuid::Uuid;
 use super::Ingest;
 use super::address::Unproven;
 use super::request::{Address, Answer, Head, Known, Named};
-use crate::budget::Portion;
-use crate::catalog::{Caller, IngestKey, QuotaState, VolumeLeft};
-use crate::clock::Unix;
 use crate::error::AcceptError;
-use crate::journal::log::Endpoint;
-use crate::journal::{Journal, JournalError, LogEntry, Outcome, RefusedBody};
+use base::budget::Portion;
+use base::clock::Unix;
+use catalog::{Caller, IngestKey, QuotaState, VolumeLeft};
+use journal::log::Endpoint;
+use journal::{Journal, JournalError, LogEntry, Outcome, RefusedBody};
 
 /// A request that is refused.
 #[derive(Debug)]

@@ -10,11 +10,11 @@ use uuid::Uuid;
 
 use super::request::{Accepted, Answer, Head, Known};
 use super::{Ingest, flatten, headers};
-use crate::clock::{Lived, Unix};
 use crate::error::AcceptError;
-use crate::item::{Items, ItemsWriter};
-use crate::journal::log::{Client, Endpoint};
-use crate::journal::{LogEntry, Outcome};
+use base::clock::{Lived, Unix};
+use item::{Items, ItemsWriter};
+use journal::log::{Client, Endpoint};
+use journal::{LogEntry, Outcome};
 
 /// Stands in the log in place of a connector for what operators remove: no connector has this name.
 const OPERATOR: &str = "";

@@ -13,17 +13,17 @@ use uuid::Uuid;
 use super::address::Unproven;
 use super::conventions::DELIVERY;
 use super::headers;
-use crate::budget::{Full, Portion};
-use crate::catalog::{Caller, QuotaState, VolumeLeft};
-use crate::clock::Unix;
-use crate::config::Networks;
 use crate::error::AcceptError;
-use crate::journal::log::{Client, Endpoint, Sender};
-use crate::journal::{LogEntry, Outcome, Receipt};
-use crate::sender::Headers;
-use crate::sender::body::Form;
-use crate::sender::handshake::Answer as Greeting;
-use crate::telemetry::Trace;
+use base::budget::{Full, Portion};
+use base::clock::Unix;
+use catalog::{Caller, QuotaState, VolumeLeft};
+use journal::log::{Client, Endpoint, Sender};
+use journal::{LogEntry, Outcome, Receipt};
+use observe::telemetry::Trace;
+use settings::Networks;
+use webhook::Headers;
+use webhook::body::Form;
+use webhook::handshake::Answer as Greeting;
 
 /// What the pipeline may spend on one request.
 #[derive(Debug, Clone, Copy)]

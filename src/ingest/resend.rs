@@ -16,16 +16,16 @@ use uuid::Uuid;
 use super::context::Context;
 use super::conventions::{Reading, Repeats};
 use super::{Accepted, Address, Head, Ingest};
-use crate::batch::Entry;
-use crate::catalog::{Connector, Rules};
-use crate::clock::{Lived, Unix};
-use crate::config::OnUpdate;
 use crate::error::AcceptError;
-use crate::item::{Items, ItemsWriter, Standing};
-use crate::journal::log::{Client, Endpoint, LogRow};
-use crate::journal::{LogEntry, Outcome, RefusedBody, StorageError};
-use crate::pool::{Pool, PoolError};
-use crate::sender::Headers;
+use base::clock::{Lived, Unix};
+use catalog::{Connector, Rules};
+use item::batch::Entry;
+use item::{Items, ItemsWriter, Standing};
+use journal::log::{Client, Endpoint, LogRow};
+use journal::{LogEntry, Outcome, RefusedBody, StorageError};
+use pool::{Pool, PoolError};
+use settings::OnUpdate;
+use webhook::Headers;
 
 /// What is kept of a request.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Ingest;
 use super::request::Known;
 use crate::error::AcceptError;
-use crate::item::Items;
+use item::Items;
 
 /// What waits for room is to ask again after so long.
 const RETRY_AFTER_SECONDS: u64 = 30;

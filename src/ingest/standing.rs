@@ -7,8 +7,8 @@ use time::format_description::well_known::Rfc3339;
 
 use super::context::Context;
 use super::conventions::{EVENT, field_of};
-use crate::catalog::Rules;
-use crate::item::Standing;
+use catalog::Rules;
+use item::Standing;
 
 /// Versions count in thousandths, or microseconds.
 const SCALE: i64 = 1_000;

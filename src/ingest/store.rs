@@ -14,14 +14,14 @@ use uuid::Uuid;
 use super::conventions::{Reading, Repeats};
 use super::request::{Known, Named};
 use super::{Accepted, Ingest};
-use crate::catalog::IngestKey;
-use crate::clock::Lived;
-use crate::config::quoted;
 use crate::error::AcceptError;
-use crate::item::Items;
-use crate::journal::log::Endpoint;
-use crate::journal::{Claim, LogEntry, Outcome, Submission};
-use crate::sender::handshake::Answer as Greeting;
+use base::clock::Lived;
+use catalog::IngestKey;
+use item::Items;
+use journal::log::Endpoint;
+use journal::{Claim, LogEntry, Outcome, Submission};
+use settings::quoted;
+use webhook::handshake::Answer as Greeting;
 
 /// What a body came to.
 pub(super) enum Stored {

@@ -6,7 +6,7 @@
 use super::Ingest;
 use super::request::{Accepted, Known};
 use crate::error::AcceptError;
-use crate::telemetry::{Kind, Open};
+use observe::telemetry::{Kind, Open};
 
 impl Known<'_> {
     /// A part of its way that begins now.

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::clock::{Lived, Unix};
-use crate::item::{ItemRef, Items};
+use crate::{ItemRef, Items};
+use base::clock::{Lived, Unix};
 pub use derive::DeriveError;
 pub use read::{Form, Span};
 
@@ -317,7 +317,7 @@ impl fmt::Display for Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::item::{ItemsWriter, field_name, members};
+    use crate::{ItemsWriter, field_name, members};
 
     /// A batch of requests to the streams `s0`, `s1`…, each with these items; the first field of an item
     /// is its key.

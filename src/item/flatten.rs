@@ -32,7 +32,7 @@ mod walk;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::item::{Full, Items, ItemsWriter, ShapeHash, members, quote_into, unescape};
+use crate::{Full, Items, ItemsWriter, ShapeHash, members, quote_into, unescape};
 
 use error::Fault;
 pub use error::{Detail, FlattenError};

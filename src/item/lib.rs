@@ -19,9 +19,6 @@
 //! [`Items::from_bytes`], which checks. That the fields are JSON is the promise of whoever wrote them.
 #![deny(unsafe_code)]
 
-extern crate self as item;
-use base::clock;
-
 pub mod batch;
 mod fields;
 pub mod flatten;

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::clock::Lived;
+use base::clock::Lived;
 
 /// Entries that arrive within this time after one share its moment.
 const GRAIN: Duration = Duration::from_millis(100);

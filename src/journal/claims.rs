@@ -26,7 +26,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Statement};
 use uuid::Uuid;
 
 use super::Claim;
-use crate::clock::Lived;
+use base::clock::Lived;
 use filter::{Filter, Filters, Key};
 pub(super) use turn::list_runs;
 use turn::{Clearing, Turn};

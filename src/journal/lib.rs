@@ -10,14 +10,6 @@
 //! further receipt is ever given.
 #![deny(unsafe_code)]
 
-extern crate self as journal;
-use ::item;
-use ::settings as config;
-use ::sqlite;
-use base::{clock, opaque};
-use item::batch;
-use observe::metrics;
-
 mod arrivals;
 mod claims;
 pub mod copy;
@@ -51,13 +43,12 @@ use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
-use crate::clock::Lived;
-use crate::item::Items;
-use crate::metrics::Metrics;
-use crate::opaque::Opaque;
-use crate::sqlite::{FileError, Fuse, Notice};
+use base::clock::Lived;
+use base::opaque::Opaque;
+use item::Items;
+use observe::metrics::Metrics;
+use sqlite::{FileError, Fuse, Notice};
 
-pub use crate::config::Durability;
 pub use log::{LogEntry, Outcome};
 pub use measure::LogMinute;
 pub use origin::Origin;
@@ -68,6 +59,7 @@ pub use rejected::RefusedBody;
 use retention::Kept;
 pub use retention::Retention;
 pub use schema::{FILE, FORMAT};
+pub use settings::Durability;
 
 const LOG_READERS_MAX: u32 = 4;
 const LANE_READERS_MAX: u32 = 4;

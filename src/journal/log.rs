@@ -18,8 +18,8 @@ pub use super::endpoint::Endpoint;
 use super::marks::{CLOSED, EVERY};
 use super::spans::{self, WITHIN_MS};
 use super::{Journal, StorageError};
-use crate::batch::Action;
-use crate::clock::Unix;
+use base::clock::Unix;
+use item::batch::Action;
 
 /// What became of a request at the door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

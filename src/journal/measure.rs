@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::marks::CLOSED;
 use super::{Journal, StorageError};
-use crate::clock::Unix;
+use base::clock::Unix;
 
 /// Payloads whose bytes are added up; further ones are taken to be alike.
 const PAYLOADS_MAX: i64 = 100_000;

@@ -8,7 +8,7 @@
 use uuid::Uuid;
 
 use super::log::{LogEntry, Outcome};
-use crate::clock::Unix;
+use base::clock::Unix;
 
 /// Outcome, time and id.
 const HEAD_BYTES: usize = 1 + 8 + 16;

@@ -15,7 +15,7 @@ use sqlx::{QueryBuilder, Sqlite};
 use super::log::{COLUMNS, Filter, LogRow, Outcome, read_row};
 use super::marks::{self, CLOSED, signed};
 use super::{Journal, StorageError};
-use crate::clock::Unix;
+use base::clock::Unix;
 
 /// Entries looked through in the first step, and in every other one.
 const FIRST_STEP: u32 = 200;

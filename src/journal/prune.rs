@@ -14,8 +14,8 @@ use super::quarantine;
 use super::rejected::Bodies;
 use super::spans::{self, Spans};
 use super::timeline::{self, Timeline};
-use crate::clock::Lived;
-use crate::sqlite;
+use base::clock::Lived;
+use sqlite;
 
 /// A slice ends after this time, at the next step.
 const SLICE: Duration = Duration::from_millis(5);

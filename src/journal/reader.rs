@@ -11,9 +11,9 @@ use uuid::Uuid;
 use super::log::Outcome;
 use super::schema::ACCEPTED;
 use super::{Journal, StorageError, marks, timeline};
-use crate::batch::{Action, Entry};
-use crate::clock::{Lived, Unix};
-use crate::item::Items;
+use base::clock::{Lived, Unix};
+use item::Items;
+use item::batch::{Action, Entry};
 
 /// What waits, without the payloads themselves: their size says how many fit. What was put aside has
 /// none.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::arrivals::Arrivals;
 use super::retention::Written;
 use super::{ReadRequest, Taken};
-use crate::batch::Entry;
+use item::batch::Entry;
 
 /// Bytes of entries that stay in memory for the lanes.
 const RECENT_BYTES_MAX: usize = 16 << 20;

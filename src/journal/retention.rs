@@ -172,12 +172,12 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::clock::{Lived, Unix};
-    use crate::item::ItemsWriter;
-    use crate::journal::log::Client;
-    use crate::journal::{Durability, LogEntry, Options, Outcome, Submission};
-    use crate::metrics::Metrics;
-    use crate::sqlite::Fuse;
+    use crate::log::Client;
+    use crate::{Durability, LogEntry, Options, Outcome, Submission};
+    use base::clock::{Lived, Unix};
+    use item::ItemsWriter;
+    use observe::metrics::Metrics;
+    use sqlite::Fuse;
 
     const MINUTE: Duration = Duration::from_mins(1);
     const HOUR: Duration = Duration::from_hours(1);

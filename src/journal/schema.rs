@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use super::claims::TABLES as CLAIMS_4;
 use super::{Durability, StorageError};
-use crate::sqlite;
+use sqlite;
 
 /// Its name in the data folder.
 pub const FILE: &str = "journal.db";

@@ -19,8 +19,8 @@ use rusqlite::Connection;
 
 use super::log::{LogEntry, Outcome};
 use super::marks;
-use crate::clock::{self, Unix};
-use crate::sqlite;
+use base::clock::{self, Unix};
+use sqlite;
 
 /// Entries of a stretch: each costs the accept path a thousandth of what closing it costs.
 pub(super) const SPAN_ENTRIES: u32 = 1_000;

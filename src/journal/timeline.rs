@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::clock::{self, Lived};
+use base::clock::{self, Lived};
 
 /// A point is noted this often while requests come.
 const EVERY: Duration = Duration::from_secs(30);

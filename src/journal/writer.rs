@@ -21,9 +21,9 @@ use super::rejected::Bodies;
 use super::spans::Spans;
 use super::timeline::Timeline;
 use super::{Durability, JournalError, Options, Receipt, Shared, StorageError};
-use crate::batch::Entry;
-use crate::clock::{self, Lived};
-use crate::sqlite::{self, FileWriter, Trouble};
+use base::clock::{self, Lived};
+use item::batch::Entry;
+use sqlite::{self, FileWriter, Trouble};
 
 /// How long the writer waits after it was woken, so that requests which arrive together become one
 /// group. A timer of the runtime is twenty times as coarse.

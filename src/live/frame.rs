@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::backoff::jitter;
-use crate::item;
-use crate::pool::Position;
-use crate::pool::changes::Change;
+use base::backoff::jitter;
+use item;
+use pool::Position;
+use pool::changes::Change;
 
 /// One message, ready to be sent.
 #[derive(Debug, Clone)]

@@ -2,19 +2,12 @@
 //!
 //! `http` subscribes for each connection and sends what [`Subscription::next`] brings, whatever the
 //! transport; the admin API lists who is connected. The changes themselves are kept once for all
-//! renderers, by the pool ([`crate::pool::changes`]); a subscription is a position in their sequence.
+//! renderers, by the pool ([`pool::changes`]); a subscription is a position in their sequence.
 //!
 //! **Invariant**: a renderer that has received the message with the id `epoch:seq` has seen every change
 //! of its streams up to there, and needs nothing but that id to go on. However slow it is, it holds up
 //! nobody, no queue grows for it, and it is not cut off for being slow.
 #![deny(unsafe_code)]
-
-use ::catalog;
-use ::item;
-use ::pool;
-use ::settings as config;
-use base::{backoff, clock, text};
-use observe::{metrics, telemetry};
 
 mod frame;
 mod pages;
@@ -29,18 +22,18 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
-use crate::catalog::Reader;
-use crate::clock::Unix;
-use crate::config::Settings;
-use crate::metrics::Metrics;
-use crate::pool::changes::Bell;
-use crate::pool::{Pool, Position};
-use crate::telemetry::Tracer;
+use base::clock::Unix;
+use catalog::Reader;
 use frame::Recent;
 pub use frame::{Frame, Kind};
+use observe::metrics::Metrics;
+use observe::telemetry::Tracer;
 pub use pages::{Pages, PagesTaken, Room};
+use pool::changes::Bell;
+use pool::{Pool, Position};
 use seats::Seats;
 pub use seats::{NoSeat, Seat, SeatsTaken};
+use settings::Settings;
 pub use subscription::Subscription;
 use tickets::Tickets;
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::catalog::Reader;
+use catalog::Reader;
 
 /// What permits count.
 const UNIT_BYTES: usize = 1 << 10;

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::catalog::Reader;
-use crate::clock::Lived;
+use base::clock::Lived;
+use catalog::Reader;
 
 /// For so long after somebody was refused it is a problem.
 const PROBLEM: Duration = Duration::from_mins(1);

@@ -18,10 +18,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::frame::{Frame, Kind};
 use super::{Live, RATE_MAX, Renderer, Seat, Subscribe};
-use crate::catalog::Reader;
-use crate::clock::{self, Unix};
-use crate::pool::changes::{Change, Listener, Recent};
-use crate::pool::{Page, PageLimit, PoolError, Position};
+use base::clock::{self, Unix};
+use catalog::Reader;
+use pool::changes::{Change, Listener, Recent};
+use pool::{Page, PageLimit, PoolError, Position};
 
 /// About how many bytes of items a message holds.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;

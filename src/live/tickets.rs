@@ -9,9 +9,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::catalog::{KeyHash, Reader};
-use crate::clock::{self, Lived, Unix};
-use crate::text::hex;
+use base::clock::{self, Lived, Unix};
+use base::text::hex;
+use catalog::{KeyHash, Reader};
 
 /// How long a ticket is good.
 const TICKET: Duration = Duration::from_secs(30);

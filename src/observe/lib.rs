@@ -3,8 +3,5 @@
 //! **Invariant**: counting and tracing never make a request wait.
 #![deny(unsafe_code)]
 
-use ::settings as config;
-use base::{backoff, clock};
-
 pub mod metrics;
 pub mod telemetry;

@@ -23,14 +23,14 @@ use std::time::Instant;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use crate::clock;
-use crate::config::Otlp;
 use crate::metrics::Metrics;
+use base::clock;
 pub use context::Parent;
 use context::{Caller, SpanId, TraceId};
 pub use export::Exporter;
 pub use pushes::Push;
 use pushes::Pushes;
+use settings::Otlp;
 
 /// Spans that wait for the exporter.
 const SPANS_MAX: usize = 8_192;
@@ -157,7 +157,7 @@ impl Tracer {
         let caller = Caller::of(header("traceparent"));
         let is_followed = match &caller {
             Some(caller) => caller.sampled,
-            None => crate::backoff::jitter(100) < inner.sample_percent,
+            None => base::backoff::jitter(100) < inner.sample_percent,
         };
         if !is_followed {
             return None;
@@ -333,7 +333,7 @@ impl From<&Arc<str>> for Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Otlp;
+    use settings::Otlp;
 
     fn tracer() -> (Tracer, Exporter) {
         let settings = Otlp {

@@ -14,9 +14,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{By, Operator};
-use crate::catalog::{AuditChange, KeyHash, Kind};
-use crate::clock::{self, Lived, Unix};
-use crate::config::{self, ADMIN, AdminToken, Role};
+use base::clock::{self, Lived, Unix};
+use catalog::{AuditChange, KeyHash, Kind};
+use settings::{ADMIN, AdminToken, Role};
 
 /// How often the log and the trail are told of refusals of a token.
 const TOLD_EVERY: Duration = Duration::from_mins(1);
@@ -97,7 +97,7 @@ struct Refusals {
 
 impl Access {
     /// The admin token `main`, and those that the configuration declares.
-    pub fn new(main: &str, settings: &config::Admin) -> Self {
+    pub fn new(main: &str, settings: &settings::Admin) -> Self {
         let main = Token {
             name: ADMIN.into(),
             role: Role::Admin,
@@ -114,7 +114,7 @@ impl Access {
     }
 
     /// Takes the tokens of a changed configuration. The admin token stays as it was at the start.
-    pub fn renew(&self, settings: &config::Admin) {
+    pub fn renew(&self, settings: &settings::Admin) {
         let tokens = settings.tokens.iter().map(|token| Arc::new(token.into()));
         let tokens = tokens.collect();
         *self
@@ -186,7 +186,7 @@ impl Operator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Secret;
+    use settings::Secret;
 
     const MAIN: &str = "at_for_the_tests_of_access_0001";
 
@@ -201,10 +201,10 @@ mod tests {
         }
     }
 
-    fn admin(tokens: Vec<AdminToken>) -> config::Admin {
-        config::Admin {
+    fn admin(tokens: Vec<AdminToken>) -> settings::Admin {
+        settings::Admin {
             tokens,
-            ..config::Admin::default()
+            ..settings::Admin::default()
         }
     }
 

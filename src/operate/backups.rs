@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::{By, Operator};
-use crate::backup::BackupError;
-use crate::backup::manifest::Manifest;
-use crate::catalog::{AuditChange, Kind};
+use backup::BackupError;
+use backup::manifest::Manifest;
+use catalog::{AuditChange, Kind};
 
 impl Operator {
     /// Makes a backup in a folder that is missing or empty.

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::clock::{self, Unix};
+use base::clock::{self, Unix};
 
 /// For so long before its end a certificate is told of: what renews them does it earlier.
 const SOON_DAYS: u64 = 14;

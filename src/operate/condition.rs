@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use super::Operator;
 use super::error::CRASHED;
-use crate::clock::Unix;
-use crate::delivery::{LaneState, LaneStatus};
-use crate::metrics::SinkGauges;
-use crate::pool::Undelivered;
+use base::clock::Unix;
+use delivery::{LaneState, LaneStatus};
+use observe::metrics::SinkGauges;
+use pool::Undelivered;
 
 /// The files of the data folder that grow.
 const FILES: [&str; 6] = [
@@ -176,7 +176,7 @@ impl SinkCondition {
         }
     }
 
-    /// One of [`SINK_STATES`](crate::metrics::SINK_STATES).
+    /// One of [`SINK_STATES`](observe::metrics::SINK_STATES).
     pub fn state(&self) -> &'static str {
         match self.lane.as_ref().map(|lane| lane.state()) {
             None => "unconfigured",

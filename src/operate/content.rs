@@ -2,8 +2,8 @@
 //!
 //! **Invariant**: what is shown of a request is bounded, and says how much is left out.
 
-use crate::ingest::Kept;
-use crate::item::{Items, field_name, members};
+use ingest::Kept;
+use item::{Items, field_name, members};
 
 /// Items, and fields of one, that are shown.
 const ITEMS_MAX: usize = 50;
@@ -119,7 +119,7 @@ fn beginning(text: &str, chars_max: usize) -> (&str, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::item::ItemsWriter;
+    use item::ItemsWriter;
 
     #[test]
     fn what_is_shown_is_bounded_and_says_what_is_left_out() {

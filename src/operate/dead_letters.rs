@@ -8,9 +8,9 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{By, OperateError, Operator, in_background};
-use crate::catalog::{AuditChange, Kind};
-use crate::delivery::{Delivery, LaneStatus};
-use crate::pool::{Found, PoolError, Selection};
+use catalog::{AuditChange, Kind};
+use delivery::{Delivery, LaneStatus};
+use pool::{Found, PoolError, Selection};
 
 type Change = fn(&Delivery, &LaneStatus, &Selection, i64) -> Result<u64, PoolError>;
 

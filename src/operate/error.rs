@@ -2,9 +2,9 @@
 //!
 //! **Invariant**: an error says what is the matter; where to look next is said by whoever shows it.
 
-use crate::delivery::{ForgetError, ReadError};
-use crate::journal::StorageError;
-use crate::pool::PoolError;
+use delivery::{ForgetError, ReadError};
+use journal::StorageError;
+use pool::PoolError;
 
 /// What to do about a crashed lane.
 pub(super) const CRASHED: &str = "the lane crashed; restart the daemon, its data waits";

@@ -13,10 +13,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{By, Operator};
-use crate::catalog::{AuditChange, Kind};
-use crate::clock::{self, Lived};
-use crate::config::party;
-use crate::journal::log::Client;
+use base::clock::{self, Lived};
+use catalog::{AuditChange, Kind};
+use journal::log::Client;
+use settings::party;
 
 /// Wrong tokens of a client before it is told to wait.
 const FREE: u32 = 5;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{By, Operator};
-use crate::catalog::{AuditChange, Kind};
-use crate::pool::PoolError;
+use catalog::{AuditChange, Kind};
 use ingest::error::AcceptError;
+use pool::PoolError;
 
 /// How long the answer to a removal waits for the pool.
 const REMOVED_WITHIN: Duration = Duration::from_secs(1);

@@ -5,22 +5,6 @@
 //! **Invariant**: whatever is done here stands in the audit trail when it is answered, with who did it.
 #![deny(unsafe_code)]
 
-use ::backup;
-use ::catalog;
-use ::delivery;
-use ::ingest;
-use ::item;
-use ::journal;
-use ::live;
-use ::pool;
-use ::repair;
-use ::settings as config;
-use ::sqlite;
-use ::webhook as sender;
-use base::clock;
-use item::batch;
-use observe::metrics;
-
 pub mod access;
 mod backups;
 pub mod certificates;
@@ -44,19 +28,19 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::backup::Backups;
-use crate::catalog::{
+use backup::Backups;
+use base::clock::Unix;
+use catalog::{
     Actor, AuditChange, AuditEntry, AuditFilter, Catalog, CatalogError, KeyHash, Verified,
 };
-use crate::clock::Unix;
-use crate::config::{InUse, Storage};
-use crate::delivery::Delivery;
-use crate::ingest::{Gate, Ingest};
-use crate::journal::Journal;
-use crate::journal::log::Client;
-use crate::live::Live;
-use crate::metrics::Metrics;
-use crate::pool::Pool;
+use delivery::Delivery;
+use ingest::{Gate, Ingest};
+use journal::Journal;
+use journal::log::Client;
+use live::Live;
+use observe::metrics::Metrics;
+use pool::Pool;
+use settings::{InUse, Storage};
 
 use access::Access;
 use certificates::Certificates;

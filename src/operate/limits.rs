@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Operator;
 use super::condition::Amounts;
-use crate::catalog::{IngestKey, Stream};
+use catalog::{IngestKey, Stream};
 
 /// A stream with so many hundredths of what it may have, and a key likewise, is a problem.
 const PROBLEM_PERCENT: u128 = 90;
@@ -125,7 +125,7 @@ impl Operator {
     /// Those of both listeners, and of renderers.
     fn connections(&self) -> Vec<LimitUse> {
         let listeners = &self.metrics.listeners;
-        let of = |name, connections: &crate::metrics::Connections| {
+        let of = |name, connections: &observe::metrics::Connections| {
             let open = u64::try_from(connections.open.get()).unwrap_or(0);
             LimitUse::of_all(name, "connections", open, connections.max())
         };

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use super::Operator;
-use crate::live::Renderer;
-use crate::pool::Position;
+use live::Renderer;
+use pool::Position;
 
 /// A renderer and how far behind it is.
 #[derive(Debug)]

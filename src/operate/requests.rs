@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::clock::Unix;
-use crate::delivery::{Delivery, ReadError};
-use crate::journal::Journal;
-use crate::journal::log::Filter;
-use crate::journal::page::Budget;
-use crate::pool::Pool;
+use base::clock::Unix;
+use delivery::{Delivery, ReadError};
+use journal::Journal;
+use journal::log::Filter;
+use journal::page::Budget;
+use pool::Pool;
 pub use report::{Report, Status};
 
 /// A page of reports, newest first.

@@ -8,8 +8,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{By, Operator};
-use crate::catalog::{AuditChange, Kind};
-use crate::ingest::{AgainError, Newer, SentAgain};
+use catalog::{AuditChange, Kind};
+use ingest::{AgainError, Newer, SentAgain};
 
 /// The built-in plugin that writes the data pool; how long it may take to catch up, and how often that is looked at.
 const POOL: &str = "pool";

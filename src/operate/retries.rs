@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{By, OperateError, Operator, in_background};
-use crate::catalog::{AuditChange, Kind};
-use crate::delivery::{GivenUp, LaneState};
+use catalog::{AuditChange, Kind};
+use delivery::{GivenUp, LaneState};
 
 impl Operator {
     /// Makes the waiting retries of a sink due, and ends its pause; how many.

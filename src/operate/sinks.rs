@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{By, OperateError, Operator, in_background};
-use crate::catalog::{AuditChange, Kind};
-use crate::delivery::LaneStatus;
-use crate::pool::Undelivered;
+use catalog::{AuditChange, Kind};
+use delivery::LaneStatus;
+use pool::Undelivered;
 
 impl Operator {
     /// The lane of a sink that is configured.

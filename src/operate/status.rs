@@ -10,11 +10,11 @@ use super::Operator;
 use super::condition::{Condition, SinkCondition};
 use super::error::CRASHED;
 use super::problem::{Found, Kind};
-use crate::clock::Unix;
-use crate::delivery::LaneState;
-use crate::metrics::Minute;
-use crate::repair::report;
-use crate::sqlite::holders;
+use base::clock::Unix;
+use delivery::LaneState;
+use observe::metrics::Minute;
+use repair::report;
+use sqlite::holders;
 
 /// A sink that is behind for so long is a problem.
 const LAG_MAX: Duration = Duration::from_mins(1);

@@ -9,12 +9,12 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use super::{By, Operator};
-use crate::catalog::{AuditChange, IngestKey, Kind};
-use crate::clock::Unix;
-use crate::ingest::{Accepted, Address, Head, Reply};
-use crate::journal::log::Endpoint;
-use crate::sender::{CannotSign, Draft, Headers, Preset, Sample, Signed};
+use base::clock::Unix;
+use catalog::{AuditChange, IngestKey, Kind};
 use ingest::error::AcceptError;
+use ingest::{Accepted, Address, Head, Reply};
+use journal::log::Endpoint;
+use webhook::{CannotSign, Draft, Headers, Preset, Sample, Signed};
 
 /// What was sent.
 #[derive(Debug)]

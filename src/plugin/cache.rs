@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use crate::text::hex;
+use base::text::hex;
 
 /// A SHA-256.
 pub(super) type Digest = [u8; DIGEST_BYTES];

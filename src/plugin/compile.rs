@@ -24,10 +24,10 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use sha2::{Digest as _, Sha256};
 
 use super::cache::{Digest, Unfinished};
+use base::clock;
 #[cfg(target_os = "linux")]
-use crate::process;
-use crate::text::hex;
-use crate::{clock, config};
+use base::process;
+use base::text::hex;
 
 /// How often a running compiler is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -57,8 +57,8 @@ pub struct CompileLimits {
     pub time_max: Duration,
 }
 
-impl From<&config::Plugins> for CompileLimits {
-    fn from(settings: &config::Plugins) -> Self {
+impl From<&settings::Plugins> for CompileLimits {
+    fn from(settings: &settings::Plugins) -> Self {
         Self {
             file_bytes_max: settings.file_max_bytes,
             memory_bytes_max: settings.compile_memory_max_bytes,
@@ -306,7 +306,7 @@ pub fn compile_standard_input(limits: &CompileLimits, sha256: &str) -> Result<()
     confine(limits)?;
     let input = Source {
         file: handle(io::stdin().as_fd())?,
-        digest: config::digest_of_hex(sha256)
+        digest: settings::digest_of_hex(sha256)
             .ok_or_else(|| io::Error::other("the digest is not 64 hex digits"))?,
     };
     let bytes = input.read(limits.file_bytes_max)?;

@@ -29,7 +29,6 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiHttpCtx};
 
-use crate::config;
 use address::Addresses;
 use body::{Answer, Outgoing};
 use dial::Dialer;
@@ -59,7 +58,7 @@ pub(super) fn context() -> WasiHttpCtx {
 
 /// What one sink may call, and its connections.
 pub(super) struct Egress {
-    hosts: Vec<config::Host>,
+    hosts: Vec<settings::Host>,
     headers: Vec<(HeaderName, HeaderValue)>,
     time_max: Duration,
     request_bytes_max: u64,
@@ -81,7 +80,7 @@ impl Egress {
     ///
     /// # Errors
     /// A host is called over TLS and the machine has no certificate authorities.
-    pub(super) fn new(settings: &config::Http) -> io::Result<Self> {
+    pub(super) fn new(settings: &settings::Http) -> io::Result<Self> {
         let hosts = settings.hosts();
         let time_max = *settings.timeout_ms;
         let dialer = Dialer::new(
@@ -95,7 +94,7 @@ impl Egress {
             .pool_timer(TokioTimer::new())
             .http1_max_buf_size(HEAD_BYTES_MAX);
         // The certificates of the system are wanted only where a host is called over TLS.
-        let connections: Connections = if hosts.iter().any(config::Host::is_encrypted) {
+        let connections: Connections = if hosts.iter().any(settings::Host::is_encrypted) {
             let connector = HttpsConnectorBuilder::new()
                 .with_native_roots()?
                 .https_or_http()

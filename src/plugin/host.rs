@@ -24,10 +24,10 @@ use super::output::{Level, Output};
 use super::postgres::{Bound, Database, STATEMENTS_MAX};
 use super::redact::Redactor;
 use super::{Grants, Progress, SinkContext};
-use crate::batch::Batch;
-use crate::config::Writes;
-use crate::opaque::Opaque;
-use crate::pool::Staged;
+use ::pool::Staged;
+use base::opaque::Opaque;
+use item::batch::Batch;
+use settings::Writes;
 
 #[allow(
     clippy::all,
@@ -47,7 +47,7 @@ pub(super) mod bindings {
         world: "headgate:host/host",
         imports: { "headgate:sink/postgres.execute": async | trappable, default: trappable },
         exports: { default: async },
-        with: { "headgate:sink/batches.batch": crate::batch::Batch },
+        with: { "headgate:sink/batches.batch": item::batch::Batch },
     });
 }
 

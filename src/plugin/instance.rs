@@ -17,10 +17,10 @@ use super::host::bindings::exports::headgate::sink::{removals, sink as world};
 use super::meter::Meter;
 use super::turns::Turns;
 use super::{Descriptor, Exports, Failure, Limits, Plugin, PluginError, SinkContext, schema};
-use crate::backoff::jitter;
-use crate::batch::{Action, Batch};
-use crate::pool::{Effect, Staged};
-use crate::telemetry::Parent;
+use base::backoff::jitter;
+use item::batch::{Action, Batch};
+use observe::telemetry::Parent;
+use pool::{Effect, Staged};
 
 /// Calls after which an instance is replaced, so that leaks in a guest stay small.
 const CALLS_MAX: u32 = 10_000;

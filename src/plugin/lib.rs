@@ -13,14 +13,6 @@
 //! instance is never called again. With a compiler's program at hand, no file of a user is parsed in this process.
 #![deny(unsafe_code)]
 
-extern crate self as plugin;
-use ::item;
-use ::pool;
-use ::settings as config;
-use base::{backoff, clock, opaque, process, text};
-use item::batch;
-use observe::{metrics, telemetry};
-
 mod cache;
 mod compile;
 mod egress;
@@ -46,9 +38,7 @@ use std::time::Duration;
 use wasmtime::component::{InstancePre, Linker};
 use wasmtime::{Config, Engine};
 
-use crate::metrics::Metrics;
-use crate::opaque::Opaque;
-use crate::pool::Pool;
+use base::opaque::Opaque;
 use compile::Compiler;
 pub use compile::{CompileLimits, CompilerError, NOT_USABLE, Refused, compile_standard_input};
 use egress::Egress;
@@ -57,6 +47,8 @@ use host::Host;
 use host::bindings::exports::headgate::sink::{removals, sink as world};
 pub use instance::{Instance, NotTaken, Progress, Taken, Worn};
 pub use limits::Limits;
+use observe::metrics::Metrics;
+use pool::Pool;
 use postgres::Database;
 pub use redact::Redactor;
 pub use schema::unfit;
@@ -106,7 +98,7 @@ pub struct SinkContext {
     /// Its `config`, an object.
     pub config: serde_json::Value,
     /// What it may read.
-    pub secrets: BTreeMap<String, config::Secret>,
+    pub secrets: BTreeMap<String, settings::Secret>,
     /// Where its state is kept; without a pool it has none.
     pub pool: Option<Arc<Pool>>,
     /// Where it counts.
@@ -120,7 +112,7 @@ pub struct SinkContext {
 impl SinkContext {
     /// What an instance of this sink is told. All contexts of a sink have the same voice.
     pub fn new(
-        sink: &config::Sink,
+        sink: &settings::Sink,
         pool: Option<&Arc<Pool>>,
         metrics: &Arc<Metrics>,
         voice: &Arc<Voice>,
@@ -142,7 +134,7 @@ impl SinkContext {
 struct Grants {
     egress: Option<Arc<Egress>>,
     database: Option<Opaque<Database>>,
-    writes: Arc<config::Writes>,
+    writes: Arc<settings::Writes>,
 }
 
 /// What a plugin says of itself.
@@ -325,14 +317,14 @@ mod tests {
 
     #[test]
     fn who_asks_for_more_is_told_how_to_grant_it() {
-        let plugins = Plugins::new(None, None, Limits::from(&config::Plugins::default()));
+        let plugins = Plugins::new(None, None, Limits::from(&settings::Plugins::default()));
         let plugins = plugins.expect("an engine");
-        let mut sink = config::Sink::default();
+        let mut sink = settings::Sink::default();
         assert!(plugins.load(&sink).is_ok(), "pool asks for nothing");
         sink.plugin = "http-forward".to_owned();
         let refused = plugins.load(&sink).expect_err("no grant");
         assert!(refused.to_string().contains("http = { hosts"), "{refused}");
-        sink.http = Some(config::Http::default());
+        sink.http = Some(settings::Http::default());
         let granted = plugins.load(&sink);
         assert!(granted.is_ok(), "{granted:?}");
     }
@@ -340,6 +332,6 @@ mod tests {
     #[test]
     fn the_configuration_knows_the_built_in_plugins() {
         let names: Vec<_> = super::BUILT_IN.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, crate::config::BUILT_IN_PLUGINS);
+        assert_eq!(names, settings::BUILT_IN_PLUGINS);
     }
 }

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use super::compile::CompileLimits;
-use crate::config;
 
 /// What a guest may use.
 #[derive(Debug, Clone, Copy)]
@@ -20,8 +19,8 @@ pub struct Limits {
     pub compile: CompileLimits,
 }
 
-impl From<&config::Plugins> for Limits {
-    fn from(settings: &config::Plugins) -> Self {
+impl From<&settings::Plugins> for Limits {
+    fn from(settings: &settings::Plugins) -> Self {
         Self {
             memory_bytes_max: settings.memory_max_bytes,
             cpu_time_max: *settings.cpu_timeout_ms,
@@ -33,7 +32,7 @@ impl From<&config::Plugins> for Limits {
 
 impl Limits {
     /// With those that a sink has of its own.
-    pub(super) fn of(self, sink: &config::Sink) -> Self {
+    pub(super) fn of(self, sink: &settings::Sink) -> Self {
         let own = &sink.limits;
         Self {
             memory_bytes_max: own.memory_max_bytes.unwrap_or(self.memory_bytes_max),

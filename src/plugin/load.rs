@@ -14,9 +14,8 @@ use super::compile::{self, Failed, Refused, Source};
 use super::egress::Egress;
 use super::postgres::Database;
 use super::{BUILT_IN, Exports, Grants, Plugin, PluginError, Plugins, host};
-use crate::config;
-use crate::opaque::Opaque;
-use crate::text::hex;
+use base::opaque::Opaque;
+use base::text::hex;
 
 /// What a component imports to write the data pool, of any version.
 const POOL: &str = "headgate:sink/pool@";
@@ -27,7 +26,7 @@ impl Plugins {
     ///
     /// # Errors
     /// See [`PluginError`].
-    pub fn load(&self, sink: &config::Sink) -> Result<Plugin, PluginError> {
+    pub fn load(&self, sink: &settings::Sink) -> Result<Plugin, PluginError> {
         let name = || sink.plugin.clone();
         let (component, digest) = match built_in(&sink.plugin) {
             Some(bytes) => {

@@ -14,9 +14,8 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres};
 use tokio::sync::Mutex;
 
 use super::host::bindings::headgate::sink::postgres::{Column, Error, Refusal, Statement};
-use crate::batch::{Batch, Span};
-use crate::clock::{Unix, millis};
-use crate::config;
+use base::clock::{Unix, millis};
+use item::batch::{Batch, Span};
 
 /// Statements of one call.
 pub(super) const STATEMENTS_MAX: usize = 100;
@@ -53,7 +52,7 @@ impl Database {
     ///
     /// # Errors
     /// What is wrong with the URL, without a word of it.
-    pub(super) fn new(settings: &config::Postgres) -> Result<Self, String> {
+    pub(super) fn new(settings: &settings::Postgres) -> Result<Self, String> {
         let options: PgConnectOptions =
             settings.url.reveal().parse().map_err(|error| match error {
                 // Its text is about the form; others could quote.
@@ -298,9 +297,9 @@ mod tests {
 
     #[test]
     fn a_url_that_cannot_be_read_is_refused_without_its_password() {
-        let settings = |url: &str| config::Postgres {
-            url: config::Secret::new(url),
-            ..config::Postgres::default()
+        let settings = |url: &str| settings::Postgres {
+            url: settings::Secret::new(url),
+            ..settings::Postgres::default()
         };
         assert!(Database::new(&settings("postgresql://u:canary@h:5432/d?sslmode=require")).is_ok());
         for url in [

@@ -6,7 +6,7 @@
 //! **Invariant**: no text of a plugin leaves `plugin` with a secret of its sink in it, also where it was cut off in the
 //! middle of one.
 
-use crate::config::{self, MASK, Secret};
+use settings::{MASK, Secret};
 
 /// Shorter ones cannot be told from other words.
 const SECRET_BYTES_MIN: usize = 6;
@@ -25,13 +25,13 @@ impl std::fmt::Debug for Redactor {
 
 impl Redactor {
     /// Over everything that the section of a sink keeps secret.
-    pub fn of(sink: &config::Sink) -> Self {
+    pub fn of(sink: &settings::Sink) -> Self {
         let headers = sink.http.iter().flat_map(|http| http.headers.values());
         let words_of_headers = headers.flat_map(|header| words(header.reveal()));
         let given = sink.secrets.values().map(Secret::reveal);
         let urls = sink.postgres.iter().map(|postgres| postgres.url.reveal());
         let passwords = urls.clone().filter_map(password);
-        let settings = config::hidden(&sink.config);
+        let settings = settings::hidden(&sink.config);
         let settings = settings.into_iter().flat_map(words);
         let all = words_of_headers.chain(given).chain(urls).chain(passwords);
         let all = all.chain(settings);
@@ -89,7 +89,7 @@ fn covered(text: String, secret: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Http, Postgres, Sink};
+    use settings::{Http, Postgres, Sink};
 
     #[test]
     fn secrets_are_covered_whole_cut_off_and_next_to_each_other() {

@@ -12,7 +12,6 @@ use jsonschema::PatternOptions;
 use serde_json::Value;
 
 use super::redact::Redactor;
-use crate::config;
 
 /// The schemas of the built-in plugins; `pool` takes no settings.
 const BUILT_IN: [(&str, &str); 6] = [
@@ -61,7 +60,7 @@ struct Misfit {
 
 /// What of a sink's `config` does not fit the schema of its built-in plugin: the place as the configuration writes it,
 /// `config.url`, and what is expected there. Plugins from files are asked when they are loaded.
-pub fn unfit(sink: &config::Sink) -> Vec<(String, String)> {
+pub fn unfit(sink: &settings::Sink) -> Vec<(String, String)> {
     let Some((_, schema)) = BUILT_IN.iter().find(|(name, _)| *name == sink.plugin) else {
         return Vec::new();
     };
@@ -134,9 +133,9 @@ fn misfits(schema: &str, config: &Value) -> Result<Vec<Misfit>, String> {
     let problems = validator.iter_errors(config).take(PROBLEMS_MAX);
     let misfits = problems.map(|problem| {
         let place = problem.instance_path().as_str();
-        let named = place.split('/').any(config::names_secret);
+        let named = place.split('/').any(settings::names_secret);
         let nested = problem.instance().is_object() || problem.instance().is_array();
-        let said = match named || nested || !config::hidden(problem.instance()).is_empty() {
+        let said = match named || nested || !settings::hidden(problem.instance()).is_empty() {
             true => problem.masked_with("this").to_string(),
             false => problem.to_string(),
         };
@@ -298,13 +297,13 @@ mod tests {
 
     #[test]
     fn settings_of_built_in_plugins_are_checked_before_anything_starts() {
-        let sink = |plugin: &str, config| config::Sink {
+        let sink = |plugin: &str, config| settings::Sink {
             plugin: plugin.to_owned(),
             config,
-            ..config::Sink::default()
+            ..settings::Sink::default()
         };
         let unfit = |plugin: &str, config| unfit(&sink(plugin, config));
-        for plugin in config::BUILT_IN_PLUGINS {
+        for plugin in settings::BUILT_IN_PLUGINS {
             let (place, _) = &unfit(plugin, json!({"nothing": "knows this"}))[0];
             assert_eq!(place, "config", "{plugin}");
         }

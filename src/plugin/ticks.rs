@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use wasmtime::Engine;
 
 use super::TICK;
-use crate::clock;
+use base::clock;
 
 /// The clock of one engine. It stops for good when the last of these is gone.
 #[derive(Debug, Default)]

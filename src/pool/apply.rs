@@ -21,9 +21,9 @@ use super::pass::Pass;
 use super::removal::Removals;
 use super::sizes::Counting;
 use super::views::Views;
-use crate::batch::Batch;
-use crate::config::OnUpdate;
 pub(super) use delete::delete;
+use item::batch::Batch;
+use settings::OnUpdate;
 pub(super) use upsert::upsert;
 
 const SELECT: &str = "SELECT fields, merged, accepted_seq, position, updated_at, version FROM items WHERE stream = ?1 AND key = ?2";

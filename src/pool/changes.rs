@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use crate::clock::Unix;
-use crate::item;
+use base::clock::Unix;
+use item;
 
 /// Bytes of all logs together; beyond it the largest one forgets its oldest changes.
 const LOG_BYTES_MAX: usize = 16 << 20;

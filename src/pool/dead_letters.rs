@@ -13,9 +13,9 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 use super::{Pool, PoolError};
-use crate::batch::Action;
-use crate::clock::Unix;
-use crate::item::Standing;
+use base::clock::Unix;
+use item::Standing;
+use item::batch::Action;
 
 /// An item that a sink refused for good.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use super::changes::Change;
 use super::pass::Pass;
 use super::removal::Removed;
 use super::{Pool, PoolError, Writer};
-use crate::clock::{Lived, Unix};
+use base::clock::{Lived, Unix};
 
 /// Items that go in one transaction.
 const CHUNK: u32 = 200;

@@ -9,7 +9,7 @@
 
 use rusqlite::{Connection, params};
 
-use crate::clock::Unix;
+use base::clock::Unix;
 
 /// Where the sequence stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub(super) fn store(connection: &Connection, seq: u64) -> Result<(), rusqlite::E
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::schema;
+    use crate::schema;
 
     #[test]
     fn an_epoch_lasts_until_a_copy_begins_anew() {

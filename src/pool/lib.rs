@@ -9,13 +9,6 @@
 //! blown nothing more is written.
 #![deny(unsafe_code)]
 
-extern crate self as pool;
-use ::item;
-use ::settings as config;
-use ::sqlite;
-use base::{clock, opaque};
-use item::batch;
-
 mod apply;
 pub mod changes;
 pub mod copy;
@@ -51,9 +44,9 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use thiserror::Error;
 
-use crate::config::OnUpdate;
-use crate::opaque::Opaque;
-use crate::sqlite::{FileError, FileWriter, Fuse, Notice, Trouble};
+use base::opaque::Opaque;
+use settings::OnUpdate;
+use sqlite::{FileError, FileWriter, Fuse, Notice, Trouble};
 
 use changes::Changes;
 pub use dead_letters::{DeadLetter, Undelivered};

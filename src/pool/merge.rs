@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use crate::item;
+use item;
 
 /// A place in the order of acceptance: request, and position in it.
 pub(super) type Order = (i64, u32);

@@ -9,8 +9,8 @@ use std::collections::{HashMap, HashSet};
 use sqlx::Row;
 
 use super::{Pool, PoolError};
-use crate::batch::Entry;
-use crate::item;
+use item;
+use item::batch::Entry;
 
 /// Keys that one statement looks up.
 const KEYS_MAX: usize = 2_000;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::changes::{Change, Changes, StreamChanges};
-use crate::clock::Unix;
+use base::clock::Unix;
 
 /// What one transaction changes: hands out the numbers, keeps what renderers are to be told.
 pub(super) struct Pass<'a> {

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Pool, PoolError, low_water};
-use crate::batch::Entry;
+use item::batch::Entry;
 
 /// Removals that renderers can be told of: the newest ones.
 const TOLD_MAX: i64 = 100_000;

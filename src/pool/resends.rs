@@ -17,9 +17,9 @@ use uuid::Uuid;
 
 use super::dead_letters::{action, standing};
 use super::{Part, Pool, PoolError, Retry, Writer};
-use crate::batch::{Action, Entry, Slice};
-use crate::clock::{Lived, Unix};
-use crate::item::{ItemsWriter, Standing};
+use base::clock::{Lived, Unix};
+use item::batch::{Action, Entry, Slice};
+use item::{ItemsWriter, Standing};
 
 /// Dead letters that are moved or discarded in one transaction, at most: lanes wait for it.
 const CHUNK_MAX: usize = 1_000;

@@ -8,7 +8,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::{PoolError, sizes};
-use crate::sqlite;
+use sqlite;
 
 /// Its name in the data folder.
 pub const FILE: &str = "pool.db";

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::apply::{self, Target};
 use super::pass::Pass;
 use super::{Call, Claim, DeadLetter, Retry, Writer, dead_letters, state, testimony, waiting};
-use crate::batch::Batch;
-use crate::clock::Unix;
+use base::clock::Unix;
+use item::batch::Batch;
 
 /// What a sink did in one call. It happens together with the cursor, or not at all.
 #[derive(Debug, Default)]

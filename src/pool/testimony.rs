@@ -11,7 +11,7 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 use super::{Part, Pool, PoolError};
-use crate::clock::Unix;
+use base::clock::Unix;
 
 /// How one sink stands to one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

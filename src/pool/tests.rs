@@ -10,10 +10,10 @@ mod views;
 mod waiting;
 
 use super::*;
-use crate::batch::{Action, Batch, Entry, Slice};
-use crate::clock::Unix;
-use crate::item::ItemsWriter;
+use base::clock::Unix;
 use changes::Recent;
+use item::ItemsWriter;
+use item::batch::{Action, Batch, Entry, Slice};
 use uuid::Uuid;
 
 const STREAM: &str = "orders";

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use crate::item::{ItemRef, Standing, field_name, members, shape};
+use item::{ItemRef, Standing, field_name, members, shape};
 
 /// SQLite's own limit is 2,000. Fields beyond it are in `fields` all the same.
 const COLUMNS_MAX: usize = 1_000;

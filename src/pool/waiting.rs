@@ -12,7 +12,7 @@ use sqlx::Row;
 
 use super::dead_letters::{DeadLetter, store_letters};
 use super::{Pool, PoolError, Settlement, resends, testimony};
-use crate::clock::{Lived, Unix};
+use base::clock::{Lived, Unix};
 
 /// Some consecutive items of one request: sequence number, first position, one past the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

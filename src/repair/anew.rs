@@ -8,8 +8,8 @@ use std::path::Path;
 
 use super::report::{Repair, TableRepair};
 use super::{Kind, RepairError, beside, is_there, remove, salvage, stamp, tell};
-use crate::clock::{self, Unix};
-use crate::sqlite::suspect::mark_of;
+use base::clock::{self, Unix};
+use sqlite::suspect::mark_of;
 
 /// Sets a file aside and puts in its place what can be read of it.
 pub(super) fn make_anew(data_dir: &Path, kind: &Kind, reason: &str) -> Result<Repair, RepairError> {

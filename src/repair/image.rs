@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::log::{self, Looked};
 use super::{RepairError, beside};
-use crate::sqlite::{PAGE_BYTES, PAGE_BYTES_BEFORE};
+use sqlite::{PAGE_BYTES, PAGE_BYTES_BEFORE};
 
 /// Bytes of a page of the file at `path`: what its header says or, if that is no size that a file of the daemon has, the
 /// one of the two at which more pages begin as pages do.

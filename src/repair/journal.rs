@@ -14,9 +14,9 @@ use uuid::Uuid;
 use super::report::Repair;
 use super::salvage::Salvaged;
 use super::{POOL, RepairError};
-use crate::clock::Unix;
-use crate::item::Items;
 use ::journal::{Origin, Outcome, copy};
+use base::clock::Unix;
+use item::Items;
 
 /// More requests than can have stood in what cannot be read.
 const NUMBERS_SKIPPED: u64 = 1 << 20;
@@ -134,7 +134,7 @@ fn highest(connection: &Connection) -> Result<u64, RepairError> {
 /// Every sink has the requests up to here, as far as the pool knows.
 fn needed_after(path: &Path) -> Option<u64> {
     let pool = path.with_file_name(POOL);
-    let standing = crate::sqlite::open_reader(&pool, &std::sync::Arc::default())
+    let standing = sqlite::open_reader(&pool, &std::sync::Arc::default())
         .and_then(|connection| ::pool::copy::standing(&connection));
     let standing = standing.ok()?;
     (!standing.cursors.is_empty()).then_some(standing.low_water)

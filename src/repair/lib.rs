@@ -2,7 +2,7 @@
 //!
 //! `daemon` calls [`at_start`] before it opens anything, and [`rebuild`] if a file cannot be opened all the same;
 //! `headgate repair` calls [`check`] for files that nobody suspects. A file that is neither marked as suspect
-//! ([`crate::sqlite::suspect`]) nor has anything in its write-ahead log costs a look at its first page.
+//! ([`sqlite::suspect`]) nor has anything in its write-ahead log costs a look at its first page.
 //!
 //! What is salvaged goes into `<file>.salvaging`. When that is complete and flushed it becomes `<file>.salvaged-<time>`,
 //! and from then on the files change places: the old one is renamed to `<file>.damaged-<time>`, its log with it, and the
@@ -11,10 +11,6 @@
 //! **Invariant**: nothing is ever deleted that was not copied or renamed before, and at any moment either the old file
 //! or the whole new one is there. The caller holds the lock of the data folder.
 #![deny(unsafe_code)]
-
-use ::item;
-use ::sqlite;
-use base::clock;
 
 mod anew;
 mod catalog;
@@ -41,7 +37,6 @@ use std::sync::atomic::AtomicBool;
 use rusqlite::Connection;
 use thiserror::Error;
 
-use crate::sqlite::beside;
 use ::catalog::{CatalogError, FILE as CATALOG};
 use ::journal::{FILE as JOURNAL, StorageError};
 use ::pool::{FILE as POOL, PoolError};
@@ -49,6 +44,7 @@ use anew::{finish, make_anew, remove_if_there};
 use report::Repair;
 use salvage::Salvaged;
 use signs::{beginning, is_newer, look_at_log, look_at_mark};
+use sqlite::beside;
 
 /// A file of the data folder, and how it is repaired.
 struct Kind {
@@ -128,7 +124,7 @@ impl RepairError {
     pub fn is_full(&self) -> bool {
         match self {
             Self::File { reason, .. } => reason.kind() == io::ErrorKind::StorageFull,
-            Self::Write(error) => crate::sqlite::is_full(error),
+            Self::Write(error) => sqlite::is_full(error),
             _ => false,
         }
     }
@@ -201,7 +197,7 @@ pub fn check(data_dir: &Path, file: &str, alone: bool) -> Result<Verdict, Repair
     let damaged = match check_with_sqlite(&path) {
         Ok(None) => None,
         Ok(Some(problem)) => Some(problem),
-        Err(error) if crate::sqlite::damage::may_be_damage(&error) => Some(error.to_string()),
+        Err(error) if sqlite::damage::may_be_damage(&error) => Some(error.to_string()),
         Err(error) => return Err(error.into()),
     };
     if let Some(problem) = damaged {
@@ -229,12 +225,12 @@ pub fn check(data_dir: &Path, file: &str, alone: bool) -> Result<Verdict, Repair
 }
 
 fn check_with_sqlite(path: &Path) -> Result<Option<String>, rusqlite::Error> {
-    crate::sqlite::damage(&distrustful_reader(path, &Arc::default())?)
+    sqlite::damage(&distrustful_reader(path, &Arc::default())?)
 }
 
 /// A reader that believes no cell of a page, and is interrupted when `stop` says so.
 fn distrustful_reader(path: &Path, stop: &Arc<AtomicBool>) -> Result<Connection, rusqlite::Error> {
-    let connection = crate::sqlite::open_reader(path, stop)?;
+    let connection = sqlite::open_reader(path, stop)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     Ok(connection)
 }
@@ -253,12 +249,12 @@ pub fn look_beside(
     let looked = distrustful_reader(&path, stop).and_then(|connection| {
         connection.pragma_update(None, "cache_size", -1_000)?;
         match path.metadata().is_ok_and(|it| it.len() > LARGE_BYTES) {
-            true => crate::sqlite::damage_of_pages(&connection),
-            false => crate::sqlite::damage(&connection),
+            true => sqlite::damage_of_pages(&connection),
+            false => sqlite::damage(&connection),
         }
     });
     match looked {
-        Err(error) if crate::sqlite::damage::is_damage(&error) => Ok(Some(error.to_string())),
+        Err(error) if sqlite::damage::is_damage(&error) => Ok(Some(error.to_string())),
         looked => looked,
     }
 }
@@ -266,7 +262,7 @@ pub fn look_beside(
 /// How many payloads of the journal are in its table `quarantine`, if that can be read.
 pub fn quarantined(data_dir: &Path) -> Option<u64> {
     let connection =
-        crate::sqlite::open_reader(&data_dir.join(JOURNAL), &std::sync::Arc::default()).ok()?;
+        sqlite::open_reader(&data_dir.join(JOURNAL), &std::sync::Arc::default()).ok()?;
     let sql = "SELECT count(*) FROM quarantine";
     let payloads: i64 = connection.query_row(sql, [], |row| row.get(0)).ok()?;
     Some(payloads.unsigned_abs())
@@ -292,7 +288,7 @@ fn remove(path: &Path) -> Result<(), RepairError> {
 
 /// `20261122T031500Z`, with a number behind it if that is taken.
 fn stamp(taken: impl Fn(&str) -> bool) -> String {
-    let base = clock::stamp();
+    let base = base::clock::stamp();
     let others = (2..).map(|number| format!("{base}.{number}"));
     let mut all = std::iter::once(base.clone()).chain(others);
     all.find(|stamp| !taken(stamp)).unwrap_or(base)

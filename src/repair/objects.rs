@@ -119,7 +119,7 @@ pub(super) fn make_others(
             }
             let made = object.sql.as_ref().map(|sql| connection.execute_batch(sql));
             match made {
-                Some(Err(error)) if crate::sqlite::is_full(&error) => return Err(error.into()),
+                Some(Err(error)) if sqlite::is_full(&error) => return Err(error.into()),
                 Some(Err(error)) => {
                     tracing::warn!(name = object.name, %error, "a damaged description of a table is left out");
                 }

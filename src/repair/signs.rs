@@ -13,8 +13,8 @@ use super::anew::make_anew;
 use super::image::{self, Image};
 use super::report::{self, Repair};
 use super::{JOURNAL, Kind, RepairError, Verdict, beside, check, log, salvage, stamp, tell};
-use crate::clock::{self, Unix};
-use crate::sqlite::suspect::mark_of;
+use base::clock::{self, Unix};
+use sqlite::suspect::mark_of;
 
 /// A second mark so soon after nothing was found means that something is wrong that no check sees.
 const AGAIN: Duration = Duration::from_secs(600);

@@ -8,9 +8,9 @@ use std::os::unix::fs::FileExt;
 
 use super::report::TableRepair;
 use super::*;
-use crate::sqlite::suspect::mark_of;
-use crate::sqlite::{PAGE_BYTES, PAGE_BYTES_BEFORE};
 use ::journal::FORMAT;
+use sqlite::suspect::mark_of;
+use sqlite::{PAGE_BYTES, PAGE_BYTES_BEFORE};
 
 /// Requests of the sample, and items.
 const ROWS: i64 = 300;
@@ -606,10 +606,10 @@ fn a_repair_that_was_cut_off_goes_on_where_it_was() {
 #[test]
 fn a_mark_without_damage_is_removed_once_and_believed_the_second_time() {
     let (folder, path) = sample(JOURNAL);
-    crate::sqlite::suspect::mark(&path, "a lane met it");
+    sqlite::suspect::mark(&path, "a lane met it");
     assert!(at_start(folder.path()).expect("it starts").is_empty());
     assert!(!mark_of(&path).exists());
-    crate::sqlite::suspect::mark(&path, "a lane met it");
+    sqlite::suspect::mark(&path, "a lane met it");
     let repairs = at_start(folder.path()).expect("it starts");
     assert_eq!(repairs.len(), 1);
     assert_eq!(repairs[0].reason, "a lane met it");
@@ -627,7 +627,7 @@ fn a_damaged_page_is_found_by_its_mark() {
         at_start(folder.path()).expect("it starts").is_empty(),
         "nobody looks at it"
     );
-    crate::sqlite::suspect::mark(&path, "a lane met it");
+    sqlite::suspect::mark(&path, "a lane met it");
     assert_eq!(at_start(folder.path()).expect("it starts").len(), 1);
     assert_eq!(
         check(folder.path(), JOURNAL, true).expect("it can be read"),

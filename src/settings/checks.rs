@@ -13,7 +13,6 @@ use time::format_description::well_known::Rfc3339;
 
 use super::problem::{self, quoted};
 use super::record::Kind;
-use crate::sender;
 pub use addresses::origin;
 pub(super) use addresses::{
     admin_host, collector, host, listen, network, place, postgres_url, public_url, url,
@@ -40,77 +39,77 @@ pub(super) mod kinds {
     use super::*;
 
     /// The name of a connector, key, token or sink.
-    pub(in crate::config) const NAME: Kind = Kind {
+    pub(crate) const NAME: Kind = Kind {
         pattern: "^[A-Za-z0-9_.-]{1,64}$",
         ..Kind::of(name)
     };
     /// The name of a stream that is made.
-    pub(in crate::config) const STREAM_NAME: Kind = Kind {
+    pub(crate) const STREAM_NAME: Kind = Kind {
         chars: Some((1, STREAM_NAME_CHARS_MAX)),
         pattern: LINE,
         ..Kind::of(stream_name)
     };
     /// The name of a stream that there is, whatever it is called.
-    pub(in crate::config) const STREAM: Kind = Kind {
+    pub(crate) const STREAM: Kind = Kind {
         any_start: true,
         ..STREAM_NAME
     };
-    pub(in crate::config) const DESCRIPTION: Kind = Kind {
+    pub(crate) const DESCRIPTION: Kind = Kind {
         chars: Some((1, DESCRIPTION_CHARS_MAX)),
         pattern: LINE,
         ..Kind::of(description)
     };
     /// The name of a field of an item.
-    pub(in crate::config) const FIELD: Kind = Kind {
+    pub(crate) const FIELD: Kind = Kind {
         chars: Some((1, ITEM_KEY_BYTES_MAX)),
         ..Kind::of(item_key)
     };
     /// The path of an array or an object.
-    pub(in crate::config) const ITEMS_PATH: Kind = Kind {
+    pub(crate) const ITEMS_PATH: Kind = Kind {
         chars: Some((1, ITEM_KEY_BYTES_MAX)),
         ..Kind::of(items_path)
     };
     /// The name of a preset.
-    pub(in crate::config) const PRESET: Kind = Kind {
+    pub(crate) const PRESET: Kind = Kind {
         words: presets,
         ..Kind::of(preset)
     };
     /// A text that a scheme is made of, or a value of a field.
-    pub(in crate::config) const ANY: Kind = Kind {
+    pub(crate) const ANY: Kind = Kind {
         chars: Some((0, NAME_BYTES_MAX * 4)),
         pattern: LINE,
         any_start: true,
         ..Kind::of(any)
     };
-    pub(in crate::config) const HEADER_NAME: Kind = Kind {
+    pub(crate) const HEADER_NAME: Kind = Kind {
         any_start: true,
         ..Kind::of(header_name)
     };
-    pub(in crate::config) const ORIGIN: Kind = Kind {
+    pub(crate) const ORIGIN: Kind = Kind {
         pattern: r#"^(\*|null|[a-z-]+://[!-"$-.0->\[-~]+)$"#,
         ..Kind::of(origin)
     };
-    pub(in crate::config) const LISTEN: Kind = Kind::of(listen);
-    pub(in crate::config) const PUBLIC_URL: Kind = Kind::of(public_url);
-    pub(in crate::config) const PLACE: Kind = Kind::of(place);
-    pub(in crate::config) const ADMIN_HOST: Kind = Kind::of(admin_host);
-    pub(in crate::config) const PATH: Kind = Kind::of(path);
-    pub(in crate::config) const ABSOLUTE_PATH: Kind = Kind::of(absolute_path);
-    pub(in crate::config) const POOL_MODE: Kind = Kind::of(pool_mode);
-    pub(in crate::config) const LOG_FILTER: Kind = Kind::of(log_filter);
-    pub(in crate::config) const PATTERN: Kind = Kind::of(pattern);
-    pub(in crate::config) const FINGERPRINT: Kind = Kind::of(fingerprint);
-    pub(in crate::config) const SHA256_OF_KEY: Kind = Kind::of(sha256_of_key);
-    pub(in crate::config) const SHA256_OF_TOKEN: Kind = Kind::of(sha256_of_token);
-    pub(in crate::config) const SHA256_OF_FILE: Kind = Kind::of(sha256_of_file);
-    pub(in crate::config) const COLLECTOR: Kind = Kind::of(collector);
-    pub(in crate::config) const HOST: Kind = Kind::of(host);
-    pub(in crate::config) const NETWORK: Kind = Kind::of(network);
-    pub(in crate::config) const URL: Kind = Kind::of(url);
+    pub(crate) const LISTEN: Kind = Kind::of(listen);
+    pub(crate) const PUBLIC_URL: Kind = Kind::of(public_url);
+    pub(crate) const PLACE: Kind = Kind::of(place);
+    pub(crate) const ADMIN_HOST: Kind = Kind::of(admin_host);
+    pub(crate) const PATH: Kind = Kind::of(path);
+    pub(crate) const ABSOLUTE_PATH: Kind = Kind::of(absolute_path);
+    pub(crate) const POOL_MODE: Kind = Kind::of(pool_mode);
+    pub(crate) const LOG_FILTER: Kind = Kind::of(log_filter);
+    pub(crate) const PATTERN: Kind = Kind::of(pattern);
+    pub(crate) const FINGERPRINT: Kind = Kind::of(fingerprint);
+    pub(crate) const SHA256_OF_KEY: Kind = Kind::of(sha256_of_key);
+    pub(crate) const SHA256_OF_TOKEN: Kind = Kind::of(sha256_of_token);
+    pub(crate) const SHA256_OF_FILE: Kind = Kind::of(sha256_of_file);
+    pub(crate) const COLLECTOR: Kind = Kind::of(collector);
+    pub(crate) const HOST: Kind = Kind::of(host);
+    pub(crate) const NETWORK: Kind = Kind::of(network);
+    pub(crate) const URL: Kind = Kind::of(url);
 
     /// By their titles; the generic ones last.
     fn presets() -> Vec<(&'static str, &'static str)> {
-        let mut known: Vec<_> = sender::presets().iter().collect();
+        let mut known: Vec<_> = webhook::presets().iter().collect();
         known.sort_by_key(|preset| (preset.is_generic(), preset.title.to_lowercase()));
         let words = known.into_iter().map(|preset| (preset.name, preset.title));
         words.collect()
@@ -183,10 +182,10 @@ pub(super) fn item_key(text: &str) -> Result<(), String> {
 
 /// The name of a tool that is known.
 pub(super) fn preset(text: &str) -> Result<(), String> {
-    if sender::preset(text).is_some() {
+    if webhook::preset(text).is_some() {
         return Ok(());
     }
-    let names = sender::presets().iter().map(|preset| preset.name);
+    let names = webhook::presets().iter().map(|preset| preset.name);
     let meant = match problem::nearest(text, names) {
         Some(meant) => format!("did you mean \"{meant}\"?"),
         None => "`headgate connector presets` lists those that are known".to_owned(),

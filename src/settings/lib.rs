@@ -16,10 +16,6 @@
 //! **Invariant**: [`load`] returns settings with which the daemon can start, or every problem of every source.
 #![deny(unsafe_code)]
 
-extern crate self as config;
-use ::webhook as sender;
-use base::{clock, text};
-
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read as _};

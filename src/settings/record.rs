@@ -262,16 +262,16 @@ macro_rules! record {
             pub const ABOUT: &'static str = concat!($($about),+);
 
             /// Its rows.
-            pub const FIELDS: &'static [$crate::config::record::Field] = &[$($crate::config::record::Field {
+            pub const FIELDS: &'static [$crate::record::Field] = &[$($crate::record::Field {
                 name: stringify!($name),
                 doc: concat!($($doc),+),
-                shape: $crate::config::record::Shape::$shape $(($($bound),*))?,
+                shape: $crate::record::Shape::$shape $(($($bound),*))?,
                 default: || {
                     let value: $kind = record!(@default $($default)?);
                     serde_json::to_value(value).unwrap_or_default()
                 },
                 $($word: $said,)*
-                ..$crate::config::record::Field::PLAIN
+                ..$crate::record::Field::PLAIN
             },)*];
 
             /// Sets fields to values that passed the check of their rows.

@@ -55,7 +55,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
-    use crate::sqlite::{Synchronous, open_writer};
+    use crate::{Synchronous, open_writer};
 
     #[test]
     fn a_process_that_reads_a_file_is_named_until_its_transaction_ends() {

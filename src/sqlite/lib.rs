@@ -8,9 +8,6 @@
 //! and only by an SQLite that is free of the WAL-reset bug (3.51.3 or newer).
 #![deny(unsafe_code)]
 
-extern crate self as sqlite;
-use base::opaque;
-
 pub mod damage;
 mod error;
 pub mod holders;
@@ -29,7 +26,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
-use crate::opaque::Opaque;
+use base::opaque::Opaque;
 pub use error::{FileError, Newer, Notice, is_full};
 pub use trouble::{Fuse, State, Trouble};
 pub use writer::FileWriter;

@@ -145,7 +145,7 @@ impl Fuse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sqlite::{Synchronous, beside, open_writer};
+    use crate::{Synchronous, beside, open_writer};
 
     #[test]
     fn after_a_failed_write_closing_copies_nothing_back() {

@@ -7,7 +7,7 @@
 use salvo_core::http::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 
-use crate::http::asset;
+use http::asset;
 
 /// A file of the program.
 pub(super) struct Asset(asset::Asset);
@@ -65,7 +65,7 @@ impl Handler for Asset {
 #[cfg(test)]
 mod tests {
     use super::Asset;
-    use crate::catalog::KeyHash;
+    use catalog::KeyHash;
 
     #[test]
     fn htmx_is_the_pinned_file_and_carries_its_licence() {

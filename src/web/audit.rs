@@ -9,9 +9,9 @@ use super::form::filter::{before, check_times, refusal};
 use super::form::parse_time;
 use super::frame::{NoPage, Page, Place};
 use super::text::{segment, text, text_of, time};
-use crate::catalog::{AUDIT_ACTIONS, AuditEntry, AuditFilter, Kind};
-use crate::clock;
-use crate::operate::Operator;
+use base::clock;
+use catalog::{AUDIT_ACTIONS, AuditEntry, AuditFilter, Kind};
+use operate::Operator;
 
 /// Entries on a page.
 const ENTRIES: u32 = 50;

@@ -4,8 +4,8 @@
 
 use maud::{Markup, html};
 
-use crate::operate::requests::Status;
-use crate::pool::SinkState;
+use operate::requests::Status;
+use pool::SinkState;
 
 /// How good a state is: a class of the style sheet.
 pub(super) fn class_of(status: Status) -> &'static str {

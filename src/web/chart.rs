@@ -4,7 +4,7 @@
 
 use maud::{Markup, html};
 
-use crate::metrics::Minute;
+use observe::metrics::Minute;
 
 const HEIGHT: u64 = 100;
 

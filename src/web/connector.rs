@@ -26,14 +26,14 @@ use super::guard::AsWrite;
 use super::key::shown_once;
 use super::text::grouped;
 use super::{chart, form, paths, snippets};
-use crate::catalog::Connector;
-use crate::clock::Unix;
-use crate::metrics::Minute;
-use crate::operate::Operator;
+use base::clock::Unix;
+use catalog::Connector;
 use first::First;
 use http::sessions::IssuedKey;
 use list::error_rate;
 use log::LogQuery;
+use observe::metrics::Minute;
+use operate::Operator;
 
 /// Connectors, their keys, and what can be done to both.
 pub(super) fn routes(operator: &Operator) -> Router {

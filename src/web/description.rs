@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::form::{Field, Typed};
 use super::text::text;
-use crate::config::DESCRIPTION_CHARS_MAX;
+use settings::DESCRIPTION_CHARS_MAX;
 
 const NAME: &str = "description";
 

@@ -22,10 +22,10 @@ use super::form_data::FormData;
 use super::frame::{FormAnswer, FormPage, NoPage, token};
 use super::guard::{AsWrite, by};
 use super::text::{as_sentence, grouped};
-use crate::catalog::{Actor, Catalog, CatalogError, Kind};
-use crate::clock::Unix;
-use crate::config::check_name;
-use crate::operate::Operator;
+use base::clock::Unix;
+use catalog::{Actor, Catalog, CatalogError, Kind};
+use operate::Operator;
+use settings::check_name;
 
 /// Characters of a message, which may name what was typed.
 const MESSAGE_CHARS_MAX: usize = 400;

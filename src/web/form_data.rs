@@ -8,7 +8,7 @@ use std::fmt;
 
 use salvo_core::{Depot, Request};
 
-use crate::http::body;
+use http::body;
 
 /// The field of every form that holds the session's form token.
 pub(super) const FORM_TOKEN: &str = "form_token";

@@ -13,13 +13,13 @@ use salvo_core::{Depot, Request, Response, Writer, async_trait};
 
 use super::form_data::FORM_TOKEN;
 use super::text::{plain, text, text_of};
-use crate::catalog::key::KeyText;
-use crate::catalog::{CatalogError, KeyHash, Kind};
-use crate::clock::Unix;
-use crate::config::ADMIN;
-use crate::http::error::ApiError;
-use crate::http::middleware::request_id;
+use base::clock::Unix;
+use catalog::key::KeyText;
+use catalog::{CatalogError, KeyHash, Kind};
+use http::error::ApiError;
+use http::middleware::request_id;
 use http::sessions::{IssuedKey, Visitor};
+use settings::ADMIN;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// htmx would add a style of its own and evaluate text as script.

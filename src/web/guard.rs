@@ -15,15 +15,15 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trai
 
 use super::form_data::{FORM_TOKEN, FormData};
 use super::{cookie, frame, sign_in};
-use crate::catalog::KeyHash;
-use crate::http::AdminParts;
-pub(super) use crate::http::access::by_page as by;
-use crate::http::access::{self, Needs};
-use crate::http::error::ApiError;
-use crate::http::head::only_looks;
-use crate::operate::Operator;
+use catalog::KeyHash;
+use http::AdminParts;
+pub(super) use http::access::by_page as by;
+use http::access::{self, Needs};
+use http::error::ApiError;
+use http::head::only_looks;
 use http::host::{Hosts, SEC_FETCH_SITE, from_same_origin};
 use http::sessions::{Sessions, Visitor};
+use operate::Operator;
 
 const HX_REFRESH: HeaderName = HeaderName::from_static("hx-refresh");
 /// Every field of the largest form with ten thousand characters, percent-encoded.

@@ -8,9 +8,9 @@ use maud::{Markup, html};
 
 use super::form::{Field, Typed};
 use super::text::time;
-use crate::catalog::KeyState;
-use crate::clock::{self, Unix};
-use crate::config::Networks;
+use base::clock::{self, Unix};
+use catalog::KeyState;
+use settings::Networks;
 
 /// A way of ending a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

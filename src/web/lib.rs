@@ -7,21 +7,6 @@
 //! whose token has the role that [`routes`] names; the session opens nothing but these pages.
 #![deny(unsafe_code)]
 
-use ::backup;
-use ::catalog;
-use ::delivery;
-use ::guide;
-use ::http;
-use ::ingest;
-use ::item;
-use ::journal;
-use ::operate;
-use ::pool;
-use ::settings as config;
-use ::webhook as sender;
-use base::clock;
-use observe::metrics;
-
 mod assets;
 mod audit;
 mod badge;

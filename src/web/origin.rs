@@ -5,8 +5,8 @@
 use maud::{Markup, html};
 
 use super::text::{plain, time};
-use crate::clock::{self, Unix};
-use crate::operate::Operator;
+use base::clock::{self, Unix};
+use operate::Operator;
 
 /// When it was made, or in which file it is declared, under `[[list]]`.
 pub(super) fn origin(

@@ -10,11 +10,11 @@ use salvo_core::handler;
 use super::chart;
 use super::frame::{NoPage, Page, Place};
 use super::text::{bytes, count, grouped, text, text_of, time};
-use crate::clock::{self, Unix};
-use crate::metrics::Minute;
-use crate::operate::Operator;
-use crate::operate::condition::Condition;
-use crate::operate::limits::LimitUse;
+use base::clock::{self, Unix};
+use observe::metrics::Minute;
+use operate::Operator;
+use operate::condition::Condition;
+use operate::limits::LimitUse;
 
 /// Characters of a problem.
 const PROBLEM_CHARS_MAX: usize = 600;

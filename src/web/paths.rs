@@ -5,7 +5,7 @@
 use salvo_core::Request;
 
 use super::text::segment;
-use crate::catalog::IngestKey;
+use catalog::IngestKey;
 
 /// A parameter of the path.
 pub(super) fn param(req: &Request, name: &str) -> String {

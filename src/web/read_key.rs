@@ -19,10 +19,9 @@ use super::key::{self, ENDS, Ending, shown_once};
 use super::origin::origin;
 use super::text::text;
 use super::{description, paths, snippets};
-use crate::catalog::{KeyState, Kind, POLLS_PER_SECOND, ReadKey};
-use crate::config;
-use crate::operate::Operator;
+use catalog::{KeyState, Kind, POLLS_PER_SECOND, ReadKey};
 use http::sessions::IssuedKey;
+use operate::Operator;
 
 /// Read keys, and what can be done to them.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -60,7 +59,7 @@ impl ShowReadKey {
             "allow_in_url".to_owned(),
             typed.is_ticked("allow_in_url").into(),
         );
-        let patch = typed.changed_record(config::ReadKey::FIELDS, known);
+        let patch = typed.changed_record(::settings::ReadKey::FIELDS, known);
         let name = Arc::clone(&key.name);
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
             catalog.change_read_key(&name, &patch, by)

@@ -8,8 +8,8 @@ use salvo_core::handler;
 use super::frame::{Page, Place};
 use super::text::{grouped, text, time};
 use super::{description, key, paths};
-use crate::clock;
-use crate::operate::Operator;
+use base::clock;
+use operate::Operator;
 
 /// Rows on the page.
 const SHOWN_MAX: usize = 500;

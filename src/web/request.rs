@@ -14,12 +14,12 @@ use super::frame::{FormAnswer, NoPage, Page, Place, token};
 use super::guard::by;
 use super::text::{bytes, count, text, text_of, time};
 use super::{badge, paths, snippets, tool};
-use crate::clock;
-use crate::ingest::{AgainError, Kept, SentAgain};
-use crate::operate::Operator;
-use crate::operate::content::Content;
-use crate::operate::requests::{Report, Status};
-use crate::pool::SinkState;
+use base::clock;
+use ingest::{AgainError, Kept, SentAgain};
+use operate::Operator;
+use operate::content::Content;
+use operate::requests::{Report, Status};
+use pool::SinkState;
 
 /// Characters of an error.
 const ERROR_CHARS_MAX: usize = 2_000;

@@ -12,12 +12,12 @@ use super::form_data::FormData;
 use super::frame::{FormAnswer, NoPage, Page, Place, token};
 use super::guard::by;
 use super::text::{as_sentence, bytes, count, grouped, plain, text, text_of, time};
-use crate::backup::BackupError;
-use crate::backup::manifest::Manifest;
-use crate::clock;
-use crate::config::Row;
-use crate::http::error::ApiError;
-use crate::operate::{Operator, in_background};
+use backup::BackupError;
+use backup::manifest::Manifest;
+use base::clock;
+use http::error::ApiError;
+use operate::{Operator, in_background};
+use settings::Row;
 
 /// Characters of a value.
 const VALUE_CHARS_MAX: usize = 1_000;

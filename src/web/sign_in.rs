@@ -17,12 +17,12 @@ use serde_json::json;
 use super::form_data::FormData;
 use super::text::as_sentence;
 use super::{cookie, frame};
-use crate::catalog::{AuditChange, Kind};
-use crate::config::Role;
-use crate::http::access::by_page;
-use crate::http::middleware;
-use crate::operate::{By, Operator};
+use catalog::{AuditChange, Kind};
+use http::access::by_page;
+use http::middleware;
 use http::sessions::{SESSION, Sessions, Visitor};
+use operate::{By, Operator};
+use settings::Role;
 
 /// Anybody may send it.
 const FORM_BYTES_MAX: usize = 64 << 10;

@@ -11,9 +11,9 @@ use uuid::Uuid;
 use super::frame::{FormAnswer, NoPage, Page, Place, token};
 use super::guard::by;
 use super::text::{text, time};
-use crate::clock;
-use crate::operate::Operator;
+use base::clock;
 use http::sessions::{Sessions, SignedIn, Visitor};
+use operate::Operator;
 
 /// Who is signed in.
 pub(super) fn routes(operator: &Operator, sessions: &Arc<Sessions>) -> Router {

@@ -12,11 +12,11 @@ use super::frame::{NoPage, Page, Place, token};
 use super::sink_table::{known, problems};
 use super::text::{count, grouped, text, text_of, time};
 use super::{badge, paths};
-use crate::clock;
-use crate::delivery::Waiting;
-use crate::operate::Operator;
-use crate::operate::condition::SinkCondition;
-use crate::pool::DeadLetter;
+use base::clock;
+use delivery::Waiting;
+use operate::Operator;
+use operate::condition::SinkCondition;
+use pool::DeadLetter;
 
 /// Dead letters, and waiting retries, on a page.
 const LETTERS: u32 = 50;

@@ -8,8 +8,8 @@ use maud::{Markup, html};
 
 use super::text::{grouped, text, text_of, time};
 use super::{badge, paths};
-use crate::clock;
-use crate::operate::condition::SinkCondition;
+use base::clock;
+use operate::condition::SinkCondition;
 
 /// Characters of a reason.
 const REASON_CHARS_MAX: usize = 600;

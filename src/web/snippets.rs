@@ -10,11 +10,11 @@ use std::net::IpAddr;
 use salvo_core::Request;
 
 use super::text::{segment, visible_json};
-use crate::catalog::IngestKey;
-use crate::catalog::key::KeyText;
-use crate::operate::Operator;
 use base::text::shell_quoted as quoted;
+use catalog::IngestKey;
+use catalog::key::KeyText;
 use http::host;
+use operate::Operator;
 
 /// Where callers reach the service listener.
 #[derive(Debug)]
@@ -268,7 +268,7 @@ const GO: &str = include_str!("snippets/go.go");
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::key::{KeyKind, generate};
+    use catalog::key::{KeyKind, generate};
 
     #[test]
     fn a_key_takes_the_place_of_the_variable_in_every_language() {

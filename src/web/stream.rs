@@ -19,13 +19,13 @@ use super::frame::{NoPage, Page, Place};
 use super::origin::origin;
 use super::text::{bytes, count, grouped, plain, segment, text_of, time};
 use super::{description, form, paths};
-use crate::catalog;
-use crate::config::OnUpdate;
-use crate::item::{field_name, members};
-use crate::operate::Operator;
-use crate::pool::{Item, PageLimit};
+use ::item::{field_name, members};
 use base::text::shell_quoted as quoted;
+use catalog;
 use item::show_value;
+use operate::Operator;
+use pool::{Item, PageLimit};
+use settings::OnUpdate;
 
 const ITEMS: u32 = 50;
 const COLUMNS_MAX: usize = 24;

@@ -5,8 +5,8 @@
 use maud::{Markup, html};
 
 use super::text::text;
-use crate::journal::log::Sender;
-use crate::sender::{self, Preset};
+use journal::log::Sender;
+use webhook::Preset;
 
 /// At the beginning of a sentence.
 pub(super) fn name(preset: Option<&Preset>) -> &'static str {
@@ -25,7 +25,7 @@ pub(super) fn name_within(preset: Option<&Preset>) -> &'static str {
 
 /// By what a scheme verifies: `GitHub`.
 pub(super) fn scheme(name: &str) -> Markup {
-    html! { @match sender::preset(name) {
+    html! { @match webhook::preset(name) {
         Some(preset) if !preset.is_generic() => { (preset.title) " (" code { (preset.name) } ")" },
         Some(preset) if preset.name == "token" => { "the fixed secret in its header (" code { "token" } ")" },
         Some(preset) => { "its signature (" code { (preset.name) } ")" },

@@ -13,7 +13,7 @@ use super::preset::{Handshake, Source};
 use super::secret::SECRET_LEN_MIN;
 use super::verify::Check;
 use super::{Delivery, Refused, Verifier, field};
-use crate::text::hex;
+use base::text::hex;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";

@@ -12,7 +12,7 @@ use ring::hmac;
 use ring::signature::{self, UnparsedPublicKey};
 
 use super::preset::{Algorithm, Encoding};
-use crate::text::hex;
+use base::text::hex;
 
 /// Signatures in DER have no one length; these are the bounds for P-256.
 const DER_LEN: std::ops::RangeInclusive<usize> = 8..=72;

@@ -11,9 +11,6 @@
 //! texts holds a secret, a digest or a signature that was sent.
 #![deny(unsafe_code)]
 
-extern crate self as sender;
-use base::text;
-
 use std::borrow::Cow;
 
 pub mod body;
@@ -49,8 +46,8 @@ pub use samples::Sample;
 pub use sign::{CannotSign, Draft, Signed};
 pub use verify::Verifier;
 
-use crate::text::percent_encoded;
 use base::clock::Unix;
+use base::text::percent_encoded;
 
 /// Secrets that one delivery is tried with, at most.
 pub const CANDIDATES_MAX: usize = 4;

@@ -15,7 +15,7 @@ use super::key::{Key, Token, decode};
 use super::preset::{Encoding, Unit};
 use super::sign::{CannotSign, Draft};
 use super::{Delivery, Refused, clock, field, handshake};
-use crate::text::hex;
+use base::text::hex;
 
 /// The escapes that HubSpot undoes in the URL; all others stay.
 const HUBSPOT_DECODED: [&str; 12] = [

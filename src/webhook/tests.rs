@@ -139,7 +139,7 @@ fn with_post<T>(
 
 /// The HMAC of a text in hexadecimal digits.
 fn signed_hex(secret: &str, message: &str) -> String {
-    crate::text::hex(&tag(secret, message))
+    base::text::hex(&tag(secret, message))
 }
 
 /// The HMAC of a text in Base64.

@@ -13,8 +13,8 @@ pub(crate) mod renderer;
 use std::path::Path;
 
 use headgate::daemon::{Daemon, DaemonError};
-use headgate::operate::Operator;
-use headgate::pool::Position;
+use operate::Operator;
+use pool::Position;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

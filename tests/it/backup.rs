@@ -376,7 +376,7 @@ fn a_backup_that_is_not_as_it_was_made_is_refused_and_nothing_is_left() {
         assert!(told.contains(says), "{says}: {told}");
         assert!(!data_dir.exists(), "{says}");
     };
-    let catalog_format = format!("\"format\": {}", headgate::catalog::FORMAT);
+    let catalog_format = format!("\"format\": {}", catalog::FORMAT);
     for (from, to, says) in [
         ("\"headgate_backup\": 1", "\"headgate_backup\": 2", "newer"),
         ("\"pool.db\"", "\"../pool.db\"", "pool.db is not in"),

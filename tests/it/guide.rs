@@ -52,7 +52,7 @@ fn read(path: impl AsRef<Path>) -> String {
 
 /// The pages of the guide.
 pub(crate) fn pages() -> Vec<PathBuf> {
-    let pages = headgate::guide::PAGES.iter();
+    let pages = guide::PAGES.iter();
     pages
         .map(|page| root().join(format!("src/guide/{}.md", page.name)))
         .collect()
@@ -304,11 +304,7 @@ fn every_reference_of_the_guide_is_known_to_rustdoc() {
 fn every_file_of_the_guide_is_part_of_it() {
     let mut known: BTreeSet<PathBuf> = pages().into_iter().collect();
     let folder = root().join("src/guide");
-    known.extend(
-        headgate::guide::FILES
-            .iter()
-            .map(|file| folder.join(file.name())),
-    );
+    known.extend(guide::FILES.iter().map(|file| folder.join(file.name())));
     known.insert(folder.join("rustdoc.md"));
     for extension in ["md", "webp", "png"] {
         let mut found = Vec::new();
@@ -317,12 +313,12 @@ fn every_file_of_the_guide_is_part_of_it() {
             assert!(known.contains(&file), "{}", file.display());
         }
     }
-    for file in headgate::guide::FILES {
+    for file in guide::FILES {
         assert!(file.bytes.len() < 60_000, "{} is large", file.path);
     }
     let readme = read("README.md");
     assert!(readme.lines().count() <= 200);
-    for page in headgate::guide::PAGES {
+    for page in guide::PAGES {
         let link = format!("(src/guide/{}.md)", page.name);
         assert!(readme.contains(&link), "{link} is not in the README");
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headgate::daemon::routes::service;
-use headgate::http::{Outside, ServiceParts};
+use http::{Outside, ServiceParts};
 use reqwest::Method;
 
 use crate::app::actor::Caller;

@@ -80,10 +80,7 @@ async fn the_table_items_has_the_promised_columns() {
     let Value::Text(created) = &values[4] else {
         panic!("a text")
     };
-    assert!(
-        headgate::clock::parse_rfc3339(created).is_some(),
-        "{created}"
-    );
+    assert!(base::clock::parse_rfc3339(created).is_some(), "{created}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

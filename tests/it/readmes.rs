@@ -9,8 +9,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use headgate::config::BUILT_IN_PLUGINS;
 use serde_json::Value;
+use settings::BUILT_IN_PLUGINS;
 use sha2::{Digest as _, Sha256};
 
 use crate::command_line::demo::there_is;

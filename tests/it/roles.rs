@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use headgate::config::{Role, Settings};
 use headgate::daemon::routes::admin;
-use headgate::http::host::Hosts;
-use headgate::http::sessions::Sessions;
-use headgate::http::{AdminParts, Outside};
+use http::host::Hosts;
+use http::sessions::Sessions;
+use http::{AdminParts, Outside};
 use serde_json::{Value, json};
+use settings::{Role, Settings};
 
 use crate::app::TestApp;
 use crate::command_line::{operate, run};

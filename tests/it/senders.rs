@@ -17,7 +17,7 @@ use ring::hmac;
 
 use crate::app::{Caller, Reply, TestApp};
 use crate::setup::Setup;
-use headgate::clock::Unix;
+use base::clock::Unix;
 
 /// A secret of any tool that takes one as text.
 const SECRET: &str = "a-secret-of-the-tests";

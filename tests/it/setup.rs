@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use headgate::catalog::key::{KeyKind, generate};
+use catalog::key::{KeyKind, generate};
 use headgate::daemon::DaemonError;
 use serde_json::Value;
 use tempfile::TempDir;

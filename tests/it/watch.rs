@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use headgate::metrics::SINK_STATES;
-use headgate::operate::Kind;
+use observe::metrics::SINK_STATES;
+use operate::Kind;
 use serde_json::{Value, json};
 
 use crate::command_line::finish;

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use headgate::journal::log::Filter;
+use journal::log::Filter;
 
 use super::curve::Point;
 use crate::callers;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use headgate::clock::{Unix, millis};
+use base::clock::{Unix, millis};
 
 use crate::Result;
 

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use headgate::batch::{Batch, Entry, Slice};
-use headgate::clock::Unix;
-use headgate::item::ItemsWriter;
+use base::clock::Unix;
+use item::ItemsWriter;
+use item::batch::{Batch, Entry, Slice};
 
 /// Keys that recur.
 const KEYS: u32 = 10_000;
@@ -55,7 +55,7 @@ impl Batches {
             stream: "products".into(),
             received_at: Unix::from_ms(1_700_000_000_000 + self.seq),
             arrived: None,
-            action: headgate::batch::Action::Upsert,
+            action: item::batch::Action::Upsert,
             items: items.into_items(),
         };
         Batch::new(vec![Slice::whole(Arc::new(entry))], 1)

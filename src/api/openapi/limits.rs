@@ -9,10 +9,9 @@
 use serde_json::{Value, json};
 
 use super::records;
-use crate::catalog::{AUDIT_ACTIONS, GRACE_SECONDS_MAX, Kind};
-use crate::operate::requests::Status;
-use crate::sender;
+use catalog::{AUDIT_ACTIONS, GRACE_SECONDS_MAX, Kind};
 use feed::export;
+use operate::requests::Status;
 
 const SCHEMAS: &str = "#/components/schemas/";
 /// Text without control characters.
@@ -118,7 +117,7 @@ fn of_field(schema: &str, name: &str) -> Value {
     match (schema, name) {
         (_, "stream") => json!({ "minLength": 1, "maxLength": 128, "pattern": LINE }),
         (_, "preset") => {
-            let names = sender::presets().iter();
+            let names = webhook::presets().iter();
             json!({ "enum": names.map(|preset| preset.name).collect::<Vec<_>>() })
         }
         (_, "grace_seconds") => within(0, GRACE_SECONDS_MAX),

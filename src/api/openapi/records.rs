@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::config::{Connector, Field, Key, Kind, ReadKey, Shape, Stream};
+use settings::{Connector, Field, Key, Kind, ReadKey, Shape, Stream};
 
 /// The schemas of bodies by their names: the rows of the record, and whether it is a new one.
 const BODIES: [(&str, &[Field], bool); 8] = [

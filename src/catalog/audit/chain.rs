@@ -16,9 +16,9 @@ use serde_json::json;
 use thiserror::Error;
 
 use super::{AuditEntry, COLUMNS, ENTRIES_MAX, entry};
-use crate::catalog::KeyHash;
-use crate::clock::Unix;
-use crate::sqlite;
+use crate::KeyHash;
+use base::clock::Unix;
+use sqlite;
 
 /// Entries that are read at a time.
 const READ: u32 = 1_000;
@@ -125,7 +125,7 @@ pub(super) fn link(connection: &Connection, entry: &AuditEntry) -> Result<(), ru
 }
 
 /// Chains the entries of an older format, all or none.
-pub(in crate::catalog) fn complete(database: &Connection) -> Result<(), rusqlite::Error> {
+pub(crate) fn complete(database: &Connection) -> Result<(), rusqlite::Error> {
     let newest = database
         .query_row(
             "SELECT digest IS NULL FROM audit ORDER BY id DESC LIMIT 1",
@@ -163,14 +163,14 @@ pub(super) fn hash(row: &Row<'_>, column: usize) -> Option<KeyHash> {
 
 /// Reads a trail from its beginning, some entries at a time, so that others can write meanwhile.
 #[derive(Debug)]
-pub(in crate::catalog) struct Verifier {
+pub(crate) struct Verifier {
     wanted: Option<KeyHash>,
     found: Verified,
 }
 
 impl Verifier {
     /// Looks also for the digest `wanted`.
-    pub(in crate::catalog) fn new(wanted: Option<KeyHash>) -> Self {
+    pub(crate) fn new(wanted: Option<KeyHash>) -> Self {
         let found = Verified {
             expected: wanted.map(|_| false),
             ..Verified::default()
@@ -179,10 +179,7 @@ impl Verifier {
     }
 
     /// Reads on; false at the end, or behind an entry that does not fit.
-    pub(in crate::catalog) fn read_on(
-        &mut self,
-        connection: &Connection,
-    ) -> Result<bool, rusqlite::Error> {
+    pub(crate) fn read_on(&mut self, connection: &Connection) -> Result<bool, rusqlite::Error> {
         let sql =
             format!("SELECT {COLUMNS}, previous FROM audit WHERE id > ?1 ORDER BY id LIMIT {READ}");
         let mut statement = connection.prepare_cached(&sql)?;
@@ -248,7 +245,7 @@ impl Verifier {
     }
 
     /// What was found.
-    pub(in crate::catalog) fn end(mut self) -> Verified {
+    pub(crate) fn end(mut self) -> Verified {
         let (Some(oldest), Some(newest)) = (self.found.oldest, self.found.newest) else {
             return self.found;
         };

@@ -5,7 +5,7 @@
 use rusqlite::{Connection, params};
 
 use super::{AuditEntry, COLUMNS, entry};
-use crate::clock::Unix;
+use base::clock::Unix;
 
 /// Which entries of the trail are wanted: those to which everything applies that is given.
 #[derive(Debug, Clone, Default)]
@@ -14,7 +14,7 @@ pub struct Filter {
     pub before: Option<i64>,
     /// What was done, one of [`ACTIONS`](super::ACTIONS).
     pub action: Option<String>,
-    /// To what kind of thing, as [`Kind::as_str`](crate::catalog::Kind::as_str).
+    /// To what kind of thing, as [`Kind::as_str`](crate::Kind::as_str).
     pub kind: Option<String>,
     /// Name of what was changed, or of the connector that it belongs to.
     pub name: Option<String>,
@@ -27,7 +27,7 @@ pub struct Filter {
 }
 
 /// At most `limit` entries.
-pub(in crate::catalog) fn page(
+pub(crate) fn page(
     connection: &Connection,
     filter: &Filter,
     limit: u32,

@@ -3,11 +3,11 @@
 //! **Invariant**: what looks like a secret is refused wherever a text is wanted, and never repeated.
 
 use super::Changed;
-use crate::catalog::entries::Entries;
-use crate::catalog::error::Fault;
-use crate::catalog::{CatalogError, Kind};
-use crate::clock::Unix;
-use crate::config::{
+use crate::entries::Entries;
+use crate::error::Fault;
+use crate::{CatalogError, Kind};
+use base::clock::Unix;
+use settings::{
     KEY_ORIGINS_MAX, KEY_STREAMS_MAX, Misfit, check_description, check_name, check_origin,
     misfit_of_text, nearest,
 };
@@ -96,11 +96,7 @@ pub(super) fn check_future(expires_at: Option<Unix>) -> Changed<()> {
 }
 
 /// The `field` names a stream that there is.
-pub(in crate::catalog) fn check_stream(
-    entries: &Entries,
-    field: &'static str,
-    name: &str,
-) -> Changed<()> {
+pub(crate) fn check_stream(entries: &Entries, field: &'static str, name: &str) -> Changed<()> {
     if entries.streams.contains_key(name) {
         return Ok(());
     }

@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use super::check::{check_own_name, require_capacity, require_free, require_runtime_made};
 use super::{Changed, audit_changed, audit_created, audit_deleted, set};
-use crate::catalog::audit::{Actor, Change};
-use crate::catalog::entries::Entries;
-use crate::catalog::{Catalog, CatalogError, Connector, Kind, schema};
-use crate::clock::Unix;
-use crate::config::{self, Patch};
+use crate::audit::{Actor, Change};
+use crate::entries::Entries;
+use crate::{Catalog, CatalogError, Connector, Kind, schema};
+use base::clock::Unix;
+use settings::Patch;
 
 /// Connectors.
 impl Catalog {
@@ -63,14 +63,14 @@ impl Catalog {
     }
 }
 
-pub(in crate::catalog) fn build_connector(new: &Patch) -> Changed<Connector> {
-    let mut settings = config::Connector::default();
+pub(crate) fn build_connector(new: &Patch) -> Changed<Connector> {
+    let mut settings = settings::Connector::default();
     set(settings.set_all(new))?;
     check_own_name(&settings.name)?;
     Ok(Connector::new(settings, Some(Unix::now())))
 }
 
-pub(in crate::catalog) fn insert_connector(
+pub(crate) fn insert_connector(
     database: &Database,
     entries: &Entries,
     connector: &Connector,

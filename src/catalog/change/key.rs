@@ -14,18 +14,16 @@ use super::check::{
 };
 use super::connector::find_connector;
 use super::{Changed, audit_changed, audit_created, audit_deleted, set};
-use crate::catalog::audit::{Actor, Change};
-use crate::catalog::connector::KeyRow;
-use crate::catalog::entries::Entries;
-use crate::catalog::error::Fault;
-use crate::catalog::key::{self, KeyKind, KeyText, generate};
-use crate::catalog::signing::hash_of;
-use crate::catalog::{
-    Catalog, CatalogError, Connector, IngestKey, KeyHash, KeyState, Kind, schema,
-};
-use crate::clock::{self, Unix};
-use crate::config::{self, Patch, Secret, Verify};
-use crate::sender::{self, Unfit};
+use crate::audit::{Actor, Change};
+use crate::connector::KeyRow;
+use crate::entries::Entries;
+use crate::error::Fault;
+use crate::key::{self, KeyKind, KeyText, generate};
+use crate::signing::hash_of;
+use crate::{Catalog, CatalogError, Connector, IngestKey, KeyHash, KeyState, Kind, schema};
+use base::clock::{self, Unix};
+use settings::{Patch, Secret, Verify};
+use webhook::Unfit;
 
 /// Grace after a rotation, at most.
 pub const GRACE_SECONDS_MAX: u64 = 30 * 86_400;
@@ -37,7 +35,7 @@ pub struct NewKey {
     /// Its connector; it may be declared.
     pub connector: String,
     /// What can be set of it; a secret of its own is made here.
-    pub settings: config::Key,
+    pub settings: settings::Key,
     /// Whether what it submits is checked and logged only.
     pub test: bool,
 }
@@ -86,12 +84,12 @@ impl Catalog {
             if key.revoked_at.is_some() {
                 return Err(CatalogError::Revoked);
             }
-            let mut settings = config::Key {
+            let mut settings = settings::Key {
                 description: key.description.take().map(Into::into),
                 expires_at: key.expires_at.map(clock::rfc3339),
                 allow_in_url: key.allow_in_url,
                 networks: std::mem::take(&mut key.networks),
-                ..config::Key::default()
+                ..settings::Key::default()
             };
             set(settings.set_all(patch))?;
             key.description = settings.description.map(Into::into);
@@ -318,7 +316,7 @@ const HAS_ONE: &str =
 const NONE_CAME: &str = "the tool has not sent its secret, or not since the daemon started; create the webhook in the tool, or have it send the token again";
 
 /// No other key has the secret of this one.
-pub(in crate::catalog) fn require_own_secret(entries: &Entries, row: &KeyRow) -> Changed<()> {
+pub(crate) fn require_own_secret(entries: &Entries, row: &KeyRow) -> Changed<()> {
     let mut keys = entries.connectors.values().flat_map(|one| &one.keys);
     match row.verify.is_some() && keys.any(|key| key.row().hash == row.hash) {
         true => Err(Fault::SameSecret.of("verify")),
@@ -330,14 +328,14 @@ pub(in crate::catalog) fn require_own_secret(entries: &Entries, row: &KeyRow) ->
 fn require_candidate(connector: &Connector, row: &KeyRow) -> Changed<()> {
     let signing = connector.signing_keys(&row.stream, Unix::now());
     let others = signing.iter().filter(|key| key.name != row.name);
-    match row.verify.is_some() && others.count() >= sender::CANDIDATES_MAX {
+    match row.verify.is_some() && others.count() >= webhook::CANDIDATES_MAX {
         true => Err(Fault::Candidates.of("verify")),
         false => Ok(()),
     }
 }
 
 impl Catalog {
-    pub(in crate::catalog) fn build_key(&self, new: NewKey) -> Changed<(Option<KeyText>, KeyRow)> {
+    pub(crate) fn build_key(&self, new: NewKey) -> Changed<(Option<KeyText>, KeyRow)> {
         let (key, connector) = (new.settings, new.connector);
         check_own_name(&key.name)?;
         check_own_description(key.description.as_deref())?;
@@ -394,7 +392,7 @@ impl Catalog {
 }
 
 /// Writes a key whose connector and stream are there.
-pub(in crate::catalog) fn insert_key(database: &Database, row: &KeyRow) -> Changed<Change> {
+pub(crate) fn insert_key(database: &Database, row: &KeyRow) -> Changed<Change> {
     schema::put_key(database, row)?;
     Ok(Change {
         connector: Some(row.connector.to_string()),
@@ -409,7 +407,7 @@ fn find_runtime_key<'a>(entries: &'a Entries, id: &str, name: &str) -> Changed<&
 }
 
 /// A key that was just written.
-pub(in crate::catalog) fn reload_key(entries: &Entries, row: &KeyRow) -> Changed<Arc<IngestKey>> {
+pub(crate) fn reload_key(entries: &Entries, row: &KeyRow) -> Changed<Arc<IngestKey>> {
     let connector = find_connector(entries, &row.connector)?;
     let key = connector.key(&row.name).cloned();
     key.ok_or(CatalogError::NotFound(Kind::Key))

@@ -11,25 +11,25 @@ use super::check::{
     require_capacity, require_free, require_runtime_made,
 };
 use super::{Changed, audit_changed, audit_created, audit_deleted, set};
-use crate::catalog::audit::{Actor, Change};
-use crate::catalog::entries::Entries;
-use crate::catalog::key::{KeyKind, KeyText, generate};
-use crate::catalog::{Catalog, CatalogError, Kind, ReadKey, schema};
-use crate::clock::Unix;
-use crate::config::{self, Patch, RATE_MAX};
+use crate::audit::{Actor, Change};
+use crate::entries::Entries;
+use crate::key::{KeyKind, KeyText, generate};
+use crate::{Catalog, CatalogError, Kind, ReadKey, schema};
+use base::clock::Unix;
+use settings::{Patch, RATE_MAX};
 
 /// Read keys.
 impl Catalog {
     /// Makes a read key. Its text is in the answer and nowhere else.
     pub fn create_read_key(
         &self,
-        settings: config::ReadKey,
+        settings: settings::ReadKey,
         actor: &Actor,
     ) -> Changed<(KeyText, Arc<ReadKey>)> {
         check_own_name(&settings.name)?;
         check(&settings)?;
         let text = generate(KeyKind::Read).map_err(CatalogError::Randomness)?;
-        let settings = config::ReadKey {
+        let settings = settings::ReadKey {
             streams: drop_repeats(settings.streams),
             ..settings
         };
@@ -60,7 +60,7 @@ impl Catalog {
             if key.revoked_at.is_some() {
                 return Err(CatalogError::Revoked);
             }
-            let mut settings = config::ReadKey::clone(&key.settings);
+            let mut settings = settings::ReadKey::clone(&key.settings);
             set(settings.set_all(patch))?;
             if patch.contains_key("streams") {
                 settings.streams = drop_repeats(settings.streams);
@@ -115,7 +115,7 @@ impl Catalog {
 }
 
 /// What can be set of a read key, but for its name.
-fn check(settings: &config::ReadKey) -> Changed<()> {
+fn check(settings: &settings::ReadKey) -> Changed<()> {
     check_own_description(settings.description.as_deref())?;
     let rate = settings.requests_per_second.map(u64::from);
     check_range("requests_per_second", rate, 1, RATE_MAX)?;

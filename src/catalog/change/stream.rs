@@ -11,12 +11,12 @@ use super::check::{
     check_addressable, check_text, require_capacity, require_free, require_runtime_made,
 };
 use super::{Changed, audit_changed, audit_created, audit_deleted, set};
-use crate::catalog::audit::{Actor, Change};
-use crate::catalog::entries::Entries;
-use crate::catalog::error::NamedBy;
-use crate::catalog::{Catalog, CatalogError, KeyState, Kind, Stream, schema};
-use crate::clock::Unix;
-use crate::config::{self, Patch, check_stream_name};
+use crate::audit::{Actor, Change};
+use crate::entries::Entries;
+use crate::error::NamedBy;
+use crate::{Catalog, CatalogError, KeyState, Kind, Stream, schema};
+use base::clock::Unix;
+use settings::{Patch, check_stream_name};
 
 /// Streams.
 impl Catalog {
@@ -25,7 +25,7 @@ impl Catalog {
     /// # Errors
     /// See [`CatalogError`]; nothing was changed then. The same holds for all that follow.
     pub fn create_stream(&self, new: &Patch, actor: &Actor) -> Changed<Arc<Stream>> {
-        let mut settings = config::Stream::default();
+        let mut settings = settings::Stream::default();
         set(settings.set_all(new))?;
         let stream = build_stream(settings)?;
         self.commit(actor, |database, entries| {
@@ -66,13 +66,13 @@ impl Catalog {
 }
 
 /// A stream with a name that can be made.
-pub(in crate::catalog) fn build_stream(settings: config::Stream) -> Changed<Stream> {
+pub(crate) fn build_stream(settings: settings::Stream) -> Changed<Stream> {
     check_text("name", &settings.name, check_stream_name)?;
     check_addressable(&settings.name)?;
     Ok(Stream::new(settings, Some(Unix::now())))
 }
 
-pub(in crate::catalog) fn insert_stream(
+pub(crate) fn insert_stream(
     database: &Database,
     entries: &Entries,
     stream: &Stream,

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::*;
-use crate::catalog::{AuditChange, Verified, verify_audit_of};
+use crate::{AuditChange, Verified, verify_audit_of};
 
 /// Writes so many entries, which are about a backup each.
 fn write(desk: &Desk, count: usize) {

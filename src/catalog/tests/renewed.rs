@@ -1,13 +1,13 @@
 //! What changes of a declaration while the daemon runs.
 
 use super::*;
-use crate::config::Verify;
-use crate::sender::Options;
+use settings::Verify;
+use webhook::Options;
 
 /// The settings with a signing key of this secret, which is answered with this status.
 fn signing(secret: &str, answer: u16) -> Settings {
     let mut settings = settings();
-    settings.connectors[0].keys.push(config::Key {
+    settings.connectors[0].keys.push(settings::Key {
         name: "signed".to_owned(),
         stream: "orders".to_owned(),
         verify: Some(Verify {
@@ -18,7 +18,7 @@ fn signing(secret: &str, answer: u16) -> Settings {
             },
             ..Verify::default()
         }),
-        ..config::Key::default()
+        ..settings::Key::default()
     });
     settings
 }

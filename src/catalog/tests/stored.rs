@@ -3,7 +3,7 @@
 //! **Invariant**: what an earlier version wrote is read.
 
 use super::*;
-use crate::clock::Unix;
+use base::clock::Unix;
 
 #[test]
 fn descriptions_are_kept_changed_and_taken_away() {
@@ -18,10 +18,10 @@ fn descriptions_are_kept_changed_and_taken_away() {
     let describe = |text: Option<String>| -> Result<(), CatalogError> {
         let body = json!({"description": text});
         let of = |fields| patch(fields, body.clone());
-        catalog.change_stream("news", &of(config::Stream::FIELDS), &by)?;
-        catalog.change_connector("crm", &of(config::Connector::FIELDS), &by)?;
-        catalog.change_key("crm", "main", &of(config::Key::FIELDS), &by)?;
-        let changed = catalog.change_read_key("screen", &of(config::ReadKey::FIELDS), &by);
+        catalog.change_stream("news", &of(settings::Stream::FIELDS), &by)?;
+        catalog.change_connector("crm", &of(settings::Connector::FIELDS), &by)?;
+        catalog.change_key("crm", "main", &of(settings::Key::FIELDS), &by)?;
+        let changed = catalog.change_read_key("screen", &of(settings::ReadKey::FIELDS), &by);
         changed.map(drop)
     };
     let found = |catalog: &Catalog| {
@@ -53,7 +53,7 @@ fn descriptions_are_kept_changed_and_taken_away() {
     ] {
         let body = json!({"description": wrong}).as_object().cloned();
         let body = body.expect("an object");
-        let faults = Patch::of_change(config::ReadKey::FIELDS, body).expect_err(wrong);
+        let faults = Patch::of_change(settings::ReadKey::FIELDS, body).expect_err(wrong);
         let refused = faults[0].to_string();
         assert!(refused.starts_with("description "), "{refused}");
         assert!(!refused.contains("wrong_place"), "{refused}");

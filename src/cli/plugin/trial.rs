@@ -14,12 +14,12 @@ use uuid::Uuid;
 use super::super::error::CliError;
 use super::super::output::{Table, json_pretty, print, shown};
 use super::{PluginOutput, Subject};
-use crate::batch::{Action, Batch, Entry, Slice};
-use crate::clock::Unix;
-use crate::config::Settings;
-use crate::ingest::flatten::{Limits, flatten};
-use crate::plugin::{Failure, NotTaken, Taken};
-use crate::pool::Effect;
+use base::clock::Unix;
+use ingest::flatten::{Limits, flatten};
+use item::batch::{Action, Batch, Entry, Slice};
+use plugin::{Failure, NotTaken, Taken};
+use pool::Effect;
+use settings::Settings;
 
 /// What `headgate plugin test` is told.
 #[derive(Debug, clap::Args)]

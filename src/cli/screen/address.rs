@@ -10,8 +10,8 @@ use qrcode::{EcLevel, QrCode};
 use super::shown::{ShownArgs, shown_as};
 use crate::cli::error::CliError;
 use crate::cli::output::{note, print};
-use crate::http::own_pages::FOLDER as OWN_PAGES;
-use crate::text::percent_encoded;
+use base::text::percent_encoded;
+use http::own_pages::FOLDER as OWN_PAGES;
 
 /// What `headgate screen url` is told.
 #[derive(Debug, clap::Args)]

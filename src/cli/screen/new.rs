@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::error::CliError;
 use crate::cli::output::{note, print, shown};
-use crate::http::own_pages::FOLDER as OWN_PAGES;
-use crate::text::percent_encoded;
+use base::text::percent_encoded;
+use http::own_pages::FOLDER as OWN_PAGES;
 
 /// What the word `NAME` stands for in a template.
 const NAME: &str = "NAME";

@@ -12,8 +12,8 @@ use super::shown::{ShownArgs, shown_as};
 use crate::cli::client::Client;
 use crate::cli::error::CliError;
 use crate::cli::output::{note, print};
-use crate::http::own_pages::font as own_font;
-use crate::http::saved;
+use http::own_pages::font as own_font;
+use http::saved;
 
 /// What `headgate screen save` is told.
 #[derive(Debug, clap::Args)]

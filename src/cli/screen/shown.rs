@@ -5,12 +5,12 @@
 use reqwest::Method;
 use serde_json::Value;
 
-use crate::catalog::key;
 use crate::cli::client::AdminArgs;
 use crate::cli::error::CliError;
 use crate::cli::output::note;
 use crate::cli::resource::{Resource, given};
-use crate::text::percent_encoded;
+use base::text::percent_encoded;
+use catalog::key;
 
 /// What a screen shows.
 #[derive(clap::Args)]

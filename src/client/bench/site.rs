@@ -17,8 +17,8 @@ use uuid::Uuid;
 
 use super::load::{KEYS, post};
 use crate::client::{CallError, Client, Refusal};
-use crate::clock::{self, Unix};
 use crate::error::CliError;
+use base::clock::{self, Unix};
 
 /// What the parts say that they are for.
 const DESCRIPTION: &str = "headgate bench; it can be deleted when no bench runs";

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::{CallError, Client};
-use crate::text::percent_encoded;
+use base::text::percent_encoded;
 
 /// How many entries are asked for at once: dead letters of 1 MB each still fit into an answer.
 const PAGE_ENTRIES_MAX: usize = 50;

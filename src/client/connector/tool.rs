@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::CliError;
 use crate::output::{ListOutput, Table, note, print_list, shown};
-use crate::sender::{self, Preset};
+use webhook::Preset;
 
 /// The longest secret file that is read, in bytes.
 const SECRET_BYTES_MAX: u64 = 64 * 1024;
@@ -138,7 +138,7 @@ fn read_secret(file: &Path) -> Result<String, CliError> {
 
 /// The preset of this name.
 pub(crate) fn preset(name: &str) -> Result<&'static Preset, CliError> {
-    sender::preset(name).ok_or_else(|| {
+    webhook::preset(name).ok_or_else(|| {
         CliError::wrong_use(format!(
             "there is no preset {}; `headgate connector presets` lists them",
             shown(name)
@@ -203,7 +203,7 @@ pub(super) fn tell(preset: &Preset, made: &Value) {
 
 /// Runs `headgate connector presets`.
 pub(super) fn presets(args: &PresetsArgs) -> Result<(), CliError> {
-    let all: Vec<Value> = sender::presets().iter().map(described).collect();
+    let all: Vec<Value> = webhook::presets().iter().map(described).collect();
     print_list(args.output, &all, "", |all| {
         let mut table = Table::new(&["NAME", "TOOL", "BY", "ITEM KEY", "ANSWER"]);
         for one in all {

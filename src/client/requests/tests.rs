@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::client::stand_in::{Received, Reply, StandIn};
-use crate::clock::Unix;
+use base::clock::Unix;
 
 #[derive(Parser)]
 struct Program {

@@ -25,9 +25,9 @@ use super::deliver::{Delivery, not_accepted, stopped};
 use super::report::counted;
 use super::upload::{Submission, UploadError};
 use crate::client::{CallError, Refusal};
-use crate::clock::Unix;
 use crate::error::CliError;
 use crate::output::shown;
+use base::clock::Unix;
 
 /// The daemon knows idempotency keys for 24 hours: what it may have taken must not come again after that.
 const AGE_MAX: Duration = Duration::from_hours(23);

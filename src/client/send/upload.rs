@@ -14,11 +14,11 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use super::batch::{Batch, idempotency_key};
-use crate::backoff;
 use crate::client::{Answer, CallError, Client, Refusal};
 use crate::error::CliError;
 use crate::output::shown;
-use crate::text::percent_encoded;
+use base::backoff;
+use base::text::percent_encoded;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");

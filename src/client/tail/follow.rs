@@ -15,11 +15,11 @@ use serde_json::json;
 use super::message::{self, Kind};
 use super::sse::{Event, Parser};
 use super::view::View;
-use crate::backoff;
 use crate::client::{CallError, Client, Refusal};
 use crate::error::CliError;
 use crate::output::shown;
-use crate::text::percent_encoded;
+use base::backoff;
+use base::text::percent_encoded;
 
 const EVENT_STREAM: &str = "text/event-stream";
 /// No silence is borne for longer. The service can be set up to send a heartbeat only every 5 minutes.

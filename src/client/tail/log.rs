@@ -17,7 +17,7 @@ use super::super::error::CliError;
 use super::super::output::{json_line, plain, shown};
 use super::super::requests::{connectors, errors, matching};
 use super::view::TailOutput;
-use crate::text::percent_encoded;
+use base::text::percent_encoded;
 use wire::Status;
 
 const EVERY: Duration = Duration::from_secs(1);

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::config::Millis;
+use settings::Millis;
 
 /// A message. Members that its type does not have are empty.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use std::fmt::Write as _;
 use serde_json::value::RawValue;
 
 use super::message::{Fields, Item, Kind, Message};
-use crate::clock::{self, Unix};
 use crate::output::{shown, shown_json};
+use base::clock::{self, Unix};
 
 /// Keys up to this many characters are aligned.
 const KEY_ALIGNED_MAX: usize = 24;

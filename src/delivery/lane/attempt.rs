@@ -6,14 +6,14 @@
 //! every sink.
 
 use super::{Lane, Step, StepError, trace};
-use crate::batch::Batch;
-use crate::clock::Unix;
-use crate::config::Ordering;
-use crate::delivery::verdict;
-use crate::delivery::waiting::lost_list;
-use crate::journal;
-use crate::plugin::{Failure, Instance, NotTaken, Progress, Taken, Worn};
-use crate::pool::{Part, Retry, Settlement};
+use crate::verdict;
+use crate::waiting::lost_list;
+use base::clock::Unix;
+use item::batch::Batch;
+use journal;
+use plugin::{Failure, Instance, NotTaken, Progress, Taken, Worn};
+use pool::{Part, Retry, Settlement};
+use settings::Ordering;
 
 /// So many instances in a row that keep handles mean that the plugin is broken.
 const HOARDERS_MAX: u32 = 10;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Lane, StepError};
-use crate::batch::Batch;
-use crate::clock::Unix;
-use crate::delivery::LaneState;
-use crate::pool::{PoolError, Settlement};
+use crate::LaneState;
+use base::clock::Unix;
+use item::batch::Batch;
+use pool::{PoolError, Settlement};
 
 /// Between two tries to store what cannot be stored yet.
 const STORAGE_PAUSE: Duration = Duration::from_secs(1);

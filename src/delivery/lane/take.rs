@@ -7,13 +7,13 @@
 use std::time::Duration;
 
 use super::{Lane, Step, StepError};
-use crate::batch::{Action, Batch, Slice};
-use crate::clock::Lived;
-use crate::config::Ordering;
-use crate::delivery::verdict;
-use crate::journal::ReadRequest;
-use crate::plugin::{NotTaken, Plugin, Taken};
-use crate::pool::{Call, Settlement};
+use crate::verdict;
+use base::clock::Lived;
+use item::batch::{Action, Batch, Slice};
+use journal::ReadRequest;
+use plugin::{NotTaken, Plugin, Taken};
+use pool::{Call, Settlement};
+use settings::Ordering;
 
 /// A cursor that moved over unwanted entries only is stored this often: it lets payloads go.
 const SKIP_STORED_EVERY: Duration = Duration::from_secs(1);

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::Lane;
-use crate::batch::{Batch, Slice};
-use crate::plugin::{Failure, NotTaken, Taken};
-use crate::pool::{Effect, Settlement};
-use crate::telemetry::{Kind, Open, Parent, Push, Tracer, Value};
+use item::batch::{Batch, Slice};
+use observe::telemetry::{Kind, Open, Parent, Push, Tracer, Value};
+use plugin::{Failure, NotTaken, Taken};
+use pool::{Effect, Settlement};
 
 /// Requests of one batch that are followed; of others there is no span.
 const FOLLOWED_MAX: usize = 64;

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use crate::config::ProxyHeader;
+use settings::ProxyHeader;
 
 /// Names that are looked at.
 const HOPS_MAX: usize = 32;

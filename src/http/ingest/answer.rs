@@ -11,11 +11,11 @@ use uuid::Uuid;
 
 use crate::envelope;
 use crate::error::ApiError;
-use crate::journal::log::Endpoint;
 use crate::middleware::set_request_id;
 use crate::rate;
-use crate::sender::handshake::Answer as Greeting;
 use ::ingest::{Accepted, Answer, Reply};
+use journal::log::Endpoint;
+use webhook::handshake::Answer as Greeting;
 
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const X_HEADGATE_NOTICE: HeaderName = HeaderName::from_static("x-headgate-notice");

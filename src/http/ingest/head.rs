@@ -11,13 +11,13 @@ use salvo_core::http::header::{
 use salvo_core::{Request, Response};
 use uuid::Uuid;
 
-use crate::clock::Unix;
-use crate::journal::log::{Client, Endpoint};
 use crate::middleware::{client, request_id};
-use crate::sender::Headers;
-use crate::telemetry::{Kind, Trace, Tracer, Value};
 use crate::tls::fingerprint;
 use ::ingest::{Address, Answer, Head, Reply, loggable_headers};
+use base::clock::Unix;
+use journal::log::{Client, Endpoint};
+use observe::telemetry::{Kind, Trace, Tracer, Value};
+use webhook::Headers;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const X_ITEM_KEY: HeaderName = HeaderName::from_static("x-item-key");

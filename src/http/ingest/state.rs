@@ -10,17 +10,17 @@ use salvo_oapi::{ToSchema, endpoint};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::catalog::Caller;
-use crate::clock;
 use crate::envelope::{self, Success};
 use crate::error::ApiError;
 use crate::middleware::client;
-use crate::operate::requests::{Report, Requests};
 use crate::rate;
 use crate::sink_state::SinkStateData;
 use crate::tls::fingerprint;
 use ::ingest::error::AcceptError;
 use ::ingest::{Ingest, check_place};
+use base::clock;
+use catalog::Caller;
+use operate::requests::{Report, Requests};
 
 /// The caller of a request without items, once its rate allows it.
 fn known_caller(ingest: &Ingest, req: &Request, res: &mut Response) -> Result<Caller, AcceptError> {

@@ -12,9 +12,9 @@ use hyper::body::{Body, Frame, SizeHint};
 use salvo_core::http::ResBody;
 use salvo_core::{BoxedError, Response};
 
-use crate::catalog::Reader;
 use crate::error::ApiError;
 use ::live::{Live, Room};
+use catalog::Reader;
 
 /// What is handed to the connection at once.
 const PIECE_BYTES: usize = 64 << 10;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Sessions, random};
-use crate::catalog::KeyHash;
-use crate::clock::{self, Lived, Unix};
-use crate::operate::access::Token;
+use base::clock::{self, Lived, Unix};
+use catalog::KeyHash;
+use operate::access::Token;
 
 /// How long an invitation can be used.
 const INVITATION: Duration = Duration::from_mins(10);

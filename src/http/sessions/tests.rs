@@ -1,9 +1,9 @@
 //! Sessions, invitations, and what is kept for a page.
 
 use super::*;
-use crate::catalog::key::{KeyKind, generate};
-use crate::clock::Lived;
-use crate::config::{Admin, AdminToken, Role, Secret};
+use base::clock::Lived;
+use catalog::key::{KeyKind, generate};
+use settings::{Admin, AdminToken, Role, Secret};
 
 fn viewer() -> Admin {
     let token = AdminToken {

@@ -9,10 +9,10 @@ use salvo_core::Depot;
 use uuid::Uuid;
 
 use super::{Sessions, SignedIn};
-use crate::catalog::KeyHash;
-use crate::catalog::key::KeyText;
-use crate::clock::{Lived, Unix};
-use crate::operate::access::Token;
+use base::clock::{Lived, Unix};
+use catalog::KeyHash;
+use catalog::key::KeyText;
+use operate::access::Token;
 
 /// How long a key that was issued waits for the page that shows it.
 pub(super) const ISSUED_KEPT: Duration = Duration::from_mins(5);

@@ -10,9 +10,8 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::config::Tls;
-use crate::operate::certificates::{Term, Whose};
-use crate::sender;
+use operate::certificates::{Term, Whose};
+use settings::Tls;
 
 /// What stood in them.
 pub(super) struct Read {
@@ -94,7 +93,7 @@ fn unusable(setting: &str, path: &Path, error: &pem::Error, hint: &str) -> Strin
 
 /// Certificates whose time cannot be read have none that could be told.
 fn terms_of(certificates: &[CertificateDer<'_>], path: &Path, whose: Whose) -> Vec<Term> {
-    let times = certificates.iter().filter_map(|one| sender::validity(one));
+    let times = certificates.iter().filter_map(|one| webhook::validity(one));
     let terms = times.map(|counts| Term {
         file: path.display().to_string(),
         whose,

@@ -5,8 +5,8 @@
 use std::collections::HashSet;
 
 use super::{Action, Batch, Slice};
-use crate::clock::{self, Unix};
-use crate::item::{ItemRef, field_name, members, string_into};
+use crate::{ItemRef, field_name, members, string_into};
+use base::clock::{self, Unix};
 
 /// Items `start .. start + count` of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

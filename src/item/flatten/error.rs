@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use crate::item::unescape;
+use crate::unescape;
 
 /// Names are shown up to this many characters.
 const NAME_CHARS_MAX: usize = 120;

@@ -6,7 +6,7 @@ mod properties;
 mod refusals;
 
 use super::{Detail, FlattenError, Limits, flatten};
-use crate::item::{Items, shape};
+use crate::{Items, shape};
 
 const LIMITS: Limits = Limits {
     flattened_bytes_max: 16 << 20,

@@ -10,7 +10,7 @@ use super::ARRAY_LEVELS_MAX;
 use super::error::{Detail, Fault, FlattenError, shortened};
 use super::seen::{Name, Texts};
 use super::{Flattener, KeyField, Outer};
-use crate::item::{name_hash, quote_into, unescape};
+use crate::{name_hash, quote_into, unescape};
 
 /// A key as it stands in the body.
 struct Key {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value};
 
 use super::*;
-use crate::item::field_name;
+use crate::field_name;
 
 #[track_caller]
 fn check(fields: &str, expected: &str) {

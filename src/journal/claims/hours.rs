@@ -4,8 +4,8 @@
 
 use rusqlite::{Connection, ErrorCode};
 
-use crate::clock::Lived;
-use crate::sqlite;
+use base::clock::Lived;
+use sqlite;
 
 /// Makes runs of each hour, of so many claims at most.
 pub(super) fn adopt(connection: &Connection, run_claims: usize) -> Result<(), rusqlite::Error> {

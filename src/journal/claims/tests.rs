@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::clock::Lived;
-use crate::sqlite::{self, Synchronous};
+use base::clock::Lived;
+use sqlite::{self, Synchronous};
 
 const HOUR: Duration = Duration::from_hours(1);
 const START: Lived = Lived::from_ms(500_000 * 3_600_000);

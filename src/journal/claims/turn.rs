@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 
 use super::filter::{Filter, Filters, Key};
 use super::{Held, Run};
-use crate::clock::Lived;
+use base::clock::Lived;
 
 const MOVE: &str = "INSERT OR REPLACE INTO claims (run, scope, request_id, items, payload, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 const END: &str = "INSERT OR REPLACE INTO claim_runs (run, newest_ms, log_through, filter) VALUES (?1, ?2, ?3, ?4)";

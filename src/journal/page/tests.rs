@@ -11,17 +11,17 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::*;
-use crate::clock::Unix;
-use crate::journal::log::{Client, Endpoint, LogEntry};
-use crate::journal::{Durability, Options};
-use crate::metrics::Metrics;
-use crate::sqlite::Fuse;
+use crate::log::{Client, Endpoint, LogEntry};
+use crate::{Durability, Options};
+use base::clock::Unix;
+use observe::metrics::Metrics;
+use sqlite::Fuse;
 
 /// Numbers that are the same in every run.
-pub(in crate::journal) struct Random(pub(in crate::journal) u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub(in crate::journal) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -29,7 +29,7 @@ impl Random {
     }
 
     /// A time of less than so many milliseconds.
-    pub(in crate::journal) fn ms(&mut self, below: u64) -> Duration {
+    pub(crate) fn ms(&mut self, below: u64) -> Duration {
         Duration::from_millis(self.below(below))
     }
 
@@ -42,7 +42,7 @@ async fn open(path: &Path) -> Arc<Journal> {
     open_with(path, u64::MAX, 0).await
 }
 
-pub(in crate::journal) async fn open_with(
+pub(crate) async fn open_with(
     path: &Path,
     log_retention_bytes: u64,
     seq_floor: u64,
@@ -243,7 +243,7 @@ async fn no_filter_looks_through_the_whole_log() {
     let journal = filled(folder.path(), ENTRIES).await;
     let counted = Arc::new(AtomicU64::new(0));
     let mut connections = Vec::new();
-    for _ in 0..crate::journal::LOG_READERS_MAX {
+    for _ in 0..crate::LOG_READERS_MAX {
         let mut connection = journal.reads().acquire().await.expect("a connection");
         let counted = Arc::clone(&counted);
         let mut handle = connection.lock_handle().await.expect("its handle");

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::clock::{Lived, Unix};
-use crate::item::ItemsWriter;
-use crate::journal::log::Client;
-use crate::journal::{Durability, Journal, LogEntry, Options, Outcome, ReadRequest, Submission};
-use crate::metrics::Metrics;
-use crate::sqlite::Fuse;
+use crate::log::Client;
+use crate::{Durability, Journal, LogEntry, Options, Outcome, ReadRequest, Submission};
+use base::clock::{Lived, Unix};
+use item::ItemsWriter;
+use observe::metrics::Metrics;
+use sqlite::Fuse;
 
 async fn open(path: &Path, log_retention: Duration, log_retention_bytes: u64) -> Arc<Journal> {
     let options = Options {

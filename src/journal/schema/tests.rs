@@ -8,13 +8,13 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::*;
-use crate::clock::Unix;
-use crate::item::ItemsWriter;
-use crate::journal::log::Filter;
-use crate::journal::page::Budget;
-use crate::journal::{Journal, Options, Outcome, ReadRequest};
-use crate::metrics::Metrics;
-use crate::sqlite::Fuse;
+use crate::log::Filter;
+use crate::page::Budget;
+use crate::{Journal, Options, Outcome, ReadRequest};
+use base::clock::Unix;
+use item::ItemsWriter;
+use observe::metrics::Metrics;
+use sqlite::Fuse;
 
 const FORMAT_1: &str = "
 CREATE TABLE requests (seq INTEGER PRIMARY KEY, request_id BLOB NOT NULL, received_ms INTEGER NOT NULL, connector TEXT NOT NULL, stream TEXT NOT NULL, outcome INTEGER NOT NULL, endpoint INTEGER NOT NULL, http_status INTEGER NOT NULL, items INTEGER NOT NULL, bytes INTEGER NOT NULL, key TEXT NOT NULL, client TEXT NOT NULL, item_key TEXT, idempotency_key TEXT, duplicate_of BLOB, errors TEXT);

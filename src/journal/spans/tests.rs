@@ -10,11 +10,11 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::*;
-use crate::clock::Unix;
-use crate::journal::log::Filter;
-use crate::journal::page::Budget;
-use crate::journal::page::tests::{Random, open_with as open};
-use crate::journal::{Durability, Journal, schema};
+use crate::log::Filter;
+use crate::page::Budget;
+use crate::page::tests::{Random, open_with as open};
+use crate::{Durability, Journal, schema};
+use base::clock::Unix;
 
 impl Random {
     fn id(&mut self, at: Unix) -> Uuid {
@@ -415,7 +415,7 @@ fn nothing_is_sorted_and_nothing_is_looked_through_that_a_mark_can_lead_to() {
         }
         plan
     };
-    let mut plans = vec![plan(&crate::journal::log::of_id())];
+    let mut plans = vec![plan(&crate::log::of_id())];
     for connector in [Some("shop"), None] {
         for outcomes in [&Outcome::ALL[1..2], &Outcome::ALL] {
             for newest_first in [true, false] {

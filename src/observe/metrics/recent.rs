@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::clock::Unix;
+use base::clock::Unix;
 
 /// How far back it goes.
 const MINUTES: usize = 60;

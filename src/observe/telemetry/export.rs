@@ -16,9 +16,9 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{Span, otlp};
-use crate::backoff;
-use crate::config::Otlp;
 use crate::metrics::Metrics;
+use base::backoff;
+use settings::Otlp;
 
 /// Spans of one request.
 const BATCH_MAX: usize = 512;

@@ -5,12 +5,12 @@
 pub use wire::Status;
 
 use super::Requests;
-use crate::batch::Action;
-use crate::clock::Unix;
-use crate::delivery::ReadError;
-use crate::journal::Outcome;
-use crate::journal::log::LogRow;
-use crate::pool::{GivenUp, PoolError, SinkState};
+use base::clock::Unix;
+use delivery::ReadError;
+use item::batch::Action;
+use journal::Outcome;
+use journal::log::LogRow;
+use pool::{GivenUp, PoolError, SinkState};
 
 /// Characters of a sink's reason.
 const REASON_CHARS_MAX: usize = 500;

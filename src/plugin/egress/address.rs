@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::config::Network;
+use settings::Network;
 
 /// IPv4 that is not for everybody: IANA's registry of special addresses, multicast, and a metadata service that has a
 /// public address.

@@ -20,9 +20,9 @@ use wasmtime_wasi_http::{
 use super::Egress;
 use super::body::{Answer, Outgoing};
 use super::target::Target;
-use crate::batch::{Batch, Span};
-use crate::telemetry::Parent;
-use crate::text::hex;
+use base::text::hex;
+use item::batch::{Batch, Span};
+use observe::telemetry::Parent;
 
 /// Time before the deadline of a call in which its requests end, so that the guest can still say what happened.
 const FAREWELL_MAX: Duration = Duration::from_millis(250);
@@ -33,7 +33,7 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 const AGENT: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
 /// The requests of one instance.
-pub(in crate::plugin) struct Calls {
+pub(crate) struct Calls {
     sink: Arc<str>,
     egress: Option<Arc<Egress>>,
     call: Option<Call>,
@@ -54,7 +54,7 @@ struct Call {
 }
 
 impl Calls {
-    pub(in crate::plugin) fn new(sink: Arc<str>, egress: Option<Arc<Egress>>) -> Self {
+    pub(crate) fn new(sink: Arc<str>, egress: Option<Arc<Egress>>) -> Self {
         Self {
             sink,
             egress,
@@ -64,12 +64,12 @@ impl Calls {
     }
 
     /// Requests of the calls that follow belong to this span.
-    pub(in crate::plugin) fn follow(&mut self, parent: Option<Parent>) {
+    pub(crate) fn follow(&mut self, parent: Option<Parent>) {
         self.parent = parent;
     }
 
     /// A new call, which may take so long.
-    pub(in crate::plugin) fn begin(&mut self, batch: &Batch, time_max: Duration) {
+    pub(crate) fn begin(&mut self, batch: &Batch, time_max: Duration) {
         if self.egress.is_none() {
             return;
         }
@@ -85,19 +85,19 @@ impl Calls {
     }
 
     /// The requests that follow in this call carry these items; without items they belong to the whole batch.
-    pub(in crate::plugin) fn carry(&mut self, batch: &Batch, span: Span) {
+    pub(crate) fn carry(&mut self, batch: &Batch, span: Span) {
         if let Some(call) = &mut self.call {
             call.carried = batch.identity(span).unwrap_or(call.all);
         }
     }
 
     /// The call is over.
-    pub(in crate::plugin) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.call = None;
     }
 
     /// Whether the guest keeps a request or an answer.
-    pub(in crate::plugin) fn under_way(&self) -> bool {
+    pub(crate) fn under_way(&self) -> bool {
         let egress = self.egress.as_ref();
         egress.is_some_and(|egress| egress.slots.available_permits() < egress.concurrency_max)
     }

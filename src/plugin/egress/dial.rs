@@ -17,7 +17,6 @@ use tower_service::Service;
 use wasmtime_wasi_http::Error as Code;
 
 use super::address::Addresses;
-use crate::config;
 
 /// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 4;
@@ -100,7 +99,7 @@ impl Dialer {
         let encrypted = uri.scheme_str() == Some("https");
         let port = uri
             .port_u16()
-            .unwrap_or_else(|| config::default_port(encrypted));
+            .unwrap_or_else(|| settings::default_port(encrypted));
         let found = tokio::net::lookup_host((host, port)).await;
         let mut refused = None;
         let mut allowed = Vec::new();

@@ -4,8 +4,6 @@
 
 use hyper::Uri;
 
-use crate::config;
-
 /// Where a request goes.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
@@ -28,7 +26,7 @@ impl Target {
         }
         let port = match authority.port() {
             Some(port) => Some(port.as_u16()).filter(|port| *port > 0)?,
-            None => config::default_port(encrypted),
+            None => settings::default_port(encrypted),
         };
         let host = authority.host().to_ascii_lowercase();
         Some(Self {
@@ -40,7 +38,7 @@ impl Target {
 
     /// As the header `Host` has it.
     pub(super) fn authority(&self) -> String {
-        if self.port == config::default_port(self.encrypted) {
+        if self.port == settings::default_port(self.encrypted) {
             self.host.clone()
         } else {
             format!("{}:{}", self.host, self.port)

@@ -6,8 +6,8 @@ use wasmtime::component::Resource;
 
 use super::Host;
 use super::bindings::headgate::sink::batches;
-use crate::batch::{self, Batch, DeriveError};
-use crate::clock::Unix;
+use base::clock::Unix;
+use item::batch::{self, Batch, DeriveError};
 
 impl batches::Host for Host {}
 

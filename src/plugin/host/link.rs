@@ -11,17 +11,17 @@ use super::bindings::headgate::sink::{
 };
 
 /// Adds outgoing HTTP, for guests whose sink may call somebody.
-pub(in crate::plugin) fn link_http(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
+pub(crate) fn link_http(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
 }
 
 /// Adds the database, for guests whose sink has one.
-pub(in crate::plugin) fn link_postgres(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
+pub(crate) fn link_postgres(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
     postgres::add_to_linker::<Host, HasSelf<Host>>(linker, |host| host)
 }
 
 /// Links everything that every guest may use.
-pub(in crate::plugin) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Host>> {
+pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Host>> {
     let mut linker = Linker::new(engine);
     batches::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     pool::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;

@@ -6,7 +6,7 @@ use wasmtime::ResourceLimiter;
 
 /// Counts the bytes of all memories of an instance together, and the entries of all its tables.
 #[derive(Debug)]
-pub(in crate::plugin) struct Memory {
+pub(crate) struct Memory {
     used: usize,
     table_entries: usize,
     /// Bytes that there may be.
@@ -25,7 +25,7 @@ impl Memory {
         }
     }
 
-    pub(in crate::plugin) fn used(&self) -> usize {
+    pub(crate) fn used(&self) -> usize {
         self.used
     }
 }

@@ -7,9 +7,9 @@ use wasmtime::component::Resource;
 
 use super::bindings::headgate::sink::{pool, renderers};
 use super::{Host, stage};
-use crate::batch::Batch;
-use crate::config::{Listed, quoted};
-use crate::pool::Effect;
+use ::pool::Effect;
+use item::batch::Batch;
+use settings::{Listed, quoted};
 
 /// Items that the effects of one call may be about, all of them together: so many, or so many times those of the batch.
 const ITEMS_MAX: usize = 100_000;
@@ -43,7 +43,7 @@ impl renderers::Host for Host {
 
 impl Host {
     /// What is left of a batch without the streams that the sink may not write.
-    pub(in crate::plugin) fn writable(&self, batch: Batch) -> Batch {
+    pub(crate) fn writable(&self, batch: Batch) -> Batch {
         match self.writes.given() && !batch.is_moved() {
             true => batch,
             false => batch.of_streams(|stream| self.writes.lists(stream) != Listed::No),

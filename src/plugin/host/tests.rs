@@ -8,13 +8,13 @@ use uuid::Uuid;
 
 use super::bindings::headgate::sink::{batches, pool, renderers, state};
 use super::*;
-use crate::batch::{Action, Entry, Slice};
-use crate::clock::Unix;
-use crate::config::{Listed, Secret, Sink};
-use crate::item::ItemsWriter;
-use crate::metrics::Metrics;
-use crate::plugin::Voice;
-use crate::pool::Effect;
+use crate::Voice;
+use ::pool::Effect;
+use base::clock::Unix;
+use item::ItemsWriter;
+use item::batch::{Action, Entry, Slice};
+use observe::metrics::Metrics;
+use settings::{Listed, Secret, Sink};
 
 /// Small, so that a few calls reach it.
 const MEMORY_BYTES: usize = 32 << 10;

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use rusqlite::params;
 
 use super::{SET_FIELDS, Stored, Target, stored};
-use crate::batch::Batch;
-use crate::clock::Unix;
-use crate::item::Standing;
-use crate::pool::changes::Change;
-use crate::pool::merge::Order;
-use crate::pool::pass::Pass;
-use crate::pool::removal::Removed;
+use crate::changes::Change;
+use crate::merge::Order;
+use crate::pass::Pass;
+use crate::removal::Removed;
+use base::clock::Unix;
+use item::Standing;
+use item::batch::Batch;
 
 const DELETE: &str = "DELETE FROM items WHERE stream = ?1 AND key = ?2";
 
 /// Removes every item of the batch, as far as it was not accepted later, and remembers that.
-pub(in crate::pool) fn delete(
+pub(crate) fn delete(
     target: &mut Target<'_>,
     batch: &Batch,
     pass: &mut Pass<'_>,

@@ -6,8 +6,8 @@ use rusqlite::{Connection, params};
 
 use super::upsert::Row;
 use super::{SET_FIELDS, Stored, stored};
-use crate::item;
-use crate::pool::sizes::Counting;
+use crate::sizes::Counting;
+use item;
 
 /// What merging updates of one item with its row came to.
 pub(super) enum Merged {

@@ -10,15 +10,15 @@ use rusqlite::{CachedStatement, params};
 
 use super::merged::{Merged, merge_into_pool};
 use super::{Target, stored};
-use crate::batch::{Batch, Slice};
-use crate::clock::{self, Lived, Unix};
-use crate::config::OnUpdate;
-use crate::item::ItemRef;
-use crate::pool::changes::Change;
-use crate::pool::merge::Order;
-use crate::pool::pass::Pass;
-use crate::pool::removal::Removed;
-use crate::pool::sizes;
+use crate::changes::Change;
+use crate::merge::Order;
+use crate::pass::Pass;
+use crate::removal::Removed;
+use crate::sizes;
+use base::clock::{self, Lived, Unix};
+use item::ItemRef;
+use item::batch::{Batch, Slice};
+use settings::OnUpdate;
 
 /// An unchanged item is written all the same: its `updated_at` tells that the source lives, and its
 /// `accepted_seq` guards against older requests that are retried.
@@ -67,7 +67,7 @@ pub(super) struct Origin {
 }
 
 /// Writes every item of the batch. Renderers hear of it if `published`.
-pub(in crate::pool) fn upsert(
+pub(crate) fn upsert(
     target: &mut Target<'_>,
     batch: &Batch,
     published: bool,

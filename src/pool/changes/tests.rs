@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::clock::Unix;
+use base::clock::Unix;
 
 const TIME: &str = "2026-01-31T12:00:00.000Z";
 

@@ -1,7 +1,7 @@
 //! A file of an older format is brought to this one, and nothing is lost on the way.
 
 use super::*;
-use crate::clock::Unix;
+use base::clock::Unix;
 
 /// What formats 1 and 2 had in common, as far as the migration touches it; the other tables were the same.
 const COMMON: &str = "

@@ -2,7 +2,7 @@
 
 use super::resends::letter;
 use super::*;
-use crate::clock::Lived;
+use base::clock::Lived;
 
 #[tokio::test]
 async fn a_removal_is_remembered_until_every_sink_has_passed_it() {

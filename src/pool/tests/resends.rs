@@ -1,7 +1,7 @@
 //! Dead letters that are sent again: what a retry holds, and that each item stays in one place.
 
 use super::*;
-use crate::clock::Unix;
+use base::clock::Unix;
 
 const LIMITS: Limits = Limits {
     items_max: 100,
@@ -18,7 +18,7 @@ pub(super) fn letter(seq: u64, position: u32, key: &str) -> DeadLetter {
         position,
         key: key.to_owned(),
         fields: format!("{{\"key\":\"{key}\"}}"),
-        standing: crate::item::Standing::default(),
+        standing: item::Standing::default(),
         reason: "no".to_owned(),
         attempts: 1,
         at: Unix::from_ms(7),
@@ -51,7 +51,7 @@ impl Test {
     fn items_of(&self, retry: &Retry) -> Vec<(u64, u32, String)> {
         let slices = self.pool.resent(retry.id).expect("it reads");
         let items = slices.iter().flat_map(|slice| {
-            let item = |(position, item): (u32, crate::item::ItemRef<'_>)| {
+            let item = |(position, item): (u32, item::ItemRef<'_>)| {
                 (slice.entry.seq, position, item.key.to_owned())
             };
             slice.items().map(item).collect::<Vec<_>>()

@@ -3,9 +3,9 @@
 use std::num::NonZeroU32;
 
 use super::*;
-use crate::clock::Lived;
-use crate::clock::Unix;
-use crate::item::Standing;
+use base::clock::Lived;
+use base::clock::Unix;
+use item::Standing;
 
 impl Test {
     /// What a stream has, as the file counts it; it is the same as in memory, and as looking at every item says.
@@ -149,7 +149,7 @@ async fn what_is_left_of_a_damaged_file_is_counted_anew() {
         let lost = "DELETE FROM items WHERE stream = 'other' OR key = 'b'";
         let done = writer.connection.execute_batch(lost);
         done.expect("it writes");
-        let salvaged = crate::pool::copy::begin_salvaged(&writer.connection, true, false);
+        let salvaged = crate::copy::begin_salvaged(&writer.connection, true, false);
         salvaged.expect("it writes");
     }
     let test = test.reopened().await;

@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use super::*;
-use crate::clock::Unix;
-use crate::item::Standing;
+use base::clock::Unix;
+use item::Standing;
 
 const OLDER: Standing = Standing {
     version: Some(4),

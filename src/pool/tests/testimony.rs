@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::resends::letter;
 use super::*;
-use crate::clock::Unix;
+use base::clock::Unix;
 
 async fn at(test: &Test, seq: u64) -> Option<Unix> {
     let states = test.pool.sink_states("pool", &[seq]).await;
@@ -24,7 +24,7 @@ fn rows(test: &Test, table: &str) -> i64 {
 fn progressed(test: &Test, seq: u64, now: Unix) {
     test.pool.add_sink("pool", 0).expect("it is known");
     let writer = test.pool.lock();
-    crate::pool::testimony::move_cursor(&writer.connection, "pool", seq, now).expect("it writes");
+    crate::testimony::move_cursor(&writer.connection, "pool", seq, now).expect("it writes");
 }
 
 #[tokio::test]

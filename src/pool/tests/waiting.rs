@@ -1,8 +1,8 @@
 //! Batches that wait: their ids, giving them up, and what is kept for sinks that are not there.
 
 use super::*;
-use crate::clock::Lived;
-use crate::pool::resends::Selection;
+use crate::resends::Selection;
+use base::clock::Lived;
 
 const SINK: &str = "pool";
 

@@ -2,9 +2,9 @@
 //!
 //! **Invariant**: what may hold a password is told without a word of it.
 
-use crate::config::networks;
-use crate::config::problem::quoted;
-use crate::config::{Host, Listen, Network};
+use crate::networks;
+use crate::problem::quoted;
+use crate::{Host, Listen, Network};
 
 const URL_BYTES_MAX: usize = 8192;
 

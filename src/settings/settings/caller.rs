@@ -1,20 +1,20 @@
 //! Streams, connectors, keys and read keys. The catalog keeps the settings of those that are made at run time in the
 //! same form.
 //!
-//! **Invariant**: a key has exactly one of `secret`, `sha256`, `verify` and `certificate`; [`load`](crate::config::load) sees to it.
+//! **Invariant**: a key has exactly one of `secret`, `sha256`, `verify` and `certificate`; [`load`](crate::load) sees to it.
 
 use base::key::KeyHash;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::{VERIFY, Verify};
-use crate::config::checks::kinds;
-use crate::config::record::{Element, record};
-use crate::config::schema::{
+use crate::checks::kinds;
+use crate::record::{Element, record};
+use crate::schema::{
     ITEMS_MAX, KEY_ORIGINS_MAX, KEY_STREAMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX,
 };
-use crate::config::{Networks, Secret, checks};
-use crate::text::hex;
+use crate::{Networks, Secret, checks};
+use base::text::hex;
 
 record! {
     /// `[[streams]]`: a named destination for items.
@@ -61,7 +61,7 @@ record! {
 }
 
 /// A stream in a list.
-pub(in crate::config) const STREAM: Element = Element {
+pub(crate) const STREAM: Element = Element {
     fields: Stream::FIELDS,
     one_of: &[],
 };
@@ -167,7 +167,7 @@ record! {
 }
 
 /// A connector in a list.
-pub(in crate::config) const CONNECTOR: Element = Element {
+pub(crate) const CONNECTOR: Element = Element {
     fields: Connector::FIELDS,
     one_of: &[],
 };
@@ -226,7 +226,7 @@ record! {
 }
 
 /// An ingest key in a list.
-pub(in crate::config) const KEY: Element = Element {
+pub(crate) const KEY: Element = Element {
     fields: Key::FIELDS,
     one_of: &["secret", "sha256", "verify", "certificate"],
 };
@@ -270,13 +270,13 @@ record! {
 }
 
 /// A read key in a list.
-pub(in crate::config) const READ_KEY: Element = Element {
+pub(crate) const READ_KEY: Element = Element {
     fields: ReadKey::FIELDS,
     one_of: &["secret", "sha256", "certificate"],
 };
 
 impl Key {
-    /// What it is known by: the SHA-256 of its text, where it has one. Always some after [`load`](crate::config::load),
+    /// What it is known by: the SHA-256 of its text, where it has one. Always some after [`load`](crate::load),
     /// but for a key that awaits its tool's secret.
     pub fn digest(&self) -> Option<[u8; 32]> {
         match &self.verify {
@@ -302,7 +302,7 @@ impl ReadKey {
         alike == *other
     }
 
-    /// The SHA-256 of the key. Always some after [`load`](crate::config::load).
+    /// The SHA-256 of the key. Always some after [`load`](crate::load).
     pub fn digest(&self) -> Option<[u8; 32]> {
         digest(
             self.secret.as_ref(),

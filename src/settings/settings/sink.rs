@@ -1,16 +1,16 @@
 //! `[[sinks]]` and what belongs to one: retries, batches, limits, what it may call.
 //!
-//! **Invariant**: what is wrong with hosts and networks was found by [`load`](crate::config::load).
+//! **Invariant**: what is wrong with hosts and networks was found by [`load`](crate::load).
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::Millis;
-use crate::config::checks::kinds;
-use crate::config::record::{Element, record};
-use crate::config::schema::{DAY_MS, GIB, MIB};
-use crate::config::{Host, Network, Secret};
+use crate::checks::kinds;
+use crate::record::{Element, record};
+use crate::schema::{DAY_MS, GIB, MIB};
+use crate::{Host, Network, Secret};
 
 record! {
     /// `[[sinks]]`: a plugin and the streams it receives. A block with the name `pool` changes the built-in sink.
@@ -53,7 +53,7 @@ record! {
 }
 
 /// A sink in a list.
-pub(in crate::config) const SINK: Element = Element {
+pub(crate) const SINK: Element = Element {
     fields: Sink::FIELDS,
     one_of: &[],
 };
@@ -152,12 +152,12 @@ record! {
 }
 
 impl Http {
-    /// The hosts; what is none was refused by [`load`](crate::config::load).
+    /// The hosts; what is none was refused by [`load`](crate::load).
     pub fn hosts(&self) -> Vec<Host> {
         parsed(&self.hosts)
     }
 
-    /// The networks; what is none was refused by [`load`](crate::config::load).
+    /// The networks; what is none was refused by [`load`](crate::load).
     pub fn networks(&self) -> Vec<Network> {
         parsed(&self.networks)
     }

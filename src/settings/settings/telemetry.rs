@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::Secret;
-use crate::config::checks::kinds;
-use crate::config::record::record;
+use crate::Secret;
+use crate::checks::kinds;
+use crate::record::record;
 
 record! {
     /// `[telemetry]`

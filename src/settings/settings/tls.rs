@@ -1,12 +1,12 @@
 //! `tls` of a listener: its certificate, and those of its clients.
 //!
-//! **Invariant**: `certificate` and `key` are paths of files; [`load`](crate::config::load) sees to it.
+//! **Invariant**: `certificate` and `key` are paths of files; [`load`](crate::load) sees to it.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::record::record;
+use crate::record::record;
 
 record! {
     /// `[server.tls]`, `[admin.tls]`: with it the listener takes encrypted connections only, TLS 1.2 or 1.3.

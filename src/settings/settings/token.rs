@@ -4,9 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Secret;
-use crate::config::checks::kinds;
-use crate::config::record::{Element, record};
+use crate::Secret;
+use crate::checks::kinds;
+use crate::record::{Element, record};
 
 /// The name of the token `admin.token`.
 pub const ADMIN: &str = "admin";
@@ -66,13 +66,13 @@ record! {
 }
 
 /// A token in a list.
-pub(in crate::config) const ADMIN_TOKEN: Element = Element {
+pub(crate) const ADMIN_TOKEN: Element = Element {
     fields: AdminToken::FIELDS,
     one_of: &["secret", "sha256", "certificate"],
 };
 
 impl AdminToken {
-    /// The SHA-256 of the token. Always some after [`load`](crate::config::load).
+    /// The SHA-256 of the token. Always some after [`load`](crate::load).
     pub fn digest(&self) -> Option<[u8; 32]> {
         super::caller::digest(
             self.secret.as_ref(),

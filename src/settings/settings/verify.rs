@@ -1,18 +1,18 @@
 //! How the requests of a tool are verified that sends no ingest key, but signs.
 //!
-//! **Invariant**: `secret` is there, unless the tool sends its own, and fits the scheme; [`load`](crate::config::load) sees to it for what a file
+//! **Invariant**: `secret` is there, unless the tool sends its own, and fits the scheme; [`load`](crate::load) sees to it for what a file
 //! declares, the catalog for what is made at run time.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::config::Secret;
-use crate::config::checks::kinds;
-use crate::config::record::Field;
-use crate::config::record::Shape::{self, Choice, Integer, Secret as IsSecret, Table, Text};
-use crate::sender::{self, Options, Preset, Unfit, Verifier};
-use crate::text::hex;
+use crate::Secret;
+use crate::checks::kinds;
+use crate::record::Field;
+use crate::record::Shape::{self, Choice, Integer, Secret as IsSecret, Table, Text};
+use base::text::hex;
+use webhook::{Options, Preset, Unfit, Verifier};
 
 /// Hex digits that are shown of the SHA-256 of a secret.
 const SHOWN_DIGITS: usize = 8;
@@ -35,7 +35,7 @@ pub struct Verify {
 
 /// The rows of [`Verify`], which has the options of all schemes in one table: these are of a room below this one. What
 /// each scheme takes of them its verifier says.
-pub(in crate::config) const VERIFY: &[Field] = &[
+pub(crate) const VERIFY: &[Field] = &[
     Field {
         required: true,
         example: r#""hmac""#,
@@ -281,7 +281,7 @@ impl Verify {
 
     /// Whether it has no secret yet, because its tool sends one of its own.
     pub fn awaits_secret(&self) -> bool {
-        let preset = sender::preset(&self.options.scheme);
+        let preset = webhook::preset(&self.options.scheme);
         self.secret.is_none() && preset.and_then(Preset::sends_secret).is_some()
     }
 

@@ -5,8 +5,8 @@
 use std::fmt;
 
 use super::Sink;
-use crate::config::BUILT_IN_PLUGINS;
-use crate::config::reach::{FILTER, POOL};
+use crate::BUILT_IN_PLUGINS;
+use crate::reach::{FILTER, POOL};
 
 /// The streams that a sink may write in the data pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::super::{DEFAULT_TOML, Durability, Listen, LogFormat, PROFILES, Settings, Sink};
 use super::{FULL, Place, default_origin};
-use crate::clock::millis;
+use base::clock::millis;
 
 fn tcp(address: &str) -> Listen {
     Listen::Tcp(address.to_owned())

@@ -2,7 +2,7 @@
 
 use super::super::{OnUpdate, explain, render_text};
 use super::{Place, default_origin};
-use crate::clock::millis;
+use base::clock::millis;
 
 const SHOP: &str = r#"
 [[streams]]

@@ -11,7 +11,7 @@ use super::super::{
     Secret, Server, Settings, Sink, Stream, Tls, Verify, environment, explain, load, render_text,
 };
 use super::{FULL, Place};
-use crate::sender::{Options, Timestamp};
+use webhook::{Options, Timestamp};
 
 /// Every path of the schema, with `[]` for elements.
 fn schema_paths(path: &str, fields: &[Field], paths: &mut BTreeSet<String>) {

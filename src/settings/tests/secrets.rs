@@ -44,7 +44,7 @@ fn the_digest_is_that_of_the_key() {
     let [first, second] = settings.connectors[0].keys.as_slice() else {
         panic!("two keys");
     };
-    let hex = |digest: Option<[u8; 32]>| digest.map(|bytes| crate::text::hex(&bytes));
+    let hex = |digest: Option<[u8; 32]>| digest.map(|bytes| base::text::hex(&bytes));
     assert_eq!(
         hex(first.digest()).as_deref(),
         Some("9b7dbf589fa75591d653cfba561852e21c372ae83b3f9832bd750dc7c07483c3")

@@ -1,7 +1,7 @@
 //! Tokens of the admin listener: merged by name, each with a name, a role and a secret of its own.
 
 use super::Place;
-use crate::config::{AdminToken, Role};
+use crate::{AdminToken, Role};
 
 const GRAFANA: &str = "[[admin.tokens]]\nname = \"grafana\"\nrole = \"metrics\"\nsecret = \"grafana-0123456789abcdef\"\n";
 

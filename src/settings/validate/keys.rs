@@ -5,11 +5,11 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::Validator;
-use crate::clock::Unix;
-use crate::config::problem::{self, quoted};
-use crate::config::schema::Shape;
-use crate::config::{Settings, Verify, checks};
-use crate::sender::{self, CANDIDATES_MAX, Verifier};
+use crate::problem::{self, quoted};
+use crate::schema::Shape;
+use crate::{Settings, Verify, checks};
+use base::clock::Unix;
+use webhook::{CANDIDATES_MAX, Verifier};
 
 impl Validator<'_> {
     /// Every key is for a declared stream, and has a secret of its own that fits.
@@ -78,7 +78,7 @@ impl Validator<'_> {
             let wants = Shape::Secret.wants();
             self.problem(&format!("{path}.secret"), format!("missing; wants {wants}"));
         }
-        let preset = sender::preset(&verify.options.scheme);
+        let preset = webhook::preset(&verify.options.scheme);
         let is_published = preset.is_some_and(|preset| preset.published().is_some());
         let secrets = [
             ("secret", &mut verify.secret),

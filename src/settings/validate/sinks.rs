@@ -6,11 +6,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Validator;
-use crate::clock::millis;
-use crate::config::problem::{self, quoted};
-use crate::config::{
-    BUILT_IN_PLUGINS, Http, Listed, Retry, Secret, Settings, checks, hidden, pool,
-};
+use crate::problem::{self, quoted};
+use crate::{BUILT_IN_PLUGINS, Http, Listed, Retry, Secret, Settings, checks, hidden, pool};
+use base::clock::millis;
 
 impl Validator<'_> {
     /// Resolves what sinks refer to, and sees whether it fits together.

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use sha2::{Digest, Sha256};
 
 use super::Validator;
-use crate::config::problem::quoted;
-use crate::config::secret::Unresolved;
-use crate::config::{ADMIN, Settings, checks};
+use crate::problem::quoted;
+use crate::secret::Unresolved;
+use crate::{ADMIN, Settings, checks};
 
 impl Validator<'_> {
     /// The admin token, or where it is kept.

@@ -9,13 +9,12 @@ use salvo_core::{Depot, Request, handler};
 use serde_json::Map;
 
 use super::{find_connector, settings};
-use crate::catalog::{Connector, Kind};
-use crate::config;
 use crate::form::{self, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
-use crate::operate::Operator;
 use crate::paths;
 use crate::text::{count, text};
+use catalog::{Connector, Kind};
+use operate::Operator;
 
 /// Longest item key.
 const ITEM_KEY_CHARS_MAX: usize = 255;
@@ -32,7 +31,7 @@ impl ChangeConnector {
             let typed = settings::initial(depot, &connector, chosen.map(beginning));
             return Ok(typed.show(change_page(&self.0, &connector, &typed)));
         };
-        let patch = typed.changed_record(config::Connector::FIELDS, Map::new());
+        let patch = typed.changed_record(::settings::Connector::FIELDS, Map::new());
         let id = Arc::clone(&connector.name);
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
             catalog.change_connector(&id, &patch, by)

@@ -6,13 +6,13 @@
 use maud::{Markup, html};
 
 use super::log::LogQuery;
-use crate::catalog::Connector;
-use crate::clock;
-use crate::journal::Outcome;
-use crate::journal::log::Client;
-use crate::operate::requests::{self, Report};
 use crate::text::{as_sentence, text_of, time};
 use crate::{paths, tool};
+use base::clock;
+use catalog::Connector;
+use journal::Outcome;
+use journal::log::Client;
+use operate::requests::{self, Report};
 
 /// Characters of a reason.
 const REASON_CHARS_MAX: usize = 400;

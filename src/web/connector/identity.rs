@@ -5,15 +5,15 @@
 
 use maud::{Markup, html};
 
-use crate::catalog::Connector;
-use crate::config::ConnectorKind;
-use crate::journal::Outcome;
-use crate::operate::Operator;
-use crate::operate::content::{Content, FieldContent};
-use crate::operate::requests::{self, Report};
 use crate::paths;
-use crate::sender::Preset;
 use crate::text::{segment, text};
+use catalog::Connector;
+use journal::Outcome;
+use operate::Operator;
+use operate::content::{Content, FieldContent};
+use operate::requests::{self, Report};
+use settings::ConnectorKind;
+use webhook::Preset;
 
 /// The item key of those whose deliveries are items of their own.
 const DELIVERY: &str = "@delivery";

@@ -13,16 +13,15 @@ use salvo_core::{Depot, Request, Router, handler};
 use serde_json::Map;
 
 use super::{find_connector, own_secret, verification};
-use crate::catalog::{GRACE_SECONDS_MAX, IngestKey, KeyState, Kind, Rotation};
-use crate::clock;
-use crate::config;
 use crate::description;
 use crate::form::{self, Field, Typed, form_time};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::key::{self, ENDS, Ending};
-use crate::operate::Operator;
 use crate::text::{text, time};
 use crate::{paths, tool};
+use base::clock;
+use catalog::{GRACE_SECONDS_MAX, IngestKey, KeyState, Kind, Rotation};
+use operate::Operator;
 
 /// Whether a key may stand in a URL.
 const IN_URL: Field<'_> = Field {
@@ -95,7 +94,7 @@ impl ChangeKey {
         if takes_url(&key) {
             known.insert(IN_URL.name.to_owned(), typed.is_ticked(IN_URL.name).into());
         }
-        let patch = typed.changed_record(config::Key::FIELDS, known);
+        let patch = typed.changed_record(::settings::Key::FIELDS, known);
         let (id, name) = (Arc::clone(&key.connector), key.name.clone());
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
             catalog.change_key(&id, &name, &patch, by)

@@ -5,9 +5,9 @@
 use maud::{Markup, html};
 
 use super::key::{form_of, last_used, state};
-use crate::catalog::Connector;
 use crate::text::{plain, text};
 use crate::{description, paths};
+use catalog::Connector;
 
 /// The list.
 pub(super) fn table(connector: &Connector) -> Markup {

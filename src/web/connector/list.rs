@@ -5,15 +5,15 @@
 use maud::html;
 use salvo_core::handler;
 
-use crate::catalog::Connector;
-use crate::clock::{self, Unix};
 use crate::frame::{NoPage, Page, Place};
-use crate::journal::log::Filter;
-use crate::metrics::Minute;
-use crate::operate::Operator;
-use crate::operate::requests::Report;
 use crate::text::{grouped, text, time};
 use crate::{badge, chart, description, paths};
+use base::clock::{self, Unix};
+use catalog::Connector;
+use journal::log::Filter;
+use observe::metrics::Minute;
+use operate::Operator;
+use operate::requests::Report;
 
 /// `GET /sources`
 pub(super) struct Connectors(pub(super) Operator);

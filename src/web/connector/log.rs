@@ -8,14 +8,14 @@ use maud::{Markup, html};
 use salvo_core::Request;
 
 use crate::badge;
-use crate::clock;
 use crate::form::filter::{before, check_times, refusal};
 use crate::form::parse_time;
 use crate::frame::NoPage;
-use crate::journal::log::Filter;
-use crate::operate::Operator;
-use crate::operate::requests::{self, Report, Status};
 use crate::text::{grouped, plain, segment, text, text_of, time};
+use base::clock;
+use journal::log::Filter;
+use operate::Operator;
+use operate::requests::{self, Report, Status};
 
 /// Characters of an error.
 const ERROR_CHARS_MAX: usize = 400;

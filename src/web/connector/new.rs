@@ -9,13 +9,12 @@ use salvo_core::{Depot, Request, handler};
 use serde_json::Map;
 
 use super::settings;
-use crate::catalog::{Catalog, FIRST_KEY, FirstStream, SetUp};
-use crate::config::{self, ConnectorKind};
 use crate::form::{self, Field, NAME, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
-use crate::operate::Operator;
 use crate::paths;
-use crate::sender;
+use ::settings::ConnectorKind;
+use catalog::{Catalog, FIRST_KEY, FirstStream, SetUp};
+use operate::Operator;
 
 /// `/new/source`, for a tool `/new/source?tool=NAME`
 pub(super) struct NewConnector(pub(super) Operator);
@@ -25,7 +24,7 @@ impl NewConnector {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
         let name = req.query::<String>("tool").unwrap_or_default();
         if !matches!(&*name, "" | "none") {
-            let preset = sender::preset(&name).ok_or(NoPage::NotFound(
+            let preset = webhook::preset(&name).ok_or(NoPage::NotFound(
                 "There is no tool of this name. The page of a new connector leads to the list of them.",
             ))?;
             return tool::answer(&self.0, req, depot, preset).await;
@@ -106,6 +105,6 @@ fn read(typed: &mut Typed) -> SetUp {
         key: FIRST_KEY.to_owned(),
         allow_in_url: false,
         verify: None,
-        connector: typed.new_record(config::Connector::FIELDS, Map::new()),
+        connector: typed.new_record(::settings::Connector::FIELDS, Map::new()),
     }
 }

@@ -6,14 +6,14 @@ use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 
 use super::find_connector;
-use crate::catalog::{Actor, Catalog, CatalogError, Connector, IngestKey, KeyState};
-use crate::clock;
 use crate::frame::{self, FormAnswer, NoPage};
 use crate::guard::by;
-pub(super) use crate::http::sessions::IssuedKey;
-use crate::operate::Operator;
 use crate::text::{as_sentence, text, time};
 use crate::{paths, tool};
+use base::clock;
+use catalog::{Actor, Catalog, CatalogError, Connector, IngestKey, KeyState};
+pub(super) use http::sessions::IssuedKey;
+use operate::Operator;
 
 /// For each key that awaits its tool's secret: that it does, or when the secret came, and the way to it.
 pub(super) fn awaited(connector: &Connector, depot: &Depot) -> Markup {

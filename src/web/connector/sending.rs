@@ -8,15 +8,15 @@ use maud::{Markup, html};
 
 use super::list::streams;
 use super::{identity, own_secret};
-use crate::catalog::{Connector, IngestKey, KeyState};
-pub(super) use crate::http::sessions::IssuedKey;
 use crate::key::shown_once;
-use crate::operate::Operator;
 use crate::origin::origin;
-use crate::sender::{self, Preset};
 use crate::snippets::{Address, Sample};
 use crate::text::{bytes, grouped, text};
 use crate::{description, paths, tool};
+use catalog::{Connector, IngestKey, KeyState};
+pub(super) use http::sessions::IssuedKey;
+use operate::Operator;
+use webhook::Preset;
 
 /// The key that was just issued, and requests to paste that hold it.
 pub(super) fn issued(connector: &Connector, address: &Address, issued: &IssuedKey) -> Markup {
@@ -171,7 +171,7 @@ fn plain_streams(connector: &Connector) -> Vec<&str> {
 /// Where that data is sent: only at its own address items are looked for.
 fn plain_path(connector: &Connector, stream: &str) -> String {
     let own = connector.items.is_some().then_some(&*connector.name);
-    sender::path(stream, own)
+    webhook::path(stream, own)
 }
 
 fn copied(id: &str, url: &str) -> Markup {

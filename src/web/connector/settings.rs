@@ -6,14 +6,13 @@
 use maud::Markup;
 use salvo_core::Depot;
 
-use crate::catalog::{Catalog, Connector};
-use crate::config;
 use crate::form::Typed;
+use catalog::{Catalog, Connector};
 
 /// The form with the connector as it is; with an item key that was chosen elsewhere, its field has the focus.
 pub(super) fn initial(depot: &Depot, connector: &Connector, chosen: Option<String>) -> Typed {
     let settings = serde_json::to_value(&connector.settings).unwrap_or_default();
-    let mut values = Typed::initial(config::Connector::FIELDS, &settings);
+    let mut values = Typed::initial(::settings::Connector::FIELDS, &settings);
     let first = if chosen.is_some() { "item_key" } else { "kind" };
     if let Some(chosen) = chosen {
         values.retain(|(name, _)| *name != "item_key");
@@ -25,5 +24,5 @@ pub(super) fn initial(depot: &Depot, connector: &Connector, chosen: Option<Strin
 /// The controls of a connector.
 pub(super) fn fields(typed: &Typed, catalog: &Catalog, is_new: bool) -> Markup {
     let limits = serde_json::to_value(catalog.limits()).unwrap_or_default();
-    typed.record(config::Connector::FIELDS, is_new, &limits)
+    typed.record(::settings::Connector::FIELDS, is_new, &limits)
 }

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use salvo_core::handler;
 
 use crate::frame::{Page, Place};
-use crate::sender::{self, Preset};
+use webhook::Preset;
 
 /// `GET /new/tool`
 pub(super) struct Tools;
@@ -25,7 +25,7 @@ impl Tools {
 }
 
 fn list() -> Markup {
-    let mut known: Vec<&Preset> = sender::presets().iter().collect();
+    let mut known: Vec<&Preset> = webhook::presets().iter().collect();
     known.retain(|preset| !preset.is_generic());
     known.sort_by_key(|preset| preset.title.to_lowercase());
     html! {

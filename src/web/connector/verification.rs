@@ -4,10 +4,10 @@
 
 use maud::{Markup, html};
 
-use crate::config::{Secret, Verify};
 use crate::form::{Field, Typed};
-use crate::sender::{Detail, Handshake, Options, Preset, Timestamp};
 use crate::text::as_sentence;
+use settings::{Secret, Verify};
+use webhook::{Detail, Handshake, Options, Preset, Timestamp};
 
 /// Of the fields of a signature, those that begin with what most tools do.
 const USUAL: [(&str, &str); 6] = [

@@ -10,8 +10,8 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 
 use super::frame::{self, Frame};
 use super::{Listener, search};
-use crate::guide::{FILES, PAGES, Page};
-use crate::http::document::Document;
+use guide::{FILES, PAGES, Page};
+use http::document::Document;
 
 /// The pages, with the sections of the one that is shown.
 fn contents(shown: Option<&Page>) -> Markup {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::frame::Frame;
 use super::operation::Operation;
 use super::{Listener, inline, prose};
-use crate::http::document::Document;
+use http::document::Document;
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 

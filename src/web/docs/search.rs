@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::operation::Operation;
-use crate::guide::Page;
+use guide::Page;
 
 const HITS_MAX: usize = 40;
 const WORDS_MAX: usize = 10;
@@ -148,7 +148,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::guide::Section;
+    use guide::Section;
 
     #[test]
     fn a_hit_has_every_word_in_any_case_and_titles_come_first() {

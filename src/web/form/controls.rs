@@ -5,9 +5,9 @@
 use maud::{Markup, html};
 
 use super::{Typed, parse_time};
-use crate::catalog::Catalog;
-use crate::config::looks_secret;
 use crate::text::plain;
+use catalog::Catalog;
+use settings::looks_secret;
 
 /// Streams that a form lists; where there are more, a name is typed.
 const STREAMS_LISTED_MAX: usize = 500;

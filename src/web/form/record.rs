@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::Typed;
 use super::controls;
-use crate::clock;
-use crate::config::{BodyFault, Field, Patch, Shape};
 use crate::text::{as_sentence, grouped};
+use base::clock;
+use settings::{BodyFault, Field, Patch, Shape};
 
 /// Characters of a list, and of a text that says no limit of its own.
 const CHARS_MAX: usize = 2_048;

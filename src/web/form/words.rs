@@ -2,9 +2,9 @@
 //!
 //! **Invariant**: what is wrong is a sentence that names no route; times are in UTC.
 
-use crate::catalog::Fault;
-use crate::clock::{self, Unix};
 use crate::text::as_sentence;
+use base::clock::{self, Unix};
+use catalog::Fault;
 
 /// A time as forms send it, in UTC, with or without seconds.
 pub(crate) fn parse_time(text: &str) -> Option<Unix> {
@@ -52,8 +52,8 @@ pub(super) fn field_of(field: &'static str, fault: &Fault) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Misfit;
-    use crate::sender::Unfit;
+    use settings::Misfit;
+    use webhook::Unfit;
 
     #[test]
     fn times_of_a_form_are_utc() {

@@ -7,10 +7,10 @@ use maud::{Markup, html};
 use salvo_core::http::Method;
 use salvo_core::{Depot, Request};
 
-use crate::clock::{self, Unix};
 use crate::frame::is_poll;
 use crate::snippets::{self, Address, Sample};
 use crate::text::{text, time};
+use base::clock::{self, Unix};
 use http::sessions::{IssuedKey, Visitor};
 
 /// The key for this page, if one was just issued.

@@ -8,13 +8,13 @@ use maud::html;
 use salvo_core::{Depot, Request, handler};
 
 use super::find_changeable;
-use crate::catalog::ReadKey;
 use crate::form::Typed;
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::key::Ending;
-use crate::operate::Operator;
 use crate::paths;
 use crate::text::text;
+use catalog::ReadKey;
+use operate::Operator;
 
 /// `/read-keys/{name}/revoke`, or `delete`
 pub(super) struct EndReadKey(pub(super) Operator, pub(super) Ending);

@@ -6,15 +6,14 @@ use maud::html;
 use salvo_core::{Depot, Request, handler};
 
 use super::settings;
-use crate::clock;
-use crate::config;
 use crate::description;
 use crate::form::{self, NAME, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::key::{ENDS, read_networks};
-use crate::operate::Operator;
 use crate::paths;
+use base::clock;
 use http::sessions::IssuedKey;
+use operate::Operator;
 
 /// `/new/read-key`
 pub(super) struct NewReadKey(pub(super) Operator);
@@ -26,7 +25,7 @@ impl NewReadKey {
             let typed = Typed::new(depot, "name", &[]);
             return Ok(typed.show(page(&self.0, &typed)));
         };
-        let key = config::ReadKey {
+        let key = ::settings::ReadKey {
             name: typed.name(),
             description: description::read(&typed),
             streams: settings::streams(&mut typed),
@@ -35,7 +34,7 @@ impl NewReadKey {
             allow_in_url: typed.is_ticked("allow_in_url"),
             requests_per_second: settings::rate(&mut typed),
             origins: settings::origins(&mut typed),
-            ..config::ReadKey::default()
+            ..::settings::ReadKey::default()
         };
         let created = typed.submit(&self.0, req, &[], |catalog, by| {
             catalog.create_read_key(key, by)

@@ -4,11 +4,11 @@
 
 use maud::{Markup, html};
 
-use crate::catalog::Catalog;
-use crate::config::RATE_MAX;
 use crate::description;
 use crate::form::{Field, Typed};
 use crate::key::{ENDS, networks_field};
+use catalog::Catalog;
+use settings::RATE_MAX;
 
 /// The field for how many feeds it may ask for in a second.
 pub(super) const RATE: &str = "requests_per_second";

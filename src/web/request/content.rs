@@ -4,9 +4,9 @@
 
 use maud::{Markup, html};
 
-use crate::operate::content::{Content, ItemContent};
-use crate::operate::requests::Report;
 use crate::text::{count, grouped, text, text_of, visible_json};
+use operate::content::{Content, ItemContent};
+use operate::requests::Report;
 
 /// Its headers.
 pub(super) fn headers(report: &Report) -> Markup {

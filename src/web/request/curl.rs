@@ -3,13 +3,12 @@
 //! **Invariant**: the command holds no secret, and everything from the request is quoted in it: no shell runs or
 //! expands any of it.
 
-use crate::ingest::Kept;
-use crate::journal::LogEntry;
-use crate::journal::log::Endpoint;
-use crate::sender;
 use crate::snippets::Address;
 use crate::text::visible_json;
 use base::text::shell_quoted as quoted;
+use ingest::Kept;
+use journal::LogEntry;
+use journal::log::Endpoint;
 
 /// Longest body: arguments of a program may have 128 KiB on Linux.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -84,5 +83,5 @@ pub(super) fn command(
 /// Where it came in: at the address of its connector, if a tool said something there.
 fn webhook_path(stream: &str, entry: &LogEntry) -> String {
     let connector = entry.sender.as_ref().map(|_| &*entry.connector);
-    sender::path(stream, connector)
+    webhook::path(stream, connector)
 }

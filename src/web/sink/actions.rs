@@ -8,10 +8,10 @@ use salvo_core::{Depot, Request, handler};
 use crate::form_data::FormData;
 use crate::frame::{FormAnswer, NoPage};
 use crate::guard::by;
-use crate::operate::{OperateError, Operator};
 use crate::paths::{self, param};
-use crate::pool::Selection;
 use crate::text::{as_sentence, count};
+use operate::{OperateError, Operator};
+use pool::Selection;
 
 /// `POST /sinks/{name}/retry`
 pub(super) struct Retry(pub(super) Operator);

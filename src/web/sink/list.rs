@@ -6,9 +6,9 @@ use maud::html;
 use salvo_core::handler;
 
 use crate::frame::{NoPage, Page, Place};
-use crate::operate::Operator;
 use crate::sink_table::{problems, table};
 use crate::text::text_of;
+use operate::Operator;
 
 /// Characters of a reason.
 const REASON_CHARS_MAX: usize = 600;

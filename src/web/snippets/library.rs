@@ -4,7 +4,7 @@
 //! object of its own, has none.
 
 use super::{Address, Sample, json};
-use crate::catalog::key::KeyText;
+use catalog::key::KeyText;
 
 const NODE: &str = include_str!("library.mjs");
 const PYTHON: &str = include_str!("library.py");

@@ -9,13 +9,12 @@ use salvo_core::{Depot, Request, handler};
 use serde_json::{Map, Value};
 
 use super::find_stream;
-use crate::catalog::{Kind, Stream};
-use crate::config;
 use crate::form::{self, Field, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
-use crate::operate::Operator;
 use crate::paths;
 use crate::text::{plain, text};
+use catalog::{Kind, Stream};
+use operate::Operator;
 
 /// `/streams/{name}/change`
 pub(super) struct ChangeStream(pub(super) Operator);
@@ -28,7 +27,7 @@ impl ChangeStream {
             let typed = initial(depot, &stream);
             return Ok(typed.show(change_page(&stream, &typed)));
         };
-        let patch = typed.changed_record(config::Stream::FIELDS, Map::new());
+        let patch = typed.changed_record(settings::Stream::FIELDS, Map::new());
         let name = Arc::clone(&stream.name);
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
             catalog.change_stream(&name, &patch, by)
@@ -44,13 +43,13 @@ impl ChangeStream {
 /// The form with the stream as it is.
 fn initial(depot: &Depot, stream: &Stream) -> Typed {
     let settings = serde_json::to_value(&stream.settings).unwrap_or_default();
-    let values = Typed::initial(config::Stream::FIELDS, &settings);
+    let values = Typed::initial(settings::Stream::FIELDS, &settings);
     Typed::new(depot, "on_update", &values)
 }
 
 fn change_page(stream: &Stream, typed: &Typed) -> FormPage {
     let fields = html! {
-        (typed.record(config::Stream::FIELDS, false, &Value::Null))
+        (typed.record(settings::Stream::FIELDS, false, &Value::Null))
         (form::buttons("Save", &paths::stream(&stream.name)))
     };
     FormPage {

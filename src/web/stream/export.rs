@@ -6,9 +6,9 @@ use salvo_core::{Request, Response, handler};
 
 use super::find_stream;
 use crate::frame::NoPage;
-use crate::operate::Operator;
 use crate::paths;
 use feed::export;
+use operate::Operator;
 
 /// `GET /streams/{name}/export.{format}`
 pub(super) struct ExportStream(pub(super) Operator);

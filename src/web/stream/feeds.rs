@@ -7,18 +7,17 @@ use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 
 use super::find_stream;
-use crate::catalog::Stream;
-use crate::config;
 use crate::form::{self, NAME, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::key::shown_once;
-use crate::operate::Operator;
 use crate::paths;
 use crate::snippets;
 use crate::text::{plain, segment, text, text_of};
 use base::text::visible_lines;
+use catalog::Stream;
 use feed::{Choice, Format, Preview, entry};
 use http::sessions::IssuedKey;
+use operate::Operator;
 
 /// Columns that can be chosen here; a URL can name any.
 const COLUMNS_MAX: usize = 100;
@@ -73,12 +72,12 @@ impl Feeds {
             let page = page(&self.0, req, &stream, (&path, &typed), issued.as_ref());
             return Ok(typed.show(page.await?));
         };
-        let key = config::ReadKey {
+        let key = settings::ReadKey {
             name: typed.name(),
             description: Some("Feeds of this stream, in URLs".to_owned()),
             streams: vec![stream.name.to_string()],
             allow_in_url: true,
-            ..config::ReadKey::default()
+            ..::settings::ReadKey::default()
         };
         let created = typed.submit(&self.0, req, &[], |catalog, by| {
             catalog.create_read_key(key, by)

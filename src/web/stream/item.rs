@@ -9,10 +9,10 @@ use super::find_stream;
 use crate::form_data::FormData;
 use crate::frame::{FormAnswer, NoPage, Page, Place, token};
 use crate::guard::by;
-use crate::item::{field_name, members};
-use crate::operate::Operator;
 use crate::paths;
 use crate::text::{grouped, plain, text, text_of, time};
+use item::{field_name, members};
+use operate::Operator;
 
 /// Characters of a value.
 const VALUE_CHARS_MAX: usize = 20_000;

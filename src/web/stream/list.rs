@@ -6,9 +6,9 @@ use maud::html;
 use salvo_core::handler;
 
 use crate::frame::{NoPage, Page, Place};
-use crate::operate::Operator;
 use crate::text::{grouped, text, time};
 use crate::{description, paths};
+use operate::Operator;
 
 /// Items of a stream are counted to here.
 const COUNTED_MAX: u32 = 10_000;

@@ -6,12 +6,12 @@ use maud::html;
 use salvo_core::{Depot, Request, handler};
 use serde_json::{Map, Value};
 
-use crate::config::{self, OnUpdate};
 use crate::form::{self, Field, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
-use crate::operate::Operator;
 use crate::paths;
 use crate::text::plain;
+use operate::Operator;
+use settings::OnUpdate;
 
 /// `/new/stream`
 pub(super) struct NewStream(pub(super) Operator);
@@ -24,7 +24,7 @@ impl NewStream {
             let typed = Typed::new(depot, "name", &values);
             return Ok(typed.show(page(&typed)));
         };
-        let stream = typed.new_record(config::Stream::FIELDS, Map::new());
+        let stream = typed.new_record(settings::Stream::FIELDS, Map::new());
         let created = typed.submit(
             &self.0,
             req,
@@ -47,7 +47,7 @@ fn page(typed: &Typed) -> FormPage {
     };
     let fields = html! {
         (typed.input(name, 256, true))
-        (typed.record(config::Stream::FIELDS, true, &Value::Null))
+        (typed.record(settings::Stream::FIELDS, true, &Value::Null))
         (form::buttons("Create stream", "/streams"))
     };
     FormPage {

@@ -5,9 +5,7 @@
 //! **Invariant**: facts about a tool, and nothing else.
 
 use super::{BASE, body, time};
-use crate::sender::preset::{
-    Detail, Encoding, Handshake, Part, Preset, SecretForm, Source, Unit, Way,
-};
+use crate::preset::{Detail, Encoding, Handshake, Part, Preset, SecretForm, Source, Unit, Way};
 
 /// `{id}.{ts}.{body}`
 pub(super) const STANDARD_MESSAGE: &[Part<&str>] = &[

@@ -6,7 +6,7 @@
 
 use super::cloud::STANDARD;
 use super::{BASE, body, header, time};
-use crate::sender::preset::{Algorithm, Encoding, Handshake, Part, Preset, Source, Unit};
+use crate::preset::{Algorithm, Encoding, Handshake, Part, Preset, Source, Unit};
 
 pub(super) const GITHUB: Preset = Preset {
     name: "github",

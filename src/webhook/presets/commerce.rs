@@ -5,7 +5,7 @@
 //! **Invariant**: facts about a tool, and nothing else.
 
 use super::{BASE, TIMESTAMP_BODY, TIMESTAMP_DOT_BODY, body, header, part, time};
-use crate::sender::preset::{Detail, Encoding, Part, Preset, Source, Unit, Way};
+use crate::preset::{Detail, Encoding, Part, Preset, Source, Unit, Way};
 
 pub(super) const STRIPE: Preset = Preset {
     name: "stripe",

@@ -5,9 +5,7 @@
 //! **Invariant**: facts about a tool, and nothing else.
 
 use super::{BASE, TIMESTAMP_BODY, VERSION_TIMESTAMP_BODY, body, header, time};
-use crate::sender::preset::{
-    Algorithm, Encoding, Handshake, Part, Preset, SecretForm, Source, Unit, Way,
-};
+use crate::preset::{Algorithm, Encoding, Handshake, Part, Preset, SecretForm, Source, Unit, Way};
 
 pub(super) const SLACK: Preset = Preset {
     name: "slack",

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{CERTIFICATE, SECRET, options_of, unfit};
-use crate::sender::Verifier;
+use crate::Verifier;
 use base::clock::Unix;
 
 fn pem(der: &[u8]) -> String {
-    let body = crate::sender::key::base64(der);
+    let body = crate::key::base64(der);
     format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n")
 }
 

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::{
     CERTIFICATE, MOMENT, options_of, refused, signed_rsa, verifier, with_post, with_request,
 };
-use crate::sender::key::base64;
-use crate::sender::{Because, Options, Refused, Verifier};
+use crate::key::base64;
+use crate::{Because, Options, Refused, Verifier};
 use base::clock::Unix;
 
 const TOPIC: &str = "the topic";
@@ -163,7 +163,7 @@ fn the_beginning_and_the_end_of_a_subscription_are_greetings() {
         let good = signed(confirmation(kind), NAMES_OF_CONFIRMATIONS);
         let answer = |body: &Value| {
             with_post(&[], &body.to_string(), |delivery| {
-                let said = crate::sender::handshake::to_do(delivery);
+                let said = crate::handshake::to_do(delivery);
                 let answer = verifier("sns").handshake(delivery);
                 (
                     answer.map(|answer| answer.map(|answer| answer.status)),

@@ -1,7 +1,7 @@
 //! Settings of `hmac`.
 
 use super::{SECRET, hmac, unfit};
-use crate::sender::{Options, Timestamp, Verifier};
+use crate::{Options, Timestamp, Verifier};
 
 #[test]
 fn hmac_says_what_is_missing_or_wrong() {

@@ -1,8 +1,8 @@
 //! Handshakes: what is answered, and what is never signed or echoed.
 
 use super::{MOMENT, SECRET, signed_base64, signed_hex, verifier, with_post, with_request};
-use crate::sender::handshake::{Answer, of_keyed, to_do};
-use crate::sender::{Because, Delivery, Options, Refused, Verifier};
+use crate::handshake::{Answer, of_keyed, to_do};
+use crate::{Because, Delivery, Options, Refused, Verifier};
 
 fn get(scheme: &str, query: &str) -> Result<Option<Answer>, Refused> {
     let url = format!("https://hooks.example.com/api/webhook/a/b?{query}");
@@ -323,7 +323,7 @@ fn notion_sends_its_secret_to_who_awaits_one_and_to_nobody_else() {
         },
     );
     // The others cannot do without.
-    for preset in crate::sender::presets() {
+    for preset in crate::presets() {
         let options = super::options_of(preset.name);
         assert_eq!(
             Verifier::awaiting(&options).is_ok(),

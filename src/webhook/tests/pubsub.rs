@@ -6,7 +6,7 @@ use ring::{hmac, rsa};
 use serde_json::{Value, json};
 
 use super::{MOMENT, PRIVATE_KEY, options_of, refused, signed_rsa, unfit, with_post};
-use crate::sender::{Because, Options, Refused, Verifier};
+use crate::{Because, Options, Refused, Verifier};
 
 const NOW: u64 = MOMENT.seconds();
 

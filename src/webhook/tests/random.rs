@@ -1,8 +1,8 @@
 //! Random bytes in every place: nothing panics, and nothing passes.
 
 use super::{MOMENT, verifier};
-use crate::sender::handshake::{of_keyed, to_do};
-use crate::sender::{Delivery, Headers, Verifier, field, presets};
+use crate::handshake::{of_keyed, to_do};
+use crate::{Delivery, Headers, Verifier, field, presets};
 use base::clock::Unix;
 
 const ROUNDS: usize = 400;

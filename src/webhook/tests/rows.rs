@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::sender::{Place, Preset, Source, Way, preset, presets};
+use crate::{Place, Preset, Source, Way, preset, presets};
 
 #[test]
 fn names_are_unique_and_found() {

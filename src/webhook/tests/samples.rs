@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{MOMENT, PUBLIC_KEYS, verifier, with_signed};
-use crate::sender::{Draft, Preset, Sample, Source, field, preset, presets};
+use crate::{Draft, Preset, Sample, Source, field, preset, presets};
 use base::clock::Unix;
 
 const ID: &str = "7f0c1e8a-3b7d-4a52";

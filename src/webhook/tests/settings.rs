@@ -1,7 +1,7 @@
 //! Settings that do not fit are refused with the field and what to do.
 
 use super::{SECRET, WHSEC, hmac, options_of, secret_of, unfit, verifier, with_post};
-use crate::sender::{Options, Timestamp, Verifier, presets};
+use crate::{Options, Timestamp, Verifier, presets};
 
 #[test]
 fn secrets_are_there_long_enough_and_of_the_right_form() {

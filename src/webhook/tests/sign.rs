@@ -7,9 +7,7 @@ use super::{
     MOMENT, PUBLIC_KEYS, SECRET, WHSEC, hmac, options_of, secret_of, verifier, verifier_of,
     with_signed,
 };
-use crate::sender::{
-    CannotSign, Draft, Options, Signed, Source, Timestamp, Verifier, field, presets,
-};
+use crate::{CannotSign, Draft, Options, Signed, Source, Timestamp, Verifier, field, presets};
 
 const URL: &str = "https://hooks.example.com:8443/api/webhook/a%2Fb/c?x=1";
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -154,7 +152,7 @@ fn the_secret_token_of_gitlab_is_sent_as_it_is() {
 fn json_of_twilio_needs_its_digest_in_the_url() {
     let verifier = verifier("twilio");
     let digest = ring::digest::digest(&ring::digest::SHA256, b"{}");
-    let digest = crate::text::hex(digest.as_ref());
+    let digest = base::text::hex(digest.as_ref());
     let url = format!("http://127.0.0.1:8080/x?bodySHA256={digest}");
     let draft = Draft {
         url: &url,

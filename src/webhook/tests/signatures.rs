@@ -1,7 +1,7 @@
 //! Signatures and headers that were changed, repeated, or made to confuse.
 
 use super::{SECRET, WHSEC, refused, signed_base64, signed_hex, verifier, with_post};
-use crate::sender::{Because, Refused};
+use crate::{Because, Refused};
 
 fn github(signature: &str, body: &str) -> Result<(), Refused> {
     let headers = [("X-Hub-Signature-256", signature), ("User-Agent", "GitHub")];
@@ -219,11 +219,11 @@ fn older_and_weaker_signatures_do_not_count() {
 
 fn base64_key() -> Vec<u8> {
     let text = WHSEC.trim_start_matches("whsec_");
-    crate::sender::key::decode(text, crate::sender::Encoding::Base64).expect("Base64")
+    crate::key::decode(text, crate::Encoding::Base64).expect("Base64")
 }
 
 fn sign_bytes(key: &[u8], message: &str) -> String {
     use ring::hmac;
     let key = hmac::Key::new(hmac::HMAC_SHA256, key);
-    crate::sender::key::base64(hmac::sign(&key, message.as_bytes()).as_ref())
+    crate::key::base64(hmac::sign(&key, message.as_bytes()).as_ref())
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{MOMENT, SECRET, refused, signed_hex, verifier, verifier_of, with_post, with_request};
-use crate::sender::{Because, Options, Refused};
+use crate::{Because, Options, Refused};
 use base::clock::Unix;
 
 fn slack(ts: &str, now: Unix) -> Result<(), Refused> {

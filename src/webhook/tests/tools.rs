@@ -6,9 +6,9 @@ use super::{
     MOMENT, SECRET, WHSEC, refused, signed_base64, signed_hex, verifier, verifier_of, with_post,
     with_request,
 };
-use crate::sender::key::base64;
-use crate::sender::{Because, Options, Refused, Timestamp};
-use crate::text::hex;
+use crate::key::base64;
+use crate::{Because, Options, Refused, Timestamp};
+use base::text::hex;
 
 #[test]
 fn tokens_are_compared_whole() {

@@ -6,9 +6,7 @@ use base64::Engine;
 use serde_json::Value;
 
 use super::{PUBLIC_KEYS, verifier_of, with_request};
-use crate::sender::{
-    Because, Delivery, Draft, Options, Refused, Timestamp, Verifier, field, handshake,
-};
+use crate::{Because, Delivery, Draft, Options, Refused, Timestamp, Verifier, field, handshake};
 use base::clock::Unix;
 
 pub(super) const FILE: &str = include_str!(concat!(
@@ -131,7 +129,7 @@ fn check_delivery(name: &str, expect: &Value, verifiers: &[Verifier], delivery: 
     verifier
         .check_head(delivery.headers, delivery.now)
         .expect(name);
-    let find = |source: Option<&crate::sender::Source>| {
+    let find = |source: Option<&crate::Source>| {
         source?.find(delivery.headers, |path| field::of(delivery.body, path))
     };
     assert_eq!(

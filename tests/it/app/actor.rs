@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headgate::journal::Journal;
+use journal::Journal;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method};
 use serde_json::Value;

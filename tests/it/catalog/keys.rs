@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::process::{Client, JSON, Process, SetOnDrop, bearer};
 use crate::setup::Setup;
 use crate::wait::eventually_async;
-use headgate::clock::Unix;
+use base::clock::Unix;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_grace_of_a_rotation_ends() {
@@ -27,7 +27,7 @@ async fn the_grace_of_a_rotation_ends() {
     let made = made.json()["data"].take();
     let ends = |made: &Value| {
         let ends = made["previous"]["expires_at"].as_str().expect("an end");
-        headgate::clock::parse_rfc3339(ends).expect("a time")
+        base::clock::parse_rfc3339(ends).expect("a time")
     };
     let left = ends(&made) - Unix::now();
     assert!((86_300..=86_400).contains(&left.as_secs()), "{left:?}");

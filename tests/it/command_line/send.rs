@@ -201,7 +201,7 @@ async fn a_refused_batch_of_a_spool_is_cut_and_its_parts_are_known_again() {
     let spool = tempfile::tempdir().expect("a folder");
     let folder = spool.path().to_str().expect("a path");
     let args = ["--spool", folder, "--output", "json"];
-    let now = headgate::clock::Unix::now().ms();
+    let now = base::clock::Unix::now().ms();
     // A library has sent the first part, before its program ended.
     spooled(
         spool.path(),
@@ -255,7 +255,7 @@ async fn a_spool_is_emptied_in_order_and_what_is_not_accepted_stays() {
         names.sort();
         names
     };
-    let now = headgate::clock::Unix::now().ms();
+    let now = base::clock::Unix::now().ms();
     write(2, now, r#"[{"id": 7, "total": 1.10}, {"id": 8}]"#);
     write(1, now, r#"[{"id": 7, "total": 1}]"#);
     let folder = spool.path().to_str().expect("a path");

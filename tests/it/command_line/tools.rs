@@ -99,7 +99,7 @@ fn any_other_tool_is_described_by_options() {
     let options = "--option header=X-Signature --option prefix=sha256= --option signed={ts}.{body} \
                    --option timestamp.header=X-Time --option tolerance_seconds=600";
     desk.run(&format!("{create} {options}")).ok();
-    let (body, seconds) = (r#"{"id": 1}"#, headgate::clock::Unix::now().seconds());
+    let (body, seconds) = (r#"{"id": 1}"#, base::clock::Unix::now().seconds());
     let key = hmac::Key::new(hmac::HMAC_SHA256, format!("{SECRET}-crm").as_bytes());
     let tag = hmac::sign(&key, format!("{seconds}.{body}").as_bytes());
     let hex: String = tag

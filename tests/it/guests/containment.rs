@@ -8,7 +8,7 @@ use crate::pages::signed_in;
 use crate::process::BY_ID;
 use crate::setup::Setup;
 use crate::stored::one;
-use headgate::clock::Unix;
+use base::clock::Unix;
 
 /// The guest never takes a batch: after so many attempts the item is a dead letter whose reason has these words, and
 /// nothing that the guest staged is in the pool.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
-use headgate::guide::{FILES, File, PAGES};
+use guide::{FILES, File, PAGES};
 
 use crate::openapi::open;
 use crate::setup::Setup;

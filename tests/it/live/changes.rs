@@ -125,7 +125,7 @@ async fn a_silent_connection_carries_heartbeats_with_the_position_and_the_time()
             let beat = renderer.next().await.expect("it goes on");
             assert_eq!((&*beat.kind, &*beat.id), ("heartbeat", &*position));
             let time = beat.json["time"].as_str().expect("a time");
-            headgate::clock::parse_rfc3339(time).expect("RFC 3339");
+            base::clock::parse_rfc3339(time).expect("RFC 3339");
         }
     }
     let took = started.elapsed().as_millis();

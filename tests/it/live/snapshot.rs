@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headgate::live::{Cut, Subscribe, Subscription};
+use live::{Cut, Subscribe, Subscription};
 use serde_json::Value;
 
 use crate::app::{Message, TestApp, Transport};
@@ -166,7 +166,7 @@ fn subscribed(app: &TestApp, since: Option<String>) -> Subscription {
         streams: vec!["orders".into()],
         since,
         max_rate: None,
-        transport: headgate::live::Transport::Sse,
+        transport: live::Transport::Sse,
         client: "test".to_owned(),
         cut: Cut(Box::new(|| {})),
     })

@@ -8,7 +8,7 @@ use crate::app::TestApp;
 use crate::setup::Setup;
 use crate::stored::one;
 use crate::wait::eventually_async;
-use headgate::clock::Unix;
+use base::clock::Unix;
 
 /// All pages of a list: the entries, and the length of each page.
 async fn pages(app: &TestApp, path: &str) -> (Vec<Value>, Vec<usize>) {
@@ -200,7 +200,7 @@ async fn the_log_can_be_cut_by_time() {
         app.drain().await;
         let newest = app.admin().log("shop", "limit=1").await[0]["timestamp"].clone();
         let newest = newest.as_str().expect("a time").to_owned();
-        let ms = headgate::clock::parse_rfc3339(&newest).expect("RFC 3339");
+        let ms = base::clock::parse_rfc3339(&newest).expect("RFC 3339");
         eventually_async("the next millisecond", async || {
             (Unix::now() > ms).then_some(())
         })
@@ -208,7 +208,7 @@ async fn the_log_can_be_cut_by_time() {
         times.push((newest, ms));
     }
     let [first, second, third] = [0, 1, 2].map(|index| times[index].0.clone());
-    let before_all = headgate::clock::rfc3339(times[0].1 - Duration::from_millis(1));
+    let before_all = base::clock::rfc3339(times[0].1 - Duration::from_millis(1));
     let elsewhere = first.replace('Z', "%2B00:00");
     for (query, found) in [
         (format!("since={first}"), 3),

@@ -506,7 +506,7 @@ fn the_form_for_other_tools_says_all_of_a_signature() {
     }
     let fields = format!("{fields}&separator=%2C");
     leads_to(&site.submit(path, &fields), "/sources/till");
-    let (body, now) = (r#"{"id": 1}"#, headgate::clock::Unix::now().ms());
+    let (body, now) = (r#"{"id": 1}"#, base::clock::Unix::now().ms());
     let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
     let tag = hmac::sign(&key, format!("{now}.{body}").as_bytes());
     let hex: String = (tag.as_ref().iter())

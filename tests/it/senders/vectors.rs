@@ -1,11 +1,11 @@
 //! The published deliveries of real tools, over HTTP: as they were published, and signed anew with another secret.
 
+use base::clock::Unix;
 use base64::Engine as _;
-use headgate::clock::Unix;
-use headgate::config::{Key, Patch, Verify};
-use headgate::sender::{Draft, Signed, Verifier, preset};
 use reqwest::Method;
 use serde_json::{Value, json};
+use settings::{Key, Patch, Verify};
+use webhook::{Draft, Signed, Verifier, preset};
 
 use super::BASE64;
 use crate::app::{Reply, TestApp};

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use headgate::config::{Loaded, Sources, load};
 use serde_json::Value;
+use settings::{Loaded, Sources, load};
 
 use super::{Connector, Setup};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{DeriveError, NAMES_MAX};
 use crate::batch::read::quoted;
 use crate::batch::{Batch, Entry, Slice};
-use crate::item::{Items, ItemsWriter, members};
+use crate::{Items, ItemsWriter, members};
 
 /// Bytes of the items of one derived batch.
 pub(super) const DERIVED_BYTES_MAX: usize = 64 << 20;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::{fields, run};
-use crate::item::{members, nest};
+use crate::{members, nest};
 
 /// The fields of a flat object, in any order.
 fn sorted(flat: &str) -> Vec<(&str, &str)> {

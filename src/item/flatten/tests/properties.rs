@@ -8,7 +8,7 @@ use reference::{Members, parse, reference};
 
 use super::{fields, run};
 use crate::flatten::{Limits, flatten};
-use crate::item::{field_name, members};
+use crate::{field_name, members};
 
 fn agrees(body: &[u8]) -> Result<(), TestCaseError> {
     let shown = String::from_utf8_lossy(body);

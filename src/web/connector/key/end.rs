@@ -8,13 +8,13 @@ use maud::html;
 use salvo_core::{Depot, Request, handler};
 
 use super::find_key;
-use crate::catalog::IngestKey;
 use crate::form::Typed;
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::key::Ending;
-use crate::operate::Operator;
 use crate::paths;
 use crate::text::text;
+use catalog::IngestKey;
+use operate::Operator;
 
 /// `/sources/{name}/keys/{key}/revoke`, or `delete`
 pub(super) struct EndKey(pub(super) Operator, pub(super) Ending);

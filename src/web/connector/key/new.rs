@@ -6,17 +6,16 @@ use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 
 use super::IN_URL;
-use crate::catalog::{self, Connector};
-use crate::clock;
-use crate::config;
 use crate::connector::{find_connector, verification};
 use crate::description;
 use crate::form::{self, Field, NAME, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::key::{ENDS, networks_field, read_networks};
-use crate::operate::Operator;
 use crate::paths;
-use crate::sender::{self, Preset};
+use base::clock;
+use catalog::{self, Connector};
+use operate::Operator;
+use webhook::Preset;
 
 /// `/sources/{name}/new-key`
 pub(super) struct NewKey(pub(super) Operator);
@@ -52,7 +51,7 @@ impl NewKey {
 
 /// A tool whose signatures can be verified.
 fn signing_tool(name: &str) -> Result<&'static Preset, NoPage> {
-    let preset = sender::preset(name).filter(|preset| preset.signed());
+    let preset = webhook::preset(name).filter(|preset| preset.signed());
     preset.ok_or(NoPage::NotFound(
         "No tool of this name signs what it sends. The form of a new key lists those that do.",
     ))
@@ -74,7 +73,7 @@ fn read(typed: &mut Typed, connector: &Connector, signs: Option<&Preset>) -> cat
         None => typed.choice("mode", &[("live", false), ("test", true)]) == Some(true),
         Some(_) => false,
     };
-    let settings = config::Key {
+    let settings = settings::Key {
         name,
         description: description::read(typed),
         expires_at: typed.time(ENDS.name).map(clock::rfc3339),
@@ -82,7 +81,7 @@ fn read(typed: &mut Typed, connector: &Connector, signs: Option<&Preset>) -> cat
         stream: typed.raw("stream").to_owned(),
         allow_in_url: signs.is_none() && typed.is_ticked(IN_URL.name),
         verify: signs.and_then(|preset| verification::read(typed, preset)),
-        ..config::Key::default()
+        ..::settings::Key::default()
     };
     if settings.stream.is_empty() {
         typed.reject("stream", "Choose a stream.");
@@ -146,7 +145,7 @@ fn page(
 
 /// The way to a key that verifies signatures.
 fn choice_of_tool(connector: &Connector, path: &str) -> Markup {
-    let mut known: Vec<&Preset> = sender::presets().iter().collect();
+    let mut known: Vec<&Preset> = webhook::presets().iter().collect();
     known.retain(|preset| preset.signed());
     known.sort_by_key(|preset| (preset.is_generic(), preset.title.to_lowercase()));
     let own = connector.preset().map(|preset| preset.name);

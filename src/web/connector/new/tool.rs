@@ -7,14 +7,14 @@ use salvo_core::{Depot, Request};
 use serde_json::Map;
 
 use super::{read_stream, stream_fields};
-use crate::catalog::{Catalog, FIRST_KEY, SetUp};
-use crate::config::{self, ConnectorKind};
 use crate::connector::verification;
 use crate::form::{self, Field, NAME, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
-use crate::operate::Operator;
-use crate::sender::Preset;
 use crate::{paths, tool};
+use catalog::{Catalog, FIRST_KEY, SetUp};
+use operate::Operator;
+use settings::ConnectorKind;
+use webhook::Preset;
 
 /// The item key of those whose deliveries are items of their own.
 const DELIVERY: &str = "@delivery";
@@ -128,6 +128,6 @@ fn read(typed: &mut Typed, preset: &Preset) -> SetUp {
         key: FIRST_KEY.to_owned(),
         allow_in_url: !preset.signed(),
         verify: verification::read(typed, preset),
-        connector: typed.new_record(config::Connector::FIELDS, known),
+        connector: typed.new_record(settings::Connector::FIELDS, known),
     }
 }

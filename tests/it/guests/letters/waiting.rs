@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::{guest, keys, nobody_else_suffers};
 use super::{BY_ID, RETRY, SEND_AGAIN, done, door, letter_keys, refused, rows, with_a_door};
 use crate::setup::Setup;
-use headgate::clock::Unix;
+use base::clock::Unix;
 
 #[test]
 fn waiting_retries_are_tried_when_an_operator_says_so() {
@@ -43,7 +43,7 @@ fn a_pause_ends_when_an_operator_says_so_and_costs_no_attempts() {
     let id = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
     let left = |sink: &Value| {
         let until = sink["paused_until"].as_str()?;
-        let until = headgate::clock::parse_rfc3339(until)?;
+        let until = base::clock::parse_rfc3339(until)?;
         Some(until - Unix::now()).filter(|left| !left.is_zero())
     };
     let paused_for = |time: Duration| {
@@ -96,7 +96,7 @@ fn what_waits_is_given_up_and_strict_order_goes_on_at_once() {
         (&json!(1), &json!(1), &json!("the door is closed"))
     );
     assert_eq!(retry["first_request_id"], *first);
-    let due = headgate::clock::parse_rfc3339(retry["due_at"].as_str().expect("a time"));
+    let due = base::clock::parse_rfc3339(retry["due_at"].as_str().expect("a time"));
     assert!(
         due > Some(Unix::now() + Duration::from_secs(3_000)),
         "{retry}"

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{admitted, ask, header, refusal, setup, subprotocol, ticket, url};
 use crate::app::{Renderer, TestApp, Transport};
 use crate::setup::Setup;
-use headgate::clock::Unix;
+use base::clock::Unix;
 
 /// Waits for the last word and the end.
 async fn is_sent_away(renderer: &mut Renderer) {
@@ -39,7 +39,7 @@ async fn a_key_that_expires_ends_its_connections_at_once() {
     // A key that lives long enough for the same once more, on this machine as busy as it is.
     let lives = Duration::from_secs(1) + 20 * began.elapsed();
     let ends_at = Unix::now() + lives;
-    let ends = headgate::clock::rfc3339(ends_at);
+    let ends = base::clock::rfc3339(ends_at);
     let key = json!({"name": "short", "streams": ["orders"], "expires_at": ends});
     let made = app.admin().make("/api/admin/read-keys", key).await;
     let secret = made["secret"].as_str().expect("a secret");

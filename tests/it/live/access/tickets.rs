@@ -5,7 +5,7 @@ use super::{
 };
 use crate::app::Transport;
 use crate::wait::eventually_async;
-use headgate::clock::Unix;
+use base::clock::Unix;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_ticket_opens_one_connection() {
@@ -14,7 +14,7 @@ async fn a_ticket_opens_one_connection() {
     for transport in Transport::ALL {
         let reply = ask(&screen, &[], "").await;
         let expires_at = reply.json()["data"]["expires_at"].clone();
-        let expires_at = expires_at.as_str().and_then(headgate::clock::parse_rfc3339);
+        let expires_at = expires_at.as_str().and_then(base::clock::parse_rfc3339);
         let left = expires_at.expect("a time") - Unix::now();
         assert!((20_000..=60_000).contains(&left.as_millis()), "{left:?}");
         let given = ticket(&reply);
