@@ -9,9 +9,9 @@ mod ballast;
 mod connection_limits;
 mod error;
 mod files;
-mod hour;
+mod hourly;
 mod memory;
-mod modes;
+mod permissions;
 mod reload;
 pub mod routes;
 mod scrub;
@@ -47,7 +47,7 @@ use operate::{About, Operator};
 use plugin::Plugins;
 use pool::Pool;
 use settings::{InUse, Loaded, Networks, ProxyHeader, Settings};
-use sqlite::{Fuse, State};
+use sqlite::{FailStop, WriteState};
 
 const MINUTE: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -84,7 +84,7 @@ pub struct Daemon {
     stop: CancellationToken,
     sinks: Arc<Sinks>,
     plugins: Arc<Plugins>,
-    fuse: Fuse,
+    fail_stop: FailStop,
     /// Held as long as the daemon lives: nobody else may use the data folder.
     lock: files::Lock,
 }
@@ -118,7 +118,7 @@ impl Daemon {
     ) -> Result<Self, DaemonError> {
         let settings = &loaded.settings;
         let lock = files::Lock::take(data_dir)?;
-        modes::close(data_dir, settings.storage.pool_mode);
+        permissions::close(data_dir, settings.storage.pool_mode);
         require_whole(data_dir)?;
         files::open_folder(&settings.storage.plugins_dir())?;
         let admin_token = files::admin_token(&settings.admin)?;
@@ -126,7 +126,7 @@ impl Daemon {
         let metrics = Arc::new(Metrics::new());
         let (tracer, exporter) = Tracer::new(&settings.telemetry.otlp, &metrics);
         let stored = Stored::open(data_dir, settings, &metrics).await?;
-        modes::open_pool(data_dir, settings.storage.pool_mode);
+        permissions::open_pool(data_dir, settings.storage.pool_mode);
         let (cache_dir, limits) = (data_dir.join("plugin-cache"), (&settings.plugins).into());
         let plugins = Arc::new(Plugins::new(Some(&cache_dir), program, limits)?);
         let parts = Parts {
@@ -153,19 +153,19 @@ impl Daemon {
             stop,
             sinks: Arc::new(sinks),
             plugins,
-            fuse: stored.fuse,
+            fail_stop: stored.fail_stop,
             lock,
             sessions: Arc::new(Sessions::new(&operator.access)),
             operator,
         };
-        daemon.reload().tell_gaps();
-        daemon.reload().tell_terms();
+        daemon.reload().log_gaps();
+        daemon.reload().log_terms();
         let logged = daemon.operator.journal.newest_logged().await?;
         daemon.spawn(settings, service_listener, admin_listener);
         if let Some(exporter) = exporter {
             daemon.tasks.spawn(exporter.run(daemon.stop.clone()));
         }
-        let counting = hour::count(daemon.operator.clone(), logged, daemon.stop.clone());
+        let counting = hourly::count(daemon.operator.clone(), logged, daemon.stop.clone());
         daemon.tasks.spawn(counting);
         Ok(daemon)
     }
@@ -176,10 +176,10 @@ impl Daemon {
     /// # Errors
     /// [`DaemonError::StorageFailed`], [`DaemonError::Damaged`].
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), DaemonError> {
-        let mut fuse = self.fuse.watch();
+        let mut fail_stop = self.fail_stop.watch();
         let failed = tokio::select! {
             () = shutdown => false,
-            _ = fuse.wait_for(|state| *state != State::Good) => true,
+            _ = fail_stop.wait_for(|state| *state != WriteState::Good) => true,
         };
         let grace = if failed {
             FAILED_GRACE
@@ -231,10 +231,10 @@ impl Daemon {
     }
 
     fn fuse_is_good(&self) -> Result<(), DaemonError> {
-        match &*self.fuse.watch().borrow() {
-            State::Good => Ok(()),
-            State::Failed => Err(DaemonError::StorageFailed),
-            State::Damaged(file) => Err(DaemonError::Damaged(file.display().to_string())),
+        match &*self.fail_stop.watch().borrow() {
+            WriteState::Good => Ok(()),
+            WriteState::Failed => Err(DaemonError::StorageFailed),
+            WriteState::Damaged(file) => Err(DaemonError::Damaged(file.display().to_string())),
         }
     }
 
@@ -312,7 +312,7 @@ impl Daemon {
         let scrub = scrub::Scrub {
             data_dir: self.data_dir.clone(),
             metrics: Arc::clone(&self.operator.metrics),
-            fuse: self.fuse.clone(),
+            fail_stop: self.fail_stop.clone(),
         };
         self.tasks.spawn(scrub.run(self.stop.clone()));
     }
@@ -365,7 +365,7 @@ impl Parts<'_> {
             )),
             gate,
             access: Arc::new(access),
-            guesses: Arc::default(),
+            login_throttle: Arc::default(),
             metrics: Arc::clone(metrics),
             about: Arc::new(About {
                 profile: loaded.profile.clone(),

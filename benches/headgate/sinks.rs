@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use observe::metrics::Metrics;
-use plugin::{Instance, Plugin, Plugins, SinkContext, Voice};
+use plugin::{GuestLog, Instance, Plugin, Plugins, SinkContext};
 use pool::{Effect, Pool, Settlement, Staged};
 use settings::{Plugins as Limits, Sink};
 
@@ -284,7 +284,7 @@ async fn start(plugin: &Plugin, sink: &Sink, pool: Option<&Arc<Pool>>) -> Result
         sink,
         pool,
         &Arc::new(Metrics::new()),
-        &Voice::new(&sink.name),
+        &GuestLog::new(&sink.name),
     );
     Ok(plugin.start(&context).await?)
 }

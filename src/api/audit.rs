@@ -11,7 +11,7 @@ use super::paging::{cursor, limit};
 use super::time;
 use base::clock;
 use catalog::key::KeyHashError;
-use catalog::{AUDIT_ACTIONS, AuditEntry, AuditFilter, Kind, Mark, Verified};
+use catalog::{AUDIT_ACTIONS, AuditEntry, AuditFilter, ChainHead, ResourceKind, Verified};
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::Operator;
@@ -106,7 +106,7 @@ impl ListAudit {
 }
 
 fn filter(req: &mut Request) -> Result<AuditFilter, ApiError> {
-    let kinds = Kind::ALL.map(Kind::as_str);
+    let kinds = ResourceKind::ALL.map(ResourceKind::as_str);
     Ok(AuditFilter {
         before: cursor(req)?,
         action: word(req, "action", &AUDIT_ACTIONS)?,
@@ -153,7 +153,7 @@ struct VerifiedData {
     /// The last of them. Its digest, noted elsewhere, shows later that nothing up to it was changed or cut off.
     newest: Option<MarkData>,
     /// The first entry that does not fit; null: all do.
-    misfit: Option<MisfitData>,
+    misfit: Option<ChainMismatchData>,
     /// Whether the digest `expect` is in the trail; null: none was asked for.
     expected: Option<bool>,
 }
@@ -171,7 +171,7 @@ struct MarkData {
 
 /// An entry that does not fit.
 #[derive(Debug, Serialize, ToSchema)]
-struct MisfitData {
+struct ChainMismatchData {
     /// The entry's id.
     id: String,
     /// When it says that it was written, RFC 3339; null: that cannot be read.
@@ -180,8 +180,8 @@ struct MisfitData {
     reason: String,
 }
 
-impl From<Mark> for MarkData {
-    fn from(mark: Mark) -> Self {
+impl From<ChainHead> for MarkData {
+    fn from(mark: ChainHead) -> Self {
         Self {
             id: mark.id.to_string(),
             at: clock::rfc3339(mark.at),
@@ -197,7 +197,7 @@ impl From<Verified> for VerifiedData {
             entries: verified.entries,
             oldest: verified.oldest.map(MarkData::from),
             newest: verified.newest.map(MarkData::from),
-            misfit: verified.misfit.map(|misfit| MisfitData {
+            misfit: verified.misfit.map(|misfit| ChainMismatchData {
                 id: misfit.id.to_string(),
                 at: misfit.at.map(clock::rfc3339),
                 reason: misfit.reason,

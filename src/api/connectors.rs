@@ -11,7 +11,7 @@ use super::body::{self, Shown};
 use super::keys::KeyData;
 use super::{by, paging, param};
 use base::clock;
-use catalog::{CatalogError, Connector, FIRST_KEY, FirstStream, Kind, SetUp};
+use catalog::{CatalogError, Connector, FIRST_KEY, FirstStream, ResourceKind, SetUp};
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::Operator;
@@ -160,7 +160,7 @@ impl CreateConnector {
         let made = (self.0).change(by(req), move |catalog, by| catalog.set_up(set_up, by));
         let (secret, key) = made.await?;
         let connector = self.0.catalog.connector(&key.connector);
-        let connector = connector.ok_or(CatalogError::NotFound(Kind::Connector))?;
+        let connector = connector.ok_or(CatalogError::NotFound(ResourceKind::Connector))?;
         Ok(envelope::created(ConnectorData {
             secret: secret.map(|secret| secret.expose().to_owned()),
             ..ConnectorData::new(&self.0, &connector)
@@ -179,7 +179,7 @@ struct GetConnector(Operator);
 impl GetConnector {
     async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
         let connector = self.0.catalog.connector(&param(req, "id"));
-        let connector = connector.ok_or(CatalogError::NotFound(Kind::Connector))?;
+        let connector = connector.ok_or(CatalogError::NotFound(ResourceKind::Connector))?;
         Ok(envelope::ok(ConnectorData::new(&self.0, &connector)))
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::body::{self, Field, flag, nullable, number, optional, text, time};
 use super::{by, paging, param};
 use base::clock;
-use catalog::{self, CatalogError, Connector, IngestKey, Kind, Rotation};
+use catalog::{self, CatalogError, Connector, IngestKey, ResourceKind, Rotation};
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::Operator;
@@ -227,7 +227,7 @@ impl GetKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
         let connector = find(&self.0, req)?;
         let key = connector.key(&param(req, "name"));
-        let key = key.ok_or(CatalogError::NotFound(Kind::Key))?;
+        let key = key.ok_or(CatalogError::NotFound(ResourceKind::Key))?;
         Ok(envelope::ok(KeyData::new(
             key,
             connector.kind,
@@ -398,5 +398,5 @@ fn show(operator: &Operator, key: &IngestKey) -> KeyData {
 /// The connector that the path names.
 fn find(operator: &Operator, req: &Request) -> Result<Arc<Connector>, CatalogError> {
     let connector = operator.catalog.connector(&param(req, "id"));
-    connector.ok_or(CatalogError::NotFound(Kind::Connector))
+    connector.ok_or(CatalogError::NotFound(ResourceKind::Connector))
 }

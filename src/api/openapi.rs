@@ -162,7 +162,7 @@ fn document(
     let mut value = serde_json::to_value(&document).unwrap_or_default();
     complete(&mut value, key_of);
     feeds(&mut value);
-    limits::tell(&mut value);
+    limits::describe(&mut value);
     Made {
         json: serde_json::to_vec(&value).unwrap_or_default(),
         value,

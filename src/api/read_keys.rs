@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{body, by, paging, param};
 use base::clock;
-use catalog::{CatalogError, Kind, ReadKey};
+use catalog::{CatalogError, ReadKey, ResourceKind};
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::Operator;
@@ -158,7 +158,7 @@ struct GetReadKey(Operator);
 impl GetReadKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
         let key = self.0.catalog.read_key(&param(req, "name"));
-        let key = key.ok_or(CatalogError::NotFound(Kind::ReadKey))?;
+        let key = key.ok_or(CatalogError::NotFound(ResourceKind::ReadKey))?;
         Ok(envelope::ok(ReadKeyData::from(&*key)))
     }
 }

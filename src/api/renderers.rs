@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::by;
 use base::clock;
-use catalog::{AuditChange, Kind, Reader};
+use catalog::{AuditChange, Reader, ResourceKind};
 use http::access::token_of;
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
@@ -98,7 +98,7 @@ impl PostAdminTicket {
         let reader = Arc::new(reader);
         let (ticket, streams) = give_ticket(&self.0.live, reader, None, req).await?;
         let streams = json!({ "streams": streams.iter().map(|one| &**one).collect::<Vec<_>>() });
-        let change = AuditChange::done("create", Kind::Ticket, &*token.name, streams);
+        let change = AuditChange::done("create", ResourceKind::Ticket, &*token.name, streams);
         self.0.record(by(req), change).await;
         Ok(ticket)
     }

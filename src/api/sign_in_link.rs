@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::by;
 use base::clock;
-use catalog::{AuditChange, Kind};
+use catalog::{AuditChange, ResourceKind};
 use http::access::token_of;
 use http::envelope::{self, Success};
 use http::error::ApiError;
@@ -50,7 +50,7 @@ impl PostSignInLink {
         let invitation = sessions.invite(&token)?;
         let expires_at = clock::rfc3339(invitation.ends_at);
         let told = json!({ "expires_at": expires_at });
-        let change = AuditChange::done("create", Kind::SignInLink, &*token.name, told);
+        let change = AuditChange::done("create", ResourceKind::SignInLink, &*token.name, told);
         operator.record(by(req), change).await;
         Ok(envelope::created(SignInLinkData {
             path: invitation.path(),

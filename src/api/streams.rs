@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::body::{self, Shown};
 use super::{by, paging, param};
 use base::clock;
-use catalog::{CatalogError, Kind, Stream};
+use catalog::{CatalogError, ResourceKind, Stream};
 use feed::export;
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
@@ -115,7 +115,7 @@ struct ExportStream(Operator);
 impl ExportStream {
     async fn handle(&self, req: &mut Request, res: &mut Response) -> Result<(), ApiError> {
         let stream = self.0.catalog.stream(&param(req, "name"));
-        let stream = stream.ok_or(CatalogError::NotFound(Kind::Stream))?;
+        let stream = stream.ok_or(CatalogError::NotFound(ResourceKind::Stream))?;
         let format = param(req, "format");
         export::answer(&self.0.pool, &stream.name, &format, req, res).await
     }
@@ -157,7 +157,7 @@ struct GetStream(Operator);
 impl GetStream {
     async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
         let stream = self.0.catalog.stream(&param(req, "name"));
-        let stream = stream.ok_or(CatalogError::NotFound(Kind::Stream))?;
+        let stream = stream.ok_or(CatalogError::NotFound(ResourceKind::Stream))?;
         Ok(envelope::ok(StreamData::new(&self.0, &stream)))
     }
 }

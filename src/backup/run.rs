@@ -128,10 +128,10 @@ impl Run {
                 sha256,
             });
         }
-        let pool = pool::copy::standing(&self.open(dir, pool::FILE)?);
+        let pool = pool::copy::copy_state(&self.open(dir, pool::FILE)?);
         let pool = pool.map_err(|error| self.failed(pool::FILE, error))?;
         let after = pool.low_water.max(self.kept_after);
-        let journal = journal::copy::standing(&self.open(dir, journal::FILE)?, after);
+        let journal = journal::copy::copy_state(&self.open(dir, journal::FILE)?, after);
         let journal = journal.map_err(|error| self.failed(journal::FILE, error))?;
         if let Some(missing) = journal.missing {
             return Err(BackupError::NotGood {

@@ -19,7 +19,7 @@ use journal::{Durability, FILE as JOURNAL, LogEntry, Options, Outcome, Submissio
 use observe::metrics::Metrics;
 use pool::{FILE as POOL, Pool, Settlement};
 use settings::Settings;
-use sqlite::{self, Fuse};
+use sqlite::{self, FailStop};
 
 /// More than the journal's writer needs to begin with deleting while it is busy.
 const REQUESTS: u64 = 2_000;
@@ -35,13 +35,13 @@ impl Files {
     /// A sink that has nothing yet of many requests.
     async fn with_requests() -> Self {
         let root = tempfile::tempdir().expect("a folder");
-        let pool = Pool::open(&root.path().join(POOL), &Fuse::default()).await;
+        let pool = Pool::open(&root.path().join(POOL), &FailStop::default()).await;
         let pool = pool.expect("it opens");
         pool.add_sink("sink", 0).expect("it is new");
         let catalog = Catalog::open(
             &root.path().join(CATALOG),
             &Settings::default(),
-            &Fuse::default(),
+            &FailStop::default(),
         );
         catalog.expect("it opens");
         let options = Options {
@@ -56,7 +56,7 @@ impl Files {
             &root.path().join(JOURNAL),
             options,
             metrics,
-            &Fuse::default(),
+            &FailStop::default(),
         )
         .await;
         let journal = journal.expect("it opens");

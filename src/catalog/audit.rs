@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
-use super::{KeyHash, Kind};
+use super::{KeyHash, ResourceKind};
 use base::clock::Unix;
 pub use page::Filter;
 pub(super) use page::page;
@@ -58,7 +58,7 @@ pub struct Change {
     /// What was done, a verb: one of [`ACTIONS`].
     pub action: &'static str,
     /// To what kind of thing.
-    pub kind: Kind,
+    pub kind: ResourceKind,
     /// Its name.
     pub name: String,
     /// The connector of an ingest key, or of a request.
@@ -71,7 +71,12 @@ pub struct Change {
 
 impl Change {
     /// What was done to something that is not in the catalog, and what came of it.
-    pub fn done(action: &'static str, kind: Kind, name: impl Into<String>, after: Value) -> Self {
+    pub fn done(
+        action: &'static str,
+        kind: ResourceKind,
+        name: impl Into<String>,
+        after: Value,
+    ) -> Self {
         Self {
             action,
             kind,
@@ -96,7 +101,7 @@ pub struct AuditEntry {
     pub client: String,
     /// As [`Change::action`].
     pub action: String,
-    /// As [`Kind::as_str`].
+    /// As [`ResourceKind::as_str`].
     pub kind: String,
     /// Name of what was changed.
     pub name: String,

@@ -14,9 +14,9 @@ pub(super) mod stream;
 use serde_json::Value;
 
 use super::audit::Change;
-use super::error::Fault;
-use super::{CatalogError, Kind};
-use settings::Misfit;
+use super::error::FieldError;
+use super::{CatalogError, ResourceKind};
+use settings::ValidationError;
 
 pub(super) use check::check_stream;
 
@@ -25,11 +25,11 @@ pub(super) type Changed<T> = Result<T, CatalogError>;
 /// What came of setting what was checked.
 fn set(done: serde_json::Result<()>) -> Changed<()> {
     // An error of serde may repeat a secret.
-    let refused = || Misfit::Form("cannot be set".to_owned());
-    done.map_err(|_| Fault::from(refused()).of("body"))
+    let refused = || ValidationError::Form("cannot be set".to_owned());
+    done.map_err(|_| FieldError::from(refused()).of("body"))
 }
 
-fn audit_created(kind: Kind, name: &str, after: Value) -> Change {
+fn audit_created(kind: ResourceKind, name: &str, after: Value) -> Change {
     Change {
         action: "create",
         kind,
@@ -40,7 +40,7 @@ fn audit_created(kind: Kind, name: &str, after: Value) -> Change {
     }
 }
 
-fn audit_changed(kind: Kind, name: &str, before: Value, after: Value) -> Change {
+fn audit_changed(kind: ResourceKind, name: &str, before: Value, after: Value) -> Change {
     Change {
         action: "change",
         before: Some(before),
@@ -48,7 +48,7 @@ fn audit_changed(kind: Kind, name: &str, before: Value, after: Value) -> Change 
     }
 }
 
-fn audit_deleted(kind: Kind, name: &str, before: Value) -> Change {
+fn audit_deleted(kind: ResourceKind, name: &str, before: Value) -> Change {
     Change {
         action: "delete",
         before: Some(before),

@@ -32,7 +32,7 @@ pub struct Connector {
     /// What it may have of requests to its address that nobody vouches for.
     pub failures: Arc<Quota>,
     /// What bodies take that nobody vouches for yet.
-    pub strangers: Arc<Share>,
+    pub unauthenticated: Arc<Share>,
     /// What its requests show of how it is set up.
     pub signs: Arc<Signs>,
 }
@@ -65,7 +65,7 @@ impl Connector {
             created_at,
             keys: Vec::new(),
             failures: Arc::new(Quota::new(FAILURES.0, FAILURES.1)),
-            strangers: Arc::default(),
+            unauthenticated: Arc::default(),
             signs: Arc::default(),
         }
     }

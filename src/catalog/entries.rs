@@ -36,7 +36,7 @@ impl Entries {
         for connector in connectors.values_mut() {
             if let Some(before) = before.connectors.get(&connector.name) {
                 connector.failures = Arc::clone(&before.failures);
-                connector.strangers = Arc::clone(&before.strangers);
+                connector.unauthenticated = Arc::clone(&before.unauthenticated);
                 connector.signs = Arc::clone(&before.signs);
             }
         }

@@ -7,16 +7,16 @@ use std::fmt;
 
 use thiserror::Error;
 
-use settings::{Misfit, quoted};
+use settings::{ValidationError, quoted};
 use sqlite::FileError;
-use webhook::{CANDIDATES_MAX, Unfit};
+use webhook::{CANDIDATES_MAX, InvalidVerifier};
 
 /// Keys that a sentence names.
 const NAMED_MAX: usize = 5;
 
 /// What there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ResourceKind {
     /// A stream.
     Stream,
     /// A connector.
@@ -41,7 +41,7 @@ pub enum Kind {
     SignInLink,
 }
 
-impl Kind {
+impl ResourceKind {
     /// All of them.
     pub const ALL: [Self; 11] = [
         Self::Stream,
@@ -86,12 +86,12 @@ impl Kind {
 
 /// What is wrong with a field.
 ///
-/// As a text it follows the field's name; [`Fault::NoStream`] is a sentence of its own.
+/// As a text it follows the field's name; [`FieldError::NoStream`] is a sentence of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Fault {
+pub enum FieldError {
     /// It breaks the rule that declared ones follow, too.
     #[error(transparent)]
-    Misfit(#[from] Misfit),
+    ValidationError(#[from] ValidationError),
     /// It is one or two dots.
     #[error("must be more than \".\" or \"..\", which cannot stand in a URL")]
     Dots,
@@ -109,7 +109,7 @@ pub enum Fault {
     Ended,
     /// How requests are to be verified does not fit.
     #[error("{}: {}", .0.field, .0.message)]
-    Verify(#[from] Unfit),
+    Verify(#[from] InvalidVerifier),
     /// A key of the stream has this signing secret.
     #[error("secret: another key of this stream has it; every key needs a secret of its own")]
     SameSecret,
@@ -132,7 +132,7 @@ pub enum Fault {
     },
 }
 
-impl Fault {
+impl FieldError {
     /// As the reason why a change is not made.
     pub(super) fn of(self, field: &'static str) -> CatalogError {
         CatalogError::Invalid { field, fault: self }
@@ -193,19 +193,19 @@ pub enum CatalogError {
         /// The field of the wish.
         field: &'static str,
         /// What is wrong with it.
-        fault: Fault,
+        fault: FieldError,
     },
     /// There is nothing of this name.
     #[error("there is no {} with this name", .0.in_words())]
-    NotFound(Kind),
+    NotFound(ResourceKind),
     /// It stands in the configuration.
     #[error(
         "this {} is declared in the configuration and cannot be changed at run time; change it there", .0.in_words()
     )]
-    Declared(Kind),
+    Declared(ResourceKind),
     /// The name is in use.
     #[error("there is a {} of this name already; choose another name", .0.in_words())]
-    Taken(Kind),
+    Taken(ResourceKind),
     /// Keys name the stream.
     #[error("keys name this stream: {}", list_some(.0))]
     InUse(Vec<NamedBy>),

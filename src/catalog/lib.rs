@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use rusqlite::Connection;
 
 use audit::chain::Verifier;
-pub use audit::chain::{Mark, Misfit as AuditMisfit, TrailError, Verified};
+pub use audit::chain::{ChainHead, ChainMismatch as AuditMisfit, TrailError, Verified};
 pub use audit::{
     ACTIONS as AUDIT_ACTIONS, Actor, AuditEntry, Change as AuditChange, Filter as AuditFilter,
 };
@@ -41,7 +41,7 @@ pub use base::key::{self, KeyHash};
 pub use change::key::{GRACE_SECONDS_MAX, NewKey, Rotation};
 pub use connector::{Connector, IngestKey, KeyState, Signs};
 use entries::Entries;
-pub use error::{CatalogError, Fault, Kind, NamedBy};
+pub use error::{CatalogError, FieldError, NamedBy, ResourceKind};
 pub use quota::{Quota, QuotaState};
 pub use reader::{POLLS_PER_SECOND, ReadKey, Reader};
 use rows::Rows;
@@ -50,7 +50,7 @@ pub use schema::{FILE, FORMAT};
 use settings::{Limits, Settings};
 pub use setup::{FIRST_KEY, FirstStream, SetUp};
 pub use signing::Signing;
-use sqlite::{FileError, FileWriter, Fuse, Trouble};
+use sqlite::{DiskError, FailStop, FileError, FileWriter};
 pub use stream::Stream;
 pub use volume::{OverVolume, Volume, VolumeLeft, VolumeLimits, VolumeState};
 
@@ -130,7 +130,7 @@ impl Catalog {
     pub fn open(
         path: &Path,
         settings: &Settings,
-        fuse: &Fuse,
+        fail_stop: &FailStop,
     ) -> Result<(Self, Vec<String>), CatalogError> {
         let connection = schema::open(path)?;
         let made = schema::load(&connection)?;
@@ -142,7 +142,7 @@ impl Catalog {
         let catalog = Self {
             entries: RwLock::new(Arc::new(entries)),
             store: Mutex::new(Store {
-                connection: FileWriter::new(connection, path, CHECKPOINT_BYTES, fuse)?,
+                connection: FileWriter::new(connection, path, CHECKPOINT_BYTES, fail_stop)?,
                 declared,
                 made,
                 follower: None,
@@ -370,13 +370,13 @@ impl Catalog {
             }
             Err(CatalogError::File(FileError::Write(error))) => {
                 Err(match store.connection.failed(&error) {
-                    Trouble::Full => CatalogError::DiskFull,
-                    Trouble::Busy => CatalogError::Busy,
-                    Trouble::Damaged | Trouble::Failed => error.into(),
+                    DiskError::Full => CatalogError::DiskFull,
+                    DiskError::Busy => CatalogError::Busy,
+                    DiskError::Damaged | DiskError::Failed => error.into(),
                 })
             }
             Err(refused) => {
-                store.connection.take_back();
+                store.connection.roll_back();
                 Err(refused)
             }
         }

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::*;
 use base::clock::Unix;
 use settings::{ConnectorKind, OnUpdate, Patch, Secret};
-use sqlite::Fuse;
+use sqlite::FailStop;
 
 const DECLARED: &str = "ik_live_a_declared_key_0000000001";
 
@@ -60,8 +60,8 @@ fn patch(fields: &'static [settings::Field], body: serde_json::Value) -> Patch {
 fn new_patch(fields: &'static [settings::Field], name: &str) -> Result<Patch, CatalogError> {
     let body = json!({"name": name}).as_object().cloned();
     let refused = |faults: Vec<settings::BodyFault>| {
-        let misfit = settings::Misfit::Form(faults[0].message.clone());
-        Fault::from(misfit).of("name")
+        let misfit = settings::ValidationError::Form(faults[0].message.clone());
+        FieldError::from(misfit).of("name")
     };
     Patch::of_new(fields, &[], body.expect("an object")).map_err(refused)
 }
@@ -88,7 +88,7 @@ impl Desk {
     fn in_folder(folder: tempfile::TempDir, settings: &Settings) -> Self {
         let path = folder.path().join("catalog.db");
         let (catalog, warnings) =
-            Catalog::open(&path, settings, &Fuse::default()).expect("it opens");
+            Catalog::open(&path, settings, &FailStop::default()).expect("it opens");
         Self {
             folder,
             catalog,
@@ -546,7 +546,7 @@ fn wishes_that_cannot_be_are_refused_and_say_what_to_do() {
     assert!(told.to_string().contains("passed"), "{told}");
     assert!(matches!(
         desk.key("nobody", "a", "orders"),
-        Err(CatalogError::NotFound(Kind::Connector))
+        Err(CatalogError::NotFound(ResourceKind::Connector))
     ));
 }
 
@@ -630,7 +630,7 @@ fn the_audit_trail_is_filtered_by_everything_that_is_given() {
             who: who.into(),
             ..actor()
         };
-        let change = AuditChange::done("retry", Kind::Sink, name, json!(1));
+        let change = AuditChange::done("retry", ResourceKind::Sink, name, json!(1));
         desk.catalog.note(&change, &actor).expect("it is written");
     };
     by("token night", "pool");

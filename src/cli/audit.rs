@@ -17,7 +17,7 @@ use super::requests::moment;
 use super::resource::{Column, table};
 use base::clock::{self, Unix};
 use base::text::percent_encoded;
-use catalog::{self, AUDIT_ACTIONS, KeyHash, Kind, Mark, Verified};
+use catalog::{self, AUDIT_ACTIONS, ChainHead, KeyHash, ResourceKind, Verified};
 
 const LIMIT_MAX: u64 = 100_000;
 
@@ -42,7 +42,7 @@ pub struct AuditArgs {
     #[arg(long, value_name = "VERB", value_parser = PossibleValuesParser::new(AUDIT_ACTIONS))]
     action: Option<String>,
     /// Only what was done to things of this kind
-    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(Kind::ALL.map(Kind::as_str)))]
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(ResourceKind::ALL.map(ResourceKind::as_str)))]
     kind: Option<String>,
     /// Only what was done to what has this name, or belongs to the connector of this name
     #[arg(long, value_name = "NAME")]
@@ -159,7 +159,7 @@ async fn verify(args: VerifyArgs) -> Result<(), CliError> {
     };
     match args.output {
         Output::Json => print(&json_pretty(&found)?)?,
-        Output::Text => print(&told(&found))?,
+        Output::Text => print(&summary(&found))?,
     }
     match found["good"].as_bool() {
         Some(true) => Ok(()),
@@ -171,10 +171,10 @@ async fn verify(args: VerifyArgs) -> Result<(), CliError> {
 fn of_folder(folder: &Path, expect: Option<KeyHash>) -> Result<Value, CliError> {
     let path = folder.join(catalog::FILE);
     let verified = catalog::verify_audit_of(&path, expect).map_err(|error| {
-        let told = format!("cannot read {}: {error}", path.display());
-        CliError::failed(shown(&told).into_owned())
+        let summary = format!("cannot read {}: {error}", path.display());
+        CliError::failed(shown(&summary).into_owned())
     })?;
-    let mark = |mark: Mark| {
+    let mark = |mark: ChainHead| {
         json!({
             "id": mark.id.to_string(),
             "at": clock::rfc3339(mark.at),
@@ -203,7 +203,7 @@ fn of_folder(folder: &Path, expect: Option<KeyHash>) -> Result<Value, CliError> 
     }))
 }
 
-fn told(found: &Value) -> String {
+fn summary(found: &Value) -> String {
     let text = |value: &Value| shown(&plain(value)).into_owned();
     let (oldest, newest) = (&found["oldest"], &found["newest"]);
     if newest.is_null() {
@@ -226,7 +226,7 @@ fn told(found: &Value) -> String {
 
 fn wrong(found: &Value) -> String {
     let misfit = &found["misfit"];
-    let told = match misfit.is_null() {
+    let summary = match misfit.is_null() {
         true => "the digest that was expected is not in the trail: entries were cut off or made anew, or it is older than the oldest that is kept".to_owned(),
         false => format!(
             "the entry {} does not fit: {}",
@@ -234,5 +234,5 @@ fn wrong(found: &Value) -> String {
             plain(&misfit["reason"])
         ),
     };
-    shown(&told).into_owned()
+    shown(&summary).into_owned()
 }

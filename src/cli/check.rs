@@ -13,8 +13,8 @@ use base::clock::Unix;
 use base::process::{Held, kernel_holds, open_files_to_take};
 use http::tls;
 use observe::metrics::Metrics;
-use plugin::{Plugin, PluginError, Plugins, SinkContext, Voice};
-use settings::{Loaded, Problem, Settings, Sink, quoted, reach};
+use plugin::{GuestLog, Plugin, PluginError, Plugins, SinkContext};
+use settings::{Loaded, Problem, Settings, Sink, quoted, routing_gaps};
 
 /// What `headgate check` is told.
 #[derive(Debug, clap::Args)]
@@ -77,10 +77,10 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
         ))?;
     }
     let sinks = tried.iter().map(|(sink, plugin)| {
-        let certain = reach::writes_pool(sink);
+        let certain = routing_gaps::writes_pool(sink);
         (*sink, certain.or(Some(plugin.writes_pool())))
     });
-    for gap in reach::gaps(&reach::declared(settings), sinks) {
+    for gap in routing_gaps::gaps(&routing_gaps::declared(settings), sinks) {
         print(&format!("warning: {gap}\n"))?;
     }
     print(&format!(
@@ -149,7 +149,7 @@ fn try_sinks<'a>(
 /// Loads the plugin, starts it, and gives it its settings.
 async fn try_out(plugins: &Plugins, sink: &Sink) -> Result<Plugin, PluginError> {
     let metrics = Arc::new(Metrics::new());
-    let context = SinkContext::new(sink, None, &metrics, &Voice::new(&sink.name));
+    let context = SinkContext::new(sink, None, &metrics, &GuestLog::new(&sink.name));
     let plugin = plugins.load(sink)?;
     plugin.start(&context).await?;
     Ok(plugin)

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::error::CliError;
 use super::output::{json_pretty, print, shown};
 use observe::metrics::Metrics;
-use plugin::{Failure, Instance, Plugin, Plugins, SinkContext, Voice};
+use plugin::{Failure, GuestLog, Instance, Plugin, Plugins, SinkContext};
 use settings::{Host, Http, Log, Network, Postgres, Secret, Settings, Sink};
 
 /// What `headgate plugin` is told.
@@ -181,7 +181,7 @@ impl Subject {
         let plugin = plugins.load(&sink).map_err(|error| wrong(&error))?;
         let load_time = before.elapsed();
         let metrics = Arc::new(Metrics::new());
-        let context = SinkContext::new(&sink, None, &metrics, &Voice::new(&sink.name));
+        let context = SinkContext::new(&sink, None, &metrics, &GuestLog::new(&sink.name));
         let before = Instant::now();
         let instance = plugin
             .start(&context)
@@ -205,13 +205,13 @@ async fn check(args: &CheckArgs) -> Result<(), CliError> {
     let memory_bytes = started.instance.memory_bytes();
     let batch = trial::batch_of(TRIAL, "trial", None, 1).map_err(CliError::failed)?;
     let result = started.instance.write(batch).await;
-    let told = trial::told(&result, 1);
+    let summary = trial::summary(&result, 1);
     let trapped = result.is_err_and(|failed| matches!(failed.failure, Failure::Trap { .. }));
-    report(args, &started, memory_bytes, &told)?;
+    report(args, &started, memory_bytes, &summary)?;
     if trapped {
         return Err(CliError::wrong_use(format!(
             "the trial run {}",
-            shown(&told)
+            shown(&summary)
         )));
     }
     Ok(())
@@ -221,7 +221,7 @@ fn report(
     args: &CheckArgs,
     started: &Started,
     memory_bytes: usize,
-    told: &str,
+    summary: &str,
 ) -> Result<(), CliError> {
     let limits = started.plugin.limits();
     let descriptor = started.instance.descriptor();
@@ -234,7 +234,7 @@ fn report(
         let mut report = started.report();
         report["plugin"] = args.subject.plugin.as_str().into();
         report["bytes"] = bytes.into();
-        report["trial"] = told.into();
+        report["trial"] = summary.into();
         report["config_schema"] = schema;
         report["memory_bytes"] = memory_bytes.into();
         return print(&json_pretty(&report)?);
@@ -270,6 +270,6 @@ fn report(
         Value::Null => "\ntakes no settings\n",
         _ => "\ntakes settings, and these fit; --output json shows the schema\n",
     });
-    text.push_str(&format!("\ntried with one item: it {}\n", shown(told)));
+    text.push_str(&format!("\ntried with one item: it {}\n", shown(summary)));
     print(&text)
 }

@@ -179,7 +179,7 @@ async fn create_with_key(args: CreateArgs) -> Result<(), CliError> {
     match (preset, made["secret"].as_str()) {
         (Some(preset), _) => {
             print(&format!("connector {} created\n", shown(&args.name)))?;
-            tool::tell(preset, &made);
+            tool::print(preset, &made);
         }
         (None, Some(secret)) => {
             print(&format!("{}\n", shown(secret)))?;

@@ -56,27 +56,27 @@ impl Reload {
         self.operator.live.recheck_keys();
         self.operator.access.renew(&loaded.settings.admin);
         self.sinks.apply(&loaded.settings.sinks).await;
-        self.tell_gaps();
+        self.log_gaps();
         self.operator.configuration.set_rows(explain(loaded));
         for wrong in self.encryption.renew(&loaded.settings) {
             tracing::error!("{wrong}");
             self.operator.configuration.set_problem(wrong);
         }
-        self.tell_terms();
+        self.log_terms();
         tracing::info!(
             "the configuration was read again: certificates, read keys, secrets of signing keys, admin tokens and sinks are as it says; other changes take effect at the next start"
         );
     }
 
     /// Says which streams reach no sink, or none that writes the data pool.
-    pub(super) fn tell_gaps(&self) {
+    pub(super) fn log_gaps(&self) {
         for gap in self.operator.delivery.gaps(&self.operator.catalog) {
             tracing::warn!("{gap}");
         }
     }
 
     /// Says which certificates are in use, and in the log those that end soon.
-    pub(super) fn tell_terms(&self) {
+    pub(super) fn log_terms(&self) {
         let certificates = &self.operator.certificates;
         let listeners = [
             ("service", &self.encryption.service),

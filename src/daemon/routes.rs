@@ -12,10 +12,10 @@ use http::access::Needs;
 use http::document::Document;
 use http::ingest::Submit;
 use http::reader::Readers;
-use http::strangers::Strangers;
+use http::unauthenticated::Unauthenticated;
 use http::{
     AdminParts, Outside, ServiceParts, access, head, health, ingest, items, live, middleware,
-    own_pages, pages, reader, ticket,
+    pages, reader, ticket, user_pages,
 };
 use salvo_core::catcher::Catcher;
 use salvo_core::{Router, Service};
@@ -33,7 +33,7 @@ pub fn service(parts: &ServiceParts) -> Service {
     finish(
         router,
         middleware::Outer {
-            strangers: Strangers::new(parts.outside.unauthorized_per_second),
+            unauthenticated: Unauthenticated::new(parts.outside.unauthorized_per_second),
             ..outer
         },
     )
@@ -88,7 +88,7 @@ fn service_routes(parts: &ServiceParts) -> Router {
                 ),
         )
         .push(pages::routes())
-        .push(own_pages::routes(&parts.operator.about.data_dir))
+        .push(user_pages::routes(&parts.operator.about.data_dir))
         .push(Router::with_path("healthz").get(health::GetHealth))
         .push(Router::with_path("readyz").get(health::GetReady(gate)))
 }
@@ -155,7 +155,7 @@ fn outer(operator: &Operator, outside: &Outside) -> middleware::Outer {
         log_requests: outside.log_requests,
         proxies: outside.proxies.clone(),
         networks: Networks::default(),
-        strangers: None,
+        unauthenticated: None,
     }
 }
 

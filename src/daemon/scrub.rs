@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use base::clock::Unix;
 use observe::metrics::Metrics;
 use repair;
-use sqlite::Fuse;
+use sqlite::FailStop;
 
 const EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The least that a thread can ask for.
@@ -23,7 +23,7 @@ const PRIORITY: i32 = 19;
 pub(super) struct Scrub {
     pub(super) data_dir: PathBuf,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) fuse: Fuse,
+    pub(super) fail_stop: FailStop,
 }
 
 impl Scrub {
@@ -70,7 +70,7 @@ impl Scrub {
             match repair::look_beside(&self.data_dir, file, stopped) {
                 Ok(None) => {}
                 Ok(Some(problem)) => {
-                    return self.fuse.damaged(&self.data_dir.join(file), &problem);
+                    return self.fail_stop.damaged(&self.data_dir.join(file), &problem);
                 }
                 Err(_) if stopped.load(Ordering::Relaxed) => return,
                 Err(error) => {

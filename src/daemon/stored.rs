@@ -14,14 +14,14 @@ use observe::metrics::Metrics;
 use pool::{self, Pool, PoolError};
 use repair::{self, Verdict};
 use settings::Settings;
-use sqlite::Fuse;
+use sqlite::FailStop;
 
 /// The three files.
 pub(super) struct Stored {
     pub(super) catalog: Arc<Catalog>,
     pub(super) pool: Arc<Pool>,
     pub(super) journal: Arc<Journal>,
-    pub(super) fuse: Fuse,
+    pub(super) fail_stop: FailStop,
 }
 
 impl Stored {
@@ -54,24 +54,25 @@ impl Stored {
         settings: &Settings,
         metrics: &Arc<Metrics>,
     ) -> Result<Self, DaemonError> {
-        let fuse = Fuse::default();
-        let (catalog, warnings) = Catalog::open(&data_dir.join(catalog::FILE), settings, &fuse)?;
+        let fail_stop = FailStop::default();
+        let (catalog, warnings) =
+            Catalog::open(&data_dir.join(catalog::FILE), settings, &fail_stop)?;
         for warning in warnings {
             tracing::warn!("{warning}");
         }
-        let pool = Pool::open(&data_dir.join(pool::FILE), &fuse).await?;
+        let pool = Pool::open(&data_dir.join(pool::FILE), &fail_stop).await?;
         let journal = Journal::open(
             &data_dir.join(journal::FILE),
             journal_options(settings, &pool)?,
             Arc::clone(metrics),
-            &fuse,
+            &fail_stop,
         )
         .await?;
         Ok(Self {
             catalog: Arc::new(catalog),
             pool,
             journal,
-            fuse,
+            fail_stop,
         })
     }
 }

@@ -21,7 +21,7 @@ use super::status::Assignment;
 use super::{Delivery, LaneState, LaneStatus, verdict};
 use base::clock::{self, Lived, Unix};
 use journal::{JournalError, StorageError};
-use plugin::{Failure, Instance, Plugin, PluginError, SinkContext, Voice};
+use plugin::{Failure, GuestLog, Instance, Plugin, PluginError, SinkContext};
 use pool::{Call, PoolError, Retry};
 use settings::{Millis, Ordering, Retry as RetrySettings, Sink};
 use trace::Followed;
@@ -117,7 +117,7 @@ impl Lane {
                 &sink,
                 Some(&delivery.pool),
                 &delivery.metrics,
-                &status.voice,
+                &status.guest_log,
             ),
             sink,
             commands: status.commands.subscribe(),
@@ -155,7 +155,7 @@ impl Lane {
                 Ok(step) => step,
                 Err(error) => self.pause(&error.to_string()),
             };
-            status.voice.tell();
+            status.guest_log.flush();
             let heard = self.heard;
             match step {
                 Step::Worked => {}
@@ -164,7 +164,7 @@ impl Lane {
                     _ = self.commands.wait_for(|commands| commands.now != heard.now) => {}
                     () = status.assigned.notified() => {}
                     () = stop.cancelled() => {}
-                    never = tell(&status.voice) => match never {},
+                    never = log_periodically(&status.guest_log) => match never {},
                 },
                 Step::Idle(wake_at) => tokio::select! {
                     changed = newest.changed() => if changed.is_err() { break },
@@ -172,11 +172,11 @@ impl Lane {
                     () = sleep_until(wake_at) => {}
                     () = status.assigned.notified() => {}
                     () = stop.cancelled() => {}
-                    never = tell(&status.voice) => match never {},
+                    never = log_periodically(&status.guest_log) => match never {},
                 },
             }
         }
-        status.voice.tell_rest();
+        status.guest_log.flush_rest();
         if let Err(error) = self.store_cursor() {
             tracing::warn!(sink = &*self.name, %error, "the cursor was not stored; some entries will be looked at again");
         }
@@ -186,10 +186,10 @@ impl Lane {
     fn take_over(&mut self, assignment: Assignment) {
         let Assignment { sink, plugin } = assignment;
         let (pool, metrics) = (&self.delivery.pool, &self.delivery.metrics);
-        self.context = SinkContext::new(&sink, Some(pool), metrics, &self.status.voice);
+        self.context = SinkContext::new(&sink, Some(pool), metrics, &self.status.guest_log);
         self.plugin = Some(plugin);
         self.instance = None;
-        self.behaves();
+        self.note_healthy();
         // The order of retries may be another.
         self.opened = false;
         self.sink = sink;
@@ -200,7 +200,7 @@ impl Lane {
 
     /// Delivers one batch, if there is one: a retry that is due and new entries in turn, or in strict order.
     async fn step(&mut self) -> Result<Step, StepError> {
-        self.hear()?;
+        self.poll_commands()?;
         if self.plugin.is_none() {
             let plugin = self.delivery.plugins.load(&self.sink)?;
             self.status.set_plugin(&plugin);
@@ -289,7 +289,7 @@ impl Lane {
 
     /// Does what operators asked for. A sink that still does not work costs no attempt of what waits: a lane
     /// that was paused tries one thing first, and pauses again, if briefly.
-    fn hear(&mut self) -> Result<(), StepError> {
+    fn poll_commands(&mut self) -> Result<(), StepError> {
         let commands = *self.commands.borrow_and_update();
         if commands == self.heard {
             return Ok(());
@@ -333,10 +333,10 @@ impl Lane {
 }
 
 /// Says what is left of the sink to be said, whenever that is due.
-async fn tell(voice: &Voice) -> Infallible {
+async fn log_periodically(guest_log: &GuestLog) -> Infallible {
     loop {
-        voice.has_to_tell().await;
-        voice.tell();
+        guest_log.has_to_tell().await;
+        guest_log.flush();
     }
 }
 

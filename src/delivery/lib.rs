@@ -9,10 +9,10 @@
 
 mod commands;
 mod lane;
-mod reach;
+mod retries;
+mod routing_gaps;
 mod status;
 mod verdict;
-mod waiting;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -27,8 +27,8 @@ use pool::{Pool, PoolError, Undelivered};
 use status::Assignment;
 
 pub use lane::Lane;
+pub use retries::{GivenUp, ReadError, Waiting};
 pub use status::{LaneState, LaneStatus};
-pub use waiting::{GivenUp, ReadError, Waiting};
 
 /// Why lanes could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -217,7 +217,7 @@ impl Delivery {
         if lane.has(&sink, &plugin) {
             return Ok(None);
         }
-        let context = SinkContext::new(&sink, Some(&self.pool), &self.metrics, &lane.voice);
+        let context = SinkContext::new(&sink, Some(&self.pool), &self.metrics, &lane.guest_log);
         let (tried, runtime) = (plugin.clone(), Handle::current());
         // It may compute for long, which no thread that answers requests has the time for.
         let started = move || runtime.block_on(tried.start(&context)).map(drop);

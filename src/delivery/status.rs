@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::commands::Commands;
 use base::clock::Unix;
-use plugin::{Plugin, Voice};
+use plugin::{GuestLog, Plugin};
 
 /// What a lane is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub struct LaneStatus {
     /// What operators asked of the lane; it listens.
     pub(super) commands: watch::Sender<Commands>,
     /// How much the sink may say.
-    pub(super) voice: Arc<Voice>,
+    pub(super) guest_log: Arc<GuestLog>,
     shown: Mutex<Shown>,
 }
 
@@ -84,7 +84,7 @@ impl LaneStatus {
             stopping,
             assigned: Notify::new(),
             commands: watch::Sender::default(),
-            voice: Voice::new(&sink.name),
+            guest_log: GuestLog::new(&sink.name),
             shown: Mutex::new(Shown {
                 sink: Arc::new(sink.clone()),
                 plugin: None,
@@ -115,7 +115,7 @@ impl LaneStatus {
         match &shown.next {
             Some(next) => (Arc::clone(&next.sink), Some(next.plugin.writes_pool())),
             None => {
-                let certain = settings::reach::writes_pool(&shown.sink);
+                let certain = settings::routing_gaps::writes_pool(&shown.sink);
                 (Arc::clone(&shown.sink), certain.or(shown.writes_pool))
             }
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use base::backoff;
 use base::clock::{Lived, Unix};
-use item::Standing;
+use item::ItemMeta;
 use item::batch::{Batch, Slice};
 use journal::log::LogRow;
 use plugin::{Failure, Progress};
@@ -38,12 +38,12 @@ pub(super) fn rest(
         let within = range.start..range.end.min(progress.taken);
         within.map(move |index| (index, reason.clone()))
     });
-    bury(&settled, attempts, refused.collect(), settlement);
+    dead_letter(&settled, attempts, refused.collect(), settlement);
     (rest, 1)
 }
 
 /// Decides about a batch after its `attempts`-th attempt failed.
-pub(super) fn put_aside(
+pub(super) fn schedule_retry(
     sink: &Sink,
     batch: &Batch,
     attempts: u32,
@@ -99,7 +99,7 @@ pub(super) fn pause(retry: &RetrySettings, attempts: u32) -> Duration {
 }
 
 /// Another attempt later, without counting this one.
-pub(super) fn postpone(
+pub(super) fn defer(
     sink: &Sink,
     batch: &Batch,
     attempts: u32,
@@ -152,7 +152,7 @@ pub(super) fn letters<'a>(
             key: item.key.to_owned(),
             action: entry.action,
             fields: item.fields.to_owned(),
-            standing: item.standing,
+            meta: item.meta,
             reason: reason.to_owned(),
             attempts,
             at,
@@ -162,7 +162,7 @@ pub(super) fn letters<'a>(
 }
 
 /// The items that the sink rejected become dead letters; it took the others.
-pub(super) fn bury(
+pub(super) fn dead_letter(
     batch: &Batch,
     attempts: u32,
     rejected: Vec<(u32, String)>,
@@ -196,7 +196,7 @@ pub(super) fn unreadable(seq: u64, row: Option<&LogRow>, reason: String) -> Dead
             .and_then(|entry| entry.outcome.action())
             .unwrap_or_default(),
         fields: String::new(),
-        standing: Standing::default(),
+        meta: ItemMeta::default(),
         reason,
         attempts: 0,
         at: Unix::now(),
@@ -208,7 +208,7 @@ pub(super) fn unreadable(seq: u64, row: Option<&LogRow>, reason: String) -> Dead
 mod tests {
     use std::time::Duration;
 
-    use super::{ASKED_PAUSE_MAX, put_aside, rest};
+    use super::{ASKED_PAUSE_MAX, rest, schedule_retry};
     use base::clock::{Lived, Unix};
     use item::ItemsWriter;
     use item::batch::{Action, Batch, Entry, Slice};
@@ -235,7 +235,7 @@ mod tests {
 
     fn decide(items: u32, attempts: u32, failure: Failure) -> Settlement {
         let mut settlement = Settlement::default();
-        put_aside(
+        schedule_retry(
             &Sink::default(),
             &batch(items),
             attempts,
@@ -290,7 +290,7 @@ mod tests {
             .collect();
         assert_eq!(dead, [(1, "no", 7), (2, "never", 7)]);
         assert_eq!(attempts, 1, "it is the first one at this batch");
-        put_aside(
+        schedule_retry(
             &Sink::default(),
             &left,
             attempts,
@@ -301,7 +301,7 @@ mod tests {
 
         let mut settlement = Settlement::default();
         let (left, _) = rest(batch(3), 1, progress, &mut settlement);
-        put_aside(&Sink::default(), &left, 1, trap(), &mut settlement);
+        schedule_retry(&Sink::default(), &left, 1, trap(), &mut settlement);
         assert!(settlement.retries.is_empty());
         assert_eq!(settlement.dead_letters.len(), 2);
     }

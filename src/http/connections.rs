@@ -20,7 +20,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::middleware::client_at;
-use super::strangers::{Addresses, OneOf};
+use super::unauthenticated::{Addresses, OneOf};
 use observe::metrics::{Connections, Metrics};
 
 /// How long the head of the first request may take.

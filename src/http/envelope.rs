@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::error::ApiError;
 use super::middleware::request_id;
 use ::ingest::error::Detail;
-use catalog::{Fault, Kind, NamedBy};
+use catalog::{FieldError, NamedBy, ResourceKind};
 use settings::{BodyFault, looks_secret};
 
 /// Most places that an error lists.
@@ -99,8 +99,8 @@ impl From<Detail> for Place {
 impl From<NamedBy> for Place {
     fn from(key: NamedBy) -> Self {
         let kind = match key.connector {
-            Some(_) => Kind::Key,
-            None => Kind::ReadKey,
+            Some(_) => ResourceKind::Key,
+            None => ResourceKind::ReadKey,
         };
         Self {
             kind: Some(kind.as_str()),
@@ -113,14 +113,14 @@ impl From<NamedBy> for Place {
 
 impl Place {
     /// A field that cannot be used.
-    pub(super) fn of_fault(field: &str, fault: &Fault) -> Self {
+    pub(super) fn of_fault(field: &str, fault: &FieldError) -> Self {
         let stream = match fault {
-            Fault::NoStream { name, .. } if !looks_secret(name) => Some(name.clone()),
+            FieldError::NoStream { name, .. } if !looks_secret(name) => Some(name.clone()),
             _ => None,
         };
         Self {
             field: Some(field.to_owned()),
-            kind: stream.as_ref().map(|_| Kind::Stream.as_str()),
+            kind: stream.as_ref().map(|_| ResourceKind::Stream.as_str()),
             name: stream,
             ..Self::default()
         }

@@ -14,9 +14,9 @@ use super::envelope::{self, ErrorBody, Place};
 use super::middleware::request_id;
 use ::ingest::AgainError;
 use ::ingest::error::AcceptError;
-use ::live::NoSeat;
+use ::live::AtCapacity;
 use backup::BackupError;
-use catalog::{CatalogError, Fault, Kind};
+use catalog::{CatalogError, FieldError, ResourceKind};
 use delivery::ReadError;
 use journal::StorageError;
 use operate::trigger::TriggerError;
@@ -156,12 +156,12 @@ impl EndpointOutRegister for ApiError {
     }
 }
 
-impl From<NoSeat> for ApiError {
-    fn from(why: NoSeat) -> Self {
+impl From<AtCapacity> for ApiError {
+    fn from(why: AtCapacity) -> Self {
         let error = Self::busy(why.to_string());
         match why {
-            NoSeat::OfAll(_) => error,
-            NoSeat::OfKey(_) => Self {
+            AtCapacity::OfAll(_) => error,
+            AtCapacity::OfKey(_) => Self {
                 status: StatusCode::TOO_MANY_REQUESTS,
                 code: "TOO_MANY_CONNECTIONS",
                 header: header(RETRY_AFTER, HeaderValue::from_static("5")),
@@ -255,13 +255,13 @@ fn unavailable(reason: &'static str) -> ApiError {
 }
 
 /// What is wrong with a field of a JSON body, in words of the API.
-fn in_json(field: &str, fault: &Fault) -> String {
+fn in_json(field: &str, fault: &FieldError) -> String {
     let text = fault.with_field(field);
     match (fault, field) {
-        (Fault::Ended, _) => {
+        (FieldError::Ended, _) => {
             format!("this key has expired; give {field}, the end of the new one, or null for none")
         }
-        (Fault::NoStream { meant: None, .. }, _) => {
+        (FieldError::NoStream { meant: None, .. }, _) => {
             format!("{text}; create it first, /api/admin/streams lists those that there are")
         }
         _ => text,
@@ -269,18 +269,19 @@ fn in_json(field: &str, fault: &Fault) -> String {
 }
 
 /// The code where there is none of a kind, and the route that lists them.
-fn of_kind(kind: Kind) -> (&'static str, &'static str) {
+fn of_kind(kind: ResourceKind) -> (&'static str, &'static str) {
     match kind {
-        Kind::Stream => ("STREAM_NOT_FOUND", "/api/admin/streams"),
-        Kind::Connector => ("CONNECTOR_NOT_FOUND", "/api/admin/connectors"),
-        Kind::Key => ("KEY_NOT_FOUND", "/api/admin/connectors/{id}/keys"),
-        Kind::ReadKey => ("READ_KEY_NOT_FOUND", "/api/admin/read-keys"),
-        Kind::Request => ("REQUEST_NOT_FOUND", "/api/admin/connectors/{id}/requests"),
-        Kind::Sink => ("SINK_NOT_FOUND", "/api/admin/sinks"),
-        Kind::Item => ("ITEM_NOT_FOUND", "/api/streams/{stream}/items"),
-        Kind::Backup | Kind::Ticket | Kind::SignInLink | Kind::Session => {
-            ("NOT_FOUND", "/api/admin/audit")
-        }
+        ResourceKind::Stream => ("STREAM_NOT_FOUND", "/api/admin/streams"),
+        ResourceKind::Connector => ("CONNECTOR_NOT_FOUND", "/api/admin/connectors"),
+        ResourceKind::Key => ("KEY_NOT_FOUND", "/api/admin/connectors/{id}/keys"),
+        ResourceKind::ReadKey => ("READ_KEY_NOT_FOUND", "/api/admin/read-keys"),
+        ResourceKind::Request => ("REQUEST_NOT_FOUND", "/api/admin/connectors/{id}/requests"),
+        ResourceKind::Sink => ("SINK_NOT_FOUND", "/api/admin/sinks"),
+        ResourceKind::Item => ("ITEM_NOT_FOUND", "/api/streams/{stream}/items"),
+        ResourceKind::Backup
+        | ResourceKind::Ticket
+        | ResourceKind::SignInLink
+        | ResourceKind::Session => ("NOT_FOUND", "/api/admin/audit"),
     }
 }
 

@@ -151,7 +151,7 @@ impl Handler for Greet {
     async fn handle(&self, req: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
         let stream = req.param::<String>("stream").unwrap_or_default();
         let parts = Parts::of(req, Endpoint::Webhook, Some(stream));
-        match self.0.greet(parts.head()) {
+        match self.0.write_challenge(parts.head()) {
             Some(answer) => answer::write(answer, Endpoint::Webhook, req, res),
             None => {
                 res.status_code(StatusCode::METHOD_NOT_ALLOWED);
@@ -202,9 +202,9 @@ async fn submit(
         let close = HeaderValue::from_static("close");
         res.headers_mut().insert(CONNECTION, close);
     }
-    let told = parts.told(&answer);
+    let outcome = parts.outcome(&answer);
     answer::write(answer, endpoint, req, res);
-    parts.answered(tracer, told, res);
+    parts.answered(tracer, outcome, res);
 }
 
 /// `DELETE /api/streams/{stream}/items/{key}`
@@ -213,7 +213,7 @@ pub(super) async fn remove(ingest: &Ingest, req: &mut Request, res: &mut Respons
     let key = req.param::<String>("key").unwrap_or_default();
     let parts = Parts::of(req, Endpoint::Items, Some(stream)).followed(ingest.tracer());
     let answer = ingest.remove(parts.head(), &key).await;
-    let told = parts.told(&answer);
+    let outcome = parts.outcome(&answer);
     answer::write(answer, Endpoint::Items, req, res);
-    parts.answered(ingest.tracer(), told, res);
+    parts.answered(ingest.tracer(), outcome, res);
 }

@@ -7,7 +7,6 @@
 #![deny(unsafe_code)]
 
 pub mod access;
-pub mod announced;
 pub mod asset;
 pub mod body;
 pub mod connections;
@@ -23,17 +22,18 @@ pub mod items;
 pub mod listen;
 pub mod live;
 pub mod middleware;
-pub mod own_pages;
+pub mod offline_page;
 pub mod pages;
+pub mod proxy_protocol;
 pub mod rate;
 pub mod reader;
-pub mod saved;
 pub mod sessions;
 pub mod sink_state;
-pub mod strangers;
 pub mod tag;
 pub mod ticket;
 pub mod tls;
+pub mod unauthenticated;
+pub mod user_pages;
 
 use std::sync::Arc;
 

@@ -21,10 +21,10 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use super::announced::Announced;
 use super::connections::{Limited, Which};
-use super::strangers::Addresses;
+use super::proxy_protocol::ProxyProtocol;
 use super::tls::Encryption;
+use super::unauthenticated::Addresses;
 use observe::metrics::Metrics;
 use settings::{Listen, Networks, Tls};
 
@@ -67,12 +67,12 @@ impl Bound {
         places: Places,
         (metrics, which): (&Arc<Metrics>, Which),
     ) -> (Stopper, impl Future<Output = ()> + Send + use<>) {
-        let fuse = FuseConfig::default()
+        let fail_stop = FuseConfig::default()
             .with_http1_header_timeout(HEAD_TIME_MAX)
             .with_write_stall_timeout(settings.write_stall_max);
         let addresses = Addresses::new(places.of_address_max, places.exempt);
         let acceptor = Limited::new(self.acceptor, (places.max, addresses), metrics, which);
-        let mut server = Server::new(acceptor).fuse_config(fuse);
+        let mut server = Server::new(acceptor).fuse_config(fail_stop);
         server.http1_mut().max_buf_size(BUFFER_BYTES_MAX);
         let stopping = CancellationToken::new();
         let stopper = Stopper {
@@ -203,7 +203,7 @@ where
 {
     match proxies.is_empty() {
         true => encrypted(acceptor, encryption),
-        false => encrypted(Announced::new(acceptor, proxies.clone()), encryption),
+        false => encrypted(ProxyProtocol::new(acceptor, proxies.clone()), encryption),
     }
 }
 

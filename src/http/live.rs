@@ -138,7 +138,7 @@ impl GetLive {
             transport,
             client: client(req).to_string(),
             cut: Cut(Box::new(move || cut.cancel())),
-            seat: self.0.live.seat(&reader)?,
+            permit: self.0.live.permit(&reader)?,
             reader,
         })
     }

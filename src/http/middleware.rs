@@ -17,7 +17,7 @@ use super::error::ApiError;
 use super::forwarded::Proxies;
 use super::head;
 use super::rate;
-use super::strangers::Strangers;
+use super::unauthenticated::Unauthenticated;
 use catalog::VolumeLeft;
 use journal::log::Client;
 use observe::metrics::Metrics;
@@ -41,7 +41,7 @@ pub struct Outer {
     /// From where requests are taken.
     pub networks: Networks,
     /// What those may do whom no key vouches for; none: they are not counted.
-    pub strangers: Option<Strangers>,
+    pub unauthenticated: Option<Unauthenticated>,
 }
 
 /// The client of a request that a trusted proxy passes on, in its extensions.
@@ -123,19 +123,19 @@ impl Outer {
 
     /// Holds back the answer to one of whom too many requests without a valid key came.
     async fn slow_down(&self, req: &Request, res: &mut Response) {
-        let Some(strangers) = &self.strangers else {
+        let Some(unauthenticated) = &self.unauthenticated else {
             return;
         };
         let Some(address) = client(req).address() else {
             return;
         };
-        if let Some(quota) = strangers.came(address).await {
+        if let Some(quota) = unauthenticated.came(address).await {
             let seconds = quota.reset_seconds;
             let message = format!(
                 "too many requests without a valid key came from this address; send a valid one, or wait {seconds} s"
             );
             res.headers_mut().remove(WWW_AUTHENTICATE);
-            rate::tell(res, "address", quota, VolumeLeft::default());
+            rate::write_headers(res, "address", quota, VolumeLeft::default());
             ApiError::wait(seconds, message).answer(req, res);
         }
     }
@@ -253,7 +253,7 @@ mod tests {
                 log_requests: true,
                 proxies: Proxies::default(),
                 networks: Networks::default(),
-                strangers: None,
+                unauthenticated: None,
             })
             .catcher(Catcher::new(ErrorEnvelope));
         let (stopper, serving) = bound.serve(

@@ -13,7 +13,7 @@ const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// What is left to `whom`, a `key` or an `address`. Bytes are told of where they are limited.
-pub(super) fn tell(res: &mut Response, whom: &str, quota: QuotaState, volume: VolumeLeft) {
+pub(super) fn write_headers(res: &mut Response, whom: &str, quota: QuotaState, volume: VolumeLeft) {
     // Every answer to a key says it: without a general formatter.
     let [mut first, mut second] = [itoa::Buffer::new(), itoa::Buffer::new()];
     let (burst, window) = (quota.burst, quota.window_seconds);

@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use base::clock::{self, Lived, Unix};
 use base::text::hex;
-use catalog::{AuditChange, KeyHash, Kind};
+use catalog::{AuditChange, KeyHash, ResourceKind};
 pub use invitation::Invitation;
 use journal::log::Client;
 use operate::access::{Access, Token};
@@ -76,7 +76,12 @@ impl SignedIn {
         AuditChange {
             before: Some(was),
             after: None,
-            ..AuditChange::done("sign_out", Kind::Session, self.id.to_string(), Value::Null)
+            ..AuditChange::done(
+                "sign_out",
+                ResourceKind::Session,
+                self.id.to_string(),
+                Value::Null,
+            )
         }
     }
 }

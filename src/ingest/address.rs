@@ -1,7 +1,7 @@
 //! Requests to the address of a connector, `/api/webhook/{stream}/{connector}`: of tools that send no ingest key, but
 //! sign, and of those that greet before they send.
 //!
-//! The pipeline comes here before the body is read and after; `http` calls [`Ingest::greet`] for other methods than
+//! The pipeline comes here before the body is read and after; `http` calls [`Ingest::write_challenge`] for other methods than
 //! `POST`.
 //!
 //! **Invariant**: nothing of a request is decoded or parsed for its sender before its signature was found good over the
@@ -12,19 +12,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::request::{Address, Answer, Head, Known, Reply, Voucher};
+use super::request::{Address, Answer, Credential, Head, Known, Reply};
 use super::{Admitted, BodyError, Ingest, Refusal};
 use crate::error::AcceptError;
 use base::clock::Unix;
 use catalog::{Caller, Connector, IngestKey, VolumeLeft};
 use journal::Outcome;
 use webhook::body::Form;
-use webhook::handshake::{self, Answer as Greeting};
+use webhook::handshake::{self, Answer as Challenge};
 use webhook::{Because, Delivery, Refused, Verifier};
 
 /// A request whose signature can be looked at only when its body is there.
 #[derive(Debug)]
-pub(super) struct Unproven<'a> {
+pub(super) struct Unverified<'a> {
     head: Head<'a>,
     address: Address<'a>,
     connector: Arc<Connector>,
@@ -38,7 +38,7 @@ pub(super) enum Proof<'a> {
     /// It is good: whose request it is.
     Good(Known<'a>),
     /// It is good, or needs none: a greeting, of which nothing is stored; and what the log is to say.
-    Greeting(Known<'a>, Greeting, Option<String>),
+    Challenge(Known<'a>, Challenge, Option<String>),
 }
 
 impl Ingest {
@@ -68,17 +68,17 @@ impl Ingest {
         match self.check_unproven(&unproven) {
             Ok(form) => {
                 let connector = &unproven.connector;
-                let strangers = Arc::clone(&connector.strangers);
+                let unauthenticated = Arc::clone(&connector.unauthenticated);
                 let item_key = connector.item_key.as_deref();
                 // All keys of a connector are for the same tool.
                 let preset = unproven.keys.first().and_then(|key| key.preset);
                 match self.read_headers(&head, form, item_key, preset) {
                     Ok(named) => Ok(Admitted {
-                        voucher: Voucher::Signature(unproven),
+                        voucher: Credential::Signature(unproven),
                         named,
                         budget: self
                             .bodies
-                            .portion_of_stranger(&strangers, self.limits.body_bytes_max),
+                            .portion_of_stranger(&unauthenticated, self.limits.body_bytes_max),
                     }),
                     Err(error) => Err(self.refuse_stranger(unproven, error, None)),
                 }
@@ -91,12 +91,12 @@ impl Ingest {
     ///
     /// # Errors
     /// The refusal, as of a submission.
-    pub fn greet(&self, head: Head<'_>) -> Option<Answer> {
+    pub fn write_challenge(&self, head: Head<'_>) -> Option<Answer> {
         let started = Instant::now();
         let address = head.address?;
         if let Some(caller) = self.caller_at(&head, &address) {
             let url = self.url(&address);
-            let greeting = handshake::of_keyed(&delivery(&address, &url, &[]))?;
+            let challenge = handshake::of_keyed(&delivery(&address, &url, &[]))?;
             let quota = caller.key.quota.take();
             let known = Known {
                 head,
@@ -104,11 +104,11 @@ impl Ingest {
                 quota,
                 started,
             };
-            return Some(self.answer_greeting(&known, greeting, None));
+            return Some(self.answer_challenge(&known, challenge, None));
         }
         let connector = self.catalog.connector(address.connector)?;
         let stream = head.stream.unwrap_or_default();
-        let unproven = Unproven {
+        let unproven = Unverified {
             keys: connector.signing_keys(stream, Unix::now()),
             head,
             address,
@@ -123,8 +123,8 @@ impl Ingest {
             return None;
         }
         Some(match self.prove(unproven, &[]) {
-            Ok(Proof::Greeting(known, greeting, say)) => {
-                self.answer_greeting(&known, greeting, say)
+            Ok(Proof::Challenge(known, challenge, say)) => {
+                self.answer_challenge(&known, challenge, say)
             }
             Ok(Proof::Good(_)) => return None,
             Err(refusal) => self.refuse(refusal),
@@ -134,7 +134,7 @@ impl Ingest {
     /// Looks at the signature over a body as it came.
     pub(super) fn prove<'a>(
         &'a self,
-        unproven: Unproven<'a>,
+        unproven: Unverified<'a>,
         body: &[u8],
     ) -> Result<Proof<'a>, Box<Refusal<'a>>> {
         let mut refused = None;
@@ -144,8 +144,8 @@ impl Ingest {
             let Some(signing) = key.signing.as_ref().filter(|_| !key.is_gone()) else {
                 continue;
             };
-            match greeting_of(&signing.verifier, &delivery) {
-                Ok(greeting) => {
+            match challenge_of(&signing.verifier, &delivery) {
+                Ok(challenge) => {
                     if let Some(secret) = signing.verifier.own_secret(&delivery) {
                         // Whoever sends it, nobody vouches for.
                         if let Err(left) = unproven.connector.failures.take() {
@@ -158,7 +158,7 @@ impl Ingest {
                         signing.sent.keep(&secret, Unix::now());
                     }
                     // Anybody may greet.
-                    let quota = match &greeting {
+                    let quota = match &challenge {
                         Some(_) => Ok(key.quota.full()),
                         None => {
                             unproven.connector.signs.clock.store(0, Ordering::Relaxed);
@@ -175,11 +175,11 @@ impl Ingest {
                         quota,
                         started: unproven.started,
                     };
-                    let Some(greeting) = greeting else {
+                    let Some(challenge) = challenge else {
                         return Ok(Proof::Good(known));
                     };
                     let say = handshake::to_do(&delivery);
-                    return Ok(Proof::Greeting(known, greeting, say));
+                    return Ok(Proof::Challenge(known, challenge, say));
                 }
                 // What the newest key says is what the log says.
                 Err(why) => drop(refused.get_or_insert(why)),
@@ -191,31 +191,31 @@ impl Ingest {
     }
 
     /// Answers a greeting, and logs it with what is to be said of it, unless there are too many.
-    pub(super) fn answer_greeting(
+    pub(super) fn answer_challenge(
         &self,
         known: &Known<'_>,
-        greeting: Greeting,
+        challenge: Challenge,
         say: Option<String>,
     ) -> Answer {
         let key = &known.caller.key;
         let connector = self.catalog.connector(&key.connector);
         if connector.is_none_or(|connector| connector.failures.take().is_ok()) {
-            let mut log = known.log_entry(Outcome::Handshake, greeting.status);
+            let mut log = known.log_entry(Outcome::Handshake, challenge.status);
             log.error = say.map(Into::into);
             self.journal.record(log);
         }
-        self.metrics.greetings.inc();
+        self.metrics.challenges.inc();
         Answer {
             quota: None,
             volume: VolumeLeft::default(),
-            result: Ok(Reply::Greeting(greeting)),
+            result: Ok(Reply::Challenge(challenge)),
         }
     }
 
     /// What became of the body of a request that nobody vouches for yet.
     pub(super) fn refuse_unread<'a>(
         &'a self,
-        unproven: Unproven<'a>,
+        unproven: Unverified<'a>,
         error: BodyError,
     ) -> Box<Refusal<'a>> {
         let error = self.body_refused(error);
@@ -235,13 +235,13 @@ impl Ingest {
         head: Head<'a>,
         address: Address<'a>,
         started: Instant,
-    ) -> Result<Unproven<'a>, Box<Refusal<'a>>> {
+    ) -> Result<Unverified<'a>, Box<Refusal<'a>>> {
         let Some(connector) = self.catalog.connector(address.connector) else {
             return Err(self.refuse_unknown(head, started));
         };
         let stream = head.stream.unwrap_or_default();
         let keys = connector.signing_keys(stream, Unix::now());
-        let unproven = Unproven {
+        let unproven = Unverified {
             head,
             address,
             connector,
@@ -261,7 +261,7 @@ impl Ingest {
     /// the log.
     fn check_unproven(
         &self,
-        unproven: &Unproven<'_>,
+        unproven: &Unverified<'_>,
     ) -> Result<Form, (AcceptError, Option<String>)> {
         let limit = self.limits.body_bytes_max;
         let length = unproven.head.content_length;
@@ -303,7 +303,7 @@ pub(super) fn delivery<'a>(address: &Address<'a>, url: &'a str, body: &'a [u8]) 
     }
 }
 
-impl<'a> Unproven<'a> {
+impl<'a> Unverified<'a> {
     pub(super) fn head(&self) -> Head<'a> {
         self.head
     }
@@ -368,9 +368,12 @@ impl<'a> Unproven<'a> {
 }
 
 /// The greeting that a good delivery is, if it is one.
-fn greeting_of(verifier: &Verifier, delivery: &Delivery<'_>) -> Result<Option<Greeting>, Refused> {
+fn challenge_of(
+    verifier: &Verifier,
+    delivery: &Delivery<'_>,
+) -> Result<Option<Challenge>, Refused> {
     match verifier.handshake(delivery)? {
         None => verifier.check(delivery).map(|()| None),
-        greeting => Ok(greeting),
+        challenge => Ok(challenge),
     }
 }

@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use super::conventions::DELIVERY;
+use super::interpret::DELIVERY;
 use super::request::{Known, Named};
 use super::{Head, Ingest, Refusal, check_place, headers};
 use crate::error::AcceptError;

@@ -6,7 +6,7 @@
 use sha2::{Digest, Sha256};
 
 use super::Ingest;
-use super::conventions::Repeats;
+use super::interpret::Repeats;
 use base::clock::Unix;
 use journal::{Claim, LogEntry, Outcome};
 

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use super::Ingest;
 use super::context::Context;
-use super::conventions::digest;
-use super::standing::Judge;
+use super::interpret::digest;
+use super::item_policy::ItemPolicy;
 use crate::error::AcceptError;
 use item::{Items, ItemsWriter, field_name, members, merge};
 
@@ -20,13 +20,13 @@ impl Ingest {
         &self,
         items: Items,
         of: &Context<'_>,
-        judge: &Judge<'_>,
+        policy: &ItemPolicy<'_>,
         by_delivery: bool,
         id: Option<&str>,
         more: &str,
     ) -> Result<(Items, Option<Items>), AcceptError> {
         let omit = of.tool().map_or(&[][..], |preset| preset.omit);
-        if !by_delivery && more.len() <= "{}".len() && omit.is_empty() && judge.has_no_say() {
+        if !by_delivery && more.len() <= "{}".len() && omit.is_empty() && policy.has_no_say() {
             return Ok((items, None));
         }
         let id = id.map_or_else(|| of.request_id.to_string(), shortened);
@@ -43,16 +43,16 @@ impl Ingest {
                 (true, _) => format!("{id}-{position}").into(),
             };
             let fields = merge(&without(item.fields, omit), more);
-            let pushed = match judge.removes(&fields) {
+            let pushed = match policy.removes(&fields) {
                 true => {
                     gone.insert(key.to_string(), position);
                     let writer = || ItemsWriter::new(self.limits.flattened_bytes_max, 0);
                     let removed = removed.get_or_insert_with(writer);
-                    removed.push_with(&key, "{}", judge.standing_of_removal(&fields))
+                    removed.push_with(&key, "{}", policy.meta_of_removal(&fields))
                 }
                 false => {
                     places.push(position);
-                    whole.push_with(&key, &fields, judge.standing(&fields))
+                    whole.push_with(&key, &fields, policy.meta(&fields))
                 }
             };
             pushed.map_err(|full| AcceptError::invalid(full.to_string()))?;
@@ -65,7 +65,7 @@ impl Ingest {
         let mut rest = ItemsWriter::new(usize::MAX, whole.byte_len());
         for (item, position) in whole.iter().zip(places) {
             if gone.get(item.key).is_none_or(|removal| *removal < position) {
-                let pushed = rest.push_with(item.key, item.fields, item.standing);
+                let pushed = rest.push_with(item.key, item.fields, item.meta);
                 pushed.map_err(|full| AcceptError::invalid(full.to_string()))?;
             }
         }

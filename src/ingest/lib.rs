@@ -12,18 +12,18 @@ mod address;
 mod check;
 mod claim;
 mod context;
-mod conventions;
 pub mod error;
 mod gate;
 mod header_log;
 pub mod headers;
 mod identify;
+mod interpret;
+mod item_policy;
+mod quota_check;
 mod refusal;
 mod removal;
 mod request;
 mod resend;
-mod room;
-mod standing;
 mod store;
 mod trace;
 
@@ -49,7 +49,7 @@ pub use refusal::Refusal;
 pub use request::{
     Accepted, Address, Admitted, Answer, BodyError, Head, Limits, Reply, check_place,
 };
-use request::{Known, Voucher};
+use request::{Credential, Known};
 pub use resend::{AgainError, Kept, Newer, SentAgain};
 use store::Stored;
 
@@ -119,7 +119,7 @@ impl Ingest {
         match self.check(&known) {
             Ok(named) => Ok(Admitted {
                 budget: (self.bodies).portion(&known.caller.key.bodies, self.limits.body_bytes_max),
-                voucher: Voucher::Key(known),
+                voucher: Credential::Key(known),
                 named,
             }),
             Err(error) => {
@@ -138,26 +138,26 @@ impl Ingest {
             budget: _budget,
         } = admitted;
         let (known, body) = match (voucher, body) {
-            (Voucher::Key(known), Ok(body)) => (known, body),
-            (Voucher::Key(known), Err(error)) => {
+            (Credential::Key(known), Ok(body)) => (known, body),
+            (Credential::Key(known), Err(error)) => {
                 let bytes = known.head.content_length.unwrap_or(0);
                 let error = self.body_refused(error);
                 return self.refuse(self.refuse_known(known, Some(&named), bytes, error));
             }
-            (Voucher::Signature(unproven), Ok(body)) => match self.prove(unproven, &body) {
+            (Credential::Signature(unproven), Ok(body)) => match self.prove(unproven, &body) {
                 Ok(Proof::Good(known)) => (known, body),
-                Ok(Proof::Greeting(known, greeting, say)) => {
-                    return self.answer_greeting(&known, greeting, say);
+                Ok(Proof::Challenge(known, challenge, say)) => {
+                    return self.answer_challenge(&known, challenge, say);
                 }
                 Err(refusal) => return self.refuse(refusal),
             },
-            (Voucher::Signature(unproven), Err(error)) => {
+            (Credential::Signature(unproven), Err(error)) => {
                 return self.refuse(self.refuse_unread(unproven, error));
             }
         };
         let stored = self.store_body(&known, &named, &body).await;
         match stored {
-            Ok(Stored::Greeting(greeting, say)) => self.answer_greeting(&known, greeting, say),
+            Ok(Stored::Challenge(challenge, say)) => self.answer_challenge(&known, challenge, say),
             Ok(Stored::Accepted(accepted)) => self.accept(&known, accepted),
             Err(error) => {
                 let bytes = body.len() as u64;

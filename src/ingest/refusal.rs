@@ -13,14 +13,14 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::Ingest;
-use super::address::Unproven;
+use super::address::Unverified;
 use super::request::{Address, Answer, Head, Known, Named};
 use crate::error::AcceptError;
 use base::budget::Portion;
 use base::clock::Unix;
 use catalog::{Caller, IngestKey, QuotaState, VolumeLeft};
 use journal::log::Endpoint;
-use journal::{Journal, JournalError, LogEntry, Outcome, RefusedBody};
+use journal::{Journal, JournalError, LogEntry, Outcome, RejectedBody};
 
 /// A request that is refused.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct Refusal<'a> {
 struct Entry<'a> {
     journal: &'a Journal,
     /// Taken when dropped.
-    log: Option<(LogEntry, Option<RefusedBody>)>,
+    log: Option<(LogEntry, Option<RejectedBody>)>,
 }
 
 impl Drop for Entry<'_> {
@@ -60,7 +60,7 @@ impl Refusal<'_> {
             let head = &self.head;
             let said = |address: Address<'_>| said(&address, &caller.key);
             log.bytes = body.len() as u64;
-            *kept = Some(RefusedBody {
+            *kept = Some(RejectedBody {
                 body,
                 stream: head.stream.unwrap_or(&caller.key.stream).into(),
                 content_type: value(head.content_type),
@@ -90,7 +90,7 @@ impl Ingest {
     /// and only there.
     pub(super) fn refuse_stranger<'a>(
         &'a self,
-        unproven: Unproven<'a>,
+        unproven: Unverified<'a>,
         error: AcceptError,
         reason: Option<String>,
     ) -> Box<Refusal<'a>> {

@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use uuid::Uuid;
 
-use super::address::Unproven;
-use super::conventions::DELIVERY;
+use super::address::Unverified;
 use super::headers;
+use super::interpret::DELIVERY;
 use crate::error::AcceptError;
 use base::budget::{Full, Portion};
 use base::clock::Unix;
@@ -23,7 +23,7 @@ use observe::telemetry::Trace;
 use settings::Networks;
 use webhook::Headers;
 use webhook::body::Form;
-use webhook::handshake::Answer as Greeting;
+use webhook::handshake::Answer as Challenge;
 
 /// What the pipeline may spend on one request.
 #[derive(Debug, Clone, Copy)]
@@ -201,17 +201,17 @@ impl Named {
 
 /// Who vouches for a request.
 #[derive(Debug)]
-pub(super) enum Voucher<'a> {
+pub(super) enum Credential<'a> {
     /// The key that it carries.
     Key(Known<'a>),
     /// Its signature will, or not, when the body is there.
-    Signature(Unproven<'a>),
+    Signature(Unverified<'a>),
 }
 
 /// A request whose head is good. Its body is read next.
 #[derive(Debug)]
 pub struct Admitted<'a> {
-    pub(super) voucher: Voucher<'a>,
+    pub(super) voucher: Credential<'a>,
     pub(super) named: Named,
     /// What is read of the body is taken from this.
     pub budget: Portion,
@@ -234,7 +234,7 @@ pub enum Reply {
     /// It was accepted.
     Accepted(Accepted),
     /// It was a greeting.
-    Greeting(Greeting),
+    Challenge(Challenge),
 }
 
 /// A request that was accepted.

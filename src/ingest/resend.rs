@@ -14,15 +14,15 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use super::context::Context;
-use super::conventions::{Reading, Repeats};
+use super::interpret::{Reading, Repeats};
 use super::{Accepted, Address, Head, Ingest};
 use crate::error::AcceptError;
 use base::clock::{Lived, Unix};
 use catalog::{Connector, Rules};
 use item::batch::Entry;
-use item::{Items, ItemsWriter, Standing};
+use item::{ItemMeta, Items, ItemsWriter};
 use journal::log::{Client, Endpoint, LogRow};
-use journal::{LogEntry, Outcome, RefusedBody, StorageError};
+use journal::{LogEntry, Outcome, RejectedBody, StorageError};
 use pool::{Pool, PoolError};
 use settings::OnUpdate;
 use webhook::Headers;
@@ -33,7 +33,7 @@ pub enum Kept {
     /// The items of an accepted request.
     Items(Arc<Entry>),
     /// The body of a refused one.
-    Body(RefusedBody),
+    Body(RejectedBody),
     /// Nothing: why, and what to do.
     Nothing(&'static str),
 }
@@ -122,7 +122,7 @@ impl Ingest {
                 "nothing is kept of a request with a test key; send it with a live key",
             ),
             Outcome::Removed => Kept::Nothing(REMOVAL),
-            Outcome::Handshake => Kept::Nothing(GREETING),
+            Outcome::Handshake => Kept::Nothing(CHALLENGE),
         })
     }
 
@@ -221,7 +221,7 @@ impl Ingest {
         let mut older = ItemsWriter::new(usize::MAX, entry.items.byte_len());
         for item in entry.items.iter().filter(|item| !newer.contains(item.key)) {
             // Part of what fitted before.
-            let fits = older.push_with(item.key, item.fields, item.standing);
+            let fits = older.push_with(item.key, item.fields, item.meta);
             fits.map_err(|_| AgainError::NotKept(ITEMS_GONE))?;
         }
         Ok(older.into_items())
@@ -231,7 +231,7 @@ impl Ingest {
     /// entry.
     fn run_again(
         &self,
-        kept: &RefusedBody,
+        kept: &RejectedBody,
         connector: &Connector,
         prefix: &str,
         log: &mut LogEntry,
@@ -273,7 +273,7 @@ impl Ingest {
         };
         let delivered = match self.read_delivery(context, &named, &kept.body)? {
             Reading::Delivery(delivered) => delivered,
-            Reading::Greeting(..) => return Err(AgainError::NothingToSend(GREETING)),
+            Reading::Challenge(..) => return Err(AgainError::NothingToSend(CHALLENGE)),
         };
         log.stream = kept.stream.as_ref().into();
         if kept.test {
@@ -298,7 +298,7 @@ impl Ingest {
 }
 
 /// The head of a request that is sent again.
-fn head_of<'a>(kept: &'a RefusedBody, log: &LogEntry, address: Option<Address<'a>>) -> Head<'a> {
+fn head_of<'a>(kept: &'a RejectedBody, log: &LogEntry, address: Option<Address<'a>>) -> Head<'a> {
     Head {
         request_id: log.request_id,
         received_at: log.received_at,
@@ -318,7 +318,7 @@ fn head_of<'a>(kept: &'a RefusedBody, log: &LogEntry, address: Option<Address<'a
     }
 }
 
-const GREETING: &str = "the request was a greeting of the tool, or an event that is none";
+const CHALLENGE: &str = "the request was a greeting of the tool, or an event that is none";
 const REMOVAL: &str = "the request removed an item; to remove it again, send DELETE again";
 const ITEMS_GONE: &str = "its items are not kept any more: every sink has them, and storage.payload_retention_minutes or payload_retention_bytes is over. What a sink gave up can be sent again from its dead letters; otherwise the sender must send the request again";
 
@@ -331,16 +331,16 @@ struct Again {
 
 /// The same items without a version: they take the place of any.
 fn overwriting(items: &Items) -> Result<Items, AgainError> {
-    if items.iter().all(|item| item.standing.version.is_none()) {
+    if items.iter().all(|item| item.meta.version.is_none()) {
         return Ok(items.clone());
     }
     let mut whole = ItemsWriter::new(usize::MAX, items.byte_len());
     for item in items {
-        let standing = Standing {
+        let meta = ItemMeta {
             version: None,
-            ..item.standing
+            ..item.meta
         };
-        let fits = whole.push_with(item.key, item.fields, standing);
+        let fits = whole.push_with(item.key, item.fields, meta);
         fits.map_err(|_| AgainError::NotKept(ITEMS_GONE))?;
     }
     Ok(whole.into_items())

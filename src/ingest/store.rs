@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::conventions::{Reading, Repeats};
+use super::interpret::{Reading, Repeats};
 use super::request::{Known, Named};
 use super::{Accepted, Ingest};
 use crate::error::AcceptError;
@@ -21,13 +21,13 @@ use item::Items;
 use journal::log::Endpoint;
 use journal::{Claim, LogEntry, Outcome, Submission};
 use settings::quoted;
-use webhook::handshake::Answer as Greeting;
+use webhook::handshake::Answer as Challenge;
 
 /// What a body came to.
 pub(super) enum Stored {
     Accepted(Accepted),
     /// There was nothing to store; and what the log is to say of it.
-    Greeting(Greeting, Option<String>),
+    Challenge(Challenge, Option<String>),
 }
 
 impl Ingest {
@@ -52,7 +52,7 @@ impl Ingest {
         self.end_span(flattening, &read);
         let delivery = match read? {
             Reading::Delivery(delivery) => delivery,
-            Reading::Greeting(greeting, say) => return Ok(Stored::Greeting(greeting, say)),
+            Reading::Challenge(challenge, say) => return Ok(Stored::Challenge(challenge, say)),
         };
         let test = known.caller.test;
         let outcome = match test {

@@ -6,12 +6,12 @@
 use super::Ingest;
 use super::request::{Accepted, Known};
 use crate::error::AcceptError;
-use observe::telemetry::{Kind, Open};
+use observe::telemetry::{Open, SpanKind};
 
 impl Known<'_> {
     /// A part of its way that begins now.
     pub(super) fn span(&self, name: &'static str) -> Option<Open> {
-        let open = self.head.trace?.open(name, Kind::Internal);
+        let open = self.head.trace?.open(name, SpanKind::Internal);
         let key = &self.caller.key;
         let open = open.with("headgate.stream", (&key.stream).into());
         Some(open.with("headgate.connector", (&key.connector).into()))

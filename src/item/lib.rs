@@ -12,7 +12,7 @@
 //! ```
 //!
 //! In version 2 the highest bit of a `key_len` says that `i64 version · u32 expire_after_seconds` stand before that key
-//! (see [`Standing`]); version 1 has no such records.
+//! (see [`ItemMeta`]); version 1 has no such records.
 //!
 //! **Invariant**: every [`Items`] in the process has whole records, exactly `count` of them, whose keys and
 //! fields are UTF-8. It is made either by [`ItemsWriter`], which only takes `&str`, or by
@@ -39,11 +39,11 @@ pub use nest::nest;
 
 /// Versions of the encoding, the first byte of every buffer.
 const VERSION: u8 = 1;
-const WITH_STANDINGS: u8 = 2;
+const WITH_META: u8 = 2;
 /// In a `key_len`: a standing follows.
-const HAS_STANDING: u32 = 1 << 31;
+const HAS_META: u32 = 1 << 31;
 /// Bytes of a standing.
-const STANDING_BYTES: usize = 12;
+const META_BYTES: usize = 12;
 /// Stands for no version.
 const NO_VERSION: i64 = i64::MIN;
 /// Bytes before the first record: version and count.
@@ -86,12 +86,12 @@ pub struct ItemRef<'a> {
     /// Hash of the ordered field names, see [`shape`]. Equal shapes: no new field has appeared.
     pub shape: u64,
     /// What decides beside the order of acceptance.
-    pub standing: Standing,
+    pub meta: ItemMeta,
 }
 
 /// How an item stands to others of its key, beside the order of acceptance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct ItemMeta {
     /// Its source's count or time of changes, in thousandths of a count or in microseconds: it does not take the place
     /// of a higher one.
     pub version: Option<i64>,
@@ -99,9 +99,9 @@ pub struct Standing {
     pub expire_after_seconds: Option<NonZeroU32>,
 }
 
-impl Standing {
+impl ItemMeta {
     /// Of a removal that has no version, by a tool whose versions are times: its arrival stands for one.
-    pub const REMOVAL_IN_TIME: Standing = Standing {
+    pub const REMOVAL_IN_TIME: ItemMeta = ItemMeta {
         version: None,
         expire_after_seconds: Some(NonZeroU32::MIN),
     };
@@ -137,7 +137,7 @@ impl Items {
     /// [`CorruptItems`] names the first item that does not fit; no input panics.
     pub fn from_bytes(bytes: Bytes) -> Result<Self, CorruptItems> {
         let version = *bytes.first().ok_or(CorruptItems::Truncated(0))?;
-        if !matches!(version, VERSION | WITH_STANDINGS) {
+        if !matches!(version, VERSION | WITH_META) {
             return Err(CorruptItems::Version(version));
         }
         let count = bytes[1..]
@@ -272,7 +272,7 @@ impl ExactSizeIterator for Iter<'_> {}
 /// A record whose boundaries are known and whose text is not yet checked.
 struct RawRecord<'a> {
     shape: u64,
-    standing: Standing,
+    meta: ItemMeta,
     key: &'a [u8],
     fields: &'a [u8],
 }
@@ -284,15 +284,15 @@ impl<'a> RawRecord<'a> {
         let (fields_len, rest) = rest.split_first_chunk()?;
         let (shape, mut rest) = rest.split_first_chunk()?;
         let key_len = u32::from_le_bytes(*key_len);
-        let mut standing = Standing::default();
-        if key_len & HAS_STANDING != 0 {
-            (standing, rest) = Standing::split(rest)?;
+        let mut meta = ItemMeta::default();
+        if key_len & HAS_META != 0 {
+            (meta, rest) = ItemMeta::split(rest)?;
         }
-        let (key, rest) = rest.split_at_checked((key_len & !HAS_STANDING) as usize)?;
+        let (key, rest) = rest.split_at_checked((key_len & !HAS_META) as usize)?;
         let (fields, rest) = rest.split_at_checked(u32::from_le_bytes(*fields_len) as usize)?;
         let record = Self {
             shape: u64::from_le_bytes(*shape),
-            standing,
+            meta,
             key,
             fields,
         };
@@ -305,23 +305,23 @@ impl<'a> RawRecord<'a> {
             key: std::str::from_utf8(self.key).ok()?,
             fields: simdutf8::basic::from_utf8(self.fields).ok()?,
             shape: self.shape,
-            standing: self.standing,
+            meta: self.meta,
         })
     }
 }
 
-impl Standing {
+impl ItemMeta {
     /// The standing at the beginning, and what follows it.
     #[cold]
     fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (version, rest) = bytes.split_first_chunk()?;
         let (seconds, rest) = rest.split_first_chunk()?;
         let version = i64::from_le_bytes(*version);
-        let standing = Self {
+        let meta = Self {
             version: (version != NO_VERSION).then_some(version),
             expire_after_seconds: NonZeroU32::new(u32::from_le_bytes(*seconds)),
         };
-        Some((standing, rest))
+        Some((meta, rest))
     }
 }
 
@@ -432,29 +432,29 @@ impl ItemsWriter {
     ///
     /// # Errors
     /// [`Full`] if it would not fit; the item is dropped then.
-    pub fn push_with(&mut self, key: &str, fields: &str, standing: Standing) -> Result<(), Full> {
+    pub fn push_with(&mut self, key: &str, fields: &str, meta: ItemMeta) -> Result<(), Full> {
         let record = self.record;
         self.push(key, fields)?;
-        if standing == Standing::default() {
+        if meta == ItemMeta::default() {
             return Ok(());
         }
-        if let Err(full) = self.reserve(STANDING_BYTES) {
+        if let Err(full) = self.reserve(META_BYTES) {
             self.bytes.truncate(record);
             self.record = record;
             self.count -= 1;
             return Err(full);
         }
-        let version = standing.version.unwrap_or(NO_VERSION).to_le_bytes();
-        let seconds = standing
+        let version = meta.version.unwrap_or(NO_VERSION).to_le_bytes();
+        let seconds = meta
             .expire_after_seconds
             .map_or(0, NonZeroU32::get)
             .to_le_bytes();
         let at = record + RECORD_BYTES;
         self.bytes
             .splice(at..at, version.into_iter().chain(seconds));
-        self.bytes[0] = WITH_STANDINGS;
+        self.bytes[0] = WITH_META;
         // The highest byte of the length.
-        self.bytes[record + 3] |= (HAS_STANDING >> 24) as u8;
+        self.bytes[record + 3] |= (HAS_META >> 24) as u8;
         self.record = self.bytes.len();
         Ok(())
     }

@@ -318,12 +318,12 @@ proptest! {
 
 #[test]
 fn standings_travel_with_their_items() {
-    let plain = Standing::default();
-    let versioned = Standing {
+    let plain = ItemMeta::default();
+    let versioned = ItemMeta {
         version: Some(-7),
         expire_after_seconds: None,
     };
-    let expiring = Standing {
+    let expiring = ItemMeta {
         version: Some(i64::MAX),
         expire_after_seconds: NonZeroU32::new(u32::MAX),
     };
@@ -333,27 +333,23 @@ fn standings_travel_with_their_items() {
         ("ü", r#"{"n":3}"#, expiring),
     ];
     let mut writer = ItemsWriter::new(1 << 20, 0);
-    for (key, fields, standing) in wanted {
-        writer
-            .push_with(key, fields, standing)
-            .expect("there is room");
+    for (key, fields, meta) in wanted {
+        writer.push_with(key, fields, meta).expect("there is room");
     }
     let items = writer.into_items();
     let again = Items::from_bytes(items.as_bytes().clone()).expect("whole");
     for items in [&items, &again] {
         let found: Vec<_> = items
             .iter()
-            .map(|item| (item.key, item.fields, item.standing))
+            .map(|item| (item.key, item.fields, item.meta))
             .collect();
         assert_eq!(found, wanted);
         assert_eq!(items.as_bytes()[0], 2);
     }
     // An item that does not fit leaves those before it as they are.
     let mut writer = ItemsWriter::new(items.byte_len(), 0);
-    for (key, fields, standing) in wanted {
-        writer
-            .push_with(key, fields, standing)
-            .expect("there is room");
+    for (key, fields, meta) in wanted {
+        writer.push_with(key, fields, meta).expect("there is room");
     }
     writer.push_with("c", "{}", versioned).expect_err("full");
     assert_eq!(writer.into_items(), items);

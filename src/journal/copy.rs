@@ -18,7 +18,7 @@ const NUMBERS_SKIPPED: u64 = 1 << 40;
 
 /// Where a journal stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct CopyState {
     /// The highest sequence number that it gave out.
     pub last_seq: u64,
     /// The first accepted request that was asked for and has no payload, neither in place nor put aside.
@@ -26,7 +26,7 @@ pub struct Standing {
 }
 
 /// Looks into a journal that nobody writes to. The payloads of requests after `after` are asked for.
-pub fn standing(connection: &Connection, after: u64) -> Result<Standing, rusqlite::Error> {
+pub fn copy_state(connection: &Connection, after: u64) -> Result<CopyState, rusqlite::Error> {
     let sql = format!(
         "SELECT r.seq FROM requests r WHERE r.seq > ?1 AND {ACCEPTED}
             AND NOT EXISTS (SELECT 1 FROM payloads p WHERE p.seq = r.seq)
@@ -36,7 +36,7 @@ pub fn standing(connection: &Connection, after: u64) -> Result<Standing, rusqlit
     let missing: Option<i64> = connection
         .query_row(&sql, [after.cast_signed()], |row| row.get(0))
         .optional()?;
-    Ok(Standing {
+    Ok(CopyState {
         last_seq: schema::last_seq(connection)?,
         missing: missing.map(i64::unsigned_abs),
     })

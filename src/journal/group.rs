@@ -13,8 +13,8 @@ use super::claims::{Claims, Held};
 use super::log::{Client, LogEntry, Outcome};
 use super::origin::Origin;
 use super::queue::Job;
-use super::rejected::Bodies;
-use super::spans::Spans;
+use super::rejected_bodies::Bodies;
+use super::segments::Segments;
 use super::writer::{Answer, Answers};
 use super::{Receipt, Submission};
 use base::clock::Lived;
@@ -34,7 +34,7 @@ pub(super) struct Group<'a> {
     claims: &'a mut Claims,
     bodies: &'a mut Bodies,
     last_seq: u64,
-    spans: &'a mut Spans,
+    spans: &'a mut Segments,
     /// Who called last, as the log has it: most often the same as before.
     client: (Client, String),
     /// What stands beside a payload.
@@ -144,7 +144,7 @@ impl<'a> Group<'a> {
         claims: &'a mut Claims,
         bodies: &'a mut Bodies,
         last_seq: u64,
-        spans: &'a mut Spans,
+        spans: &'a mut Segments,
     ) -> Self {
         Self {
             connection,

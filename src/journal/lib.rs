@@ -16,7 +16,6 @@ pub mod copy;
 mod endpoint;
 mod group;
 pub mod log;
-mod marks;
 mod measure;
 mod origin;
 pub mod page;
@@ -25,10 +24,11 @@ mod quarantine;
 mod queue;
 mod reader;
 mod recent;
-mod rejected;
+mod rejected_bodies;
 mod retention;
 mod schema;
-mod spans;
+mod segment_index;
+mod segments;
 mod timeline;
 mod writer;
 
@@ -47,7 +47,7 @@ use base::clock::Lived;
 use base::opaque::Opaque;
 use item::Items;
 use observe::metrics::Metrics;
-use sqlite::{FileError, Fuse, Notice};
+use sqlite::{FailStop, FileError, Notice};
 
 pub use log::{LogEntry, Outcome};
 pub use measure::LogMinute;
@@ -55,7 +55,7 @@ pub use origin::Origin;
 use queue::{Job, Queue};
 pub use reader::{ReadRequest, Taken};
 use recent::Recent;
-pub use rejected::RefusedBody;
+pub use rejected_bodies::RejectedBody;
 use retention::Kept;
 pub use retention::Retention;
 pub use schema::{FILE, FORMAT};
@@ -204,7 +204,7 @@ struct Shared {
     prune_to: AtomicU64,
     path: PathBuf,
     /// Of all files of the data folder.
-    fuse: Fuse,
+    fail_stop: FailStop,
     metrics: Arc<Metrics>,
 }
 
@@ -223,7 +223,7 @@ impl Journal {
         path: &Path,
         options: Options,
         metrics: Arc<Metrics>,
-        fuse: &Fuse,
+        fail_stop: &FailStop,
     ) -> Result<Arc<Self>, StorageError> {
         let writer_connection = schema::open_writer(path, options.durability)?;
         let last_seq = schema::last_seq(&writer_connection)?.max(options.seq_floor);
@@ -237,7 +237,7 @@ impl Journal {
             bodies: Mutex::new(None),
             prune_to: AtomicU64::new(0),
             path: path.to_owned(),
-            fuse: fuse.clone(),
+            fail_stop: fail_stop.clone(),
             metrics,
         });
         let queue = Arc::new(Queue::new(options.pending_bytes_max));
@@ -297,8 +297,8 @@ impl Journal {
     }
 
     /// The same for a refused request, whose body is kept for a while; see [`Journal::keep_bodies`].
-    pub fn record_refused(&self, entry: LogEntry, body: Option<RefusedBody>) {
-        let bytes = entry.byte_len() + body.as_ref().map_or(0, RefusedBody::byte_len);
+    pub fn record_refused(&self, entry: LogEntry, body: Option<RejectedBody>) {
+        let bytes = entry.byte_len() + body.as_ref().map_or(0, RejectedBody::byte_len);
         let job = Job::Log(Box::new(entry), body.map(Box::new));
         if self.queue.push(job, bytes).is_err() {
             self.shared.metrics.log_entries_dropped.inc();
@@ -332,7 +332,9 @@ impl Journal {
     pub fn notice_damage(&self) {
         if DAMAGE.take() {
             let shared = &self.shared;
-            shared.fuse.damaged(&shared.path, "a damaged page was read");
+            shared
+                .fail_stop
+                .damaged(&shared.path, "a damaged page was read");
         }
     }
 

@@ -15,8 +15,8 @@ use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
 
 pub use super::endpoint::Endpoint;
-use super::marks::{CLOSED, EVERY};
-use super::spans::{self, WITHIN_MS};
+use super::segment_index::{CLOSED, EVERY};
+use super::segments::{self, WITHIN_MS};
 use super::{Journal, StorageError};
 use base::clock::Unix;
 use item::batch::Action;
@@ -276,7 +276,7 @@ impl Journal {
     pub async fn log_get(&self, request_id: Uuid) -> Result<Option<LogRow>, StorageError> {
         let row = sqlx::query(sqlx::AssertSqlSafe(of_id()))
             .bind(request_id.as_bytes().to_vec())
-            .bind(spans::id_time(request_id.as_bytes()).to_column())
+            .bind(segments::id_time(request_id.as_bytes()).to_column())
             .fetch_optional(self.reads())
             .await?;
         row.as_ref().map(read_row).transpose()

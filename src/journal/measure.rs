@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::marks::CLOSED;
+use super::segment_index::CLOSED;
 use super::{Journal, StorageError};
 use base::clock::Unix;
 

@@ -1,7 +1,7 @@
 //! Pages of the request log.
 //!
-//! Delivery's reports ask for them. A page goes down the marks of its connector and outcome (`journal/marks.rs`), and
-//! jumps over stretches of other times (`journal/spans.rs`). What neither leads to, a text above all, is looked for in
+//! Delivery's reports ask for them. A page goes down the marks of its connector and outcome (`journal/segment_index.rs`), and
+//! jumps over stretches of other times (`journal/segments.rs`). What neither leads to, a text above all, is looked for in
 //! steps, and only as far as the page's [`Budget`] reaches.
 //!
 //! **Invariant**: a page is newest first, and holds every entry that matches from where it begins down to
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use sqlx::{QueryBuilder, Sqlite};
 
 use super::log::{COLUMNS, Filter, LogRow, Outcome, read_row};
-use super::marks::{self, CLOSED, signed};
+use super::segment_index::{self, CLOSED, signed};
 use super::{Journal, StorageError};
 use base::clock::Unix;
 
@@ -164,7 +164,8 @@ impl Journal {
     ) -> Result<Looked, StorageError> {
         if let Some((connector, outcomes)) = filter.marked() {
             let many = candidates as usize;
-            let seqs = marks::find(self.reads(), connector, outcomes, range, true, many).await?;
+            let seqs =
+                segment_index::find(self.reads(), connector, outcomes, range, true, many).await?;
             return Ok(Looked {
                 candidates: u32::try_from(seqs.len()).unwrap_or(u32::MAX),
                 lowest: seqs.last().copied(),

@@ -11,8 +11,8 @@ use rusqlite::{Connection, OptionalExtension};
 use super::Shared;
 use super::claims::Claims;
 use super::quarantine;
-use super::rejected::Bodies;
-use super::spans::{self, Spans};
+use super::rejected_bodies::Bodies;
+use super::segments::{self, Segments};
 use super::timeline::{self, Timeline};
 use base::clock::Lived;
 use sqlite;
@@ -47,7 +47,7 @@ struct Round {
 pub(super) struct Work<'a> {
     pub(super) connection: &'a Connection,
     pub(super) claims: &'a mut Claims,
-    pub(super) spans: &'a Spans,
+    pub(super) spans: &'a Segments,
     pub(super) bodies: &'a mut Bodies,
     pub(super) timeline: &'a mut Timeline,
     pub(super) shared: &'a Shared,
@@ -160,7 +160,7 @@ impl Pruner {
         &mut self,
         connection: &Connection,
         claims: &mut Claims,
-        spans: &Spans,
+        spans: &Segments,
         released: u64,
         started: Instant,
     ) -> Result<bool, rusqlite::Error> {
@@ -182,7 +182,7 @@ impl Pruner {
         while more_log && started.elapsed() < LOG_SLICE {
             more_log = expire_log(connection, due)?;
         }
-        spans::forget(connection)?;
+        segments::forget(connection)?;
         timeline::forget(connection, self.log_retention)?;
         quarantine::give_up(connection, released)?;
         self.round = Some(Round {

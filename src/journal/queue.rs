@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{Claim, JournalError, LogEntry, Receipt, RefusedBody, Submission};
+use super::{Claim, JournalError, LogEntry, Receipt, RejectedBody, Submission};
 
 /// Work for the writer thread.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) enum Job {
     /// Say whether one of these claims is held, which makes a request with them a repeat.
     Ask([Option<Claim>; 2], oneshot::Sender<bool>),
     /// Write a log entry, and keep the body of a refused request; nobody waits.
-    Log(Box<LogEntry>, Option<Box<RefusedBody>>),
+    Log(Box<LogEntry>, Option<Box<RejectedBody>>),
     /// Put a payload aside.
     Quarantine {
         /// Which one.

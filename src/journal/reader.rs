@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::log::Outcome;
 use super::schema::ACCEPTED;
-use super::{Journal, StorageError, marks, timeline};
+use super::{Journal, StorageError, segment_index, timeline};
 use base::clock::{Lived, Unix};
 use item::Items;
 use item::batch::{Action, Entry};
@@ -103,7 +103,7 @@ impl Journal {
         let range = seq.saturating_add(1)..u64::MAX;
         let removed = [Outcome::Removed];
         let reads = &*self.lane_reads;
-        let seqs = marks::find(reads, None, &removed, &range, false, FETCHED_MAX).await?;
+        let seqs = segment_index::find(reads, None, &removed, &range, false, FETCHED_MAX).await?;
         let Some(last) = seqs.last().copied() else {
             return Ok(None);
         };

@@ -25,14 +25,14 @@ pub struct Retention {
 
 /// Payloads that lie one behind the other, after those of the stretch before.
 #[derive(Debug, Clone, Copy)]
-struct Stretch {
+struct OpenSegment {
     last_seq: u64,
     bytes: u64,
 }
 
 /// What was written and not yet counted as kept.
 #[derive(Debug, Default)]
-pub(super) struct Written(Vec<Stretch>);
+pub(super) struct Written(Vec<OpenSegment>);
 
 impl Written {
     /// This payload was written.
@@ -43,7 +43,7 @@ impl Written {
                 last.last_seq = seq;
                 last.bytes += bytes;
             }
-            _ => self.0.push(Stretch {
+            _ => self.0.push(OpenSegment {
                 last_seq: seq,
                 bytes,
             }),
@@ -58,7 +58,7 @@ pub(super) struct Kept {
     from: u64,
     /// What the file ended with when it was opened, until that was counted.
     uncounted: Option<u64>,
-    stretches: VecDeque<Stretch>,
+    stretches: VecDeque<OpenSegment>,
     /// Of all stretches.
     bytes: u64,
 }
@@ -74,7 +74,7 @@ impl Kept {
         }
     }
 
-    fn add(&mut self, stretches: Vec<Stretch>) {
+    fn add(&mut self, stretches: Vec<OpenSegment>) {
         self.bytes += stretches.iter().map(|stretch| stretch.bytes).sum::<u64>();
         self.stretches.extend(stretches);
     }
@@ -93,7 +93,7 @@ impl Journal {
                 .bind(last_seq.cast_signed())
                 .fetch_one(&*self.reads)
                 .await?;
-            kept.add(vec![Stretch {
+            kept.add(vec![OpenSegment {
                 last_seq,
                 bytes: found.unsigned_abs(),
             }]);
@@ -177,7 +177,7 @@ mod tests {
     use base::clock::{Lived, Unix};
     use item::ItemsWriter;
     use observe::metrics::Metrics;
-    use sqlite::Fuse;
+    use sqlite::FailStop;
 
     const MINUTE: Duration = Duration::from_mins(1);
     const HOUR: Duration = Duration::from_hours(1);
@@ -218,8 +218,8 @@ mod tests {
             log_retention_bytes: u64::MAX,
         };
         let path = folder.path().join("journal.db");
-        let (metrics, fuse) = (Arc::new(Metrics::new()), Fuse::default());
-        let open = || Journal::open(&path, options.clone(), Arc::clone(&metrics), &fuse);
+        let (metrics, fail_stop) = (Arc::new(Metrics::new()), FailStop::default());
+        let open = || Journal::open(&path, options.clone(), Arc::clone(&metrics), &fail_stop);
         let journal = open().await.expect("it opens");
         // Whatever the time of day was when they came.
         for received_at in [4_000, 3_000, 2_000, 1_000] {

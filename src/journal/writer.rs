@@ -17,13 +17,13 @@ use super::claims::Claims;
 use super::group::Group;
 use super::prune::{Pruner, Work};
 use super::queue::{Job, Queue};
-use super::rejected::Bodies;
-use super::spans::Spans;
+use super::rejected_bodies::Bodies;
+use super::segments::Segments;
 use super::timeline::Timeline;
 use super::{Durability, JournalError, Options, Receipt, Shared, StorageError};
 use base::clock::{self, Lived};
 use item::batch::Entry;
-use sqlite::{self, FileWriter, Trouble};
+use sqlite::{self, DiskError, FileWriter};
 
 /// How long the writer waits after it was woken, so that requests which arrive together become one
 /// group. A timer of the runtime is twenty times as coarse.
@@ -43,7 +43,7 @@ struct Writer {
     options: Options,
     last_seq: u64,
     claims: Claims,
-    spans: Spans,
+    spans: Segments,
     bodies: Bodies,
     pruner: Pruner,
     timeline: Timeline,
@@ -75,10 +75,15 @@ pub(super) fn start(
     shared: Arc<Shared>,
 ) -> Result<JoinHandle<()>, StorageError> {
     let claims = Claims::open(&connection)?;
-    let spans = Spans::open(&connection)?;
+    let spans = Segments::open(&connection)?;
     let timeline = Timeline::open(&connection, last_seq)?;
     let writer = Writer {
-        connection: FileWriter::new(connection, &shared.path, CHECKPOINT_BYTES, &shared.fuse)?,
+        connection: FileWriter::new(
+            connection,
+            &shared.path,
+            CHECKPOINT_BYTES,
+            &shared.fail_stop,
+        )?,
         timeline,
         spans,
         pruner: Pruner::new(options.log_retention, options.log_retention_bytes),
@@ -104,7 +109,7 @@ struct OnPanic(Arc<Shared>);
 impl Drop for OnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.fuse.fail(&self.0.path, "the writer panicked");
+            self.0.fail_stop.fail(&self.0.path, "the writer panicked");
         }
     }
 }
@@ -201,7 +206,7 @@ impl Writer {
 
     /// What no caller waits for: copying the write-ahead log back, deleting what is not needed.
     fn between_groups(&mut self, idle: bool) {
-        let pruned = self.connection.tend().and_then(|()| {
+        let pruned = self.connection.maybe_checkpoint().and_then(|()| {
             self.pruner.run(Work {
                 connection: &self.connection,
                 claims: &mut self.claims,
@@ -220,7 +225,7 @@ impl Writer {
 
     /// Ends a failed transaction and decides whether the writer can go on.
     fn roll_back(&mut self, error: &rusqlite::Error) -> JournalError {
-        let trouble = self.connection.judge(error);
+        let disk_error = self.connection.judge(error);
         let restored = sqlite::roll_back(&self.connection);
         self.claims.rolled_back();
         self.bodies.rolled_back();
@@ -232,8 +237,8 @@ impl Writer {
         if self.connection.is_stopped() {
             return JournalError::Closed;
         }
-        match trouble {
-            Trouble::Busy => {
+        match disk_error {
+            DiskError::Busy => {
                 tracing::warn!(
                     "another process holds journal.db: requests are refused until it lets go"
                 );

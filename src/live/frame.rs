@@ -24,7 +24,7 @@ pub struct Frame {
 
 /// What a message with items is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     /// A part of the whole; the last one is marked.
     Snapshot { complete: bool },
     /// New values.
@@ -68,20 +68,20 @@ impl Frame {
 
     /// New values of items, or a part of a snapshot.
     pub fn items<'a>(
-        kind: Kind,
+        kind: FrameKind,
         stream: &str,
         id: Position,
         items: impl Iterator<Item = &'a Change> + Clone,
     ) -> Self {
         let name = match kind {
-            Kind::Snapshot { .. } => "snapshot",
-            Kind::Update => "update",
+            FrameKind::Snapshot { .. } => "snapshot",
+            FrameKind::Update => "update",
         };
         let size = items.clone().map(|change| change.json.len() + 1).sum();
         Self::new(name, Some(id), size, |json| {
             about(json, stream, id);
             list(json, "items", items);
-            if kind == (Kind::Snapshot { complete: true }) {
+            if kind == (FrameKind::Snapshot { complete: true }) {
                 json.push_str(r#","complete":true"#);
             }
         })
@@ -203,7 +203,7 @@ impl Recent {
         let frame = if first.removed {
             Frame::remove(stream, id, items)
         } else {
-            Frame::items(Kind::Update, stream, id, items)
+            Frame::items(FrameKind::Update, stream, id, items)
         };
         self.0.insert(Arc::clone(stream), (run, frame.clone()));
         Some(frame)
@@ -232,7 +232,7 @@ mod tests {
             Change::updated(42, "b", "{}", "2026-01-31T12:00:00.000Z"),
         ];
         check(
-            &Frame::items(Kind::Update, "or\"ders", id, changes.iter()),
+            &Frame::items(FrameKind::Update, "or\"ders", id, changes.iter()),
             concat!(
                 "event: update\nid: 3:42\ndata: ",
                 r#"{"type":"update","stream":"or\"ders","id":"3:42","items":["#,
@@ -242,7 +242,7 @@ mod tests {
             ),
         );
         check(
-            &Frame::items(Kind::Snapshot { complete: true }, "s", id, [].iter()),
+            &Frame::items(FrameKind::Snapshot { complete: true }, "s", id, [].iter()),
             concat!(
                 "event: snapshot\nid: 3:42\ndata: ",
                 r#"{"type":"snapshot","stream":"s","id":"3:42","items":[],"complete":true}"#,

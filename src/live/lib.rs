@@ -9,9 +9,9 @@
 //! nobody, no queue grows for it, and it is not cut off for being slow.
 #![deny(unsafe_code)]
 
+mod connection_limit;
 mod frame;
 mod pages;
-mod seats;
 mod subscription;
 pub mod tickets;
 
@@ -24,15 +24,15 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use base::clock::Unix;
 use catalog::Reader;
+use connection_limit::ConnectionLimit;
+pub use connection_limit::{AtCapacity, Occupancy, Permit};
 use frame::Recent;
-pub use frame::{Frame, Kind};
+pub use frame::{Frame, FrameKind};
 use observe::metrics::Metrics;
 use observe::telemetry::Tracer;
 pub use pages::{Pages, PagesTaken, Room};
-use pool::changes::Bell;
+use pool::changes::Wakeup;
 use pool::{Pool, Position};
-use seats::Seats;
-pub use seats::{NoSeat, Seat, SeatsTaken};
 use settings::Settings;
 pub use subscription::Subscription;
 use tickets::Tickets;
@@ -89,7 +89,7 @@ pub struct Subscribe {
     /// Closes the connection.
     pub cut: Cut,
     /// Its place among those that may follow at once.
-    pub seat: Seat,
+    pub permit: Permit,
 }
 
 /// A renderer that is connected.
@@ -108,7 +108,7 @@ pub struct Renderer {
     /// Since when.
     pub connected_at: Unix,
     position: AtomicU64,
-    bell: Arc<Bell>,
+    wakeup: Arc<Wakeup>,
     reader: Arc<Reader>,
     cut: Cut,
     /// It should have gone when somebody looked last.
@@ -130,7 +130,7 @@ pub struct Live {
     tracer: Tracer,
     /// Tickets that were given out.
     pub tickets: Tickets,
-    seats: Arc<Seats>,
+    connection_limit: Arc<ConnectionLimit>,
     pages: Pages,
     max_rate: u32,
     heartbeat: Duration,
@@ -162,7 +162,7 @@ impl Live {
             metrics: Arc::clone(metrics),
             tracer,
             tickets: Tickets::default(),
-            seats: Arc::new(Seats::new(
+            connection_limit: Arc::new(ConnectionLimit::new(
                 // Others find a connection, too.
                 (settings.live.connections_max)
                     .min(connections / 4 * 3)
@@ -208,8 +208,8 @@ impl Live {
     ///
     /// # Errors
     /// Which limit is reached.
-    pub fn seat(&self, reader: &Reader) -> Result<Seat, NoSeat> {
-        self.seats.take(reader)
+    pub fn permit(&self, reader: &Reader) -> Result<Permit, AtCapacity> {
+        self.connection_limit.take(reader)
     }
 
     /// Room for pages of items on their way.
@@ -223,13 +223,13 @@ impl Live {
     }
 
     /// How many places are taken.
-    pub fn seats_taken(&self) -> SeatsTaken {
-        self.seats.taken()
+    pub fn seats_taken(&self) -> Occupancy {
+        self.connection_limit.taken()
     }
 
     /// Who found no place lately: the name of the read key, and why.
-    pub fn without_seat(&self) -> Vec<(Box<str>, NoSeat)> {
-        self.seats.refused()
+    pub fn without_seat(&self) -> Vec<(Box<str>, AtCapacity)> {
+        self.connection_limit.refused()
     }
 
     /// Subscribes a renderer; it is connected until the subscription is dropped.
@@ -243,7 +243,7 @@ impl Live {
             client: request.client.clone(),
             connected_at: Unix::now(),
             position: AtomicU64::new(0),
-            bell: Arc::clone(&listener.bell),
+            wakeup: Arc::clone(&listener.wakeup),
             reader: Arc::clone(&request.reader),
             cut: std::mem::replace(&mut request.cut, Cut(Box::new(|| {}))),
             overdue: AtomicBool::new(false),
@@ -266,7 +266,7 @@ impl Live {
     /// Every renderer looks whether it may stay: call it after a key was revoked.
     pub fn recheck_keys(&self) {
         for renderer in self.renderers() {
-            renderer.bell.ring();
+            renderer.wakeup.wake();
         }
     }
 

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::frame::{Frame, Kind};
-use super::{Live, RATE_MAX, Renderer, Seat, Subscribe};
+use super::frame::{Frame, FrameKind};
+use super::{Live, Permit, RATE_MAX, Renderer, Subscribe};
 use base::clock::{self, Unix};
 use catalog::Reader;
 use pool::changes::{Change, Listener, Recent};
@@ -57,7 +57,7 @@ pub struct Subscription {
     next_flush: Instant,
     next_heartbeat: Instant,
     ended: bool,
-    _seat: Seat,
+    _seat: Permit,
 }
 
 /// How far one stream has been told.
@@ -142,7 +142,7 @@ impl Subscription {
             next_flush: now,
             next_heartbeat: now + live.heartbeat,
             ended: false,
-            _seat: request.seat,
+            _seat: request.permit,
             live,
         }
     }
@@ -183,11 +183,11 @@ impl Subscription {
         let snapshot = |following: &Following| following.snapshot_from.is_some();
         if let Some(at) = self.streams.iter().position(snapshot) {
             let page = self.read(at).await?;
-            self.tell_snapshot(at, page);
+            self.push_snapshot(at, page);
             return Ok(());
         }
         if Instant::now() >= self.next_heartbeat {
-            self.tell_heartbeat();
+            self.push_heartbeat();
             return Ok(());
         }
         if self.flushing.is_none() && self.pending && Instant::now() >= self.next_flush {
@@ -224,14 +224,14 @@ impl Subscription {
             match changes.after(&following.stream, following.position, MESSAGE_BYTES_MAX) {
                 Recent::Nothing => following.position = following.position.max(head),
                 Recent::Changes(changes) => {
-                    self.tell_changes(at, &changes);
+                    self.push_changes(at, &changes);
                     return Ok(());
                 }
                 Recent::Behind => {
                     let page = self.read(at).await?;
                     let changes: Vec<Arc<Change>> =
                         page.changes.into_iter().map(Arc::new).collect();
-                    self.tell_changes(at, &changes);
+                    self.push_changes(at, &changes);
                     self.streams[at].position = page.through;
                     if !changes.is_empty() {
                         return Ok(());
@@ -246,7 +246,7 @@ impl Subscription {
             .position
             .store(position.seq, Ordering::Relaxed);
         if std::mem::take(&mut self.resumed) {
-            self.tell_heartbeat();
+            self.push_heartbeat();
         }
         Ok(())
     }
@@ -261,7 +261,7 @@ impl Subscription {
             .await
     }
 
-    fn tell_snapshot(&mut self, at: usize, page: Page) {
+    fn push_snapshot(&mut self, at: usize, page: Page) {
         let Position { epoch, .. } = self.position();
         let nowhere = Position { epoch, seq: 0 };
         let stream = Arc::clone(&self.streams[at].stream);
@@ -279,7 +279,7 @@ impl Subscription {
             let frame = if run[0].removed {
                 Frame::remove(&stream, nowhere, run.iter())
             } else {
-                let kind = Kind::Snapshot { complete: false };
+                let kind = FrameKind::Snapshot { complete: false };
                 Frame::items(kind, &stream, nowhere, run.iter())
             };
             self.outbox.push_back(frame);
@@ -287,14 +287,14 @@ impl Subscription {
         self.streams[at].position = page.through;
         if is_last {
             self.streams[at].snapshot_from = None;
-            let kind = Kind::Snapshot { complete: true };
+            let kind = FrameKind::Snapshot { complete: true };
             let items = last.unwrap_or_default().iter();
             let frame = Frame::items(kind, &stream, self.position(), items);
             self.outbox.push_back(frame);
         }
     }
 
-    fn tell_changes(&mut self, at: usize, changes: &[Arc<Change>]) {
+    fn push_changes(&mut self, at: usize, changes: &[Arc<Change>]) {
         let stream = Arc::clone(&self.streams[at].stream);
         for run in changes.chunk_by(|a, b| a.removed == b.removed) {
             let Some(last) = run.last() else { continue };
@@ -308,7 +308,7 @@ impl Subscription {
         }
     }
 
-    fn tell_heartbeat(&mut self) {
+    fn push_heartbeat(&mut self) {
         let time = clock::rfc3339(Unix::now());
         let frame = Frame::heartbeat(self.position(), &time);
         self.outbox.push_back(frame);
@@ -385,7 +385,7 @@ impl Subscription {
             wake = wake.min(self.next_flush);
         }
         tokio::select! {
-            () = self.listener.bell.rung() => self.pending = true,
+            () = self.listener.wakeup.woken() => self.pending = true,
             () = sleep_until(wake) => {}
         }
     }

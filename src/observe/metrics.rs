@@ -103,7 +103,7 @@ metrics! {
     /// Requests answered 503.
     unavailable = "unavailable";
     /// Greetings of tools, and events that are none.
-    greetings = "handshake";
+    challenges = "handshake";
     ---
     /// Items accepted.
     items: Counter, "Items accepted";

@@ -75,7 +75,7 @@ pub struct Trace {
 
 /// What a span is about, in the words of OpenTelemetry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SpanKind {
     /// Work of the daemon's own.
     Internal = 1,
     /// A request that came.
@@ -104,7 +104,7 @@ pub struct Open {
     id: SpanId,
     parent: Option<SpanId>,
     name: Cow<'static, str>,
-    kind: Kind,
+    kind: SpanKind,
     began: Instant,
     attributes: Vec<(&'static str, Value)>,
     /// What went wrong, in a word.
@@ -271,12 +271,12 @@ impl Trace {
             id: self.root,
             parent: self.caller,
             began: self.began,
-            ..self.open(name, Kind::Server)
+            ..self.open(name, SpanKind::Server)
         }
     }
 
     /// A part of its way that begins now.
-    pub fn open(&self, name: impl Into<Cow<'static, str>>, kind: Kind) -> Open {
+    pub fn open(&self, name: impl Into<Cow<'static, str>>, kind: SpanKind) -> Open {
         Open {
             id: context::new_span(),
             parent: Some(self.root),
@@ -311,7 +311,7 @@ impl Open {
     }
 
     /// A part of it that begins now.
-    pub fn open(&self, name: impl Into<Cow<'static, str>>, kind: Kind) -> Self {
+    pub fn open(&self, name: impl Into<Cow<'static, str>>, kind: SpanKind) -> Self {
         Self {
             parent: Some(self.id),
             ..self.trace.open(name, kind)
@@ -377,12 +377,12 @@ mod tests {
         let (tracer, exporter) = tracer();
         let trace = tracer.begin(nothing).expect("all are followed");
         for _ in 0..SPANS_MAX + 7 {
-            tracer.end(trace.open("x", Kind::Internal));
+            tracer.end(trace.open("x", SpanKind::Internal));
         }
         let inner = tracer.0.as_ref().expect("on");
         assert_eq!(inner.metrics.spans_dropped.get(), 7);
         drop(exporter);
-        tracer.end(trace.open("x", Kind::Internal));
+        tracer.end(trace.open("x", SpanKind::Internal));
         assert_eq!(inner.metrics.spans_dropped.get(), 8);
     }
 }

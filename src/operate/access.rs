@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{By, Operator};
 use base::clock::{self, Lived, Unix};
-use catalog::{AuditChange, KeyHash, Kind};
+use catalog::{AuditChange, KeyHash, ResourceKind};
 use settings::{ADMIN, AdminToken, Role};
 
 /// How often the log and the trail are told of refusals of a token.
@@ -173,7 +173,8 @@ impl Operator {
                 "refused: the role of the token does not allow it"
             );
             let told = json!({"refused": count, "role": has, "needed": needed, "last": what});
-            let change = AuditChange::done("role_refused", Kind::Session, &*token.name, told);
+            let change =
+                AuditChange::done("role_refused", ResourceKind::Session, &*token.name, told);
             self.record(by, change).await;
         }
         format!(

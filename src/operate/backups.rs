@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{By, Operator};
 use backup::BackupError;
 use backup::manifest::Manifest;
-use catalog::{AuditChange, Kind};
+use catalog::{AuditChange, ResourceKind};
 
 impl Operator {
     /// Makes a backup in a folder that is missing or empty.
@@ -19,8 +19,11 @@ impl Operator {
     pub async fn back_up(&self, dir: &str, by: By) -> Result<Manifest, BackupError> {
         let manifest = self.backups.make(PathBuf::from(dir)).await?;
         let made = json!({ "bytes": manifest.bytes(), "highest_seq": manifest.highest_seq });
-        self.record(by, AuditChange::done("create", Kind::Backup, dir, made))
-            .await;
+        self.record(
+            by,
+            AuditChange::done("create", ResourceKind::Backup, dir, made),
+        )
+        .await;
         Ok(manifest)
     }
 }

@@ -51,11 +51,11 @@ impl Certificates {
     pub fn problems(&self) -> Vec<String> {
         let now = Unix::now();
         let listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = listeners.iter().flat_map(|(listener, terms)| {
-            let told = terms.iter().map(|term| term.problem(listener, now));
-            told.flatten()
+        let problem_text = listeners.iter().flat_map(|(listener, terms)| {
+            let problem_text = terms.iter().map(|term| term.problem(listener, now));
+            problem_text.flatten()
         });
-        told.collect()
+        problem_text.collect()
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
     const DAY: Duration = Duration::from_hours(24);
     const MS: Duration = Duration::from_millis(1);
 
-    fn told(begins_at: Unix, ends_at: Unix) -> Option<String> {
+    fn problem_text(begins_at: Unix, ends_at: Unix) -> Option<String> {
         let term = Term {
             file: "/etc/a.pem".to_owned(),
             whose: Whose::Listener,
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_ends_within_two_weeks_is_told_with_its_day_and_nothing_else() {
-        let ends = |left: Duration| told(Unix::MIN, NOW + left);
+        let ends = |left: Duration| problem_text(Unix::MIN, NOW + left);
         let what = "the certificate of the service listener, /etc/a.pem,";
         let renew = "put a new one there: the file is read again when it changes";
         assert_eq!(ends(14 * DAY), None);
@@ -135,7 +135,7 @@ mod tests {
         ] {
             assert_eq!(ends(left), Some(format!("{what} {words}; {renew}")));
         }
-        let early = told(NOW + MS, NOW + 30 * DAY).expect("it is told");
+        let early = problem_text(NOW + MS, NOW + 30 * DAY).expect("it is told");
         assert!(early.contains("counts from 2026-01-31 on"), "{early}");
     }
 
@@ -150,10 +150,10 @@ mod tests {
         };
         certificates.set("service", vec![term(NOW)]);
         certificates.set("admin", vec![term(Unix::MAX), term(NOW)]);
-        let told = certificates.problems();
-        assert_eq!(told.len(), 2, "{told:?}");
+        let problem_text = certificates.problems();
+        assert_eq!(problem_text.len(), 2, "{problem_text:?}");
         let issuer = "the issuer of client certificates of the admin listener, a.pem, expired";
-        assert!(told[0].starts_with(issuer), "{told:?}");
+        assert!(problem_text[0].starts_with(issuer), "{problem_text:?}");
         certificates.set("admin", vec![term(Unix::MAX)]);
         certificates.set("service", Vec::new());
         assert!(certificates.problems().is_empty());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{By, OperateError, Operator, in_background};
-use catalog::{AuditChange, Kind};
+use catalog::{AuditChange, ResourceKind};
 use delivery::{Delivery, LaneStatus};
 use pool::{Found, PoolError, Selection};
 
@@ -92,7 +92,7 @@ impl Operator {
             Selection::Request(id) => json!({ "request_id": id }),
         };
         let done = json!({ "dead_letters": changed, "which": which });
-        let change = AuditChange::done(action, Kind::Sink, &**lane.name(), done);
+        let change = AuditChange::done(action, ResourceKind::Sink, &**lane.name(), done);
         self.record(by, change).await;
         ended.map(|()| changed)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{By, Operator};
-use catalog::{AuditChange, Kind};
+use catalog::{AuditChange, ResourceKind};
 use ingest::error::AcceptError;
 use pool::PoolError;
 
@@ -39,13 +39,13 @@ impl Operator {
         let change = AuditChange {
             before: Some(json!({ "stream": stream, "key": key })),
             after: None,
-            ..AuditChange::done("remove", Kind::Item, key, Value::Null)
+            ..AuditChange::done("remove", ResourceKind::Item, key, Value::Null)
         };
         self.record(by, change).await;
         tracing::info!(stream, "an item is removed by an operator");
         let gone = async {
             while self.pool.item(stream, key).await?.is_some() {
-                listener.bell.rung().await;
+                listener.wakeup.woken().await;
             }
             Ok::<_, PoolError>(())
         };

@@ -12,9 +12,9 @@ pub mod condition;
 pub mod content;
 mod dead_letters;
 mod error;
-mod guesses;
 mod items;
 pub mod limits;
+mod login_throttle;
 mod problem;
 pub mod renderers;
 pub mod requests;
@@ -45,9 +45,9 @@ use settings::{InUse, Storage};
 use access::Access;
 use certificates::Certificates;
 pub use error::OperateError;
-pub use guesses::Guesses;
 pub use items::RemoveError;
-pub use problem::Kind;
+pub use login_throttle::LoginThrottle;
+pub use problem::ProblemKind;
 use requests::Requests;
 
 /// Facts that do not change while the daemon runs.
@@ -89,7 +89,7 @@ pub struct Operator {
     /// Who may do what.
     pub access: Arc<Access>,
     /// Wrong admin tokens.
-    pub guesses: Arc<Guesses>,
+    pub login_throttle: Arc<LoginThrottle>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// What became of requests.

@@ -129,8 +129,8 @@ impl Operator {
             let open = u64::try_from(connections.open.get()).unwrap_or(0);
             LimitUse::of_all(name, "connections", open, connections.max())
         };
-        let seats = self.live.seats_taken();
-        let (holder, most) = seats.most.unzip();
+        let connection_limit = self.live.seats_taken();
+        let (holder, most) = connection_limit.most.unzip();
         let holder = holder.map(|key| format!("the read key {key}"));
         vec![
             of("server.connections_max", &listeners.service),
@@ -140,8 +140,8 @@ impl Operator {
                 ..LimitUse::of_all(
                     "live.connections_max",
                     "connections",
-                    seats.taken as u64,
-                    seats.max as u64,
+                    connection_limit.taken as u64,
+                    connection_limit.max as u64,
                 )
             },
             LimitUse {
@@ -150,7 +150,7 @@ impl Operator {
                     "live.connections_per_key_max",
                     "connections",
                     most.unwrap_or(0) as u64,
-                    seats.each_max as u64,
+                    connection_limit.each_max as u64,
                 )
             },
         ]
@@ -177,13 +177,13 @@ impl Operator {
         let budget = self.ingest.bodies();
         let (taken, max) = budget.used();
         let connectors = self.catalog.connectors();
-        let strangers = connectors.iter().map(|connector| {
+        let unauthenticated = connectors.iter().map(|connector| {
             let name = format!("{} without a good signature", connector.name);
-            (connector.strangers.taken(), name)
+            (connector.unauthenticated.taken(), name)
         });
         let keys = connectors.iter().flat_map(|connector| &connector.keys);
         let keys = keys.map(|key| (key.bodies.taken(), full_name(key)));
-        let each = keys.chain(strangers);
+        let each = keys.chain(unauthenticated);
         let each = each.map(|(taken, name)| (taken, Some(budget.share_bytes_max()), name));
         let most = LimitUse::of_each("limits.max_pending_bytes_per_key", "bytes", each);
         let all = LimitUse {

@@ -4,7 +4,7 @@
 
 /// A kind of problem. Alert rules are written for kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProblemKind {
     /// Requests are answered 503: no room on the disk, or stopping.
     Intake,
     /// What is on disk of the configuration is not in use.
@@ -48,14 +48,14 @@ pub enum Kind {
     /// Many requests of a connector were refused.
     Refused,
     /// Many requests had no valid key.
-    Strangers,
+    Unauthenticated,
     /// Payloads could not be read.
     Quarantine,
     /// A write-ahead log is not copied back.
     Wal,
 }
 
-impl Kind {
+impl ProblemKind {
     /// All of them.
     pub const ALL: [Self; 24] = [
         Self::Intake,
@@ -79,7 +79,7 @@ impl Kind {
         Self::WrongTokens,
         Self::Renderers,
         Self::Refused,
-        Self::Strangers,
+        Self::Unauthenticated,
         Self::Quarantine,
         Self::Wal,
     ];
@@ -108,7 +108,7 @@ impl Kind {
             Self::WrongTokens => "wrong_tokens",
             Self::Renderers => "renderers",
             Self::Refused => "refused",
-            Self::Strangers => "strangers",
+            Self::Unauthenticated => "strangers",
             Self::Quarantine => "quarantine",
             Self::Wal => "wal",
         }
@@ -117,14 +117,18 @@ impl Kind {
 
 /// What does not work, in the order in which it is told.
 #[derive(Debug, Default)]
-pub(super) struct Found(Vec<(Kind, String)>);
+pub(super) struct Found(Vec<(ProblemKind, String)>);
 
 impl Found {
-    pub(super) fn push(&mut self, sentence: String, kind: Kind) {
+    pub(super) fn push(&mut self, sentence: String, kind: ProblemKind) {
         self.0.push((kind, sentence));
     }
 
-    pub(super) fn extend(&mut self, sentences: impl IntoIterator<Item = String>, kind: Kind) {
+    pub(super) fn extend(
+        &mut self,
+        sentences: impl IntoIterator<Item = String>,
+        kind: ProblemKind,
+    ) {
         let sentences = sentences.into_iter();
         self.0.extend(sentences.map(|sentence| (kind, sentence)));
     }
@@ -135,7 +139,7 @@ impl Found {
 
     /// How many there are of each kind.
     pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Kind::ALL.into_iter().map(|kind| {
+        ProblemKind::ALL.into_iter().map(|kind| {
             let own = self.0.iter().filter(|(other, _)| *other == kind);
             (kind.as_str(), own.count() as u64)
         })

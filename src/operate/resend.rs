@@ -8,7 +8,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{By, Operator};
-use catalog::{AuditChange, Kind};
+use catalog::{AuditChange, ResourceKind};
 use ingest::{AgainError, Newer, SentAgain};
 
 /// The built-in plugin that writes the data pool; how long it may take to catch up, and how often that is looked at.
@@ -47,7 +47,12 @@ impl Operator {
             });
             let change = AuditChange {
                 connector: Some(sent.from.connector.to_string()),
-                ..AuditChange::done("send_again", Kind::Request, from.to_string(), became)
+                ..AuditChange::done(
+                    "send_again",
+                    ResourceKind::Request,
+                    from.to_string(),
+                    became,
+                )
             };
             self.record(by, change).await;
         }

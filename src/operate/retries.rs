@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{By, OperateError, Operator, in_background};
-use catalog::{AuditChange, Kind};
+use catalog::{AuditChange, ResourceKind};
 use delivery::{GivenUp, LaneState};
 
 impl Operator {
@@ -23,7 +23,12 @@ impl Operator {
         }
         let delivery = Arc::clone(&self.delivery);
         let retries = in_background(move || delivery.retry_now(&lane)).await?;
-        let change = AuditChange::done("retry", Kind::Sink, sink, json!({ "retries": retries }));
+        let change = AuditChange::done(
+            "retry",
+            ResourceKind::Sink,
+            sink,
+            json!({ "retries": retries }),
+        );
         self.record(by, change).await;
         Ok(retries)
     }
@@ -44,8 +49,11 @@ impl Operator {
             return Err(OperateError::NoRetry);
         }
         let done = json!({ "id": id, "retries": given_up.retries, "dead_letters": given_up.items });
-        self.record(by, AuditChange::done("give_up", Kind::Sink, sink, done))
-            .await;
+        self.record(
+            by,
+            AuditChange::done("give_up", ResourceKind::Sink, sink, done),
+        )
+        .await;
         Ok(given_up)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{By, OperateError, Operator, in_background};
-use catalog::{AuditChange, Kind};
+use catalog::{AuditChange, ResourceKind};
 use delivery::LaneStatus;
 use pool::Undelivered;
 
@@ -44,8 +44,11 @@ impl Operator {
         let forgotten = in_background(move || delivery.forget(&name)).await?;
         let forgotten = forgotten.ok_or(OperateError::NoSink)?;
         let done = json!({ "retries": forgotten.retries, "dead_letters": forgotten.dead_letters });
-        self.record(by, AuditChange::done("forget", Kind::Sink, sink, done))
-            .await;
+        self.record(
+            by,
+            AuditChange::done("forget", ResourceKind::Sink, sink, done),
+        )
+        .await;
         Ok(forgotten)
     }
 }

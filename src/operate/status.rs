@@ -9,12 +9,12 @@ use std::time::Duration;
 use super::Operator;
 use super::condition::{Condition, SinkCondition};
 use super::error::CRASHED;
-use super::problem::{Found, Kind};
+use super::problem::{Found, ProblemKind};
 use base::clock::Unix;
 use delivery::LaneState;
 use observe::metrics::Minute;
 use repair::report;
-use sqlite::holders;
+use sqlite::readers;
 
 /// A sink that is behind for so long is a problem.
 const LAG_MAX: Duration = Duration::from_mins(1);
@@ -38,37 +38,40 @@ impl Operator {
         let data_dir = Path::new(&self.about.data_dir);
         let mut problems = Found::default();
         if let Err(error) = self.gate.check() {
-            problems.push(error.to_string(), Kind::Intake);
+            problems.push(error.to_string(), ProblemKind::Intake);
         }
-        problems.extend(self.configuration.problem(), Kind::Configuration);
-        problems.extend(self.certificates.problems(), Kind::Certificate);
-        problems.extend(self.delivery.gaps(&self.catalog), Kind::NoSink);
-        problems.extend(report::problems(data_dir), Kind::Repair);
-        problems.extend(condition.unreadable.iter().cloned(), Kind::Unreadable);
+        problems.extend(self.configuration.problem(), ProblemKind::Configuration);
+        problems.extend(self.certificates.problems(), ProblemKind::Certificate);
+        problems.extend(self.delivery.gaps(&self.catalog), ProblemKind::NoSink);
+        problems.extend(report::problems(data_dir), ProblemKind::Repair);
+        problems.extend(
+            condition.unreadable.iter().cloned(),
+            ProblemKind::Unreadable,
+        );
         for sink in &condition.sinks {
             of_sink(sink, &mut problems);
         }
         self.crowded(&mut problems);
-        problems.extend(self.used_up(), Kind::Limit);
+        problems.extend(self.used_up(), ProblemKind::Limit);
         self.misfits(&mut problems);
         self.refused_lately(&mut problems);
         if let Some(count @ 1..) = condition.quarantined {
             problems.push(format!(
                 "{} could not be read and lie in the table quarantine of journal.db; their items are dead letters",
                 counted(count, "payload")
-            ), Kind::Quarantine);
+            ), ProblemKind::Quarantine);
         }
         for (name, bytes) in &condition.files {
             if name.ends_with("-wal") && *bytes >= WAL_BYTES_MAX {
-                let readers = holders::readers(&data_dir.join(name.trim_end_matches("-wal")));
-                let who = match readers.is_empty() {
+                let programs = readers::of(&data_dir.join(name.trim_end_matches("-wal")));
+                let who = match programs.is_empty() {
                     true => "a program that reads the file for long".to_owned(),
-                    false => format!("{}, reading the file,", readers.join(", ")),
+                    false => format!("{}, reading the file,", programs.join(", ")),
                 };
                 problems.push(format!(
                     "{name} has grown to {} MiB: {who} keeps it from being copied back; end its transaction",
                     bytes >> 20
-                ), Kind::Wal);
+                ), ProblemKind::Wal);
             }
         }
         problems
@@ -82,18 +85,18 @@ impl Operator {
             if let Some(max) = connections.at_max() {
                 problems.push(format!(
                     "all {max} connections of the {listener} listener are taken: others wait until one of them ends"
-                ), Kind::Connections);
+                ), ProblemKind::Connections);
             }
             if let Some(client) = connections.crowded_by() {
                 problems.push(format!(
                     "the client {client} had as many connections to the {} listener as one may (server.connections_per_address_max); more of it were closed at once",
                     connections.listener
-                ), Kind::Connections);
+                ), ProblemKind::Connections);
             }
             if let Some(reason) = connections.failure() {
                 problems.push(format!(
                     "the system gave the {listener} listener no more connections in the last minute: {reason}"
-                ), Kind::Connections);
+                ), ProblemKind::Connections);
             }
         }
     }
@@ -119,7 +122,7 @@ impl Operator {
                     "{} % of the requests of the connector {} were refused in the last {REFUSED_MINUTES} minutes; its request log says why",
                     share(sum.errors, sum.requests),
                     connector.name
-                ), Kind::Refused);
+                ), ProblemKind::Refused);
             }
         }
         let all = lately(None);
@@ -128,7 +131,7 @@ impl Operator {
             problems.push(format!(
                 "{} % of all requests were refused in the last {REFUSED_MINUTES} minutes because they had no valid key",
                 share(unknown, all.requests)
-            ), Kind::Strangers);
+            ), ProblemKind::Unauthenticated);
         }
     }
 }
@@ -141,7 +144,7 @@ impl Operator {
             if connector.signs.unidentified.load(Ordering::Relaxed) {
                 problems.push(format!(
                     "nothing identifies what the connector {name} sends: each request takes the place of the one before; set item_key for it"
-                ), Kind::ItemKey);
+                ), ProblemKind::ItemKey);
             }
             let clock = connector.signs.clock.load(Ordering::Relaxed);
             if clock.unsigned_abs() >= CLOCK_REFUSALS {
@@ -149,21 +152,21 @@ impl Operator {
                 problems.push(format!(
                     "this machine's clock seems to be {side} the time: the last {} deliveries to the connector {name} were refused for their time, and none was good; set the clock, or look in its log who sends them",
                     clock.unsigned_abs()
-                ), Kind::Clock);
+                ), ProblemKind::Clock);
             }
         }
-        for client in self.guesses.busy() {
+        for client in self.login_throttle.busy() {
             problems.push(
                 format!(
                     "{client} sends wrong admin tokens, one after the other; see the audit trail"
                 ),
-                Kind::WrongTokens,
+                ProblemKind::WrongTokens,
             );
         }
         for (key, why) in self.live.without_seat() {
             problems.push(
                 format!("renderers with the read key {key} were refused: {why}"),
-                Kind::Renderers,
+                ProblemKind::Renderers,
             );
         }
     }
@@ -174,7 +177,10 @@ fn of_sink(sink: &SinkCondition, problems: &mut Found) {
     let name = &sink.name;
     let Some(lane) = &sink.lane else {
         let told = sink.reason().0.unwrap_or_default();
-        problems.push(format!("the sink {name}: {told}"), Kind::SinkUnconfigured);
+        problems.push(
+            format!("the sink {name}: {told}"),
+            ProblemKind::SinkUnconfigured,
+        );
         return;
     };
     if let Some(reason) = lane.refused() {
@@ -182,24 +188,27 @@ fn of_sink(sink: &SinkCondition, problems: &mut Found) {
             format!(
                 "the sink {name} goes on as before, what is new for it cannot be used: {reason}"
             ),
-            Kind::SinkRefused,
+            ProblemKind::SinkRefused,
         );
     }
     match lane.state() {
         LaneState::Paused { reason, .. } => {
             problems.push(
                 format!("the sink {name} is paused: {reason}"),
-                Kind::SinkPaused,
+                ProblemKind::SinkPaused,
             );
         }
         LaneState::Failing { reason } => {
             problems.push(
                 format!("the sink {name} does what it should not: {reason}"),
-                Kind::SinkFailing,
+                ProblemKind::SinkFailing,
             );
         }
         LaneState::Crashed => {
-            problems.push(format!("the sink {name}: {CRASHED}"), Kind::SinkCrashed);
+            problems.push(
+                format!("the sink {name}: {CRASHED}"),
+                ProblemKind::SinkCrashed,
+            );
         }
         LaneState::Starting | LaneState::Running => {}
     }
@@ -217,7 +226,7 @@ fn undelivered(sink: &SinkCondition, problems: &mut Found) {
                 counted(sink.lag, "request"),
                 waited.as_secs()
             ),
-            Kind::SinkBehind,
+            ProblemKind::SinkBehind,
         );
     }
     let Some(undelivered) = sink.undelivered else {
@@ -232,7 +241,7 @@ fn undelivered(sink: &SinkCondition, problems: &mut Found) {
                 waits(undelivered.retries, "batch", "batches"),
                 why.unwrap_or_default()
             ),
-            Kind::SinkRetries,
+            ProblemKind::SinkRetries,
         );
     }
     if undelivered.dead_letters > 0 {
@@ -241,7 +250,7 @@ fn undelivered(sink: &SinkCondition, problems: &mut Found) {
                 "the sink {name} gave up: {} to be sent again or discarded",
                 waits(undelivered.dead_letters, "dead letter", "dead letters")
             ),
-            Kind::SinkDeadLetters,
+            ProblemKind::SinkDeadLetters,
         );
     }
 }

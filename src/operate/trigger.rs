@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{By, Operator};
 use base::clock::Unix;
-use catalog::{AuditChange, IngestKey, Kind};
+use catalog::{AuditChange, IngestKey, ResourceKind};
 use ingest::error::AcceptError;
 use ingest::{Accepted, Address, Head, Reply};
 use journal::log::Endpoint;
@@ -83,7 +83,7 @@ impl Operator {
         let reply = self.send_sample(key, sample, &by).await?;
         let accepted = match reply {
             Reply::Accepted(accepted) => Some(accepted),
-            Reply::Greeting(_) => None,
+            Reply::Challenge(_) => None,
         };
         let became = json!({
             "event": sample.event,
@@ -91,7 +91,7 @@ impl Operator {
         });
         let change = AuditChange::done(
             "trigger",
-            Kind::Connector,
+            ResourceKind::Connector,
             connector.name.to_string(),
             became,
         );

@@ -68,7 +68,7 @@ pub(super) struct Egress {
     slots: Arc<Semaphore>,
     connections: Connections,
     /// What the operator was told already.
-    told: Mutex<HashSet<String>>,
+    logged: Mutex<HashSet<String>>,
 }
 
 /// Sends a request over the pool of connections. Without a name for the client's type: to prove anything of all its
@@ -122,7 +122,7 @@ impl Egress {
             concurrency_max: settings.concurrency_max,
             slots: Arc::new(Semaphore::new(settings.concurrency_max)),
             connections,
-            told: Mutex::default(),
+            logged: Mutex::default(),
         })
     }
 
@@ -132,10 +132,10 @@ impl Egress {
     }
 
     /// Tells the operator, once for each host and setting.
-    fn tell(&self, sink: &str, target: &Target, setting: &str, message: &str) {
+    fn log_refusal(&self, sink: &str, target: &Target, setting: &str, message: &str) {
         let host = target.to_string();
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < TOLD_MAX && told.insert(format!("{setting} {host}")) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.len() < TOLD_MAX && logged.insert(format!("{setting} {host}")) {
             tracing::warn!(sink, host = %host.escape_debug(), setting, "{message}");
         }
     }

@@ -108,7 +108,7 @@ impl Host {
         grants: &Grants,
         memory_bytes_max: usize,
     ) -> Self {
-        let output = || Output::new(Arc::clone(&plugin), &context.redactor, &context.voice);
+        let output = || Output::new(Arc::clone(&plugin), &context.redactor, &context.guest_log);
         let stderr = output();
         let wasi = WasiCtxBuilder::new()
             .stdout(output())

@@ -15,7 +15,7 @@ use wasmtime::{Store, UpdateDeadline};
 use super::host::Host;
 use super::host::bindings::exports::headgate::sink::{removals, sink as world};
 use super::meter::Meter;
-use super::turns::Turns;
+use super::scheduler::Scheduler;
 use super::{Descriptor, Exports, Failure, Limits, Plugin, PluginError, SinkContext, schema};
 use base::backoff::jitter;
 use item::batch::{Action, Batch};
@@ -66,7 +66,7 @@ pub struct Taken {
 
 /// Why an instance is to be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Worn {
+pub enum RecycleReason {
     /// It kept handles of batches or requests.
     Handles,
     /// It was called often, or holds more than half of the memory that it may have.
@@ -80,7 +80,7 @@ pub struct Instance {
     removals: Option<removals::Guest>,
     descriptor: Descriptor,
     limits: Limits,
-    turns: Turns,
+    scheduler: Scheduler,
     calls_left: u32,
 }
 
@@ -131,7 +131,7 @@ impl Instance {
                 None => sink.call_write(store, handle).await,
             }
         };
-        let call = self.turns.take(call);
+        let call = self.scheduler.take(call);
         let result = tokio::time::timeout(self.limits.call_time_max, call).await;
         let host = self.store.data_mut();
         host.calls.end();
@@ -167,13 +167,13 @@ impl Instance {
     }
 
     /// Why the instance should be replaced before the next call, if it should.
-    pub fn worn(&self) -> Option<Worn> {
+    pub fn worn(&self) -> Option<RecycleReason> {
         let host = self.store.data();
         if host.lent() > 0 || host.calls.under_way() {
-            return Some(Worn::Handles);
+            return Some(RecycleReason::Handles);
         }
         let is_large = host.memory.used() > self.limits.memory_bytes_max / 2;
-        (self.calls_left == 0 || is_large).then_some(Worn::Age)
+        (self.calls_left == 0 || is_large).then_some(RecycleReason::Age)
     }
 }
 
@@ -228,7 +228,7 @@ impl Plugin {
             let descriptor = self.open(&mut store, &sink, context).await?;
             Ok((sink, removals, descriptor))
         };
-        let starting = self.turns.take(starting);
+        let starting = self.scheduler.take(starting);
         let (sink, removals, descriptor) =
             tokio::time::timeout(self.limits.call_time_max, starting)
                 .await
@@ -239,7 +239,7 @@ impl Plugin {
             removals,
             descriptor,
             limits: self.limits,
-            turns: self.turns.clone(),
+            scheduler: self.scheduler.clone(),
             calls_left: CALLS_MAX - jitter(CALLS_MAX / 10),
         })
     }

@@ -3,7 +3,7 @@
 //! Delivery loads a [`Plugin`] for each lane, keeps one [`Instance`] of it, and calls
 //! [`Instance::write`] for each batch. What a guest may ask of the host is in `plugin/host.rs`; the
 //! world is `plugins/sdk/wit/sink.wit`. Whom it may call is in `plugin/egress.rs`, what it may write to a database
-//! in `plugin/postgres.rs`, how much it may say in `plugin/voice.rs`, when it computes in `plugin/turns.rs`. Components
+//! in `plugin/postgres.rs`, how much it may say in `plugin/guest_log.rs`, when it computes in `plugin/scheduler.rs`. Components
 //! from files are compiled by a process of its own, in `plugin/compile.rs`.
 //!
 //! **Invariant**: nothing that a guest does reaches beyond its instance: it has no files and no
@@ -16,7 +16,9 @@
 mod cache;
 mod compile;
 mod egress;
+mod epoch_ticker;
 mod error;
+mod guest_log;
 mod host;
 mod instance;
 mod limits;
@@ -25,10 +27,8 @@ mod meter;
 mod output;
 mod postgres;
 mod redact;
+mod scheduler;
 mod schema;
-mod ticks;
-mod turns;
-mod voice;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -42,19 +42,19 @@ use base::opaque::Opaque;
 use compile::Compiler;
 pub use compile::{CompileLimits, CompilerError, NOT_USABLE, Refused, compile_standard_input};
 use egress::Egress;
+use epoch_ticker::EpochTicker;
 pub use error::{Failure, PluginError};
+pub use guest_log::GuestLog;
 use host::Host;
 use host::bindings::exports::headgate::sink::{removals, sink as world};
-pub use instance::{Instance, NotTaken, Progress, Taken, Worn};
+pub use instance::{Instance, NotTaken, Progress, RecycleReason, Taken};
 pub use limits::Limits;
 use observe::metrics::Metrics;
 use pool::Pool;
 use postgres::Database;
 pub use redact::Redactor;
+use scheduler::Scheduler;
 pub use schema::unfit;
-use ticks::Ticks;
-use turns::Turns;
-pub use voice::Voice;
 
 /// What a component may export to hear of removals.
 const REMOVALS: &str = "headgate:sink/removals@1.1.0";
@@ -106,7 +106,7 @@ pub struct SinkContext {
     /// What must not stand in what it says.
     redactor: Arc<Redactor>,
     /// How much it may say.
-    voice: Arc<Voice>,
+    guest_log: Arc<GuestLog>,
 }
 
 impl SinkContext {
@@ -115,7 +115,7 @@ impl SinkContext {
         sink: &settings::Sink,
         pool: Option<&Arc<Pool>>,
         metrics: &Arc<Metrics>,
-        voice: &Arc<Voice>,
+        guest_log: &Arc<GuestLog>,
     ) -> Self {
         Self {
             sink: sink.name.as_str().into(),
@@ -124,7 +124,7 @@ impl SinkContext {
             pool: pool.cloned(),
             metrics: Arc::clone(metrics),
             redactor: Arc::new(Redactor::of(sink)),
-            voice: Arc::clone(voice),
+            guest_log: Arc::clone(guest_log),
         }
     }
 }
@@ -156,7 +156,7 @@ pub struct Plugins {
     cache: Option<cache::Cache>,
     compiler: Option<Compiler>,
     limits: Limits,
-    turns: Turns,
+    scheduler: Scheduler,
 }
 
 impl Plugins {
@@ -180,14 +180,14 @@ impl Plugins {
             })
         };
         let cache = cache_dir.map(open).transpose()?;
-        let turns = Turns::new(Ticks::start(&engine));
+        let scheduler = Scheduler::new(EpochTicker::start(&engine));
         Ok(Self {
             engine: Opaque::new(engine),
             linker: Opaque::new(linker),
             cache,
             compiler: program.map(|program| Compiler::new(program, limits.compile)),
             limits,
-            turns,
+            scheduler,
         })
     }
 
@@ -230,7 +230,7 @@ pub struct Plugin {
     asks_for_pool: bool,
     grants: Grants,
     limits: Limits,
-    turns: Turns,
+    scheduler: Scheduler,
 }
 
 /// Where a component has what the host calls.

@@ -80,9 +80,9 @@ impl Plugins {
             asks_for_pool: self.asks_for(&component, POOL),
             grants,
             limits: self.limits.of(sink),
-            turns: match built_in(&sink.plugin) {
-                Some(_) => self.turns.at_once(),
-                None => self.turns.clone(),
+            scheduler: match built_in(&sink.plugin) {
+                Some(_) => self.scheduler.at_once(),
+                None => self.scheduler.clone(),
             },
         })
     }

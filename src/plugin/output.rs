@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 
+use super::guest_log::GuestLog;
 use super::redact::Redactor;
-use super::voice::Voice;
 
 /// Bytes of the end that are kept, and of a line.
 const TAIL_BYTES_MAX: usize = 2_048;
@@ -32,7 +32,7 @@ pub(super) enum Level {
 pub(super) struct Output {
     plugin: Arc<str>,
     redactor: Arc<Redactor>,
-    voice: Arc<Voice>,
+    guest_log: Arc<GuestLog>,
     state: Arc<Mutex<State>>,
 }
 
@@ -43,11 +43,15 @@ struct State {
 }
 
 impl Output {
-    pub(super) fn new(plugin: Arc<str>, redactor: &Arc<Redactor>, voice: &Arc<Voice>) -> Self {
+    pub(super) fn new(
+        plugin: Arc<str>,
+        redactor: &Arc<Redactor>,
+        guest_log: &Arc<GuestLog>,
+    ) -> Self {
         Self {
             plugin,
             redactor: Arc::clone(redactor),
-            voice: Arc::clone(voice),
+            guest_log: Arc::clone(guest_log),
             state: Arc::default(),
         }
     }
@@ -71,10 +75,10 @@ impl Output {
             return;
         }
         let message = &message[..message.floor_char_boundary(TAIL_BYTES_MAX)];
-        let Some(message) = self.voice.said(|| self.line(message.to_owned())) else {
+        let Some(message) = self.guest_log.said(|| self.line(message.to_owned())) else {
             return;
         };
-        let (plugin, sink) = (&*self.plugin, self.voice.sink());
+        let (plugin, sink) = (&*self.plugin, self.guest_log.sink());
         match level {
             Level::Debug => tracing::debug!(target: TARGET, plugin, sink, %message),
             Level::Info => tracing::info!(target: TARGET, plugin, sink, %message),
@@ -104,8 +108,8 @@ impl Output {
                 continue;
             }
             let text = || self.line(String::from_utf8_lossy(&line).into_owned());
-            if let Some(output) = self.voice.said(text) {
-                let (plugin, sink) = (&*self.plugin, self.voice.sink());
+            if let Some(output) = self.guest_log.said(text) {
+                let (plugin, sink) = (&*self.plugin, self.guest_log.sink());
                 tracing::info!(target: TARGET, plugin, sink, %output);
             }
         }

@@ -79,7 +79,7 @@ impl Database {
         let running = async {
             let mut slot = self.connection.lock().await;
             // Out of the slot: whoever drops this future closes the connection with it.
-            let mut connection = self.begun(slot.take()).await.map_err(told)?;
+            let mut connection = self.begun(slot.take()).await.map_err(redacted)?;
             let result = run(&mut connection, statements).await;
             if matches!(result, Ok(_) | Err(Error::Refused(_))) {
                 *slot = Some(connection);
@@ -181,18 +181,18 @@ async fn run(connection: &mut PgConnection, statements: Vec<Bound>) -> Result<Ve
                 .query
                 .execute(&mut *connection)
                 .await
-                .map_err(told),
+                .map_err(redacted),
             false => Err(not_permitted()),
         };
         match done {
             Ok(done) => changed.push(done.rows_affected()),
             Err(error) => {
-                plain(connection, "ROLLBACK").await.map_err(told)?;
+                plain(connection, "ROLLBACK").await.map_err(redacted)?;
                 return Err(error);
             }
         }
     }
-    plain(connection, "COMMIT").await.map_err(told)?;
+    plain(connection, "COMMIT").await.map_err(redacted)?;
     Ok(changed)
 }
 
@@ -248,7 +248,7 @@ fn not_permitted() -> Error {
     })
 }
 
-fn told(error: sqlx::Error) -> Error {
+fn redacted(error: sqlx::Error) -> Error {
     match error {
         sqlx::Error::Database(error) => {
             let code = error.code().unwrap_or_default().into_owned();
@@ -307,8 +307,8 @@ mod tests {
             "postgresql://u:canary@h/d?sslmode=canary-mode-of-nobody",
             "postgresql://[canary/",
         ] {
-            let told = Database::new(&settings(url)).err().expect("no database");
-            assert!(!told.contains("u:canary"), "{told}");
+            let redacted = Database::new(&settings(url)).err().expect("no database");
+            assert!(!redacted.contains("u:canary"), "{redacted}");
         }
     }
 }

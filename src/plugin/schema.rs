@@ -52,7 +52,7 @@ const PATTERN_BYTES_MAX: usize = 256 << 10;
 
 /// What does not fit the schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Misfit {
+struct SchemaError {
     /// A JSON pointer into the settings.
     place: String,
     said: String,
@@ -66,10 +66,10 @@ pub fn unfit(sink: &settings::Sink) -> Vec<(String, String)> {
     };
     let misfits = misfits(schema, &sink.config).unwrap_or_else(|said| {
         let place = String::new();
-        vec![Misfit { place, said }]
+        vec![SchemaError { place, said }]
     });
     let redactor = Redactor::of(sink);
-    let written = misfits.into_iter().map(|Misfit { place, said }| {
+    let written = misfits.into_iter().map(|SchemaError { place, said }| {
         let mut path = "config".to_owned();
         for part in place.split('/').skip(1) {
             match part.parse::<usize>() {
@@ -89,7 +89,7 @@ pub fn unfit(sink: &settings::Sink) -> Vec<(String, String)> {
 pub(super) fn check(schema: &str, config: &Value) -> Result<(), String> {
     let problems: Vec<String> = misfits(schema, config)?
         .into_iter()
-        .map(|Misfit { place, said }| match place.as_str() {
+        .map(|SchemaError { place, said }| match place.as_str() {
             "" => said,
             place => format!("{place}: {said}"),
         })
@@ -102,7 +102,7 @@ pub(super) fn check(schema: &str, config: &Value) -> Result<(), String> {
 
 /// # Errors
 /// The schema cannot be used, or there is none and settings all the same.
-fn misfits(schema: &str, config: &Value) -> Result<Vec<Misfit>, String> {
+fn misfits(schema: &str, config: &Value) -> Result<Vec<SchemaError>, String> {
     if schema.trim().is_empty() {
         return match config.as_object() {
             Some(settings) if !settings.is_empty() => {
@@ -140,7 +140,7 @@ fn misfits(schema: &str, config: &Value) -> Result<Vec<Misfit>, String> {
             false => problem.to_string(),
         };
         let described = description(&schema, problem.evaluation_path().as_str());
-        Misfit {
+        SchemaError {
             place: place.to_owned(),
             said: match described {
                 Some(described) => format!("{said}; expected: {described}"),

@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::change_set::ChangeSet;
 use super::changes::Change;
 use super::merge::{Fields, Order};
-use super::pass::Pass;
-use super::removal::Removals;
 use super::sizes::Counting;
+use super::tombstones::Removals;
 use super::views::Views;
 pub(super) use delete::delete;
 use item::batch::Batch;
@@ -47,7 +47,7 @@ pub(super) struct Target<'a> {
 pub(super) fn publish(
     connection: &Connection,
     batch: &Batch,
-    pass: &mut Pass<'_>,
+    pass: &mut ChangeSet<'_>,
 ) -> Result<(), rusqlite::Error> {
     let mut told = HashSet::new();
     for slice in batch.slices() {
@@ -62,7 +62,7 @@ pub(super) fn publish(
             connection
                 .prepare_cached(TOUCH)?
                 .execute(params![&**stream, item.key, pass.next()])?;
-            pass.tell(stream, slice.entry.received_at, |seq| {
+            pass.publish(stream, slice.entry.received_at, |seq| {
                 Change::updated(seq, item.key, &row.json, &row.updated_at)
             });
         }

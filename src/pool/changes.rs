@@ -105,22 +105,22 @@ pub enum Recent {
 
 /// Wakes one listener.
 #[derive(Debug, Default)]
-pub struct Bell {
-    rung: AtomicBool,
+pub struct Wakeup {
+    woken: AtomicBool,
     notify: Notify,
 }
 
-impl Bell {
+impl Wakeup {
     /// Wakes the listener, now or when it next waits.
-    pub fn ring(&self) {
-        if !self.rung.swap(true, Ordering::AcqRel) {
+    pub fn wake(&self) {
+        if !self.woken.swap(true, Ordering::AcqRel) {
             self.notify.notify_one();
         }
     }
 
     /// Ends when the bell was rung since the last time.
-    pub async fn rung(&self) {
-        while !self.rung.swap(false, Ordering::AcqRel) {
+    pub async fn woken(&self) {
+        while !self.woken.swap(false, Ordering::AcqRel) {
             self.notify.notified().await;
         }
     }
@@ -146,7 +146,7 @@ struct Log {
     /// Everything above is here.
     floor: u64,
     bytes: usize,
-    bells: Vec<Arc<Bell>>,
+    wakeups: Vec<Arc<Wakeup>>,
     /// When the last listener went.
     left_at: Instant,
     /// Newest time of data that was recorded.
@@ -168,7 +168,7 @@ impl Changes {
 
     /// Listens to streams: the bell rings after each of their changes.
     pub fn listen(self: &Arc<Self>, streams: &[Arc<str>]) -> Listener {
-        let bell = Arc::new(Bell::default());
+        let wakeup = Arc::new(Wakeup::default());
         let mut logs = self.lock();
         let head = self.head();
         for stream in streams {
@@ -176,13 +176,13 @@ impl Changes {
                 .streams
                 .entry(Arc::clone(stream))
                 .or_insert_with(|| Log::new(head));
-            log.bells.push(Arc::clone(&bell));
+            log.wakeups.push(Arc::clone(&wakeup));
         }
         drop(logs);
         Listener {
             changes: Arc::clone(self),
             streams: streams.into(),
-            bell,
+            wakeup,
         }
     }
 
@@ -191,7 +191,7 @@ impl Changes {
         let logs = self.lock();
         let log = logs.streams.get(stream)?;
         let (newest, _) = log.changes.last_key_value()?;
-        (!log.bells.is_empty()).then_some(*newest)
+        (!log.wakeups.is_empty()).then_some(*newest)
     }
 
     /// The changes of a stream after a position, oldest first, about `bytes_max` of them.
@@ -241,7 +241,7 @@ impl Changes {
         let Some(log) = logs.streams.get(stream) else {
             return false;
         };
-        if !log.bells.is_empty() || log.left_at.elapsed() < LOG_KEPT {
+        if !log.wakeups.is_empty() || log.left_at.elapsed() < LOG_KEPT {
             return true;
         }
         let bytes = log.bytes;
@@ -251,7 +251,7 @@ impl Changes {
     }
 
     /// Takes what a settlement changed. Called under the lock of the pool's writer, with rising
-    /// numbers; the listeners are woken by [`ring`](Self::ring) once that lock is free.
+    /// numbers; the listeners are woken by [`wake`](Self::ring) once that lock is free.
     pub(super) fn record(&self, changed: Vec<StreamChanges>, head: u64) -> Vec<Arc<str>> {
         let mut streams = Vec::with_capacity(changed.len());
         let mut guard = self.lock();
@@ -277,13 +277,13 @@ impl Changes {
     }
 
     /// Wakes everybody who listens to one of the streams.
-    pub(super) fn ring(&self, streams: &[Arc<str>]) {
+    pub(super) fn wake(&self, streams: &[Arc<str>]) {
         for stream in streams {
-            let bells = match self.lock().streams.get(stream) {
-                Some(log) => log.bells.clone(),
+            let wakeups = match self.lock().streams.get(stream) {
+                Some(log) => log.wakeups.clone(),
                 None => continue,
             };
-            bells.iter().for_each(|bell| bell.ring());
+            wakeups.iter().for_each(|wakeup| wakeup.wake());
         }
     }
 
@@ -317,7 +317,7 @@ impl Log {
             newest: HashMap::new(),
             floor,
             bytes: 0,
-            bells: Vec::new(),
+            wakeups: Vec::new(),
             left_at: Instant::now(),
             updated_at: Unix::MIN,
         }
@@ -357,7 +357,7 @@ pub struct Listener {
     changes: Arc<Changes>,
     streams: Box<[Arc<str>]>,
     /// Rings after each change of one of the streams.
-    pub bell: Arc<Bell>,
+    pub wakeup: Arc<Wakeup>,
 }
 
 impl Drop for Listener {
@@ -365,7 +365,8 @@ impl Drop for Listener {
         let mut logs = self.changes.lock();
         for stream in &self.streams {
             if let Some(log) = logs.streams.get_mut(stream) {
-                log.bells.retain(|bell| !Arc::ptr_eq(bell, &self.bell));
+                log.wakeups
+                    .retain(|wakeup| !Arc::ptr_eq(wakeup, &self.wakeup));
                 log.left_at = Instant::now();
             }
         }

@@ -13,7 +13,7 @@ use super::{PoolError, history, rebuilt, schema, sizes, views};
 
 /// Where a pool stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct CopyState {
     /// The epoch of its positions.
     pub epoch: u64,
     /// The cursor of each sink, by name.
@@ -23,7 +23,7 @@ pub struct Standing {
 }
 
 /// Looks into a pool.
-pub fn standing(connection: &Connection) -> Result<Standing, rusqlite::Error> {
+pub fn copy_state(connection: &Connection) -> Result<CopyState, rusqlite::Error> {
     let mut statement = connection.prepare("SELECT sink, seq FROM cursors ORDER BY sink")?;
     let rows = statement.query_map([], |row| {
         Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
@@ -31,7 +31,7 @@ pub fn standing(connection: &Connection) -> Result<Standing, rusqlite::Error> {
     let number = |sql: &str| {
         connection.query_row(sql, [], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))
     };
-    Ok(Standing {
+    Ok(CopyState {
         epoch: number("SELECT epoch FROM history")?,
         cursors: rows.collect::<Result<_, _>>()?,
         low_water: number(

@@ -14,7 +14,7 @@ use sqlx::sqlite::SqliteRow;
 
 use super::{Pool, PoolError};
 use base::clock::Unix;
-use item::Standing;
+use item::ItemMeta;
 use item::batch::Action;
 
 /// An item that a sink refused for good.
@@ -37,7 +37,7 @@ pub struct DeadLetter {
     /// The flattened item as JSON text; empty if the payload could not be read.
     pub fields: String,
     /// What decides over it beside the order of acceptance.
-    pub standing: Standing,
+    pub meta: ItemMeta,
     /// Why the sink refused it.
     pub reason: String,
     /// How often it was tried.
@@ -82,8 +82,8 @@ pub(super) fn store_letters(
                 letter.at.to_column(),
                 letter.received_at.to_column(),
                 letter.action == Action::Remove,
-                letter.standing.version,
-                letter.standing.expire_after_seconds.map(NonZeroU32::get),
+                letter.meta.version,
+                letter.meta.expire_after_seconds.map(NonZeroU32::get),
             ])?;
     }
     Ok(())
@@ -134,7 +134,7 @@ fn read_letter(row: &SqliteRow) -> Result<DeadLetter, PoolError> {
         key: row.try_get("key")?,
         action: action(row.try_get("removal")?),
         fields: row.try_get("fields")?,
-        standing: standing(
+        meta: meta(
             row.try_get("version")?,
             row.try_get("expire_after_seconds")?,
         ),
@@ -146,8 +146,8 @@ fn read_letter(row: &SqliteRow) -> Result<DeadLetter, PoolError> {
 }
 
 /// The standing that a row says.
-pub(super) fn standing(version: Option<i64>, expire_after_seconds: Option<u32>) -> Standing {
-    Standing {
+pub(super) fn meta(version: Option<i64>, expire_after_seconds: Option<u32>) -> ItemMeta {
+    ItemMeta {
         version,
         expire_after_seconds: expire_after_seconds.and_then(NonZeroU32::new),
     }

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use rusqlite::params;
 
+use super::change_set::ChangeSet;
 use super::changes::Change;
-use super::pass::Pass;
-use super::removal::Removed;
+use super::tombstones::Removed;
 use super::{Pool, PoolError, Writer};
 use base::clock::{Lived, Unix};
 
@@ -58,7 +58,7 @@ struct Expired {
 }
 
 impl Writer {
-    fn expire(&mut self, now: Lived, pass: &mut Pass<'_>) -> Result<(), rusqlite::Error> {
+    fn expire(&mut self, now: Lived, pass: &mut ChangeSet<'_>) -> Result<(), rusqlite::Error> {
         let connection = &self.connection;
         let expired: Vec<Expired> = {
             let mut select = connection.prepare_cached(
@@ -89,7 +89,7 @@ impl Writer {
         {
             delete.execute([&**stream, key])?;
             self.counting.removed(stream, key, *fields_bytes);
-            pass.tell(stream, Unix::MIN, |seq| Change::removed(seq, key));
+            pass.publish(stream, Unix::MIN, |seq| Change::removed(seq, key));
             self.removals
                 .note(connection, stream, key, *removed, pass.seq())?;
         }

@@ -10,30 +10,30 @@
 #![deny(unsafe_code)]
 
 mod apply;
+mod change_set;
 pub mod changes;
 pub mod copy;
 pub mod dead_letters;
+mod delivery_status;
 mod expiry;
 mod history;
+mod implicit_streams;
 mod items;
-mod made;
 mod merge;
-mod newer;
-mod pass;
 mod position;
 mod rebuilt;
-mod removal;
 mod resends;
+pub mod retries;
 mod schema;
 mod settlement;
 mod sinks;
 mod sizes;
+mod stale_check;
 mod state;
-mod testimony;
 #[cfg(test)]
 mod tests;
+mod tombstones;
 mod views;
-pub mod waiting;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -46,25 +46,25 @@ use thiserror::Error;
 
 use base::opaque::Opaque;
 use settings::OnUpdate;
-use sqlite::{FileError, FileWriter, Fuse, Notice, Trouble};
+use sqlite::{DiskError, FailStop, FileError, FileWriter, Notice};
 
+use change_set::ChangeSet;
 use changes::Changes;
 pub use dead_letters::{DeadLetter, Undelivered};
+pub use delivery_status::{GivenUp, SinkState};
+use implicit_streams::Made;
+pub use implicit_streams::{Claim, MADE_MAX, TooManyMade};
 pub use items::{Item, Page, PageLimit};
-use made::Made;
-pub use made::{Claim, MADE_MAX, TooManyMade};
-use pass::Pass;
 pub use position::Position;
-use removal::Removals;
 pub use resends::{Found, Limits, Selection};
+pub use retries::{Call, Part, Retry, Waiting};
 pub use schema::{FILE, FORMAT};
 pub use settlement::{Effect, Settlement, Staged};
 pub use sinks::Known;
 use sizes::Counting;
 pub use sizes::{Size, Sizes};
-pub use testimony::{GivenUp, SinkState};
+use tombstones::Removals;
 use views::Views;
-pub use waiting::{Call, Part, Retry, Waiting};
 
 /// Bytes in the write-ahead log before it is copied back. The largest lever there is for
 /// random keys: pages that change often are then written once.
@@ -133,7 +133,7 @@ pub struct Pool {
     reads: Opaque<sqlx::SqlitePool>,
     path: PathBuf,
     /// Of all files of the data folder.
-    fuse: Fuse,
+    fail_stop: FailStop,
     /// The latest changes, for who listens.
     changes: Arc<Changes>,
     made: Arc<Made>,
@@ -162,9 +162,9 @@ impl Pool {
     ///
     /// # Errors
     /// The file cannot be opened, is not a pool, or was written by a newer version.
-    pub async fn open(path: &Path, fuse: &Fuse) -> Result<Arc<Self>, PoolError> {
+    pub async fn open(path: &Path, fail_stop: &FailStop) -> Result<Arc<Self>, PoolError> {
         let connection = schema::open_writer(path)?;
-        let connection = FileWriter::new(connection, path, CHECKPOINT_BYTES, fuse)?;
+        let connection = FileWriter::new(connection, path, CHECKPOINT_BYTES, fail_stop)?;
         sizes::listen(&connection)?;
         let sizes = Arc::new(Sizes::load(&connection)?);
         let history = history::open(&connection)?;
@@ -186,7 +186,7 @@ impl Pool {
             }),
             reads,
             path: path.to_owned(),
-            fuse: fuse.clone(),
+            fail_stop: fail_stop.clone(),
             changes: Arc::new(Changes::starting_at(history.seq)),
             made,
             sizes,
@@ -243,10 +243,10 @@ impl Pool {
     /// Runs what changes items, in a transaction of its own; then keeps what it changed for who listens, and wakes them.
     fn change<T>(
         &self,
-        work: impl FnOnce(&mut Writer, &mut Pass<'_>) -> Result<T, rusqlite::Error>,
+        work: impl FnOnce(&mut Writer, &mut ChangeSet<'_>) -> Result<T, rusqlite::Error>,
     ) -> Result<T, PoolError> {
         let mut writer = self.lock();
-        let mut pass = Pass::new(writer.seq, &self.changes);
+        let mut pass = ChangeSet::new(writer.seq, &self.changes);
         writer.counting = Counting::default();
         let (done, reserved) = self.write_with(&mut writer, |writer| {
             let done = work(writer, &mut pass)?;
@@ -260,7 +260,7 @@ impl Pool {
             writer.seq = pass.seq();
             let changed = self.changes.record(pass.finish(), writer.seq);
             drop(writer);
-            self.changes.ring(&changed);
+            self.changes.wake(&changed);
         }
         Ok(done)
     }
@@ -289,9 +289,9 @@ impl Pool {
                 Ok(done)
             }
             Err(error) => Err(match writer.connection.failed(&error) {
-                Trouble::Full => PoolError::Full,
-                Trouble::Busy => PoolError::Busy,
-                Trouble::Damaged | Trouble::Failed => PoolError::File(error.into()),
+                DiskError::Full => PoolError::Full,
+                DiskError::Busy => PoolError::Busy,
+                DiskError::Damaged | DiskError::Failed => PoolError::File(error.into()),
             }),
         }
     }
@@ -317,7 +317,8 @@ impl Pool {
     /// Has the daemon end, and the next start repair the file, if somebody met damage in it.
     pub fn notice_damage(&self) {
         if DAMAGE.take() {
-            self.fuse.damaged(&self.path, "a damaged page was read");
+            self.fail_stop
+                .damaged(&self.path, "a damaged page was read");
         }
     }
 

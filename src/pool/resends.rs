@@ -15,11 +15,11 @@ use rusqlite::{Connection, ToSql, named_params};
 use sqlx::Row;
 use uuid::Uuid;
 
-use super::dead_letters::{action, standing};
+use super::dead_letters::{action, meta};
 use super::{Part, Pool, PoolError, Retry, Writer};
 use base::clock::{Lived, Unix};
 use item::batch::{Action, Entry, Slice};
-use item::{ItemsWriter, Standing};
+use item::{ItemMeta, ItemsWriter};
 
 /// Dead letters that are moved or discarded in one transaction, at most: lanes wait for it.
 const CHUNK_MAX: usize = 1_000;
@@ -127,7 +127,7 @@ struct Letter {
     key: String,
     action: Action,
     fields: String,
-    standing: Standing,
+    meta: ItemMeta,
 }
 
 impl Pool {
@@ -269,7 +269,7 @@ impl Pool {
                 key: row.get(5)?,
                 fields: row.get(6)?,
                 action: action(row.get(7)?),
-                standing: standing(row.get(8)?, row.get(9)?),
+                meta: meta(row.get(8)?, row.get(9)?),
             })
         })?;
         let letters = rows.collect::<Result<Vec<_>, _>>()?;
@@ -345,7 +345,7 @@ fn slice(letters: &[Letter]) -> Option<Slice> {
     let mut writer = ItemsWriter::new(usize::MAX, bytes.sum());
     for letter in letters {
         writer
-            .push_with(&letter.key, &letter.fields, letter.standing)
+            .push_with(&letter.key, &letter.fields, letter.meta)
             .expect("a retry is far smaller than what lengths of 32 bits can say");
     }
     let entry = Entry {

@@ -5,8 +5,10 @@
 use std::sync::Arc;
 
 use super::apply::{self, Target};
-use super::pass::Pass;
-use super::{Call, Claim, DeadLetter, Retry, Writer, dead_letters, state, testimony, waiting};
+use super::change_set::ChangeSet;
+use super::{
+    Call, Claim, DeadLetter, Retry, Writer, dead_letters, delivery_status, retries, state,
+};
 use base::clock::Unix;
 use item::batch::Batch;
 
@@ -68,10 +70,10 @@ impl Writer {
     pub(super) fn apply(
         &mut self,
         settlement: &Settlement,
-        pass: &mut Pass<'_>,
+        pass: &mut ChangeSet<'_>,
     ) -> Result<bool, rusqlite::Error> {
         if let Some(retry) = &settlement.retry_done
-            && !waiting::waits(&self.connection, retry)?
+            && !retries::waits(&self.connection, retry)?
         {
             return Ok(false);
         }
@@ -108,15 +110,15 @@ impl Writer {
         state::store(&self.connection, &settlement.sink, state)?;
         let now = Unix::now();
         if let Some(cursor) = settlement.cursor {
-            testimony::move_cursor(&self.connection, &settlement.sink, cursor, now)?;
+            delivery_status::move_cursor(&self.connection, &settlement.sink, cursor, now)?;
         }
         if settlement.called {
-            waiting::end_call(&self.connection, &settlement.sink)?;
+            retries::end_call(&self.connection, &settlement.sink)?;
         }
         if let Some(call) = &settlement.calling {
-            waiting::note_call(&self.connection, &settlement.sink, call)?;
+            retries::note_call(&self.connection, &settlement.sink, call)?;
         }
-        waiting::store_retries(&self.connection, settlement, now)?;
+        retries::store_retries(&self.connection, settlement, now)?;
         dead_letters::store_letters(&self.connection, &settlement.sink, &settlement.dead_letters)?;
         self.removals.finish(&self.connection)?;
         self.views.make_few(&self.connection)?;

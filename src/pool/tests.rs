@@ -1,13 +1,13 @@
 //! Settlements and removals: which numbers they take, what the file holds, what listeners hear.
 
+mod delivery_status;
+mod item_meta;
 mod migration;
-mod removals;
 mod resends;
+mod retries;
 mod sizes;
-mod standing;
-mod testimony;
+mod tombstones;
 mod views;
-mod waiting;
 
 use super::*;
 use base::clock::Unix;
@@ -136,7 +136,7 @@ impl Test {
 }
 
 async fn open(folder: &Path) -> Arc<Pool> {
-    let opened = Pool::open(&folder.join("pool.db"), &Fuse::default()).await;
+    let opened = Pool::open(&folder.join("pool.db"), &FailStop::default()).await;
     let opened = opened.expect("it opens");
     opened.set_on_update(HashMap::from([("merged".into(), OnUpdate::Merge)]));
     opened.add_sink("pool", 0).expect("it writes");
@@ -243,7 +243,10 @@ async fn what_is_not_published_is_held_and_numbered_and_not_told() {
     let listener = test.pool.changes().listen(&[STREAM.into()]);
     test.upsert(&batch(1, &["a"]), false);
     assert_eq!((test.seq(), test.heard(STREAM, 0)), (1, vec![]));
-    let silent = tokio::time::timeout(std::time::Duration::from_millis(20), listener.bell.rung());
+    let silent = tokio::time::timeout(
+        std::time::Duration::from_millis(20),
+        listener.wakeup.woken(),
+    );
     assert!(silent.await.is_err(), "nobody is woken for it");
     assert_eq!(test.items(STREAM).await, [("a".to_owned(), 1)]);
     // Another sink publishes it: whoever wrote it, listeners hear what the pool holds.

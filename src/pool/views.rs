@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use item::{ItemRef, Standing, field_name, members, shape};
+use item::{ItemMeta, ItemRef, field_name, members, shape};
 
 /// SQLite's own limit is 2,000. Fields beyond it are in `fields` all the same.
 const COLUMNS_MAX: usize = 1_000;
@@ -344,7 +344,7 @@ pub(super) fn learn(connection: &Connection) -> Result<(), rusqlite::Error> {
             key: "",
             fields,
             shape: shape(fields),
-            standing: Standing::default(),
+            meta: ItemMeta::default(),
         };
         views.note(&stream, std::iter::once(&item));
     }

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::log::{self, Looked};
+use super::wal::{self, Looked};
 use super::{RepairError, beside};
 use sqlite::{PAGE_BYTES, PAGE_BYTES_BEFORE};
 
@@ -46,7 +46,7 @@ pub(super) fn page_bytes(path: &Path) -> io::Result<usize> {
 
 /// Looks through the log of the file at `path`. None if there is none, or nothing in it.
 pub(super) fn read_log(path: &Path) -> io::Result<Option<Looked>> {
-    log::look(&beside(path, "-wal"), page_bytes(path)?)
+    wal::look(&beside(path, "-wal"), page_bytes(path)?)
 }
 
 /// A file and its log.
@@ -69,7 +69,7 @@ impl Image {
     fn read(path: &Path) -> io::Result<Self> {
         let log_path = beside(path, "-wal");
         let page_bytes = page_bytes(path)?;
-        let looked = log::look(&log_path, page_bytes)?.unwrap_or_default();
+        let looked = wal::look(&log_path, page_bytes)?.unwrap_or_default();
         let file = File::open(path)?;
         let whole = file.metadata()?.len() / page_bytes as u64;
         let whole = u32::try_from(whole).unwrap_or(u32::MAX);

@@ -134,10 +134,10 @@ fn highest(connection: &Connection) -> Result<u64, RepairError> {
 /// Every sink has the requests up to here, as far as the pool knows.
 fn needed_after(path: &Path) -> Option<u64> {
     let pool = path.with_file_name(POOL);
-    let standing = sqlite::open_reader(&pool, &std::sync::Arc::default())
-        .and_then(|connection| ::pool::copy::standing(&connection));
-    let standing = standing.ok()?;
-    (!standing.cursors.is_empty()).then_some(standing.low_water)
+    let meta = sqlite::open_reader(&pool, &std::sync::Arc::default())
+        .and_then(|connection| ::pool::copy::copy_state(&connection));
+    let meta = meta.ok()?;
+    (!meta.cursors.is_empty()).then_some(meta.low_water)
 }
 
 fn lowest_payload(connection: &Connection) -> Result<Option<u64>, rusqlite::Error> {

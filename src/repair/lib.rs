@@ -12,21 +12,21 @@
 //! or the whole new one is there. The caller holds the lock of the data folder.
 #![deny(unsafe_code)]
 
-mod anew;
 mod catalog;
+mod detect;
 mod image;
 mod journal;
-mod log;
 mod objects;
 mod page;
 mod pool;
+mod rebuild;
 mod record;
 pub mod report;
 mod salvage;
-mod signs;
 mod target;
 #[cfg(test)]
 mod tests;
+mod wal;
 mod walk;
 
 use std::io;
@@ -40,10 +40,10 @@ use thiserror::Error;
 use ::catalog::{CatalogError, FILE as CATALOG};
 use ::journal::{FILE as JOURNAL, StorageError};
 use ::pool::{FILE as POOL, PoolError};
-use anew::{finish, make_anew, remove_if_there};
+use detect::{beginning, is_newer, look_at_log, look_at_mark};
+use rebuild::{finish, make_anew, remove_if_there};
 use report::Repair;
 use salvage::Salvaged;
-use signs::{beginning, is_newer, look_at_log, look_at_mark};
 use sqlite::beside;
 
 /// A file of the data folder, and how it is repaired.
@@ -294,7 +294,7 @@ fn stamp(taken: impl Fn(&str) -> bool) -> String {
     all.find(|stamp| !taken(stamp)).unwrap_or(base)
 }
 
-fn tell(data_dir: &Path, repair: &Repair) -> Result<(), RepairError> {
+fn log_repair(data_dir: &Path, repair: &Repair) -> Result<(), RepairError> {
     tracing::error!(
         set_aside = repair.set_aside.join(", "),
         "{}",

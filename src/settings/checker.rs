@@ -11,11 +11,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::BUILT_IN_PLUGINS;
-use super::hidden::{names_secret, shown_url};
+use super::masking::{names_secret, shown_url};
 use super::problem::{self, Origin, Problem};
-use super::record::{Element, Field, Kind, Shape};
+use super::record::{Element, Field, Shape, TextKind};
 use super::tree::{Data, Entry, Node};
-use super::{Misfit, looks_secret};
+use super::{ValidationError, looks_secret};
 
 /// Checks one source; collects the problems of all.
 pub(super) struct Checker<'a> {
@@ -121,7 +121,7 @@ impl Checker<'_> {
             (Shape::Text(kind), Data::Text(text))
                 if self.is_body && !kind.any_start && looks_secret(text) =>
             {
-                self.report(path, node.line, Misfit::Secret.to_string());
+                self.report(path, node.line, ValidationError::Secret.to_string());
                 None
             }
             (Shape::Text(kind), Data::Text(text)) => {
@@ -253,7 +253,7 @@ impl Checker<'_> {
         &mut self,
         path: &str,
         mut elements: Vec<Node>,
-        kind: Kind,
+        kind: TextKind,
         least: usize,
         line: Option<usize>,
     ) -> Option<Node> {
@@ -280,7 +280,7 @@ impl Checker<'_> {
         &mut self,
         path: &str,
         entries: Vec<Entry>,
-        kind: Kind,
+        kind: TextKind,
         line: Option<usize>,
     ) -> Node {
         let mut kept = Vec::new();

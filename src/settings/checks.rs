@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::problem::{self, quoted};
-use super::record::Kind;
+use super::record::TextKind;
 pub use addresses::origin;
 pub(super) use addresses::{
     admin_host, collector, host, listen, network, place, postgres_url, public_url, url,
@@ -39,73 +39,73 @@ pub(super) mod kinds {
     use super::*;
 
     /// The name of a connector, key, token or sink.
-    pub(crate) const NAME: Kind = Kind {
+    pub(crate) const NAME: TextKind = TextKind {
         pattern: "^[A-Za-z0-9_.-]{1,64}$",
-        ..Kind::of(name)
+        ..TextKind::of(name)
     };
     /// The name of a stream that is made.
-    pub(crate) const STREAM_NAME: Kind = Kind {
+    pub(crate) const STREAM_NAME: TextKind = TextKind {
         chars: Some((1, STREAM_NAME_CHARS_MAX)),
         pattern: LINE,
-        ..Kind::of(stream_name)
+        ..TextKind::of(stream_name)
     };
     /// The name of a stream that there is, whatever it is called.
-    pub(crate) const STREAM: Kind = Kind {
+    pub(crate) const STREAM: TextKind = TextKind {
         any_start: true,
         ..STREAM_NAME
     };
-    pub(crate) const DESCRIPTION: Kind = Kind {
+    pub(crate) const DESCRIPTION: TextKind = TextKind {
         chars: Some((1, DESCRIPTION_CHARS_MAX)),
         pattern: LINE,
-        ..Kind::of(description)
+        ..TextKind::of(description)
     };
     /// The name of a field of an item.
-    pub(crate) const FIELD: Kind = Kind {
+    pub(crate) const FIELD: TextKind = TextKind {
         chars: Some((1, ITEM_KEY_BYTES_MAX)),
-        ..Kind::of(item_key)
+        ..TextKind::of(item_key)
     };
     /// The path of an array or an object.
-    pub(crate) const ITEMS_PATH: Kind = Kind {
+    pub(crate) const ITEMS_PATH: TextKind = TextKind {
         chars: Some((1, ITEM_KEY_BYTES_MAX)),
-        ..Kind::of(items_path)
+        ..TextKind::of(items_path)
     };
     /// The name of a preset.
-    pub(crate) const PRESET: Kind = Kind {
+    pub(crate) const PRESET: TextKind = TextKind {
         words: presets,
-        ..Kind::of(preset)
+        ..TextKind::of(preset)
     };
     /// A text that a scheme is made of, or a value of a field.
-    pub(crate) const ANY: Kind = Kind {
+    pub(crate) const ANY: TextKind = TextKind {
         chars: Some((0, NAME_BYTES_MAX * 4)),
         pattern: LINE,
         any_start: true,
-        ..Kind::of(any)
+        ..TextKind::of(any)
     };
-    pub(crate) const HEADER_NAME: Kind = Kind {
+    pub(crate) const HEADER_NAME: TextKind = TextKind {
         any_start: true,
-        ..Kind::of(header_name)
+        ..TextKind::of(header_name)
     };
-    pub(crate) const ORIGIN: Kind = Kind {
+    pub(crate) const ORIGIN: TextKind = TextKind {
         pattern: r#"^(\*|null|[a-z-]+://[!-"$-.0->\[-~]+)$"#,
-        ..Kind::of(origin)
+        ..TextKind::of(origin)
     };
-    pub(crate) const LISTEN: Kind = Kind::of(listen);
-    pub(crate) const PUBLIC_URL: Kind = Kind::of(public_url);
-    pub(crate) const PLACE: Kind = Kind::of(place);
-    pub(crate) const ADMIN_HOST: Kind = Kind::of(admin_host);
-    pub(crate) const PATH: Kind = Kind::of(path);
-    pub(crate) const ABSOLUTE_PATH: Kind = Kind::of(absolute_path);
-    pub(crate) const POOL_MODE: Kind = Kind::of(pool_mode);
-    pub(crate) const LOG_FILTER: Kind = Kind::of(log_filter);
-    pub(crate) const PATTERN: Kind = Kind::of(pattern);
-    pub(crate) const FINGERPRINT: Kind = Kind::of(fingerprint);
-    pub(crate) const SHA256_OF_KEY: Kind = Kind::of(sha256_of_key);
-    pub(crate) const SHA256_OF_TOKEN: Kind = Kind::of(sha256_of_token);
-    pub(crate) const SHA256_OF_FILE: Kind = Kind::of(sha256_of_file);
-    pub(crate) const COLLECTOR: Kind = Kind::of(collector);
-    pub(crate) const HOST: Kind = Kind::of(host);
-    pub(crate) const NETWORK: Kind = Kind::of(network);
-    pub(crate) const URL: Kind = Kind::of(url);
+    pub(crate) const LISTEN: TextKind = TextKind::of(listen);
+    pub(crate) const PUBLIC_URL: TextKind = TextKind::of(public_url);
+    pub(crate) const PLACE: TextKind = TextKind::of(place);
+    pub(crate) const ADMIN_HOST: TextKind = TextKind::of(admin_host);
+    pub(crate) const PATH: TextKind = TextKind::of(path);
+    pub(crate) const ABSOLUTE_PATH: TextKind = TextKind::of(absolute_path);
+    pub(crate) const POOL_MODE: TextKind = TextKind::of(pool_mode);
+    pub(crate) const LOG_FILTER: TextKind = TextKind::of(log_filter);
+    pub(crate) const PATTERN: TextKind = TextKind::of(pattern);
+    pub(crate) const FINGERPRINT: TextKind = TextKind::of(fingerprint);
+    pub(crate) const SHA256_OF_KEY: TextKind = TextKind::of(sha256_of_key);
+    pub(crate) const SHA256_OF_TOKEN: TextKind = TextKind::of(sha256_of_token);
+    pub(crate) const SHA256_OF_FILE: TextKind = TextKind::of(sha256_of_file);
+    pub(crate) const COLLECTOR: TextKind = TextKind::of(collector);
+    pub(crate) const HOST: TextKind = TextKind::of(host);
+    pub(crate) const NETWORK: TextKind = TextKind::of(network);
+    pub(crate) const URL: TextKind = TextKind::of(url);
 
     /// By their titles; the generic ones last.
     fn presets() -> Vec<(&'static str, &'static str)> {

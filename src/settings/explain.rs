@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::merge::Origins;
 use super::problem::{self, Origin};
 use super::schema::{Field, ROOT, Shape};
-use super::{Loaded, hidden};
+use super::{Loaded, masking};
 
 /// One effective setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -77,8 +77,8 @@ fn table(rows: &mut Vec<Row>, origins: &Origins, path: &str, value: &Value, fiel
             (shape, value) => {
                 let mut value = value.clone();
                 match shape {
-                    Shape::Free => hidden::mask(&mut value),
-                    _ => hidden::mask_urls(&mut value),
+                    Shape::Free => masking::mask(&mut value),
+                    _ => masking::mask_urls(&mut value),
                 }
                 row(rows, origins, path, &value);
             }

@@ -25,18 +25,18 @@ use std::sync::Arc;
 mod body;
 mod checker;
 mod checks;
+mod egress;
 mod environment;
 mod explain;
-mod hidden;
 mod in_use;
 mod listen;
+mod masking;
 mod merge;
 mod networks;
-mod outgoing;
 mod pool;
 mod problem;
-pub mod reach;
 mod record;
+pub mod routing_gaps;
 mod run_time;
 mod schema;
 mod secret;
@@ -52,16 +52,17 @@ pub use checks::{
     DESCRIPTION_CHARS_MAX, description as check_description, digest_of_fingerprint, digest_of_hex,
     name as check_name, origin as check_origin, stream_name as check_stream_name,
 };
+pub use egress::{Host, Network, default_port};
 pub use explain::{Row, explain, render_json, render_text};
-pub use hidden::{hidden, names_secret, shown_url};
 pub use in_use::InUse;
 pub use listen::Listen;
+pub use masking::{hidden, names_secret, shown_url};
 pub use networks::{Networks, party};
-pub use outgoing::{Host, Network, default_port};
 pub use problem::{Origin, Problem, Problems, hint, nearest, quoted};
-pub use record::{Check, Element, Field, Kind, Shape};
+pub use record::{Check, Element, Field, Shape, TextKind};
 pub use run_time::{
-    Misfit, looks_secret, misfit_of_text, written_connector, written_stream, written_verify,
+    ValidationError, looks_secret, misfit_of_text, written_connector, written_stream,
+    written_verify,
 };
 pub use schema::{
     ITEMS_MAX, KEY_ORIGINS_MAX, KEY_STREAMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX,

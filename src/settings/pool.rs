@@ -6,7 +6,7 @@
 
 use super::Settings;
 use super::merge::{Layer, Origins};
-use super::reach;
+use super::routing_gaps;
 use super::tree::{self, Data, Entry, Node};
 
 /// What the sink and its origin are called.
@@ -54,7 +54,7 @@ pub(super) fn leave_to_filters(settings: &mut Settings, origins: &mut Origins) {
         return;
     };
     for (index, sink) in others.iter().enumerate() {
-        if sink.plugin == reach::FILTER {
+        if sink.plugin == routing_gaps::FILTER {
             origins.follow(EXCEPT, &format!("sinks[{}].streams", index + 1));
             pool.except.extend(sink.streams.iter().cloned());
         }

@@ -104,13 +104,13 @@ pub enum Shape {
     /// A list of tables, merged by their names.
     Tables(&'static Element),
     /// A list of strings with at least so many entries, replaced as a whole.
-    List(Kind, usize),
+    List(TextKind, usize),
     /// An integer from the first to the second, both included.
     Integer(u64, u64),
     /// `true` or `false`.
     Boolean,
     /// A string.
-    Text(Kind),
+    Text(TextKind),
     /// The path of a file; a relative one starts at the folder of the file that names it.
     File,
     /// The name of a built-in plugin, or the path of a file.
@@ -120,11 +120,11 @@ pub enum Shape {
     /// A secret: its text, or the file or variable that holds it.
     Secret,
     /// A table of secrets, merged key by key; the kind is that of their names.
-    Secrets(Kind),
+    Secrets(TextKind),
     /// A table whose keys are not ours, merged key by key: the plugin's schema checks it.
     Free,
     /// 64 hex digits; capitals become lowercase. The kind says whose.
-    Digest(Kind),
+    Digest(TextKind),
     /// An RFC 3339 time, quoted or not.
     Time,
 }
@@ -134,7 +134,7 @@ pub type Check = fn(&str) -> Result<(), String>;
 
 /// A kind of text.
 #[derive(Clone, Copy)]
-pub struct Kind {
+pub struct TextKind {
     /// Its check.
     pub check: Check,
     /// The characters that it has at least and at most, as far as that can be said without the check.
@@ -147,7 +147,7 @@ pub struct Kind {
     pub any_start: bool,
 }
 
-impl Kind {
+impl TextKind {
     /// A kind of which there is a check and no more.
     pub const fn of(check: Check) -> Self {
         Self {

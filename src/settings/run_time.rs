@@ -13,7 +13,7 @@ use super::{Connector, Stream, Verify, quoted};
 
 /// What is wrong with one field. As a text it follows the field's name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Misfit {
+pub enum ValidationError {
     /// It begins like a key or a token, and so is kept and repeated nowhere.
     #[error("begins like a secret (ik_, rk_, at_), which it must not; nothing was kept of it")]
     Secret,
@@ -37,10 +37,13 @@ pub fn looks_secret(text: &str) -> bool {
 }
 
 /// What is wrong with a text that `check` is for.
-pub fn misfit_of_text(text: &str, check: fn(&str) -> Result<(), String>) -> Option<Misfit> {
+pub fn misfit_of_text(
+    text: &str,
+    check: fn(&str) -> Result<(), String>,
+) -> Option<ValidationError> {
     match looks_secret(text) {
-        true => Some(Misfit::Secret),
-        false => check(text).err().map(Misfit::Form),
+        true => Some(ValidationError::Secret),
+        false => check(text).err().map(ValidationError::Form),
     }
 }
 

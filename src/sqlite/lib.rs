@@ -9,10 +9,10 @@
 #![deny(unsafe_code)]
 
 pub mod damage;
+mod disk_error;
 mod error;
-pub mod holders;
+pub mod readers;
 pub mod suspect;
-mod trouble;
 mod writer;
 
 use std::fs::OpenOptions;
@@ -27,8 +27,8 @@ use rusqlite::{Connection, OpenFlags};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
 use base::opaque::Opaque;
+pub use disk_error::{DiskError, FailStop, WriteState};
 pub use error::{FileError, Newer, Notice, is_full};
-pub use trouble::{Fuse, State, Trouble};
 pub use writer::FileWriter;
 
 /// `PRAGMA synchronous`.
@@ -151,7 +151,7 @@ pub fn commit(connection: &Connection) -> Result<(), rusqlite::Error> {
     execute(connection, "COMMIT")
 }
 
-/// Takes back what an open transaction did, if there is one. What failed is judged before: [`Fuse::judge`].
+/// Takes back what an open transaction did, if there is one. What failed is judged before: [`FailStop::judge`].
 pub fn roll_back(connection: &Connection) -> Result<(), rusqlite::Error> {
     match connection.is_autocommit() {
         true => Ok(()),

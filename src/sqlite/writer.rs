@@ -12,7 +12,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Error};
 
-use super::{Fuse, Trouble, WRITER_WAITS_MAX};
+use super::{DiskError, FailStop, WRITER_WAITS_MAX};
 
 /// A write-ahead log that has so many times the frames at which it is copied back is begun anew, readers or not.
 const RESTART_FACTOR: u32 = 4;
@@ -29,7 +29,7 @@ thread_local! {
 pub struct FileWriter {
     connection: Connection,
     path: PathBuf,
-    fuse: Fuse,
+    fail_stop: FailStop,
     /// So many new frames in the log are copied back.
     frames_max: u32,
     /// Frames that the last checkpoint has seen. A reader may keep the log from beginning anew, for as long as it reads:
@@ -65,7 +65,7 @@ impl FileWriter {
         connection: Connection,
         path: &Path,
         log_bytes_max: u32,
-        fuse: &Fuse,
+        fail_stop: &FailStop,
     ) -> Result<Self, Error> {
         // `PRAGMA wal_checkpoint(NOOP)` says the same, but is prepared anew each time, which costs more than a short commit.
         connection.wal_hook(Some(|_, frames| {
@@ -76,7 +76,7 @@ impl FileWriter {
         Ok(Self {
             connection,
             path: path.to_owned(),
-            fuse: fuse.clone(),
+            fail_stop: fail_stop.clone(),
             frames_max: log_bytes_max / page_bytes.max(1),
             seen: 0,
         })
@@ -84,30 +84,30 @@ impl FileWriter {
 
     /// Whether nothing may be written any more.
     pub fn is_stopped(&self) -> bool {
-        self.fuse.is_blown()
+        self.fail_stop.is_blown()
     }
 
-    /// Decides what follows from an error that the connection just gave: [`Fuse::judge`].
-    pub fn judge(&self, error: &Error) -> Trouble {
-        self.fuse.judge(&self.path, &self.connection, error)
+    /// Decides what follows from an error that the connection just gave: [`FailStop::judge`].
+    pub fn judge(&self, error: &Error) -> DiskError {
+        self.fail_stop.judge(&self.path, &self.connection, error)
     }
 
     /// A transaction is committed: what becomes of its way from the log into the file does not change that.
     pub fn committed(&mut self) {
-        if let Err(error) = self.tend() {
+        if let Err(error) = self.maybe_checkpoint() {
             self.judge(&error);
         }
     }
 
     /// A transaction failed, and is taken back.
-    pub fn failed(&self, error: &Error) -> Trouble {
-        let trouble = self.judge(error);
-        self.take_back();
-        trouble
+    pub fn failed(&self, error: &Error) -> DiskError {
+        let disk_error = self.judge(error);
+        self.roll_back();
+        disk_error
     }
 
     /// Takes back what an open transaction did that nothing is wrong with.
-    pub fn take_back(&self) {
+    pub fn roll_back(&self) {
         if let Err(error) = super::roll_back(&self.connection) {
             self.judge(&error);
         }
@@ -119,7 +119,7 @@ impl FileWriter {
     ///
     /// # Errors
     /// SQLite's; not judged yet.
-    pub fn tend(&mut self) -> Result<(), Error> {
+    pub fn maybe_checkpoint(&mut self) -> Result<(), Error> {
         let Some(frames) = COMMITTED_FRAMES.take() else {
             return Ok(());
         };

@@ -10,7 +10,7 @@ use super::form::parse_time;
 use super::frame::{NoPage, Page, Place};
 use super::text::{segment, text, text_of, time};
 use base::clock;
-use catalog::{AUDIT_ACTIONS, AuditEntry, AuditFilter, Kind};
+use catalog::{AUDIT_ACTIONS, AuditEntry, AuditFilter, ResourceKind};
 use operate::Operator;
 
 /// Entries on a page.
@@ -58,7 +58,7 @@ impl Query {
         };
         let is_of = |word: &String, words: &[&str]| word.is_empty() || words.contains(&&**word);
         if !is_of(&query.action, &AUDIT_ACTIONS)
-            || !is_of(&query.kind, &Kind::ALL.map(Kind::as_str))
+            || !is_of(&query.kind, &ResourceKind::ALL.map(ResourceKind::as_str))
         {
             return Err(refusal("The audit trail has nothing of this name."));
         }
@@ -149,7 +149,7 @@ fn form(query: &Query) -> Markup {
     html! {
         form.filter method="get" action="/audit" {
             (select("action", "What was done", &AUDIT_ACTIONS, &query.action))
-            (select("kind", "To what", &Kind::ALL.map(Kind::as_str), &query.kind))
+            (select("kind", "To what", &ResourceKind::ALL.map(ResourceKind::as_str), &query.kind))
             div { label for="name" { "Name, or connector" } input #name type="search" name="name" value=(query.name) maxlength=(TYPED_CHARS_MAX); }
             div { label for="who" { "By" } input #who type="search" name="who" value=(query.who) maxlength=(TYPED_CHARS_MAX); }
             div { label for="since" { "From (UTC)" } input #since type="datetime-local" step="1" name="since" value=(query.since); }

@@ -23,7 +23,7 @@ use super::frame::{FormAnswer, FormPage, NoPage, token};
 use super::guard::{AsWrite, by};
 use super::text::{as_sentence, grouped};
 use base::clock::Unix;
-use catalog::{Actor, Catalog, CatalogError, Kind};
+use catalog::{Actor, Catalog, CatalogError, ResourceKind};
 use operate::Operator;
 use settings::check_name;
 
@@ -214,7 +214,7 @@ impl Typed {
             }
             CatalogError::Taken(kind) => {
                 let field = match kind {
-                    Kind::Stream => named("new_stream"),
+                    ResourceKind::Stream => named("new_stream"),
                     _ => "name",
                 };
                 self.reject(field, as_sentence(&error.to_string()));

@@ -15,7 +15,7 @@ use super::form_data::FORM_TOKEN;
 use super::text::{plain, text, text_of};
 use base::clock::Unix;
 use catalog::key::KeyText;
-use catalog::{CatalogError, KeyHash, Kind};
+use catalog::{CatalogError, KeyHash, ResourceKind};
 use http::error::ApiError;
 use http::middleware::request_id;
 use http::sessions::{IssuedKey, Visitor};
@@ -92,7 +92,7 @@ pub(super) enum NoPage {
 
 impl NoPage {
     /// There is no page that changes what a configuration declares.
-    pub(super) fn if_declared(created_at: Option<Unix>, kind: Kind) -> Result<(), Self> {
+    pub(super) fn if_declared(created_at: Option<Unix>, kind: ResourceKind) -> Result<(), Self> {
         match created_at {
             Some(_) => Ok(()),
             None => {

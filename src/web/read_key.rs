@@ -19,7 +19,7 @@ use super::key::{self, ENDS, Ending, shown_once};
 use super::origin::origin;
 use super::text::text;
 use super::{description, paths, snippets};
-use catalog::{KeyState, Kind, POLLS_PER_SECOND, ReadKey};
+use catalog::{KeyState, POLLS_PER_SECOND, ReadKey, ResourceKind};
 use http::sessions::IssuedKey;
 use operate::Operator;
 
@@ -160,6 +160,6 @@ fn find_key(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> 
 /// The key that the path names, if it was made at run time.
 fn find_changeable(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
     let key = find_key(operator, req)?;
-    NoPage::if_declared(key.created_at, Kind::ReadKey)?;
+    NoPage::if_declared(key.created_at, ResourceKind::ReadKey)?;
     Ok(key)
 }

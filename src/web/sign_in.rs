@@ -17,7 +17,7 @@ use serde_json::json;
 use super::form_data::FormData;
 use super::text::as_sentence;
 use super::{cookie, frame};
-use catalog::{AuditChange, Kind};
+use catalog::{AuditChange, ResourceKind};
 use http::access::by_page;
 use http::middleware;
 use http::sessions::{SESSION, Sessions, Visitor};
@@ -87,7 +87,7 @@ impl SignIn {
         };
         let change = AuditChange::done(
             "sign_in",
-            Kind::Session,
+            ResourceKind::Session,
             by.client.to_string(),
             json!({ "session": id.to_string() }),
         );

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::preset::{Preset, Unit};
 use super::rsa::{Hash, RsaKey};
-use super::{Refused, Unfit, clock};
+use super::{InvalidVerifier, Refused, clock};
 use base::clock::Unix;
 
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
@@ -53,7 +53,7 @@ pub(super) struct Signed<'a> {
 
 impl Certificates {
     /// The certificates of a text in PEM (RFC 7468) that have an RSA key; what stands around them is not looked at.
-    pub(super) fn of(preset: &Preset, text: &str) -> Result<Certificates, Unfit> {
+    pub(super) fn of(preset: &Preset, text: &str) -> Result<Certificates, InvalidVerifier> {
         if text.starts_with("http") {
             return Err(unfit(
                 "it is an address: fetch the certificate from there, and set that",
@@ -227,6 +227,6 @@ impl<'a> Der<'a> {
     }
 }
 
-fn unfit(message: impl Into<String>) -> Unfit {
-    Unfit::new("secret", message)
+fn unfit(message: impl Into<String>) -> InvalidVerifier {
+    InvalidVerifier::new("secret", message)
 }

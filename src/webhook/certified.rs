@@ -11,7 +11,7 @@ use super::certificate::{Certificates, Signed};
 use super::key::decode;
 use super::preset::{Encoding, Preset, Unit};
 use super::rsa::Hash;
-use super::{Delivery, Headers, Options, Refused, Unfit, clock, field};
+use super::{Delivery, Headers, InvalidVerifier, Options, Refused, clock, field};
 use base::clock::Unix;
 
 const SIGNATURE: &str = "PAYPAL-TRANSMISSION-SIG";
@@ -29,7 +29,11 @@ pub(super) struct Sns {
 }
 
 impl Sns {
-    pub(super) fn new(preset: &Preset, options: &Options, secret: &str) -> Result<Sns, Unfit> {
+    pub(super) fn new(
+        preset: &Preset,
+        options: &Options,
+        secret: &str,
+    ) -> Result<Sns, InvalidVerifier> {
         Ok(Sns {
             certificates: Certificates::of(preset, secret)?,
             topic: options.topic.clone().unwrap_or_default(),
@@ -137,7 +141,11 @@ struct PaypalHead<'a> {
 }
 
 impl Paypal {
-    pub(super) fn new(preset: &Preset, options: &Options, secret: &str) -> Result<Paypal, Unfit> {
+    pub(super) fn new(
+        preset: &Preset,
+        options: &Options,
+        secret: &str,
+    ) -> Result<Paypal, InvalidVerifier> {
         Ok(Paypal {
             certificates: Certificates::of(preset, secret)?,
             webhook_id: options.webhook_id.clone().unwrap_or_default(),

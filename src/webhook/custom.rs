@@ -4,7 +4,7 @@
 //!
 //! **Invariant**: a layout covers the body, and names a place for all that it says is signed.
 
-use super::Unfit;
+use super::InvalidVerifier;
 use super::layout::Layout;
 use super::options::{Options, Timestamp};
 use super::preset::{Algorithm, Encoding, Part, Place, SecretForm, Source, Time, Unit};
@@ -17,7 +17,7 @@ pub(super) struct Custom {
 }
 
 /// The layout of `hmac`.
-pub(super) fn layout(options: &Options) -> Result<Custom, Unfit> {
+pub(super) fn layout(options: &Options) -> Result<Custom, InvalidVerifier> {
     let separator = options.separator.as_deref().map(single).transpose()?;
     let timestamp = options.timestamp.as_ref().map(time).transpose()?;
     let message = message(options.signed.as_deref().unwrap_or("{body}"))?;
@@ -45,10 +45,10 @@ pub(super) fn layout(options: &Options) -> Result<Custom, Unfit> {
 }
 
 /// The header of `hmac` and `token`.
-pub(super) fn header(options: &Options) -> Result<String, Unfit> {
+pub(super) fn header(options: &Options) -> Result<String, InvalidVerifier> {
     match &options.header {
         Some(name) => header_name("header", name),
-        None => Err(Unfit::new(
+        None => Err(InvalidVerifier::new(
             "header",
             "it is missing; name the header with the signature or token, such as X-Signature",
         )),
@@ -56,12 +56,15 @@ pub(super) fn header(options: &Options) -> Result<String, Unfit> {
 }
 
 /// `header:NAME` or `body:PATH`.
-pub(super) fn source(field: &'static str, text: Option<&str>) -> Result<Option<Source>, Unfit> {
+pub(super) fn source(
+    field: &'static str,
+    text: Option<&str>,
+) -> Result<Option<Source>, InvalidVerifier> {
     let Some(text) = text else { return Ok(None) };
     match text.split_once(':') {
         Some(("header", name)) => Ok(Some(Source::Header(header_name(field, name)?))),
         Some(("body", path)) if !path.is_empty() => Ok(Some(Source::Body(path.to_owned()))),
-        _ => Err(Unfit::new(
+        _ => Err(InvalidVerifier::new(
             field,
             "it is neither `header:NAME` nor `body:PATH`, such as `header:X-Delivery` or `body:data.id`",
         )),
@@ -91,7 +94,7 @@ fn choice<T: Copy>(
     field: &'static str,
     given: Option<&str>,
     of: &[(&'static str, T)],
-) -> Result<T, Unfit> {
+) -> Result<T, InvalidVerifier> {
     let same = |(name, _): &&(&str, T)| given.is_none_or(|given| given == *name);
     let names = || {
         of.iter()
@@ -101,7 +104,10 @@ fn choice<T: Copy>(
     };
     match of.iter().find(same) {
         Some((_, value)) => Ok(*value),
-        None => Err(Unfit::new(field, format!("it is none of {}", names()))),
+        None => Err(InvalidVerifier::new(
+            field,
+            format!("it is none of {}", names()),
+        )),
     }
 }
 
@@ -110,7 +116,7 @@ fn check_layout(
     timestamp: Option<&Time>,
     message: &[Part],
     id: Option<&Source>,
-) -> Result<(), Unfit> {
+) -> Result<(), InvalidVerifier> {
     let signed = |part| message.contains(&part);
     let of_headers =
         timestamp.is_some_and(|time| !matches!(time.place, Place::Source(Source::Body(_))));
@@ -140,13 +146,13 @@ fn check_layout(
     } else {
         return Ok(());
     };
-    Err(Unfit::new(wrong.0, wrong.1))
+    Err(InvalidVerifier::new(wrong.0, wrong.1))
 }
 
-fn header_name(field: &'static str, name: &str) -> Result<String, Unfit> {
+fn header_name(field: &'static str, name: &str) -> Result<String, InvalidVerifier> {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(token) {
-        return Err(Unfit::new(
+        return Err(InvalidVerifier::new(
             field,
             "it is not the name of a header, such as X-Signature",
         ));
@@ -154,24 +160,24 @@ fn header_name(field: &'static str, name: &str) -> Result<String, Unfit> {
     Ok(name.to_owned())
 }
 
-fn single(text: &str) -> Result<char, Unfit> {
+fn single(text: &str) -> Result<char, InvalidVerifier> {
     let mut characters = text.chars();
     match (characters.next(), characters.next()) {
         (Some(character), None) => Ok(character),
-        _ => Err(Unfit::new(
+        _ => Err(InvalidVerifier::new(
             "separator",
             "it is not one character, such as `,`",
         )),
     }
 }
 
-fn time(timestamp: &Timestamp) -> Result<Time, Unfit> {
+fn time(timestamp: &Timestamp) -> Result<Time, InvalidVerifier> {
     let place = match (&timestamp.header, &timestamp.part, &timestamp.body) {
         (Some(name), None, None) => Place::Source(Source::Header(header_name("timestamp", name)?)),
         (None, Some(prefix), None) if !prefix.is_empty() => Place::Part(prefix.clone()),
         (None, None, Some(path)) if !path.is_empty() => Place::Source(Source::Body(path.clone())),
         _ => {
-            return Err(Unfit::new(
+            return Err(InvalidVerifier::new(
                 "timestamp",
                 "it needs one of `header`, `part` and `body`, such as { header = \"X-Timestamp\" }",
             ));
@@ -182,7 +188,7 @@ fn time(timestamp: &Timestamp) -> Result<Time, Unfit> {
 }
 
 /// `{ts}.{body}` as parts. Braces around anything but lower-case letters are text.
-fn message(signed: &str) -> Result<Vec<Part>, Unfit> {
+fn message(signed: &str) -> Result<Vec<Part>, InvalidVerifier> {
     let mut parts = Vec::new();
     let mut text = String::new();
     let mut rest = signed;
@@ -206,7 +212,7 @@ fn message(signed: &str) -> Result<Vec<Part>, Unfit> {
             "url" => Part::Url,
             "method" => Part::Method,
             _ => {
-                return Err(Unfit::new(
+                return Err(InvalidVerifier::new(
                     "signed",
                     "it has an unknown placeholder; known are {body}, {ts}, {id}, {url} and {method}",
                 ));

@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use super::preset::Preset;
 use super::rsa::{Hash, RsaKey};
-use super::{Refused, Unfit};
+use super::{InvalidVerifier, Refused};
 
 /// The keys of RS256 in a set, each with its name if it has one.
 pub(super) struct KeySet(Vec<(Option<String>, RsaKey)>);
 
 impl KeySet {
     /// The keys of a text. Those of other algorithms are left out.
-    pub(super) fn of(preset: &Preset, text: &str) -> Result<KeySet, Unfit> {
+    pub(super) fn of(preset: &Preset, text: &str) -> Result<KeySet, InvalidVerifier> {
         let parsed: Option<Value> = serde_json::from_str(text).ok();
         let keys = parsed.as_ref().and_then(|set| set.get("keys")?.as_array());
         let Some(keys) = keys else {
@@ -76,6 +76,6 @@ fn key(key: &Value) -> Option<(Option<String>, RsaKey)> {
     Some((text("kid").map(str::to_owned), rsa))
 }
 
-fn unfit(message: impl Into<String>) -> Unfit {
-    Unfit::new("secret", message)
+fn unfit(message: impl Into<String>) -> InvalidVerifier {
+    InvalidVerifier::new("secret", message)
 }

@@ -172,16 +172,16 @@ pub fn path(stream: &str, connector: Option<&str>) -> String {
 /// Why the settings of a verification cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
-pub struct Unfit {
+pub struct InvalidVerifier {
     /// The field of the settings that does not fit.
     pub field: &'static str,
     /// What is wrong with it and what to do.
     pub message: String,
 }
 
-impl Unfit {
-    fn new(field: &'static str, message: impl Into<String>) -> Unfit {
-        Unfit {
+impl InvalidVerifier {
+    fn new(field: &'static str, message: impl Into<String>) -> InvalidVerifier {
+        InvalidVerifier {
             field,
             message: message.into(),
         }

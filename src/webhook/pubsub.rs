@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::key_set::KeySet;
 use super::preset::{Preset, Unit};
-use super::{Because, Headers, Options, Refused, Unfit, clock};
+use super::{Because, Headers, InvalidVerifier, Options, Refused, clock};
 use base::clock::Unix;
 
 const ALGORITHM: &str = "RS256";
@@ -27,7 +27,11 @@ pub(super) struct Pubsub {
 }
 
 impl Pubsub {
-    pub(super) fn new(preset: &Preset, options: &Options, keys: &str) -> Result<Pubsub, Unfit> {
+    pub(super) fn new(
+        preset: &Preset,
+        options: &Options,
+        keys: &str,
+    ) -> Result<Pubsub, InvalidVerifier> {
         Ok(Pubsub {
             keys: KeySet::of(preset, keys)?,
             audience: options.audience.clone().unwrap_or_default(),

@@ -4,7 +4,7 @@
 //!
 //! **Invariant**: no message here shows any part of a secret.
 
-use super::Unfit;
+use super::InvalidVerifier;
 use super::key::{ED25519_KEY_LEN, Key, decode};
 use super::preset::{Algorithm, Encoding, Preset, SecretForm, Way};
 
@@ -24,7 +24,7 @@ const P256_SPKI_START: [u8; 26] = [
 const P256_POINT_LEN: usize = 65;
 
 /// Checks that a secret is there, begins as this tool's secrets do, and cannot be guessed.
-pub(super) fn check(preset: &Preset, secret: &str) -> Result<(), Unfit> {
+pub(super) fn check(preset: &Preset, secret: &str) -> Result<(), InvalidVerifier> {
     if secret.is_empty() {
         return Err(unfit(
             "it is empty, and with an empty secret anybody can sign; set the secret that the tool shows",
@@ -55,7 +55,7 @@ pub(super) fn key(
     form: SecretForm,
     algorithm: Algorithm,
     secret: &str,
-) -> Result<(Key, Option<&'static str>), Unfit> {
+) -> Result<(Key, Option<&'static str>), InvalidVerifier> {
     let hmac = |bytes: &[u8]| {
         let none = || unfit("this scheme signs with a public key");
         Key::hmac(algorithm, bytes).ok_or_else(none)
@@ -74,7 +74,7 @@ pub(super) fn key(
     Ok((key, None))
 }
 
-fn decoded(secret: &str, encoding: Encoding, name: &str) -> Result<Vec<u8>, Unfit> {
+fn decoded(secret: &str, encoding: Encoding, name: &str) -> Result<Vec<u8>, InvalidVerifier> {
     let Some(bytes) = decode(secret, encoding) else {
         return Err(unfit(format!(
             "it is not {name}; was it cut, or is secret_encoding wrong?"
@@ -86,7 +86,7 @@ fn decoded(secret: &str, encoding: Encoding, name: &str) -> Result<Vec<u8>, Unfi
     Ok(bytes)
 }
 
-fn whsec(secret: &str) -> Result<Vec<u8>, Unfit> {
+fn whsec(secret: &str) -> Result<Vec<u8>, InvalidVerifier> {
     // Supabase shows `v1,whsec_…`.
     let text = secret.strip_prefix("v1,").unwrap_or(secret);
     let text = text.strip_prefix(WHSEC).unwrap_or(text);
@@ -96,7 +96,7 @@ fn whsec(secret: &str) -> Result<Vec<u8>, Unfit> {
     })
 }
 
-fn public_whpk(secret: &str) -> Result<Key, Unfit> {
+fn public_whpk(secret: &str) -> Result<Key, InvalidVerifier> {
     let text = secret.strip_prefix(WHPK).unwrap_or(secret);
     let bytes = decode(text, Encoding::Base64).and_then(|bytes| bytes.try_into().ok());
     bytes.map(Key::Ed25519).ok_or_else(|| {
@@ -106,7 +106,7 @@ fn public_whpk(secret: &str) -> Result<Key, Unfit> {
     })
 }
 
-fn public_hex(secret: &str) -> Result<Key, Unfit> {
+fn public_hex(secret: &str) -> Result<Key, InvalidVerifier> {
     let bytes = decode(secret, Encoding::Hex).and_then(|bytes| bytes.try_into().ok());
     bytes.map(Key::Ed25519).ok_or_else(|| {
         unfit(format!(
@@ -116,7 +116,7 @@ fn public_hex(secret: &str) -> Result<Key, Unfit> {
     })
 }
 
-fn public_der(secret: &str) -> Result<Key, Unfit> {
+fn public_der(secret: &str) -> Result<Key, InvalidVerifier> {
     let bytes = decode(secret, Encoding::Base64);
     let point = bytes
         .as_deref()
@@ -138,6 +138,6 @@ fn too_short(len: usize) -> String {
     )
 }
 
-fn unfit(message: impl Into<String>) -> Unfit {
-    Unfit::new("secret", message)
+fn unfit(message: impl Into<String>) -> InvalidVerifier {
+    InvalidVerifier::new("secret", message)
 }

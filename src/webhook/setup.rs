@@ -6,7 +6,7 @@
 
 use super::options::Options;
 use super::preset::{Preset, Way};
-use super::{Unfit, preset, presets};
+use super::{InvalidVerifier, preset, presets};
 
 const WITH_A_KEY: &str = "use an ingest key with `allow_in_url` in the URL instead";
 /// Named where a wrong scheme resembles none.
@@ -17,12 +17,12 @@ const SUGGESTED_MAX: usize = 4;
 const SHOWN_CHARS_MAX: usize = 40;
 
 /// The preset that the options name, if they are options of such a preset.
-pub(super) fn preset_of(options: &Options) -> Result<&'static Preset, Unfit> {
+pub(super) fn preset_of(options: &Options) -> Result<&'static Preset, InvalidVerifier> {
     let Some(preset) = preset(&options.scheme) else {
         return Err(unknown(&options.scheme));
     };
     if preset.way == Way::Key {
-        return Err(Unfit::new(
+        return Err(InvalidVerifier::new(
             "scheme",
             format!("{} signs nothing; {WITH_A_KEY}", preset.title),
         ));
@@ -34,7 +34,7 @@ pub(super) fn preset_of(options: &Options) -> Result<&'static Preset, Unfit> {
     if let Some(answer) = options.answer
         && ![200, 202, 204].contains(&answer)
     {
-        return Err(Unfit::new(
+        return Err(InvalidVerifier::new(
             "answer",
             format!("{answer} is none of 200, 202 and 204"),
         ));
@@ -43,12 +43,12 @@ pub(super) fn preset_of(options: &Options) -> Result<&'static Preset, Unfit> {
 }
 
 /// The URL of the options, for a scheme that signs it; for others it means nothing.
-pub(super) fn url(options: &Options, signs_url: bool) -> Result<Option<String>, Unfit> {
+pub(super) fn url(options: &Options, signs_url: bool) -> Result<Option<String>, InvalidVerifier> {
     let Some(url) = &options.url else {
         return Ok(None);
     };
     if !url.starts_with("https://") && !url.starts_with("http://") {
-        return Err(Unfit::new(
+        return Err(InvalidVerifier::new(
             "url",
             "it does not begin with https://; enter the whole URL that is registered in the tool",
         ));
@@ -57,7 +57,7 @@ pub(super) fn url(options: &Options, signs_url: bool) -> Result<Option<String>, 
 }
 
 /// Options that only `hmac` takes (`token` takes three of them).
-fn check_unused(preset: &Preset, options: &Options) -> Result<(), Unfit> {
+fn check_unused(preset: &Preset, options: &Options) -> Result<(), InvalidVerifier> {
     let token = preset.name == "token";
     let unused = [
         ("header", options.header.is_some() && !token),
@@ -76,25 +76,31 @@ fn check_unused(preset: &Preset, options: &Options) -> Result<(), Unfit> {
             "`{}` has its own; leave it out, or use the scheme `hmac`",
             preset.name
         );
-        return Err(Unfit::new(field, message));
+        return Err(InvalidVerifier::new(field, message));
     }
     Ok(())
 }
 
 /// What one tool has alone: there where it is needed, and nowhere else.
-fn check_details(preset: &Preset, options: &Options) -> Result<(), Unfit> {
+fn check_details(preset: &Preset, options: &Options) -> Result<(), InvalidVerifier> {
     for (name, given) in options.details() {
         let known = preset.details.iter().find(|detail| detail.name == name);
         match (known, given) {
             (None, Some(_)) => {
                 let message = format!("`{}` has none; leave it out", preset.name);
-                return Err(Unfit::new(name, message));
+                return Err(InvalidVerifier::new(name, message));
             }
             (Some(detail), Some("")) => {
-                return Err(Unfit::new(name, format!("it is empty. {}", detail.hint)));
+                return Err(InvalidVerifier::new(
+                    name,
+                    format!("it is empty. {}", detail.hint),
+                ));
             }
             (Some(detail), None) if detail.without.is_none() => {
-                return Err(Unfit::new(name, format!("it is missing. {}", detail.hint)));
+                return Err(InvalidVerifier::new(
+                    name,
+                    format!("it is missing. {}", detail.hint),
+                ));
             }
             _ => {}
         }
@@ -102,7 +108,7 @@ fn check_details(preset: &Preset, options: &Options) -> Result<(), Unfit> {
     Ok(())
 }
 
-fn unknown(scheme: &str) -> Unfit {
+fn unknown(scheme: &str) -> InvalidVerifier {
     let shown: String = scheme.chars().take(SHOWN_CHARS_MAX).collect();
     let lower = shown.to_lowercase();
     let start: String = lower.chars().take(2).collect();
@@ -120,5 +126,5 @@ fn unknown(scheme: &str) -> Unfit {
         "`{}` is unknown; did you mean one of {near}? `headgate connector presets` lists all",
         shown.escape_debug()
     );
-    Unfit::new("scheme", message)
+    InvalidVerifier::new("scheme", message)
 }

@@ -5,8 +5,8 @@ use base::clock::Unix;
 
 mod certificates;
 mod certified;
+mod challenges;
 mod custom;
-mod greetings;
 mod pubsub;
 mod random;
 mod rows;

@@ -12,7 +12,7 @@ use super::key::{Key, Token};
 use super::layout::Layout;
 use super::preset::{Handshake, Part, Preset, Source, Way};
 use super::pubsub::Pubsub;
-use super::{Delivery, Headers, Options, Refused, Unfit, custom, secret, setup, special};
+use super::{Delivery, Headers, InvalidVerifier, Options, Refused, custom, secret, setup, special};
 use base::clock::Unix;
 
 /// A verification that is ready to check deliveries. `Debug` shows the scheme alone, never a secret.
@@ -57,7 +57,7 @@ impl Verifier {
         options: &Options,
         secret: &str,
         verify_token: Option<&str>,
-    ) -> Result<Verifier, Unfit> {
+    ) -> Result<Verifier, InvalidVerifier> {
         let preset = setup::preset_of(options)?;
         secret::check(preset, secret)?;
         Verifier::of_any_secret(preset, options, secret, verify_token)
@@ -67,13 +67,13 @@ impl Verifier {
     ///
     /// # Errors
     /// As [`Verifier::new`]; the tool sends none.
-    pub fn awaiting(options: &Options) -> Result<Verifier, Unfit> {
+    pub fn awaiting(options: &Options) -> Result<Verifier, InvalidVerifier> {
         let preset = setup::preset_of(options)?;
         match preset.sends_secret() {
             Some(field) => Verifier::of(preset, options, Check::Awaited(field), None),
             None => {
                 let message = format!("it is missing. {}", preset.secret_hint);
-                Err(Unfit::new("secret", message))
+                Err(InvalidVerifier::new("secret", message))
             }
         }
     }
@@ -84,7 +84,7 @@ impl Verifier {
         options: &Options,
         secret: &str,
         verify_token: Option<&str>,
-    ) -> Result<Verifier, Unfit> {
+    ) -> Result<Verifier, InvalidVerifier> {
         let check = Check::new(preset, options, secret)?;
         Verifier::of(preset, options, check, verify_token)
     }
@@ -94,7 +94,7 @@ impl Verifier {
         options: &Options,
         check: Check,
         verify_token: Option<&str>,
-    ) -> Result<Verifier, Unfit> {
+    ) -> Result<Verifier, InvalidVerifier> {
         let own = matches!(preset.name, "hmac" | "token");
         let source = |field, text: &Option<String>, of: Option<Source<&'static str>>| {
             if own {
@@ -256,7 +256,7 @@ impl fmt::Debug for Verifier {
 }
 
 impl Check {
-    fn new(preset: &Preset, options: &Options, secret: &str) -> Result<Check, Unfit> {
+    fn new(preset: &Preset, options: &Options, secret: &str) -> Result<Check, InvalidVerifier> {
         if preset.name == "token" {
             return Ok(Check::Token(custom::header(options)?, Token::new(secret)));
         }
@@ -309,14 +309,17 @@ impl Check {
     }
 }
 
-fn verify_token_of(preset: &Preset, given: Option<&str>) -> Result<Option<Token>, Unfit> {
+fn verify_token_of(preset: &Preset, given: Option<&str>) -> Result<Option<Token>, InvalidVerifier> {
     let Some(text) = given else { return Ok(None) };
     if preset.handshake != Some(Handshake::VerifyToken) {
         let message = format!("`{}` knows no verify token; leave it out", preset.name);
-        return Err(Unfit::new("verify_token", message));
+        return Err(InvalidVerifier::new("verify_token", message));
     }
     if text.is_empty() {
-        return Err(Unfit::new("verify_token", "it is empty; choose a word"));
+        return Err(InvalidVerifier::new(
+            "verify_token",
+            "it is empty; choose a word",
+        ));
     }
     Ok(Some(Token::new(text)))
 }

@@ -47,8 +47,8 @@ mod senders; // tools that sign what they send
 mod setup; // what is configured, and where a daemon lives
 mod shares; // what one key, screen or stranger can take, and what is left for others
 mod stored; // what a daemon has stored, read and changed beside it
-mod strangers; // from where requests come, and those whom no key vouches for
 mod structure; // the house rules that a text search can hold
 mod traces; // what a collector is told of a request's way
+mod unauthenticated; // from where requests come, and those whom no key vouches for
 mod wait; // for what happens by itself
 mod watch; // metrics, alert rules, the dashboard, and the guide's table of them

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use observe::metrics::SINK_STATES;
-use operate::Kind;
+use operate::ProblemKind;
 use serde_json::{Value, json};
 
 use crate::command_line::finish;
@@ -198,13 +198,13 @@ async fn there_is_a_rule_for_every_kind_of_problem() {
     let kinds: BTreeSet<&str> = kinds
         .filter_map(|rest| rest.split_once(" }").map(|(kind, _)| kind))
         .collect();
-    assert_eq!(kinds, Kind::ALL.map(Kind::as_str).into());
+    assert_eq!(kinds, ProblemKind::ALL.map(ProblemKind::as_str).into());
     // And each is a number that is there from the start, so that an alert ends.
     let printed = printed().await;
     let counted = &printed["headgate_problems"].1["kind"];
     assert_eq!(
         *counted,
-        Kind::ALL.map(|kind| kind.as_str().to_owned()).into()
+        ProblemKind::ALL.map(|kind| kind.as_str().to_owned()).into()
     );
 }
 

@@ -9,7 +9,7 @@
 use serde_json::{Value, json};
 
 use super::records;
-use catalog::{AUDIT_ACTIONS, GRACE_SECONDS_MAX, Kind};
+use catalog::{AUDIT_ACTIONS, GRACE_SECONDS_MAX, ResourceKind};
 use feed::export;
 use operate::requests::Status;
 
@@ -18,7 +18,7 @@ const SCHEMAS: &str = "#/components/schemas/";
 const LINE: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 
 /// Tells a document the limits of what its operations take.
-pub(super) fn tell(document: &mut Value) {
+pub(super) fn describe(document: &mut Value) {
     let mut bodies = Vec::new();
     let paths = document["paths"].as_object_mut().into_iter().flatten();
     let operations = paths.filter_map(|(_, operations)| operations.as_object_mut());
@@ -98,7 +98,7 @@ fn of_parameter(operation: &str, name: &str) -> Value {
         (_, "X-Item-Key") => name_of_field(),
         ("list_requests" | "list_audit", "since" | "until") => time(),
         ("list_audit", "action") => json!({ "enum": AUDIT_ACTIONS }),
-        ("list_audit", "kind") => json!({ "enum": Kind::ALL.map(Kind::as_str) }),
+        ("list_audit", "kind") => json!({ "enum": ResourceKind::ALL.map(ResourceKind::as_str) }),
         ("list_audit", "name" | "who") => json!({ "minLength": 1, "maxLength": 256 }),
         ("list_requests", "text") => json!({ "maxLength": 200 }),
         ("list_requests", "status") => {

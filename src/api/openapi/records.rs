@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use settings::{Connector, Field, Key, Kind, ReadKey, Shape, Stream};
+use settings::{Connector, Field, Key, ReadKey, Shape, Stream, TextKind};
 
 /// The schemas of bodies by their names: the rows of the record, and whether it is a new one.
 const BODIES: [(&str, &[Field], bool); 8] = [
@@ -166,7 +166,7 @@ fn of_shape(row: &Field) -> Map<String, Value> {
     }
 }
 
-fn of_text(kind: &Kind) -> Value {
+fn of_text(kind: &TextKind) -> Value {
     let mut schema = json!({ "type": "string" });
     if let Some((min, max)) = kind.chars {
         if min > 0 {

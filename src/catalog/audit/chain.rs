@@ -25,7 +25,7 @@ const READ: u32 = 1_000;
 
 /// A digest in the chain, and whose it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
+pub struct ChainHead {
     /// The entry.
     pub id: i64,
     /// When it was written.
@@ -36,7 +36,7 @@ pub struct Mark {
 
 /// The first entry that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misfit {
+pub struct ChainMismatch {
     /// The entry.
     pub id: i64,
     /// When it says that it was written. None: it cannot be read.
@@ -51,11 +51,11 @@ pub struct Verified {
     /// Entries that fit, up to the first that does not.
     pub entries: u64,
     /// The first of them.
-    pub oldest: Option<Mark>,
+    pub oldest: Option<ChainHead>,
     /// The last of them.
-    pub newest: Option<Mark>,
+    pub newest: Option<ChainHead>,
     /// What does not fit.
-    pub misfit: Option<Misfit>,
+    pub misfit: Option<ChainMismatch>,
     /// Whether the digest that was asked for is among them. None: none was asked for.
     pub expected: Option<bool>,
 }
@@ -196,11 +196,11 @@ impl Verifier {
         Ok(read == READ)
     }
 
-    fn take(&mut self, row: &Row<'_>) -> Result<(), Misfit> {
+    fn take(&mut self, row: &Row<'_>) -> Result<(), ChainMismatch> {
         let id = row.get(0).unwrap_or_default();
         let at = row.get::<_, i64>(1).ok();
         let at = at.filter(|at| *at >= 0).map(Unix::from_column);
-        let misfit = |reason: String| Misfit { id, at, reason };
+        let misfit = |reason: String| ChainMismatch { id, at, reason };
         let unread = || misfit("it cannot be read".to_owned());
         let entry = entry(row).ok().filter(|_| at.is_some());
         let entry = entry.ok_or_else(unread)?;
@@ -233,7 +233,7 @@ impl Verifier {
         if self.wanted.is_some() && (self.wanted == Some(own) || self.wanted == Some(previous)) {
             self.found.expected = Some(true);
         }
-        let mark = Mark {
+        let mark = ChainHead {
             id,
             at: entry.at,
             digest: own,
@@ -251,7 +251,7 @@ impl Verifier {
         };
         let kept = newest.id - oldest.id + 1;
         if self.found.misfit.is_none() && oldest.id > 1 && kept < ENTRIES_MAX {
-            self.found.misfit = Some(Misfit {
+            self.found.misfit = Some(ChainMismatch {
                 id: oldest.id,
                 at: Some(oldest.at),
                 reason: format!(

@@ -4,11 +4,11 @@
 
 use super::Changed;
 use crate::entries::Entries;
-use crate::error::Fault;
-use crate::{CatalogError, Kind};
+use crate::error::FieldError;
+use crate::{CatalogError, ResourceKind};
 use base::clock::Unix;
 use settings::{
-    KEY_ORIGINS_MAX, KEY_STREAMS_MAX, Misfit, check_description, check_name, check_origin,
+    KEY_ORIGINS_MAX, KEY_STREAMS_MAX, ValidationError, check_description, check_name, check_origin,
     misfit_of_text, nearest,
 };
 
@@ -16,11 +16,11 @@ use settings::{
 const COUNT_MAX: usize = 10_000;
 
 /// Only what was made at run time may be changed.
-pub(super) fn require_runtime_made(kind: Kind, created_at: Option<Unix>) -> Changed<()> {
+pub(super) fn require_runtime_made(kind: ResourceKind, created_at: Option<Unix>) -> Changed<()> {
     created_at.map(drop).ok_or(CatalogError::Declared(kind))
 }
 
-pub(super) fn require_free(kind: Kind, taken: bool) -> Changed<()> {
+pub(super) fn require_free(kind: ResourceKind, taken: bool) -> Changed<()> {
     if taken {
         return Err(CatalogError::Taken(kind));
     }
@@ -49,8 +49,8 @@ pub(super) fn check_own_description(description: Option<&str>) -> Changed<()> {
 /// Origins as browsers send them.
 pub(super) fn check_origins(origins: &[String]) -> Changed<()> {
     if origins.len() > KEY_ORIGINS_MAX {
-        let misfit = Misfit::Form(format!("a key has at most {KEY_ORIGINS_MAX} of them"));
-        return Err(Fault::from(misfit).of("origins"));
+        let misfit = ValidationError::Form(format!("a key has at most {KEY_ORIGINS_MAX} of them"));
+        return Err(FieldError::from(misfit).of("origins"));
     }
     let mut each = origins.iter();
     each.try_for_each(|one| check_text("origins", one, check_origin))
@@ -63,14 +63,14 @@ pub(super) fn check_text(
 ) -> Changed<()> {
     match misfit_of_text(text, check) {
         None => Ok(()),
-        Some(misfit) => Err(Fault::from(misfit).of(field)),
+        Some(misfit) => Err(FieldError::from(misfit).of(field)),
     }
 }
 
 /// Programs take these for the folder, or the one above it, in any URL.
 pub(super) fn check_addressable(name: &str) -> Changed<()> {
     match name {
-        "." | ".." => Err(Fault::Dots.of("name")),
+        "." | ".." => Err(FieldError::Dots.of("name")),
         _ => Ok(()),
     }
 }
@@ -83,14 +83,14 @@ pub(super) fn check_range(
     max: u64,
 ) -> Changed<()> {
     if value.is_some_and(|value| !(min..=max).contains(&value)) {
-        return Err(Fault::from(Misfit::Range { min, max }).of(field));
+        return Err(FieldError::from(ValidationError::Range { min, max }).of(field));
     }
     Ok(())
 }
 
 pub(super) fn check_future(expires_at: Option<Unix>) -> Changed<()> {
     if expires_at.is_some_and(|expires_at| expires_at <= Unix::now()) {
-        return Err(Fault::Past.of("expires_at"));
+        return Err(FieldError::Past.of("expires_at"));
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ pub(crate) fn check_stream(entries: &Entries, field: &'static str, name: &str) -
         return Ok(());
     }
     let meant = nearest(name, entries.streams.keys().map(|name| &**name));
-    let fault = Fault::NoStream {
+    let fault = FieldError::NoStream {
         name: name.to_owned(),
         meant: meant.map(str::to_owned),
     };
@@ -111,7 +111,7 @@ pub(crate) fn check_stream(entries: &Entries, field: &'static str, name: &str) -
 pub(super) fn check_streams(entries: &Entries, names: &[String]) -> Changed<()> {
     if !(1..=KEY_STREAMS_MAX).contains(&names.len()) {
         let max = KEY_STREAMS_MAX;
-        return Err(Fault::StreamCount { max }.of("streams"));
+        return Err(FieldError::StreamCount { max }.of("streams"));
     }
     names
         .iter()

@@ -11,7 +11,7 @@ use super::check::{check_own_name, require_capacity, require_free, require_runti
 use super::{Changed, audit_changed, audit_created, audit_deleted, set};
 use crate::audit::{Actor, Change};
 use crate::entries::Entries;
-use crate::{Catalog, CatalogError, Connector, Kind, schema};
+use crate::{Catalog, CatalogError, Connector, ResourceKind, schema};
 use base::clock::Unix;
 use settings::Patch;
 
@@ -39,7 +39,7 @@ impl Catalog {
             let mut after = Connector::clone(before);
             set(Arc::make_mut(&mut after.settings).set_all(patch))?;
             schema::put_connector(database, &after)?;
-            let change = audit_changed(Kind::Connector, id, shown(before), shown(&after));
+            let change = audit_changed(ResourceKind::Connector, id, shown(before), shown(&after));
             Ok((after, change))
         })?;
         // With its keys as they are now.
@@ -56,7 +56,7 @@ impl Catalog {
             let mut before = shown(connector);
             let keys = connector.keys.iter().map(|key| key.row().shown());
             before["keys"] = Value::from_iter(keys);
-            let change = audit_deleted(Kind::Connector, id, before);
+            let change = audit_deleted(ResourceKind::Connector, id, before);
             Ok((Arc::clone(connector), change))
         })
         .map(|(connector, _)| connector)
@@ -76,13 +76,13 @@ pub(crate) fn insert_connector(
     connector: &Connector,
 ) -> Changed<Change> {
     let taken = entries.connectors.contains_key(&connector.name);
-    require_free(Kind::Connector, taken)?;
+    require_free(ResourceKind::Connector, taken)?;
     require_capacity(entries.connectors.len())?;
     // Keys of a declared connector of this name that is gone must not come back to life.
     schema::delete_keys(database, &connector.name)?;
     schema::put_connector(database, connector)?;
     Ok(audit_created(
-        Kind::Connector,
+        ResourceKind::Connector,
         &connector.name,
         shown(connector),
     ))
@@ -90,12 +90,12 @@ pub(crate) fn insert_connector(
 
 pub(super) fn find_connector<'a>(entries: &'a Entries, id: &str) -> Changed<&'a Arc<Connector>> {
     let found = entries.connectors.get(id);
-    found.ok_or(CatalogError::NotFound(Kind::Connector))
+    found.ok_or(CatalogError::NotFound(ResourceKind::Connector))
 }
 
 fn find_runtime_connector<'a>(entries: &'a Entries, id: &str) -> Changed<&'a Arc<Connector>> {
     let connector = find_connector(entries, id)?;
-    require_runtime_made(Kind::Connector, connector.created_at).map(|()| connector)
+    require_runtime_made(ResourceKind::Connector, connector.created_at).map(|()| connector)
 }
 
 /// For the audit trail, without its keys.

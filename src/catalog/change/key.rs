@@ -17,13 +17,13 @@ use super::{Changed, audit_changed, audit_created, audit_deleted, set};
 use crate::audit::{Actor, Change};
 use crate::connector::KeyRow;
 use crate::entries::Entries;
-use crate::error::Fault;
+use crate::error::FieldError;
 use crate::key::{self, KeyKind, KeyText, generate};
 use crate::signing::hash_of;
-use crate::{Catalog, CatalogError, Connector, IngestKey, KeyHash, KeyState, Kind, schema};
+use crate::{Catalog, CatalogError, Connector, IngestKey, KeyHash, KeyState, ResourceKind, schema};
 use base::clock::{self, Unix};
 use settings::{Patch, Secret, Verify};
-use webhook::Unfit;
+use webhook::InvalidVerifier;
 
 /// Grace after a rotation, at most.
 pub const GRACE_SECONDS_MAX: u64 = 30 * 86_400;
@@ -64,7 +64,7 @@ impl Catalog {
             require_own_secret(entries, &row)?;
             let connector = find_connector(entries, &row.connector)?;
             require_candidate(connector, &row)?;
-            require_free(Kind::Key, connector.key(&row.name).is_some())?;
+            require_free(ResourceKind::Key, connector.key(&row.name).is_some())?;
             require_capacity(connector.keys.len())?;
             check_stream(entries, "stream", &row.stream)?;
             Ok(((), insert_key(database, &row)?))
@@ -138,7 +138,7 @@ impl Catalog {
             let before = key.row();
             let expires_at = rotation.expires_at.unwrap_or(before.expires_at);
             if expires_at.is_some_and(|ends_at| ends_at <= now) {
-                return Err(Fault::Ended.of("expires_at"));
+                return Err(FieldError::Ended.of("expires_at"));
             }
             require_capacity(self.connector(connector).map_or(0, |one| one.keys.len()))?;
             let test = before.prefix.as_deref().is_some_and(key::is_test);
@@ -151,8 +151,8 @@ impl Catalog {
                     };
                     self.signed(verify, connector, name, &before.stream)?
                 }
-                (None, Some(_)) => return Err(Fault::Secret(MADE_HERE).of("rotation")),
-                (Some(_), None) => return Err(Fault::Secret(MADE_THERE).of("rotation")),
+                (None, Some(_)) => return Err(FieldError::Secret(MADE_HERE).of("rotation")),
+                (Some(_), None) => return Err(FieldError::Secret(MADE_THERE).of("rotation")),
             };
             let new = KeyRow {
                 hash: form.hash,
@@ -180,7 +180,7 @@ impl Catalog {
             let change = Change {
                 action: "rotate",
                 connector: Some(connector.to_owned()),
-                ..audit_changed(Kind::Key, name, before.shown(), after)
+                ..audit_changed(ResourceKind::Key, name, before.shown(), after)
             };
             Ok(((text, new, old), change))
         })?;
@@ -201,7 +201,7 @@ impl Catalog {
     ) -> Changed<(KeyText, Arc<IngestKey>)> {
         let ((text, taken), entries) = self.commit(actor, |database, entries| {
             let found = find_connector(entries, connector)?.key(name);
-            let key = found.ok_or(CatalogError::NotFound(Kind::Key))?;
+            let key = found.ok_or(CatalogError::NotFound(ResourceKind::Key))?;
             if key.state() == KeyState::Revoked {
                 return Err(CatalogError::Revoked);
             }
@@ -225,7 +225,7 @@ impl Catalog {
             let change = Change {
                 action: "take-secret",
                 connector: Some(connector.to_owned()),
-                ..audit_changed(Kind::Key, name, before.shown(), after.shown())
+                ..audit_changed(ResourceKind::Key, name, before.shown(), after.shown())
             };
             Ok(((text, Arc::clone(key)), change))
         })?;
@@ -247,7 +247,7 @@ impl Catalog {
             schema::delete_key(database, connector, name)?;
             let change = Change {
                 connector: Some(connector.to_owned()),
-                ..audit_deleted(Kind::Key, name, key.row().shown())
+                ..audit_deleted(ResourceKind::Key, name, key.row().shown())
             };
             Ok((Arc::clone(key), change))
         })
@@ -273,7 +273,7 @@ impl Catalog {
             let change = Change {
                 action,
                 connector: Some(connector.to_owned()),
-                ..audit_changed(Kind::Key, name, before.shown(), after.shown())
+                ..audit_changed(ResourceKind::Key, name, before.shown(), after.shown())
             };
             Ok((after, change))
         })?;
@@ -319,7 +319,7 @@ const NONE_CAME: &str = "the tool has not sent its secret, or not since the daem
 pub(crate) fn require_own_secret(entries: &Entries, row: &KeyRow) -> Changed<()> {
     let mut keys = entries.connectors.values().flat_map(|one| &one.keys);
     match row.verify.is_some() && keys.any(|key| key.row().hash == row.hash) {
-        true => Err(Fault::SameSecret.of("verify")),
+        true => Err(FieldError::SameSecret.of("verify")),
         false => Ok(()),
     }
 }
@@ -329,7 +329,7 @@ fn require_candidate(connector: &Connector, row: &KeyRow) -> Changed<()> {
     let signing = connector.signing_keys(&row.stream, Unix::now());
     let others = signing.iter().filter(|key| key.name != row.name);
     match row.verify.is_some() && others.count() >= webhook::CANDIDATES_MAX {
-        true => Err(Fault::Candidates.of("verify")),
+        true => Err(FieldError::Candidates.of("verify")),
         false => Ok(()),
     }
 }
@@ -343,7 +343,7 @@ impl Catalog {
         check_future(expires_at)?;
         let form = match key.verify {
             None => KeyForm::generated(new.test)?,
-            Some(_) if new.test => return Err(Fault::Secret(NO_TEST).of("verify")),
+            Some(_) if new.test => return Err(FieldError::Secret(NO_TEST).of("verify")),
             Some(verify) => self.signed(verify, &connector, &key.name, &key.stream)?,
         };
         let row = KeyRow {
@@ -373,14 +373,14 @@ impl Catalog {
     ) -> Changed<KeyForm> {
         let verifier = verify
             .verifier()
-            .map_err(|unfit| Fault::from(unfit).of("verify"))?;
+            .map_err(|unfit| FieldError::from(unfit).of("verify"))?;
         if verifier.signs_url() && verifier.url().is_none() && self.public_url.is_none() {
             let message = "it signs the URL that the tool was given: set server.public_url in the configuration, or `url` here".to_owned();
-            let unfit = Unfit {
+            let unfit = InvalidVerifier {
                 field: "scheme",
                 message,
             };
-            return Err(Fault::from(unfit).of("verify"));
+            return Err(FieldError::from(unfit).of("verify"));
         }
         Ok(KeyForm {
             text: None,
@@ -396,21 +396,21 @@ pub(crate) fn insert_key(database: &Database, row: &KeyRow) -> Changed<Change> {
     schema::put_key(database, row)?;
     Ok(Change {
         connector: Some(row.connector.to_string()),
-        ..audit_created(Kind::Key, &row.name, row.shown())
+        ..audit_created(ResourceKind::Key, &row.name, row.shown())
     })
 }
 
 fn find_runtime_key<'a>(entries: &'a Entries, id: &str, name: &str) -> Changed<&'a Arc<IngestKey>> {
     let found = find_connector(entries, id)?.key(name);
-    let key = found.ok_or(CatalogError::NotFound(Kind::Key))?;
-    require_runtime_made(Kind::Key, key.created_at).map(|()| key)
+    let key = found.ok_or(CatalogError::NotFound(ResourceKind::Key))?;
+    require_runtime_made(ResourceKind::Key, key.created_at).map(|()| key)
 }
 
 /// A key that was just written.
 pub(crate) fn reload_key(entries: &Entries, row: &KeyRow) -> Changed<Arc<IngestKey>> {
     let connector = find_connector(entries, &row.connector)?;
     let key = connector.key(&row.name).cloned();
-    key.ok_or(CatalogError::NotFound(Kind::Key))
+    key.ok_or(CatalogError::NotFound(ResourceKind::Key))
 }
 
 /// A key that another takes the place of: it ends after the grace, or at once.

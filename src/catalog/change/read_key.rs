@@ -14,7 +14,7 @@ use super::{Changed, audit_changed, audit_created, audit_deleted, set};
 use crate::audit::{Actor, Change};
 use crate::entries::Entries;
 use crate::key::{KeyKind, KeyText, generate};
-use crate::{Catalog, CatalogError, Kind, ReadKey, schema};
+use crate::{Catalog, CatalogError, ReadKey, ResourceKind, schema};
 use base::clock::Unix;
 use settings::{Patch, RATE_MAX};
 
@@ -39,11 +39,14 @@ impl Catalog {
         };
         check_future(key.expires_at)?;
         let (key, _) = self.commit(actor, |database, entries| {
-            require_free(Kind::ReadKey, entries.read_keys.contains_key(&key.name))?;
+            require_free(
+                ResourceKind::ReadKey,
+                entries.read_keys.contains_key(&key.name),
+            )?;
             require_capacity(entries.read_keys.len())?;
             check_streams(entries, &key.streams)?;
             schema::put_read_key(database, &key)?;
-            let change = audit_created(Kind::ReadKey, &key.name, key.shown());
+            let change = audit_created(ResourceKind::ReadKey, &key.name, key.shown());
             Ok((key, change))
         })?;
         Ok((text, Arc::new(key)))
@@ -86,7 +89,7 @@ impl Catalog {
         self.commit(actor, |database, entries| {
             let key = find_runtime_read_key(entries, name)?;
             schema::delete_read_key(database, name)?;
-            let change = audit_deleted(Kind::ReadKey, name, key.shown());
+            let change = audit_deleted(ResourceKind::ReadKey, name, key.shown());
             Ok((Arc::clone(key), change))
         })
         .map(|(key, _)| key)
@@ -106,7 +109,7 @@ impl Catalog {
             schema::put_read_key(database, &after)?;
             let change = Change {
                 action,
-                ..audit_changed(Kind::ReadKey, name, before.shown(), after.shown())
+                ..audit_changed(ResourceKind::ReadKey, name, before.shown(), after.shown())
             };
             Ok((Arc::new(after), change))
         })
@@ -124,8 +127,8 @@ fn check(settings: &settings::ReadKey) -> Changed<()> {
 
 fn find_runtime_read_key<'a>(entries: &'a Entries, name: &str) -> Changed<&'a Arc<ReadKey>> {
     let found = entries.read_keys.get(name);
-    let key = found.ok_or(CatalogError::NotFound(Kind::ReadKey))?;
-    require_runtime_made(Kind::ReadKey, key.created_at).map(|()| key)
+    let key = found.ok_or(CatalogError::NotFound(ResourceKind::ReadKey))?;
+    require_runtime_made(ResourceKind::ReadKey, key.created_at).map(|()| key)
 }
 
 fn drop_repeats(names: Vec<String>) -> Vec<String> {

@@ -14,7 +14,7 @@ use super::{Changed, audit_changed, audit_created, audit_deleted, set};
 use crate::audit::{Actor, Change};
 use crate::entries::Entries;
 use crate::error::NamedBy;
-use crate::{Catalog, CatalogError, KeyState, Kind, Stream, schema};
+use crate::{Catalog, CatalogError, KeyState, ResourceKind, Stream, schema};
 use base::clock::Unix;
 use settings::{Patch, check_stream_name};
 
@@ -42,7 +42,7 @@ impl Catalog {
             let mut after = Stream::clone(before);
             set(after.settings.set_all(patch))?;
             schema::put_stream(database, &after)?;
-            let change = audit_changed(Kind::Stream, name, shown(before), shown(&after));
+            let change = audit_changed(ResourceKind::Stream, name, shown(before), shown(&after));
             Ok((Arc::new(after), change))
         })
         .map(|(stream, _)| stream)
@@ -58,7 +58,7 @@ impl Catalog {
                 return Err(CatalogError::InUse(named_by));
             }
             schema::delete_stream(database, name)?;
-            let change = audit_deleted(Kind::Stream, name, shown(stream));
+            let change = audit_deleted(ResourceKind::Stream, name, shown(stream));
             Ok((Arc::clone(stream), change))
         })
         .map(|(stream, _)| stream)
@@ -77,16 +77,23 @@ pub(crate) fn insert_stream(
     entries: &Entries,
     stream: &Stream,
 ) -> Changed<Change> {
-    require_free(Kind::Stream, entries.streams.contains_key(&stream.name))?;
+    require_free(
+        ResourceKind::Stream,
+        entries.streams.contains_key(&stream.name),
+    )?;
     require_capacity(entries.streams.len())?;
     schema::put_stream(database, stream)?;
-    Ok(audit_created(Kind::Stream, &stream.name, shown(stream)))
+    Ok(audit_created(
+        ResourceKind::Stream,
+        &stream.name,
+        shown(stream),
+    ))
 }
 
 fn find_runtime_stream<'a>(entries: &'a Entries, name: &str) -> Changed<&'a Arc<Stream>> {
     let found = entries.streams.get(name);
-    let stream = found.ok_or(CatalogError::NotFound(Kind::Stream))?;
-    require_runtime_made(Kind::Stream, stream.created_at).map(|()| stream)
+    let stream = found.ok_or(CatalogError::NotFound(ResourceKind::Stream))?;
+    require_runtime_made(ResourceKind::Stream, stream.created_at).map(|()| stream)
 }
 
 /// Keys that can still be used and name the stream.

@@ -8,7 +8,7 @@ use crate::{AuditChange, Verified, verify_audit_of};
 /// Writes so many entries, which are about a backup each.
 fn write(desk: &Desk, count: usize) {
     for n in 0..count {
-        let change = AuditChange::done("create", Kind::Backup, format!("b{n}"), n.into());
+        let change = AuditChange::done("create", ResourceKind::Backup, format!("b{n}"), n.into());
         desk.catalog.note(&change, &actor()).expect("it is written");
     }
 }

@@ -56,27 +56,27 @@ pub(super) async fn run(args: &TestArgs) -> Result<(), CliError> {
     let mut started = args.subject.start().await?;
     let items = batch.len();
     let result = started.instance.write(batch).await;
-    let told = told(&result, items);
+    let summary = summary(&result, items);
     let failed = result.is_err()
         || result
             .as_ref()
             .is_ok_and(|taken| !taken.rejected.is_empty());
     let taken = result.unwrap_or_default();
     print(&match args.output {
-        PluginOutput::Json => json_pretty(&report(&told, &taken))?,
+        PluginOutput::Json => json_pretty(&report(&summary, &taken))?,
         PluginOutput::Text => as_text(&taken),
     })?;
     if failed {
-        return Err(CliError::failed(format!("the sink {}", shown(&told))));
+        return Err(CliError::failed(format!("the sink {}", shown(&summary))));
     }
     if args.output == PluginOutput::Text {
-        print(&format!("the sink {}\n", shown(&told)))?;
+        print(&format!("the sink {}\n", shown(&summary)))?;
     }
     Ok(())
 }
 
 /// What became of so many items, in words.
-pub(super) fn told(result: &Result<Taken, NotTaken>, items: u32) -> String {
+pub(super) fn summary(result: &Result<Taken, NotTaken>, items: u32) -> String {
     let failed = match result {
         Ok(taken) if taken.rejected.is_empty() => return "took all items".to_owned(),
         Ok(taken) => return format!("rejected {} of {items} items", taken.rejected.len()),
@@ -201,7 +201,7 @@ struct Line {
     fields: Option<Box<RawValue>>,
 }
 
-fn report<'a>(told: &'a str, taken: &Taken) -> Report<'a> {
+fn report<'a>(summary: &'a str, taken: &Taken) -> Report<'a> {
     let effects = changes(taken).into_iter();
     let effects = effects.map(|(effect, stream, key, fields)| Line {
         effect,
@@ -215,7 +215,7 @@ fn report<'a>(told: &'a str, taken: &Taken) -> Report<'a> {
     let rejected = taken.rejected.iter();
     let rejected = rejected.map(|(index, reason)| json!({ "index": index, "reason": reason }));
     Report {
-        result: told,
+        result: summary,
         effects: effects.collect(),
         state: state.collect(),
         rejected: rejected.collect(),

@@ -11,7 +11,7 @@ use super::shown::{ShownArgs, shown_as};
 use crate::cli::error::CliError;
 use crate::cli::output::{note, print};
 use base::text::percent_encoded;
-use http::own_pages::FOLDER as OWN_PAGES;
+use http::user_pages::FOLDER as OWN_PAGES;
 
 /// What `headgate screen url` is told.
 #[derive(Debug, clap::Args)]

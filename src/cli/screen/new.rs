@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::error::CliError;
 use crate::cli::output::{note, print, shown};
 use base::text::percent_encoded;
-use http::own_pages::FOLDER as OWN_PAGES;
+use http::user_pages::FOLDER as OWN_PAGES;
 
 /// What the word `NAME` stands for in a template.
 const NAME: &str = "NAME";

@@ -12,8 +12,8 @@ use super::shown::{ShownArgs, shown_as};
 use crate::cli::client::Client;
 use crate::cli::error::CliError;
 use crate::cli::output::{note, print};
-use http::own_pages::font as own_font;
-use http::saved;
+use http::offline_page;
+use http::user_pages::font as own_font;
 
 /// What `headgate screen save` is told.
 #[derive(Debug, clap::Args)]
@@ -34,7 +34,7 @@ pub(super) async fn run(args: SaveArgs) -> Result<(), CliError> {
     // Before a key is made for a file that there will not be.
     let fonts = fonts(&args.shown).await?;
     let shown = shown_as(&args.shown, &["null"]).await?;
-    let page = saved::page(&saved::Saved {
+    let page = offline_page::page(&offline_page::OfflinePage {
         url: &shown.url,
         stream: &args.shown.stream,
         key: &shown.key,

@@ -176,7 +176,7 @@ pub(crate) fn key_of(
 }
 
 /// Says what to do in the tool, with the key's part of the daemon's answer.
-pub(super) fn tell(preset: &Preset, made: &Value) {
+pub(super) fn print(preset: &Preset, made: &Value) {
     let key = &made["keys"][0];
     let url = match (key["url"].as_str(), key["path"].as_str()) {
         (Some(url), _) => url.to_owned(),

@@ -6,12 +6,12 @@
 //! every sink.
 
 use super::{Lane, Step, StepError, trace};
+use crate::retries::lost_list;
 use crate::verdict;
-use crate::waiting::lost_list;
 use base::clock::Unix;
 use item::batch::Batch;
 use journal;
-use plugin::{Failure, Instance, NotTaken, Progress, Taken, Worn};
+use plugin::{Failure, Instance, NotTaken, Progress, RecycleReason, Taken};
 use pool::{Part, Retry, Settlement};
 use settings::Ordering;
 
@@ -29,7 +29,7 @@ impl Lane {
             true => Batch::resent(self.delivery.pool.resent(retry.id)?, attempts + 1),
             false if retry.parts.is_empty() => {
                 let lost = vec![(retry.seqs.0, lost_list(&retry))];
-                self.bury(lost, &mut settlement).await?;
+                self.dead_letter(lost, &mut settlement).await?;
                 Batch::new(Vec::new(), 1)
             }
             false => {
@@ -46,7 +46,7 @@ impl Lane {
             Ok(taken) => {
                 let Taken { staged, rejected } = taken;
                 settlement.staged = staged;
-                verdict::bury(&batch, attempts + 1, rejected, &mut settlement);
+                verdict::dead_letter(&batch, attempts + 1, rejected, &mut settlement);
                 self.settle(settlement).await?;
                 self.succeeded(&batch);
                 return Ok(Step::Worked);
@@ -61,9 +61,9 @@ impl Lane {
         // In any order new batches tell whether the sink is down.
         let is_down = strict && self.is_down_after(&failure);
         if probing && !works && !strict {
-            verdict::postpone(&self.sink, &rest, attempts, &reason, &mut settlement);
+            verdict::defer(&self.sink, &rest, attempts, &reason, &mut settlement);
         } else {
-            verdict::put_aside(&self.sink, &rest, counted, failure, &mut settlement);
+            verdict::schedule_retry(&self.sink, &rest, counted, failure, &mut settlement);
         }
         self.settle(settlement).await?;
         if probing && works {
@@ -97,7 +97,7 @@ impl Lane {
         settlement: &mut Settlement,
     ) -> Result<Batch, StepError> {
         let (slices, gone) = self.delivery.read_parts(parts).await?;
-        self.bury(gone, settlement).await?;
+        self.dead_letter(gone, settlement).await?;
         Ok(Batch::new(slices, attempt))
     }
 
@@ -109,12 +109,12 @@ impl Lane {
     ) -> Result<Result<Taken, NotTaken>, StepError> {
         match self.instance.as_ref().map(Instance::worn) {
             None => {}
-            Some(None) => self.behaves(),
+            Some(None) => self.note_healthy(),
             Some(Some(worn)) => {
                 self.instance = None;
                 match worn {
-                    Worn::Handles => self.hoards(),
-                    Worn::Age => self.behaves(),
+                    RecycleReason::Handles => self.leaks_handles(),
+                    RecycleReason::Age => self.note_healthy(),
                 }
             }
         }
@@ -150,7 +150,7 @@ impl Lane {
     }
 
     /// Counts an instance that kept handles. One that does now and then is replaced; one that always does is broken.
-    fn hoards(&mut self) {
+    fn leaks_handles(&mut self) {
         self.hoarders = self.hoarders.saturating_add(1);
         if self.hoarders == HOARDERS_MAX {
             let reason = format!(
@@ -161,7 +161,7 @@ impl Lane {
         }
     }
 
-    pub(super) fn behaves(&mut self) {
+    pub(super) fn note_healthy(&mut self) {
         if self.hoarders >= HOARDERS_MAX {
             self.status.set_misbehaves(None);
             tracing::info!(sink = &*self.name, "the sink gives its handles back");
@@ -181,11 +181,11 @@ impl Lane {
         }
         let mut unreadable = std::mem::take(&mut taken.corrupt);
         unreadable.append(&mut taken.quarantined);
-        self.bury(unreadable, settlement).await
+        self.dead_letter(unreadable, settlement).await
     }
 
     /// Makes dead letters of entries that only the log still knows.
-    async fn bury(
+    async fn dead_letter(
         &self,
         unreadable: Vec<(u64, String)>,
         settlement: &mut Settlement,

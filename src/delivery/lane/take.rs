@@ -52,7 +52,7 @@ impl Lane {
                     let Taken { staged, rejected } = taken;
                     let keeps_state = !staged.state.is_empty();
                     settlement.staged.add(staged);
-                    verdict::bury(&batch, 1, rejected, &mut settlement);
+                    verdict::dead_letter(&batch, 1, rejected, &mut settlement);
                     items += batch.len() as usize;
                     done.push(batch);
                     self.failures = 0;
@@ -64,7 +64,7 @@ impl Lane {
                     let (rest, attempts) = self.rest(batch, 1, progress, &mut settlement);
                     let is_down = self.is_down_after(&failure);
                     let reason = failure.to_string();
-                    verdict::put_aside(&self.sink, &rest, attempts, failure, &mut settlement);
+                    verdict::schedule_retry(&self.sink, &rest, attempts, failure, &mut settlement);
                     self.settle(settlement).await?;
                     done.iter().for_each(|batch| self.count(batch));
                     if self.pauses > 0 || is_down {

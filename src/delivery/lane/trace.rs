@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::Lane;
 use item::batch::{Batch, Slice};
-use observe::telemetry::{Kind, Open, Parent, Push, Tracer, Value};
+use observe::telemetry::{Open, Parent, Push, SpanKind, Tracer, Value};
 use plugin::{Failure, NotTaken, Taken};
 use pool::{Effect, Settlement};
 
@@ -37,7 +37,7 @@ pub(super) fn begin(
     let room = FOLLOWED_MAX.saturating_sub(first);
     for (request_id, trace) in tracer.kept(requests, room) {
         let span = trace
-            .open(format!("deliver {sink}"), Kind::Consumer)
+            .open(format!("deliver {sink}"), SpanKind::Consumer)
             .with("headgate.sink", sink.into())
             .with("headgate.attempt", Value::Number(batch.attempt().into()))
             .with("headgate.batch_items", Value::Number(batch.len().into()));
@@ -88,7 +88,7 @@ impl Lane {
             let own = |followed: &&Followed| followed.request_id == slice.entry.request_id;
             let followed = self.spans.iter().find(own)?;
             let stream = &slice.entry.stream;
-            let push = followed.span.open("push", Kind::Producer);
+            let push = followed.span.open("push", SpanKind::Producer);
             Some((
                 Arc::clone(stream),
                 push.with("headgate.stream", stream.into()),

@@ -15,7 +15,7 @@ use crate::middleware::set_request_id;
 use crate::rate;
 use ::ingest::{Accepted, Answer, Reply};
 use journal::log::Endpoint;
-use webhook::handshake::Answer as Greeting;
+use webhook::handshake::Answer as Challenge;
 
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const X_HEADGATE_NOTICE: HeaderName = HeaderName::from_static("x-headgate-notice");
@@ -35,7 +35,7 @@ pub(crate) struct ReceiptData {
 /// Writes what the pipeline says.
 pub(super) fn write(answer: Answer, endpoint: Endpoint, req: &Request, res: &mut Response) {
     if let Some(quota) = answer.quota {
-        rate::tell(res, "key", quota, answer.volume);
+        rate::write_headers(res, "key", quota, answer.volume);
     }
     match answer.result {
         Ok(Reply::Accepted(accepted)) => {
@@ -45,24 +45,24 @@ pub(super) fn write(answer: Answer, endpoint: Endpoint, req: &Request, res: &mut
             }
             acknowledge(res, &accepted);
         }
-        Ok(Reply::Greeting(greeting)) => greet(res, greeting),
+        Ok(Reply::Challenge(challenge)) => write_challenge(res, challenge),
         Err(error) => ApiError::from(error).answer(req, res),
     }
 }
 
 /// Answers a tool's greeting in its own words.
-fn greet(res: &mut Response, greeting: Greeting) {
-    res.status_code(StatusCode::from_u16(greeting.status).unwrap_or_default());
+fn write_challenge(res: &mut Response, challenge: Challenge) {
+    res.status_code(StatusCode::from_u16(challenge.status).unwrap_or_default());
     let headers = res.headers_mut();
-    if let Some(kind) = greeting.content_type {
+    if let Some(kind) = challenge.content_type {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     }
-    for (name, value) in greeting.headers {
+    for (name, value) in challenge.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value.parse()) {
             headers.insert(name, value);
         }
     }
-    res.replace_body(ResBody::Once(greeting.body.into()));
+    res.replace_body(ResBody::Once(challenge.body.into()));
 }
 
 fn acknowledge(res: &mut Response, accepted: &Accepted) {

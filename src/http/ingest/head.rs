@@ -16,7 +16,7 @@ use crate::tls::fingerprint;
 use ::ingest::{Address, Answer, Head, Reply, loggable_headers};
 use base::clock::Unix;
 use journal::log::{Client, Endpoint};
-use observe::telemetry::{Kind, Trace, Tracer, Value};
+use observe::telemetry::{SpanKind, Trace, Tracer, Value};
 use webhook::Headers;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -44,7 +44,7 @@ pub(super) struct Parts<'a> {
 }
 
 /// What a trace tells of an answer.
-pub(super) enum Told {
+pub(super) enum TraceOutcome {
     Accepted {
         stream: Arc<str>,
         items: u32,
@@ -94,8 +94,8 @@ impl<'a> Parts<'a> {
     }
 
     /// The request is answered. Of callers whom nobody knows there are metrics only.
-    pub(super) fn answered(&self, tracer: &Tracer, told: Option<Told>, res: &Response) {
-        let (Some(trace), Some(told)) = (&self.trace, told) else {
+    pub(super) fn answered(&self, tracer: &Tracer, outcome: Option<TraceOutcome>, res: &Response) {
+        let (Some(trace), Some(outcome)) = (&self.trace, outcome) else {
             return;
         };
         let status = res.status_code.unwrap_or_default();
@@ -118,11 +118,11 @@ impl<'a> Parts<'a> {
                 Value::Number(status.as_u16().into()),
             )
             .with("headgate.request_id", text(self.request_id.to_string()));
-        if let Told::Accepted {
+        if let TraceOutcome::Accepted {
             stream,
             items,
             replayed,
-        } = told
+        } = outcome
         {
             span = span
                 .with("headgate.stream", Value::Name(stream))
@@ -138,22 +138,22 @@ impl<'a> Parts<'a> {
     }
 
     /// What the trace tells of an answer, if there is a trace.
-    pub(super) fn told(&self, answer: &Answer) -> Option<Told> {
+    pub(super) fn outcome(&self, answer: &Answer) -> Option<TraceOutcome> {
         self.trace.as_ref()?;
         Some(match &answer.result {
-            Ok(Reply::Accepted(accepted)) => Told::Accepted {
+            Ok(Reply::Accepted(accepted)) => TraceOutcome::Accepted {
                 stream: Arc::clone(&accepted.stream),
                 items: accepted.receipt.items,
                 replayed: accepted.receipt.replayed,
             },
-            _ => Told::Other,
+            _ => TraceOutcome::Other,
         })
     }
 
     /// The body is there, or is not coming.
     pub(super) fn received(&self, tracer: &Tracer) {
         if let Some(trace) = &self.trace {
-            let span = trace.open("receive", Kind::Internal);
+            let span = trace.open("receive", SpanKind::Internal);
             tracer.end(span.since_the_beginning());
         }
     }

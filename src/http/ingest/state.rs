@@ -29,7 +29,7 @@ fn known_caller(ingest: &Ingest, req: &Request, res: &mut Response) -> Result<Ca
     check_place(&caller.key.networks, client(req))?;
     let quota = caller.key.quota.take();
     let left = quota.unwrap_or_else(|refused| refused);
-    rate::tell(res, "key", left, caller.key.volume.left());
+    rate::write_headers(res, "key", left, caller.key.volume.left());
     match quota {
         Ok(_) => Ok(caller),
         Err(refused) => Err(AcceptError::RateLimited {

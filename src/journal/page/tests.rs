@@ -15,7 +15,7 @@ use crate::log::{Client, Endpoint, LogEntry};
 use crate::{Durability, Options};
 use base::clock::Unix;
 use observe::metrics::Metrics;
-use sqlite::Fuse;
+use sqlite::FailStop;
 
 /// Numbers that are the same in every run.
 pub(crate) struct Random(pub(crate) u64);
@@ -54,7 +54,13 @@ pub(crate) async fn open_with(
         log_retention: Duration::MAX,
         log_retention_bytes,
     };
-    let journal = Journal::open(path, options, Arc::new(Metrics::new()), &Fuse::default()).await;
+    let journal = Journal::open(
+        path,
+        options,
+        Arc::new(Metrics::new()),
+        &FailStop::default(),
+    )
+    .await;
     journal.expect("it opens")
 }
 

@@ -13,7 +13,7 @@ use crate::{Durability, Journal, LogEntry, Options, Outcome, ReadRequest, Submis
 use base::clock::{Lived, Unix};
 use item::ItemsWriter;
 use observe::metrics::Metrics;
-use sqlite::Fuse;
+use sqlite::FailStop;
 
 async fn open(path: &Path, log_retention: Duration, log_retention_bytes: u64) -> Arc<Journal> {
     let options = Options {
@@ -23,7 +23,13 @@ async fn open(path: &Path, log_retention: Duration, log_retention_bytes: u64) ->
         log_retention,
         log_retention_bytes,
     };
-    let journal = Journal::open(path, options, Arc::new(Metrics::new()), &Fuse::default()).await;
+    let journal = Journal::open(
+        path,
+        options,
+        Arc::new(Metrics::new()),
+        &FailStop::default(),
+    )
+    .await;
     journal.expect("it opens")
 }
 

@@ -14,7 +14,7 @@ use crate::{Journal, Options, Outcome, ReadRequest};
 use base::clock::Unix;
 use item::ItemsWriter;
 use observe::metrics::Metrics;
-use sqlite::Fuse;
+use sqlite::FailStop;
 
 const FORMAT_1: &str = "
 CREATE TABLE requests (seq INTEGER PRIMARY KEY, request_id BLOB NOT NULL, received_ms INTEGER NOT NULL, connector TEXT NOT NULL, stream TEXT NOT NULL, outcome INTEGER NOT NULL, endpoint INTEGER NOT NULL, http_status INTEGER NOT NULL, items INTEGER NOT NULL, bytes INTEGER NOT NULL, key TEXT NOT NULL, client TEXT NOT NULL, item_key TEXT, idempotency_key TEXT, duplicate_of BLOB, errors TEXT);
@@ -38,7 +38,13 @@ async fn open(path: &Path) -> Arc<Journal> {
         log_retention: Duration::MAX,
         log_retention_bytes: u64::MAX,
     };
-    let journal = Journal::open(path, options, Arc::new(Metrics::new()), &Fuse::default()).await;
+    let journal = Journal::open(
+        path,
+        options,
+        Arc::new(Metrics::new()),
+        &FailStop::default(),
+    )
+    .await;
     journal.expect("it opens")
 }
 

@@ -121,7 +121,7 @@ impl Pushes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kind, Trace};
+    use super::super::{SpanKind, Trace};
     use super::*;
 
     fn open() -> (Arc<str>, Open) {
@@ -133,7 +133,7 @@ mod tests {
             began: Instant::now(),
             began_unix_ns: 0,
         };
-        ("orders".into(), trace.open("push", Kind::Producer))
+        ("orders".into(), trace.open("push", SpanKind::Producer))
     }
 
     #[test]

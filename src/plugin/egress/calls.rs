@@ -110,12 +110,12 @@ impl Calls {
         let sink = &*self.sink;
         let Some(call) = &mut self.call else {
             let message = "the sink calls somebody outside of `write`, which it may not";
-            egress.tell(sink, &target, "none", message);
+            egress.log_refusal(sink, &target, "none", message);
             return Err(Error::HttpRequestDenied);
         };
         if !egress.allows(&target) {
             let message = "the sink may not call this host; to allow it, add it to `hosts` of the sink's `http` table";
-            egress.tell(sink, &target, "http.hosts", message);
+            egress.log_refusal(sink, &target, "http.hosts", message);
             return Err(Error::HttpRequestDenied);
         }
         if matches!(*request.method(), Method::CONNECT | Method::TRACE) {
@@ -123,7 +123,7 @@ impl Calls {
         }
         if call.requests >= egress.requests_max {
             let message = "the sink sends more requests in one call than `requests_max` of its `http` table allows";
-            egress.tell(sink, &target, "http.requests_max", message);
+            egress.log_refusal(sink, &target, "http.requests_max", message);
             return Err(Error::HttpRequestDenied);
         }
         call.requests += 1;
@@ -132,7 +132,7 @@ impl Calls {
         let declared: Option<u64> = declared.and_then(|value| value.to_str().ok()?.parse().ok());
         if declared.is_some_and(|bytes| bytes > egress.request_bytes_max) {
             let message = "the sink sends more than `request_bytes_max` of its `http` table allows";
-            egress.tell(sink, &target, "http.request_bytes_max", message);
+            egress.log_refusal(sink, &target, "http.request_bytes_max", message);
             return Err(Error::HttpRequestBodySize(declared));
         }
         let key = call.key(sink, &head.method, &target, head.uri.path());
@@ -238,7 +238,7 @@ impl Prepared {
                 let message = format!(
                     "the host is at {address}, which is not a public address; to allow it, add its network to `networks` of the sink's `http` table"
                 );
-                self.egress.tell(sink, target, "http.networks", &message);
+                self.egress.log_refusal(sink, target, "http.networks", &message);
             } else {
                 tracing::debug!(sink, host = %target, error = %failed.words, "a request of the sink failed");
             }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::bindings::headgate::sink::{batches, pool, renderers, state};
 use super::*;
-use crate::Voice;
+use crate::GuestLog;
 use ::pool::Effect;
 use base::clock::Unix;
 use item::ItemsWriter;
@@ -109,7 +109,7 @@ struct Guest {
 
 impl Guest {
     fn of(sink: &Sink, metrics: &Arc<Metrics>) -> Self {
-        let context = SinkContext::new(sink, None, metrics, &Voice::new(&sink.name));
+        let context = SinkContext::new(sink, None, metrics, &GuestLog::new(&sink.name));
         let grants = Grants {
             writes: Arc::new(sink.writes()),
             ..Grants::default()

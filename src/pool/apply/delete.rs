@@ -7,12 +7,12 @@ use std::sync::Arc;
 use rusqlite::params;
 
 use super::{SET_FIELDS, Stored, Target, stored};
+use crate::change_set::ChangeSet;
 use crate::changes::Change;
 use crate::merge::Order;
-use crate::pass::Pass;
-use crate::removal::Removed;
+use crate::tombstones::Removed;
 use base::clock::Unix;
-use item::Standing;
+use item::ItemMeta;
 use item::batch::Batch;
 
 const DELETE: &str = "DELETE FROM items WHERE stream = ?1 AND key = ?2";
@@ -21,7 +21,7 @@ const DELETE: &str = "DELETE FROM items WHERE stream = ?1 AND key = ?2";
 pub(crate) fn delete(
     target: &mut Target<'_>,
     batch: &Batch,
-    pass: &mut Pass<'_>,
+    pass: &mut ChangeSet<'_>,
 ) -> Result<(), rusqlite::Error> {
     let connection = target.connection;
     for slice in batch.slices() {
@@ -30,7 +30,7 @@ pub(crate) fn delete(
             let order = (slice.entry.seq.cast_signed(), position);
             let removed = Removed {
                 order,
-                version: item.standing.version,
+                version: item.meta.version,
             };
             let row = stored(connection, stream, item.key)?;
             let there = (row.as_ref()).is_some_and(|row| removed.is_after(row.order, row.version));
@@ -40,18 +40,13 @@ pub(crate) fn delete(
                     .execute([&**stream, item.key])?;
                 let bytes = row.as_ref().map_or(0, |row| row.json.len());
                 target.counting.removed(stream, item.key, bytes);
-                pass.tell(stream, Unix::MIN, |seq| Change::removed(seq, item.key));
+                pass.publish(stream, Unix::MIN, |seq| Change::removed(seq, item.key));
             } else if let Some(row) = &row
                 && (row.version.is_none() || removed.version.is_none())
             {
                 remove_older_fields(target, stream, item.key, row, order, pass)?;
             }
-            let removed = remembered(
-                removed,
-                &item.standing,
-                row.as_ref(),
-                slice.entry.received_at,
-            );
+            let removed = remembered(removed, &item.meta, row.as_ref(), slice.entry.received_at);
             // Also if it is not here: an older request may still bring it, or some of its fields.
             let seq = if there { pass.seq() } else { 0 };
             target
@@ -66,12 +61,12 @@ pub(crate) fn delete(
 /// are known to be times, at least the time of its arrival, so that what comes late does not bring the item back.
 fn remembered(
     removed: Removed,
-    standing: &Standing,
+    meta: &ItemMeta,
     row: Option<&Stored>,
     received_at: Unix,
 ) -> Removed {
     let of_row = row.and_then(|row| row.version);
-    let arrival = standing
+    let arrival = meta
         .is_removal_in_time()
         .then(|| received_at.ms().saturating_mul(1_000).cast_signed());
     Removed {
@@ -87,7 +82,7 @@ fn remove_older_fields(
     key: &str,
     row: &Stored,
     order: Order,
-    pass: &mut Pass<'_>,
+    pass: &mut ChangeSet<'_>,
 ) -> Result<(), rusqlite::Error> {
     let mut fields = row.fields();
     if !fields.remove_through(order) {
@@ -99,7 +94,7 @@ fn remove_older_fields(
         .prepare_cached(SET_FIELDS)?
         .execute(params![&**stream, key, json, merged, pass.next()])?;
     (target.counting).wrote(stream, key, &json, Some(row.json.len()));
-    pass.tell(stream, Unix::MIN, |seq| {
+    pass.publish(stream, Unix::MIN, |seq| {
         Change::updated(seq, key, &json, &row.updated_at)
     });
     Ok(())

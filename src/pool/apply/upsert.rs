@@ -10,11 +10,11 @@ use rusqlite::{CachedStatement, params};
 
 use super::merged::{Merged, merge_into_pool};
 use super::{Target, stored};
+use crate::change_set::ChangeSet;
 use crate::changes::Change;
 use crate::merge::Order;
-use crate::pass::Pass;
-use crate::removal::Removed;
 use crate::sizes;
+use crate::tombstones::Removed;
 use base::clock::{self, Lived, Unix};
 use item::ItemRef;
 use item::batch::{Batch, Slice};
@@ -49,12 +49,12 @@ impl Row<'_> {
     }
 
     pub(super) fn version(&self) -> Option<i64> {
-        self.item.standing.version
+        self.item.meta.version
     }
 
     /// When it goes if nothing renews it.
     fn expires_at(&self) -> Option<Lived> {
-        let seconds = self.item.standing.expire_after_seconds?;
+        let seconds = self.item.meta.expire_after_seconds?;
         Some(Lived::now() + Duration::from_secs(seconds.get().into()))
     }
 }
@@ -71,7 +71,7 @@ pub(crate) fn upsert(
     target: &mut Target<'_>,
     batch: &Batch,
     published: bool,
-    pass: &mut Pass<'_>,
+    pass: &mut ChangeSet<'_>,
 ) -> Result<(), rusqlite::Error> {
     let connection = target.connection;
     let origins: Vec<Origin> = batch.slices().iter().map(origin).collect();
@@ -110,7 +110,7 @@ pub(crate) fn upsert(
             Merged::Newer { fields, merged } => (&**fields, merged.as_deref()),
             Merged::FilledIn { fields, updated_at } => {
                 if published {
-                    pass.tell(stream, Unix::MIN, |seq| {
+                    pass.publish(stream, Unix::MIN, |seq| {
                         Change::updated(seq, key, fields, updated_at)
                     });
                 } else {
@@ -129,7 +129,7 @@ pub(crate) fn upsert(
         }
         (target.counting).wrote(stream, key, fields, sizes::replaced());
         if published {
-            pass.tell(stream, last.origin.received_at, |seq| {
+            pass.publish(stream, last.origin.received_at, |seq| {
                 Change::updated(seq, key, fields, &last.origin.time)
             });
         } else {

@@ -33,7 +33,7 @@ fn record_as(changes: &Changes, stream: &str, collected: Option<Vec<Change>>, he
         updated_at: Unix::from_ms(head),
     };
     let told = changes.record(vec![of_stream], head);
-    changes.ring(&told);
+    changes.wake(&told);
 }
 
 /// The numbers that the memory has after a position; `None` if the file must be read.
@@ -45,8 +45,8 @@ fn after(changes: &Changes, stream: &str, position: u64) -> Option<Vec<u64>> {
     }
 }
 
-fn was_rung(bell: &Bell) -> bool {
-    bell.rung.swap(false, Ordering::AcqRel)
+fn was_woken(wakeup: &Wakeup) -> bool {
+    wakeup.woken.swap(false, Ordering::AcqRel)
 }
 
 #[test]
@@ -156,14 +156,14 @@ fn bells_ring_for_their_streams_only_until_the_listener_goes() {
     let both = changes.listen(&all);
     let one = changes.listen(&all[1..]);
     record(&changes, "a", vec![updated(1, "x")]);
-    assert!(was_rung(&both.bell) && !was_rung(&one.bell));
+    assert!(was_woken(&both.wakeup) && !was_woken(&one.wakeup));
     record(&changes, "b", vec![updated(2, "x")]);
-    assert!(was_rung(&both.bell) && was_rung(&one.bell));
-    let bell = Arc::clone(&both.bell);
+    assert!(was_woken(&both.wakeup) && was_woken(&one.wakeup));
+    let wakeup = Arc::clone(&both.wakeup);
     drop(both);
     record(&changes, "b", vec![updated(3, "x")]);
-    assert!(!was_rung(&bell) && was_rung(&one.bell));
-    assert_eq!(changes.lock().streams["b"].bells.len(), 1);
+    assert!(!was_woken(&wakeup) && was_woken(&one.wakeup));
+    assert_eq!(changes.lock().streams["b"].wakeups.len(), 1);
 }
 
 #[test]
@@ -210,13 +210,13 @@ fn the_newest_time_of_data_is_known_while_somebody_listens() {
 
 #[tokio::test]
 async fn a_bell_that_was_rung_before_is_heard_once() {
-    let bell = Bell::default();
-    bell.ring();
-    bell.ring();
-    bell.rung().await;
-    let silent = tokio::time::timeout(Duration::from_millis(20), bell.rung()).await;
+    let wakeup = Wakeup::default();
+    wakeup.wake();
+    wakeup.wake();
+    wakeup.woken().await;
+    let silent = tokio::time::timeout(Duration::from_millis(20), wakeup.woken()).await;
     assert!(silent.is_err());
     // An interrupted wait loses nothing.
-    bell.ring();
-    bell.rung().await;
+    wakeup.wake();
+    wakeup.woken().await;
 }

@@ -18,7 +18,7 @@ pub(super) fn letter(seq: u64, position: u32, key: &str) -> DeadLetter {
         position,
         key: key.to_owned(),
         fields: format!("{{\"key\":\"{key}\"}}"),
-        standing: item::Standing::default(),
+        meta: item::ItemMeta::default(),
         reason: "no".to_owned(),
         attempts: 1,
         at: Unix::from_ms(7),
@@ -28,7 +28,7 @@ pub(super) fn letter(seq: u64, position: u32, key: &str) -> DeadLetter {
 }
 
 impl Test {
-    pub(super) fn bury(&self, dead_letters: Vec<DeadLetter>) {
+    pub(super) fn dead_letter(&self, dead_letters: Vec<DeadLetter>) {
         let settlement = Settlement {
             sink: "pool".into(),
             dead_letters,
@@ -73,7 +73,7 @@ fn item(seq: u64, position: u32, key: &str) -> (u64, u32, String) {
 #[tokio::test]
 async fn a_retry_holds_the_items_in_order_as_they_were_accepted() {
     let test = Test::new().await;
-    test.bury(vec![
+    test.dead_letter(vec![
         letter(9, 0, "z"),
         letter(4, 6, "d"),
         letter(4, 2, "b"),
@@ -106,7 +106,7 @@ async fn a_retry_holds_the_items_in_order_as_they_were_accepted() {
 #[tokio::test]
 async fn retries_are_no_larger_than_a_batch_of_the_sink() {
     let test = Test::new().await;
-    test.bury((0..5).map(|n| letter(1, n, &n.to_string())).collect());
+    test.dead_letter((0..5).map(|n| letter(1, n, &n.to_string())).collect());
     let few = Limits {
         items_max: 2,
         ..LIMITS
@@ -136,7 +136,7 @@ async fn retries_are_no_larger_than_a_batch_of_the_sink() {
 #[tokio::test]
 async fn halves_share_the_items_and_a_settled_retry_leaves_nothing() {
     let test = Test::new().await;
-    test.bury((0..4).map(|n| letter(1, n, &n.to_string())).collect());
+    test.dead_letter((0..4).map(|n| letter(1, n, &n.to_string())).collect());
     test.send(&Selection::All, LIMITS);
     let whole = test.next_retry();
     let half = |start, end| Retry {
@@ -179,18 +179,18 @@ async fn halves_share_the_items_and_a_settled_retry_leaves_nothing() {
 #[tokio::test]
 async fn what_fails_meanwhile_and_what_is_not_chosen_stays() {
     let test = Test::new().await;
-    test.bury(vec![
+    test.dead_letter(vec![
         letter(1, 0, "a"),
         letter(2, 0, "b"),
         letter(2, 1, "c"),
     ]);
     let mut nothing = letter(3, 0, "");
     nothing.fields = String::new();
-    test.bury(vec![nothing]);
+    test.dead_letter(vec![nothing]);
     let found = test.pool.find_letters("pool", &Selection::All).await;
     let found = found.expect("it reads");
     assert_eq!((found.letters, found.unreadable, found.newest), (4, 1, 4));
-    test.bury(vec![letter(4, 0, "later")]);
+    test.dead_letter(vec![letter(4, 0, "later")]);
     let request = Selection::Request(Uuid::from_u128(2).to_string());
     let found = test.pool.find_letters("pool", &request).await;
     assert_eq!(found.expect("it reads").letters, 2);
@@ -235,7 +235,7 @@ async fn what_fails_meanwhile_and_what_is_not_chosen_stays() {
 async fn the_journal_need_not_wait_for_what_is_sent_again() {
     let test = Test::new().await;
     test.pool.add_sink("pool", 0).expect("it reads");
-    test.bury(vec![letter(2, 0, "a")]);
+    test.dead_letter(vec![letter(2, 0, "a")]);
     test.send(&Selection::All, LIMITS);
     let settlement = Settlement {
         sink: "pool".into(),
@@ -276,7 +276,7 @@ async fn what_is_sent_again_keeps_its_place_within_its_request() {
     let test = Test::new().await;
     let items = [("x", "{}"), ("a", r#"{"n":1}"#), ("b", r#"{"n":1}"#)];
     test.upsert(&batch_of(STREAM, 4, &items), true);
-    test.bury(vec![letter(4, 0, "a"), letter(4, 3, "b")]);
+    test.dead_letter(vec![letter(4, 0, "a"), letter(4, 3, "b")]);
     test.send(&Selection::All, LIMITS);
     let slices = test.pool.resent(test.next_retry().id).expect("it reads");
     test.upsert(&Batch::resent(slices, 1), true);

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use super::*;
 use base::clock::Lived;
 use base::clock::Unix;
-use item::Standing;
+use item::ItemMeta;
 
 impl Test {
     /// What a stream has, as the file counts it; it is the same as in memory, and as looking at every item says.
@@ -81,7 +81,7 @@ async fn every_change_is_counted_once() {
 async fn what_expires_is_counted_off() {
     let test = Test::new().await;
     let mut writer = ItemsWriter::new(1 << 20, 0);
-    let soon = Standing {
+    let soon = ItemMeta {
         version: None,
         expire_after_seconds: NonZeroU32::new(1),
     };

@@ -12,7 +12,7 @@ use crate::checks::kinds;
 use crate::record::Field;
 use crate::record::Shape::{self, Choice, Integer, Secret as IsSecret, Table, Text};
 use base::text::hex;
-use webhook::{Options, Preset, Unfit, Verifier};
+use webhook::{InvalidVerifier, Options, Preset, Verifier};
 
 /// Hex digits that are shown of the SHA-256 of a secret.
 const SHOWN_DIGITS: usize = 8;
@@ -271,7 +271,7 @@ impl Verify {
     ///
     /// # Errors
     /// What does not fit, by its field.
-    pub fn verifier(&self) -> Result<Verifier, Unfit> {
+    pub fn verifier(&self) -> Result<Verifier, InvalidVerifier> {
         if self.awaits_secret() {
             return Verifier::awaiting(&self.options);
         }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::Sink;
 use crate::BUILT_IN_PLUGINS;
-use crate::reach::{FILTER, POOL};
+use crate::routing_gaps::{FILTER, POOL};
 
 /// The streams that a sink may write in the data pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::Validator;
 use crate::problem::{self, quoted};
-use crate::{BUILT_IN_PLUGINS, Http, Listed, Retry, Secret, Settings, checks, hidden, pool};
+use crate::{BUILT_IN_PLUGINS, Http, Listed, Retry, Secret, Settings, checks, masking, pool};
 use base::clock::millis;
 
 impl Validator<'_> {
@@ -89,7 +89,7 @@ impl Validator<'_> {
                 "no secret may stand in `config`, which the plugin reads; put it into `http.headers` of this sink, whose values it never sees: headers = { authorization = { env = \"…\" } }".to_owned(),
             );
         }
-        for place in hidden::named_secrets(config) {
+        for place in masking::named_secrets(config) {
             if Some(&place) != refused.as_ref() {
                 self.warning(
                     &format!("{path}.{place}"),

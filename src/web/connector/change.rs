@@ -13,7 +13,7 @@ use crate::form::{self, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::paths;
 use crate::text::{count, text};
-use catalog::{Connector, Kind};
+use catalog::{Connector, ResourceKind};
 use operate::Operator;
 
 /// Longest item key.
@@ -101,6 +101,6 @@ fn delete_page(connector: &Connector, typed: &Typed) -> FormPage {
 /// The connector that the path names, if it was made at run time.
 fn find_changeable(operator: &Operator, req: &Request) -> Result<Arc<Connector>, NoPage> {
     let connector = find_connector(operator, req)?;
-    NoPage::if_declared(connector.created_at, Kind::Connector)?;
+    NoPage::if_declared(connector.created_at, ResourceKind::Connector)?;
     Ok(connector)
 }

@@ -20,7 +20,7 @@ use crate::key::{self, ENDS, Ending};
 use crate::text::{text, time};
 use crate::{paths, tool};
 use base::clock;
-use catalog::{GRACE_SECONDS_MAX, IngestKey, KeyState, Kind, Rotation};
+use catalog::{GRACE_SECONDS_MAX, IngestKey, KeyState, ResourceKind, Rotation};
 use operate::Operator;
 
 /// Whether a key may stand in a URL.
@@ -289,6 +289,6 @@ fn find_key(operator: &Operator, req: &Request) -> Result<Arc<IngestKey>, NoPage
     let key = key.cloned().ok_or(NoPage::NotFound(
         "The connector has no key of this name. Its page lists its keys.",
     ))?;
-    NoPage::if_declared(key.created_at, Kind::Key)?;
+    NoPage::if_declared(key.created_at, ResourceKind::Key)?;
     Ok(key)
 }

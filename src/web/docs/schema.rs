@@ -43,7 +43,7 @@ fn show_in<'a>(document: &'a Value, schema: &'a Value, inside: &mut Inside<'a>) 
                     code.name { (name) }
                     " " span.type { (kind(field)) }
                     " " @if needed { span.badge { "required" } } @else { span.quiet { "· optional" } }
-                    (told(document, field))
+                    (description_of(document, field))
                     (show_in(document, inner, inside))
                 }
             } }
@@ -62,7 +62,7 @@ fn show_in<'a>(document: &'a Value, schema: &'a Value, inside: &mut Inside<'a>) 
 }
 
 /// What a field says of itself: its description and its limits.
-fn told(document: &Value, field: &Value) -> Markup {
+fn description_of(document: &Value, field: &Value) -> Markup {
     let (target, _) = resolved(document, field);
     let own = parts(field).filter_map(|part| part["description"].as_str());
     let own = own.chain(field["description"].as_str()).last();

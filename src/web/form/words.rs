@@ -4,7 +4,7 @@
 
 use crate::text::as_sentence;
 use base::clock::{self, Unix};
-use catalog::Fault;
+use catalog::FieldError;
 
 /// A time as forms send it, in UTC, with or without seconds.
 pub(crate) fn parse_time(text: &str) -> Option<Unix> {
@@ -19,32 +19,32 @@ pub(crate) fn form_time(at: Option<Unix>) -> String {
 }
 
 /// What is wrong with a field, below the field.
-pub(super) fn of_fault(fault: &Fault) -> String {
+pub(super) fn of_fault(fault: &FieldError) -> String {
     match fault {
-        Fault::NoStream { meant: None, .. } => {
+        FieldError::NoStream { meant: None, .. } => {
             format!(
                 "{} Make it first: the page Data pool has the button New stream.",
                 as_sentence(&fault.to_string())
             )
         }
-        Fault::Ended => {
+        FieldError::Ended => {
             "The key has ended: say when the new one ends, or that it never does.".to_owned()
         }
-        Fault::Verify(unfit) => as_sentence(&unfit.message),
-        Fault::SameSecret => {
+        FieldError::Verify(unfit) => as_sentence(&unfit.message),
+        FieldError::SameSecret => {
             "Another key of this stream has it: every key needs a secret of its own.".to_owned()
         }
-        Fault::Candidates => as_sentence(fault.to_string().trim_start_matches("secret: ")),
-        Fault::Secret(why) => as_sentence(why),
+        FieldError::Candidates => as_sentence(fault.to_string().trim_start_matches("secret: ")),
+        FieldError::Secret(why) => as_sentence(why),
         fault => as_sentence(&fault.to_string()),
     }
 }
 
 /// The field that a fault is about: of `verify`, which is several fields in a form, the one of them.
-pub(super) fn field_of(field: &'static str, fault: &Fault) -> &'static str {
+pub(super) fn field_of(field: &'static str, fault: &FieldError) -> &'static str {
     match fault {
-        Fault::Verify(unfit) => unfit.field,
-        Fault::SameSecret | Fault::Candidates | Fault::Secret(_) => "secret",
+        FieldError::Verify(unfit) => unfit.field,
+        FieldError::SameSecret | FieldError::Candidates | FieldError::Secret(_) => "secret",
         _ => field,
     }
 }
@@ -52,8 +52,8 @@ pub(super) fn field_of(field: &'static str, fault: &Fault) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use settings::Misfit;
-    use webhook::Unfit;
+    use settings::ValidationError;
+    use webhook::InvalidVerifier;
 
     #[test]
     fn times_of_a_form_are_utc() {
@@ -72,26 +72,29 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_a_sentence_that_names_no_route() {
-        let check = |fault: Fault, expected| assert_eq!(of_fault(&fault), expected);
+        let check = |fault: FieldError, expected| assert_eq!(of_fault(&fault), expected);
         check(
-            Misfit::Form("wants 1 to 64 letters".to_owned()).into(),
+            ValidationError::Form("wants 1 to 64 letters".to_owned()).into(),
             "Wants 1 to 64 letters.",
         );
         check(
-            Misfit::Range { min: 1, max: 9 }.into(),
+            ValidationError::Range { min: 1, max: 9 }.into(),
             "Must be from 1 to 9.",
         );
         check(
-            Fault::SameSecret,
+            FieldError::SameSecret,
             "Another key of this stream has it: every key needs a secret of its own.",
         );
-        let unfit = Unfit {
+        let unfit = InvalidVerifier {
             field: "header",
             message: "it is missing; name it".to_owned(),
         };
-        assert_eq!(field_of("verify", &Fault::Verify(unfit.clone())), "header");
-        check(Fault::Verify(unfit), "It is missing; name it.");
-        let no_stream = |meant: Option<&str>| Fault::NoStream {
+        assert_eq!(
+            field_of("verify", &FieldError::Verify(unfit.clone())),
+            "header"
+        );
+        check(FieldError::Verify(unfit), "It is missing; name it.");
+        let no_stream = |meant: Option<&str>| FieldError::NoStream {
             name: "none".to_owned(),
             meant: meant.map(str::to_owned),
         };

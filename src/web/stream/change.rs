@@ -13,7 +13,7 @@ use crate::form::{self, Field, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::paths;
 use crate::text::{plain, text};
-use catalog::{Kind, Stream};
+use catalog::{ResourceKind, Stream};
 use operate::Operator;
 
 /// `/streams/{name}/change`
@@ -102,6 +102,6 @@ fn delete_page(stream: &Stream, typed: &Typed) -> FormPage {
 /// The stream that the path names, if it was made at run time.
 fn find_changeable(operator: &Operator, req: &Request) -> Result<Arc<Stream>, NoPage> {
     let stream = find_stream(operator, req)?;
-    NoPage::if_declared(stream.created_at, Kind::Stream)?;
+    NoPage::if_declared(stream.created_at, ResourceKind::Stream)?;
     Ok(stream)
 }

@@ -18,7 +18,7 @@ pub(super) fn items(input: &[u8]) {
     let mut writer = ItemsWriter::new(usize::MAX, 0);
     for item in &items {
         writer
-            .push_with(item.key, item.fields, item.standing)
+            .push_with(item.key, item.fields, item.meta)
             .expect("there is no bound");
     }
     let written = writer.into_items();
@@ -27,8 +27,8 @@ pub(super) fn items(input: &[u8]) {
     assert_eq!(again.len(), items.len());
     for (was, is) in items.iter().zip(&again) {
         assert_eq!(
-            (was.key, was.fields, was.standing),
-            (is.key, is.fields, is.standing)
+            (was.key, was.fields, was.meta),
+            (is.key, is.fields, is.meta)
         );
     }
     let mut before = "{}";

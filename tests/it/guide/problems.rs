@@ -7,7 +7,7 @@ use super::{code, read, root};
 /// Where sentences are: a file, a function if not all of the file is meant, and what stands before each.
 const SENTENCES: [(&str, &str, &str); 12] = [
     ("ingest/gate.rs", "pub fn check(", "{ ("),
-    ("settings/reach.rs", "", "sentences.push(format!("),
+    ("settings/routing_gaps.rs", "", "sentences.push(format!("),
     ("daemon/reload.rs", "", "let problem = format!("),
     ("repair/report.rs", "", "vec![format!("),
     ("repair/report.rs", "", "problems.push(format!("),

@@ -161,7 +161,7 @@ fn subscribed(app: &TestApp, since: Option<String>) -> Subscription {
     let reader = app.parts.catalog.reader(app.read_secret("screen"));
     let reader = reader.expect("a read key");
     app.parts.live.subscribe(Subscribe {
-        seat: app.parts.live.seat(&reader).expect("a seat"),
+        permit: app.parts.live.permit(&reader).expect("a seat"),
         reader,
         streams: vec!["orders".into()],
         since,

@@ -6,15 +6,15 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::context::Context;
-use super::conventions::{EVENT, field_of};
+use super::interpret::{EVENT, field_of};
 use catalog::Rules;
-use item::Standing;
+use item::ItemMeta;
 
 /// Versions count in thousandths, or microseconds.
 const SCALE: i64 = 1_000;
 
 /// What decides over the items of one delivery.
-pub(super) struct Judge<'a> {
+pub(super) struct ItemPolicy<'a> {
     rules: &'a Rules,
     /// The field with the version.
     version: Option<&'a str>,
@@ -23,7 +23,7 @@ pub(super) struct Judge<'a> {
     event_removes: bool,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> ItemPolicy<'a> {
     pub(super) fn of(of: &Context<'a>, event: Option<&'a str>) -> Self {
         let tool = of.tool();
         let removals = tool.map_or(&[][..], |preset| preset.removals);
@@ -57,9 +57,9 @@ impl<'a> Judge<'a> {
         }
     }
 
-    pub(super) fn standing(&self, fields: &str) -> Standing {
+    pub(super) fn meta(&self, fields: &str) -> ItemMeta {
         let version = self.version.and_then(|field| field_of(fields, field));
-        Standing {
+        ItemMeta {
             version: version.and_then(|text| read(&text)),
             expire_after_seconds: self.rules.expire_after_seconds,
         }
@@ -67,13 +67,13 @@ impl<'a> Judge<'a> {
 
     /// A removal that does not say its version acts in the order of acceptance. Where the tool's versions are known to be
     /// times, its arrival keeps away what comes later and is older.
-    pub(super) fn standing_of_removal(&self, fields: &str) -> Standing {
-        let version = self.standing(fields).version;
+    pub(super) fn meta_of_removal(&self, fields: &str) -> ItemMeta {
+        let version = self.meta(fields).version;
         match version {
             None if self.version.is_some() && self.rules.version.is_none() => {
-                Standing::REMOVAL_IN_TIME
+                ItemMeta::REMOVAL_IN_TIME
             }
-            version => Standing {
+            version => ItemMeta {
                 version,
                 expire_after_seconds: None,
             },

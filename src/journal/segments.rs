@@ -1,7 +1,7 @@
 //! Stretches of the request log: what is known of so many consecutive entries together, in place of indexes over each.
 //!
 //! By their times a page finds a time, by the times in their ids an entry is found by its id, by their marks
-//! (`journal/marks.rs`) those of a connector; their bytes are the log's size. The writer closes a stretch in the
+//! (`journal/segment_index.rs`) those of a connector; their bytes are the log's size. The writer closes a stretch in the
 //! transaction of its last entry; what it knows of the entries since then is in memory, and read from the file again after
 //! a start, or when a transaction was rolled back.
 //!
@@ -18,7 +18,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::log::{LogEntry, Outcome};
-use super::marks;
+use super::segment_index;
 use base::clock::{self, Unix};
 use sqlite;
 
@@ -46,9 +46,9 @@ const fn within() -> [u64; 14] {
 
 /// What is known of the stretch that is not closed yet.
 #[derive(Debug, Default)]
-pub(super) struct Spans {
+pub(super) struct Segments {
     /// None: it is in the file only.
-    open: Option<Stretch>,
+    open: Option<OpenSegment>,
 }
 
 /// What a stretch is made of.
@@ -62,7 +62,7 @@ struct Entry<'a> {
     sent_again_from: Option<&'a [u8]>,
 }
 
-impl Spans {
+impl Segments {
     /// Takes up every entry behind the last closed stretch, however many there are.
     pub(super) fn open(connection: &Connection) -> Result<Self, rusqlite::Error> {
         Self::open_in_parts(connection, TAKEN_UP_AT_ONCE)
@@ -72,7 +72,7 @@ impl Spans {
     fn open_in_parts(connection: &Connection, at_once: u32) -> Result<Self, rusqlite::Error> {
         loop {
             sqlite::begin(connection)?;
-            let (open, entries) = Stretch::read(connection, i64::MAX, at_once)?;
+            let (open, entries) = OpenSegment::read(connection, i64::MAX, at_once)?;
             sqlite::commit(connection)?;
             if entries < at_once {
                 return Ok(Self { open: Some(open) });
@@ -91,7 +91,7 @@ impl Spans {
         let open = match &mut self.open {
             Some(open) => open,
             None => {
-                let (open, _) = Stretch::read(connection, seq.cast_signed(), u32::MAX)?;
+                let (open, _) = OpenSegment::read(connection, seq.cast_signed(), u32::MAX)?;
                 self.open.insert(open)
             }
         };
@@ -145,7 +145,7 @@ impl Spans {
 }
 
 #[derive(Debug, Default)]
-struct Stretch {
+struct OpenSegment {
     entries: u32,
     first_seq: u64,
     last_seq: u64,
@@ -163,7 +163,7 @@ struct Stretch {
     others: [Vec<u16>; Outcome::ALL.len()],
 }
 
-impl Stretch {
+impl OpenSegment {
     /// Of the entries below a position that are behind the last closed stretch, and how many that are, at most so many. If
     /// they are many they become stretches.
     fn read(
@@ -185,7 +185,7 @@ impl Stretch {
                  + coalesce(octet_length(idempotency_key), 0) + coalesce(octet_length(errors), 0)
                  + coalesce(octet_length(headers), 0)
              FROM requests WHERE seq > {} AND seq < ?1 ORDER BY seq LIMIT ?2",
-            marks::CLOSED
+            segment_index::CLOSED
         );
         let mut entries = connection.prepare(&sql)?;
         let mut entries = entries.query([below, i64::from(limit)])?;
@@ -276,10 +276,10 @@ impl Stretch {
     fn close(&mut self, connection: &Connection) -> Result<(), rusqlite::Error> {
         let mut named = Vec::new();
         let connectors = (self.places.iter()).map(|(name, places)| (&**name, places));
-        for (connector, places) in connectors.chain([(marks::EVERY, &self.others)]) {
+        for (connector, places) in connectors.chain([(segment_index::EVERY, &self.others)]) {
             for (outcome, places) in Outcome::ALL.into_iter().zip(places) {
                 if !places.is_empty() {
-                    marks::write(connection, connector, outcome, self.first_seq, places)?;
+                    segment_index::write(connection, connector, outcome, self.first_seq, places)?;
                     named.push((connector, outcome.code()));
                 }
             }

@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 
 use super::report::{Repair, TableRepair};
-use super::{Kind, RepairError, beside, is_there, remove, salvage, stamp, tell};
+use super::{Kind, RepairError, beside, is_there, log_repair, remove, salvage, stamp};
 use base::clock::{self, Unix};
 use sqlite::suspect::mark_of;
 
@@ -42,7 +42,7 @@ pub(super) fn make_anew(data_dir: &Path, kind: &Kind, reason: &str) -> Result<Re
     std::fs::rename(&new, &complete)
         .and_then(|()| File::open(data_dir)?.sync_all())
         .map_err(|reason| RepairError::file(&complete, reason))?;
-    tell(data_dir, &repair)?;
+    log_repair(data_dir, &repair)?;
     finish(data_dir, kind)?;
     Ok(repair)
 }

@@ -21,7 +21,7 @@ const TOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// What a sink may still say.
 #[derive(Debug)]
-pub struct Voice {
+pub struct GuestLog {
     sink: Arc<str>,
     state: Mutex<State>,
 }
@@ -33,10 +33,10 @@ struct State {
     /// When it was filled up last.
     filled: Instant,
     left_out: u64,
-    told: Option<Instant>,
+    take_left_out: Option<Instant>,
 }
 
-impl Voice {
+impl GuestLog {
     /// Of a sink that has said nothing yet.
     pub fn new(sink: &str) -> Arc<Self> {
         Arc::new(Self {
@@ -57,17 +57,17 @@ impl Voice {
     }
 
     /// Says how many lines were left out since it was said last, if some were and that is a while ago.
-    pub fn tell(&self) {
+    pub fn flush(&self) {
         let now = Instant::now();
         let mut state = self.lock();
         if state.due().is_some_and(|due| due <= now) {
-            let left_out = state.told(now);
+            let left_out = state.take_left_out(now);
             drop(state);
-            self.tell_of(left_out);
+            self.log_left_out(left_out);
         }
     }
 
-    /// Ends when it is time to [`tell`](Self::tell); never, if nothing was left out.
+    /// Ends when it is time to [`flush`](Self::tell); never, if nothing was left out.
     pub async fn has_to_tell(&self) {
         let due = self.lock().due();
         match due {
@@ -77,14 +77,14 @@ impl Voice {
     }
 
     /// Says it whenever it was said last, if nobody will be there to say it later.
-    pub fn tell_rest(&self) {
-        let left_out = self.lock().told(Instant::now());
+    pub fn flush_rest(&self) {
+        let left_out = self.lock().take_left_out(Instant::now());
         if left_out > 0 {
-            self.tell_of(left_out);
+            self.log_left_out(left_out);
         }
     }
 
-    fn tell_of(&self, left_out: u64) {
+    fn log_left_out(&self, left_out: u64) {
         let lines = if left_out == 1 { "line" } else { "lines" };
         tracing::warn!(
             target: "headgate::guest",
@@ -99,9 +99,9 @@ impl Voice {
 }
 
 /// What nobody has been told yet.
-impl Drop for Voice {
+impl Drop for GuestLog {
     fn drop(&mut self) {
-        self.tell_rest();
+        self.flush_rest();
     }
 }
 
@@ -112,7 +112,7 @@ impl State {
             bytes: BYTES_MAX,
             filled: now,
             left_out: 0,
-            told: None,
+            take_left_out: None,
         }
     }
 
@@ -136,13 +136,15 @@ impl State {
 
     /// When it is to be said how many lines were left out, if some were.
     fn due(&self) -> Option<Instant> {
-        let due = self.told.map_or(self.filled, |told| told + TOLD_EVERY);
+        let due = self
+            .take_left_out
+            .map_or(self.filled, |take_left_out| take_left_out + TOLD_EVERY);
         (self.left_out > 0).then_some(due)
     }
 
     /// How many were; from now on it is known.
-    fn told(&mut self, now: Instant) -> u64 {
-        self.told = Some(now);
+    fn take_left_out(&mut self, now: Instant) -> u64 {
+        self.take_left_out = Some(now);
         std::mem::take(&mut self.left_out)
     }
 }
@@ -171,10 +173,10 @@ mod tests {
         // 65,536 bytes, with what each line takes.
         assert_eq!(says(&mut state, now, 1_948), 32);
         assert_eq!(state.due(), Some(now), "at once");
-        assert_eq!(state.told(now), 4);
+        assert_eq!(state.take_left_out(now), 4);
         assert_eq!(state.due(), None);
         assert_eq!(says(&mut state, now, 1_948), 0);
         assert_eq!(state.due(), Some(now + TOLD_EVERY), "not twice in a second");
-        assert_eq!(state.told(now), 1);
+        assert_eq!(state.take_left_out(now), 1);
     }
 }

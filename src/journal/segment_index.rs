@@ -1,6 +1,6 @@
 //! Which entries a closed stretch of the log has of a connector and an outcome.
 //!
-//! `journal/spans.rs` writes a mark for each connector and outcome of a stretch when it closes it, and one for each outcome
+//! `journal/segments.rs` writes a mark for each connector and outcome of a stretch when it closes it, and one for each outcome
 //! but accepted over all connectors. Pages read them newest first (`journal/page.rs`). Entries that are in no closed
 //! stretch yet are looked through.
 //!

@@ -40,13 +40,13 @@ type Awaited<A> =
     BoxFuture<'static, Option<Accepted<<A as Acceptor>::Coupler, <A as Acceptor>::Stream>>>;
 
 /// Accepts connections under the addresses of those for whom proxies ask.
-pub(super) struct Announced<A: Acceptor> {
+pub(super) struct ProxyProtocol<A: Acceptor> {
     inner: A,
     proxies: Networks,
     awaited: FuturesUnordered<Awaited<A>>,
 }
 
-impl<A: Acceptor> Announced<A> {
+impl<A: Acceptor> ProxyProtocol<A> {
     pub(super) fn new(inner: A, proxies: Networks) -> Self {
         Self {
             inner,
@@ -56,7 +56,7 @@ impl<A: Acceptor> Announced<A> {
     }
 }
 
-impl<A> Acceptor for Announced<A>
+impl<A> Acceptor for ProxyProtocol<A>
 where
     A: Acceptor,
     A::Stream: AsyncRead + AsyncWrite + Unpin,

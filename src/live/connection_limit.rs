@@ -14,7 +14,7 @@ const PROBLEM: Duration = Duration::from_mins(1);
 
 /// The seats that there are.
 #[derive(Debug)]
-pub(super) struct Seats {
+pub(super) struct ConnectionLimit {
     all_max: usize,
     each_max: usize,
     state: Mutex<State>,
@@ -26,19 +26,19 @@ struct State {
     /// By the name of a read key.
     keys: HashMap<Box<str>, usize>,
     /// When somebody was refused last, by the name of his key.
-    refused: HashMap<Box<str>, (Lived, NoSeat)>,
+    refused: HashMap<Box<str>, (Lived, AtCapacity)>,
 }
 
 /// One that is taken.
 #[derive(Debug)]
-pub struct Seat {
-    seats: Arc<Seats>,
+pub struct Permit {
+    connection_limit: Arc<ConnectionLimit>,
     key: Box<str>,
 }
 
 /// How many are taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeatsTaken {
+pub struct Occupancy {
     /// By all.
     pub taken: usize,
     /// Of so many.
@@ -51,7 +51,7 @@ pub struct SeatsTaken {
 
 /// Why there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NoSeat {
+pub enum AtCapacity {
     /// The read key has as many as one may.
     #[error(
         "this read key has as many connections as one may, {0}; close some, use another key, or raise live.connections_per_key_max"
@@ -64,7 +64,7 @@ pub enum NoSeat {
     OfAll(usize),
 }
 
-impl Seats {
+impl ConnectionLimit {
     /// A key has at most half of them.
     pub(super) fn new(all_max: usize, each_max: usize) -> Self {
         Self {
@@ -74,13 +74,13 @@ impl Seats {
         }
     }
 
-    pub(super) fn take(self: &Arc<Self>, reader: &Reader) -> Result<Seat, NoSeat> {
+    pub(super) fn take(self: &Arc<Self>, reader: &Reader) -> Result<Permit, AtCapacity> {
         let mut state = self.state();
         let own = state.keys.get(&reader.name).copied().unwrap_or(0);
         let refused = if own >= self.each_max {
-            Some(NoSeat::OfKey(self.each_max))
+            Some(AtCapacity::OfKey(self.each_max))
         } else if state.taken >= self.all_max {
-            Some(NoSeat::OfAll(self.all_max))
+            Some(AtCapacity::OfAll(self.all_max))
         } else {
             None
         };
@@ -91,17 +91,17 @@ impl Seats {
         }
         state.taken += 1;
         state.keys.insert(reader.name.clone(), own + 1);
-        Ok(Seat {
-            seats: Arc::clone(self),
+        Ok(Permit {
+            connection_limit: Arc::clone(self),
             key: reader.name.clone(),
         })
     }
 
     /// How many are taken, and by whom.
-    pub(super) fn taken(&self) -> SeatsTaken {
+    pub(super) fn taken(&self) -> Occupancy {
         let state = self.state();
         let most = state.keys.iter().max_by_key(|(_, taken)| **taken);
-        SeatsTaken {
+        Occupancy {
             taken: state.taken,
             max: self.all_max,
             most: most.map(|(key, taken)| (key.clone(), *taken)),
@@ -110,7 +110,7 @@ impl Seats {
     }
 
     /// Who was refused lately, by the name of the read key, and why.
-    pub(super) fn refused(&self) -> Vec<(Box<str>, NoSeat)> {
+    pub(super) fn refused(&self) -> Vec<(Box<str>, AtCapacity)> {
         let now = Lived::now();
         let mut state = self.state();
         (state.refused).retain(|_, (at, _)| now - *at < PROBLEM);
@@ -123,9 +123,9 @@ impl Seats {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Permit {
     fn drop(&mut self) {
-        let mut state = self.seats.state();
+        let mut state = self.connection_limit.state();
         state.taken -= 1;
         if let Some(taken) = state.keys.get_mut(&self.key) {
             *taken -= 1;
@@ -142,23 +142,29 @@ mod tests {
 
     #[test]
     fn a_key_has_its_seats_and_leaves_the_others() {
-        let seats = Arc::new(Seats::new(3, 2));
+        let connection_limit = Arc::new(ConnectionLimit::new(3, 2));
         let [one, other] = ["one", "other"].map(|name| Reader::new(name, Vec::new()));
-        let first = seats.take(&one).expect("a seat");
-        let _second = seats.take(&one).expect("a seat");
-        assert_eq!(seats.take(&one).map(drop), Err(NoSeat::OfKey(2)));
-        let third = seats.take(&other).expect("a seat");
-        assert_eq!(seats.take(&other).map(drop), Err(NoSeat::OfAll(3)));
-        let mut refused = seats.refused();
+        let first = connection_limit.take(&one).expect("a seat");
+        let _second = connection_limit.take(&one).expect("a seat");
+        assert_eq!(
+            connection_limit.take(&one).map(drop),
+            Err(AtCapacity::OfKey(2))
+        );
+        let third = connection_limit.take(&other).expect("a seat");
+        assert_eq!(
+            connection_limit.take(&other).map(drop),
+            Err(AtCapacity::OfAll(3))
+        );
+        let mut refused = connection_limit.refused();
         refused.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         assert_eq!(
             refused,
             [
-                ("one".into(), NoSeat::OfKey(2)),
-                ("other".into(), NoSeat::OfAll(3))
+                ("one".into(), AtCapacity::OfKey(2)),
+                ("other".into(), AtCapacity::OfAll(3))
             ]
         );
         drop((first, third));
-        seats.take(&one).expect("it is free again");
+        connection_limit.take(&one).expect("it is free again");
     }
 }

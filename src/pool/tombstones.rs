@@ -299,7 +299,7 @@ impl Pool {
                 for (item, position) in entry.items.iter().zip(0..) {
                     let removed = Removed {
                         order: (entry.seq.cast_signed(), position),
-                        version: item.standing.version,
+                        version: item.meta.version,
                     };
                     let (removals, stream) = (&mut writer.removals, &entry.stream);
                     removals.note(&writer.connection, stream, item.key, removed, 0)?;

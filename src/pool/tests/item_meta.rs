@@ -4,21 +4,21 @@ use std::num::NonZeroU32;
 
 use super::*;
 use base::clock::Unix;
-use item::Standing;
+use item::ItemMeta;
 
-const OLDER: Standing = Standing {
+const OLDER: ItemMeta = ItemMeta {
     version: Some(4),
     expire_after_seconds: None,
 };
-const NEWER: Standing = Standing {
+const NEWER: ItemMeta = ItemMeta {
     version: Some(5),
     expire_after_seconds: NonZeroU32::new(60),
 };
 
 /// A batch of one request with one item.
-fn one(stream: &str, accepted_seq: u64, fields: &str, standing: Standing) -> Batch {
+fn one(stream: &str, accepted_seq: u64, fields: &str, meta: ItemMeta) -> Batch {
     let mut writer = ItemsWriter::new(1 << 20, 0);
-    writer.push_with("a", fields, standing).expect("it fits");
+    writer.push_with("a", fields, meta).expect("it fits");
     let entry = Entry {
         seq: accepted_seq,
         request_id: Uuid::from_u128(accepted_seq.into()),
@@ -34,14 +34,14 @@ fn one(stream: &str, accepted_seq: u64, fields: &str, standing: Standing) -> Bat
 #[tokio::test]
 async fn a_dead_letter_keeps_its_version_and_its_end() {
     let test = Test::new().await;
-    test.bury(vec![DeadLetter {
-        standing: NEWER,
+    test.dead_letter(vec![DeadLetter {
+        meta: NEWER,
         ..resends::letter(2, 0, "a")
     }]);
     // Over a restart as well.
     let test = test.reopened().await;
     let letters = test.pool.dead_letters("pool", None, 9).await;
-    assert_eq!(letters.expect("it reads")[0].standing, NEWER);
+    assert_eq!(letters.expect("it reads")[0].meta, NEWER);
     test.upsert(&one(STREAM, 3, r#"{"n":1}"#, OLDER), true);
     let limits = Limits {
         items_max: 9,
@@ -52,7 +52,7 @@ async fn a_dead_letter_keeps_its_version_and_its_end() {
     let retry = test.pool.next_retry("pool", false).expect("it reads");
     let slices = test.pool.resent(retry.expect("a retry").id);
     let batch = Batch::resent(slices.expect("it reads"), 1);
-    let standings = batch.slices()[0].items().map(|(_, item)| item.standing);
+    let standings = batch.slices()[0].items().map(|(_, item)| item.meta);
     assert_eq!(standings.collect::<Vec<_>>(), [NEWER]);
     test.upsert(&batch, true);
     // What was accepted earlier has the higher version.

@@ -1,6 +1,6 @@
 //! What an error of SQLite means for whoever writes, and the fuse that ends writing for good.
 //!
-//! The journal, the pool and the catalog share one [`Fuse`]; the daemon waits on it.
+//! The journal, the pool and the catalog share one [`FailStop`]; the daemon waits on it.
 //!
 //! **Invariant**: after an error that leaves it unknown what a file holds, nothing more is written to any file, and
 //! nothing is copied back from a write-ahead log: the next start reads what is really on disk, and the journal replays
@@ -21,7 +21,7 @@ use super::damage;
 
 /// What an error means for whoever writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum DiskError {
     /// There is no room on the disk, or no quota. Nothing was written; it goes on when there is room.
     Full,
     /// Another process holds the file. Nothing was written; it goes on when the file is let go.
@@ -32,7 +32,7 @@ pub enum Trouble {
     Failed,
 }
 
-impl Trouble {
+impl DiskError {
     /// What `error`, which `connection` just gave, means.
     pub fn of(connection: &Connection, error: &Error) -> Self {
         if damage::is_damage(error) {
@@ -71,7 +71,7 @@ fn is_out_of_room(connection: &Connection) -> bool {
 
 /// Whether the files may be written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum State {
+pub enum WriteState {
     /// They may.
     #[default]
     Good,
@@ -83,50 +83,50 @@ pub enum State {
 
 /// One for all files of a data folder: once it is blown it stays so.
 #[derive(Debug, Clone, Default)]
-pub struct Fuse(Arc<watch::Sender<State>>);
+pub struct FailStop(Arc<watch::Sender<WriteState>>);
 
-impl Fuse {
+impl FailStop {
     /// Its state, and when that changes.
-    pub fn watch(&self) -> watch::Receiver<State> {
+    pub fn watch(&self) -> watch::Receiver<WriteState> {
         self.0.subscribe()
     }
 
     /// Whether nothing may be written any more.
     pub fn is_blown(&self) -> bool {
-        *self.0.borrow() != State::Good
+        *self.0.borrow() != WriteState::Good
     }
 
     /// Decides what follows from an error of the connection that writes `path`. Call it before the transaction is rolled
     /// back. Unless the disk is full or the file is busy, the fuse blows, and closing the connection will not copy its
     /// write-ahead log back.
-    pub fn judge(&self, path: &Path, connection: &Connection, error: &Error) -> Trouble {
-        let trouble = Trouble::of(connection, error);
-        match trouble {
-            Trouble::Full | Trouble::Busy => {}
-            Trouble::Damaged => self.damaged(path, &error.to_string()),
-            Trouble::Failed => self.fail(path, &error.to_string()),
+    pub fn judge(&self, path: &Path, connection: &Connection, error: &Error) -> DiskError {
+        let disk_error = DiskError::of(connection, error);
+        match disk_error {
+            DiskError::Full | DiskError::Busy => {}
+            DiskError::Damaged => self.damaged(path, &error.to_string()),
+            DiskError::Failed => self.fail(path, &error.to_string()),
         }
         if self.is_blown() {
             let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         }
-        trouble
+        disk_error
     }
 
     /// A write of the file failed, or whoever writes it did.
     pub fn fail(&self, path: &Path, reason: &str) {
-        self.blow(State::Failed, path, reason);
+        self.blow(WriteState::Failed, path, reason);
     }
 
     /// A reader or a writer of the file found that it is damaged. The next start looks at it.
     pub fn damaged(&self, path: &Path, reason: &str) {
         super::suspect::mark(path, reason);
-        self.blow(State::Damaged(path.to_owned()), path, reason);
+        self.blow(WriteState::Damaged(path.to_owned()), path, reason);
     }
 
-    fn blow(&self, state: State, path: &Path, reason: &str) {
+    fn blow(&self, state: WriteState, path: &Path, reason: &str) {
         let mut blown = false;
         self.0.send_if_modified(|now| {
-            blown = *now == State::Good;
+            blown = *now == WriteState::Good;
             if blown {
                 *now = state;
             }
@@ -165,9 +165,9 @@ mod tests {
             };
             let before = read();
             let error = Error::SqliteFailure(ffi::Error::new(code), None);
-            let fuse = Fuse::default();
-            fuse.judge(&path, &connection, &error);
-            assert_eq!(fuse.is_blown(), is_left);
+            let fail_stop = FailStop::default();
+            fail_stop.judge(&path, &connection, &error);
+            assert_eq!(fail_stop.is_blown(), is_left);
             drop(connection);
             // A full disk is no reason to leave it.
             assert_eq!(read() == before, is_left, "{error}");

@@ -1,6 +1,6 @@
 //! The interruption clock: while a guest computes it ticks, and who computes for long is looked at.
 //!
-//! Whoever calls a guest says so here, through `plugin/turns.rs`.
+//! Whoever calls a guest says so here, through `plugin/scheduler.rs`.
 //!
 //! **Invariant**: from the moment a guest computes the clock ticks, until none does. Then nothing wakes up.
 
@@ -13,7 +13,7 @@ use base::clock;
 
 /// The clock of one engine. It stops for good when the last of these is gone.
 #[derive(Debug, Default)]
-pub(super) struct Ticks {
+pub(super) struct EpochTicker {
     shared: Arc<Shared>,
 }
 
@@ -36,11 +36,11 @@ struct State {
 #[derive(Debug)]
 pub(super) struct Computing<'a>(&'a Shared);
 
-impl Ticks {
+impl EpochTicker {
     /// A clock for this engine, on a thread of its own.
     pub(super) fn start(engine: &Engine) -> Arc<Self> {
-        let ticks = Self::default();
-        let shared = Arc::clone(&ticks.shared);
+        let epoch_ticker = Self::default();
+        let shared = Arc::clone(&epoch_ticker.shared);
         let engine = engine.weak();
         let ticking = std::thread::Builder::new()
             .name("plugin-clock".to_owned())
@@ -56,7 +56,7 @@ impl Ticks {
         if let Err(error) = ticking {
             tracing::error!(%error, "plugins run without an interruption clock");
         }
-        Arc::new(ticks)
+        Arc::new(epoch_ticker)
     }
 
     /// A guest computes from now on.
@@ -71,7 +71,7 @@ impl Ticks {
     }
 }
 
-impl Drop for Ticks {
+impl Drop for EpochTicker {
     fn drop(&mut self) {
         self.shared.lock().ended = true;
         self.shared.wake.notify_one();
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn it_ticks_for_those_who_compute_and_ends_with_the_last_handle() {
-        let ticks = Ticks::default();
-        let shared = Arc::clone(&ticks.shared);
+        let epoch_ticker = EpochTicker::default();
+        let shared = Arc::clone(&epoch_ticker.shared);
         let (woke, woken) = std::sync::mpsc::channel();
         let clock = std::thread::spawn(move || {
             while shared.wait() {
@@ -117,22 +117,22 @@ mod tests {
                 }
             }
         });
-        let first = ticks.computing();
+        let first = epoch_ticker.computing();
         assert_eq!(woken.recv().ok(), Some(1));
-        let second = ticks.computing();
+        let second = epoch_ticker.computing();
         while woken.recv() != Ok(2) {}
         drop(first);
         while woken.recv() != Ok(1) {}
         drop(second);
         // What was on its way when the last one ended; then nothing more comes until somebody computes again.
-        while !ticks.shared.lock().stands {
+        while !epoch_ticker.shared.lock().stands {
             std::thread::yield_now();
         }
         while woken.try_recv().is_ok() {}
-        let third = ticks.computing();
+        let third = epoch_ticker.computing();
         assert_eq!(woken.recv().ok(), Some(1));
         drop(third);
-        drop(ticks);
+        drop(epoch_ticker);
         while woken.recv().is_ok() {}
         clock.join().expect("it ends");
     }

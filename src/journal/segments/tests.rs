@@ -159,7 +159,7 @@ async fn compare(journal: &Journal, known: &[Known], random: &mut Random) {
         .map(|one| one.seq)
         .collect();
     let (every, removed) = (0..u64::MAX, [Outcome::Removed]);
-    let found = marks::find(journal.reads(), None, &removed, &every, false, 100_000);
+    let found = segment_index::find(journal.reads(), None, &removed, &every, false, 100_000);
     let mut found = found.await.expect("it reads");
     found.retain(|seq| *seq >= known[0].seq);
     assert_eq!(found, removals);
@@ -289,7 +289,7 @@ async fn begun(journal: &Journal) -> Vec<(Filter, u64)> {
 }
 
 /// Writes entries as a group does.
-fn write(file: &Connection, spans: &mut Spans, random: &mut Random, from: u64, entries: u64) {
+fn write(file: &Connection, spans: &mut Segments, random: &mut Random, from: u64, entries: u64) {
     for seq in from..from + entries {
         let at = Unix::from_ms(3_600_000 + seq * 10);
         let late = if random.below(200) == 0 {
@@ -357,7 +357,7 @@ fn what_is_rolled_back_leaves_nothing_and_a_start_reads_what_was_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.db");
     let file = schema::open_writer(&path, Durability::Os).expect("it opens");
-    let mut spans = Spans::open(&file).expect("an empty log");
+    let mut spans = Segments::open(&file).expect("an empty log");
     let mut random = Random(5);
     let mut seq = 1;
     for _ in 0..60 {
@@ -371,7 +371,7 @@ fn what_is_rolled_back_leaves_nothing_and_a_start_reads_what_was_written() {
             }
             1 => {
                 sqlite::commit(&file).expect("it commits");
-                spans = Spans::open(&file).expect("it reads");
+                spans = Segments::open(&file).expect("it reads");
                 seq += entries;
             }
             _ => {
@@ -384,17 +384,17 @@ fn what_is_rolled_back_leaves_nothing_and_a_start_reads_what_was_written() {
     assert!(written.values().all(|rows| rows.len() > 3), "{written:?}");
     schema::forget_spans(&file).expect("they are forgotten");
     assert!(dump(&file).values().all(Vec::is_empty));
-    drop(Spans::open(&file).expect("it reads"));
+    drop(Segments::open(&file).expect("it reads"));
     assert_eq!(dump(&file), written);
     // In parts, and by starts that are broken off.
     schema::forget_spans(&file).expect("they are forgotten");
     sqlite::begin(&file).expect("it begins");
-    Stretch::read(&file, i64::MAX, 3_456).expect("it reads");
+    OpenSegment::read(&file, i64::MAX, 3_456).expect("it reads");
     sqlite::commit(&file).expect("it commits");
     sqlite::begin(&file).expect("it begins");
-    Stretch::read(&file, i64::MAX, 2_222).expect("it reads");
+    OpenSegment::read(&file, i64::MAX, 2_222).expect("it reads");
     sqlite::roll_back(&file).expect("it is taken back");
-    drop(Spans::open_in_parts(&file, 1_001).expect("it reads"));
+    drop(Segments::open_in_parts(&file, 1_001).expect("it reads"));
     assert_eq!(dump(&file), written);
 }
 
@@ -419,7 +419,7 @@ fn nothing_is_sorted_and_nothing_is_looked_through_that_a_mark_can_lead_to() {
     for connector in [Some("shop"), None] {
         for outcomes in [&Outcome::ALL[1..2], &Outcome::ALL] {
             for newest_first in [true, false] {
-                let query = marks::query(connector, outcomes, &(5..9), newest_first);
+                let query = segment_index::query(connector, outcomes, &(5..9), newest_first);
                 plans.push(plan(query.sql().as_str()));
             }
         }

@@ -30,20 +30,20 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 const HELD_BACK: Duration = Duration::from_secs(1);
 
 /// Requests without a valid key.
-pub struct Strangers {
+pub struct Unauthenticated {
     requests_per_second: NonZeroU32,
     rate: RateLimiter<IpAddr, HashMapStateStore<IpAddr>, DefaultClock>,
     /// A [`Lived`], in milliseconds.
     swept_at: AtomicU64,
 }
 
-impl std::fmt::Debug for Strangers {
+impl std::fmt::Debug for Unauthenticated {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Strangers")
     }
 }
 
-impl Strangers {
+impl Unauthenticated {
     /// So many a second of each; 0: no limit.
     pub fn new(requests_per_second: u32) -> Option<Self> {
         let rate = NonZeroU32::new(requests_per_second)?;
@@ -186,29 +186,33 @@ mod tests {
 
     #[test]
     fn requests_beyond_the_rate_are_told_to_wait_and_others_are_not() {
-        assert!(Strangers::new(0).is_none());
-        let strangers = Strangers::new(2).expect("a limit");
+        assert!(Unauthenticated::new(0).is_none());
+        let unauthenticated = Unauthenticated::new(2).expect("a limit");
         let burst = 2 * BURST.get();
         for n in 0..burst {
             assert_eq!(
-                strangers.over(address("192.0.2.1"), Lived::MIN),
+                unauthenticated.over(address("192.0.2.1"), Lived::MIN),
                 None,
                 "{n}"
             );
         }
-        assert!(strangers.over(address("192.0.2.1"), Lived::MIN).is_some());
-        assert_eq!(strangers.over(address("192.0.2.2"), Lived::MIN), None);
+        assert!(
+            unauthenticated
+                .over(address("192.0.2.1"), Lived::MIN)
+                .is_some()
+        );
+        assert_eq!(unauthenticated.over(address("192.0.2.2"), Lived::MIN), None);
     }
 
     #[test]
     fn those_that_are_remembered_are_swept_once_a_second_and_no_more_are_added_before() {
         // At this rate all but the last can be forgotten at once.
-        let strangers = Strangers::new(1_000_000).expect("a limit");
+        let unauthenticated = Unauthenticated::new(1_000_000).expect("a limit");
         let mut next = 0_u32;
         let mut come = |now| {
             next += 1;
-            strangers.over(IpAddr::V4(next.into()), now);
-            strangers.rate.len()
+            unauthenticated.over(IpAddr::V4(next.into()), now);
+            unauthenticated.rate.len()
         };
         while come(Lived::from_ms(5_000)) < CLIENTS_MAX {}
         assert!(come(Lived::from_ms(5_000)) < CLIENTS_MAX, "the first sweep");

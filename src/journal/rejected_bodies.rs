@@ -21,7 +21,7 @@ const STEP: i64 = 16;
 /// The body of a refused request, with what else of the request the pipeline looks at. Header values are as they
 /// came.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RefusedBody {
+pub struct RejectedBody {
     /// The body, whole.
     pub body: Bytes,
     /// The stream that the request named.
@@ -38,7 +38,7 @@ pub struct RefusedBody {
     pub headers: Option<Vec<(String, String)>>,
 }
 
-impl RefusedBody {
+impl RejectedBody {
     pub(super) fn byte_len(&self) -> usize {
         let headers = [&self.content_type, &self.item_key, &self.idempotency_key];
         let headers = headers.into_iter().flatten().map(|value| value.len());
@@ -76,7 +76,7 @@ impl Bodies {
         connection: &Connection,
         seq: u64,
         log: &LogEntry,
-        kept: &RefusedBody,
+        kept: &RejectedBody,
     ) -> Result<(), rusqlite::Error> {
         let bytes = kept.byte_len() as u64;
         let fits =
@@ -207,7 +207,7 @@ impl Journal {
     }
 
     /// The body of a refused request, if it is kept.
-    pub async fn refused_body(&self, seq: u64) -> Result<Option<RefusedBody>, StorageError> {
+    pub async fn refused_body(&self, seq: u64) -> Result<Option<RejectedBody>, StorageError> {
         let sql = "SELECT test, stream, content_type, item_key, idempotency_key, body, headers FROM bodies WHERE seq = ?";
         let row = sqlx::query(sql).bind(seq.cast_signed());
         let Some(row) = row.fetch_optional(self.reads()).await? else {
@@ -217,7 +217,7 @@ impl Journal {
             let value: Option<Vec<u8>> = row.try_get(name)?;
             Ok(value.map(Vec::into_boxed_slice))
         };
-        Ok(Some(RefusedBody {
+        Ok(Some(RejectedBody {
             body: row.try_get::<Vec<u8>, _>("body")?.into(),
             stream: row.try_get::<String, _>("stream")?.into(),
             headers: (row.try_get::<Option<String>, _>("headers")?)

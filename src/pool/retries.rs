@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension};
 use sqlx::Row;
 
 use super::dead_letters::{DeadLetter, store_letters};
-use super::{Pool, PoolError, Settlement, resends, testimony};
+use super::{Pool, PoolError, Settlement, delivery_status, resends};
 use base::clock::{Lived, Unix};
 
 /// Some consecutive items of one request: sequence number, first position, one past the last.
@@ -135,7 +135,7 @@ pub(super) fn store_retries(
                 [id, done.id],
             )?;
         }
-        testimony::note_late(connection, sink, &done.parts, now)?;
+        delivery_status::note_late(connection, sink, &done.parts, now)?;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use super::pages::{FILES, SCRIPT};
 
 /// What a page in a file shows.
 #[derive(Clone, Copy)]
-pub struct Saved<'a> {
+pub struct OfflinePage<'a> {
     /// Where the daemon is: scheme, host and port.
     pub url: &'a str,
     /// The stream's name.
@@ -28,15 +28,15 @@ pub struct Saved<'a> {
 }
 
 /// Without the key.
-impl std::fmt::Debug for Saved<'_> {
+impl std::fmt::Debug for OfflinePage<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { url, stream, .. } = self;
-        write!(f, "Saved({url} {stream})")
+        write!(f, "OfflinePage({url} {stream})")
     }
 }
 
 /// The file.
-pub fn page(saved: &Saved<'_>) -> String {
+pub fn page(saved: &OfflinePage<'_>) -> String {
     let any_images = saved.query.split('&').any(|option| option == "images=any");
     let images = if any_images {
         "https: http:"
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn nothing_in_a_file_is_loaded_from_elsewhere_and_no_text_ends_its_script() {
-        let saved = Saved {
+        let saved = OfflinePage {
             url: "https://gate.example:8443",
             stream: "a</script><script>broken()",
             key: "rk_live_x",

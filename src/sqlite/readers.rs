@@ -13,7 +13,7 @@ const LOCKS: &str = "/proc/locks";
 const READ_MARKS: std::ops::RangeInclusive<u64> = 123..=127;
 
 /// Those that can be seen from here: `sqlite3 (process 1234)`. Processes of other containers have no number here.
-pub fn readers(path: &Path) -> Vec<String> {
+pub fn of(path: &Path) -> Vec<String> {
     let Ok(metadata) = beside(path, "-shm").metadata() else {
         return Vec::new();
     };
@@ -67,7 +67,7 @@ mod tests {
         let count = "SELECT count(*) FROM items";
         let counted: i64 = own.query_row(count, [], |row| row.get(0)).expect("a row");
         assert_eq!(counted, 1);
-        assert_eq!(readers(&path), Vec::<String>::new());
+        assert_eq!(of(&path), Vec::<String>::new());
 
         let mut command = Command::new("sqlite3");
         command
@@ -86,10 +86,10 @@ mod tests {
         writeln!(say, "BEGIN; SELECT id FROM items;").expect("it listens");
         assert_eq!(hear.next().expect("an answer").expect("text"), "7");
         let name = format!("sqlite3 (process {})", other.id());
-        assert_eq!(readers(&path), [name]);
+        assert_eq!(of(&path), [name]);
         writeln!(say, "COMMIT; SELECT 8;").expect("it listens");
         assert_eq!(hear.next().expect("an answer").expect("text"), "8");
-        assert_eq!(readers(&path), Vec::<String>::new());
+        assert_eq!(of(&path), Vec::<String>::new());
         drop(say);
         assert!(other.wait().expect("an end").success());
     }

@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::address::delivery;
 use super::context::{Context, of_cloudevent};
+use super::item_policy::ItemPolicy;
 use super::request::{Address, Named};
-use super::standing::Judge;
 use super::{Ingest, flatten, headers};
 use crate::error::AcceptError;
 use base::text::hex;
@@ -19,7 +19,7 @@ use item::{Items, field_name, members, string_into, unescape};
 use settings::Replay;
 use webhook::Preset;
 use webhook::body::{self, DecodeError};
-use webhook::handshake::{self, Answer as Greeting};
+use webhook::handshake::{self, Answer as Challenge};
 
 /// The item key of those whose deliveries are items of their own.
 pub(super) const DELIVERY: &str = "@delivery";
@@ -79,7 +79,7 @@ enum By {
 pub(super) enum Reading {
     Delivery(Delivered),
     /// There is nothing to store: a greeting, or an event that the tool's preset leaves out; and what the log is to say.
-    Greeting(Greeting, Option<String>),
+    Challenge(Challenge, Option<String>),
 }
 
 impl Ingest {
@@ -101,15 +101,15 @@ impl Ingest {
         if of.signing.is_none() {
             let url = self.url(&address);
             let delivery = delivery(&address, &url, &whole);
-            if let Some(greeting) = handshake::of_keyed(&delivery) {
-                return Ok(Reading::Greeting(greeting, handshake::to_do(&delivery)));
+            if let Some(challenge) = handshake::of_keyed(&delivery) {
+                return Ok(Reading::Challenge(challenge, handshake::to_do(&delivery)));
             }
         }
         let json = match of.items_path() {
             Some(path) => body::at_path(&whole, path).map_err(AcceptError::invalid)?,
             None => whole.clone(),
         };
-        let (items, by) = self.told_apart(&json, named, of.tool())?;
+        let (items, by) = self.distinguished(&json, named, of.tool())?;
         let by_delivery = matches!(by, By::Delivery);
         let field = |path: &str| match of.items_path() {
             Some(_) => field_of_json(&whole, path),
@@ -129,9 +129,9 @@ impl Ingest {
             of_cloudevent(address.headers, "ce-source").or_else(|| field(of.tool()?.id_scope?));
         let without_item_key = named.item_key.is_none() && is_object(&json);
         let name = id.as_deref().or(named.idempotency_key.as_deref());
-        let judge = Judge::of(&of, event.as_deref());
+        let policy = ItemPolicy::of(&of, event.as_deref());
         let (items, removed) =
-            self.identified(items, &of, &judge, by_delivery, name, &object(&more))?;
+            self.identified(items, &of, &policy, by_delivery, name, &object(&more))?;
         let replay = of.signing.map(|signing| signing.verify.replay);
         Ok(Reading::Delivery(Delivered {
             items,
@@ -166,9 +166,9 @@ impl Ingest {
     ) -> Result<Delivered, AcceptError> {
         let items = self.flatten(body, named)?;
         let id = named.idempotency_key.as_deref();
-        let judge = Judge::of(of, None);
+        let policy = ItemPolicy::of(of, None);
         let (items, removed) =
-            self.identified(items, of, &judge, named.is_by_delivery(), id, "{}")?;
+            self.identified(items, of, &policy, named.is_by_delivery(), id, "{}")?;
         Ok(Delivered {
             items,
             removed,
@@ -185,7 +185,7 @@ impl Ingest {
 
     /// The items, and what identifies them: where what a preset names is not there, its other field does, or the delivery
     /// itself, for nobody chose that field.
-    fn told_apart(
+    fn distinguished(
         &self,
         json: &[u8],
         named: &Named,
@@ -311,14 +311,14 @@ fn ignored(of: &Context<'_>, event: &str) -> Option<Reading> {
     if !of.tool()?.ignore.contains(&event) {
         return None;
     }
-    let greeting = Greeting {
+    let challenge = Challenge {
         status: of.status(),
         content_type: None,
         body: String::new(),
         headers: Vec::new(),
     };
     let why = format!("the event {event} is not stored");
-    Some(Reading::Greeting(greeting, Some(why)))
+    Some(Reading::Challenge(challenge, Some(why)))
 }
 
 /// The fields that the headers add to the items.

@@ -9,10 +9,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::anew::make_anew;
 use super::image::{self, Image};
+use super::rebuild::make_anew;
 use super::report::{self, Repair};
-use super::{JOURNAL, Kind, RepairError, Verdict, beside, check, log, salvage, stamp, tell};
+use super::{JOURNAL, Kind, RepairError, Verdict, beside, check, log_repair, salvage, stamp, wal};
 use base::clock::{self, Unix};
 use sqlite::suspect::mark_of;
 
@@ -57,7 +57,7 @@ pub(super) fn look_at_log(data_dir: &Path, kind: &Kind) -> Result<Option<Repair>
         set_aside.extend(copy_log(data_dir, &log_path)?);
     }
     if bits > 0 {
-        log::mend(&log_path, &looked.mends).map_err(failed)?;
+        wal::mend(&log_path, &looked.mends).map_err(failed)?;
     }
     if frames > 0 {
         let reason = format!("{frames} frames of its write-ahead log cannot be read");
@@ -84,7 +84,7 @@ pub(super) fn look_at_log(data_dir: &Path, kind: &Kind) -> Result<Option<Repair>
         notes: vec![note],
         ..Repair::default()
     };
-    tell(data_dir, &repair)?;
+    log_repair(data_dir, &repair)?;
     Ok(Some(repair))
 }
 

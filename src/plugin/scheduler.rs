@@ -15,24 +15,24 @@ use std::thread;
 use tokio::sync::Semaphore;
 use tokio_util::sync::PollSemaphore;
 
-use super::ticks::Ticks;
+use super::epoch_ticker::EpochTicker;
 
 /// What guests compute by.
 #[derive(Debug, Clone)]
-pub(super) struct Turns {
+pub(super) struct Scheduler {
     /// Absent for those that do not wait for others.
     semaphore: Option<Arc<Semaphore>>,
-    ticks: Arc<Ticks>,
+    epoch_ticker: Arc<EpochTicker>,
 }
 
-impl Turns {
+impl Scheduler {
     /// As many as there are cores, but for one; at least one.
-    pub(super) fn new(ticks: Arc<Ticks>) -> Self {
+    pub(super) fn new(epoch_ticker: Arc<EpochTicker>) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let turns = cores.saturating_sub(1).max(1);
+        let scheduler = cores.saturating_sub(1).max(1);
         Self {
-            semaphore: Some(Arc::new(Semaphore::new(turns))),
-            ticks,
+            semaphore: Some(Arc::new(Semaphore::new(scheduler))),
+            epoch_ticker,
         }
     }
 
@@ -40,22 +40,22 @@ impl Turns {
     pub(super) fn at_once(&self) -> Self {
         Self {
             semaphore: None,
-            ticks: Arc::clone(&self.ticks),
+            epoch_ticker: Arc::clone(&self.epoch_ticker),
         }
     }
 
     /// Has a guest compute, in turns, if there are any to take.
     pub(super) async fn take<T>(&self, doing: impl Future<Output = T>) -> T {
-        let mut turns =
-            (self.semaphore.as_ref()).map(|turns| PollSemaphore::new(Arc::clone(turns)));
+        let mut scheduler =
+            (self.semaphore.as_ref()).map(|scheduler| PollSemaphore::new(Arc::clone(scheduler)));
         let mut doing = pin!(doing);
         poll_fn(|context| {
             // They are never closed.
-            let turn = match &mut turns {
-                Some(turns) => ready!(turns.poll_acquire(context)),
+            let turn = match &mut scheduler {
+                Some(scheduler) => ready!(scheduler.poll_acquire(context)),
                 None => None,
             };
-            let computing = self.ticks.computing();
+            let computing = self.epoch_ticker.computing();
             let done = doing.as_mut().poll(context);
             drop((computing, turn));
             done
@@ -74,34 +74,34 @@ mod tests {
 
     use super::*;
 
-    fn one_turn() -> (Turns, Arc<Semaphore>) {
+    fn one_turn() -> (Scheduler, Arc<Semaphore>) {
         let semaphore = Arc::new(Semaphore::new(1));
-        let turns = Turns {
+        let scheduler = Scheduler {
             semaphore: Some(Arc::clone(&semaphore)),
-            ticks: Arc::default(),
+            epoch_ticker: Arc::default(),
         };
-        (turns, semaphore)
+        (scheduler, semaphore)
     }
 
     #[test]
     fn who_has_no_turn_does_nothing_and_who_waits_keeps_none() {
         let mut context = Context::from_waker(Waker::noop());
-        let (all, turns) = one_turn();
+        let (all, scheduler) = one_turn();
         let steps = Cell::new(0);
         let (answer, mut answered) = oneshot::channel::<()>();
         let doing = poll_fn(|context| {
-            assert_eq!(turns.available_permits(), 0, "it is its turn");
+            assert_eq!(scheduler.available_permits(), 0, "it is its turn");
             steps.set(steps.get() + 1);
             Pin::new(&mut answered).poll(context)
         });
         let mut doing = pin!(all.take(doing));
-        let taken = turns.try_acquire().expect("a turn");
+        let taken = scheduler.try_acquire().expect("a turn");
         assert!(doing.as_mut().poll(&mut context).is_pending());
         assert_eq!(steps.get(), 0);
         drop(taken);
         assert!(doing.as_mut().poll(&mut context).is_pending());
-        assert_eq!((steps.get(), turns.available_permits()), (1, 1));
-        let taken = turns.try_acquire().expect("a turn");
+        assert_eq!((steps.get(), scheduler.available_permits()), (1, 1));
+        let taken = scheduler.try_acquire().expect("a turn");
         answer.send(()).expect("it is waited for");
         assert!(doing.as_mut().poll(&mut context).is_pending());
         assert_eq!(steps.get(), 1);
@@ -111,14 +111,14 @@ mod tests {
         assert_eq!(others.as_mut().poll(&mut context), Poll::Ready(7));
         drop(taken);
         assert_eq!(doing.as_mut().poll(&mut context), Poll::Ready(Ok(())));
-        assert_eq!(turns.available_permits(), 1);
+        assert_eq!(scheduler.available_permits(), 1);
     }
 
     #[test]
     fn turns_are_taken_in_the_order_of_waiting() {
         let mut context = Context::from_waker(Waker::noop());
-        let (all, turns) = one_turn();
-        let taken = turns.try_acquire().expect("a turn");
+        let (all, scheduler) = one_turn();
+        let taken = scheduler.try_acquire().expect("a turn");
         let mut first = pin!(all.take(std::future::ready(())));
         let mut second = pin!(all.take(std::future::ready(())));
         assert!(first.as_mut().poll(&mut context).is_pending());

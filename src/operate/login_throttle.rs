@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::{By, Operator};
 use base::clock::{self, Lived};
-use catalog::{AuditChange, Kind};
+use catalog::{AuditChange, ResourceKind};
 use journal::log::Client;
 use settings::party;
 
@@ -38,11 +38,11 @@ const TOLD_MAX: u32 = 10;
 
 /// Wrong tokens of the last minutes.
 #[derive(Debug, Default)]
-pub struct Guesses(Mutex<State>);
+pub struct LoginThrottle(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    clients: HashMap<Client, Guess>,
+    clients: HashMap<Client, Failures>,
     /// When those that are over were last taken out.
     swept_at: Lived,
     /// Since when, and how many were told of.
@@ -51,7 +51,7 @@ struct State {
 
 /// Those of one client.
 #[derive(Debug, Default)]
-struct Guess {
+struct Failures {
     /// Without a minute between two.
     count: u32,
     last_at: Lived,
@@ -69,7 +69,7 @@ struct Verdict {
     tell: Option<u64>,
 }
 
-impl Guesses {
+impl LoginThrottle {
     fn note(&self, client: Client, now: Lived) -> Verdict {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let State {
@@ -127,7 +127,7 @@ impl Guesses {
     }
 }
 
-impl Guess {
+impl Failures {
     fn is_over(&self, now: Lived) -> bool {
         now - self.last_at.max(self.wait_until) >= FORGOTTEN
     }
@@ -153,13 +153,13 @@ impl Operator {
     pub async fn wrong_token(&self, by: By) -> Option<u64> {
         self.metrics.admin_refused.inc();
         let client = counted(by.client);
-        let Verdict { pause, tell } = self.guesses.note(client, Lived::now());
+        let Verdict { pause, tell } = self.login_throttle.note(client, Lived::now());
         if let Some(count) = tell {
             let from = named(client);
             tracing::warn!(client = %from, count, "refused: wrong admin tokens");
             let change = AuditChange::done(
                 "sign_in_refused",
-                Kind::Session,
+                ResourceKind::Session,
                 from,
                 json!({"refused": count}),
             );
@@ -181,28 +181,28 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_are_forgotten() {
-        let guesses = Guesses::default();
+        let login_throttle = LoginThrottle::default();
         let mut now = Lived::from_ms(1_000);
         let ms = Duration::from_millis;
         for n in 0..5 {
-            let verdict = guesses.note(client(1), now + ms(n));
+            let verdict = login_throttle.note(client(1), now + ms(n));
             assert_eq!(verdict.pause, None, "{n}");
             assert_eq!(verdict.tell, (n == 0).then_some(1), "{n}");
         }
         now += ms(10);
         let mut pauses = Vec::new();
         for _ in 0..11 {
-            let pause = guesses.note(client(1), now).pause.expect("a pause");
+            let pause = login_throttle.note(client(1), now).pause.expect("a pause");
             // Within the pause it is what is left of it, and counts for nothing.
-            let within = guesses.note(client(1), now + ms(1)).pause;
+            let within = login_throttle.note(client(1), now + ms(1)).pause;
             assert_eq!(within, Some(pause));
             pauses.push(pause);
             now += Duration::from_secs(pause);
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
-        assert_eq!(guesses.note(client(2), now).pause, None);
+        assert_eq!(login_throttle.note(client(2), now).pause, None);
         now += ms(400_000);
-        let verdict = guesses.note(client(1), now);
+        let verdict = login_throttle.note(client(1), now);
         assert_eq!(verdict.pause, None, "it is forgotten");
         assert!(verdict.tell.is_some_and(|count| count > 1), "{verdict:?}");
     }
@@ -213,11 +213,11 @@ mod tests {
         let one = counted(address("2001:db8::1"));
         assert_eq!(one, counted(address("2001:db8::ffff:1")));
         assert_ne!(one, counted(address("2001:db8:0:1::1")));
-        let guesses = Guesses::default();
+        let login_throttle = LoginThrottle::default();
         for n in 0..u32::try_from(CLIENTS_MAX).expect("small") + 10 {
-            guesses.note(Client::Address(IpAddr::V4(n.into())), Lived::from_ms(5));
+            login_throttle.note(Client::Address(IpAddr::V4(n.into())), Lived::from_ms(5));
         }
-        let state = guesses.0.lock().expect("nobody panicked");
+        let state = login_throttle.0.lock().expect("nobody panicked");
         assert_eq!(state.clients.len(), CLIENTS_MAX + 1);
         let others = &state.clients[&Client::Many];
         assert_eq!(others.count, 6, "five are free, then one a second");
@@ -226,13 +226,18 @@ mod tests {
 
     #[test]
     fn those_that_are_forgotten_are_swept_once_a_second() {
-        let guesses = Guesses::default();
+        let login_throttle = LoginThrottle::default();
         let come = |first: usize, count: usize, now: Lived| {
             for n in first..first + count {
                 let address = u32::try_from(n).expect("small");
-                guesses.note(Client::Address(IpAddr::V4(address.into())), now);
+                login_throttle.note(Client::Address(IpAddr::V4(address.into())), now);
             }
-            guesses.0.lock().expect("nobody panicked").clients.len()
+            login_throttle
+                .0
+                .lock()
+                .expect("nobody panicked")
+                .clients
+                .len()
         };
         let begin = Lived::from_ms(100_000);
         let ms = Duration::from_millis(1);

@@ -24,7 +24,7 @@ fn rows(test: &Test, table: &str) -> i64 {
 fn progressed(test: &Test, seq: u64, now: Unix) {
     test.pool.add_sink("pool", 0).expect("it is known");
     let writer = test.pool.lock();
-    crate::testimony::move_cursor(&writer.connection, "pool", seq, now).expect("it writes");
+    crate::delivery_status::move_cursor(&writer.connection, "pool", seq, now).expect("it writes");
 }
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn what_is_told_of_requests_goes_with_their_log_entries() {
     for seq in 1..=10 {
         progressed(&test, seq, Unix::from_ms(seq * 1_000));
     }
-    test.bury(vec![letter(3, 0, "a"), letter(8, 0, "b")]);
+    test.dead_letter(vec![letter(3, 0, "a"), letter(8, 0, "b")]);
     let all = Selection::All;
     assert_eq!(
         test.pool.discard_letters("pool", &all, i64::MAX).ok(),
@@ -125,7 +125,7 @@ async fn the_reasons_are_told_in_the_order_of_the_items() {
         attempts,
         ..letter(7, position, "k")
     };
-    test.bury(vec![
+    test.dead_letter(vec![
         with(0, "answered 503", 3),
         with(1, "too long", 1),
         with(2, "answered 503", 2),

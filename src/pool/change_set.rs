@@ -9,13 +9,13 @@ use super::changes::{Change, Changes, StreamChanges};
 use base::clock::Unix;
 
 /// What one transaction changes: hands out the numbers, keeps what renderers are to be told.
-pub(super) struct Pass<'a> {
+pub(super) struct ChangeSet<'a> {
     seq: u64,
     changes: &'a Changes,
     streams: HashMap<Arc<str>, StreamChanges>,
 }
 
-impl<'a> Pass<'a> {
+impl<'a> ChangeSet<'a> {
     pub(super) fn new(seq: u64, changes: &'a Changes) -> Self {
         Self {
             seq,
@@ -34,7 +34,7 @@ impl<'a> Pass<'a> {
     }
 
     /// The change with the number [`next`](Self::next) was made; renderers are to hear of it.
-    pub(super) fn tell(
+    pub(super) fn publish(
         &mut self,
         stream: &Arc<str>,
         updated_at: Unix,

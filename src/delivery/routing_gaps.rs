@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::Delivery;
 use catalog::Catalog;
-use settings::reach::{Inflow, gaps};
+use settings::routing_gaps::{Inflow, gaps};
 
 impl Delivery {
     /// What does not reach what it should, in sentences.
