@@ -77,7 +77,7 @@ enum Verb {
     SignIn(sign_in::SignInArgs),
     /// See who is signed in to the admin pages, and end sessions
     Session(session::SessionArgs),
-    /// Show the audit trail of a running daemon; see whether it is as it was written
+    /// Show the audit log of a running daemon; see whether it is as it was written
     Audit(audit::AuditArgs),
     /// Send what a tool would send to a connector, signed, to see that it comes through
     Trigger(trigger::TriggerArgs),

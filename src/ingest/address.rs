@@ -78,7 +78,7 @@ impl Ingest {
                         named,
                         budget: self
                             .bodies
-                            .portion_of_stranger(&unauthenticated, self.limits.body_bytes_max),
+                            .portion_of_unauthenticated(&unauthenticated, self.limits.body_bytes_max),
                     }),
                     Err(error) => Err(self.refuse_stranger(unproven, error, None)),
                 }

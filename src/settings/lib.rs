@@ -61,7 +61,7 @@ pub use networks::{Networks, party};
 pub use problem::{Origin, Problem, Problems, hint, nearest, quoted};
 pub use record::{Check, Element, Field, Shape, TextKind};
 pub use run_time::{
-    ValidationError, looks_secret, misfit_of_text, written_connector, written_stream,
+    ValidationError, looks_secret, invalid_text, written_connector, written_stream,
     written_verify,
 };
 pub use schema::{

@@ -37,7 +37,7 @@ pub fn looks_secret(text: &str) -> bool {
 }
 
 /// What is wrong with a text that `check` is for.
-pub fn misfit_of_text(
+pub fn invalid_text(
     text: &str,
     check: fn(&str) -> Result<(), String>,
 ) -> Option<ValidationError> {
