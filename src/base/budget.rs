@@ -100,7 +100,11 @@ impl Budget {
     }
 
     /// The same for somebody whom nobody vouches for yet: those leave half of the room to others.
-    pub fn portion_of_unauthenticated(self: &Arc<Self>, share: &Arc<Share>, bytes_max: u64) -> Portion {
+    pub fn portion_of_unauthenticated(
+        self: &Arc<Self>,
+        share: &Arc<Share>,
+        bytes_max: u64,
+    ) -> Portion {
         let mut portion = self.portion(share, bytes_max);
         portion.all_max = self.bytes_max / 2;
         portion

@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use rusqlite::Connection;
 
 use audit::chain::Verifier;
-pub use audit::chain::{ChainHead, ChainMismatch as AuditMisfit, AuditLogError, Verified};
+pub use audit::chain::{AuditLogError, ChainHead, ChainMismatch as AuditMisfit, Verified};
 pub use audit::{
     ACTIONS as AUDIT_ACTIONS, Actor, AuditEntry, Change as AuditChange, Filter as AuditFilter,
 };

@@ -19,7 +19,7 @@ use item::{Items, field_name, members, string_into, unescape};
 use settings::Replay;
 use webhook::Preset;
 use webhook::body::{self, DecodeError};
-use webhook::handshake::{self, Answer as Challenge};
+use webhook::handshake::{self, Challenge};
 
 /// The item key of those whose deliveries are items of their own.
 pub(super) const DELIVERY: &str = "@delivery";

@@ -88,14 +88,14 @@ impl Ingest {
 
     /// A request to the address of a connector that nobody vouches for. What is wrong is told in the connector's log,
     /// and only there.
-    pub(super) fn refuse_stranger<'a>(
+    pub(super) fn refuse_unauthenticated<'a>(
         &'a self,
-        unproven: Unverified<'a>,
+        unverified: Unverified<'a>,
         error: AcceptError,
         reason: Option<String>,
     ) -> Box<Refusal<'a>> {
-        let head = unproven.head();
-        let connector = unproven.connector();
+        let head = unverified.head();
+        let connector = unverified.connector();
         let within = connector.failures.take();
         let error = match (error, within) {
             (AcceptError::Unauthorized, Err(state)) => AcceptError::RateLimited {
@@ -136,7 +136,7 @@ impl Ingest {
         });
         Box::new(Refusal {
             head,
-            started: unproven.started(),
+            started: unverified.started(),
             caller: None,
             error,
             entry,

@@ -23,7 +23,7 @@ use observe::telemetry::Trace;
 use settings::Networks;
 use webhook::Headers;
 use webhook::body::Form;
-use webhook::handshake::Answer as Challenge;
+use webhook::handshake::Challenge;
 
 /// What the pipeline may spend on one request.
 #[derive(Debug, Clone, Copy)]

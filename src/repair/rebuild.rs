@@ -12,7 +12,11 @@ use base::clock::{self, Unix};
 use sqlite::suspect::mark_of;
 
 /// Sets a file aside and puts in its place what can be read of it.
-pub(super) fn rebuild_file(data_dir: &Path, kind: &Kind, reason: &str) -> Result<Repair, RepairError> {
+pub(super) fn rebuild_file(
+    data_dir: &Path,
+    kind: &Kind,
+    reason: &str,
+) -> Result<Repair, RepairError> {
     let path = data_dir.join(kind.name);
     let new = beside(&path, ".salvaging");
     tracing::error!(

@@ -151,7 +151,7 @@ async fn what_is_sent_again_together_asks_the_same() {
 #[tokio::test]
 async fn the_oldest_removals_of_too_many_raise_what_can_be_resumed_from() {
     let test = Test::new().await;
-    test.pool.lock().removals.keep_told(2);
+    test.pool.lock().removals.keep_published(2);
     test.upsert(&batch(1, &["a", "b", "c", "d"]), true);
     test.passes("pool", 3);
     // An older request may still bring one of them.
@@ -299,7 +299,7 @@ async fn whatever_the_order_of_delivery_the_order_of_acceptance_decides() {
             None => (removal(stream, *seq, key), false),
         };
         let test = Test::new().await;
-        test.pool.lock().removals.keep_told(2);
+        test.pool.lock().removals.keep_published(2);
         let mut waiting: Vec<Retry> = Vec::new();
         let mut rest = history.iter();
         loop {
