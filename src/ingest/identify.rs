@@ -11,7 +11,7 @@ use super::context::Context;
 use super::interpret::digest;
 use super::item_policy::ItemPolicy;
 use crate::error::AcceptError;
-use item::{Items, ItemsWriter, field_name, members, merge};
+use item::{Action, Items, ItemsWriter, field_name, members, merge};
 
 impl Ingest {
     /// The items with what the tool says of all of them, and, where each delivery is an item of its own, by its id; and
@@ -48,11 +48,11 @@ impl Ingest {
                     gone.insert(key.to_string(), position);
                     let writer = || ItemsWriter::new(self.limits.flattened_bytes_max, 0);
                     let removed = removed.get_or_insert_with(writer);
-                    removed.push_with(&key, "{}", policy.meta_of_removal(&fields))
+                    removed.push_with(&key, "{}", Action::Remove, policy.meta_of_removal(&fields))
                 }
                 false => {
                     places.push(position);
-                    whole.push_with(&key, &fields, policy.meta(&fields))
+                    whole.push_with(&key, &fields, Action::Upsert, policy.meta(&fields))
                 }
             };
             pushed.map_err(|full| AcceptError::invalid(full.to_string()))?;
@@ -65,7 +65,7 @@ impl Ingest {
         let mut rest = ItemsWriter::new(usize::MAX, whole.byte_len());
         for (item, position) in whole.iter().zip(places) {
             if gone.get(item.key).is_none_or(|removal| *removal < position) {
-                let pushed = rest.push_with(item.key, item.fields, item.meta);
+                let pushed = rest.push_with(item.key, item.fields, item.action, item.meta);
                 pushed.map_err(|full| AcceptError::invalid(full.to_string()))?;
             }
         }

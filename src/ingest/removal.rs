@@ -12,7 +12,7 @@ use super::request::{Accepted, Answer, Head, Known};
 use super::{Ingest, flatten, headers};
 use crate::error::AcceptError;
 use base::clock::{Lived, Unix};
-use item::{Items, ItemsWriter};
+use item::{Action, ItemMeta, Items, ItemsWriter};
 use journal::log::{Client, Endpoint};
 use journal::{LogEntry, Outcome};
 
@@ -115,7 +115,7 @@ fn removed(key: &str) -> Result<Items, AcceptError> {
     }
     let mut items = ItemsWriter::new(usize::MAX, key.len() + 2);
     items
-        .push(key, "{}")
+        .push_with(key, "{}", Action::Remove, ItemMeta::default())
         .map_err(|error| AcceptError::invalid(error.to_string()))?;
     Ok(items.into_items())
 }

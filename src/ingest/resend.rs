@@ -221,7 +221,7 @@ impl Ingest {
         let mut older = ItemsWriter::new(usize::MAX, entry.items.byte_len());
         for item in entry.items.iter().filter(|item| !newer.contains(item.key)) {
             // Part of what fitted before.
-            let fits = older.push_with(item.key, item.fields, item.meta);
+            let fits = older.push_with(item.key, item.fields, item.action, item.meta);
             fits.map_err(|_| AgainError::NotKept(ITEMS_GONE))?;
         }
         Ok(older.into_items())
@@ -340,7 +340,7 @@ fn overwriting(items: &Items) -> Result<Items, AgainError> {
             version: None,
             ..item.meta
         };
-        let fits = whole.push_with(item.key, item.fields, meta);
+        let fits = whole.push_with(item.key, item.fields, item.action, meta);
         fits.map_err(|_| AgainError::NotKept(ITEMS_GONE))?;
     }
     Ok(whole.into_items())

@@ -12,7 +12,7 @@ use crate::log::Filter;
 use crate::page::Budget;
 use crate::{Journal, Options, Outcome, ReadRequest};
 use base::clock::Unix;
-use item::ItemsWriter;
+use item::{Action, ItemsWriter};
 use observe::metrics::Metrics;
 use sqlite::FailStop;
 
@@ -164,15 +164,20 @@ async fn a_journal_of_format_5_goes_on_and_delivers_what_waits() {
         };
         let taken = journal.read_after(waiting).await.expect("it reads");
         let seqs: Vec<u64> = taken.entries.iter().map(|entry| entry.seq).collect();
+        assert_eq!(seqs, (3_461..=3_500).collect::<Vec<_>>());
+        // What was asked of all items of a request is asked of each.
+        let mut removing = taken.entries.iter().filter(|one| one.items.removals() > 0);
+        let last = removing.next().expect("the last is a removal");
         assert_eq!(
-            seqs,
-            (3_461..3_500).collect::<Vec<_>>(),
-            "the last is a removal"
+            (last.seq, last.items.action()),
+            (3_500, Some(Action::Remove))
         );
+        assert!(removing.next().is_none());
         assert_eq!(taken.entries[0].request_id, id(3_461));
         let removals = journal.removals_after(0).await.expect("it reads");
         let (removals, through) = removals.expect("there are some");
         assert_eq!((removals.len(), through), (1, 3_500));
+        assert_eq!(removals[0].items, last.items);
         let bodies = Filter {
             connector: Some("shop".into()),
             outcome: Some(Outcome::Removed),
