@@ -8,7 +8,7 @@ use time::format_description::well_known::Rfc3339;
 use super::context::Context;
 use super::interpret::{EVENT, field_of};
 use catalog::Rules;
-use item::ItemMeta;
+use item::{ItemMeta, Version};
 
 /// Versions count in thousandths, or microseconds.
 const SCALE: i64 = 1_000;
@@ -60,7 +60,9 @@ impl<'a> ItemPolicy<'a> {
     pub(super) fn meta(&self, fields: &str) -> ItemMeta {
         let version = self.version.and_then(|field| field_of(fields, field));
         ItemMeta {
-            version: version.and_then(|text| read(&text)),
+            version: version
+                .and_then(|text| read(&text))
+                .map(Version::from_thousandths),
             expire_after_seconds: self.rules.expire_after_seconds,
         }
     }

@@ -109,7 +109,7 @@ impl Batch {
                 write(item.fields, &mut fields);
                 fields.push('}');
                 writer
-                    .push_with(item.key, &fields, item.meta)
+                    .push_with(item.key, &fields, item.action, item.meta)
                     .map_err(|_| too_large.clone())?;
             }
             let items = writer.into_items();
