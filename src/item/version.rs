@@ -49,6 +49,23 @@ impl Version {
     }
 }
 
+/// The shortest decimal: `9`, `-1.5`, `1767607200000.000001`.
+impl fmt::Display for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millionths = self.millionths();
+        let sign = if millionths < 0 { "-" } else { "" };
+        let size = millionths.unsigned_abs();
+        let (whole, mut fraction, mut digits) = (size / 1_000_000, size % 1_000_000, 6);
+        if fraction == 0 {
+            return write!(formatter, "{sign}{whole}");
+        }
+        while fraction % 10 == 0 {
+            (fraction, digits) = (fraction / 10, digits - 1);
+        }
+        write!(formatter, "{sign}{whole}.{fraction:0digits$}")
+    }
+}
+
 impl fmt::Debug for Version {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Version({})", self.millionths())
@@ -66,6 +83,20 @@ mod tests {
             assert!(pair[0] < pair[1], "{pair:?}");
             assert!(pair[0].to_bytes() < pair[1].to_bytes(), "{pair:?}");
             assert_eq!(Version::from_bytes(pair[1].to_bytes()), pair[1]);
+        }
+    }
+
+    #[test]
+    fn a_version_is_written_as_the_shortest_decimal() {
+        for (millionths, text) in [
+            (0, "0"),
+            (9_000_000, "9"),
+            (-1_500_000, "-1.5"),
+            (-1, "-0.000001"),
+            (1_767_607_200_000_000_001_000_000, "1767607200000000001"),
+            (1_700_000_000_001_000, "1700000000.001"),
+        ] {
+            assert_eq!(Version::from_millionths(millionths).to_string(), text);
         }
     }
 
