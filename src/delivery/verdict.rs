@@ -152,7 +152,7 @@ pub(super) fn letters<'a>(
             stream: Arc::clone(&entry.stream),
             position,
             key: item.key.to_owned(),
-            action: entry.action,
+            action: item.action,
             fields: item.fields.to_owned(),
             meta: item.meta,
             reason: reason.to_owned(),
@@ -213,7 +213,7 @@ mod tests {
     use super::{ASKED_PAUSE_MAX, rest, schedule_retry};
     use base::clock::{Lived, Unix};
     use item::ItemsWriter;
-    use item::batch::{Action, Batch, Entry, Slice};
+    use item::batch::{Batch, Entry, Slice};
     use plugin::{Failure, Progress};
     use pool::{Part, Settlement};
     use settings::Sink;
@@ -229,7 +229,6 @@ mod tests {
             stream: "s".into(),
             received_at: Unix::MIN,
             arrived: None,
-            action: Action::Upsert,
             items: writer.into_items(),
         };
         Batch::new(vec![Slice::whole(entry.into())], 1)

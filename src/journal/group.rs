@@ -273,9 +273,9 @@ impl<'a> Group<'a> {
             items: log.items,
             replayed: false,
         };
-        let Some(action) = log.outcome.action() else {
+        if log.outcome.action().is_none() {
             return Ok((receipt, None));
-        };
+        }
         let bytes = items.as_bytes();
         Origin::pack(&log, &mut self.origin);
         statements.payload.execute(rusqlite::params![
@@ -290,7 +290,6 @@ impl<'a> Group<'a> {
             stream: log.stream,
             received_at: log.received_at,
             arrived: Some(arrived),
-            action,
             items,
         };
         Ok((receipt, Some(Arc::new(entry))))

@@ -84,11 +84,8 @@ impl Recent {
         let mut items = 0;
         let mut bytes = 0;
         for entry in self.entries.range(start..) {
-            if (request.wanted)(&entry.stream, entry.action) {
-                let first = taken.entries.first();
-                if first.is_some_and(|first| first.action != entry.action) {
-                    break;
-                }
+            let action = entry.items.action().unwrap_or_default();
+            if (request.wanted)(&entry.stream, action) {
                 items += entry.items.len();
                 bytes += entry.items.byte_len();
                 let full = items > request.items_max || bytes > request.bytes_max;

@@ -85,6 +85,8 @@ pub(super) struct Host {
     held_bytes: usize,
     pub(super) memory: Memory,
     pub(super) staged: Staged,
+    /// The state that earlier calls with parts of the same batch have staged.
+    pub(super) earlier_state: Vec<(String, Option<Vec<u8>>)>,
     /// Items of the batch of this call, and of what was staged in it.
     given_items: usize,
     staged_items: usize,
@@ -130,6 +132,7 @@ impl Host {
             held_bytes: 0,
             memory: Memory::new(memory_bytes_max),
             staged: Staged::default(),
+            earlier_state: Vec::new(),
             given_items: 0,
             staged_items: 0,
             progress: Progress::default(),

@@ -36,14 +36,35 @@ pub struct Progress {
     pub refused: Vec<(Range<u32>, String)>,
 }
 
-/// A batch that was not taken, or only in part. What the guest staged is gone.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+/// A batch that was not taken, or only in part. What the guest staged in the call that failed is gone.
+#[derive(Debug, Error)]
 #[error("{failure}")]
 pub struct NotTaken {
     /// Why.
     pub failure: Failure,
     /// What is done nevertheless.
     pub progress: Progress,
+    /// What the guest staged in calls before the one that failed. It belongs to items that are settled.
+    pub staged: Staged,
+}
+
+impl NotTaken {
+    /// What this is in a batch that was taken up to `start`.
+    fn after(self, start: u32, before: Taken) -> Self {
+        let rejected = before.rejected.into_iter();
+        let rejected = rejected.map(|(index, reason)| (index..index + 1, reason));
+        let refused = self.progress.refused.into_iter();
+        let shifted = |index: u32| index.saturating_add(start);
+        let refused = refused.map(|(range, why)| (shifted(range.start)..shifted(range.end), why));
+        Self {
+            failure: self.failure,
+            progress: Progress {
+                taken: start + self.progress.taken,
+                refused: rejected.chain(refused).collect(),
+            },
+            staged: before.staged,
+        }
+    }
 }
 
 impl From<Failure> for NotTaken {
@@ -51,6 +72,7 @@ impl From<Failure> for NotTaken {
         Self {
             failure,
             progress: Progress::default(),
+            staged: Staged::default(),
         }
     }
 }
@@ -62,6 +84,16 @@ pub struct Taken {
     pub staged: Staged,
     /// Items that it refuses for good, by their place in the batch, with its words.
     pub rejected: Vec<(u32, String)>,
+}
+
+impl Taken {
+    /// What became of the items from `start` on.
+    fn add(&mut self, start: u32, later: Self) {
+        self.staged.add(later.staged);
+        let rejected = later.rejected.into_iter();
+        self.rejected
+            .extend(rejected.map(|(index, reason)| (start + index, reason)));
+    }
 }
 
 /// Why an instance is to be replaced.
@@ -90,14 +122,42 @@ impl Instance {
         self.store.data_mut().calls.follow(parent);
     }
 
-    /// Hands the guest a batch and returns what it made of it. Removals that it does not hear of are applied to the pool in
+    /// Hands the guest a batch, a call for each run of one action, and returns what it made of it. Removals that it does not hear of are applied to the pool in
     /// its place: what an older component wrote must not stay for ever. After [`Failure::Trap`] and
     /// [`Failure::NotGranted`] the instance must be dropped.
     ///
     /// # Errors
     /// See [`Failure`]; with what the guest had settled before it failed.
     pub async fn write(&mut self, batch: Batch) -> Result<Taken, NotTaken> {
-        let action = batch.action();
+        if let Some(action) = batch.action() {
+            return self.write_one_action(batch, action).await;
+        }
+        let mut taken = Taken::default();
+        let mut start = 0;
+        let mut result = Ok(());
+        for run in batch.runs_of_one_action() {
+            let action = run.action().unwrap_or_default();
+            let len = run.len();
+            match self.write_one_action(run, action).await {
+                Ok(of_run) => taken.add(start, of_run),
+                Err(failed) => {
+                    result = Err(failed);
+                    break;
+                }
+            }
+            self.store.data_mut().earlier_state = taken.staged.state.clone();
+            start += len;
+        }
+        self.store.data_mut().earlier_state = Vec::new();
+        match result {
+            Ok(()) => Ok(taken),
+            Err(failed) => Err(failed.after(start, taken)),
+        }
+    }
+
+    /// One call.
+
+    async fn write_one_action(&mut self, batch: Batch, action: Action) -> Result<Taken, NotTaken> {
         if action == Action::Remove && self.removals.is_none() {
             let removed = self.store.data().writable(batch);
             let staged = Staged {
@@ -153,6 +213,7 @@ impl Instance {
                 taken: progress.taken.min(len),
                 refused: refused.map(|(range, why)| (range, told(why))).collect(),
             },
+            staged: Staged::default(),
         })
     }
 

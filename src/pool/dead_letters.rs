@@ -14,8 +14,8 @@ use sqlx::sqlite::SqliteRow;
 
 use super::{Pool, PoolError};
 use base::clock::Unix;
-use item::ItemMeta;
 use item::batch::Action;
+use item::{ItemMeta, Version};
 
 /// An item that a sink refused for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub(super) fn store_letters(
                 letter.at.to_column(),
                 letter.received_at.to_column(),
                 letter.action == Action::Remove,
-                letter.meta.version,
+                letter.meta.version.map(Version::thousandths),
                 letter.meta.expire_after_seconds.map(NonZeroU32::get),
             ])?;
     }
@@ -148,7 +148,7 @@ fn read_letter(row: &SqliteRow) -> Result<DeadLetter, PoolError> {
 /// The standing that a row says.
 pub(super) fn meta(version: Option<i64>, expire_after_seconds: Option<u32>) -> ItemMeta {
     ItemMeta {
-        version,
+        version: version.map(Version::from_thousandths),
         expire_after_seconds: expire_after_seconds.and_then(NonZeroU32::new),
     }
 }

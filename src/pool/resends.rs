@@ -345,7 +345,7 @@ fn slice(letters: &[Letter]) -> Option<Slice> {
     let mut writer = ItemsWriter::new(usize::MAX, bytes.sum());
     for letter in letters {
         writer
-            .push_with(&letter.key, &letter.fields, letter.meta)
+            .push_with(&letter.key, &letter.fields, letter.action, letter.meta)
             .expect("a retry is far smaller than what lengths of 32 bits can say");
     }
     let entry = Entry {
@@ -357,7 +357,6 @@ fn slice(letters: &[Letter]) -> Option<Slice> {
             known => known,
         },
         arrived: None,
-        action: first.action,
         items: writer.into_items(),
     };
     Some(Slice {

@@ -12,8 +12,8 @@ mod views;
 use super::*;
 use base::clock::Unix;
 use changes::Recent;
-use item::ItemsWriter;
 use item::batch::{Action, Batch, Entry, Slice};
+use item::{ItemMeta, ItemsWriter};
 use uuid::Uuid;
 
 const STREAM: &str = "orders";
@@ -166,9 +166,14 @@ fn gone(key: &str, seq: u64) -> (String, u64, bool) {
 
 /// A batch of one request, with key and fields of each item.
 fn batch_of(stream: &str, accepted_seq: u64, items: &[(&str, &str)]) -> Batch {
+    request_of(stream, accepted_seq, items, Action::Upsert)
+}
+
+fn request_of(stream: &str, accepted_seq: u64, items: &[(&str, &str)], action: Action) -> Batch {
     let mut writer = ItemsWriter::new(1 << 20, 0);
     for (key, fields) in items {
-        writer.push(key, fields).expect("it fits");
+        let pushed = writer.push_with(key, fields, action, ItemMeta::default());
+        pushed.expect("it fits");
     }
     let entry = Entry {
         seq: accepted_seq,
@@ -176,7 +181,6 @@ fn batch_of(stream: &str, accepted_seq: u64, items: &[(&str, &str)]) -> Batch {
         stream: stream.into(),
         received_at: Unix::from_ms(accepted_seq * 1_000),
         arrived: None,
-        action: Action::Upsert,
         items: writer.into_items(),
     };
     Batch::new(vec![Slice::whole(Arc::new(entry))], 1)
@@ -184,15 +188,10 @@ fn batch_of(stream: &str, accepted_seq: u64, items: &[(&str, &str)]) -> Batch {
 
 /// A request that removes, after all items of the request with the same number.
 fn removal(stream: &str, accepted_seq: u64, key: &str) -> Batch {
-    let batch = batch_of(stream, accepted_seq, &[(key, "{}")]);
-    let slice = batch.slices()[0].clone();
-    let entry = Entry {
-        action: Action::Remove,
-        ..Entry::clone(&slice.entry)
-    };
+    let batch = request_of(stream, accepted_seq, &[(key, "{}")], Action::Remove);
     let slice = Slice {
         base: u32::MAX - 1,
-        ..Slice::whole(Arc::new(entry))
+        ..batch.slices()[0].clone()
     };
     Batch::new(vec![slice], 1)
 }

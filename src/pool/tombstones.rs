@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Pool, PoolError, low_water};
-use item::batch::Entry;
+use item::Version;
+use item::batch::{Action, Entry};
 
 /// Removals that renderers can be told of: the newest ones.
 const TOLD_MAX: i64 = 100_000;
@@ -296,10 +297,11 @@ impl Pool {
         self.write(|writer| {
             writer.removals.begin();
             for entry in entries {
-                for (item, position) in entry.items.iter().zip(0..) {
+                let removals = entry.items.iter().zip(0..);
+                for (item, position) in removals.filter(|(item, _)| item.action == Action::Remove) {
                     let removed = Removed {
                         order: (entry.seq.cast_signed(), position),
-                        version: item.meta.version,
+                        version: item.meta.version.map(Version::thousandths),
                     };
                     let (removals, stream) = (&mut writer.removals, &entry.stream);
                     removals.note(&writer.connection, stream, item.key, removed, 0)?;

@@ -16,7 +16,7 @@ use super::super::output::{Table, json_pretty, print, shown};
 use super::{PluginOutput, Subject};
 use base::clock::Unix;
 use ingest::flatten::{Limits, flatten};
-use item::batch::{Action, Batch, Entry, Slice};
+use item::batch::{Batch, Entry, Slice};
 use plugin::{Failure, NotTaken, Taken};
 use pool::Effect;
 use settings::Settings;
@@ -125,7 +125,6 @@ pub(super) fn batch_of(
         stream: stream.into(),
         received_at: Unix::now(),
         arrived: None,
-        action: Action::Upsert,
         items,
     };
     Ok(Batch::new(vec![Slice::whole(Arc::new(entry))], attempt))

@@ -49,7 +49,11 @@ impl Lane {
             self.settle(settlement).await?;
             return Ok(Step::Worked);
         }
-        let NotTaken { failure, progress } = match self.write(batch.clone()).await? {
+        let NotTaken {
+            failure,
+            progress,
+            staged,
+        } = match self.write(batch.clone()).await? {
             Ok(taken) => {
                 let Taken { staged, rejected } = taken;
                 settlement.staged = staged;
@@ -60,6 +64,7 @@ impl Lane {
             }
             Err(failed) => failed,
         };
+        settlement.staged = staged;
         let (rest, counted) = self.rest(batch, attempts + 1, progress, &mut settlement);
         let reason = failure.to_string();
         let probing = self.pauses > 0;

@@ -63,7 +63,12 @@ impl Lane {
                         break;
                     }
                 }
-                Err(NotTaken { failure, progress }) => {
+                Err(NotTaken {
+                    failure,
+                    progress,
+                    staged,
+                }) => {
+                    settlement.staged.add(staged);
                     let (rest, attempts) = self.rest(batch, 1, progress, &mut settlement);
                     let is_down = self.is_down_after(&failure);
                     let reason = failure.to_string();

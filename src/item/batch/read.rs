@@ -166,7 +166,7 @@ fn write_item(slice: &Slice, item: &ItemRef<'_>, json: &mut String) {
     json.push_str(&entry.request_id.to_string());
     json.push_str(r#"","received_at":""#);
     json.push_str(&clock::rfc3339(entry.received_at));
-    match entry.action {
+    match item.action {
         Action::Upsert => {
             json.push_str(r#"","fields":"#);
             json.push_str(item.fields);

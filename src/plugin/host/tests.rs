@@ -12,7 +12,7 @@ use crate::GuestLog;
 use ::pool::Effect;
 use base::clock::Unix;
 use item::ItemsWriter;
-use item::batch::{Action, Entry, Slice};
+use item::batch::{Entry, Slice};
 use observe::metrics::Metrics;
 use settings::{Listed, Secret, Sink};
 
@@ -93,7 +93,6 @@ fn lent() -> Batch {
             stream: stream.into(),
             received_at: Unix::from_ms(1_000),
             arrived: None,
-            action: Action::Upsert,
             items: items.into_items(),
         }))
     });

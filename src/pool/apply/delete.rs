@@ -12,8 +12,8 @@ use crate::changes::Change;
 use crate::merge::Order;
 use crate::tombstones::Removed;
 use base::clock::Unix;
-use item::ItemMeta;
 use item::batch::Batch;
+use item::{ItemMeta, Version};
 
 const DELETE: &str = "DELETE FROM items WHERE stream = ?1 AND key = ?2";
 
@@ -30,7 +30,7 @@ pub(crate) fn delete(
             let order = (slice.entry.seq.cast_signed(), position);
             let removed = Removed {
                 order,
-                version: item.meta.version,
+                version: item.meta.version.map(Version::thousandths),
             };
             let row = stored(connection, stream, item.key)?;
             let there = (row.as_ref()).is_some_and(|row| removed.is_after(row.order, row.version));

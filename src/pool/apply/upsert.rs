@@ -16,8 +16,8 @@ use crate::merge::Order;
 use crate::sizes;
 use crate::tombstones::Removed;
 use base::clock::{self, Lived, Unix};
-use item::ItemRef;
 use item::batch::{Batch, Slice};
+use item::{ItemRef, Version};
 use settings::OnUpdate;
 
 /// An unchanged item is written all the same: its `updated_at` tells that the source lives, and its
@@ -49,7 +49,7 @@ impl Row<'_> {
     }
 
     pub(super) fn version(&self) -> Option<i64> {
-        self.item.meta.version
+        self.item.meta.version.map(Version::thousandths)
     }
 
     /// When it goes if nothing renews it.

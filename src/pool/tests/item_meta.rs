@@ -4,28 +4,28 @@ use std::num::NonZeroU32;
 
 use super::*;
 use base::clock::Unix;
-use item::ItemMeta;
+use item::{ItemMeta, Version};
 
 const OLDER: ItemMeta = ItemMeta {
-    version: Some(4),
+    version: Some(Version::from_thousandths(4)),
     expire_after_seconds: None,
 };
 const NEWER: ItemMeta = ItemMeta {
-    version: Some(5),
+    version: Some(Version::from_thousandths(5)),
     expire_after_seconds: NonZeroU32::new(60),
 };
 
 /// A batch of one request with one item.
 fn one(stream: &str, accepted_seq: u64, fields: &str, meta: ItemMeta) -> Batch {
     let mut writer = ItemsWriter::new(1 << 20, 0);
-    writer.push_with("a", fields, meta).expect("it fits");
+    let pushed = writer.push_with("a", fields, Action::Upsert, meta);
+    pushed.expect("it fits");
     let entry = Entry {
         seq: accepted_seq,
         request_id: Uuid::from_u128(accepted_seq.into()),
         stream: stream.into(),
         received_at: Unix::from_ms(accepted_seq * 1_000),
         arrived: None,
-        action: Action::Upsert,
         items: writer.into_items(),
     };
     Batch::new(vec![Slice::whole(Arc::new(entry))], 1)

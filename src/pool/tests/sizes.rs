@@ -85,14 +85,14 @@ async fn what_expires_is_counted_off() {
         version: None,
         expire_after_seconds: NonZeroU32::new(1),
     };
-    writer.push_with("a", r#"{"n":1}"#, soon).expect("it fits");
+    let pushed = writer.push_with("a", r#"{"n":1}"#, Action::Upsert, soon);
+    pushed.expect("it fits");
     let entry = Entry {
         seq: 1,
         request_id: Uuid::from_u128(1),
         stream: STREAM.into(),
         received_at: Unix::from_ms(1_000),
         arrived: None,
-        action: Action::Upsert,
         items: writer.into_items(),
     };
     test.upsert(&Batch::new(vec![Slice::whole(Arc::new(entry))], 1), true);

@@ -116,7 +116,7 @@ async fn a_removal_is_remembered_as_long_as_a_dead_letter_may_bring_the_item_bac
     // What is sent again is what it was: a removal.
     let retry = send(4);
     let slices = test.pool.resent(retry.id).expect("it reads");
-    assert_eq!(Batch::resent(slices, 1).action(), Action::Remove);
+    assert_eq!(Batch::resent(slices, 1).action(), Some(Action::Remove));
 }
 
 #[tokio::test]
