@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use base::clock::Unix;
 use item::ItemsWriter;
-use item::batch::{Action, Batch, Entry};
+use item::batch::{Batch, Entry};
 
 fn entry(seq: u64, keys: &[u8]) -> Slice {
     let mut items = ItemsWriter::new(1 << 20, 64);
@@ -21,7 +21,6 @@ fn entry(seq: u64, keys: &[u8]) -> Slice {
         stream: "s".into(),
         received_at: Unix::MIN,
         arrived: None,
-        action: Action::Upsert,
         items: items.into_items(),
     }))
 }
