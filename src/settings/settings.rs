@@ -87,12 +87,12 @@ record! {
     pub struct Server {
         /// Address of the service listener: `host:port`, or `unix:/path` of at most 107 bytes.
         listen: Listen = Listen::Tcp("127.0.0.1:8080".to_owned()), Text(kinds::LISTEN),
-            guide: "It serves requests with items, webhooks, live data and items.";
+            guide: "It serves ingestion, webhooks, live data and stored items.";
         /// Base of the URLs that providers post to, without a path: everything before `/api/webhook`.
         public_url: Option<String>, Text(kinds::PUBLIC_URL), none: "URLs are shown without a host",
             example: r#""https://hooks.example.com""#,
             guide: "Required for [providers that sign the URL][tools-fails].";
-        /// Proxies whose word for the client is trusted: networks, addresses, or `unix` for the Unix socket.
+        /// Proxies that are trusted to name the client: networks, addresses, or `unix` for the Unix socket.
         trusted_proxies: Networks, List(kinds::PLACE, 0),
             guide: "The setting applies to both listeners. Logs, the audit log and limits for each client then use the client that the proxy names.";
         /// Place where a trusted proxy names the client: `x-forwarded-for`, `forwarded` or `proxy-protocol`.
@@ -100,13 +100,13 @@ record! {
             guide: "The proxy must overwrite the header or append to it, as nginx and Caddy do. With `proxy-protocol`, every connection of a trusted proxy to both listeners must begin with the PROXY protocol, version 1 or 2; others are closed.";
         /// Seconds that open requests have to finish after SIGTERM.
         shutdown_seconds: u64 = 30, Integer(0, 3600);
-        /// Largest number of open connections of the service listener; the admin listener has at most 256 of its own.
+        /// Largest number of open connections of the service listener; the admin listener has a separate limit of 256.
         connections_max: usize = 20_000, Integer(1, 1_000_000),
             guide: "Further connections wait until one closes. The limit of [open files][open-files] can be lower.";
         /// Largest number of open connections of one address, or of one IPv6 /64. Trusted proxies are not limited.
         connections_per_address_max: usize = 5_000, Integer(1, 1_000_000),
-            guide: "At most half of all connections. Further connections are closed at once.";
-        /// TLS of the service listener; without it, connections are not encrypted.
+            guide: "At most half of all connections. Further connections are closed immediately.";
+        /// TLS of the service listener. By default, connections are not encrypted.
         tls: Option<Tls>, Table(Tls::FIELDS), none: "connections are not encrypted",
             example: r#"{ certificate = "fullchain.pem", key = "privkey.pem", client_ca = "clients.pem", client_certificates = "none" }"#,
             guide: "See [encryption](#encryption).";
@@ -144,14 +144,14 @@ record! {
         /// Whether other machines can reach the admin listener without encryption.
         insecure: bool, Boolean,
             guide: "With `false`, an `admin.listen` that other machines can reach requires `admin.tls`.";
-        /// TLS of the admin listener; without it, connections are not encrypted.
+        /// TLS of the admin listener. By default, connections are not encrypted.
         tls: Option<Tls>, Table(Tls::FIELDS), none: "connections are not encrypted",
             example: r#"{ certificate = "fullchain.pem", key = "privkey.pem" }"#,
             guide: "See [encryption](#encryption).";
-        /// Absolute paths of folders for backups, in addition to `backups` in the data folder.
+        /// Absolute paths of directories for backups, in addition to `backups` in the data directory.
         backup_dirs: Vec<PathBuf>, List(kinds::ABSOLUTE_PATH, 0), guide: "See [Back up][backup].";
-        /// Admin token. Without it, the first start creates one in `admin.token` of the data folder.
-        token: Option<Secret>, Secret, none: "the token in the data folder",
+        /// Admin token. By default, the first start creates one in `admin.token` of the data directory.
+        token: Option<Secret>, Secret, none: "the token in the data directory",
             example: r#"{ file = "admin.token" }"#, usual: "`<data_dir>/admin.token`",
             guide: "Its name and its role are `admin`. A `{ file = … }` that does not exist is created, too.";
         /// Further tokens, each with a role.
@@ -167,7 +167,7 @@ record! {
 record! {
     /// `[storage]`: data on disk, its durability and retention.
     pub struct Storage {
-        /// Folder of the databases and the plugin cache; a relative path starts at the working directory.
+        /// Directory of the databases and the plugin cache; a relative path starts at the working directory.
         data_dir: PathBuf = PathBuf::from("data"), Text(kinds::PATH);
         /// Guarantee of a 202: `fsync` for a request that is on disk, `os` for one that a power cut can lose.
         durability: Durability = Durability::Fsync, Choice(&["fsync", "os"]);
@@ -288,7 +288,7 @@ record! {
         /// Largest number of connected renderers.
         connections_max: usize = 10_000, Integer(1, 1_000_000),
             guide: "At most three quarters of the connections of the service listener, so that requests and health checks can still connect.";
-        /// Largest number of connected renderers per read key; further ones are answered 429.
+        /// Largest number of connected renderers per read key; further connections are answered 429.
         connections_per_key_max: usize = 1_000, Integer(1, 1_000_000), guide: "At most half of `live.connections_max`.";
         /// Bytes of item pages that are sent at the same time; a request beyond it waits.
         max_page_bytes: usize = 64 * 1024 * 1024, Integer(MIB, 64 * GIB),
@@ -309,7 +309,7 @@ record! {
 record! {
     /// `[system]`: permissions of the daemon.
     pub struct System {
-        /// Whether the daemon drops what it does not need at its start: other files, core dumps, debuggers, new privileges.
+        /// Whether the daemon drops unneeded rights at startup: other files, core dumps, debuggers, new privileges.
         confine: bool = true, Boolean, guide: "See [what the daemon gives up][confine]. Set `false` for debuggers and profilers.";
     }
 }
@@ -343,7 +343,7 @@ record! {
         memory_max_bytes: usize = 64 * 1024 * 1024, Integer(MIB, 4 * GIB);
         /// Milliseconds that one call of a plugin can take, including waiting.
         write_timeout_ms: Millis = Millis::new(10_000), Integer(1, DAY_MS);
-        /// Milliseconds of computing time of one call of a plugin, including what the host computes for it.
+        /// Milliseconds of computing time of one call of a plugin, including computing by the host on its behalf.
         cpu_timeout_ms: Millis = Millis::new(5_000), Integer(1, DAY_MS);
         /// Largest component file.
         file_max_bytes: u64 = 64 * MIB, Integer(1, GIB);
@@ -360,9 +360,9 @@ record! {
 record! {
     /// `[pool]`: the data pool.
     pub struct Pool {
-        /// Whether the sink `pool` runs, which needs no declaration.
+        /// Whether the built-in sink `pool` runs. It does not have to be declared.
         enabled: bool = true, Boolean,
-            guide: "With `false`, nothing reaches the data pool and the screens unless another sink writes it, and declaring a sink with the name `pool` is a mistake.";
+            guide: "With `false`, nothing reaches the data pool and the screens unless another sink writes it, and a declared sink named `pool` is an error.";
     }
 }
 

@@ -45,17 +45,17 @@ record! {
         /// Seconds without an update after which an item is removed from the data pool.
         expire_after_seconds: Option<u32>, Integer(1, STALE_SECONDS_MAX), none: "never", none_word: "never",
             flag: "expire-after", placeholder: "SECONDS", example: "3600",
-            guide: "Renderers are notified of it as of any removal. At most 365 days.",
+            guide: "Renderers are notified as for any other removal. At most 365 days.",
             label: "Expire items after (seconds, optional)";
         /// Largest number of items in the data pool. A full stream rejects new items.
         items_max: Option<u64>, Integer(1, ITEMS_MAX), none: "any number", none_word: "any", placeholder: "N",
             example: "100_000",
-            guide: "Requests with new items are answered 429 `STREAM_FULL`; updates of existing items and removals continue. Requests that were accepted before are still delivered, and a resent request is accepted, so the number can exceed the limit.",
+            guide: "Requests with new items are answered 429 `STREAM_FULL`; updates and removals of existing items are still accepted. Requests that were accepted before are still delivered, and a resent request is accepted, so the number can exceed the limit.",
             label: "Items (at most, optional)", group: "size";
         /// Largest size of the keys and fields of all items in the data pool, in bytes. A full stream rejects new items.
         bytes_max: Option<u64>, Integer(1, VOLUME_MAX), none: "any number", none_word: "any", placeholder: "BYTES",
             example: "1_000_000_000",
-            guide: "Updates that are not larger than the item that they replace continue.",
+            guide: "Updates that are not larger than the item that they replace are still accepted.",
             label: "Bytes (at most, optional)", group: "size";
     }
 }
@@ -212,7 +212,7 @@ record! {
         /// SHA-256 fingerprint of a client's certificate, instead of `secret`; it requires TLS.
         certificate: Option<String>, Text(kinds::FINGERPRINT), none: "another field identifies the key", declared: true,
             example: r#""AB:CD:…""#, alternative: true, guide: "See [encryption](#encryption).";
-        /// Time from which on the key is rejected, in RFC 3339.
+        /// Time from which the key is rejected, in RFC 3339.
         expires_at: Option<String>, Time, none: "never", none_word: "never", flag: "expires", placeholder: "TIME",
             example: "2030-01-31T00:00:00Z", usual: "never", label: "Expires at (UTC, optional)";
         /// Networks, addresses or `unix` that the key is accepted from; an empty list allows every client.
@@ -251,12 +251,12 @@ record! {
         /// SHA-256 fingerprint of a client's certificate, instead of `secret`; it requires TLS.
         certificate: Option<String>, Text(kinds::FINGERPRINT), none: "another field identifies the key", declared: true,
             example: r#""AB:CD:…""#, alternative: true, guide: "See [encryption](#encryption).";
-        /// Time from which on the key is rejected, in RFC 3339.
+        /// Time from which the key is rejected, in RFC 3339.
         expires_at: Option<String>, Time, none: "never", none_word: "never", flag: "expires", placeholder: "TIME",
             example: "2030-01-31T00:00:00Z", usual: "never", label: "Expires at (UTC, optional)";
         /// Networks, addresses or `unix` that the key is accepted from; an empty list allows every client.
         networks: Networks, List(kinds::PLACE, 0), placeholder: "NETWORK", flag: "network",
-            guide: "Tickets of the key are accepted where the key is.", label: "Networks (optional)";
+            guide: "Tickets of the key are accepted from the same addresses.", label: "Networks (optional)";
         /// Whether the key is accepted as `?token=`, for programs that cannot set headers. URLs are kept in logs and histories.
         allow_in_url: bool, Boolean, label: "Allow in URLs";
         /// Feeds per second that the key can request.

@@ -27,13 +27,13 @@ record! {
         except: Vec<String>, List(kinds::PATTERN, 0),
             guide: "If neither `streams` nor `except` is set for `pool`, it leaves the streams of `filter-map` sinks to them.";
         /// Streams that the sink can write in the data pool; a `*` at the end of a name matches any rest.
-        writes: Option<Vec<String>>, List(kinds::PATTERN, 0), none: "those that the plugin is made for",
+        writes: Option<Vec<String>>, List(kinds::PATTERN, 0), none: "the streams that the plugin is made for",
             example: r#"["orders", "sensor-*"]"#,
-            guide: "See [what a sink may write][sinks-writes]. Without it, a plugin from a file writes none, `pool` the streams that it receives, `filter-map` those and the targets of its rules.";
+            guide: "See [what a sink may write][sinks-writes]. By default, a plugin from a file writes none, `pool` writes the streams that it receives, and `filter-map` writes those and the targets of its rules.";
         /// Position at which a new sink starts: `now`, or `oldest` for the oldest request that is still kept.
         start: Start, Choice(&["now", "oldest"]);
-        /// Order of operations: with `key`, what waits for a retry holds up what follows with the same key; with `strict`, all that follow.
-        ordering: Ordering, Choice(&["key", "strict", "any"]), guide: "`retry` limits how long. `any` is another word for `key`.";
+        /// Order of operations: with `key`, an operation that waits for a retry holds up later ones with the same key; with `strict`, all later ones.
+        ordering: Ordering, Choice(&["key", "strict", "any"]), guide: "`retry` limits how long. `any` is an alias of `key`.";
         /// Retries after a failure.
         retry: Retry, Table(Retry::FIELDS);
         /// Size of batches.
@@ -46,7 +46,7 @@ record! {
         postgres: Option<Postgres>, Table(Postgres::FIELDS), none: "none, and a plugin that requires one is not started";
         /// Secrets that the plugin can read, by name.
         secrets: BTreeMap<String, Secret>, Secrets(kinds::NAME), example: r#"{ signing = { env = "SIGNING_SECRET" } }"#;
-        /// Settings of the plugin, checked against the schema that it brings.
+        /// Settings of the plugin, checked against the plugin's schema.
         config: serde_json::Value = serde_json::Value::Object(serde_json::Map::new()), Free,
             example: r#"{ url = "https://api.example.com/orders" }"#;
     }
@@ -84,7 +84,7 @@ pub enum Ordering {
 record! {
     /// `retry` of a sink.
     pub struct Retry {
-        /// Milliseconds before the first retry; the pause doubles with each further one.
+        /// Milliseconds before the first retry; each further pause is twice as long.
         first_ms: Millis = Millis::new(500), Integer(1, DAY_MS);
         /// Longest pause between two retries, in milliseconds.
         max_ms: Millis = Millis::new(60_000), Integer(1, DAY_MS);
@@ -98,7 +98,7 @@ record! {
     pub struct Batch {
         /// Largest number of items in a batch.
         items_max: usize = 10_000, Integer(1, 1_000_000);
-        /// Largest size of a batch, flattened; a larger request is a batch of its own.
+        /// Largest size of a batch, flattened; a larger request forms its own batch.
         bytes_max: usize = 4 * 1024 * 1024, Integer(1, GIB);
         /// Milliseconds that a busy sink waits for more items after a batch.
         linger_ms: Millis = Millis::new(8), Integer(0, DAY_MS);
@@ -131,7 +131,7 @@ record! {
 record! {
     /// `http` of a sink: what it can call.
     pub struct Http {
-        /// Hosts that the plugin can call, over https unless the entry says `http://`.
+        /// Hosts that the plugin can call, over HTTPS unless the entry begins with `http://`.
         hosts: Vec<String>, List(kinds::HOST, 0),
             example: r#"["api.example.com", "*.example.org:8443", "http://10.0.0.5:9000"]"#;
         /// Private, loopback and other special networks that the plugin can call.

@@ -19,7 +19,7 @@ record! {
 record! {
     /// `[telemetry.otlp]`: traces of requests, sent to an OpenTelemetry collector as OTLP over HTTP, in JSON.
     pub struct Otlp {
-        /// URL of the collector, without `/v1/traces`. Without it, no traces are recorded.
+        /// URL of the collector, without `/v1/traces`. By default, no traces are recorded.
         endpoint: Option<String>, Text(kinds::COLLECTOR), none: "no traces", example: r#""http://127.0.0.1:4318""#,
             guide: "See [traces][traces].";
         /// Headers of every request to the collector. Their values are secrets.

@@ -12,7 +12,7 @@ record! {
     /// `[server.tls]`, `[admin.tls]`: with it the listener takes encrypted connections only, TLS 1.2 or 1.3.
     #[derive(Eq)]
     pub struct Tls {
-        /// PEM file of the certificate, followed by those between it and a root. It is read again when it changes.
+        /// PEM file of the certificate, followed by its intermediate certificates. It is read again when it changes.
         certificate: PathBuf, File, required: true;
         /// PEM file of the private key, as PKCS#8, PKCS#1 or SEC1.
         key: PathBuf, File, required: true;

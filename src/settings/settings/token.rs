@@ -60,7 +60,7 @@ record! {
         /// SHA-256 fingerprint of a client's certificate, instead of `secret`; it requires TLS.
         certificate: Option<String>, Text(kinds::FINGERPRINT), none: "another field identifies the token",
             example: r#""AB:CD:…""#, alternative: true, guide: "See [encryption](#encryption).";
-        /// Time from which on the token is rejected, in RFC 3339.
+        /// Time from which the token is rejected, in RFC 3339.
         expires_at: Option<String>, Time, none: "never", example: "2030-01-31T00:00:00Z", usual: "never";
     }
 }

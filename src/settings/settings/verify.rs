@@ -50,7 +50,7 @@ pub(crate) const VERIFY: &[Field] = &[
     Field {
         example: r#""as the provider shows it""#,
         usual: "required",
-        guide: "For some providers it is their public key, [their certificates or their key set][tools-certificates]; for a provider that [sends its own][tools-own-secret] it can be left out at first.",
+        guide: "For some providers it is their public key, [their certificates or their key set][tools-certificates]; for a provider that [sends its own][tools-own-secret] it can be omitted at first.",
         ..row(
             "secret",
             IsSecret,
