@@ -310,7 +310,7 @@ record! {
     /// `[system]`: permissions of the daemon.
     pub struct System {
         /// Whether the daemon drops unneeded rights at startup: other files, core dumps, debuggers, new privileges.
-        confine: bool = true, Boolean, guide: "See [what the daemon gives up][confine]. Set `false` for debuggers and profilers.";
+        confine: bool = true, Boolean, guide: "See [the sandbox][confine]. Set `false` for debuggers and profilers.";
     }
 }
 
