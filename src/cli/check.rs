@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::error::{CliError, WRONG_USE};
 use super::output::print;
-use super::{ConfigArgs, load, program, repair, invalid_sinks};
+use super::{ConfigArgs, invalid_sinks, load, program, repair};
 use crate::daemon::ConnectionLimits;
 use base::clock::Unix;
 use base::process::{Held, kernel_holds, open_files_to_take};

@@ -40,6 +40,13 @@ pub struct Limits {
     pub pending_bytes_per_key_max: u64,
 }
 
+impl Limits {
+    /// Bytes of a body that was decompressed.
+    pub(super) fn decoded_bytes_max(&self) -> usize {
+        usize::try_from(self.body_bytes_max).unwrap_or(usize::MAX)
+    }
+}
+
 /// The head of a request. Header values are as they came, absent ones `None`.
 #[derive(Debug, Clone, Copy)]
 pub struct Head<'a> {
@@ -61,6 +68,8 @@ pub struct Head<'a> {
     pub address: Option<Address<'a>>,
     /// `Content-Type`
     pub content_type: Option<&'a [u8]>,
+    /// `Content-Encoding`
+    pub content_encoding: Option<&'a [u8]>,
     /// `Content-Length`
     pub content_length: Option<u64>,
     /// `X-Item-Key`
@@ -80,7 +89,8 @@ impl Head<'_> {
     pub(super) fn form(&self) -> Result<Form, AcceptError> {
         headers::form(
             self.content_type,
-            self.address.map(|address| address.headers),
+            self.content_encoding,
+            self.address.is_some(),
         )
     }
 }
