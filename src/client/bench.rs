@@ -73,13 +73,13 @@ pub struct BenchArgs {
     /// Where the service listens: http://host:port or unix:/path
     #[arg(long, env = "HEADGATE_URL", default_value = "http://127.0.0.1:8080")]
     url: String,
-    /// Measure the disk in this folder [default: the daemon's data folder, if it is on this machine]
+    /// Measure the disk of this directory [default: the daemon's data directory, if it is on this machine]
     #[arg(long, value_name = "DIR")]
     disk_dir: Option<PathBuf>,
-    /// Leave the key the rate of every key (limits.requests_per_second): what one sender gets
+    /// Keep the default rate limit of the key (limits.requests_per_second), to measure what one sender gets
     #[arg(long)]
     keep_rate: bool,
-    /// Also where other sinks than the data pool take every stream, and so what is sent here
+    /// Run even if sinks other than the data pool receive every stream, and so the benchmark's items
     #[arg(long)]
     all_sinks: bool,
     #[command(flatten)]

@@ -43,11 +43,10 @@ pub struct AdminArgs {
         default_value = "http://127.0.0.1:8081"
     )]
     pub admin_url: String,
-    /// The admin token, better given by environment than on the command line; without it, <DATA_DIR>/admin.token is
-    /// read
+    /// Admin token; prefer the environment variable. Default: the contents of <DATA_DIR>/admin.token
     #[arg(long, env = "HEADGATE_ADMIN_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
-    /// The daemon's data folder, where it keeps its admin token
+    /// Data directory of the daemon; contains admin.token
     #[arg(long, value_name = "DIR", default_value = "data")]
     pub data_dir: PathBuf,
 }

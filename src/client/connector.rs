@@ -30,9 +30,9 @@ Example:
   headgate connector list --output json",
               mut_arg("output", |arg| arg.help("How to print them; only JSON has the keys")))]
     List(ListArgs),
-    /// List the tools that are known: how they sign, and what identifies their items
+    /// List the presets of tools, with their signatures and item keys
     Presets(tool::PresetsArgs),
-    /// Create a connector, also with a stream and a key for a tool
+    /// Create a connector, optionally with a stream and a key for a tool
     Create(CreateArgs),
     /// Change a connector, from the next request on
     Change(ChangeArgs),

@@ -31,13 +31,13 @@ pub struct ExportArgs {
     /// What it is written as
     #[arg(long, value_enum, default_value = "csv")]
     format: Format,
-    /// A file, which is replaced if there is one; otherwise standard output
+    /// Output file; an existing file is replaced. Default: standard output
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
-    /// The columns in their order, such as id,Name:customer.name; otherwise all fields
+    /// Columns in order, such as id,Name:customer.name; default: all fields
     #[arg(long, value_name = "LIST")]
     fields: Option<String>,
-    /// Only items for which this holds, such as status:paid,period:1|2
+    /// Only items that match, such as status:paid,period:1|2
     #[arg(long = "where", value_name = "LIST")]
     conditions: Option<String>,
     /// Put ' before values that a spreadsheet would compute

@@ -26,9 +26,9 @@ Examples:
   headgate healthcheck --url unix:/run/headgate.sock
   HEALTHCHECK CMD [\"headgate\", \"healthcheck\", \"--url\", \"http://127.0.0.1:8080\"]   (in a Dockerfile)
 
-Exit code 0: requests are taken. 1: they are not, or nobody answered within 3 seconds.")]
+Exit codes: 0 if the daemon accepts requests, 1 if it does not or does not respond within 3 seconds.")]
 pub struct HealthcheckArgs {
-    /// Where the service listens: http://host:port or unix:/path; otherwise as the configuration says
+    /// Where the service listens: http://host:port or unix:/path; default: as configured
     #[arg(long, env = "HEADGATE_URL")]
     url: Option<String>,
     #[command(flatten)]

@@ -33,9 +33,9 @@ enum KeyCommand {
     Create(CreateArgs),
     /// List the keys of a connector
     List(KeysArgs),
-    /// Make a new key in place of one, which ends after a grace
+    /// Replace a key with a new one; the old key expires after a grace period
     Rotate(RotateArgs),
-    /// Take the secret that a tool has sent of its own, and print it once, to be entered in the tool
+    /// Accept the signing secret that a provider sent, and print it once to paste into the provider's settings
     #[command(after_help = "\
 Example:
   headgate key take-secret notion main
@@ -43,19 +43,19 @@ Example:
 Standard output has the secret and nothing else. It is the key's from then on; that of a declared key is to be set in the
 configuration.")]
     TakeSecret(Named),
-    /// Change a key: when it ends, and what is said of it
+    /// Change the expiry or description of a key
     Change(ChangeArgs),
-    /// Revoke a key, for good: nothing is accepted with it from now on
+    /// Revoke a key permanently
     #[command(after_help = "\
 Example:
   headgate key revoke shop main")]
     Revoke(Named),
-    /// Delete a key: it is refused from now on, and no longer listed
+    /// Delete a key: it is rejected from now on, and no longer listed
     #[command(after_help = "\
 Example:
   headgate key delete shop main")]
     Delete(Named),
-    /// Make a key and print it once, with its hash for a configuration file
+    /// Create a key without a daemon and print it once, with its hash for a configuration file
     New(new::NewArgs),
 }
 
@@ -79,7 +79,7 @@ struct CreateArgs {
     verify: Option<String>,
     #[command(flatten)]
     told: VerifyArgs,
-    /// A test key: its requests are checked and logged, and reach no sink
+    /// Create a test key: its requests are checked and logged, but reach no sink
     #[arg(long)]
     test: bool,
     /// How to print it
@@ -114,10 +114,10 @@ struct RotateArgs {
     connector: String,
     /// The key's name
     name: String,
-    /// How long the old key can still be used: seconds, or 90s, 15m, 12h, 7d
+    /// Grace period of the old key: seconds, or 90s, 15m, 12h, 7d
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = seconds)]
     grace: u64,
-    /// When the new key ends; without it, when the old one would have
+    /// Expiry of the new key; default: the expiry of the old key
     #[arg(long, value_name = "TIME")]
     expires: Option<String>,
     #[command(flatten)]

@@ -29,14 +29,14 @@ Example:
     List(ListArgs),
     /// Create a read key and print it once
     Create(CreateArgs),
-    /// Change a read key; its connections end and may come again
+    /// Change a read key; its connections are closed and can reconnect
     Change(ChangeArgs),
-    /// Revoke a read key, for good; its connections end
+    /// Revoke a read key permanently; its connections are closed
     #[command(after_help = "\
 Example:
   headgate read-key revoke lobby-screen")]
     Revoke(Named),
-    /// Delete a read key: it is refused from now on, and no longer listed
+    /// Delete a read key: it is rejected from now on, and no longer listed
     #[command(after_help = "\
 Example:
   headgate read-key delete lobby-screen")]

@@ -33,12 +33,12 @@ Examples:
   headgate requests show 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
   headgate requests send-again 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
 
-The log of a connector that was deleted is shown where it is named."
+To see the log of a deleted connector, pass its name with --connector."
 )]
 pub struct RequestsArgs {
     #[command(subcommand)]
     command: Option<RequestsCommand>,
-    /// Show this request in full, like `show`
+    /// Show this request, like `show`
     #[arg(conflicts_with_all = ["connector", "status", "since", "until", "text"])]
     request_id: Option<String>,
     /// Only requests of this connector, by name or id
@@ -47,14 +47,14 @@ pub struct RequestsArgs {
     /// Only requests with one of these statuses
     #[arg(long, value_parser = status(), value_delimiter = ',')]
     status: Vec<Status>,
-    /// Only requests from then on: 90s, 15m, 1h, 7d ago, or an RFC 3339 time
+    /// Only requests since this time: 90s, 15m, 1h, 7d ago, or an RFC 3339 time
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     since: Option<Unix>,
-    /// Only requests up to then
+    /// Only requests until this time
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     until: Option<Unix>,
-    /// Only requests with this text in their error, idempotency key, key, or client address, in any case of the letters
-    /// A to Z; or the request with this id. The log is searched back to its beginning, or to --since
+    /// Only requests with this text in their error, idempotency key, key or client address, ignoring the case of A to
+    /// Z; or the request with this id. Searches the whole log, or back to --since
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
     /// How many requests to show, the newest
@@ -70,7 +70,7 @@ pub struct RequestsArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum RequestsCommand {
-    /// Show a request in full, with its items or its body as far as they are kept
+    /// Show a request with its items or body, if still stored
     Show(ShowArgs),
     /// Send a request again, as a new one
     SendAgain(SendAgainArgs),
@@ -105,7 +105,7 @@ connector's settings of today. Items and bodies are kept for a while: see storag
 struct SendAgainArgs {
     /// The request
     request_id: String,
-    /// Also put old values over newer ones, and bring back what was removed
+    /// Overwrite newer values, and restore removed items
     #[arg(long)]
     overwrite: bool,
     /// How to print the new one

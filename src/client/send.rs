@@ -61,36 +61,36 @@ pub struct SendArgs {
     /// A JSON or NDJSON file; `-` is standard input
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// Send the batches that a client library has left in this folder, and delete what is accepted
+    /// Send the batches that a client library left in this directory, and delete those that are accepted
     #[arg(long, value_name = "FOLDER",
           conflicts_with_all = ["file", "item_key", "idempotency_prefix", "batch_bytes", "batch_items"])]
     spool: Option<PathBuf>,
     /// Where the service listens: http://host:port or unix:/path
     #[arg(long, env = "HEADGATE_URL", default_value = "http://127.0.0.1:8080")]
     url: String,
-    /// The ingest key; better given by environment or file than on the command line
+    /// Ingest key; prefer the environment variable or a file
     #[arg(long, env = "HEADGATE_KEY", hide_env_values = true)]
     key: Option<String>,
-    /// A file that holds the ingest key; goes before --key
+    /// File that contains the ingest key; overrides --key
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// The field that identifies each item, such as order.id
     #[arg(long, value_name = "FIELD")]
     item_key: Option<String>,
-    /// The stream that the key is believed to have; refused if it has another
+    /// Stream that the key must belong to; otherwise the request is rejected
     #[arg(long, value_name = "NAME")]
     stream: Option<String>,
-    /// Makes the idempotency keys of this run differ from those of others
+    /// Prefix for the idempotency keys of this run; set it to send the same input again
     #[arg(long, value_name = "TEXT")]
     idempotency_prefix: Option<String>,
-    /// The longest body of a request with several items
+    /// Largest body of a request with several items
     #[arg(long, value_name = "BYTES", default_value_t = 1_000_000,
           value_parser = clap::value_parser!(u64).range(1..=ITEM_BYTES_MAX as u64))]
     batch_bytes: u64,
-    /// The most items in a request; 1 sends each item as soon as it is read
+    /// Largest number of items in a request; 1 sends each item as soon as it is read
     #[arg(long, value_name = "N")]
     batch_items: Option<NonZeroU64>,
-    /// How many times a request is tried again
+    /// Largest number of retries of a request
     #[arg(long, value_name = "N", default_value_t = 8)]
     retries: u32,
     /// Read and check the input, send nothing

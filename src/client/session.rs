@@ -21,12 +21,12 @@ pub struct SessionArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum SessionCommand {
-    /// List who is signed in
+    /// List the sessions
     #[command(after_help = "\
 Example:
   headgate session list --output json")]
     List(ListArgs),
-    /// End a session: who has it must sign in again
+    /// End a session; its user must sign in again
     #[command(after_help = "\
 Example:
   headgate session end 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10")]

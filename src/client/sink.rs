@@ -35,17 +35,17 @@ Examples:
   headgate sink list --data-dir /var/lib/headgate
   headgate sink list --output json")]
     List(ListArgs),
-    /// List the items that a sink gave up, newest first
+    /// List the dead letters of a sink, newest first
     DeadLetters(DeadLettersArgs),
-    /// Try waiting retries now and end a pause, or send dead letters again
+    /// Run waiting retries now and end a pause, or retry dead letters
     Retry(RetryArgs),
-    /// Discard dead letters for good
+    /// Discard dead letters permanently
     Discard(DiscardArgs),
-    /// List the batches that wait for another attempt
+    /// List the batches that wait for a retry
     Retries(RetriesArgs),
-    /// Give up batches that wait: their items become dead letters
+    /// Move waiting batches to the dead letters
     GiveUp(GiveUpArgs),
-    /// Forget a sink that is not in the configuration any more, with all that is kept for it
+    /// Delete all data of a sink that is no longer in the configuration
     Forget(ForgetArgs),
 }
 
@@ -115,7 +115,7 @@ Examples:
 struct RetriesArgs {
     /// The sink
     name: String,
-    /// How many to show, those that have waited longest
+    /// Number of batches to show, longest wait first
     #[arg(long, value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
     limit: u64,
@@ -139,10 +139,10 @@ struct GiveUpArgs {
     #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all",
           value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
     id: Option<u64>,
-    /// All batches that wait
+    /// All waiting batches
     #[arg(long)]
     all: bool,
-    /// Do not ask before all are given up, which is asked on a terminal only
+    /// Do not ask before moving all batches; asked only on a terminal
     #[arg(long)]
     yes: bool,
     #[command(flatten)]

@@ -74,25 +74,25 @@ pub struct TailArgs {
     /// Where the service listens: http://host:port or unix:/path
     #[arg(long, env = "HEADGATE_URL", default_value = "http://127.0.0.1:8080")]
     url: String,
-    /// A read key; better given by environment or file than on the command line
+    /// Read key; prefer the environment variable or a file
     #[arg(long, env = "HEADGATE_READ_KEY", hide_env_values = true)]
     key: Option<String>,
-    /// A file that holds the read key; goes before --key
+    /// File that contains the read key; overrides --key
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// How to print them [default: table on a terminal, else json]
     #[arg(long, value_enum)]
     output: Option<TailOutput>,
-    /// Leave out what is there already: the items, or the last entries of the log
+    /// Omit existing items, or the last entries of the log
     #[arg(long)]
     no_snapshot: bool,
-    /// End after so many changes, or requests; what is there already doesn't count
+    /// Exit after this number of changes or requests; existing items do not count
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Begin with what changed after this position, the `id` of a message
+    /// Start with the changes after this position, the `id` of a message
     #[arg(long, value_name = "EPOCH:SEQ", value_parser = position)]
     since: Option<String>,
-    /// How many times a second the service passes changes on; those in between are put together
+    /// Largest number of flushes per second from the service; changes in between are merged
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     max_rate: Option<u16>,
     /// With JSON: print heartbeats too

@@ -30,11 +30,10 @@ pub(super) struct PresetsArgs {
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     secret: SecretArgs,
-    /// The file with the word that Meta is to send when it greets; `-`: standard input
+    /// File with the verify token that Meta sends in its challenge; `-`: standard input
     #[arg(long, value_name = "FILE")]
     verify_token_file: Option<PathBuf>,
-    /// What else `verify` has in a configuration file, such as header=X-Signature or timestamp.header=X-Time; may be
-    /// given several times
+    /// Further option of `verify`, such as header=X-Signature or timestamp.header=X-Time; can be repeated
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = option)]
     options: Vec<(String, Value)>,
 }
@@ -103,7 +102,7 @@ impl VerifyArgs {
 /// What is told of the secret that a tool signs with.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SecretArgs {
-    /// The file with the secret that the tool shows, or with its certificate or key set; `-`: standard input
+    /// File with the secret that the tool shows, or with its certificate or key set; `-`: standard input
     #[arg(long, value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
 }

@@ -19,10 +19,10 @@ Examples:
   headgate key new
   headgate key new --read --output json")]
 pub(super) struct NewArgs {
-    /// A test key: its requests are checked and logged, and reach no sink
+    /// Create a test key: its requests are checked and logged, but reach no sink
     #[arg(long, conflicts_with = "read")]
     test: bool,
-    /// A read key, for renderers: it can never submit
+    /// Create a read key, for renderers; read keys cannot send items
     #[arg(long)]
     read: bool,
     /// How to print it

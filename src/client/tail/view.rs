@@ -20,9 +20,9 @@ const KEY_ALIGNED_MAX: usize = 24;
 /// How to print changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum TailOutput {
-    /// A line for each change
+    /// One line per change
     Table,
-    /// Each message as a line of JSON, as it came
+    /// Each message as a line of JSON, as received
     Json,
 }
 
