@@ -29,7 +29,7 @@ record! {
         /// Streams that the sink can write in the data pool; a `*` at the end of a name matches any rest.
         writes: Option<Vec<String>>, List(kinds::PATTERN, 0), none: "the streams that the plugin is made for",
             example: r#"["orders", "sensor-*"]"#,
-            guide: "See [what a sink may write][sinks-writes]. By default, a plugin from a file writes none, `pool` writes the streams that it receives, and `filter-map` writes those and the targets of its rules.";
+            guide: "See [write permissions][sinks-writes]. By default, a plugin from a file writes none, `pool` writes the streams that it receives, and `filter-map` writes those and the targets of its rules.";
         /// Position at which a new sink starts: `now`, or `oldest` for the oldest request that is still kept.
         start: Start, Choice(&["now", "oldest"]);
         /// Order of operations: with `key`, an operation that waits for a retry holds up later ones with the same key; with `strict`, all later ones.

@@ -50,7 +50,7 @@ record! {
         name: String, Text(kinds::NAME), required: true, example: r#""grafana""#;
         /// Role of the token: `viewer`, `operator`, `admin`, or `metrics` for `/metrics` alone.
         role: Role, Choice(&["viewer", "operator", "admin", "metrics"]), required: true, example: r#""metrics""#,
-            guide: "The page Operate lists what each role can do, under \"Who may do what\".";
+            guide: "See [roles][roles].";
         /// Token of at least 24 characters; `openssl rand -hex 24` creates one.
         secret: Option<Secret>, Secret, none: "another field identifies the token",
             example: r#"{ env = "GRAFANA_TOKEN" }"#;
