@@ -24,6 +24,7 @@ mod position;
 mod rebuilt;
 mod resends;
 pub mod retries;
+mod rules;
 mod schema;
 mod settlement;
 mod sinks;
