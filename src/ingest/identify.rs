@@ -1,10 +1,9 @@
-//! The items of a delivery as they are stored: with what the tool says of all of them, under the keys that they get, and
-//! apart from those that go.
+//! The items of a delivery as they are stored: with what the tool says of all of them, under the keys that they get, each
+//! an update or a removal.
 //!
-//! **Invariant**: of each key the last word of a delivery counts, whether it brings the item or removes it.
+//! **Invariant**: operations keep the order in which they were sent, and none is left out.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use super::Ingest;
 use super::context::Context;
@@ -14,8 +13,7 @@ use crate::error::AcceptError;
 use item::{Action, Items, ItemsWriter, field_name, members, merge};
 
 impl Ingest {
-    /// The items with what the tool says of all of them, and, where each delivery is an item of its own, by its id; and
-    /// those of them that go.
+    /// The items with what the tool says of all of them, and, where each delivery is an item of its own, by its id.
     pub(super) fn identified(
         &self,
         items: Items,
@@ -24,18 +22,14 @@ impl Ingest {
         by_delivery: bool,
         id: Option<&str>,
         more: &str,
-    ) -> Result<(Items, Option<Items>), AcceptError> {
+    ) -> Result<Items, AcceptError> {
         let omit = of.tool().map_or(&[][..], |preset| preset.omit);
         if !by_delivery && more.len() <= "{}".len() && omit.is_empty() && policy.has_no_say() {
-            return Ok((items, None));
+            return Ok(items);
         }
         let id = id.map_or_else(|| of.request_id.to_string(), shortened);
         let bytes = items.byte_len() + items.len() * (more.len() + id.len());
-        let mut whole = ItemsWriter::new(self.limits.flattened_bytes_max, bytes);
-        let mut removed: Option<ItemsWriter> = None;
-        // Where each upsert stood, and each key's last removal.
-        let mut places = Vec::new();
-        let mut gone: HashMap<String, usize> = HashMap::new();
+        let mut identified = ItemsWriter::new(self.limits.flattened_bytes_max, bytes);
         for (position, item) in items.iter().enumerate() {
             let key: Cow<'_, str> = match (by_delivery, items.len()) {
                 (false, _) => item.key.into(),
@@ -45,31 +39,17 @@ impl Ingest {
             let fields = merge(&without(item.fields, omit), more);
             let pushed = match policy.removes(&fields) {
                 true => {
-                    gone.insert(key.to_string(), position);
-                    let writer = || ItemsWriter::new(self.limits.flattened_bytes_max, 0);
-                    let removed = removed.get_or_insert_with(writer);
-                    removed.push_with(&key, "{}", Action::Remove, policy.meta_of_removal(&fields))
+                    let meta = policy.meta_of_removal(&fields);
+                    identified.push_with(&key, "{}", Action::Remove, meta)
                 }
                 false => {
-                    places.push(position);
-                    whole.push_with(&key, &fields, Action::Upsert, policy.meta(&fields))
+                    let meta = policy.meta(&fields);
+                    identified.push_with(&key, &fields, Action::Upsert, meta)
                 }
             };
             pushed.map_err(|full| AcceptError::invalid(full.to_string()))?;
         }
-        let whole = whole.into_items();
-        let Some(removed) = removed.map(ItemsWriter::into_items) else {
-            return Ok((whole, None));
-        };
-        // Removals come first: of each key the last word counts.
-        let mut rest = ItemsWriter::new(usize::MAX, whole.byte_len());
-        for (item, position) in whole.iter().zip(places) {
-            if gone.get(item.key).is_none_or(|removal| *removal < position) {
-                let pushed = rest.push_with(item.key, item.fields, item.action, item.meta);
-                pushed.map_err(|full| AcceptError::invalid(full.to_string()))?;
-            }
-        }
-        Ok((rest.into_items(), Some(removed)))
+        Ok(identified.into_items())
     }
 }
 

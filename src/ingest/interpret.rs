@@ -37,8 +37,6 @@ const LOGGED_BYTES_MAX: usize = 255;
 #[derive(Debug)]
 pub(super) struct Delivered {
     pub(super) items: Items,
-    /// Items that go, before those are there.
-    pub(super) removed: Option<Items>,
     /// The field that identifies the items.
     pub(super) item_key: Option<Box<str>>,
     /// The name of its event, and its id, as the tool says them.
@@ -130,12 +128,10 @@ impl Ingest {
         let without_item_key = named.item_key.is_none() && is_object(&json);
         let name = id.as_deref().or(named.idempotency_key.as_deref());
         let policy = ItemPolicy::of(&of, event.as_deref());
-        let (items, removed) =
-            self.identified(items, &of, &policy, by_delivery, name, &object(&more))?;
+        let items = self.identified(items, &of, &policy, by_delivery, name, &object(&more))?;
         let replay = of.signing.map(|signing| signing.verify.replay);
         Ok(Reading::Delivery(Delivered {
             items,
-            removed,
             item_key: match by {
                 By::Other(field) => Some(field.into()),
                 By::Named | By::Delivery => named.item_key().map(Into::into),
@@ -167,11 +163,9 @@ impl Ingest {
         let items = self.flatten(body, named)?;
         let id = named.idempotency_key.as_deref();
         let policy = ItemPolicy::of(of, None);
-        let (items, removed) =
-            self.identified(items, of, &policy, named.is_by_delivery(), id, "{}")?;
+        let items = self.identified(items, of, &policy, named.is_by_delivery(), id, "{}")?;
         Ok(Delivered {
             items,
-            removed,
             item_key: named.item_key().map(Into::into),
             event: None,
             id: None,

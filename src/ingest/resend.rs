@@ -157,15 +157,15 @@ impl Ingest {
             sent_again_from: Some(from.request_id),
             ..from.clone()
         };
-        let (items, removed, repeats, body) = match kept {
+        let (items, repeats, body) = match kept {
             Kept::Body(kept) => {
                 let again = self.run_again(&kept, &connector, &from.key, &mut log)?;
-                (again.items, again.removed, again.repeats, kept.body)
+                (again.items, again.repeats, kept.body)
             }
             Kept::Items(entry) => {
                 self.check_stream(&entry.stream)?;
                 let items = self.not_newer(&entry, newer).await?;
-                (items, None, Repeats::default(), Bytes::new())
+                (items, Repeats::default(), Bytes::new())
             }
             Kept::Nothing(why) => return Err(AgainError::NotKept(why)),
         };
@@ -174,14 +174,15 @@ impl Ingest {
             Outcome::Accepted => from.items.saturating_sub(count),
             _ => 0,
         };
-        if items_left > 0 && count == 0 && removed.is_none() {
+        if items_left > 0 && count == 0 {
             return Ok(SentAgain {
                 from,
                 accepted: None,
                 items_left,
             });
         }
-        let submitted = self.submit_both(log, Lived::at(started), items, removed, &repeats, &body);
+        let claims = self.claims(&log, &repeats, &body);
+        let submitted = self.submit(log, Lived::at(started), items, claims);
         let accepted = submitted.await?;
         self.note(Some(&from.connector), received_at, started, &Ok(&accepted));
         Ok(SentAgain {
@@ -284,7 +285,6 @@ impl Ingest {
         log.idempotency_key = delivered.idempotency_key;
         Ok(Again {
             items: delivered.items,
-            removed: delivered.removed,
             repeats: delivered.repeats,
         })
     }
@@ -325,7 +325,6 @@ const ITEMS_GONE: &str = "its items are not kept any more: every sink has them, 
 /// What a body that was refused comes to.
 struct Again {
     items: Items,
-    removed: Option<Items>,
     repeats: Repeats,
 }
 

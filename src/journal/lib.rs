@@ -87,7 +87,7 @@ pub struct Submission {
     pub log: LogEntry,
     /// When it arrived, in time lived.
     pub arrived: Lived,
-    /// The flattened items; of a removal those that go.
+    /// Its operations, in the order in which they were sent.
     pub items: Items,
     /// The idempotency claim, if the caller sent a key.
     pub claim: Option<Claim>,
