@@ -10,7 +10,7 @@ use super::context::Context;
 use super::interpret::digest;
 use super::item_policy::ItemPolicy;
 use crate::error::AcceptError;
-use item::{Action, Items, ItemsWriter, field_name, members, merge};
+use item::{Items, ItemsWriter, field_name, members, merge};
 
 impl Ingest {
     /// The items with what the tool says of all of them, and, where each delivery is an item of its own, by its id.
@@ -30,6 +30,7 @@ impl Ingest {
         let id = id.map_or_else(|| of.request_id.to_string(), shortened);
         let bytes = items.byte_len() + items.len() * (more.len() + id.len());
         let mut identified = ItemsWriter::new(self.limits.flattened_bytes_max, bytes);
+        let mut sent_version = String::new();
         for (position, item) in items.iter().enumerate() {
             let key: Cow<'_, str> = match (by_delivery, items.len()) {
                 (false, _) => item.key.into(),
@@ -37,16 +38,8 @@ impl Ingest {
                 (true, _) => format!("{id}-{position}").into(),
             };
             let fields = merge(&without(item.fields, omit), more);
-            let pushed = match policy.removes(&fields) {
-                true => {
-                    let meta = policy.meta_of_removal(&fields);
-                    identified.push_with(&key, "{}", Action::Remove, meta)
-                }
-                false => {
-                    let meta = policy.meta(&fields);
-                    identified.push_with(&key, &fields, Action::Upsert, meta)
-                }
-            };
+            let operation = policy.operation(&key, &fields, &mut sent_version);
+            let pushed = identified.push_item(&operation);
             pushed.map_err(|full| AcceptError::invalid(full.to_string()))?;
         }
         Ok(identified.into_items())

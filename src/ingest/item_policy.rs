@@ -2,13 +2,15 @@
 //!
 //! **Invariant**: a version that cannot be read is none: then the order of acceptance decides, and nothing is lost.
 
+use std::fmt::Write as _;
+
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::context::Context;
 use super::interpret::{EVENT, field_of};
 use catalog::Rules;
-use item::{ItemMeta, Version};
+use item::{Action, ItemMeta, ItemRef, Version};
 
 /// Versions count in thousandths, or microseconds.
 const SCALE: i64 = 1_000;
@@ -45,7 +47,7 @@ impl<'a> ItemPolicy<'a> {
     }
 
     /// Whether an item goes.
-    pub(super) fn removes(&self, fields: &str) -> bool {
+    fn removes(&self, fields: &str) -> bool {
         let Some(when) = &self.rules.delete_when else {
             return self.event_removes;
         };
@@ -57,28 +59,55 @@ impl<'a> ItemPolicy<'a> {
         }
     }
 
-    pub(super) fn meta(&self, fields: &str) -> ItemMeta {
-        let version = self.version.and_then(|field| field_of(fields, field));
-        ItemMeta {
-            version: version
-                .and_then(|text| read(&text))
-                .map(Version::from_thousandths),
-            expire_after_seconds: self.rules.expire_after_seconds,
+    /// The operation that an item is.
+    pub(super) fn operation<'b>(
+        &self,
+        key: &'b str,
+        fields: &'b str,
+        sent_version: &'b mut String,
+    ) -> ItemRef<'b> {
+        let mut meta = self.version_of(fields, sent_version);
+        let removes = self.removes(fields);
+        match (removes, meta.version) {
+            (false, _) => meta.expire_after_seconds = self.rules.expire_after_seconds,
+            // A removal that does not say its version acts in the order of acceptance. Where the tool's versions are known
+            // to be times, its arrival keeps away what comes later and is older.
+            (true, None) if self.version.is_some() && self.rules.version.is_none() => {
+                meta = ItemMeta::REMOVAL_IN_TIME;
+            }
+            (true, _) => {}
+        }
+        let (fields, action) = match removes {
+            true => ("{}", Action::Remove),
+            false => (fields, Action::Upsert),
+        };
+        ItemRef {
+            key,
+            fields,
+            shape: 0,
+            action,
+            meta,
+            sent_version,
         }
     }
 
-    /// A removal that does not say its version acts in the order of acceptance. Where the tool's versions are known to be
-    /// times, its arrival keeps away what comes later and is older.
-    pub(super) fn meta_of_removal(&self, fields: &str) -> ItemMeta {
-        let version = self.meta(fields).version;
-        match version {
-            None if self.version.is_some() && self.rules.version.is_none() => {
-                ItemMeta::REMOVAL_IN_TIME
+    /// The version of an item, and what was sent if it is not written so.
+    fn version_of(&self, fields: &str, sent_version: &mut String) -> ItemMeta {
+        sent_version.clear();
+        let sent = self.version.and_then(|field| field_of(fields, field));
+        let version = sent.as_deref().and_then(read);
+        let version = version.map(Version::from_thousandths);
+        if let (Some(version), Some(sent)) = (version, sent) {
+            // A `String` takes all that is written.
+            let _ = write!(sent_version, "{version}");
+            match *sent_version == sent {
+                true => sent_version.clear(),
+                false => *sent_version = sent,
             }
-            version => ItemMeta {
-                version,
-                expire_after_seconds: None,
-            },
+        }
+        ItemMeta {
+            version,
+            expire_after_seconds: None,
         }
     }
 }

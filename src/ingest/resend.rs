@@ -20,7 +20,7 @@ use crate::error::AcceptError;
 use base::clock::{Lived, Unix};
 use catalog::{Connector, Rules};
 use item::batch::Entry;
-use item::{ItemMeta, Items, ItemsWriter};
+use item::{Items, ItemsWriter};
 use journal::log::{Client, Endpoint, LogRow};
 use journal::{LogEntry, Outcome, RejectedBody, StorageError};
 use pool::{Pool, PoolError};
@@ -222,7 +222,7 @@ impl Ingest {
         let mut older = ItemsWriter::new(usize::MAX, entry.items.byte_len());
         for item in entry.items.iter().filter(|item| !newer.contains(item.key)) {
             // Part of what fitted before.
-            let fits = older.push_with(item.key, item.fields, item.action, item.meta);
+            let fits = older.push_item(&item);
             fits.map_err(|_| AgainError::NotKept(ITEMS_GONE))?;
         }
         Ok(older.into_items())
@@ -335,11 +335,10 @@ fn overwriting(items: &Items) -> Result<Items, AgainError> {
     }
     let mut whole = ItemsWriter::new(usize::MAX, items.byte_len());
     for item in items {
-        let meta = ItemMeta {
-            version: None,
-            ..item.meta
-        };
-        let fits = whole.push_with(item.key, item.fields, item.action, meta);
+        let mut unversioned = item;
+        unversioned.meta.version = None;
+        unversioned.sent_version = "";
+        let fits = whole.push_item(&unversioned);
         fits.map_err(|_| AgainError::NotKept(ITEMS_GONE))?;
     }
     Ok(whole.into_items())

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! In version 3 the highest bit of a `key_len` says that `i128 version · u32 expire_after_seconds` stand before that key
-//! (see [`ItemMeta`]), and the next one that the item is a removal; version 1 has no such records. Version 2, which is read
+//! (see [`ItemMeta`]), the next one that the item is a removal, and the one after it that `u8 text_len · text` follow that:
+//! the version as it was sent, where that is not how the version itself is written. Version 1 has no such records. Version 2, which is read
 //! and not written any more, has versions of 64 bits, and no removals: what was asked of its items stood beside them.
 //!
 //! **Invariant**: every [`Items`] in the process has whole records, exactly `count` of them, whose keys and
@@ -30,6 +31,7 @@ mod tests;
 mod version;
 mod writer;
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -92,6 +94,19 @@ pub struct ItemRef<'a> {
     pub action: Action,
     /// What decides beside the order of acceptance.
     pub meta: ItemMeta,
+    /// The version as it was sent; empty: as the version itself is written. See [`ItemRef::version_text`].
+    pub sent_version: &'a str,
+}
+
+impl<'a> ItemRef<'a> {
+    /// The version as it was sent.
+    pub fn version_text(&self) -> Option<Cow<'a, str>> {
+        let version = self.meta.version?;
+        Some(match self.sent_version {
+            "" => version.to_string().into(),
+            sent => sent.into(),
+        })
+    }
 }
 
 /// Why stored bytes are not the encoding of items.
@@ -168,7 +183,7 @@ impl Items {
         let mut rest = &bytes[HEADER_BYTES..];
         while let Some((record, after)) = RawRecord::split(bytes[0], rest) {
             let item = record.read().expect("it was checked");
-            let pushed = writer.push_with(item.key, item.fields, action, item.meta);
+            let pushed = writer.push_item(&ItemRef { action, ..item });
             pushed.expect("it was written before, so its lengths fit");
             rest = after;
         }
@@ -303,6 +318,7 @@ struct RawRecord<'a> {
     shape: u64,
     action: Action,
     meta: ItemMeta,
+    sent_version: &'a [u8],
     key: &'a [u8],
     fields: &'a [u8],
 }
@@ -316,9 +332,12 @@ impl<'a> RawRecord<'a> {
         let key_len = u32::from_le_bytes(*key_len);
         let mut action = Action::Upsert;
         let mut meta = ItemMeta::default();
+        let mut sent_version: &[u8] = &[];
         let flags = key_len & meta::FLAGS;
         if flags != 0 {
-            (action, meta, rest) = meta::split(encoding, flags, rest)?;
+            let said = meta::split(encoding, flags, rest)?;
+            (action, meta) = (said.action, said.meta);
+            (sent_version, rest) = (said.sent_version, said.rest);
         }
         let (key, rest) = rest.split_at_checked((key_len & !meta::FLAGS) as usize)?;
         let (fields, rest) = rest.split_at_checked(u32::from_le_bytes(*fields_len) as usize)?;
@@ -326,6 +345,7 @@ impl<'a> RawRecord<'a> {
             shape: u64::from_le_bytes(*shape),
             action,
             meta,
+            sent_version,
             key,
             fields,
         };
@@ -340,6 +360,7 @@ impl<'a> RawRecord<'a> {
             shape: self.shape,
             action: self.action,
             meta: self.meta,
+            sent_version: std::str::from_utf8(self.sent_version).ok()?,
         })
     }
 }

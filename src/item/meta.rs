@@ -10,8 +10,10 @@ use super::{Version, WITH_FLAGS, WITH_META_2};
 pub(super) const HAS_META: u32 = 1 << 31;
 /// In a `key_len`: the item is a removal.
 pub(super) const IS_REMOVAL: u32 = 1 << 30;
+/// In a `key_len`: behind these bytes stands the version as it was sent.
+pub(super) const HAS_TEXT: u32 = 1 << 29;
 /// What is no length in a `key_len`.
-pub(super) const FLAGS: u32 = HAS_META | IS_REMOVAL;
+pub(super) const FLAGS: u32 = HAS_META | IS_REMOVAL | HAS_TEXT;
 /// Stands for no version.
 const NO_VERSION: i128 = i128::MIN;
 /// The same in encoding 2, whose versions are thousandths in 64 bits.
@@ -79,33 +81,60 @@ impl ItemMeta {
     }
 }
 
-/// What flags say of an item, and the bytes that follow; none if the encoding has no such flags, or too few bytes.
+/// What flags say of an item, and the bytes that follow.
+pub(super) struct Said<'a> {
+    pub(super) action: Action,
+    pub(super) meta: ItemMeta,
+    pub(super) sent_version: &'a [u8],
+    pub(super) rest: &'a [u8],
+}
+
+/// None if the encoding has no such flags, or the bytes are too few.
 #[cold]
-pub(super) fn split(encoding: u8, flags: u32, bytes: &[u8]) -> Option<(Action, ItemMeta, &[u8])> {
-    let action = match flags & IS_REMOVAL {
-        0 => Action::Upsert,
-        _ => Action::Remove,
+pub(super) fn split(encoding: u8, flags: u32, bytes: &[u8]) -> Option<Said<'_>> {
+    let mut said = Said {
+        action: match flags & IS_REMOVAL {
+            0 => Action::Upsert,
+            _ => Action::Remove,
+        },
+        meta: ItemMeta::default(),
+        sent_version: &[],
+        rest: bytes,
     };
-    let (version, rest) = match (encoding, flags) {
-        (WITH_FLAGS, IS_REMOVAL) => return Some((action, ItemMeta::default(), bytes)),
-        (WITH_FLAGS, _) => {
-            let (version, rest) = bytes.split_first_chunk()?;
-            let version = i128::from_le_bytes(*version);
-            let version = (version != NO_VERSION).then_some(Version::from_millionths(version));
-            (version, rest)
-        }
-        (WITH_META_2, HAS_META) => {
-            let (version, rest) = bytes.split_first_chunk()?;
-            let version = i64::from_le_bytes(*version);
-            let version = (version != NO_VERSION_2).then_some(Version::from_thousandths(version));
-            (version, rest)
-        }
-        _ => return None,
+    let knows = match encoding {
+        WITH_FLAGS => FLAGS,
+        WITH_META_2 => HAS_META,
+        _ => 0,
     };
-    let (seconds, rest) = rest.split_first_chunk()?;
-    let meta = ItemMeta {
-        version,
-        expire_after_seconds: NonZeroU32::new(u32::from_le_bytes(*seconds)),
-    };
-    Some((action, meta, rest))
+    if flags & !knows != 0 || flags & (HAS_META | HAS_TEXT) == HAS_TEXT {
+        return None;
+    }
+    if flags & HAS_META != 0 {
+        let (version, rest) = match encoding {
+            WITH_FLAGS => {
+                let (version, rest) = bytes.split_first_chunk()?;
+                let version = i128::from_le_bytes(*version);
+                let version = (version != NO_VERSION).then_some(Version::from_millionths(version));
+                (version, rest)
+            }
+            _ => {
+                let (version, rest) = bytes.split_first_chunk()?;
+                let version = i64::from_le_bytes(*version);
+                let version =
+                    (version != NO_VERSION_2).then_some(Version::from_thousandths(version));
+                (version, rest)
+            }
+        };
+        let (seconds, rest) = rest.split_first_chunk()?;
+        said.meta = ItemMeta {
+            version,
+            expire_after_seconds: NonZeroU32::new(u32::from_le_bytes(*seconds)),
+        };
+        said.rest = rest;
+    }
+    if flags & HAS_TEXT != 0 {
+        let (len, rest) = said.rest.split_first()?;
+        (said.sent_version, said.rest) = rest.split_at_checked(usize::from(*len))?;
+    }
+    Some(said)
 }

@@ -363,6 +363,7 @@ fn operations_keep_their_order_action_version_and_end() {
     let again = Items::from_bytes(items.as_bytes().clone()).expect("whole");
     for items in [&items, &again] {
         assert_eq!(operations(items), wanted);
+        assert!(items.iter().all(|item| item.sent_version.is_empty()));
         assert_eq!(items.as_bytes()[0], 3);
         assert_eq!((items.removals(), items.action()), (3, None));
     }
@@ -442,5 +443,39 @@ fn older_encodings_are_read_with_what_stood_beside_them() {
         (bytes[0], bytes[8]) = (version, 1 << 6);
         let error = Items::from_bytes(bytes.into()).expect_err("no such flag");
         assert_eq!(error, CorruptItems::Truncated(0));
+    }
+}
+
+#[test]
+fn a_version_keeps_the_text_that_was_sent() {
+    let day = "2026-01-05T10:00:00Z";
+    let item = |sent_version, version, action| ItemRef {
+        key: "k",
+        fields: "{}",
+        shape: shape("{}"),
+        action,
+        meta: meta(version, 7),
+        sent_version,
+    };
+    let long = "0".repeat(65);
+    let all = [
+        (item(day, Some(5_000_000), Action::Remove), Some(day)),
+        (item("", Some(5_500_000), Action::Upsert), Some("5.5")),
+        (item(day, Some(1), Action::Upsert), Some(day)),
+        (item("", None, Action::Remove), None),
+        (item(&long, Some(0), Action::Upsert), Some("0")),
+    ];
+    let mut writer = ItemsWriter::new(1 << 20, 0);
+    for (item, _) in &all {
+        writer.push_item(item).expect("there is room");
+    }
+    let items = writer.into_items();
+    let again = Items::from_bytes(items.as_bytes().clone()).expect("whole");
+    for ((item, text), read) in all.iter().zip(&again) {
+        assert_eq!(read.version_text().as_deref(), *text);
+        assert_eq!((read.action, read.meta), (item.action, item.meta));
+    }
+    for end in 0..items.byte_len() {
+        Items::from_bytes(items.as_bytes().slice(..end)).expect_err("cut");
     }
 }

@@ -23,7 +23,7 @@ impl Version {
 
     /// The version that a text stands for: a number (`9`, `-1.50`, `1e3`), whose seventh decimal is rounded, or a time in
     /// RFC 3339. None: it is neither, or beyond 10^32.
-    pub fn read(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         if text.len() > Self::TEXT_BYTES_MAX {
             return None;
         }
@@ -98,16 +98,20 @@ fn millionths(text: &str) -> Option<i128> {
     Some(if is_negative { -value } else { value })
 }
 
-/// As a number: what the text of a version was is not known any more.
+/// The shortest decimal: `9`, `-1.5`, `1767607200000.000001`.
 impl fmt::Display for Version {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.millionths() < 0 { "-" } else { "" };
-        let millionths = self.millionths().unsigned_abs();
-        write!(formatter, "{sign}{}", millionths / 1_000_000)?;
-        match millionths % 1_000_000 {
-            0 => Ok(()),
-            rest => write!(formatter, ".{}", format!("{rest:06}").trim_end_matches('0')),
+        let millionths = self.millionths();
+        let sign = if millionths < 0 { "-" } else { "" };
+        let size = millionths.unsigned_abs();
+        let (whole, mut fraction, mut digits) = (size / 1_000_000, size % 1_000_000, 6);
+        if fraction == 0 {
+            return write!(formatter, "{sign}{whole}");
         }
+        while fraction % 10 == 0 {
+            (fraction, digits) = (fraction / 10, digits - 1);
+        }
+        write!(formatter, "{sign}{whole}.{fraction:0digits$}")
     }
 }
 
@@ -155,9 +159,9 @@ mod tests {
             ("1969-12-31T23:59:59.9Z", "1970-01-01T00:00:00Z"),
             ("1767607200000", "2026-01-05T10:00:00.000000001Z"),
         ] {
-            assert!(Version::read(older).is_some(), "{older}");
+            assert!(Version::parse(older).is_some(), "{older}");
             assert!(
-                Version::read(older) < Version::read(newer),
+                Version::parse(older) < Version::parse(newer),
                 "{older} {newer}"
             );
         }
@@ -173,8 +177,8 @@ mod tests {
             ("1767607200000", "2026-01-05T10:00:00Z"),
             ("2026-01-05T10:00:00Z", "2026-01-05T05:00:00-05:00"),
         ] {
-            assert!(Version::read(one).is_some(), "{one}");
-            assert_eq!(Version::read(one), Version::read(other), "{one} {other}");
+            assert!(Version::parse(one).is_some(), "{one}");
+            assert_eq!(Version::parse(one), Version::parse(other), "{one} {other}");
         }
         let long = "1".repeat(Version::TEXT_BYTES_MAX + 1);
         let none = [
@@ -199,15 +203,21 @@ mod tests {
             &long,
         ];
         for text in none {
-            assert_eq!(Version::read(text), None, "{text}");
+            assert_eq!(Version::parse(text), None, "{text}");
         }
     }
 
     #[test]
-    fn a_version_whose_text_is_gone_is_shown_as_a_number() {
-        for text in ["0", "9", "-1.5", "1700000000.002", "1767607200000000001"] {
-            let version = Version::read(text).expect("a version");
-            assert_eq!(version.to_string(), text);
+    fn a_version_is_written_as_the_shortest_decimal() {
+        for (millionths, text) in [
+            (0, "0"),
+            (9_000_000, "9"),
+            (-1_500_000, "-1.5"),
+            (-1, "-0.000001"),
+            (1_767_607_200_000_000_001_000_000, "1767607200000000001"),
+            (1_700_000_000_001_000, "1700000000.001"),
+        ] {
+            assert_eq!(Version::from_millionths(millionths).to_string(), text);
         }
     }
 

@@ -5,7 +5,8 @@
 //! **Invariant**: no more bytes are written than the bound says, and records are whole.
 
 use super::{
-    Action, HEADER_BYTES, ItemMeta, Items, PLAIN, Places, RECORD_BYTES, WITH_FLAGS, meta, shape,
+    Action, HEADER_BYTES, ItemMeta, ItemRef, Items, PLAIN, Places, RECORD_BYTES, Version,
+    WITH_FLAGS, meta, shape,
 };
 
 /// The encoding would grow over the writer's bound.
@@ -124,28 +125,56 @@ impl ItemsWriter {
         action: Action,
         meta: ItemMeta,
     ) -> Result<(), Full> {
+        self.push_item(&ItemRef {
+            key,
+            fields,
+            shape: 0,
+            action,
+            meta,
+            sent_version: "",
+        })
+    }
+
+    /// Writes a whole item with all that is said of it. The shape is computed.
+    ///
+    /// # Errors
+    /// [`Full`] if it would not fit; the item is dropped then.
+    pub fn push_item(&mut self, item: &ItemRef<'_>) -> Result<(), Full> {
         let record = self.record;
-        self.push(key, fields)?;
-        let has_meta = meta != ItemMeta::default();
-        let mut flags = action.flag();
-        if has_meta {
-            if let Err(full) = self.reserve(ItemMeta::BYTES) {
-                self.bytes.truncate(record);
-                self.record = record;
-                self.count -= 1;
-                return Err(full);
-            }
+        self.push(item.key, item.fields)?;
+        let said = item.meta != ItemMeta::default();
+        let text = match item.sent_version.len() {
+            len @ 1..=Version::TEXT_BYTES_MAX if said => Some(len as u8),
+            _ => None,
+        };
+        let meta_bytes = match (said, text) {
+            (false, _) => 0,
+            (true, text) => ItemMeta::BYTES + text.map_or(0, |len| 1 + usize::from(len)),
+        };
+        if let Err(full) = self.reserve(meta_bytes) {
+            self.bytes.truncate(record);
+            self.record = record;
+            self.count -= 1;
+            return Err(full);
+        }
+        let mut flags = item.action.flag();
+        let at = record + RECORD_BYTES;
+        if let Some(len) = text {
+            flags |= meta::HAS_TEXT;
+            let text = item.sent_version.bytes();
+            self.bytes.splice(at..at, std::iter::once(len).chain(text));
+        }
+        if said {
             flags |= meta::HAS_META;
-            let at = record + RECORD_BYTES;
-            self.bytes.splice(at..at, meta.to_bytes());
-            self.record = self.bytes.len();
+            self.bytes.splice(at..at, item.meta.to_bytes());
         }
         if flags != 0 {
             self.bytes[0] = WITH_FLAGS;
             // The highest byte of the length.
             self.bytes[record + 3] |= (flags >> 24) as u8;
+            self.record = self.bytes.len();
         }
-        self.removals += u32::from(action == Action::Remove);
+        self.removals += u32::from(item.action == Action::Remove);
         Ok(())
     }
 

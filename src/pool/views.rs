@@ -346,6 +346,7 @@ pub(super) fn learn(connection: &Connection) -> Result<(), rusqlite::Error> {
             shape: shape(fields),
             action: Action::Upsert,
             meta: ItemMeta::default(),
+            sent_version: "",
         };
         views.note(&stream, std::iter::once(&item));
     }

@@ -56,7 +56,7 @@ impl Op {
     }
 
     pub(crate) fn version(&self) -> Option<Version> {
-        self.text.as_deref().and_then(Version::read)
+        self.text.as_deref().and_then(Version::parse)
     }
 
     pub(crate) fn operation(&self, place: Place, on_update: OnUpdate) -> Operation<'_> {
@@ -151,7 +151,7 @@ fn request(items: &Value, by_position: bool, version: Option<&str>) -> Vec<Op> {
         Op {
             key: item.key.to_owned(),
             fields: (!is_removal).then(|| item.fields.to_owned()),
-            text: text.filter(|text| Version::read(text).is_some()),
+            text: text.filter(|text| Version::parse(text).is_some()),
         }
     };
     items.iter().map(op).collect()

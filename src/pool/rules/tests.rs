@@ -68,7 +68,7 @@ impl<'a> Stream<'a> {
             for (name, reached) in fields.as_object().expect("fields") {
                 let name = serde_json::to_string(name).expect("a name");
                 let own = item.fields.reached(&name, state.version()).max(state.floor);
-                let expected = reached.as_str().and_then(Version::read);
+                let expected = reached.as_str().and_then(Version::parse);
                 assert_eq!(own, expected, "{}: {name}", case.name);
             }
         }

@@ -32,7 +32,7 @@ async fn a_removal_is_remembered_until_every_sink_has_passed_it() {
     test.pool.settle(&waiting).expect("it settles");
     test.forget();
     assert_eq!(test.tombstones(), "never!", "a retry waits");
-    let retry = test.pool.next_retry("late", false).expect("it reads");
+    let retry = test.pool.next_retry("late").expect("it reads");
     let done = Settlement {
         sink: "late".into(),
         retry_done: retry,
@@ -97,7 +97,7 @@ async fn a_removal_is_remembered_as_long_as_a_dead_letter_may_bring_the_item_bac
             .pool
             .send_again("pool", &Selection::Ids(vec![id]), i64::MAX, limits);
         assert_eq!(sent.expect("it is sent"), 1);
-        let retry = test.pool.next_retry("pool", false).expect("it reads");
+        let retry = test.pool.next_retry("pool").expect("it reads");
         retry.expect("a retry")
     };
     let retry = send(2);

@@ -18,9 +18,7 @@ pub(super) fn items(input: &[u8]) {
     assert_eq!(items.iter().count(), items.len());
     let mut writer = ItemsWriter::new(usize::MAX, 0);
     for item in &items {
-        writer
-            .push_with(item.key, item.fields, item.action, item.meta)
-            .expect("there is no bound");
+        writer.push_item(&item).expect("there is no bound");
     }
     let written = writer.into_items();
     let again = Items::from_bytes(written.as_bytes().clone()).expect("what was written is read");
@@ -28,8 +26,14 @@ pub(super) fn items(input: &[u8]) {
     assert_eq!(again.len(), items.len());
     for (was, is) in items.iter().zip(&again) {
         assert_eq!(
-            (was.key, was.fields, was.action, was.meta),
-            (is.key, is.fields, is.action, is.meta)
+            (
+                was.key,
+                was.fields,
+                was.action,
+                was.meta,
+                was.version_text()
+            ),
+            (is.key, is.fields, is.action, is.meta, is.version_text())
         );
     }
     let mut before = "{}";
