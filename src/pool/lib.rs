@@ -19,7 +19,6 @@ mod expiry;
 mod history;
 mod implicit_streams;
 mod items;
-mod merge;
 mod position;
 mod rebuilt;
 mod resends;
@@ -29,11 +28,13 @@ mod schema;
 mod settlement;
 mod sinks;
 mod sizes;
+mod stale;
 mod stale_check;
 mod state;
 #[cfg(test)]
 mod tests;
 mod tombstones;
+mod version_column;
 mod views;
 
 use std::collections::{HashMap, HashSet};
@@ -64,6 +65,7 @@ pub use settlement::{Effect, Settlement, Staged};
 pub use sinks::Known;
 use sizes::Counting;
 pub use sizes::{Size, Sizes};
+pub use stale::Stale;
 use tombstones::Removals;
 use views::Views;
 

@@ -10,7 +10,7 @@
 pub(crate) mod cases;
 mod fields;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::borrow::Cow;
 

@@ -52,7 +52,7 @@ impl<'a> Fields<'a> {
     }
 
     /// What a field has reached, where the key has `key`; none if it is not there, or was never written with a version.
-    pub(super) fn reached(&mut self, name: &str, key: Option<Version>) -> Option<Version> {
+    pub(crate) fn reached(&mut self, name: &str, key: Option<Version>) -> Option<Version> {
         let each = self.each(key);
         each.find(name).and_then(|at| each.fields[at].reached)
     }

@@ -11,14 +11,14 @@ use super::*;
 
 /// The keys of a stream, and when their items expire.
 #[derive(Default)]
-struct Stream<'a> {
-    keys: BTreeMap<&'a str, State<'a>>,
+pub(crate) struct Stream<'a> {
+    pub(crate) keys: BTreeMap<&'a str, State<'a>>,
     expire_at: BTreeMap<&'a str, f64>,
 }
 
 impl<'a> Stream<'a> {
     /// Applies an operation; what became of it, as the cases say it.
-    fn apply(&mut self, op: &'a Op, place: Place, on_update: OnUpdate) -> Value {
+    pub(crate) fn apply(&mut self, op: &'a Op, place: Place, on_update: OnUpdate) -> Value {
         let state = self.keys.remove(&*op.key).unwrap_or_default();
         let (state, became) = apply(state, &op.operation(place, on_update));
         let name = if op.fields.is_some() {
@@ -46,7 +46,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Items as they are shown.
-    fn shown(&self) -> BTreeMap<&'a str, Value> {
+    pub(crate) fn shown(&self) -> BTreeMap<&'a str, Value> {
         let item = |(key, state): (&&'a str, &State<'a>)| {
             let json = state.item.as_ref()?.fields.json();
             Some((*key, serde_json::from_str(&json).expect("fields are JSON")))
@@ -54,7 +54,7 @@ impl<'a> Stream<'a> {
         self.keys.iter().filter_map(item).collect()
     }
 
-    fn check(&self, case: &Case) {
+    pub(crate) fn check(&self, case: &Case) {
         let expect = &case.expect;
         assert_eq!(json!(self.shown()), expect["pool"], "{}", case.name);
         for (key, reached) in expect["reached"].as_object().expect("versions") {
@@ -75,8 +75,8 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// Plays a case, one operation after the other.
-fn play(case: &Case) {
+/// Plays a case, one operation after the other. Returns its requests, and those of expiry, with their numbers.
+pub(crate) fn play(case: &Case) -> Vec<(i64, Vec<Op>)> {
     let removals: BTreeMap<String, Op> = ["a", "b"]
         .map(|key| (key.to_owned(), Op::removal_of(key)))
         .into();
@@ -84,6 +84,7 @@ fn play(case: &Case) {
     let (mut now, mut seq) = (0.0, 0);
     let mut requests: Vec<(i64, &[Op])> = Vec::new();
     let mut said = Vec::new();
+    let mut played = Vec::new();
     for step in &case.steps {
         seq += 1;
         let ops = match step {
@@ -95,6 +96,7 @@ fn play(case: &Case) {
                 let (due, later) = at.into_iter().partition(|(_, at)| *at <= now);
                 stream.expire_at = later;
                 for key in BTreeMap::into_keys(due) {
+                    played.push((seq, vec![removals[key].clone()]));
                     stream.apply(&removals[key], (seq, 0), case.on_update);
                 }
                 continue;
@@ -110,6 +112,7 @@ fn play(case: &Case) {
             }
         };
         requests.push((seq, ops));
+        played.push((seq, ops.to_vec()));
         let mut became = Vec::new();
         for (op, position) in ops.iter().zip(0..) {
             let one = stream.apply(op, (seq, position), case.on_update);
@@ -129,7 +132,7 @@ fn play(case: &Case) {
         .collect();
     assert_eq!(json!(said), json!(expected), "{}", case.name);
     let Some(delivery) = &case.delivery else {
-        return;
+        return played;
     };
     let mut stream = Stream::default();
     for index in delivery {
@@ -139,16 +142,19 @@ fn play(case: &Case) {
         }
     }
     stream.check(case);
+    played
 }
 
 #[test]
 fn every_case_ends_as_it_says_and_so_does_each_of_its_operations() {
     let cases = cases();
     assert_eq!(cases.len(), 198);
-    cases.iter().for_each(play);
+    for case in &cases {
+        play(case);
+    }
 }
 
-fn runner() -> TestRunner {
+pub(crate) fn runner() -> TestRunner {
     TestRunner::new(Config {
         cases: histories_count(),
         failure_persistence: None,
@@ -156,7 +162,7 @@ fn runner() -> TestRunner {
     })
 }
 
-fn on_update() -> impl Strategy<Value = OnUpdate> {
+pub(crate) fn on_update() -> impl Strategy<Value = OnUpdate> {
     prop_oneof![Just(OnUpdate::Replace), Just(OnUpdate::Merge)]
 }
 
