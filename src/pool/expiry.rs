@@ -13,7 +13,7 @@ use rusqlite::params;
 use super::change_set::ChangeSet;
 use super::changes::Change;
 use super::tombstones::Removed;
-use super::{Pool, PoolError, Writer};
+use super::{Pool, PoolError, Writer, version_column};
 use base::clock::{Lived, Unix};
 
 /// Items that go in one transaction.
@@ -62,7 +62,7 @@ impl Writer {
         let connection = &self.connection;
         let expired: Vec<Expired> = {
             let mut select = connection.prepare_cached(
-                "SELECT stream, key, accepted_seq, position, version, octet_length(fields) FROM items
+                "SELECT stream, key, accepted_seq, position, version, version_text, octet_length(fields) FROM items
                  WHERE expires_ms <= ?1 ORDER BY expires_ms LIMIT ?2",
             )?;
             let rows = select.query_map(params![now.to_column(), CHUNK], |row| {
@@ -70,10 +70,10 @@ impl Writer {
                     stream: row.get(0)?,
                     key: row.get(1)?,
                     removed: Removed {
-                        order: (row.get(2)?, row.get(3)?),
-                        version: row.get(4)?,
+                        place: (row.get(2)?, row.get(3)?),
+                        reached: version_column::with_text(row, 4)?,
                     },
-                    fields_bytes: usize::try_from(row.get::<_, i64>(5)?).unwrap_or(0),
+                    fields_bytes: usize::try_from(row.get::<_, i64>(6)?).unwrap_or(0),
                 })
             })?;
             rows.collect::<Result<_, _>>()?
@@ -91,7 +91,7 @@ impl Writer {
             self.counting.removed(stream, key, *fields_bytes);
             pass.publish(stream, Unix::MIN, |seq| Change::removed(seq, key));
             self.removals
-                .note(connection, stream, key, *removed, pass.seq())?;
+                .note(connection, stream, key, removed, pass.seq())?;
         }
         Ok(())
     }
