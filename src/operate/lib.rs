@@ -12,6 +12,7 @@ pub mod condition;
 pub mod content;
 mod dead_letters;
 mod error;
+mod expiry;
 mod items;
 pub mod limits;
 mod login_throttle;
