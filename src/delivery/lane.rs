@@ -333,7 +333,7 @@ impl Lane {
 /// Says what is left of the sink to be said, whenever that is due.
 async fn log_periodically(guest_log: &GuestLog) -> Infallible {
     loop {
-        guest_log.has_to_tell().await;
+        guest_log.has_left_out().await;
         guest_log.flush();
     }
 }

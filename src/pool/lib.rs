@@ -19,20 +19,22 @@ mod expiry;
 mod history;
 mod implicit_streams;
 mod items;
-mod merge;
 mod position;
 mod rebuilt;
 mod resends;
 pub mod retries;
+mod rules;
 mod schema;
 mod settlement;
 mod sinks;
 mod sizes;
+mod stale;
 mod stale_check;
 mod state;
 #[cfg(test)]
 mod tests;
 mod tombstones;
+mod version_column;
 mod views;
 
 use std::collections::{HashMap, HashSet};
@@ -64,6 +66,7 @@ pub use settlement::{Effect, Settlement, Staged};
 pub use sinks::Known;
 use sizes::Counting;
 pub use sizes::{Size, Sizes};
+pub use stale::Stale;
 use tombstones::Removals;
 use views::Views;
 

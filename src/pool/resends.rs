@@ -234,8 +234,8 @@ impl Pool {
             )?;
             let retry_id = connection.last_insert_rowid();
             let mut copy = connection.prepare_cached(
-                "INSERT INTO resends (retry_id, seq, request_id, stream, position, key, fields, received_ms, removal, version, expire_after_seconds)
-                 SELECT ?1, seq, request_id, stream, position, key, fields, received_ms, removal, version, expire_after_seconds FROM dead_letters WHERE id = ?2",
+                "INSERT INTO resends (retry_id, seq, request_id, stream, position, key, fields, received_ms, removal, version, version_text, expire_after_seconds)
+                 SELECT ?1, seq, request_id, stream, position, key, fields, received_ms, removal, version, version_text, expire_after_seconds FROM dead_letters WHERE id = ?2",
             )?;
             let mut delete = connection.prepare_cached("DELETE FROM dead_letters WHERE id = ?1")?;
             for letter in &chunk {
@@ -296,7 +296,7 @@ impl Pool {
     pub fn resent(&self, retry_id: i64) -> Result<Vec<Slice>, PoolError> {
         let writer = self.lock();
         let mut statement = writer.connection.prepare_cached(
-            "SELECT seq, request_id, stream, received_ms, position, key, fields, removal, version, expire_after_seconds FROM resends
+            "SELECT seq, request_id, stream, received_ms, position, key, fields, removal, version, version_text, expire_after_seconds FROM resends
              WHERE retry_id = ?1 ORDER BY seq, position, id",
         )?;
         let rows = statement.query_map([retry_id], |row| {
@@ -310,7 +310,7 @@ impl Pool {
                 key: row.get(5)?,
                 fields: row.get(6)?,
                 action: action(row.get(7)?),
-                meta: meta(row.get(8)?, row.get(9)?),
+                meta: meta(row.get(8)?, row.get_ref(9)?.as_str_or_null()?, row.get(10)?),
             })
         })?;
         let letters = rows.collect::<Result<Vec<_>, _>>()?;

@@ -154,7 +154,7 @@ fn changes(taken: &Taken) -> Vec<(&'static str, String, String, String)> {
     };
     for effect in &taken.staged.effects {
         match effect {
-            Effect::Upsert(batch) => add("upsert", batch, true),
+            Effect::Upsert(batch) | Effect::Apply(batch) => add("upsert", batch, true),
             Effect::Delete(batch) => add("delete", batch, false),
         }
     }

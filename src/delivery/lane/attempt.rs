@@ -146,12 +146,12 @@ impl Lane {
         &mut self,
         batch: Batch,
     ) -> Result<Result<Taken, NotTaken>, StepError> {
-        match self.instance.as_ref().map(Instance::worn) {
+        match self.instance.as_ref().map(Instance::recycle_reason) {
             None => {}
             Some(None) => self.note_healthy(),
-            Some(Some(worn)) => {
+            Some(Some(recycle_reason)) => {
                 self.instance = None;
-                match worn {
+                match recycle_reason {
                     RecycleReason::Handles => self.leaks_handles(),
                     RecycleReason::Age => self.note_healthy(),
                 }

@@ -80,7 +80,7 @@ impl Lane {
         }
         let staged = &settlement.staged;
         let removed = staged.effects.iter().filter_map(|effect| match effect {
-            Effect::Delete(batch) => Some(batch),
+            Effect::Delete(batch) | Effect::Apply(batch) => Some(batch),
             Effect::Upsert(_) => None,
         });
         let told = staged.publishes.iter().chain(removed);

@@ -151,7 +151,7 @@ async fn what_is_sent_again_together_asks_the_same() {
 #[tokio::test]
 async fn the_oldest_removals_of_too_many_raise_what_can_be_resumed_from() {
     let test = Test::new().await;
-    test.pool.lock().removals.keep_told(2);
+    test.pool.lock().removals.keep_published(2);
     test.upsert(&batch(1, &["a", "b", "c", "d"]), true);
     test.passes("pool", 3);
     // An older request may still bring one of them.
@@ -186,49 +186,6 @@ async fn the_oldest_removals_of_too_many_raise_what_can_be_resumed_from() {
 }
 
 #[tokio::test]
-async fn a_removal_in_the_same_step_as_older_and_newer_updates_takes_only_the_older_fields() {
-    let expected = Some(r#"{"id":7,"b":2}"#.to_owned());
-    let old = batch_of("merged", 1, &[("7", r#"{"id":7,"secret":1,"a":1}"#)]);
-    let gone = removal("merged", 2, "7");
-    let new = batch_of("merged", 3, &[("7", r#"{"id":7,"b":2}"#)]);
-    let both = Batch::new(
-        [&old, &new].map(|batch| batch.slices()[0].clone()).into(),
-        1,
-    );
-    let upsert = |batch: &Batch| Effect::Upsert(batch.clone());
-    let delete = || Effect::Delete(gone.clone());
-    for effects in [
-        vec![upsert(&old), delete(), upsert(&new)],
-        vec![upsert(&old), upsert(&new), delete()],
-        vec![upsert(&new), upsert(&old), delete()],
-        vec![upsert(&new), delete(), upsert(&old)],
-        vec![delete(), upsert(&new), upsert(&old)],
-        vec![delete(), upsert(&both)],
-        vec![upsert(&both), delete()],
-    ] {
-        for together in [true, false] {
-            let test = Test::new().await;
-            let steps = match together {
-                true => vec![effects.clone()],
-                false => effects.iter().map(|one| vec![one.clone()]).collect(),
-            };
-            for effects in steps {
-                let settlement = Settlement {
-                    sink: "pool".into(),
-                    staged: Staged {
-                        effects,
-                        ..Staged::default()
-                    },
-                    ..Settlement::default()
-                };
-                test.pool.settle(&settlement).expect("it settles");
-            }
-            assert_eq!(test.fields("merged", "7").await, expected, "{effects:?}");
-        }
-    }
-}
-
-#[tokio::test]
 async fn a_sink_that_reorders_its_items_changes_nothing_of_the_outcome() {
     let test = Test::new().await;
     let batch = batch_of(
@@ -246,120 +203,4 @@ async fn a_sink_that_reorders_its_items_changes_nothing_of_the_outcome() {
         test.fields(STREAM, "a").await.as_deref(),
         Some(r#"{"n":3}"#)
     );
-}
-
-/// A request of a small history: none, and the item is removed.
-type Request = (u64, &'static str, String, Option<String>);
-
-/// What the pool must hold after these requests.
-fn model(history: &[Request], merges: bool) -> HashMap<String, Vec<(String, u64)>> {
-    let mut items: HashMap<String, Vec<(String, u64)>> = HashMap::new();
-    for (_, _, key, fields) in history {
-        let Some(fields) = fields else {
-            items.remove(key);
-            continue;
-        };
-        let item = items.entry(key.clone()).or_default();
-        if !merges {
-            item.clear();
-        }
-        let fields: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_str(fields).expect("JSON");
-        for (name, value) in fields {
-            item.retain(|(known, _)| *known != name);
-            item.push((name, value.as_u64().expect("a number")));
-        }
-        item.sort();
-    }
-    items
-}
-
-/// Requests in the order of acceptance, handed over by a lane that fails now and then and tries again in any order.
-#[tokio::test]
-async fn whatever_the_order_of_delivery_the_order_of_acceptance_decides() {
-    let mut seed = 7_u64;
-    let mut random = move |below: u64| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed % below
-    };
-    for round in 0..60 {
-        let stream = ["merged", STREAM][round % 2];
-        let history: Vec<Request> = (1..=12)
-            .map(|seq| {
-                let key = ["a", "b"][usize::from(random(4) == 0)].to_owned();
-                let field = ["x", "y", "z"][random(3) as usize];
-                let fields = (random(3) > 0).then(|| format!("{{\"{field}\":{seq}}}"));
-                (seq, stream, key, fields)
-            })
-            .collect();
-        let batch = |(seq, stream, key, fields): &Request| match fields {
-            Some(fields) => (batch_of(stream, *seq, &[(key, fields)]), true),
-            None => (removal(stream, *seq, key), false),
-        };
-        let test = Test::new().await;
-        test.pool.lock().removals.keep_told(2);
-        let mut waiting: Vec<Retry> = Vec::new();
-        let mut rest = history.iter();
-        loop {
-            let again = !waiting.is_empty() && random(3) == 0;
-            let mut settlement = Settlement {
-                sink: "pool".into(),
-                ..Settlement::default()
-            };
-            let request = match rest.next() {
-                Some(request) if !again => request,
-                other if !waiting.is_empty() => {
-                    let at = random(waiting.len() as u64) as usize;
-                    let retry = waiting.swap_remove(at);
-                    let request = &history[retry.parts[0].0 as usize - 1];
-                    settlement.retry_done = Some(retry);
-                    if let Some(other) = other {
-                        // It is not taken yet.
-                        rest = history[other.0 as usize - 1..].iter();
-                    }
-                    request
-                }
-                _ => break,
-            };
-            if settlement.retry_done.is_none() {
-                settlement.cursor = Some(request.0);
-            }
-            if settlement.retry_done.is_none() && random(2) == 0 {
-                settlement.retries.push(Retry {
-                    id: 0,
-                    seqs: (0, 0),
-                    parts: vec![Part(request.0, 0, 1)],
-                    resent: false,
-                    attempts: 1,
-                    due_at: Lived::MIN,
-                    reason: String::new(),
-                });
-                test.pool.settle(&settlement).expect("it settles");
-                let id = test.pool.lock().connection.last_insert_rowid();
-                let mut retry = settlement.retries.remove(0);
-                retry.id = id;
-                waiting.push(retry);
-            } else {
-                let (batch, is_upsert) = batch(request);
-                settlement.staged.effects.push(match is_upsert {
-                    true => Effect::Upsert(batch),
-                    false => Effect::Delete(batch),
-                });
-                test.pool.settle(&settlement).expect("it settles");
-            }
-            test.forget();
-        }
-        let mut found = HashMap::new();
-        for (key, _) in test.items(stream).await {
-            let fields = test.fields(stream, &key).await.expect("it is there");
-            let fields: HashMap<String, u64> = serde_json::from_str(&fields).expect("JSON");
-            let mut fields: Vec<(String, u64)> = fields.into_iter().collect();
-            fields.sort();
-            found.insert(key, fields);
-        }
-        let expected = model(&history, stream == "merged");
-        assert_eq!(found, expected, "round {round}: {history:#?}");
-    }
 }
