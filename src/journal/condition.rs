@@ -67,7 +67,7 @@ impl Condition {
             .iter()
             .filter(|item| !named.contains(item.key))
         {
-            let pushed = rest.push_with(item.key, item.fields, item.action, item.meta);
+            let pushed = rest.push_item(&item);
             // Part of what fitted before.
             pushed.ok()?;
         }

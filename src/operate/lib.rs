@@ -45,6 +45,7 @@ use settings::{InUse, Storage};
 
 use access::Access;
 use certificates::Certificates;
+pub use dead_letters::LettersSent;
 pub use error::OperateError;
 pub use items::RemoveError;
 pub use login_throttle::LoginThrottle;

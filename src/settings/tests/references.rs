@@ -1,6 +1,6 @@
 //! Problems of one value with another, and of names, keys, listeners and sinks: exact text and line.
 
-use super::{check, key};
+use super::{Place, check, key};
 
 #[test]
 fn names_are_unique() {
