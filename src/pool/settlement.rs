@@ -10,7 +10,7 @@ use super::{
     Call, Claim, DeadLetter, Retry, Writer, dead_letters, delivery_status, retries, state,
 };
 use base::clock::Unix;
-use item::batch::Batch;
+use item::batch::{Action, Batch};
 
 /// What a sink did in one call. It happens together with the cursor, or not at all.
 #[derive(Debug, Default)]
@@ -42,6 +42,8 @@ pub enum Effect {
     Upsert(Batch),
     /// Every item of the batch is removed.
     Delete(Batch),
+    /// Every item of the batch is upserted or removed, as it asks, in their order.
+    Apply(Batch),
 }
 
 /// Everything that one step of a lane changes, committed together or not at all.
@@ -99,10 +101,22 @@ impl Writer {
                     apply::upsert(&mut target, batch, published, pass)?;
                 }
                 Effect::Delete(batch) => apply::delete(&mut target, batch, pass)?,
+                Effect::Apply(batch) => {
+                    let published = publishes.iter().any(|other| other.is(batch));
+                    for run in batch.runs_of_one_action() {
+                        match run.action() {
+                            Some(Action::Remove) => apply::delete(&mut target, &run, pass)?,
+                            _ => apply::upsert(&mut target, &run, published, pass)?,
+                        }
+                    }
+                }
             }
         }
         for batch in publishes {
-            let told = |effect: &Effect| matches!(effect, Effect::Upsert(other) if other.is(batch));
+            let told = |effect: &Effect| match effect {
+                Effect::Upsert(other) | Effect::Apply(other) => other.is(batch),
+                Effect::Delete(_) => false,
+            };
             if !effects.iter().any(told) {
                 apply::publish(&self.connection, batch, pass)?;
             }

@@ -139,7 +139,10 @@ impl Lane {
         if entries.is_empty() && settlement.dead_letters.is_empty() {
             return Ok(Cut::Nothing(self.skip_to(cursor, taken.through)?));
         }
-        let batch = Batch::new(entries.into_iter().map(Slice::whole).collect(), 1);
+        let mut batch = Batch::new(entries.into_iter().map(Slice::whole).collect(), 1);
+        if !removals {
+            batch = batch.updates();
+        }
         if self.reaches_others() && !batch.is_empty() {
             let call = Call {
                 parts: verdict::parts(&batch),

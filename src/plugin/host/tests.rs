@@ -231,7 +231,7 @@ impl Guest {
         assert_eq!(host.lent(), self.handles.len());
         assert!(host.held_bytes <= MEMORY_BYTES);
         let effects = host.staged.effects.iter().map(|effect| match effect {
-            Effect::Upsert(batch) | Effect::Delete(batch) => batch,
+            Effect::Upsert(batch) | Effect::Delete(batch) | Effect::Apply(batch) => batch,
         });
         let staged: Vec<&Batch> = effects.chain(&host.staged.publishes).collect();
         for batch in &staged {
