@@ -1,6 +1,6 @@
 //! What a sink gave up: which items, sending them again, discarding them.
 //!
-//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and says how much was
+//! **Invariant**: an answer comes after the change is in the pool and in the audit log, and says how much was
 //! changed.
 
 use salvo_core::{Request, Router};

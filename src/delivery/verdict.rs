@@ -107,12 +107,14 @@ pub(super) fn defer(
     settlement: &mut Settlement,
 ) {
     let due_at = Lived::now() + pause(&sink.retry, attempts.max(1));
+    // It was tried: nothing is added to it any more.
     settlement
         .retries
-        .push(retry(batch, attempts, due_at, reason));
+        .push(retry(batch, attempts.max(1), due_at, reason));
 }
 
-fn retry(batch: &Batch, attempts: u32, due_at: Lived, reason: &str) -> Retry {
+/// A batch that is to be tried at this time.
+pub(super) fn retry(batch: &Batch, attempts: u32, due_at: Lived, reason: &str) -> Retry {
     Retry {
         id: 0,
         seqs: (0, 0),

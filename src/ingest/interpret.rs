@@ -12,14 +12,14 @@ use super::address::delivery;
 use super::context::{Context, of_cloudevent};
 use super::item_policy::ItemPolicy;
 use super::request::{Address, Named};
-use super::{Ingest, flatten, headers};
+use super::{Ingest, flatten};
 use crate::error::AcceptError;
 use base::text::hex;
 use item::{Items, field_name, members, string_into, unescape};
 use settings::Replay;
 use webhook::Preset;
-use webhook::body::{self, DecodeError};
-use webhook::handshake::{self, Answer as Challenge};
+use webhook::body::{self, DecodeError, Form};
+use webhook::handshake::{self, Challenge};
 
 /// The item key of those whose deliveries are items of their own.
 pub(super) const DELIVERY: &str = "@delivery";
@@ -95,7 +95,7 @@ impl Ingest {
             let delivered = self.read_without_tool(&of, named, body)?;
             return Ok(Reading::Delivery(delivered));
         };
-        let whole = self.decoded(named, body)?;
+        let whole = self.decoded(named.form, body)?;
         if of.signing.is_none() {
             let url = self.url(&address);
             let delivery = delivery(&address, &url, &whole);
@@ -160,7 +160,8 @@ impl Ingest {
         named: &Named,
         body: &Bytes,
     ) -> Result<Delivered, AcceptError> {
-        let items = self.flatten(body, named)?;
+        let json = self.decoded(named.form, body)?;
+        let items = self.flatten(&json, named)?;
         let id = named.idempotency_key.as_deref();
         let policy = ItemPolicy::of(of, None);
         let items = self.identified(items, of, &policy, named.is_by_delivery(), id, "{}")?;
@@ -172,7 +173,7 @@ impl Ingest {
             idempotency_key: named.idempotency_key.clone(),
             repeats: Repeats::default(),
             status: 202,
-            without_item_key: named.item_key.is_none() && is_object(body),
+            without_item_key: named.item_key.is_none() && is_object(&json),
             odd: None,
         })
     }
@@ -223,11 +224,12 @@ impl Ingest {
     }
 
     /// The JSON that a body stands for.
-    fn decoded(&self, named: &Named, body: &Bytes) -> Result<Bytes, AcceptError> {
-        let limit = usize::try_from(self.limits.body_bytes_max).unwrap_or(usize::MAX);
-        body::decode(named.form, body.clone(), limit).map_err(|error| match error {
-            DecodeError::TooLarge => self.too_large(),
-            DecodeError::Invalid(message) => AcceptError::invalid(message),
+    pub(super) fn decoded(&self, form: Form, body: &Bytes) -> Result<Bytes, AcceptError> {
+        body::decode(form, body.clone(), self.limits.decoded_bytes_max()).map_err(|error| {
+            match error {
+                DecodeError::TooLarge => self.too_large(),
+                DecodeError::Invalid(message) => AcceptError::invalid(message),
+            }
         })
     }
 }
@@ -287,11 +289,12 @@ fn object(fields: &[(String, String)]) -> String {
     json
 }
 
-/// The id of a delivery in the form of an idempotency key: one that cannot be one is told by its digest.
+/// The id of a delivery as its idempotency key: a long one, or one of other than visible ASCII, by its digest.
 fn idempotency_key(id: &str) -> Box<str> {
-    match headers::idempotency_key(Some(id.as_bytes())) {
-        Ok(Some(key)) => key,
-        _ => digest(id.as_bytes()).into(),
+    let is_plain = id.bytes().all(|byte| byte.is_ascii_graphic());
+    match is_plain && (1..=LOGGED_BYTES_MAX).contains(&id.len()) {
+        true => id.into(),
+        false => digest(id.as_bytes()).into(),
     }
 }
 

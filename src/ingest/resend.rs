@@ -309,6 +309,10 @@ fn head_of<'a>(kept: &'a RejectedBody, log: &LogEntry, address: Option<Address<'
         certificate: None,
         address,
         content_type: kept.content_type.as_deref(),
+        // Elsewhere a body is kept decompressed.
+        content_encoding: address
+            .and_then(|address| address.headers.get("content-encoding"))
+            .map(str::as_bytes),
         content_length: None,
         item_key: kept.item_key.as_deref(),
         idempotency_key: kept.idempotency_key.as_deref(),

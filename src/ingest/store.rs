@@ -20,7 +20,7 @@ use item::{Action, Items};
 use journal::log::Endpoint;
 use journal::{Claim, LogEntry, Outcome, Submission};
 use settings::quoted;
-use webhook::handshake::Answer as Challenge;
+use webhook::handshake::Challenge;
 
 /// What a body came to.
 pub(super) enum Stored {

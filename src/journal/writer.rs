@@ -225,14 +225,14 @@ impl Writer {
 
     /// Ends a failed transaction and decides whether the writer can go on.
     fn roll_back(&mut self, error: &rusqlite::Error) -> JournalError {
-        let disk_error = self.connection.judge(error);
+        let disk_error = self.connection.classify(error);
         let restored = sqlite::roll_back(&self.connection);
         self.claims.rolled_back();
         self.bodies.rolled_back();
         self.spans.rolled_back();
         self.pruner.rolled_back();
         if let Err(error) = restored {
-            self.connection.judge(&error);
+            self.connection.classify(&error);
         }
         if self.connection.is_stopped() {
             return JournalError::Closed;

@@ -1,6 +1,6 @@
 //! What a sink gave up: sending it again, or discarding it.
 //!
-//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and tells how much was
+//! **Invariant**: an answer comes after the change is in the pool and in the audit log, and tells how much was
 //! changed. What fails while a call works is not touched by it.
 
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Operator {
     }
 
     /// Changes chunk after chunk until there is no more; lanes and other calls come in between. What was done stands in
-    /// the audit trail under the change's name, also if it did not come to its end.
+    /// the audit log under the change's name, also if it did not come to its end.
     async fn change_letters(
         &self,
         lane: Arc<LaneStatus>,

@@ -158,12 +158,12 @@ impl Operator {
         for client in self.login_throttle.busy() {
             problems.push(
                 format!(
-                    "{client} sends wrong admin tokens, one after the other; see the audit trail"
+                    "{client} sends wrong admin tokens, one after the other; see the audit log"
                 ),
                 ProblemKind::WrongTokens,
             );
         }
-        for (key, why) in self.live.without_seat() {
+        for (key, why) in self.live.at_capacity() {
             problems.push(
                 format!("renderers with the read key {key} were refused: {why}"),
                 ProblemKind::Renderers,

@@ -252,7 +252,7 @@ impl Instance {
     }
 
     /// Why the instance should be replaced before the next call, if it should.
-    pub fn worn(&self) -> Option<RecycleReason> {
+    pub fn recycle_reason(&self) -> Option<RecycleReason> {
         let host = self.store.data();
         if host.lent() > 0 || host.calls.under_way() {
             return Some(RecycleReason::Handles);

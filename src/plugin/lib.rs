@@ -54,7 +54,7 @@ use pool::Pool;
 use postgres::Database;
 pub use redact::Redactor;
 use scheduler::Scheduler;
-pub use schema::unfit;
+pub use schema::invalid_config;
 
 /// What a component may export to hear of removals, or to take them together with updates.
 const REMOVALS: &str = "headgate:sink/removals@1.2.0";

@@ -227,14 +227,15 @@ impl Pool {
         &self.changes
     }
 
-    /// Commits a step of a lane, then wakes who listens; on disk when it returns. False: the retry that it was about has been
-    /// given up meanwhile, and nothing of the step happened. Blocks: call it from the lane's own thread.
+    /// Commits a step of a lane, then wakes who listens; on disk when it returns. Under which ids its retries stand, one for
+    /// each. `None`: the retry that it was about has been given up meanwhile, and nothing of the step happened. Blocks:
+    /// call it from the lane's own thread.
     ///
     /// # Errors
     /// SQLite's; nothing of the step happened.
-    pub fn settle(&self, settlement: &Settlement) -> Result<bool, PoolError> {
+    pub fn settle(&self, settlement: &Settlement) -> Result<Option<Vec<i64>>, PoolError> {
         let done = self.change(|writer, pass| writer.apply(settlement, pass))?;
-        if done {
+        if done.is_some() {
             self.made.committed(&settlement.staged);
         }
         Ok(done)

@@ -68,16 +68,17 @@ pub struct Settlement {
 }
 
 impl Writer {
-    /// Does it, within a transaction. False: the retry that it is about is not there any more, and nothing was done.
+    /// Does it, within a transaction; under which ids its retries stand. `None`: the retry that it is about is not there any
+    /// more, and nothing was done.
     pub(super) fn apply(
         &mut self,
         settlement: &Settlement,
         pass: &mut ChangeSet<'_>,
-    ) -> Result<bool, rusqlite::Error> {
+    ) -> Result<Option<Vec<i64>>, rusqlite::Error> {
         if let Some(retry) = &settlement.retry_done
             && !retries::waits(&self.connection, retry)?
         {
-            return Ok(false);
+            return Ok(None);
         }
         self.removals.begin();
         let mut target = Target {
@@ -132,10 +133,10 @@ impl Writer {
         if let Some(call) = &settlement.calling {
             retries::note_call(&self.connection, &settlement.sink, call)?;
         }
-        retries::store_retries(&self.connection, settlement, now)?;
+        let ids = retries::store_retries(&self.connection, settlement, now)?;
         dead_letters::store_letters(&self.connection, &settlement.sink, &settlement.dead_letters)?;
         self.removals.finish(&self.connection)?;
         self.views.make_few(&self.connection)?;
-        Ok(true)
+        Ok(Some(ids))
     }
 }

@@ -27,6 +27,15 @@ struct Test {
     folder: tempfile::TempDir,
 }
 
+impl Pool {
+    /// The retry that is due first.
+    fn next_retry(&self, sink: &str) -> Result<Option<Retry>, PoolError> {
+        let sql = "SELECT min(id) FROM retries WHERE sink = ?1 AND due_ms = (SELECT min(due_ms) FROM retries WHERE sink = ?1)";
+        let id: Option<i64> = (self.lock().connection).query_row(sql, [sink], |row| row.get(0))?;
+        id.map_or(Ok(None), |id| self.retry(sink, id))
+    }
+}
+
 impl Test {
     async fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -85,7 +85,7 @@ impl Removals {
     }
 
     #[cfg(test)]
-    pub(super) fn keep_told(&mut self, told_max: i64) {
+    pub(super) fn keep_published(&mut self, told_max: i64) {
         self.told_max = told_max;
     }
 
@@ -175,7 +175,10 @@ impl Removals {
 
     /// A chunk of what renderers are not told of any more; returns the number of the last one. What may still hold
     /// something older up stays, without a number.
-    fn forget_told(&mut self, connection: &Connection) -> Result<Option<i64>, rusqlite::Error> {
+    fn forget_published(
+        &mut self,
+        connection: &Connection,
+    ) -> Result<Option<i64>, rusqlite::Error> {
         let forgetting = &mut self.forgetting;
         if forgetting.excess.is_none() && forgetting.told {
             forgetting.excess = connection
@@ -342,7 +345,7 @@ impl Pool {
     fn forget_chunk(&self) -> Result<bool, PoolError> {
         let (floor, more) = self.write(|writer| {
             let connection = &writer.connection;
-            let floor = writer.removals.forget_told(connection)?;
+            let floor = writer.removals.forget_published(connection)?;
             let versions = writer.removals.forget_versions(connection)?;
             let more = writer.removals.forget_others(connection)?;
             Ok((floor, more || versions || floor.is_some()))

@@ -61,8 +61,7 @@ pub use networks::{Networks, party};
 pub use problem::{Origin, Problem, Problems, hint, nearest, quoted};
 pub use record::{Check, Element, Field, Shape, TextKind};
 pub use run_time::{
-    ValidationError, looks_secret, misfit_of_text, written_connector, written_stream,
-    written_verify,
+    ValidationError, invalid_text, looks_secret, written_connector, written_stream, written_verify,
 };
 pub use schema::{
     ITEMS_MAX, KEY_ORIGINS_MAX, KEY_STREAMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX,

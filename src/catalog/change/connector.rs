@@ -98,7 +98,7 @@ fn find_runtime_connector<'a>(entries: &'a Entries, id: &str) -> Changed<&'a Arc
     require_runtime_made(ResourceKind::Connector, connector.created_at).map(|()| connector)
 }
 
-/// For the audit trail, without its keys.
+/// For the audit log, without its keys.
 fn shown(connector: &Connector) -> Value {
     schema::shown(&*connector.settings)
 }

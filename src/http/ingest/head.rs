@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName,
+    HeaderValue,
 };
 use salvo_core::{Request, Response};
 use uuid::Uuid;
@@ -177,6 +178,7 @@ impl<'a> Parts<'a> {
             certificate: self.certificate,
             address,
             content_type: bytes(&CONTENT_TYPE),
+            content_encoding: bytes(&CONTENT_ENCODING),
             content_length: length.and_then(|length| length.to_str().ok()?.parse().ok()),
             item_key: bytes(&X_ITEM_KEY),
             idempotency_key: bytes(&IDEMPOTENCY_KEY),

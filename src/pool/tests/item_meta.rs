@@ -49,7 +49,7 @@ async fn a_dead_letter_keeps_its_version_and_its_end() {
     };
     let sent = (test.pool).send_again("pool", &Selection::All, i64::MAX, limits);
     assert_eq!(sent.expect("it is sent"), 1);
-    let retry = test.pool.next_retry("pool", false).expect("it reads");
+    let retry = test.pool.next_retry("pool").expect("it reads");
     let slices = test.pool.resent(retry.expect("a retry").id);
     let batch = Batch::resent(slices.expect("it reads"), 1);
     let standings = batch.slices()[0].items().map(|(_, item)| item.meta);

@@ -73,7 +73,7 @@ impl Test {
             69,
             "the retry needs its payload"
         );
-        let retry = self.pool.next_retry("pool", false).expect("it reads");
+        let retry = self.pool.next_retry("pool").expect("it reads");
         assert!(retry.is_some_and(|retry| !retry.resent && retry.id == 3));
         let letters = self.pool.dead_letters("pool", None, 9).await;
         let ids: Vec<i64> = letters

@@ -124,7 +124,7 @@ async fn what_was_taken_back_is_not_counted() {
         }),
         ..deletion(&removal(STREAM, 2, "a"))
     };
-    assert!(!test.pool.settle(&gone).expect("it reads"));
+    assert_eq!(test.pool.settle(&gone).expect("it reads"), None);
     assert_eq!(test.size(STREAM), (1, 3));
     test.pool
         .lock()

@@ -32,7 +32,7 @@ async fn a_removal_is_remembered_until_every_sink_has_passed_it() {
     test.pool.settle(&waiting).expect("it settles");
     test.forget();
     assert_eq!(test.tombstones(), "never!", "a retry waits");
-    let retry = test.pool.next_retry("late", false).expect("it reads");
+    let retry = test.pool.next_retry("late").expect("it reads");
     let done = Settlement {
         sink: "late".into(),
         retry_done: retry,
@@ -97,7 +97,7 @@ async fn a_removal_is_remembered_as_long_as_a_dead_letter_may_bring_the_item_bac
             .pool
             .send_again("pool", &Selection::Ids(vec![id]), i64::MAX, limits);
         assert_eq!(sent.expect("it is sent"), 1);
-        let retry = test.pool.next_retry("pool", false).expect("it reads");
+        let retry = test.pool.next_retry("pool").expect("it reads");
         retry.expect("a retry")
     };
     let retry = send(2);
@@ -151,7 +151,7 @@ async fn what_is_sent_again_together_asks_the_same() {
 #[tokio::test]
 async fn the_oldest_removals_of_too_many_raise_what_can_be_resumed_from() {
     let test = Test::new().await;
-    test.pool.lock().removals.keep_told(2);
+    test.pool.lock().removals.keep_published(2);
     test.upsert(&batch(1, &["a", "b", "c", "d"]), true);
     test.passes("pool", 3);
     // An older request may still bring one of them.
@@ -299,7 +299,7 @@ async fn whatever_the_order_of_delivery_the_order_of_acceptance_decides() {
             None => (removal(stream, *seq, key), false),
         };
         let test = Test::new().await;
-        test.pool.lock().removals.keep_told(2);
+        test.pool.lock().removals.keep_published(2);
         let mut waiting: Vec<Retry> = Vec::new();
         let mut rest = history.iter();
         loop {
