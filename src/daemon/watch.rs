@@ -105,8 +105,9 @@ impl Watch {
             pool.expire(|| ending.is_cancelled())
         });
         let next = next.await.flatten();
+        let bystanders = self.operator.delivery.bystanders();
         self.on_pool("forget removals", move |pool| {
-            pool.forget_removed(|| stopping.is_cancelled())
+            pool.forget_removed(&bystanders, || stopping.is_cancelled())
         })
         .await;
         next
