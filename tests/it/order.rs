@@ -1,5 +1,7 @@
 //! Operations in the order in which they were accepted: a request is one entry, whatever it asks of its items.
 
+mod cases;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
