@@ -12,6 +12,7 @@ use super::error::CRASHED;
 use super::problem::{Found, ProblemKind};
 use base::clock::Unix;
 use delivery::LaneState;
+use observe::lines;
 use observe::metrics::Minute;
 use repair::report;
 use sqlite::readers;
@@ -74,6 +75,7 @@ impl Operator {
                 ), ProblemKind::Wal);
             }
         }
+        problems.extend(lines::problem(), ProblemKind::Log);
         problems
     }
 
