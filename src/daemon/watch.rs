@@ -102,8 +102,9 @@ impl Watch {
         self.refresh_views().await;
         self.operator.expire().await;
         let stopping = stop.clone();
+        let bystanders = self.operator.delivery.bystanders();
         self.on_pool("forget removals", move |pool| {
-            pool.forget_removed(|| stopping.is_cancelled())
+            pool.forget_removed(&bystanders, || stopping.is_cancelled())
         })
         .await;
         self.operator.next_expiry().await

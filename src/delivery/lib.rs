@@ -236,6 +236,13 @@ impl Delivery {
         lanes.clone()
     }
 
+    /// The names of the running sinks that never write the data pool.
+    pub fn bystanders(&self) -> Vec<String> {
+        let mut lanes = self.lanes();
+        lanes.retain(|lane| lane.reach().1 == Some(false));
+        lanes.iter().map(|lane| lane.name().to_string()).collect()
+    }
+
     /// The lane of a sink.
     pub fn lane(&self, name: &str) -> Option<Arc<LaneStatus>> {
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);

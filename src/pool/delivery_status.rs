@@ -244,7 +244,7 @@ impl Pool {
 }
 
 /// Numbers as a JSON array: the text of the statement stays the same, however many there are.
-fn list(seqs: &[u64]) -> String {
+pub(super) fn list(seqs: &[u64]) -> String {
     let seqs: Vec<String> = seqs.iter().map(u64::to_string).collect();
     format!("[{}]", seqs.join(","))
 }
@@ -267,7 +267,8 @@ fn read_state(row: &SqliteRow) -> Result<Option<SinkState>, PoolError> {
     } else if row.try_get("passed")? {
         let at = time("late_ms")?.or(time("at_ms")?);
         match row.try_get::<Option<i64>, _>("stale_items")? {
-            None => SinkState::Done(at),
+            // Only parts of some were left out.
+            None | Some(0) => SinkState::Done(at),
             Some(items) => SinkState::Stale {
                 at,
                 items: items.unsigned_abs(),

@@ -66,7 +66,7 @@ pub use settlement::{Effect, Settlement, Staged};
 pub use sinks::Known;
 use sizes::Counting;
 pub use sizes::{Size, Sizes};
-pub use stale::Stale;
+pub use stale::{LeftBehind, Stale};
 use tombstones::Removals;
 use views::Views;
 

@@ -5,11 +5,13 @@
 //! **Invariant**: of each request all of them are counted, and the first are kept.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use rusqlite::{Connection, params};
 use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
 
-use super::{Pool, PoolError};
+use super::{Pool, PoolError, delivery_status};
 
 /// Of each request so many are kept.
 const KEPT_MAX: i64 = 20;
@@ -73,37 +75,75 @@ pub(super) fn note(
     Ok(())
 }
 
+/// What was left behind of a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeftBehind {
+    /// The first operations, at most 20, by their positions.
+    pub first: Vec<Stale>,
+    /// How many operations there are.
+    pub count: u64,
+}
+
 impl Pool {
-    /// The operations of a request that a higher version has left behind, the first of them, and how many there are. What
-    /// several sinks that write the pool say of the same operation is said once.
-    pub async fn stale_of(&self, seq: u64) -> Result<(Vec<Stale>, u64), PoolError> {
+    /// What was left behind of each of these requests. Of sinks that write the pool the one counts that left most behind:
+    /// what several say of the same operation is said once.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn left_behind(&self, seqs: &[u64]) -> Result<HashMap<u64, LeftBehind>, PoolError> {
+        let seqs = delivery_status::list(seqs);
         let rows = sqlx::query(
-            "SELECT position, key, version, reached, taken FROM stale_items
-             WHERE seq = ?1 AND sink = (SELECT sink FROM stale WHERE seq = ?1 ORDER BY items + partly DESC, sink LIMIT 1)
-             ORDER BY position LIMIT ?2",
+            "SELECT seq, sink, items + partly AS count FROM stale
+             WHERE seq IN (SELECT value FROM json_each(?1)) ORDER BY count, sink DESC",
         )
-        .bind(seq.cast_signed())
-        .bind(KEPT_MAX)
+        .bind(seqs.clone())
         .fetch_all(&*self.reads)
         .await?;
-        let count: Option<i64> =
-            sqlx::query_scalar("SELECT max(items + partly) FROM stale WHERE seq = ?1")
-                .bind(seq.cast_signed())
-                .fetch_one(&*self.reads)
-                .await?;
-        let stale = rows.iter().map(|row| {
-            let taken: Option<&str> = row.try_get("taken")?;
-            Ok(Stale {
-                item: row.try_get("position")?,
-                key: row.try_get("key")?,
-                version: row.try_get("version")?,
-                reached: row.try_get("reached")?,
-                taken: taken
-                    .and_then(|taken| serde_json::from_str(taken).ok())
-                    .unwrap_or_default(),
-            })
-        });
-        let stale = stale.collect::<Result<Vec<_>, PoolError>>()?;
-        Ok((stale, count.unwrap_or(0).unsigned_abs()))
+        let mut found = HashMap::new();
+        let mut sinks: HashMap<u64, String> = HashMap::new();
+        for row in &rows {
+            let seq = row.try_get::<i64, _>("seq")?.unsigned_abs();
+            let left = LeftBehind {
+                first: Vec::new(),
+                count: row.try_get::<i64, _>("count")?.unsigned_abs(),
+            };
+            found.insert(seq, left);
+            sinks.insert(seq, row.try_get("sink")?);
+        }
+        if found.is_empty() {
+            return Ok(found);
+        }
+        let rows = sqlx::query(
+            "SELECT seq, sink, position, key, version, reached, taken FROM stale_items
+             WHERE seq IN (SELECT value FROM json_each(?1)) ORDER BY seq, position",
+        )
+        .bind(seqs)
+        .fetch_all(&*self.reads)
+        .await?;
+        for row in &rows {
+            let seq = row.try_get::<i64, _>("seq")?.unsigned_abs();
+            let sink: &str = row.try_get("sink")?;
+            if let Some(left) = found.get_mut(&seq)
+                && sinks.get(&seq).is_some_and(|one| one == sink)
+            {
+                left.first.push(Stale::read(row)?);
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Stale {
+    fn read(row: &SqliteRow) -> Result<Self, PoolError> {
+        let taken: Option<&str> = row.try_get("taken")?;
+        Ok(Self {
+            item: row.try_get("position")?,
+            key: row.try_get("key")?,
+            version: row.try_get("version")?,
+            reached: row.try_get("reached")?,
+            taken: taken
+                .and_then(|taken| serde_json::from_str(taken).ok())
+                .unwrap_or_default(),
+        })
     }
 }

@@ -94,7 +94,7 @@ impl Test {
     }
 
     fn forget(&self) {
-        self.pool.forget_removed(|| false).expect("it forgets");
+        self.pool.forget_removed(&[], || false).expect("it forgets");
     }
 
     /// The cursor of a sink comes to this request.

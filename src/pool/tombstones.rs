@@ -8,7 +8,7 @@
 //! A removal with a version of its source is remembered longer: what is older by that version may come from outside at any
 //! time. The newest of these are kept, by count.
 //!
-//! Nothing here looks at a clock: how far every sink has come says what can still arrive.
+//! Nothing here looks at a clock: how far every sink that may write the pool has come says what can still arrive.
 //!
 //! **Invariant**: when renderers cannot be told of a removal any more, the history's floor has risen to it: nobody
 //! resumes from before it and misses it.
@@ -22,7 +22,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::rules::{self, Place};
 use super::version_column::{self, Column};
-use super::{Pool, PoolError, Writer, low_water};
+use super::{Pool, PoolError, Writer};
 use item::batch::{Action, Entry};
 use item::{ItemRef, Version};
 
@@ -42,6 +42,11 @@ const AGAIN_AFTER: Duration = Duration::from_secs(600);
 const NO_LETTER: &str = "NOT EXISTS (SELECT 1 FROM dead_letters AS letter WHERE letter.key = removed.key AND letter.seq <= removed.accepted_seq AND letter.removal = 0)
     AND NOT EXISTS (SELECT 1 FROM resends AS letter WHERE letter.key = removed.key AND letter.seq <= removed.accepted_seq AND letter.removal = 0)";
 
+/// Everything up to here is behind every sink that may write the pool, waiting retries included; `?1` lists the others.
+const SETTLED: &str = "SELECT min(
+    coalesce((SELECT min(seq) FROM cursors WHERE sink NOT IN (SELECT value FROM json_each(?1))), 9223372036854775807),
+    coalesce((SELECT min(first_seq) FROM retries WHERE resent = 0 AND sink NOT IN (SELECT value FROM json_each(?1))) - 1, 9223372036854775807))";
+
 /// What is known of the tombstones without looking.
 #[derive(Debug)]
 pub(super) struct Removals {
@@ -49,6 +54,8 @@ pub(super) struct Removals {
     of: HashMap<Arc<str>, OfStream>,
     /// What this transaction removed and was not there.
     absent: Vec<(Arc<str>, String)>,
+    /// Sinks that never write the pool, as a JSON list: what they are behind of brings nothing back.
+    bystanders: String,
     /// How many renderers can be told of.
     told_max: i64,
     /// How many with a version are kept of each stream.
@@ -100,6 +107,7 @@ impl Removals {
         Ok(Self {
             of,
             absent: Vec::new(),
+            bystanders: "[]".to_owned(),
             told_max: TOLD_MAX,
             versions_max: VERSIONS_MAX,
             forgetting: Forgetting {
@@ -113,6 +121,11 @@ impl Removals {
     #[cfg(test)]
     pub(super) fn keep_published(&mut self, told_max: i64) {
         self.told_max = told_max;
+    }
+
+    #[cfg(test)]
+    pub(super) fn keep_versions(&mut self, versions_max: i64) {
+        self.versions_max = versions_max;
     }
 
     /// A transaction begins.
@@ -199,14 +212,20 @@ impl Removals {
         if self.absent.is_empty() {
             return Ok(());
         }
-        let low_water = low_water(connection)?;
+        let settled = self.settled(connection)?;
         let mut forget = connection.prepare_cached(&format!(
             "DELETE FROM removed WHERE stream = ?1 AND key = ?2 AND seq = 0 AND version IS NULL AND accepted_seq <= ?3 AND {NO_LETTER}"
         ))?;
         for (stream, key) in self.absent.drain(..) {
-            forget.execute(params![&*stream, key, low_water])?;
+            forget.execute(params![&*stream, key, settled])?;
         }
         Ok(())
+    }
+
+    fn settled(&self, connection: &Connection) -> Result<i64, rusqlite::Error> {
+        connection
+            .prepare_cached(SETTLED)?
+            .query_row([&self.bystanders], |row| row.get(0))
     }
 
     /// A chunk of what renderers are not told of any more; returns the number of the last one. What may still hold
@@ -228,20 +247,21 @@ impl Removals {
         let Some(excess) = forgetting.excess else {
             return Ok(None);
         };
+        let settled = self.settled(connection)?;
         let through: Option<i64> = connection
             .prepare_cached(
                 "SELECT max(seq) FROM (SELECT seq FROM removed WHERE seq > 0 AND seq <= ?1 ORDER BY seq LIMIT ?2)",
             )?
             .query_row(params![excess, CHUNK], |row| row.get(0))?;
         let Some(through) = through else {
-            forgetting.excess = None;
+            self.forgetting.excess = None;
             return Ok(None);
         };
         connection
             .prepare_cached(&format!(
                 "DELETE FROM removed WHERE seq > 0 AND seq <= ?1 AND version IS NULL AND accepted_seq <= ?2 AND {NO_LETTER}"
             ))?
-            .execute([through, low_water(connection)?])?;
+            .execute([through, settled])?;
         let mut end = connection.prepare_cached(
             "UPDATE removed SET seq = 0 WHERE seq > 0 AND seq <= ?1 RETURNING stream",
         )?;
@@ -257,6 +277,7 @@ impl Removals {
 
     /// Looks at a chunk of the tombstones that renderers are not told of; true if there may be more.
     fn forget_others(&mut self, connection: &Connection) -> Result<bool, rusqlite::Error> {
+        let settled = self.settled(connection)?;
         let forgetting = &mut self.forgetting;
         if forgetting
             .began
@@ -271,8 +292,7 @@ impl Removals {
              ORDER BY accepted_seq, stream, key LIMIT {CHUNK}"
         ))?;
         let (accepted_seq, stream, key) = &forgetting.at;
-        let low_water = low_water(connection)?;
-        let rows = select.query_map(params![low_water, accepted_seq, stream, key], |row| {
+        let rows = select.query_map(params![settled, accepted_seq, stream, key], |row| {
             Ok(((row.get(0)?, row.get(1)?, row.get(2)?), row.get(3)?))
         })?;
         let looked_at: Vec<((i64, String, String), bool)> = rows.collect::<Result<_, _>>()?;
@@ -352,8 +372,17 @@ impl Pool {
         })
     }
 
-    /// Forgets removals that nobody needs any more, for a moment, or until `stop` says so. Blocks.
-    pub fn forget_removed(&self, stop: impl Fn() -> bool) -> Result<(), PoolError> {
+    /// Forgets removals that nobody needs any more, for a moment, or until `stop` says so. How far `bystanders` are does not
+    /// matter to it: they never write the pool. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's; what was forgotten before stays so.
+    pub fn forget_removed(
+        &self,
+        bystanders: &[String],
+        stop: impl Fn() -> bool,
+    ) -> Result<(), PoolError> {
+        self.lock().removals.bystanders = serde_json::json!(bystanders).to_string();
         if !self.may_forget()? {
             return Ok(());
         }

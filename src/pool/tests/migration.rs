@@ -227,8 +227,11 @@ async fn a_pool_of_format_8_keeps_its_versions_and_what_was_merged() {
     // What its fields had reached apart is not known of a file of that format: all of them have what the item has.
     test.upsert(&one("merged", 13, "a", r#"{"n":8,"m":8}"#, "8.999"), true);
     assert_eq!(test.seq(), before);
-    let (stale, count) = test.pool.stale_of(12).await.expect("it reads");
-    assert_eq!((stale[0].reached.as_str(), count), ("9", 1));
+    let left = test.pool.left_behind(&[12]).await.expect("it reads");
+    assert_eq!(
+        (left[&12].first[0].reached.as_str(), left[&12].count),
+        ("9", 1)
+    );
     test.upsert(&one(STREAM, 14, "a", r#"{"n":9}"#, "9"), true);
     test.upsert(&one(STREAM, 15, "b", r#"{"n":9}"#, "9"), true);
     test.upsert(&one("merged", 16, "a", r#"{"m":9}"#, "9"), true);

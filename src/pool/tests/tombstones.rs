@@ -67,6 +67,47 @@ async fn what_never_was_and_nothing_can_bring_leaves_nothing_behind() {
 }
 
 #[tokio::test]
+async fn a_sink_that_never_writes_the_pool_holds_no_removal_up() {
+    let test = Test::new().await;
+    test.passes("pool", 4);
+    for sink in ["late", "receiver"] {
+        test.pool.add_sink(sink, 1).expect("it writes");
+    }
+    test.remove(STREAM, "never", 4);
+    let forget = |bystanders: &[&str]| {
+        let bystanders: Vec<String> = bystanders.iter().map(ToString::to_string).collect();
+        let forgotten = test.pool.forget_removed(&bystanders, || false);
+        forgotten.expect("it forgets");
+    };
+    forget(&["receiver"]);
+    assert_eq!(test.tombstones(), "never!", "another may write it");
+    test.passes("late", 4);
+    forget(&["receiver"]);
+    assert_eq!(test.tombstones(), "");
+}
+
+#[tokio::test]
+async fn a_stream_with_many_removals_ends_none_of_another() {
+    let test = Test::new().await;
+    test.passes("pool", 1);
+    let mut writer = test.pool.lock();
+    writer.removals.keep_versions(2);
+    let sql = "INSERT INTO removed (stream, key, seq, accepted_seq, position, version, version_text) VALUES
+        ('quiet', 'q', 0, 1, 0, x'00', '1'), ('noisy', 'a', 0, 2, 0, x'00', '1'), ('noisy', 'b', 0, 3, 0, x'00', '1'),
+        ('noisy', 'c', 0, 4, 0, x'00', '1')";
+    writer.connection.execute_batch(sql).expect("it writes");
+    let anew = Removals::load(&writer.connection).expect("it reads");
+    writer.removals = anew;
+    writer.removals.keep_versions(2);
+    drop(writer);
+    test.forget();
+    let writer = test.pool.lock();
+    let sql = "SELECT group_concat(key, ' ') FROM (SELECT key FROM removed WHERE version IS NOT NULL ORDER BY key)";
+    let kept: String = (writer.connection.query_row(sql, [], |row| row.get(0))).expect("some");
+    assert_eq!(kept, "b c q");
+}
+
+#[tokio::test]
 async fn a_removal_is_remembered_as_long_as_a_dead_letter_may_bring_the_item_back() {
     let test = Test::new().await;
     test.passes("pool", 9);
