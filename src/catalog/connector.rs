@@ -88,6 +88,19 @@ impl Connector {
         preset_of(named, signed)
     }
 
+    /// The streams that its keys name, by name.
+    pub fn streams(&self) -> Vec<&str> {
+        let mut streams: Vec<&str> = self.keys.iter().map(|key| &*key.stream).collect();
+        streams.sort_unstable();
+        streams.dedup();
+        streams
+    }
+
+    /// Its address for a stream, whatever its keys are: a path of the service listener.
+    pub fn path(&self, stream: &str) -> String {
+        webhook::path(stream, Some(&self.name))
+    }
+
     /// A key by its name.
     pub fn key(&self, name: &str) -> Option<&Arc<IngestKey>> {
         self.keys.iter().find(|key| *key.name == *name)
@@ -232,12 +245,52 @@ pub struct IngestKey {
     pub(super) hash: KeyHash,
     /// The part that may be shown, known from the first request on.
     prefix: OnceLock<Arc<str>>,
-    /// When somebody came with it last. 1970: nobody did, as far as is known. It is a [`Unix`], in milliseconds.
-    used_at: AtomicU64,
-    /// What of that is written down.
-    written_at: AtomicU64,
+    /// When somebody came with it last.
+    pub(super) used: LastTime,
+    /// When somebody came with it last after it had ended.
+    pub(super) refused: LastTime,
     /// Set in what requests under way hold when the key is gone.
     gone: AtomicBool,
+}
+
+/// The last time that something happened, and what of that is written down. 1970: never, as far as is known.
+#[derive(Debug, Default)]
+pub(super) struct LastTime {
+    /// Both are a [`Unix`], in milliseconds.
+    at: AtomicU64,
+    written: AtomicU64,
+}
+
+impl LastTime {
+    fn copied(&self) -> Self {
+        Self {
+            at: AtomicU64::new(self.at.load(Ordering::Relaxed)),
+            written: AtomicU64::new(self.written.load(Ordering::Relaxed)),
+        }
+    }
+
+    fn note(&self, at: Unix) {
+        self.at.store(at.ms(), Ordering::Relaxed);
+    }
+
+    /// It happened at this time or later, which is written down or not.
+    pub(super) fn raise(&self, at: Unix, written: bool) {
+        self.at.fetch_max(at.ms(), Ordering::Relaxed);
+        if written {
+            self.written.fetch_max(at.ms(), Ordering::Relaxed);
+        }
+    }
+
+    /// The time, if it is not written down.
+    pub(super) fn unwritten(&self) -> Option<Unix> {
+        let written = Unix::from_ms(self.written.load(Ordering::Relaxed));
+        self.get().filter(|at| *at > written)
+    }
+
+    fn get(&self) -> Option<Unix> {
+        let at = Unix::from_ms(self.at.load(Ordering::Relaxed));
+        Some(at).filter(|at| *at > Unix::MIN)
+    }
 }
 
 /// The rate of a key; one of the same rate goes on.
@@ -311,10 +364,8 @@ impl IngestKey {
             bodies: before.map_or_else(Arc::default, |before| Arc::clone(&before.bodies)),
             hash: row.hash,
             prefix,
-            used_at: AtomicU64::new(before.map_or(0, |one| one.used_at.load(Ordering::Relaxed))),
-            written_at: AtomicU64::new(
-                before.map_or(0, |one| one.written_at.load(Ordering::Relaxed)),
-            ),
+            used: before.map_or_else(LastTime::default, |one| one.used.copied()),
+            refused: before.map_or_else(LastTime::default, |one| one.refused.copied()),
             gone: AtomicBool::new(false),
         };
         match before {
@@ -380,27 +431,39 @@ impl IngestKey {
 
     /// Somebody came with it, or with what it had signed.
     pub fn was_used_at(&self, at: Unix) {
-        self.used_at.store(at.ms(), Ordering::Relaxed);
-    }
-
-    /// Somebody came with it at this time or later, which is written down or not.
-    pub(super) fn was_used(&self, at: Unix, written: bool) {
-        self.used_at.fetch_max(at.ms(), Ordering::Relaxed);
-        if written {
-            self.written_at.fetch_max(at.ms(), Ordering::Relaxed);
-        }
-    }
-
-    /// When somebody came with it last, if that is not written down.
-    pub(super) fn unwritten_use(&self) -> Option<Unix> {
-        let written_at = Unix::from_ms(self.written_at.load(Ordering::Relaxed));
-        self.used_at().filter(|used_at| *used_at > written_at)
+        self.used.note(at);
     }
 
     /// When somebody came with it last.
     pub fn used_at(&self) -> Option<Unix> {
-        let used_at = Unix::from_ms(self.used_at.load(Ordering::Relaxed));
-        Some(used_at).filter(|used_at| *used_at > Unix::MIN)
+        self.used.get()
+    }
+
+    /// Somebody came with it after it had ended.
+    pub fn was_refused_at(&self, at: Unix) {
+        self.refused.note(at);
+    }
+
+    /// When somebody came with it last after it had ended.
+    pub fn refused_at(&self) -> Option<Unix> {
+        self.refused.get()
+    }
+
+    /// Why it cannot be used: the beginning of a sentence. None: it can.
+    pub fn ended(&self) -> Option<String> {
+        match (self.state(), self.revoked_at, self.expires_at) {
+            (KeyState::Revoked, Some(at), _) => Some(format!(
+                "key {} was revoked on {}",
+                self.name,
+                clock::rfc3339(at)
+            )),
+            (KeyState::Expired, _, Some(at)) => Some(format!(
+                "key {} expired on {}",
+                self.name,
+                clock::rfc3339(at)
+            )),
+            _ => None,
+        }
     }
 
     /// Whether it was rotated: another has its name, and it ends.

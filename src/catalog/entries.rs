@@ -16,8 +16,9 @@ use settings::Limits;
 /// Everything that exists.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
-    /// Those that were not revoked, as [`readers`](Self::readers).
+    /// Revoked ones too: requests that come with them are told from those of nobody.
     pub(super) keys: HashMap<KeyHash, Arc<IngestKey>>,
+    /// Those that were not revoked.
     pub(super) readers: HashMap<KeyHash, Arc<Reader>>,
     pub(super) streams: Streams,
     pub(super) connectors: BTreeMap<Arc<str>, Arc<Connector>>,
@@ -50,9 +51,7 @@ impl Entries {
             let stream = streams.get(&row.stream).map(|stream| &stream.settings);
             let rules = Rules::of(connector, stream);
             let key = IngestKey::new(row, connector, rules, limits, old);
-            if key.revoked_at.is_none() {
-                keys.insert(key.hash, Arc::clone(&key));
-            }
+            keys.insert(key.hash, Arc::clone(&key));
             connector.keys.push(key);
         }
         for connector in connectors.values_mut() {

@@ -38,7 +38,7 @@ impl Ingest {
 
     /// Whose request it is, and what the key has left.
     pub(super) fn recognize<'a>(
-        &self,
+        &'a self,
         head: Head<'a>,
         started: Instant,
     ) -> Result<Known<'a>, Box<Refusal<'a>>> {
