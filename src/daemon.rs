@@ -17,6 +17,7 @@ pub mod routes;
 mod scrub;
 mod sinks;
 mod stored;
+mod upgrade;
 mod watch;
 
 use std::path::{Path, PathBuf};
@@ -57,6 +58,7 @@ pub use reload::{Files, Reload};
 use sinks::Sinks;
 use stored::Stored;
 pub use stored::{repair_folder, restore_into};
+pub use upgrade::{Upgrade, look as look_at_formats};
 
 /// How long answers may take to leave after a file failed.
 const FAILED_GRACE: Duration = Duration::from_secs(1);
@@ -118,6 +120,7 @@ impl Daemon {
     ) -> Result<Self, DaemonError> {
         let settings = &loaded.settings;
         let lock = files::Lock::take(data_dir)?;
+        upgrade::look(data_dir)?;
         permissions::close(data_dir, settings.storage.pool_mode);
         require_whole(data_dir)?;
         files::open_folder(&settings.storage.plugins_dir())?;
