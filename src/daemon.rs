@@ -352,13 +352,14 @@ impl Parts<'_> {
         let gate = Arc::new(Gate::default());
         let started_at = Unix::now();
         (metrics.started_at).set(i64::try_from(started_at.seconds()).unwrap_or(i64::MAX));
+        let ingest = self.ingest(settings, &gate, &delivery);
         Operator {
             requests: Requests::new(journal, pool, &delivery),
             catalog: Arc::clone(catalog),
             journal: Arc::clone(journal),
             pool: Arc::clone(pool),
             delivery,
-            ingest: self.ingest(settings, &gate),
+            ingest,
             live,
             backups: Arc::new(Backups::new(
                 journal,
@@ -383,7 +384,13 @@ impl Parts<'_> {
         }
     }
 
-    fn ingest(&self, settings: &Settings, gate: &Arc<Gate>) -> Arc<Ingest> {
+    fn ingest(
+        &self,
+        settings: &Settings,
+        gate: &Arc<Gate>,
+        delivery: &Arc<Delivery>,
+    ) -> Arc<Ingest> {
+        let delivery = Arc::clone(delivery);
         let limits = &settings.limits;
         let limits = Limits {
             body_bytes_max: limits.max_body_bytes as u64,
@@ -400,6 +407,7 @@ impl Parts<'_> {
             Arc::clone(self.metrics),
             limits,
             self.tracer.clone(),
+            Box::new(move |stream| delivery.settled_through(stream)),
         ))
     }
 }

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::interpret::{Reading, Repeats};
+use super::quota_check::Room;
 use super::request::{Known, Named};
 use super::{Accepted, Ingest};
 use crate::error::AcceptError;
@@ -67,10 +68,10 @@ impl Ingest {
         log.error = delivery.odd;
         let (items, removed) = (delivery.items, delivery.removed);
         check_count(key, items.len() + removed.as_ref().map_or(0, Items::len))?;
-        let charged = match self.make_room(known, &items, body).await {
-            Ok(charged) => charged,
+        let room = match self.make_room(known, &items, body).await {
+            Ok(room) => room,
             // Of a repeat nothing is stored, so there is room for it.
-            Err(_) if self.is_repeat(&log, &delivery.repeats, body).await? => 0,
+            Err(_) if self.is_repeat(&log, &delivery.repeats, body).await? => Room::NONE,
             Err(full) => return Err(full),
         };
         let committing = self.follow(known);
@@ -78,9 +79,8 @@ impl Ingest {
         let stored = self.submit_both(log, arrived, items, removed, &delivery.repeats, body);
         let stored = stored.await;
         self.end_commit(known, committing, &stored);
-        if !matches!(&stored, Ok(accepted) if !accepted.receipt.replayed) {
-            key.volume.give_back(charged);
-        }
+        let is_new = matches!(&stored, Ok(accepted) if !accepted.receipt.replayed);
+        self.leave_room(room, key, is_new);
         let mut accepted = stored?;
         accepted.status = delivery.status;
         accepted.without_item_key = delivery.without_item_key;
