@@ -184,6 +184,9 @@ impl CreateConnector {
             allow_in_url: key.allow_in_url,
             verify: key.verify,
         };
+        if let Some(name) = set_up.stream.made() {
+            self.0.clear_former(name, by(req).client).await?;
+        }
         let made = (self.0).change(by(req), move |catalog, by| catalog.set_up(set_up, by));
         let (secret, key) = made.await?;
         let connector = self.0.catalog.connector(&key.connector);

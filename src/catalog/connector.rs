@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::signing::Signing;
-use super::{KeyHash, Quota, Rules, Volume, VolumeLimits, key};
+use super::{KeyHash, Quota, Rules, Stream, Volume, VolumeLimits, key};
 use base::budget::Share;
 use base::clock::{self, Unix};
 use settings::{ConnectorKind, Limits, Networks, Verify};
@@ -229,6 +229,8 @@ pub struct IngestKey {
     pub networks: Networks,
     /// The one stream that it may submit to.
     pub stream: Arc<str>,
+    /// The life of that stream ([`Stream::life`]); none: there is no such stream.
+    pub stream_life: Option<u64>,
     /// When it ends.
     pub expires_at: Option<Unix>,
     /// When it was revoked, likewise.
@@ -325,7 +327,7 @@ impl IngestKey {
     pub(super) fn new(
         row: KeyRow,
         connector: &Connector,
-        rules: Rules,
+        stream: Option<&Stream>,
         limits: &Limits,
         before: Option<&Arc<Self>>,
     ) -> Arc<Self> {
@@ -348,7 +350,8 @@ impl IngestKey {
             verify,
             settings: Arc::clone(&connector.settings),
             signs: Arc::clone(&connector.signs),
-            rules,
+            rules: Rules::of(connector, stream.map(|stream| &stream.settings)),
+            stream_life: stream.map(|stream| stream.life),
             signing,
             allow_in_url: row.allow_in_url,
             networks: row.networks,
@@ -380,6 +383,7 @@ impl IngestKey {
             && self.connector == other.connector
             && self.settings == other.settings
             && self.rules == other.rules
+            && self.stream_life == other.stream_life
             && self.preset.map(|one| one.name) == other.preset.map(|one| one.name)
             && self.verify() == other.verify()
             && self.allow_in_url == other.allow_in_url

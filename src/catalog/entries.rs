@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::rows::Rows;
-use super::{Connector, IngestKey, KeyHash, ReadKey, Reader, Rules, Streams};
+use super::{Connector, IngestKey, KeyHash, ReadKey, Reader, Streams};
 use base::clock::Unix;
 use settings::Limits;
 
@@ -48,9 +48,8 @@ impl Entries {
                 continue;
             };
             let old = before.keys.get(&row.hash);
-            let stream = streams.get(&row.stream).map(|stream| &stream.settings);
-            let rules = Rules::of(connector, stream);
-            let key = IngestKey::new(row, connector, rules, limits, old);
+            let stream = streams.get(&row.stream).map(|stream| &**stream);
+            let key = IngestKey::new(row, connector, stream, limits, old);
             keys.insert(key.hash, Arc::clone(&key));
             connector.keys.push(key);
         }
@@ -86,7 +85,10 @@ impl Entries {
     pub(super) fn give_way_to(&self, others: &Self) {
         let now = Unix::now();
         for (hash, old) in &self.keys {
-            let goes_on = |new: &Arc<IngestKey>| Arc::ptr_eq(new, old) || new.is_valid_at(now);
+            let goes_on = |new: &Arc<IngestKey>| {
+                let is_valid = new.is_valid_at(now) && new.stream_life == old.stream_life;
+                Arc::ptr_eq(new, old) || is_valid
+            };
             if !others.keys.get(hash).is_some_and(goes_on) {
                 old.go();
             }

@@ -245,6 +245,11 @@ impl Catalog {
         self.read(|entries| entries.streams.get(name).cloned())
     }
 
+    /// [`Stream::life`]; 0 if there is no such stream.
+    pub fn stream_life(&self, name: &str) -> u64 {
+        self.read(|entries| entries.streams.get(name).map_or(0, |stream| stream.life))
+    }
+
     /// Whether the stream exists.
     pub fn has_stream(&self, name: &str) -> bool {
         self.read(|entries| entries.streams.contains_key(name))

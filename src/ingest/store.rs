@@ -40,9 +40,9 @@ impl Ingest {
         body: &Bytes,
     ) -> Result<Stored, AcceptError> {
         let key = &known.caller.key;
-        // The key may have been revoked while the body came.
+        // The key may have been revoked, or its stream deleted, while the body came.
         if key.is_gone() {
-            return Err(AcceptError::Unauthorized);
+            return Err(self.why_gone(key));
         }
         if known.head.address.is_some() {
             // Of a signed request the key is known only now.

@@ -22,6 +22,7 @@ mod resend;
 mod retries;
 mod sinks;
 mod status;
+mod streams;
 pub mod trigger;
 
 use std::sync::Arc;
