@@ -18,6 +18,7 @@ mod scrub;
 mod sinks;
 mod stored;
 mod upgrade;
+mod upgrading;
 mod watch;
 
 use std::path::{Path, PathBuf};
@@ -125,6 +126,7 @@ impl Daemon {
         require_whole(data_dir)?;
         files::open_folder(&settings.storage.plugins_dir())?;
         let admin_token = files::admin_token(&settings.admin)?;
+        upgrading::run(data_dir, settings).await?;
         let (service_listener, admin_listener) = bind_both(settings).await?;
         let metrics = Arc::new(Metrics::new());
         let (tracer, exporter) = Tracer::new(&settings.telemetry.otlp, &metrics);
@@ -179,6 +181,7 @@ impl Daemon {
     /// # Errors
     /// [`DaemonError::StorageFailed`], [`DaemonError::Damaged`].
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), DaemonError> {
+        upgrading::notify("READY=1\n");
         let mut fail_stop = self.fail_stop.watch();
         let failed = tokio::select! {
             () = shutdown => false,

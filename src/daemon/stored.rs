@@ -54,7 +54,7 @@ impl Stored {
         settings: &Settings,
         metrics: &Arc<Metrics>,
     ) -> Result<Self, DaemonError> {
-        upgrade::run(data_dir, &upgrade::look(data_dir)?)?;
+        upgrade::run(data_dir, &upgrade::look(data_dir)?, |_, _| ())?;
         let fail_stop = FailStop::default();
         let (catalog, warnings) =
             Catalog::open(&data_dir.join(catalog::FILE), settings, &fail_stop)?;

@@ -59,6 +59,11 @@ impl Upgrade {
         )
     }
 
+    /// The name of the file.
+    pub(super) fn file(&self) -> &'static str {
+        self.kind.name
+    }
+
     fn is_small(&self) -> bool {
         self.bytes <= SMALL_BYTES
     }
@@ -115,15 +120,20 @@ fn require_room(upgrades: &[Upgrade], free_bytes: u64) -> Result<(), DaemonError
     )))
 }
 
-/// Does what [`look`] found. Blocks.
+/// Does what [`look`] found, and says before each which it is, from 1. Blocks.
 ///
 /// # Errors
 /// A file cannot be copied aside, or upgraded; those before it are.
-pub(super) fn run(data_dir: &Path, upgrades: &[Upgrade]) -> Result<(), DaemonError> {
+pub(super) fn run(
+    data_dir: &Path,
+    upgrades: &[Upgrade],
+    begin: impl Fn(usize, &Upgrade),
+) -> Result<(), DaemonError> {
     for upgrade in upgrades.iter().filter(|one| one.is_small()) {
         keep_aside(data_dir, upgrade)?;
     }
-    for upgrade in upgrades {
+    for (place, upgrade) in upgrades.iter().enumerate() {
+        begin(place + 1, upgrade);
         tracing::info!("upgrading {}", upgrade.sentence());
         (upgrade.kind.open)(&data_dir.join(upgrade.kind.name))?;
     }

@@ -5,8 +5,11 @@
 //! disturbed, and everything that was accepted is delivered.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use rustix::io::Errno;
@@ -18,8 +21,10 @@ use super::preload::{Action, OPEN, Preload, SYNC, TRUNCATE, WRITE};
 use super::producer::Worker;
 use super::verdict::Verdict;
 use super::{folder, submit};
-use crate::process::Process;
+use crate::postgres::free_port;
+use crate::process::{Client, Process};
 use crate::setup::Setup;
+use crate::wait::eventually;
 
 /// Requests that no sink has had when the new version starts.
 const REQUESTS: u64 = 60;
@@ -270,4 +275,53 @@ fn a_small_file_is_kept_as_it_was_before_its_upgrade() {
     std::fs::remove_file(folder.data_dir().join("catalog.db.before-6")).expect("it was there");
     folder.spawn().stop();
     assert!(!folder.data_dir().join("catalog.db.before-6").exists());
+}
+
+#[test]
+fn both_listeners_answer_while_files_are_upgraded() {
+    let [service, admin] = [free_port(), free_port()];
+    let folder = with_older_catalog();
+    let told = folder.path("supervisor");
+    let supervisor = UnixDatagram::bind(&told).expect("a socket");
+    let folder = folder
+        .set("server.listen", format!("127.0.0.1:{service}"))
+        .set("admin.listen", format!("127.0.0.1:{admin}"));
+    let Some(preload) = Preload::new("an upgrade that takes long", &folder) else {
+        return;
+    };
+    preload.watch(&["catalog.db", "catalog.db-wal"], SYNC);
+    // Longer than anybody here waits.
+    preload.choose_all(Action::Delay(Duration::from_secs(3_600)));
+    let mut command = preload.command();
+    command.env("NOTIFY_SOCKET", &told);
+    let mut child = folder.spawn_child_as(command);
+    for port in [service, admin] {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let ask = |path: &str| Client::connect(address).ok()?.get(path, "none").ok();
+        eventually("the process says that it lives", || {
+            (ask("/healthz")?.status == 200).then_some(())
+        });
+        let ready = eventually("it says what it does", || {
+            ask("/readyz").filter(|reply| reply.body.contains("upgrading catalog.db from format 6"))
+        });
+        assert_eq!(ready.status, 503, "{}", ready.body);
+        assert!(ready.header("retry-after").is_some(), "{}", ready.head);
+        assert_eq!(
+            ask("/api/admin/streams").map(|reply| reply.status),
+            Some(503)
+        );
+    }
+    let mut text = [0; 1_024];
+    let length = supervisor.recv(&mut text).expect("a message");
+    let text = String::from_utf8_lossy(&text[..length]);
+    assert!(
+        text.contains("EXTEND_TIMEOUT_USEC=") && text.contains("STATUS=upgrading"),
+        "{text}"
+    );
+    child.kill().expect("it lives");
+    child.wait().expect("it ends");
+    let process = folder.spawn();
+    submit(&process, "b");
+    process.drained();
+    process.stop();
 }
