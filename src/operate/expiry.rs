@@ -28,6 +28,8 @@ const ROUND_MAX: usize = 10_000;
 const ROUND_TIME: Duration = Duration::from_millis(100);
 /// So long a start waits until what has expired is gone.
 const START_TIME: Duration = Duration::from_secs(10);
+/// After a round that removed nothing, although something has expired.
+const AGAIN_AFTER: Duration = Duration::from_secs(10);
 const START_PAUSE: Duration = Duration::from_millis(10);
 
 /// Why nothing was removed.
@@ -42,14 +44,25 @@ enum ExpiryError {
 }
 
 impl Operator {
-    /// Submits the removal of what has expired, for a moment. While nothing can be stored, or the pool is further behind
-    /// than memory reaches, that waits.
-    pub async fn expire(&self) {
-        if self.gate.check().is_ok()
-            && let Err(error) = self.expire_round().await
-        {
-            tracing::warn!(%error, "items that have expired are not removed yet");
+    /// Submits the removal of what has expired, for a moment; when to look again. While nothing can be stored, or the pool
+    /// is further behind than memory reaches, that waits.
+    pub async fn expire(&self) -> Option<Lived> {
+        let mut submitted = 0;
+        if self.gate.check().is_ok() {
+            match self.expire_round().await {
+                Ok(items) => submitted = items,
+                Err(error) => {
+                    tracing::warn!(%error, "items that have expired are not removed yet");
+                }
+            }
         }
+        let next = self.next_expiry().await?;
+        let now = Lived::now();
+        // What no sink removes stays: nobody looks at it every second.
+        Some(match submitted {
+            0 if next <= now => now + AGAIN_AFTER,
+            _ => next,
+        })
     }
 
     /// Settles what waits and removes what has expired, before anybody is shown it; the next rounds do what takes longer.
@@ -78,11 +91,13 @@ impl Operator {
         Ok(expired.unwrap_or(Ok(Vec::new()))?)
     }
 
-    async fn expire_round(&self) -> Result<(), ExpiryError> {
+    /// How many items it removes.
+    async fn expire_round(&self) -> Result<u64, ExpiryError> {
         let began = Instant::now();
         let mut after = (i64::MIN, 0);
         let mut unsettled = None;
         let mut looked_at = 0;
+        let mut submitted = 0;
         while began.elapsed() < ROUND_TIME && looked_at < ROUND_MAX {
             // What is not settled is asked before the pool is looked at.
             let behind = match unsettled.take() {
@@ -92,27 +107,27 @@ impl Operator {
                     .await
                     .is_none_or(|next| next > Lived::now()) =>
                 {
-                    return Ok(());
+                    return Ok(submitted);
                 }
                 None => match self.delivery.unsettled().await? {
                     Some(behind) => behind,
-                    None => return Ok(()),
+                    None => return Ok(submitted),
                 },
             };
             let expired = self.expired_after(after).await?;
             let Some(last) = expired.last() else {
-                return Ok(());
+                return Ok(submitted);
             };
             after = last.at;
             looked_at += expired.len();
-            self.submit_expired(expired, &behind).await?;
+            submitted += self.submit_expired(expired, &behind).await?;
             unsettled = Some(behind);
         }
-        Ok(())
+        Ok(submitted)
     }
 
     /// When the next item expires, or did.
-    pub async fn next_expiry(&self) -> Option<Lived> {
+    async fn next_expiry(&self) -> Option<Lived> {
         let pool = Arc::clone(&self.pool);
         let next = tokio::task::spawn_blocking(move || pool.next_to_expire()).await;
         next.ok().and_then(Result::ok).flatten()
@@ -122,7 +137,8 @@ impl Operator {
         &self,
         expired: Vec<Expired>,
         behind: &Unsettled,
-    ) -> Result<(), ExpiryError> {
+    ) -> Result<u64, ExpiryError> {
+        let mut submitted = 0;
         let mut streams: BTreeMap<Arc<str>, ItemsWriter> = BTreeMap::new();
         for Expired { stream, key, .. } in expired {
             if behind.retried.contains(&key) {
@@ -164,10 +180,11 @@ impl Operator {
             };
             match self.journal.submit_if(submission, condition).await {
                 // Another operation was faster, or an earlier round.
-                Ok(_) | Err(JournalError::Unsettled) => {}
+                Err(JournalError::Unsettled) => {}
+                Ok(receipt) => submitted += u64::from(receipt.items),
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
+        Ok(submitted)
     }
 }

@@ -31,18 +31,7 @@ impl Lane {
         };
         let mut settlement = self.settlement();
         let attempts = retry.attempts;
-        let batch = match retry.resent {
-            true => Batch::resent(self.delivery.pool.resent(retry.id)?, attempts + 1),
-            false if retry.parts.is_empty() => {
-                let lost = vec![(retry.seqs.0, lost_list(&retry))];
-                self.dead_letter(lost, &mut settlement).await?;
-                Batch::new(Vec::new(), 1)
-            }
-            false => {
-                self.read(&retry.parts, attempts + 1, &mut settlement)
-                    .await?
-            }
-        };
+        let batch = self.batch_of(&retry, &mut settlement).await?;
         let is_split = self.split_off_blocked(&retry, &batch, &mut settlement);
         settlement.retry_done = Some(retry);
         if is_split || batch.is_empty() {
@@ -83,6 +72,24 @@ impl Lane {
             return Ok(self.pause(&reason));
         }
         Ok(Step::Worked)
+    }
+
+    /// What waits in a retry, as the next attempt has it. What cannot be read any more becomes dead letters.
+    async fn batch_of(
+        &self,
+        retry: &Retry,
+        settlement: &mut Settlement,
+    ) -> Result<Batch, StepError> {
+        let attempt = retry.attempts + 1;
+        if retry.resent {
+            let slices = self.delivery.pool.resent(retry.id)?;
+            return Ok(Batch::resent(slices, attempt));
+        }
+        if retry.parts.is_empty() {
+            let lost = vec![(retry.seqs.0, lost_list(retry))];
+            self.dead_letter(lost, settlement).await?;
+        }
+        self.read(&retry.parts, attempt, settlement).await
     }
 
     /// Makes two retries of one of whose keys some wait in an earlier one. What the sink is called with is stored before.

@@ -25,7 +25,11 @@ fn entry(seq: u64, keys: &[u8]) -> Slice {
     }))
 }
 
-fn retry(id: i64, slices: &[Slice], attempts: u32, due_ms: u64) -> Retry {
+fn ms(number: u16) -> Lived {
+    Lived::from_ms(number.into())
+}
+
+fn retry(id: i64, slices: &[Slice], attempts: u32, due_at: Lived) -> Retry {
     let parts = slices
         .iter()
         .map(|one| Part(one.entry.seq, one.start, one.end));
@@ -35,15 +39,15 @@ fn retry(id: i64, slices: &[Slice], attempts: u32, due_ms: u64) -> Retry {
         parts: parts.collect(),
         resent: false,
         attempts,
-        due_at: Lived::from_ms(due_ms),
+        due_at,
         reason: String::new(),
     }
 }
 
-fn add(queue: &mut RetryQueue, id: i64, slice: Slice, attempts: u32, due_ms: u64) {
+fn add(queue: &mut RetryQueue, id: i64, slice: Slice, attempts: u32, due_at: Lived) {
     let slices = [slice];
     let contents = queue.contents(&slices);
-    queue.add(id, &retry(id, &slices, attempts, due_ms), contents);
+    queue.add(id, &retry(id, &slices, attempts, due_at), contents);
 }
 
 fn keys(slices: &[Slice]) -> Vec<String> {
@@ -54,25 +58,25 @@ fn keys(slices: &[Slice]) -> Vec<String> {
 #[test]
 fn what_has_a_key_that_waits_goes_behind_and_the_first_goes_first() {
     let mut queue = RetryQueue::default();
-    add(&mut queue, 1, entry(1, &[1, 2]), 1, 900);
+    add(&mut queue, 1, entry(1, &[1, 2]), 1, ms(900));
     let (free, behind) = queue.split_new(vec![entry(2, &[3, 1, 4, 4, 2])]);
     assert_eq!(
         (keys(&free), keys(&behind)),
         (keys(&[entry(9, &[3, 4, 4])]), keys(&[entry(9, &[1, 2])]))
     );
     assert_eq!(free.len(), 2, "runs of items");
-    add(&mut queue, 2, entry(2, &[1]), 0, 5);
+    add(&mut queue, 2, entry(2, &[1]), 0, ms(5));
     assert_eq!(
         queue.next(),
-        Some((1, Lived::from_ms(900))),
+        Some((1, ms(900))),
         "the other is due, but blocked"
     );
     assert!(queue.is_alone() && queue.has_behind());
     queue.remove(1);
-    assert_eq!(queue.next(), Some((2, Lived::from_ms(5))));
+    assert_eq!(queue.next(), Some((2, ms(5))));
     // What is accepted earlier and comes later goes first all the same.
-    add(&mut queue, 3, entry(1, &[1]), 1, 7);
-    assert_eq!(queue.next(), Some((3, Lived::from_ms(7))));
+    add(&mut queue, 3, entry(1, &[1]), 1, ms(7));
+    assert_eq!(queue.next(), Some((3, ms(7))));
     queue.remove(3);
     queue.remove(2);
     assert!(queue.is_empty() && !queue.has_behind() && queue.chains.is_empty());
@@ -82,8 +86,8 @@ fn what_has_a_key_that_waits_goes_behind_and_the_first_goes_first() {
 #[test]
 fn a_retry_of_which_some_keys_are_free_is_split() {
     let mut queue = RetryQueue::default();
-    add(&mut queue, 1, entry(1, &[1]), 1, 900);
-    add(&mut queue, 2, entry(2, &[1, 2, 1]), 0, 5);
+    add(&mut queue, 1, entry(1, &[1]), 1, ms(900));
+    add(&mut queue, 2, entry(2, &[1, 2, 1]), 0, ms(5));
     assert_eq!(queue.next().map(|(id, _)| id), Some(2), "its key 2 is free");
     let (free, blocked) = queue
         .split_retry(2, &[entry(2, &[1, 2, 1])])
@@ -100,14 +104,14 @@ fn a_retry_of_which_some_keys_are_free_is_split() {
 fn a_hot_key_costs_a_retry_for_many_operations() {
     let mut queue = RetryQueue::default();
     let limits = BatchSettings::default();
-    add(&mut queue, 1, entry(1, &[1]), 1, 900);
+    add(&mut queue, 1, entry(1, &[1]), 1, ms(900));
     for seq in 2..2_002 {
         let behind = [entry(seq, &[1])];
         let contents = queue.contents(&behind);
         let id = queue
             .joined(&contents, 1, &limits)
             .unwrap_or(seq.cast_signed());
-        queue.add(id, &retry(id, &behind, 0, 5), contents);
+        queue.add(id, &retry(id, &behind, 0, ms(5)), contents);
     }
     assert_eq!((queue.rows.len(), queue.behind), (5, 4));
 }
@@ -134,16 +138,16 @@ impl World {
         retry.parts.iter().map(slice).collect()
     }
 
-    fn store(&mut self, slices: &[Slice], attempts: u32, due_ms: u64, joins: Option<i64>) {
+    fn store(&mut self, slices: &[Slice], attempts: u32, due_at: Lived, joins: Option<i64>) {
         let id = joins.unwrap_or(self.next_id + 1);
         self.next_id = self.next_id.max(id);
-        let new = retry(id, slices, attempts, due_ms);
+        let new = retry(id, slices, attempts, due_at);
         let contents = self.queue.contents(slices);
         self.queue.add(id, &new, contents);
         let row = self
             .rows
             .entry(id)
-            .or_insert_with(|| retry(id, &[], attempts, due_ms));
+            .or_insert_with(|| retry(id, &[], attempts, due_at));
         row.parts.extend(new.parts);
     }
 
@@ -151,11 +155,11 @@ impl World {
     fn call(&mut self, slices: &[Slice], outcome: u8) {
         let batch = Batch::new(slices.to_vec(), 1);
         match outcome {
-            0 => self.store(slices, 1, u64::from(outcome), None),
+            0 => self.store(slices, 1, ms(0), None),
             1 if batch.len() > 1 => {
                 let (left, right) = batch.halves().expect("two items");
-                self.store(left.slices(), 1, 9, None);
-                self.store(right.slices(), 1, 1, None);
+                self.store(left.slices(), 1, ms(9), None);
+                self.store(right.slices(), 1, ms(1), None);
             }
             _ => {
                 for slice in slices {
@@ -184,7 +188,7 @@ impl World {
                 .queue
                 .joined(&contents, behind.len(), &limits)
                 .filter(|_| joins);
-            self.store(&behind, 0, 0, row);
+            self.store(&behind, 0, ms(0), row);
         }
         if !free.is_empty() {
             self.call(&free, outcome);
@@ -202,8 +206,8 @@ impl World {
         match split {
             Some((free, blocked)) => {
                 assert!(!free.is_empty(), "something of it could be tried");
-                self.store(&free, old.attempts, 0, None);
-                self.store(&blocked, old.attempts, 0, None);
+                self.store(&free, old.attempts, ms(0), None);
+                self.store(&blocked, old.attempts, ms(0), None);
             }
             None => self.call(&slices, outcome),
         }
