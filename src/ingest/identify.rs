@@ -8,12 +8,13 @@ use std::borrow::Cow;
 use super::Ingest;
 use super::context::Context;
 use super::interpret::digest;
-use super::item_policy::ItemPolicy;
+use super::item_policy::{ItemPolicy, Versions};
 use crate::error::AcceptError;
 use item::{Items, ItemsWriter, field_name, members, merge};
 
 impl Ingest {
-    /// The items with what the tool says of all of them, and, where each delivery is an item of its own, by its id.
+    /// The items with what the tool says of all of them, and, where each delivery is an item of its own, by its id; and
+    /// what the log is to say of their versions.
     pub(super) fn identified(
         &self,
         items: Items,
@@ -22,15 +23,15 @@ impl Ingest {
         by_delivery: bool,
         id: Option<&str>,
         more: &str,
-    ) -> Result<Items, AcceptError> {
+    ) -> Result<(Items, Option<Box<str>>), AcceptError> {
         let omit = of.tool().map_or(&[][..], |preset| preset.omit);
         if !by_delivery && more.len() <= "{}".len() && omit.is_empty() && policy.has_no_say() {
-            return Ok(items);
+            return Ok((items, None));
         }
         let id = id.map_or_else(|| of.request_id.to_string(), shortened);
         let bytes = items.byte_len() + items.len() * (more.len() + id.len());
         let mut identified = ItemsWriter::new(self.limits.flattened_bytes_max, bytes);
-        let mut sent_version = String::new();
+        let mut versions = Versions::default();
         for (position, item) in items.iter().enumerate() {
             let key: Cow<'_, str> = match (by_delivery, items.len()) {
                 (false, _) => item.key.into(),
@@ -38,11 +39,11 @@ impl Ingest {
                 (true, _) => format!("{id}-{position}").into(),
             };
             let fields = merge(&without(item.fields, omit), more);
-            let operation = policy.operation(&key, &fields, &mut sent_version);
+            let operation = policy.operation(position, &key, &fields, &mut versions);
             let pushed = identified.push_item(&operation);
             pushed.map_err(|full| AcceptError::invalid(full.to_string()))?;
         }
-        Ok(identified.into_items())
+        Ok((identified.into_items(), versions.unreadable()))
     }
 }
 

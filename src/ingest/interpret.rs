@@ -128,7 +128,8 @@ impl Ingest {
         let without_item_key = named.item_key.is_none() && is_object(&json);
         let name = id.as_deref().or(named.idempotency_key.as_deref());
         let policy = ItemPolicy::of(&of, event.as_deref());
-        let items = self.identified(items, &of, &policy, by_delivery, name, &object(&more))?;
+        let (items, unreadable) =
+            self.identified(items, &of, &policy, by_delivery, name, &object(&more))?;
         let replay = of.signing.map(|signing| signing.verify.replay);
         Ok(Reading::Delivery(Delivered {
             items,
@@ -149,7 +150,10 @@ impl Ingest {
             },
             status: of.status(),
             without_item_key,
-            odd: (by_delivery && !named.is_by_delivery()).then(|| without_field(named)),
+            odd: match by_delivery && !named.is_by_delivery() {
+                true => Some(without_field(named)),
+                false => unreadable,
+            },
         }))
     }
 
@@ -164,7 +168,8 @@ impl Ingest {
         let items = self.flatten(&json, named)?;
         let id = named.idempotency_key.as_deref();
         let policy = ItemPolicy::of(of, None);
-        let items = self.identified(items, of, &policy, named.is_by_delivery(), id, "{}")?;
+        let (items, unreadable) =
+            self.identified(items, of, &policy, named.is_by_delivery(), id, "{}")?;
         Ok(Delivered {
             items,
             item_key: named.item_key().map(Into::into),
@@ -174,7 +179,7 @@ impl Ingest {
             repeats: Repeats::default(),
             status: 202,
             without_item_key: named.item_key.is_none() && is_object(&json),
-            odd: None,
+            odd: unreadable,
         })
     }
 

@@ -4,16 +4,10 @@
 
 use std::fmt::Write as _;
 
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-
 use super::context::Context;
 use super::interpret::{EVENT, field_of};
 use catalog::Rules;
 use item::{Action, ItemMeta, ItemRef, Version};
-
-/// Versions count in thousandths, or microseconds.
-const SCALE: i64 = 1_000;
 
 /// What decides over the items of one delivery.
 pub(super) struct ItemPolicy<'a> {
@@ -59,14 +53,15 @@ impl<'a> ItemPolicy<'a> {
         }
     }
 
-    /// The operation that an item is.
+    /// The operation that an item is, at this position.
     pub(super) fn operation<'b>(
         &self,
+        position: usize,
         key: &'b str,
         fields: &'b str,
-        sent_version: &'b mut String,
+        versions: &'b mut Versions,
     ) -> ItemRef<'b> {
-        let mut meta = self.version_of(fields, sent_version);
+        let mut meta = self.version_of(position, fields, versions);
         let removes = self.removes(fields);
         match (removes, meta.version) {
             (false, _) => meta.expire_after_seconds = self.rules.expire_after_seconds,
@@ -87,23 +82,27 @@ impl<'a> ItemPolicy<'a> {
             shape: 0,
             action,
             meta,
-            sent_version,
+            sent_version: &versions.sent,
         }
     }
 
     /// The version of an item, and what was sent if it is not written so.
-    fn version_of(&self, fields: &str, sent_version: &mut String) -> ItemMeta {
-        sent_version.clear();
+    fn version_of(&self, position: usize, fields: &str, versions: &mut Versions) -> ItemMeta {
+        versions.sent.clear();
+        let field = self.version.unwrap_or_default();
         let sent = self.version.and_then(|field| field_of(fields, field));
-        let version = sent.as_deref().and_then(read);
-        let version = version.map(Version::from_thousandths);
-        if let (Some(version), Some(sent)) = (version, sent) {
-            // A `String` takes all that is written.
-            let _ = write!(sent_version, "{version}");
-            match *sent_version == sent {
-                true => sent_version.clear(),
-                false => *sent_version = sent,
+        let version = sent.as_deref().and_then(Version::parse);
+        match (version, sent) {
+            (Some(version), Some(sent)) => {
+                // A `String` takes all that is written.
+                let _ = write!(versions.sent, "{version}");
+                match versions.sent == sent {
+                    true => versions.sent.clear(),
+                    false => versions.sent = sent,
+                }
             }
+            (None, Some(sent)) => versions.note_unreadable(position, &sent, field),
+            (_, None) => {}
         }
         ItemMeta {
             version,
@@ -112,51 +111,59 @@ impl<'a> ItemPolicy<'a> {
     }
 }
 
-/// A number, or a time in RFC 3339.
-fn read(text: &str) -> Option<i64> {
-    if let Ok(number) = text.parse::<i64>() {
-        return number.checked_mul(SCALE);
+/// What is read of the versions of one delivery.
+#[derive(Default)]
+pub(super) struct Versions {
+    /// What was sent, if the version is not written so.
+    sent: String,
+    /// What the log is to say of the first that is none.
+    unreadable: Option<String>,
+    /// How many more there are.
+    more: usize,
+}
+
+impl Versions {
+    #[cold]
+    fn note_unreadable(&mut self, position: usize, sent: &str, field: &str) {
+        if self.unreadable.is_some() {
+            self.more += 1;
+            return;
+        }
+        let shown = &sent[..sent.floor_char_boundary(Version::TEXT_BYTES_MAX)];
+        let said = format!("item {position}: {shown:?} in {field} is no version");
+        self.unreadable = Some(said);
     }
-    if let Ok(number) = text.parse::<f64>() {
-        let scaled = number * SCALE as f64;
-        // Beyond this a float is no count any more.
-        return (scaled.abs() < 9e15).then_some(scaled.round() as i64);
+
+    /// What the log is to say of those that are none.
+    pub(super) fn unreadable(self) -> Option<Box<str>> {
+        let first = self.unreadable?;
+        Some(match self.more {
+            0 => first.into(),
+            more => format!("{first}, nor are those of {more} more items").into(),
+        })
     }
-    let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
-    i64::try_from(time.unix_timestamp_nanos() / 1_000).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::read;
+    use super::Versions;
 
     #[test]
-    fn versions_are_numbers_or_times() {
-        for (older, newer) in [
-            ("1", "2"),
-            ("9", "10"),
-            ("-3", "0"),
-            ("1.4", "1.5"),
-            ("1700000000", "1700000000.25"),
-            ("2026-01-05T10:00:00Z", "2026-01-05T10:00:01Z"),
-            ("2026-01-05T10:00:00-05:00", "2026-01-05T10:00:00-06:00"),
-            ("2026-01-05T10:00:00.1Z", "2026-01-05T10:00:00.25Z"),
-            ("2026-01-05T10:00:00.000001Z", "2026-01-05T10:00:00.000002Z"),
-        ] {
-            assert!(read(older) < read(newer), "{older} {newer}");
-            assert!(read(older).is_some(), "{older}");
+    fn the_log_says_what_is_no_version() {
+        let mut versions = Versions::default();
+        versions.note_unreadable(2, "abc", "rev");
+        let said = "item 2: \"abc\" in rev is no version";
+        assert_eq!(versions.unreadable().as_deref(), Some(said));
+        let mut versions = Versions::default();
+        for position in 0..3 {
+            versions.note_unreadable(position, &"ä".repeat(90), "rev");
         }
-        assert_eq!(read("1"), read("1.0"));
-        for none in [
-            "",
-            "soon",
-            "2026-01-05",
-            "1e300",
-            "NaN",
-            "99999999999999999999",
-            "inf",
-        ] {
-            assert_eq!(read(none), None, "{none}");
-        }
+        let said = versions.unreadable().expect("it says something");
+        assert!(said.starts_with("item 0: \"ää"), "{said}");
+        assert!(
+            said.ends_with("is no version, nor are those of 2 more items"),
+            "{said}"
+        );
+        assert_eq!(said.matches('ä').count(), 32);
     }
 }

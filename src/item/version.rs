@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use base::clock;
+
 /// A number to six decimals, or a time to the nanosecond: millionths of a count, or nanoseconds since 1970. Numbers and
 /// times share one scale, on which a number of milliseconds equals its time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,8 +16,20 @@ use std::fmt;
 pub struct Version(i128);
 
 impl Version {
+    /// Bytes of a text that can be one.
+    pub const TEXT_BYTES_MAX: usize = 64;
     /// The lowest one.
     pub const MIN: Self = Self(i128::MIN);
+
+    /// The version that a text stands for: a number (`9`, `-1.50`, `1e3`), whose seventh decimal is rounded, or a time in
+    /// RFC 3339. None: it is neither, or beyond 10^32.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.len() > Self::TEXT_BYTES_MAX {
+            return None;
+        }
+        let number = millionths(text);
+        number.or_else(|| clock::nanos_of_rfc3339(text)).map(Self)
+    }
 
     /// So many millionths of a count, or nanoseconds since 1970.
     pub const fn from_millionths(millionths: i128) -> Self {
@@ -47,6 +61,41 @@ impl Version {
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(i128::from_be_bytes(bytes) ^ i128::MIN)
     }
+}
+
+/// The millionths of a number as JSON writes it, or as a text has it.
+fn millionths(text: &str) -> Option<i128> {
+    let (is_negative, number) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let (number, exponent) = match number.split_once(['e', 'E']) {
+        Some((number, exponent)) => (number, exponent.parse::<i32>().ok()?),
+        None => (number, 0),
+    };
+    let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
+    let digits = || whole.bytes().chain(decimals.bytes());
+    if digits().next().is_none() || !digits().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    // So many digits stand before the decimal point of millionths.
+    let kept = i64::try_from(whole.len()).ok()? + i64::from(exponent) + 6;
+    let mut value: i128 = 0;
+    for (at, byte) in (0..).zip(digits()) {
+        let digit = i128::from(byte - b'0');
+        if at >= kept {
+            value += i128::from(at == kept && digit >= 5);
+            break;
+        }
+        value = value.checked_mul(10)?.checked_add(digit)?;
+    }
+    let zeros = kept - i64::try_from(whole.len() + decimals.len()).ok()?;
+    if value != 0 && zeros > 0 {
+        let factor = 10_i128.checked_pow(u32::try_from(zeros).ok()?)?;
+        value = value.checked_mul(factor)?;
+    }
+    Some(if is_negative { -value } else { value })
 }
 
 /// The shortest decimal: `9`, `-1.5`, `1767607200000.000001`.
@@ -83,6 +132,78 @@ mod tests {
             assert!(pair[0] < pair[1], "{pair:?}");
             assert!(pair[0].to_bytes() < pair[1].to_bytes(), "{pair:?}");
             assert_eq!(Version::from_bytes(pair[1].to_bytes()), pair[1]);
+        }
+    }
+
+    #[test]
+    fn versions_are_numbers_or_times() {
+        for (older, newer) in [
+            ("1", "2"),
+            ("9", "10"),
+            ("-3", "0"),
+            ("-1", "-0.9"),
+            ("1.4", "1.5"),
+            ("0.000001", "0.000002"),
+            ("1700000000", "1700000000.25"),
+            ("1355517523.000005", "1355517523.000006"),
+            ("9223372036854775807", "9223372036854775808"),
+            ("99999999999999999998", "99999999999999999999"),
+            ("1767607200000000000", "1767607200000000001"),
+            ("2026-01-05T10:00:00Z", "2026-01-05T10:00:01Z"),
+            ("2026-01-05T10:00:00-05:00", "2026-01-05T10:00:00-06:00"),
+            ("2026-01-05T10:00:00.1Z", "2026-01-05T10:00:00.25Z"),
+            (
+                "2026-01-05T10:00:00.000000001Z",
+                "2026-01-05T10:00:00.000000002Z",
+            ),
+            ("1969-12-31T23:59:59.9Z", "1970-01-01T00:00:00Z"),
+            ("1767607200000", "2026-01-05T10:00:00.000000001Z"),
+        ] {
+            assert!(Version::parse(older).is_some(), "{older}");
+            assert!(
+                Version::parse(older) < Version::parse(newer),
+                "{older} {newer}"
+            );
+        }
+        for (one, other) in [
+            ("1", "1.0"),
+            ("1.10", "1.1"),
+            ("1e3", "1000"),
+            ("1.5E-1", "0.15"),
+            ("-0", "+0.0"),
+            ("00007", "7"),
+            ("0.0000005", "0.000001"),
+            ("0e99", "0"),
+            ("1767607200000", "2026-01-05T10:00:00Z"),
+            ("2026-01-05T10:00:00Z", "2026-01-05T05:00:00-05:00"),
+        ] {
+            assert!(Version::parse(one).is_some(), "{one}");
+            assert_eq!(Version::parse(one), Version::parse(other), "{one} {other}");
+        }
+        let long = "1".repeat(Version::TEXT_BYTES_MAX + 1);
+        let none = [
+            "",
+            "-",
+            ".",
+            "e5",
+            "1e",
+            "1e9999999999",
+            "soon",
+            "2026-01-05",
+            "1e300",
+            "NaN",
+            "inf",
+            "0x10",
+            "1_000",
+            " 1",
+            "1 ",
+            "1.2.3",
+            "--1",
+            "٣",
+            &long,
+        ];
+        for text in none {
+            assert_eq!(Version::parse(text), None, "{text}");
         }
     }
 

@@ -5,12 +5,9 @@
 //! **Invariant**: no more bytes are written than the bound says, and records are whole.
 
 use super::{
-    Action, HEADER_BYTES, ItemMeta, ItemRef, Items, PLAIN, Places, RECORD_BYTES, WITH_FLAGS, meta,
-    shape,
+    Action, HEADER_BYTES, ItemMeta, ItemRef, Items, PLAIN, Places, RECORD_BYTES, Version,
+    WITH_FLAGS, meta, shape,
 };
-
-/// The longest text of a version that is kept as it was sent.
-const SENT_VERSION_BYTES_MAX: usize = 64;
 
 /// The encoding would grow over the writer's bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -147,7 +144,7 @@ impl ItemsWriter {
         self.push(item.key, item.fields)?;
         let said = item.meta != ItemMeta::default();
         let text = match item.sent_version.len() {
-            len @ 1..=SENT_VERSION_BYTES_MAX if said => Some(len as u8),
+            len @ 1..=Version::TEXT_BYTES_MAX if said => Some(len as u8),
             _ => None,
         };
         let meta_bytes = match (said, text) {

@@ -50,7 +50,13 @@ pub struct GivenUp {
 /// is said to be done before it was.
 const PROGRESS_GRAIN: Duration = Duration::from_millis(100);
 /// What only the request log needs: it goes with the entries of which it speaks.
-const TESTIMONY: [&str; 4] = ["progress", "settled_late", "discarded", "stale"];
+const TESTIMONY: [&str; 5] = [
+    "progress",
+    "settled_late",
+    "discarded",
+    "stale",
+    "stale_items",
+];
 /// Rows of it that are deleted in one go.
 const EXPIRE_CHUNK: i64 = 5_000;
 /// Reasons of one sink for one request, and dead letters that are looked at for them.

@@ -42,7 +42,7 @@ pub enum Effect {
     Upsert(Batch),
     /// Every item of the batch is removed.
     Delete(Batch),
-    /// Every item of the batch is upserted or removed, as it asks, in their order.
+    /// Every item of the batch is upserted or removed, as is asked of it, in their order.
     Apply(Batch),
 }
 
@@ -99,17 +99,14 @@ impl Writer {
             match effect {
                 Effect::Upsert(batch) => {
                     let published = publishes.iter().any(|other| other.is(batch));
-                    apply::upsert(&mut target, batch, published, pass)?;
+                    apply::apply(&mut target, batch, Some(Action::Upsert), published, pass)?;
                 }
-                Effect::Delete(batch) => apply::delete(&mut target, batch, pass)?,
+                Effect::Delete(batch) => {
+                    apply::apply(&mut target, batch, Some(Action::Remove), true, pass)?;
+                }
                 Effect::Apply(batch) => {
                     let published = publishes.iter().any(|other| other.is(batch));
-                    for run in batch.runs_of_one_action() {
-                        match run.action() {
-                            Some(Action::Remove) => apply::delete(&mut target, &run, pass)?,
-                            _ => apply::upsert(&mut target, &run, published, pass)?,
-                        }
-                    }
+                    apply::apply(&mut target, batch, None, published, pass)?;
                 }
             }
         }

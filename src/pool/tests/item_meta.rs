@@ -59,19 +59,3 @@ async fn a_dead_letter_keeps_its_version_and_its_end() {
     let fields = test.fields(STREAM, "a").await;
     assert_eq!(fields.as_deref(), Some(r#"{"key":"a"}"#));
 }
-
-#[tokio::test]
-async fn a_higher_version_that_comes_late_is_merged_over_a_lower_one() {
-    let test = Test::new().await;
-    let lower = one("merged", 4, r#"{"n":4,"note":"b"}"#, OLDER);
-    let higher = one("merged", 3, r#"{"n":5,"more":1}"#, NEWER);
-    test.upsert(&lower, true);
-    test.upsert(&higher, true);
-    let expected = r#"{"n":5,"note":"b","more":1}"#;
-    assert_eq!(test.fields("merged", "a").await.as_deref(), Some(expected));
-    // The lower one again, as a retry brings it: it changes nothing.
-    let before = test.seq();
-    test.upsert(&lower, true);
-    assert_eq!(test.fields("merged", "a").await.as_deref(), Some(expected));
-    assert_eq!(test.seq(), before);
-}
