@@ -271,6 +271,29 @@ impl std::fmt::Debug for Instance {
     }
 }
 
+type Loaded = (
+    world::Guest,
+    Option<removals::Guest>,
+    Option<operations::Guest>,
+);
+
+impl Exports {
+    /// What the host calls of an instance.
+    fn load(
+        &self,
+        store: &mut Store<Host>,
+        instance: &wasmtime::component::Instance,
+    ) -> wasmtime::Result<Loaded> {
+        let removals = self.removals.as_ref();
+        let operations = self.operations.as_ref();
+        Ok((
+            self.sink.load(&mut *store, instance)?,
+            (removals.map(|one| one.load(&mut *store, instance))).transpose()?,
+            (operations.map(|one| one.load(&mut *store, instance))).transpose()?,
+        ))
+    }
+}
+
 impl Plugin {
     /// A new instance, for one lane: started, asked what it is, and opened with the sink's settings.
     ///
@@ -304,20 +327,8 @@ impl Plugin {
                 .instantiate_async(&mut store)
                 .await
                 .map_err(failed)?;
-            let Exports {
-                sink,
-                removals,
-                operations,
-            } = &self.exports;
-            let sink = sink.load(&mut store, &instance).map_err(failed)?;
-            let removals = (removals.as_ref())
-                .map(|removals| removals.load(&mut store, &instance))
-                .transpose()
-                .map_err(failed)?;
-            let operations = (operations.as_ref())
-                .map(|operations| operations.load(&mut store, &instance))
-                .transpose()
-                .map_err(failed)?;
+            let (sink, removals, operations) =
+                (self.exports.load(&mut store, &instance)).map_err(failed)?;
             let descriptor = self.open(&mut store, &sink, context).await?;
             Ok((sink, removals, operations, descriptor))
         };

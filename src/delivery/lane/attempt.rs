@@ -38,11 +38,7 @@ impl Lane {
             self.settle(settlement).await?;
             return Ok(Step::Worked);
         }
-        let NotTaken {
-            failure,
-            progress,
-            staged,
-        } = match self.write(batch.clone()).await? {
+        let failed = match self.write(batch.clone()).await? {
             Ok(taken) => {
                 let Taken { staged, rejected } = taken;
                 settlement.staged = staged;
@@ -53,7 +49,8 @@ impl Lane {
             }
             Err(failed) => failed,
         };
-        settlement.staged = staged;
+        settlement.staged = failed.staged;
+        let (progress, failure) = (failed.progress, failed.failure);
         let (rest, counted) = self.rest(batch, attempts + 1, progress, &mut settlement);
         let reason = failure.to_string();
         let probing = self.pauses > 0;

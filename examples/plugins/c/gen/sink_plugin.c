@@ -3,112 +3,124 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Imported Functions from `headgate:sink/batches@1.1.0`
+// Imported Functions from `headgate:sink/batches@1.2.0`
 
-__attribute__((__import_module__("headgate:sink/batches@1.1.0"), __import_name__("[method]batch.id")))
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.id")))
 extern void __wasm_import_headgate_sink_batches_method_batch_id(int32_t, uint8_t *);
 
-__attribute__((__import_module__("headgate:sink/batches@1.1.0"), __import_name__("[method]batch.attempt")))
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.attempt")))
 extern int32_t __wasm_import_headgate_sink_batches_method_batch_attempt(int32_t);
 
-__attribute__((__import_module__("headgate:sink/batches@1.1.0"), __import_name__("[method]batch.len")))
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.len")))
 extern int32_t __wasm_import_headgate_sink_batches_method_batch_len(int32_t);
 
-__attribute__((__import_module__("headgate:sink/batches@1.1.0"), __import_name__("[method]batch.keys")))
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.keys")))
 extern void __wasm_import_headgate_sink_batches_method_batch_keys(int32_t, int32_t, int32_t, uint8_t *);
 
-__attribute__((__import_module__("headgate:sink/batches@1.1.0"), __import_name__("[method]batch.streams")))
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.streams")))
 extern void __wasm_import_headgate_sink_batches_method_batch_streams(int32_t, int32_t, int32_t, uint8_t *);
 
-__attribute__((__import_module__("headgate:sink/batches@1.1.0"), __import_name__("[method]batch.times")))
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.times")))
 extern void __wasm_import_headgate_sink_batches_method_batch_times(int32_t, int32_t, int32_t, uint8_t *);
 
-__attribute__((__import_module__("headgate:sink/batches@1.1.0"), __import_name__("[method]batch.field-names")))
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.actions")))
+extern void __wasm_import_headgate_sink_batches_method_batch_actions(int32_t, int32_t, int32_t, uint8_t *);
+
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.versions")))
+extern void __wasm_import_headgate_sink_batches_method_batch_versions(int32_t, int32_t, int32_t, uint8_t *);
+
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.places")))
+extern void __wasm_import_headgate_sink_batches_method_batch_places(int32_t, int32_t, int32_t, uint8_t *);
+
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.field-names")))
 extern void __wasm_import_headgate_sink_batches_method_batch_field_names(int32_t, uint8_t *);
 
-__attribute__((__import_module__("headgate:sink/batches@1.1.0"), __import_name__("[method]batch.field")))
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.field")))
 extern void __wasm_import_headgate_sink_batches_method_batch_field(int32_t, int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("headgate:sink/batches@1.1.0"), __import_name__("[method]batch.texts")))
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.texts")))
 extern void __wasm_import_headgate_sink_batches_method_batch_texts(int32_t, uint8_t *, size_t, int32_t, int32_t, uint8_t *);
 
-__attribute__((__import_module__("headgate:sink/batches@1.1.0"), __import_name__("[method]batch.numbers")))
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.numbers")))
 extern void __wasm_import_headgate_sink_batches_method_batch_numbers(int32_t, uint8_t *, size_t, int32_t, int32_t, uint8_t *);
 
-__attribute__((__import_module__("headgate:sink/batches@1.1.0"), __import_name__("[method]batch.json")))
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.json")))
 extern void __wasm_import_headgate_sink_batches_method_batch_json(int32_t, int32_t, int32_t, int32_t, uint8_t *);
 
-__attribute__((__import_module__("headgate:sink/batches@1.1.0"), __import_name__("[method]batch.select")))
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.select")))
 extern int32_t __wasm_import_headgate_sink_batches_method_batch_select(int32_t, uint8_t *, size_t);
 
-__attribute__((__import_module__("headgate:sink/batches@1.1.0"), __import_name__("[method]batch.project")))
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.project")))
 extern int32_t __wasm_import_headgate_sink_batches_method_batch_project(int32_t, uint8_t *, size_t);
 
-__attribute__((__import_module__("headgate:sink/batches@1.1.0"), __import_name__("[method]batch.without")))
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.without")))
 extern int32_t __wasm_import_headgate_sink_batches_method_batch_without(int32_t, uint8_t *, size_t);
 
-__attribute__((__import_module__("headgate:sink/batches@1.1.0"), __import_name__("[method]batch.rename")))
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.rename")))
 extern void __wasm_import_headgate_sink_batches_method_batch_rename(int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("headgate:sink/batches@1.1.0"), __import_name__("[method]batch.in-stream")))
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.in-stream")))
 extern void __wasm_import_headgate_sink_batches_method_batch_in_stream(int32_t, uint8_t *, size_t, uint8_t *);
 
-// Imported Functions from `headgate:sink/pool@1.1.0`
+// Imported Functions from `headgate:sink/pool@1.2.0`
 
-__attribute__((__import_module__("headgate:sink/pool@1.1.0"), __import_name__("upsert")))
+__attribute__((__import_module__("headgate:sink/pool@1.2.0"), __import_name__("upsert")))
 extern void __wasm_import_headgate_sink_pool_upsert(int32_t);
 
-__attribute__((__import_module__("headgate:sink/pool@1.1.0"), __import_name__("delete")))
+__attribute__((__import_module__("headgate:sink/pool@1.2.0"), __import_name__("delete")))
 extern void __wasm_import_headgate_sink_pool_delete(int32_t);
 
-// Imported Functions from `headgate:sink/renderers@1.1.0`
+__attribute__((__import_module__("headgate:sink/pool@1.2.0"), __import_name__("apply")))
+extern void __wasm_import_headgate_sink_pool_apply(int32_t);
 
-__attribute__((__import_module__("headgate:sink/renderers@1.1.0"), __import_name__("publish")))
+// Imported Functions from `headgate:sink/renderers@1.2.0`
+
+__attribute__((__import_module__("headgate:sink/renderers@1.2.0"), __import_name__("publish")))
 extern void __wasm_import_headgate_sink_renderers_publish(int32_t);
 
-// Imported Functions from `headgate:sink/logging@1.1.0`
+// Imported Functions from `headgate:sink/logging@1.2.0`
 
-__attribute__((__import_module__("headgate:sink/logging@1.1.0"), __import_name__("log")))
+__attribute__((__import_module__("headgate:sink/logging@1.2.0"), __import_name__("log")))
 extern void __wasm_import_headgate_sink_logging_log(int32_t, uint8_t *, size_t);
 
-// Imported Functions from `headgate:sink/metrics@1.1.0`
+// Imported Functions from `headgate:sink/metrics@1.2.0`
 
-__attribute__((__import_module__("headgate:sink/metrics@1.1.0"), __import_name__("count")))
+__attribute__((__import_module__("headgate:sink/metrics@1.2.0"), __import_name__("count")))
 extern void __wasm_import_headgate_sink_metrics_count(uint8_t *, size_t, int64_t);
 
-__attribute__((__import_module__("headgate:sink/metrics@1.1.0"), __import_name__("gauge")))
+__attribute__((__import_module__("headgate:sink/metrics@1.2.0"), __import_name__("gauge")))
 extern void __wasm_import_headgate_sink_metrics_gauge(uint8_t *, size_t, double);
 
-// Imported Functions from `headgate:sink/state@1.1.0`
+// Imported Functions from `headgate:sink/state@1.2.0`
 
-__attribute__((__import_module__("headgate:sink/state@1.1.0"), __import_name__("get")))
+__attribute__((__import_module__("headgate:sink/state@1.2.0"), __import_name__("get")))
 extern void __wasm_import_headgate_sink_state_get(uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("headgate:sink/state@1.1.0"), __import_name__("set")))
+__attribute__((__import_module__("headgate:sink/state@1.2.0"), __import_name__("set")))
 extern void __wasm_import_headgate_sink_state_set(uint8_t *, size_t, uint8_t *, size_t);
 
-__attribute__((__import_module__("headgate:sink/state@1.1.0"), __import_name__("delete")))
+__attribute__((__import_module__("headgate:sink/state@1.2.0"), __import_name__("delete")))
 extern void __wasm_import_headgate_sink_state_delete(uint8_t *, size_t);
 
-// Imported Functions from `headgate:sink/secrets@1.1.0`
+// Imported Functions from `headgate:sink/secrets@1.2.0`
 
-__attribute__((__import_module__("headgate:sink/secrets@1.1.0"), __import_name__("get")))
+__attribute__((__import_module__("headgate:sink/secrets@1.2.0"), __import_name__("get")))
 extern void __wasm_import_headgate_sink_secrets_get(uint8_t *, size_t, uint8_t *);
 
-// Imported Functions from `headgate:sink/delivery@1.1.0`
+// Imported Functions from `headgate:sink/delivery@1.2.0`
 
-__attribute__((__import_module__("headgate:sink/delivery@1.1.0"), __import_name__("carries")))
+__attribute__((__import_module__("headgate:sink/delivery@1.2.0"), __import_name__("carries")))
 extern void __wasm_import_headgate_sink_delivery_carries(int32_t, int32_t, int32_t);
 
-__attribute__((__import_module__("headgate:sink/delivery@1.1.0"), __import_name__("taken")))
+__attribute__((__import_module__("headgate:sink/delivery@1.2.0"), __import_name__("taken")))
 extern void __wasm_import_headgate_sink_delivery_taken(int32_t);
 
-__attribute__((__import_module__("headgate:sink/delivery@1.1.0"), __import_name__("refused")))
+__attribute__((__import_module__("headgate:sink/delivery@1.2.0"), __import_name__("refused")))
 extern void __wasm_import_headgate_sink_delivery_refused(int32_t, int32_t, uint8_t *, size_t);
 
-// Exported Functions from `headgate:sink/sink@1.1.0`
+// Exported Functions from `headgate:sink/sink@1.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_headgate:sink/sink@1.1.0#describe")))
+__attribute__((__weak__, __export_name__("cabi_post_headgate:sink/sink@1.2.0#describe")))
 void __wasm_export_exports_headgate_sink_sink_describe_post_return(uint8_t * arg0) {
   if ((*((size_t*) (arg0 + sizeof(void*)))) > 0) {
     free(*((uint8_t **) (arg0 + 0)));
@@ -121,7 +133,7 @@ void __wasm_export_exports_headgate_sink_sink_describe_post_return(uint8_t * arg
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_headgate:sink/sink@1.1.0#open")))
+__attribute__((__weak__, __export_name__("cabi_post_headgate:sink/sink@1.2.0#open")))
 void __wasm_export_exports_headgate_sink_sink_open_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -136,7 +148,7 @@ void __wasm_export_exports_headgate_sink_sink_open_post_return(uint8_t * arg0) {
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_headgate:sink/sink@1.1.0#write")))
+__attribute__((__weak__, __export_name__("cabi_post_headgate:sink/sink@1.2.0#write")))
 void __wasm_export_exports_headgate_sink_sink_write_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -193,7 +205,7 @@ static uint8_t RET_AREA[(32+2*sizeof(void*))];
 
 // Helper Functions
 
-__attribute__((__import_module__("headgate:sink/batches@1.1.0"), __import_name__("[resource-drop]batch")))
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[resource-drop]batch")))
 extern void __wasm_import_headgate_sink_batches_batch_drop(int32_t handle);
 
 void headgate_sink_batches_batch_drop_own(headgate_sink_batches_own_batch_t handle) {
@@ -229,6 +241,16 @@ void sink_plugin_list_u64_free(sink_plugin_list_u64_t *ptr) {
   }
 }
 
+void headgate_sink_batches_list_action_free(headgate_sink_batches_list_action_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    headgate_sink_batches_action_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+    }
+    free(list_ptr);
+  }
+}
+
 void sink_plugin_option_string_free(sink_plugin_option_string_t *ptr) {
   if (ptr->is_some) {
     sink_plugin_string_free(&ptr->val);
@@ -241,6 +263,16 @@ void sink_plugin_list_option_string_free(sink_plugin_list_option_string_t *ptr) 
     sink_plugin_option_string_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
       sink_plugin_option_string_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void headgate_sink_batches_list_place_free(headgate_sink_batches_list_place_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    headgate_sink_batches_place_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
     }
     free(list_ptr);
   }
@@ -436,6 +468,30 @@ void headgate_sink_batches_method_batch_times(headgate_sink_batches_borrow_batch
   *ret = (sink_plugin_list_u64_t) { (uint64_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
 }
 
+void headgate_sink_batches_method_batch_actions(headgate_sink_batches_borrow_batch_t self, headgate_sink_batches_span_t *range, headgate_sink_batches_list_action_t *ret) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(2*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_headgate_sink_batches_method_batch_actions((self).__handle, (int32_t) ((*range).start), (int32_t) ((*range).count), ptr);
+  *ret = (headgate_sink_batches_list_action_t) { (headgate_sink_batches_action_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+}
+
+void headgate_sink_batches_method_batch_versions(headgate_sink_batches_borrow_batch_t self, headgate_sink_batches_span_t *range, sink_plugin_list_option_string_t *ret) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(2*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_headgate_sink_batches_method_batch_versions((self).__handle, (int32_t) ((*range).start), (int32_t) ((*range).count), ptr);
+  *ret = (sink_plugin_list_option_string_t) { (sink_plugin_option_string_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+}
+
+void headgate_sink_batches_method_batch_places(headgate_sink_batches_borrow_batch_t self, headgate_sink_batches_span_t *range, headgate_sink_batches_list_place_t *ret) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(2*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_headgate_sink_batches_method_batch_places((self).__handle, (int32_t) ((*range).start), (int32_t) ((*range).count), ptr);
+  *ret = (headgate_sink_batches_list_place_t) { (headgate_sink_batches_place_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+}
+
 void headgate_sink_batches_method_batch_field_names(headgate_sink_batches_borrow_batch_t self, sink_plugin_list_string_t *ret) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(2*sizeof(void*))];
@@ -566,6 +622,10 @@ void headgate_sink_pool_delete(headgate_sink_pool_borrow_batch_t batch) {
   __wasm_import_headgate_sink_pool_delete((batch).__handle);
 }
 
+void headgate_sink_pool_apply(headgate_sink_pool_borrow_batch_t batch) {
+  __wasm_import_headgate_sink_pool_apply((batch).__handle);
+}
+
 void headgate_sink_renderers_publish(headgate_sink_renderers_borrow_batch_t batch) {
   __wasm_import_headgate_sink_renderers_publish((batch).__handle);
 }
@@ -644,7 +704,7 @@ void headgate_sink_delivery_refused(headgate_sink_delivery_span_t *range, sink_p
   __wasm_import_headgate_sink_delivery_refused((int32_t) ((*range).start), (int32_t) ((*range).count), (uint8_t *) (*reason).ptr, (*reason).len);
 }
 
-__attribute__((__export_name__("headgate:sink/sink@1.1.0#describe")))
+__attribute__((__export_name__("headgate:sink/sink@1.2.0#describe")))
 uint8_t * __wasm_export_exports_headgate_sink_sink_describe(void) {
   exports_headgate_sink_sink_descriptor_t ret;
   exports_headgate_sink_sink_describe(&ret);
@@ -658,7 +718,7 @@ uint8_t * __wasm_export_exports_headgate_sink_sink_describe(void) {
   return ptr;
 }
 
-__attribute__((__export_name__("headgate:sink/sink@1.1.0#open")))
+__attribute__((__export_name__("headgate:sink/sink@1.2.0#open")))
 uint8_t * __wasm_export_exports_headgate_sink_sink_open(uint8_t * arg, size_t arg0) {
   sink_plugin_string_t arg1 = (sink_plugin_string_t) { (uint8_t*)(arg), (arg0) };
   exports_headgate_sink_sink_result_void_string_t ret;
@@ -678,7 +738,7 @@ uint8_t * __wasm_export_exports_headgate_sink_sink_open(uint8_t * arg, size_t ar
   return ptr;
 }
 
-__attribute__((__export_name__("headgate:sink/sink@1.1.0#write")))
+__attribute__((__export_name__("headgate:sink/sink@1.2.0#write")))
 uint8_t * __wasm_export_exports_headgate_sink_sink_write(int32_t arg) {
   exports_headgate_sink_sink_result_void_write_error_t ret;
   exports_headgate_sink_sink_write_error_t err;

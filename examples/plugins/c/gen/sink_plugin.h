@@ -27,11 +27,28 @@ typedef uint8_t headgate_sink_batches_form_t;
 #define HEADGATE_SINK_BATCHES_FORM_FIELD_LINES 0
 // The same objects in an array.
 #define HEADGATE_SINK_BATCHES_FORM_FIELD_ARRAY 1
-// Objects with `stream`, `key`, `request_id`, `received_at` (RFC 3339) and `fields`, an item a line. Of a removal
-// `"removed": true` stands in place of `fields`.
+// Objects with `stream`, `key`, `request_id`, `received_at` (RFC 3339), `place` and `fields`, an item a line. Of
+// a removal `"removed": true` stands in place of `fields`. `place` is an array of two numbers, entry and position,
+// and `version` is there for items that have one (since 1.2).
 #define HEADGATE_SINK_BATCHES_FORM_ITEM_LINES 2
 // The same objects in an array.
 #define HEADGATE_SINK_BATCHES_FORM_ITEM_ARRAY 3
+
+// What is asked of an item (since 1.2).
+typedef uint8_t headgate_sink_batches_action_t;
+
+// It is new, or replaces what there is, or is merged with it.
+#define HEADGATE_SINK_BATCHES_ACTION_UPDATE 0
+// It is to go. It has no fields.
+#define HEADGATE_SINK_BATCHES_ACTION_REMOVAL 1
+
+// The place of an item in the order of acceptance (since 1.2): of one key, what has the higher place is later.
+typedef struct headgate_sink_batches_place_t {
+  // Rises with each request.
+  uint64_t   entry;
+  // The position in the request, from 0.
+  uint32_t   position;
+} headgate_sink_batches_place_t;
 
 typedef struct headgate_sink_batches_own_batch_t {
   int32_t __handle;
@@ -52,6 +69,11 @@ typedef struct {
 } sink_plugin_list_u64_t;
 
 typedef struct {
+  headgate_sink_batches_action_t *ptr;
+  size_t len;
+} headgate_sink_batches_list_action_t;
+
+typedef struct {
   bool is_some;
   sink_plugin_string_t val;
 } sink_plugin_option_string_t;
@@ -60,6 +82,11 @@ typedef struct {
   sink_plugin_option_string_t *ptr;
   size_t len;
 } sink_plugin_list_option_string_t;
+
+typedef struct {
+  headgate_sink_batches_place_t *ptr;
+  size_t len;
+} headgate_sink_batches_list_place_t;
 
 typedef struct {
   double *ptr;
@@ -182,7 +209,7 @@ typedef struct {
   } val;
 } exports_headgate_sink_sink_result_void_write_error_t;
 
-// Imported Functions from `headgate:sink/batches@1.1.0`
+// Imported Functions from `headgate:sink/batches@1.2.0`
 // The same for the same items, in every attempt, after every restart and in a restored data folder, and for no
 // other items: made of the ids of their requests and of their places there. Usable as an idempotency key.
 extern void headgate_sink_batches_method_batch_id(headgate_sink_batches_borrow_batch_t self, sink_plugin_string_t *ret);
@@ -196,6 +223,14 @@ extern void headgate_sink_batches_method_batch_keys(headgate_sink_batches_borrow
 extern void headgate_sink_batches_method_batch_streams(headgate_sink_batches_borrow_batch_t self, headgate_sink_batches_span_t *range, sink_plugin_list_string_t *ret);
 // When the items arrived, in order: Unix time in milliseconds.
 extern void headgate_sink_batches_method_batch_times(headgate_sink_batches_borrow_batch_t self, headgate_sink_batches_span_t *range, sink_plugin_list_u64_t *ret);
+// What is asked of the items, in order (since 1.2). Only a sink that exports `operations` gets batches in which
+// that differs.
+extern void headgate_sink_batches_method_batch_actions(headgate_sink_batches_borrow_batch_t self, headgate_sink_batches_span_t *range, headgate_sink_batches_list_action_t *ret);
+// The versions of the items, in order (since 1.2): the text as it was sent; none if the item has none, or one
+// that cannot be read. An item does not replace one of its key with a higher version.
+extern void headgate_sink_batches_method_batch_versions(headgate_sink_batches_borrow_batch_t self, headgate_sink_batches_span_t *range, sink_plugin_list_option_string_t *ret);
+// The places of the items, in order (since 1.2).
+extern void headgate_sink_batches_method_batch_places(headgate_sink_batches_borrow_batch_t self, headgate_sink_batches_span_t *range, headgate_sink_batches_list_place_t *ret);
 // The names of all fields, in the order of their first appearance.
 extern void headgate_sink_batches_method_batch_field_names(headgate_sink_batches_borrow_batch_t self, sink_plugin_list_string_t *ret);
 // The JSON text of one field of one item; none if it has no such field. Costs a call for each
@@ -221,7 +256,7 @@ extern bool headgate_sink_batches_method_batch_rename(headgate_sink_batches_borr
 // A batch of the same items in another stream. An error if no stream can have this name.
 extern bool headgate_sink_batches_method_batch_in_stream(headgate_sink_batches_borrow_batch_t self, sink_plugin_string_t *name, headgate_sink_batches_own_batch_t *ret, sink_plugin_string_t *err);
 
-// Imported Functions from `headgate:sink/pool@1.1.0`
+// Imported Functions from `headgate:sink/pool@1.2.0`
 // Stages an upsert of every item of the batch. No bytes enter the guest. What was accepted later wins,
 // whichever sink writes first. A stream that `writes` in the sink's section does not list traps; so it does in `delete`,
 // and where renderers are told.
@@ -229,24 +264,26 @@ extern void headgate_sink_pool_upsert(headgate_sink_pool_borrow_batch_t batch);
 // Stages the removal of every item of the batch, by stream and key. Items that were accepted later stay; of items
 // that were merged, the fields that were accepted later.
 extern void headgate_sink_pool_delete(headgate_sink_pool_borrow_batch_t batch);
+// Stages what the items of the batch ask, in their order (since 1.2): updates as by `upsert`, removals as by `delete`.
+extern void headgate_sink_pool_apply(headgate_sink_pool_borrow_batch_t batch);
 
-// Imported Functions from `headgate:sink/renderers@1.1.0`
+// Imported Functions from `headgate:sink/renderers@1.2.0`
 // Stages telling renderers of every item of the batch: once the call's effects are committed,
 // they are sent what the pool then holds. Items that the pool does not hold are passed over; of
 // removed items they are told without this.
 extern void headgate_sink_renderers_publish(headgate_sink_renderers_borrow_batch_t batch);
 
-// Imported Functions from `headgate:sink/logging@1.1.0`
+// Imported Functions from `headgate:sink/logging@1.2.0`
 // Writes a line. The host limits how much a sink may write.
 extern void headgate_sink_logging_log(headgate_sink_logging_level_t level, sink_plugin_string_t *message);
 
-// Imported Functions from `headgate:sink/metrics@1.1.0`
+// Imported Functions from `headgate:sink/metrics@1.2.0`
 // Adds to a counter: `headgate_plugin_events_total{sink="…",name="…"}`.
 extern void headgate_sink_metrics_count(sink_plugin_string_t *name, uint64_t by);
 // Sets a value that can fall: `headgate_plugin_value{sink="…",name="…"}`.
 extern void headgate_sink_metrics_gauge(sink_plugin_string_t *name, double value);
 
-// Imported Functions from `headgate:sink/state@1.1.0`
+// Imported Functions from `headgate:sink/state@1.2.0`
 // The value of a key, as this call has set it or else as it is stored.
 extern bool headgate_sink_state_get(sink_plugin_string_t *key, sink_plugin_list_u8_t *ret);
 // Stages a new value.
@@ -254,11 +291,11 @@ extern void headgate_sink_state_set(sink_plugin_string_t *key, sink_plugin_list_
 // Stages the removal of a key.
 extern void headgate_sink_state_delete(sink_plugin_string_t *key);
 
-// Imported Functions from `headgate:sink/secrets@1.1.0`
+// Imported Functions from `headgate:sink/secrets@1.2.0`
 // The secret with this name; none if the sink's section has no such name under `secrets`.
 extern bool headgate_sink_secrets_get(sink_plugin_string_t *name, sink_plugin_string_t *ret);
 
-// Imported Functions from `headgate:sink/delivery@1.1.0`
+// Imported Functions from `headgate:sink/delivery@1.2.0`
 // The HTTP requests that follow in this call carry these items. Their `Idempotency-Key` is made of them: it is the
 // same whenever the same items are sent to the same URL, however batches were cut. Without this call a request
 // counts as one with all items of the batch, and the second one to the same URL as another one with all of them.
@@ -272,7 +309,7 @@ extern void headgate_sink_delivery_taken(uint32_t count);
 // letters with this reason, if the call ends so that `taken` counts.
 extern void headgate_sink_delivery_refused(headgate_sink_delivery_span_t *range, sink_plugin_string_t *reason);
 
-// Exported Functions from `headgate:sink/sink@1.1.0`
+// Exported Functions from `headgate:sink/sink@1.2.0`
 void exports_headgate_sink_sink_describe(exports_headgate_sink_sink_descriptor_t *ret);
 bool exports_headgate_sink_sink_open(sink_plugin_string_t *config, sink_plugin_string_t *err);
 bool exports_headgate_sink_sink_write(exports_headgate_sink_sink_own_batch_t batch, exports_headgate_sink_sink_write_error_t *err);
@@ -289,9 +326,13 @@ void sink_plugin_list_string_free(sink_plugin_list_string_t *ptr);
 
 void sink_plugin_list_u64_free(sink_plugin_list_u64_t *ptr);
 
+void headgate_sink_batches_list_action_free(headgate_sink_batches_list_action_t *ptr);
+
 void sink_plugin_option_string_free(sink_plugin_option_string_t *ptr);
 
 void sink_plugin_list_option_string_free(sink_plugin_list_option_string_t *ptr);
+
+void headgate_sink_batches_list_place_free(headgate_sink_batches_list_place_t *ptr);
 
 void sink_plugin_list_f64_free(sink_plugin_list_f64_t *ptr);
 
