@@ -161,6 +161,7 @@ impl Daemon {
         daemon.reload().log_gaps();
         daemon.reload().log_terms();
         let logged = daemon.operator.journal.newest_logged().await?;
+        daemon.operator.expire_at_start().await;
         daemon.spawn(settings, service_listener, admin_listener);
         if let Some(exporter) = exporter {
             daemon.tasks.spawn(exporter.run(daemon.stop.clone()));

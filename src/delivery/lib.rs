@@ -12,6 +12,7 @@ mod lane;
 mod retries;
 mod routing_gaps;
 mod status;
+mod unsettled;
 mod verdict;
 
 use std::sync::{Arc, PoisonError, RwLock};
@@ -29,6 +30,7 @@ use status::Assignment;
 pub use lane::Lane;
 pub use retries::{GivenUp, ReadError, Waiting};
 pub use status::{LaneState, LaneStatus};
+pub use unsettled::Unsettled;
 
 /// Why lanes could not be made.
 #[derive(Debug, thiserror::Error)]

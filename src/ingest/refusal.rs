@@ -345,6 +345,7 @@ impl From<JournalError> for AcceptError {
             JournalError::Overloaded => ("too many requests wait for the disk", 1),
             JournalError::DiskFull => ("the disk is full", 30),
             JournalError::Busy => ("another process holds journal.db", 2),
+            JournalError::Unsettled => ("an operation on the same item is not settled yet", 1),
             JournalError::Closed => ("the service is stopping", 5),
         };
         Self::Unavailable {

@@ -34,8 +34,8 @@ pub struct Entry {
     pub stream: Arc<str>,
     /// When the request arrived.
     pub received_at: Unix,
-    /// The same in time lived, by which it is measured how long it waited. None: it was read from a file, and is known to
-    /// the journal alone.
+    /// The same in time lived, from which its deadlines count. What was read from a file came a little earlier. None: that is
+    /// not known.
     pub arrived: Option<Lived>,
     /// Its operations, in the order in which they were sent.
     pub items: Items,

@@ -23,8 +23,6 @@ const SELECT_WAITING: &str = "SELECT w.seq, w.bytes, r.stream, r.outcome FROM (
      ) w JOIN requests r ON r.seq = w.seq ORDER BY w.seq";
 const SELECT_QUARANTINED: &str = "SELECT q.seq, q.reason, r.stream, r.outcome FROM quarantine q \
      JOIN requests r ON r.seq = q.seq WHERE q.seq > ? AND q.seq <= ? ORDER BY q.seq";
-const SELECT_ENTRIES: &str = "SELECT p.seq, p.crc32, p.items, r.request_id, r.stream, r.received_ms, r.outcome \
-     FROM payloads p JOIN requests r ON r.seq = p.seq WHERE p.seq IN (";
 /// Requests that only remove, and others whose encoding can say that an item is a removal.
 fn with_removals() -> String {
     format!(
@@ -33,6 +31,15 @@ fn with_removals() -> String {
          ORDER BY p.seq LIMIT {FETCHED_MAX}",
         Outcome::Removed.code(),
         Items::WITH_FLAGS,
+    )
+}
+
+/// Entries; the list of their numbers follows.
+fn select_entries() -> String {
+    format!(
+        "SELECT p.seq, p.crc32, p.items, r.request_id, r.stream, r.received_ms, r.outcome, ({}) AS arrived_ms
+         FROM payloads p JOIN requests r ON r.seq = p.seq WHERE p.seq IN (",
+        timeline::REACHED.replace("?1", "p.seq")
     )
 }
 
@@ -138,19 +145,9 @@ impl Journal {
     }
 
     /// When an entry arrived, in time lived; `None`: that is not known.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub async fn arrived(&self, entry: &Entry) -> Result<Option<Lived>, StorageError> {
-        let remembered = || self.shared.lock_recent().arrivals.of(entry.seq);
-        if let Some(arrived) = entry.arrived.or_else(remembered) {
-            return Ok(Some(arrived));
-        }
-        let point: Option<i64> = sqlx::query_scalar(timeline::REACHED)
-            .bind(entry.seq.cast_signed())
-            .fetch_one(&*self.lane_reads)
-            .await?;
-        Ok(point.map(Lived::from_column))
+    pub fn arrived(&self, entry: &Entry) -> Option<Lived> {
+        let remembered = self.shared.lock_recent().arrivals.of(entry.seq);
+        remembered.or(entry.arrived)
     }
 
     /// The oldest entry that is still there, if there is one.
@@ -280,7 +277,7 @@ async fn fetch(
     reads: &sqlx::SqlitePool,
     seqs: &[u64],
 ) -> Result<Vec<(u64, Result<Arc<Entry>, String>)>, sqlx::Error> {
-    let mut query = QueryBuilder::<Sqlite>::new(SELECT_ENTRIES);
+    let mut query = QueryBuilder::<Sqlite>::new(select_entries());
     let mut list = query.separated(", ");
     for seq in seqs {
         list.push_bind(seq.cast_signed());
@@ -312,9 +309,10 @@ fn read_entry(row: &SqliteRow) -> Result<Arc<Entry>, String> {
             row.try_get::<Vec<u8>, _>("request_id")?,
             row.try_get::<String, _>("stream")?,
             row.try_get::<i64, _>("received_ms")?,
+            row.try_get::<Option<i64>, _>("arrived_ms")?,
         ))
     };
-    let (seq, crc32, items, request_id, stream, received_at) =
+    let (seq, crc32, items, request_id, stream, received_at, arrived) =
         parts().map_err(|error| format!("the row cannot be read: {error}"))?;
     if i64::from(crc32fast::hash(&items)) != crc32 {
         return Err("the payload's checksum does not match".to_owned());
@@ -327,7 +325,7 @@ fn read_entry(row: &SqliteRow) -> Result<Arc<Entry>, String> {
             .map_err(|error| format!("the request id cannot be decoded: {error}"))?,
         stream: stream.into(),
         received_at: Unix::from_column(received_at),
-        arrived: None,
+        arrived: arrived.map(Lived::from_column),
         items,
     }))
 }

@@ -162,6 +162,7 @@ impl Writer {
             &mut self.bodies,
             self.last_seq,
             &mut self.spans,
+            &self.shared.recent,
         );
         let written = group.write(jobs, &mut answers);
         let last_seq = group.last_seq();
@@ -192,7 +193,7 @@ impl Writer {
         }
         for job in jobs.drain(..) {
             match job {
-                Job::Submit(_, to) => {
+                Job::Submit(_, to) | Job::SubmitIf(_, _, to) => {
                     let _ = to.send(Err(refusal));
                 }
                 Job::Log(..) => {

@@ -12,6 +12,7 @@ pub mod condition;
 pub mod content;
 mod dead_letters;
 mod error;
+mod expiry;
 mod items;
 pub mod limits;
 mod login_throttle;
@@ -44,6 +45,7 @@ use settings::{InUse, Storage};
 
 use access::Access;
 use certificates::Certificates;
+pub use dead_letters::LettersSent;
 pub use error::OperateError;
 pub use items::RemoveError;
 pub use login_throttle::LoginThrottle;

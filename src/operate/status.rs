@@ -38,7 +38,10 @@ impl Operator {
         let data_dir = Path::new(&self.about.data_dir);
         let mut problems = Found::default();
         if let Err(error) = self.gate.check() {
-            problems.push(error.to_string(), ProblemKind::Intake);
+            problems.push(
+                format!("{error}; nothing expires meanwhile"),
+                ProblemKind::Intake,
+            );
         }
         problems.extend(self.configuration.problem(), ProblemKind::Configuration);
         problems.extend(self.certificates.problems(), ProblemKind::Certificate);

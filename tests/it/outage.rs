@@ -10,6 +10,7 @@
 )]
 
 mod by_key;
+mod expiry;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;

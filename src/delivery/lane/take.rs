@@ -87,16 +87,16 @@ impl Lane {
             self.succeeded(batch);
         }
         self.last_items = items;
-        self.measure(done.first()).await;
+        self.measure(done.first());
         Ok(Step::Worked)
     }
 
     /// How long the oldest entry of what was settled has waited.
-    async fn measure(&self, batch: Option<&Batch>) {
+    fn measure(&self, batch: Option<&Batch>) {
         let oldest = batch.and_then(|batch| batch.slices().first());
         if let Some(oldest) = oldest
             // Without the moment there is nothing to measure; the batch is settled all the same.
-            && let Ok(Some(arrived)) = self.delivery.journal.arrived(&oldest.entry).await
+            && let Some(arrived) = self.delivery.journal.arrived(&oldest.entry)
         {
             let waited = (Lived::now() - arrived).as_secs_f64();
             self.delivery.metrics.delivery_seconds.observe(waited);

@@ -62,7 +62,7 @@ impl<'a> Parts<'a> {
         let connector = is_webhook.then(|| req.param::<String>("connector"));
         let has_query = is_webhook && req.uri().query().is_some();
         let loggable = match endpoint {
-            Endpoint::Items => None,
+            Endpoint::Items | Endpoint::Expiry => None,
             _ => loggable_headers(endpoint, pairs),
         };
         let target = req.uri().path_and_query();
@@ -107,7 +107,8 @@ impl<'a> Parts<'a> {
             (Endpoint::Ingest, _) => "/api/ingest",
             (Endpoint::Webhook, None) => "/api/webhook/{stream}",
             (Endpoint::Webhook, Some(_)) => "/api/webhook/{stream}/{connector}",
-            (Endpoint::Items, _) => "/api/streams/{stream}/items/{key}",
+            // Nobody asks for an expiry.
+            (Endpoint::Items | Endpoint::Expiry, _) => "/api/streams/{stream}/items/{key}",
         };
         let text = |text: String| Value::Text(text.into());
         let mut span = trace

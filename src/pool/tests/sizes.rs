@@ -79,7 +79,7 @@ async fn every_change_is_counted_once() {
 }
 
 #[tokio::test]
-async fn what_expires_is_counted_off() {
+async fn what_has_expired_is_found_in_parts_and_counted_until_it_is_removed() {
     let test = Test::new().await;
     let mut writer = ItemsWriter::new(1 << 20, 0);
     let soon = ItemMeta {
@@ -105,8 +105,17 @@ async fn what_expires_is_counted_off() {
     );
     let done = test.pool.lock().connection.execute_batch(&aged);
     done.expect("it writes");
-    test.pool.expire(|| false).expect("it expires");
+    let now = Lived::now();
+    let expired = |after| test.pool.expired(now, after, 1).expect("it reads");
+    let found = expired((i64::MIN, 0));
+    assert_eq!((&*found[0].stream, &*found[0].key), (STREAM, "a"));
+    assert_eq!(expired(found[0].at), []);
+    let next = test.pool.next_to_expire().expect("it reads");
+    assert!(next.is_some_and(|next| next <= now));
+    assert_eq!(test.size(STREAM), (2, 8 + 3));
+    test.remove(STREAM, "a", 3);
     assert_eq!(test.size(STREAM), (1, 3));
+    assert_eq!(test.pool.next_to_expire().expect("it reads"), None);
 }
 
 #[tokio::test]

@@ -135,8 +135,8 @@ fn a_dead_letter_and_a_retry_that_is_given_up_free_their_keys() {
     let reason = behind["reason"].as_str().expect("text");
     assert!(reason.contains("same key"), "{reason}");
     let id = retries[0]["id"].as_str().expect("text");
-    let give_up = format!("/api/admin/sinks/forward/retries/{id}/give-up");
-    process.call("POST", &give_up, "").data(200);
+    let give_up = format!("/api/admin/sinks/forward/retries/{id}");
+    process.call("DELETE", &give_up, "").data(200);
     door.becomes("a", &[2, 4]);
     process.request_becomes(&failed, "failed");
     process.drained();
