@@ -33,6 +33,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 pub use ::client::configuration::{ConfigArgs, load, unusable};
 use error::CliError;
+use observe::lines;
 use settings::{Loaded, Problem, Problems};
 
 /// The profile that this program was built with, and the commit that it was made of where that is known.
@@ -153,13 +154,15 @@ pub fn main() -> ExitCode {
 }
 
 fn exit_code(done: Result<(), CliError>) -> ExitCode {
-    match done {
+    let code = match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::note(&output::shown_lines(&format!("error: {error}")));
+            logging::note(&output::shown_lines(&format!("error: {error}")));
             ExitCode::from(error.code)
         }
-    }
+    };
+    lines::flush();
+    code
 }
 
 /// Says what is wrong with the arguments, or prints the help that they ask for.

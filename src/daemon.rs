@@ -59,7 +59,7 @@ use stored::Stored;
 pub use stored::{repair_folder, restore_into};
 
 /// How long answers may take to leave after a file failed.
-const FAILED_GRACE: Duration = Duration::from_secs(1);
+const FAILED_GRACE: Duration = Duration::from_millis(500);
 
 /// How long renderers may take to hear that the daemon stops.
 const RENDERERS_GRACE: Duration = Duration::from_secs(1);
@@ -126,6 +126,7 @@ impl Daemon {
         let metrics = Arc::new(Metrics::new());
         let (tracer, exporter) = Tracer::new(&settings.telemetry.otlp, &metrics);
         let stored = Stored::open(data_dir, settings, &metrics).await?;
+        stored.fail_stop.watch_files(lock.identity());
         permissions::open_pool(data_dir, settings.storage.pool_mode);
         let (cache_dir, limits) = (data_dir.join("plugin-cache"), (&settings.plugins).into());
         let plugins = Arc::new(Plugins::new(Some(&cache_dir), program, limits)?);
@@ -200,7 +201,7 @@ impl Daemon {
         let cutting = async {
             // Once to see who does not go, once to close their connections.
             for _ in 0..2 {
-                tokio::time::sleep(RENDERERS_GRACE / 2).await;
+                tokio::time::sleep(RENDERERS_GRACE.min(grace) / 2).await;
                 self.operator.live.cut_off();
             }
         };
@@ -236,6 +237,9 @@ impl Daemon {
             WriteState::Good => Ok(()),
             WriteState::Failed => Err(DaemonError::StorageFailed),
             WriteState::Damaged(file) => Err(DaemonError::Damaged(file.display().to_string())),
+            WriteState::Moved(file, what) => {
+                Err(DaemonError::Moved(file.display().to_string(), what))
+            }
         }
     }
 
@@ -310,6 +314,8 @@ impl Daemon {
             bodies,
         };
         self.tasks.spawn(watch.run(self.stop.clone()));
+        let files = files::keep_watch(self.fail_stop.clone(), self.stop.clone());
+        self.tasks.spawn(files);
         let scrub = scrub::Scrub {
             data_dir: self.data_dir.clone(),
             metrics: Arc::clone(&self.operator.metrics),

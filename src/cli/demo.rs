@@ -13,8 +13,9 @@ use std::time::Duration;
 use super::client::Client;
 use super::confine::Confined;
 use super::error::CliError;
-use super::output::{Table, print, shown};
-use super::{logging, serve, with_fitting_sinks};
+use super::logging::{self, print};
+use super::output::{Table, shown};
+use super::{serve, with_fitting_sinks};
 use crate::daemon::Daemon;
 use base::process;
 use base::text::shell_quoted;
@@ -57,7 +58,7 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
     process::keep_files_private();
     let config_file = write_config(&args.data_dir)?;
     let loaded = load(&config_file).and_then(with_fitting_sinks)?;
-    logging::start(&loaded.settings.log);
+    logging::start(&loaded.settings.log)?;
     process::take_open_files();
     let confined = Confined::by(&loaded)?;
     serve::run_to_end(&loaded.settings.runtime, async {
@@ -68,7 +69,7 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
             let done = daemon.run(std::future::ready(())).await;
             return done.map_err(serve::failed);
         }
-        print("\nServing until Ctrl-C.\n")?;
+        print("\nServing until Ctrl-C.\n");
         serve::invite(&daemon)?;
         let load = || confined.look_at(load(&config_file).and_then(with_fitting_sinks));
         serve::run_until_signalled(daemon, files, signals, load).await
@@ -165,7 +166,7 @@ async fn show(loaded: &Loaded, daemon: &Daemon, config_file: &Path) -> Result<()
     let id = send_payload(&client, &path).await?;
     print(&format!(
         "\nSent examples/payloads/scoreboard.json: 202, request {id}\n"
-    ))?;
+    ));
     wait_until_processed(&client, &id).await?;
     print_pool(daemon).await?;
     let data_dir = daemon.data_dir.to_string_lossy();
@@ -179,7 +180,7 @@ async fn show(loaded: &Loaded, daemon: &Daemon, config_file: &Path) -> Result<()
         print(&format!(
             "\nOpen this page, it follows every change:\n\n  {service}/render/{STREAM}?template=scoreboard&key={MATCH}#{read_key}\n\n\
              All of its matches, in a table:\n\n  {service}/render/{STREAM}?fields=home.name,home.score,away.score,away.name#{read_key}\n"
-        ))?;
+        ));
     }
     print(&format!(
         r#"
@@ -207,7 +208,8 @@ Admin API      {admin}  (token in {data_dir}/admin.token)
 Configuration  {config}
 "#,
         config = config_file.display()
-    ))
+    ));
+    Ok(())
 }
 
 /// The first ingest key of the demo's configuration.
@@ -266,5 +268,6 @@ async fn print_pool(daemon: &Daemon) -> Result<(), CliError> {
             .collect();
         table.row(&[&shown(key), &shown(&fields.join("  "))]);
     }
-    print(&format!("In the pool:\n\n{table}"))
+    print(&format!("In the pool:\n\n{table}"));
+    Ok(())
 }

@@ -105,7 +105,7 @@ pub async fn run(args: PluginArgs) -> Result<(), CliError> {
     super::logging::start(&Log {
         level: "warn,headgate::guest=debug".to_owned(),
         ..Log::default()
-    });
+    })?;
     match args.command {
         PluginCommand::New(args) => new::run(&args),
         PluginCommand::Check(args) => check(&args).await,

@@ -48,7 +48,7 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
     let mut loaded = load(&args.config).and_then(with_fitting_sinks)?;
     listen_again(&mut loaded);
     let mut listened = None;
-    logging::start(&loaded.settings.log);
+    logging::start(&loaded.settings.log)?;
     process::take_open_files();
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
@@ -61,7 +61,7 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
         if args.invite || std::io::stdout().is_terminal() {
             invite(&daemon)?;
         } else {
-            say_how_to_sign_in(&daemon)?;
+            say_how_to_sign_in(&daemon);
         }
         let load = || confined.look_at(load(&args.config).and_then(with_fitting_sinks));
         run_until_signalled(daemon, files, signals, load).await
@@ -154,35 +154,37 @@ pub(super) async fn start(loaded: &Loaded) -> Result<(Daemon, Files), CliError> 
     let daemon = Daemon::start(loaded, Some(&program()?))
         .await
         .map_err(failed)?;
-    super::output::print(&format!(
+    logging::print(&format!(
         "service listening on {}\nadmin listening on {}\n",
         daemon.service_address, daemon.admin_address
-    ))?;
+    ));
     Ok((daemon, files))
 }
 
 /// Prints a link that signs in to the pages once. It is for whoever sees it now: what a log keeps others read later.
 pub(super) fn invite(daemon: &Daemon) -> Result<(), CliError> {
     let Some(address) = reachable(&daemon.admin_address) else {
-        return say_how_to_sign_in(daemon);
+        say_how_to_sign_in(daemon);
+        return Ok(());
     };
     let invitation = daemon.sessions.invite(&daemon.operator.access.main());
     let invitation =
         invitation.map_err(|error| CliError::failed(format!("no random numbers: {error}")))?;
-    super::output::print(&super::sign_in::sentence(&address, &invitation.path()))
+    logging::print(&super::sign_in::sentence(&address, &invitation.path()));
+    Ok(())
 }
 
 /// Where there may be nobody to read it, or no way from a browser to the listener, the link waits until it is asked for.
-fn say_how_to_sign_in(daemon: &Daemon) -> Result<(), CliError> {
+fn say_how_to_sign_in(daemon: &Daemon) {
     let url = match reachable(&daemon.admin_address) {
         Some(address) => address,
         // Only whoever has put something in front of the socket knows by what address it is opened.
         None => "https://…".to_owned(),
     };
-    super::output::print(&format!(
+    logging::print(&format!(
         "to sign in to the admin pages: headgate sign-in --admin-url {url} --data-dir {}\n",
         shell_quoted(&daemon.data_dir.to_string_lossy())
-    ))
+    ));
 }
 
 /// The address of the admin listener as a browser opens it: it has no way to a Unix socket, and none to an address that

@@ -58,6 +58,11 @@ pub enum DaemonError {
     /// A file was found damaged while the daemon ran: the next start repairs it.
     #[error("{0} is damaged; start again: what can be read is kept")]
     Damaged(String),
+    /// A file is no longer where it was opened while the daemon ran, and what happened to it.
+    #[error(
+        "{0} {1} while the daemon used it, so nothing more is accepted; what was accepted is in the folder that was moved: put it back, or start again with what is there now"
+    )]
+    Moved(String, &'static str),
 }
 
 impl DaemonError {
@@ -71,7 +76,8 @@ impl DaemonError {
             | Self::Repair(_)
             | Self::DiskFull(_)
             | Self::StorageFailed
-            | Self::Damaged(_) => 70,
+            | Self::Damaged(_)
+            | Self::Moved(..) => 70,
             Self::Restore(RestoreError::Backup { .. }) => 1,
             Self::Restore(_) => 70,
             _ => 1,

@@ -8,9 +8,12 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use tokio_util::sync::CancellationToken;
 
 use super::DaemonError;
+use base::clock;
 use catalog::key::{KeyKind, generate};
+use sqlite::{FailStop, Identity};
 
 /// Makes the folder if it is missing, for this user only.
 pub(super) fn open_folder(path: &Path) -> Result<PathBuf, DaemonError> {
@@ -30,7 +33,8 @@ pub(super) fn open_folder(path: &Path) -> Result<PathBuf, DaemonError> {
 /// The lock on a data folder; released when dropped or when the process ends, however it ends.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    path: PathBuf,
+    file: File,
 }
 
 impl Lock {
@@ -61,7 +65,23 @@ impl Lock {
             .set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", std::process::id()));
-        Ok(Self { _file: file })
+        Ok(Self { path, file })
+    }
+
+    /// The file that is locked.
+    pub(super) fn identity(&self) -> Option<Identity> {
+        Identity::of(&self.path, &self.file).ok()
+    }
+}
+
+/// Looks each second whether the files that are open are those of the data folder, until it is stopped.
+pub(super) async fn keep_watch(fail_stop: FailStop, stop: CancellationToken) {
+    loop {
+        fail_stop.check_files();
+        let due = tokio::time::sleep_until(clock::next_second().into());
+        if stop.run_until_cancelled(due).await.is_none() {
+            return;
+        }
     }
 }
 

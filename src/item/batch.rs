@@ -143,6 +143,27 @@ impl Batch {
         slices.all(|action| action == Some(first)).then_some(first)
     }
 
+    /// The items without removals.
+    pub fn updates(&self) -> Batch {
+        if self.action() == Some(Action::Upsert) {
+            return self.clone();
+        }
+        let runs = self.runs_of_one_action().into_iter();
+        let updates = runs.filter(|run| run.action() == Some(Action::Upsert));
+        let slices = updates.flat_map(|run| run.slices.to_vec()).collect();
+        self.with(slices)
+    }
+
+    /// Other slices, known by the same words.
+    fn with(&self, slices: Vec<Slice>) -> Self {
+        Self {
+            resent: self.resent,
+            moved: self.moved,
+            suffix: self.suffix.clone(),
+            ..Self::new(slices, self.attempt)
+        }
+    }
+
     /// The items in their order, in batches as long as all of their items ask the same.
     pub fn runs_of_one_action(&self) -> Vec<Batch> {
         if self.action().is_some() {
@@ -166,13 +187,8 @@ impl Batch {
                 }
             }
         }
-        let run = |(_, slices)| Self {
-            resent: self.resent,
-            moved: self.moved,
-            suffix: self.suffix.clone(),
-            ..Self::new(slices, self.attempt)
-        };
-        runs.into_iter().map(run).collect()
+        let runs = runs.into_iter();
+        runs.map(|(_, slices)| self.with(slices)).collect()
     }
 
     /// Whether the items were dead letters.
@@ -466,6 +482,7 @@ mod tests {
         let ids: Vec<_> = all.runs_of_one_action().iter().map(Batch::id).collect();
         let id = |range| format!("{}.{range}", Uuid::from_u128(1));
         assert_eq!(ids, [id("0-2"), id("2-4"), id("4-5")]);
+        assert_eq!(shown(&mixed.updates()), "+b1 +e0 +f1 +g0");
         let whole = Batch::new(vec![request(1, "-a"), request(2, "-b")], 1);
         assert_eq!(whole.action(), remove);
         assert!(whole.runs_of_one_action()[0].is(&whole));

@@ -388,9 +388,9 @@ fn an_update_takes_no_bytes_for_what_it_is_not() {
 }
 
 /// Items as older programs wrote them: a version of 64 bits, and how long an item stays.
-fn encoding_2(all: &[(&str, &str, Option<(i64, u32)>)]) -> Bytes {
+fn encoding_2<const N: usize>(all: [(&str, &str, Option<(i64, u32)>); N]) -> Bytes {
     let mut bytes = vec![2];
-    bytes.extend(u32::try_from(all.len()).expect("few").to_le_bytes());
+    bytes.extend(u32::try_from(N).expect("few").to_le_bytes());
     for (key, fields, meta) in all {
         let len = |text: &str| u32::try_from(text.len()).expect("short");
         let flag = u32::from(meta.is_some()) << 31;
@@ -411,7 +411,7 @@ fn encoding_2(all: &[(&str, &str, Option<(i64, u32)>)]) -> Bytes {
 fn older_encodings_are_read_with_what_stood_beside_them() {
     use Action::{Remove, Upsert};
     let fields = r#"{"n":1}"#;
-    let bytes = encoding_2(&[
+    let bytes = encoding_2([
         ("a", fields, Some((-7_000, 0))),
         ("b", "{}", None),
         ("c", fields, Some((i64::MIN, 60))),

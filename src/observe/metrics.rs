@@ -115,6 +115,8 @@ metrics! {
     journal_commits: Counter, "Groups of requests committed";
     /// Log entries of refused requests that were dropped because too much waited for the disk.
     log_entries_dropped: Counter, "Log entries of refused requests dropped under overload";
+    /// Lines that standard error or standard output did not take.
+    log_lines_dropped: Counter, "Log lines that could not be written", crate::lines::dropped();
     /// Batches that sinks took.
     sink_batches: Counter, "Batches that sinks took";
     /// Items that sinks took.

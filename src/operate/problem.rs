@@ -53,11 +53,13 @@ pub enum ProblemKind {
     Quarantine,
     /// A write-ahead log is not copied back.
     Wal,
+    /// Lines of the daemon's own log are dropped.
+    Log,
 }
 
 impl ProblemKind {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Intake,
         Self::Configuration,
         Self::Certificate,
@@ -82,6 +84,7 @@ impl ProblemKind {
         Self::Unauthenticated,
         Self::Quarantine,
         Self::Wal,
+        Self::Log,
     ];
 
     /// As metrics name it.
@@ -111,6 +114,7 @@ impl ProblemKind {
             Self::Unauthenticated => "strangers",
             Self::Quarantine => "quarantine",
             Self::Wal => "wal",
+            Self::Log => "log",
         }
     }
 }

@@ -12,6 +12,7 @@ use super::error::CRASHED;
 use super::problem::{Found, ProblemKind};
 use base::clock::Unix;
 use delivery::LaneState;
+use observe::lines;
 use observe::metrics::Minute;
 use repair::report;
 use sqlite::readers;
@@ -77,6 +78,7 @@ impl Operator {
                 ), ProblemKind::Wal);
             }
         }
+        problems.extend(lines::problem(), ProblemKind::Log);
         problems
     }
 

@@ -40,8 +40,9 @@ pub(super) mod bindings {
             package headgate:host;
             /// All that a sink may import and export.
             world host {
-                include headgate:sink/postgres-sink@1.1.0;
-                export headgate:sink/removals@1.1.0;
+                include headgate:sink/postgres-sink@1.2.0;
+                export headgate:sink/removals@1.2.0;
+                export headgate:sink/operations@1.2.0;
             }
         ",
         world: "headgate:host/host",

@@ -68,7 +68,7 @@ pub fn begin_salvaged(
     sizes::count_anew(connection)
 }
 
-/// Makes the copy at `path` a pool of its own: the epoch rises, and the numbers of changes go on far above those that
+/// Makes the copy at `path` a pool of its own: it has another epoch, and the numbers of changes go on far above those that
 /// the other life may have given out since. Returns the new epoch.
 ///
 /// # Errors

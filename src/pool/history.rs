@@ -5,16 +5,15 @@
 //! less, and after a kill the sequence goes on behind what was reserved.
 //!
 //! **Invariant**: within one epoch no number ever stands for two different changes: it is reserved on disk before
-//! anybody hears of it. The epoch rises when a copy begins a life of its own, or a damaged file is rebuilt.
+//! anybody hears of it. The epoch is drawn anew when a copy begins a life of its own, or a damaged file is rebuilt: no
+//! two lives share one, whatever the clock says and however often a backup is restored.
 
 use rusqlite::{Connection, params};
-
-use base::clock::Unix;
 
 /// Where the sequence stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct History {
-    /// Rises when numbers may have been taken back. Unix time in seconds when it began.
+    /// Another one when numbers may have been taken back. Random, of 53 bits: pages read it as a number.
     pub(super) epoch: u64,
     /// Number of the last change, or of a later one: no number up to it is given again.
     pub(super) seq: u64,
@@ -38,13 +37,16 @@ pub(super) fn open(connection: &Connection) -> Result<History, rusqlite::Error> 
     if history.epoch > 0 {
         return Ok(history);
     }
-    connection.execute("UPDATE history SET epoch = ?1", [next_epoch(0)])?;
+    let epoch = draw_epoch(connection)?;
+    connection.execute("UPDATE history SET epoch = ?1", [epoch])?;
     read()
 }
 
-/// Later than the one before, and than those of other files of this place: the time of day tells them apart.
-fn next_epoch(epoch: u64) -> i64 {
-    (epoch + 1).max(Unix::now().seconds()).cast_signed()
+/// From 1 to 2^53 - 1. SQLite's numbers begin with the system's, in each process.
+fn draw_epoch(connection: &Connection) -> Result<i64, rusqlite::Error> {
+    connection.query_row("SELECT max(random() & 0x1fffffffffffff, 1)", [], |row| {
+        row.get(0)
+    })
 }
 
 /// Begins another life of a copy: whoever holds a position of the other one is told everything afresh. Returns the
@@ -53,8 +55,7 @@ pub(super) fn begin_anew(connection: &Connection) -> Result<u64, rusqlite::Error
     /// More changes than the other life can have made since it was copied. Positions begin anew with the epoch; this
     /// is for those who read the file and remember the highest `seq` that they saw.
     const NUMBERS_SKIPPED: i64 = 1 << 40;
-    let epoch: i64 = connection.query_row("SELECT epoch FROM history", [], |row| row.get(0))?;
-    let epoch = next_epoch(epoch.unsigned_abs());
+    let epoch = draw_epoch(connection)?;
     connection.execute(
         "UPDATE history SET epoch = ?1, seq = seq + ?2",
         params![epoch, NUMBERS_SKIPPED],
@@ -96,12 +97,32 @@ mod tests {
         let path = folder.path().join("pool.db");
         let start = || schema::open_writer(&path).expect("the file opens");
         let first = open(&start()).expect("it reads");
-        assert!(first.epoch > 1_700_000_000, "{first:?}");
+        assert!((1..1 << 53).contains(&first.epoch), "{first:?}");
         assert_eq!(open(&start()).expect("it reads"), first);
-        let risen = begin_anew(&start()).expect("it writes");
-        assert!(risen > first.epoch, "{risen}");
+        let drawn = begin_anew(&start()).expect("it writes");
+        assert!((1..1 << 53).contains(&drawn), "{drawn}");
+        assert_ne!(drawn, first.epoch);
         let anew = open(&start()).expect("it reads");
-        assert_eq!(anew.epoch, risen);
+        assert_eq!(anew.epoch, drawn);
         assert!(anew.seq > first.seq);
+    }
+
+    #[test]
+    fn two_lives_of_one_copy_share_no_epoch_whenever_they_begin() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("pool.db");
+        let backup = folder.path().join("backup.db");
+        drop(schema::open_writer(&path).expect("the file opens"));
+        std::fs::copy(&path, &backup).expect("a copy");
+        // In the same second, and with any clock: nothing of it goes into the epoch.
+        let lives = (0..20).map(|_| {
+            std::fs::copy(&backup, &path).expect("a copy");
+            let connection = schema::open_writer(&path).expect("the file opens");
+            begin_anew(&connection).expect("it writes")
+        });
+        let lives: std::collections::BTreeSet<u64> = lives.collect();
+        assert_eq!(lives.len(), 20, "{lives:?}");
+        let spread = lives.last().expect("a life") - lives.first().expect("a life");
+        assert!(spread > 1 << 40, "{lives:?}");
     }
 }

@@ -11,13 +11,13 @@
 )]
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Error, ErrorCode, ffi};
 use tokio::sync::watch;
 
-use super::damage;
+use super::{Identity, damage};
 
 /// What an error means for whoever writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,21 +79,26 @@ pub enum WriteState {
     Failed,
     /// This file is damaged: the next start looks at it and repairs it.
     Damaged(PathBuf),
+    /// This file is no longer where it was opened, and what happened to it: what is written now may be in no folder.
+    Moved(PathBuf, &'static str),
 }
 
 /// One for all files of a data folder: once it is blown it stays so.
 #[derive(Debug, Clone, Default)]
-pub struct FailStop(Arc<watch::Sender<WriteState>>);
+pub struct FailStop {
+    state: Arc<watch::Sender<WriteState>>,
+    open: Arc<Mutex<Vec<Identity>>>,
+}
 
 impl FailStop {
     /// Its state, and when that changes.
     pub fn watch(&self) -> watch::Receiver<WriteState> {
-        self.0.subscribe()
+        self.state.subscribe()
     }
 
     /// Whether nothing may be written any more.
     pub fn is_blown(&self) -> bool {
-        *self.0.borrow() != WriteState::Good
+        *self.state.borrow() != WriteState::Good
     }
 
     /// Decides what follows from an error of the connection that writes `path`. Call it before the transaction is rolled
@@ -123,9 +128,31 @@ impl FailStop {
         self.blow(WriteState::Damaged(path.to_owned()), path, reason);
     }
 
+    /// From now on [`FailStop::check_files`] looks at these, which are open.
+    pub fn watch_files(&self, files: impl IntoIterator<Item = Identity>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.extend(files);
+    }
+
+    /// Looks whether all open files are where they were opened. If one is not, nothing may be written any more.
+    pub fn check_files(&self) {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check(&open);
+    }
+
+    /// The same for these; false if nothing may be written any more.
+    pub(super) fn check(&self, files: &[Identity]) -> bool {
+        let lost = files.iter().find_map(|file| Some((file, file.lost()?)));
+        if let Some((file, what)) = lost {
+            let path = file.path();
+            self.blow(WriteState::Moved(path.to_owned(), what), path, what);
+        }
+        !self.is_blown()
+    }
+
     fn blow(&self, state: WriteState, path: &Path, reason: &str) {
         let mut blown = false;
-        self.0.send_if_modified(|now| {
+        self.state.send_if_modified(|now| {
             blown = *now == WriteState::Good;
             if blown {
                 *now = state;

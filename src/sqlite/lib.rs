@@ -11,6 +11,7 @@
 pub mod damage;
 mod disk_error;
 mod error;
+mod identity;
 pub mod readers;
 pub mod suspect;
 mod writer;
@@ -29,6 +30,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use base::opaque::Opaque;
 pub use disk_error::{DiskError, FailStop, WriteState};
 pub use error::{FileError, Newer, Notice, is_full};
+pub use identity::Identity;
 pub use writer::FileWriter;
 
 /// `PRAGMA synchronous`.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Error};
 
-use super::{DiskError, FailStop, WRITER_WAITS_MAX};
+use super::{DiskError, FailStop, Identity, WRITER_WAITS_MAX, refused};
 
 /// A write-ahead log that has so many times the frames at which it is copied back is begun anew, readers or not.
 const RESTART_FACTOR: u32 = 4;
@@ -30,6 +30,8 @@ pub struct FileWriter {
     connection: Connection,
     path: PathBuf,
     fail_stop: FailStop,
+    /// The file, its log, and the index of that.
+    files: Vec<Identity>,
     /// So many new frames in the log are copied back.
     frames_max: u32,
     /// Frames that the last checkpoint has seen. A reader may keep the log from beginning anew, for as long as it reads:
@@ -73,10 +75,13 @@ impl FileWriter {
             Ok(())
         }));
         let page_bytes: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        let files = Identity::of_database(path);
+        fail_stop.watch_files(files.iter().cloned());
         Ok(Self {
             connection,
             path: path.to_owned(),
             fail_stop: fail_stop.clone(),
+            files,
             frames_max: log_bytes_max / page_bytes.max(1),
             seen: 0,
         })
@@ -157,8 +162,11 @@ impl FileWriter {
         done.map(drop)
     }
 
-    /// How many frames the log has, after that.
+    /// How many frames the log has, after that. A log is copied back into the file that has its name, or not at all.
     fn checkpoint(&self, sql: &'static str) -> Result<u32, Error> {
+        if !self.fail_stop.check(&self.files) {
+            return Err(refused("nothing may be written any more".to_owned()));
+        }
         let mut statement = self.connection.prepare_cached(sql)?;
         let frames: i64 = statement.query_row([], |row| row.get(1))?;
         Ok(u32::try_from(frames).unwrap_or(0))

@@ -20,6 +20,8 @@ mod files; // files that were damaged or removed while the daemon was away
 mod histories; // random ones, against a model
 mod judge; // what must be in the files
 mod kill; // kill -9 under load
+mod moved; // the data folder is moved, replaced or deleted
+mod output; // standard output and standard error that cannot be written
 mod power; // power cuts, simulated
 mod preload; // between the daemon and the system
 mod producer; // who sends and remembers

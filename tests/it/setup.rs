@@ -363,7 +363,18 @@ impl Setup {
         self.child(command)
     }
 
-    fn child(&self, mut command: Command) -> Child {
+    /// The same with its output sent elsewhere.
+    pub(crate) fn spawn_to(&self, stdout: Stdio, stderr: Stdio) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headgate"));
+        command.args(["serve", "--config", "headgate.toml"]);
+        self.child_to(command, stdout, stderr)
+    }
+
+    fn child(&self, command: Command) -> Child {
+        self.child_to(command, Stdio::piped(), Stdio::piped())
+    }
+
+    fn child_to(&self, mut command: Command, stdout: Stdio, stderr: Stdio) -> Child {
         assert!(self.write_stall_max.is_none(), "no setting of the program");
         self.write();
         for (name, _) in std::env::vars_os() {
@@ -374,8 +385,8 @@ impl Setup {
         command
             .current_dir(self.folder.path())
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stdout(stdout)
+            .stderr(stderr)
             .spawn()
             .expect("the program starts")
     }

@@ -142,7 +142,10 @@ impl Lane {
         if entries.is_empty() && settlement.dead_letters.is_empty() {
             return Ok(Cut::Nothing(self.skip_to(cursor, taken.through)?));
         }
-        let slices = entries.into_iter().map(Slice::whole).collect();
+        let mut slices: Vec<Slice> = entries.into_iter().map(Slice::whole).collect();
+        if !removals {
+            slices = Batch::new(slices, 1).updates().slices().to_vec();
+        }
         let batch = self.without_waiting(slices, settlement);
         if self.reaches_others() && !batch.is_empty() {
             let call = Call {
