@@ -8,7 +8,6 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::{PoolError, sizes};
-use sqlite;
 
 /// Its name in the data folder.
 pub const FILE: &str = "pool.db";
