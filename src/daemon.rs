@@ -17,6 +17,8 @@ pub mod routes;
 mod scrub;
 mod sinks;
 mod stored;
+mod upgrade;
+mod upgrading;
 mod watch;
 
 use std::path::{Path, PathBuf};
@@ -57,6 +59,7 @@ pub use reload::{Files, Reload};
 use sinks::Sinks;
 use stored::Stored;
 pub use stored::{repair_folder, restore_into};
+pub use upgrade::{Upgrade, look as look_at_formats};
 
 /// How long answers may take to leave after a file failed.
 const FAILED_GRACE: Duration = Duration::from_millis(500);
@@ -118,10 +121,12 @@ impl Daemon {
     ) -> Result<Self, DaemonError> {
         let settings = &loaded.settings;
         let lock = files::Lock::take(data_dir)?;
+        upgrade::look(data_dir)?;
         permissions::close(data_dir, settings.storage.pool_mode);
         require_whole(data_dir)?;
         files::open_folder(&settings.storage.plugins_dir())?;
         let admin_token = files::admin_token(&settings.admin)?;
+        upgrading::run(data_dir, settings).await?;
         let (service_listener, admin_listener) = bind_both(settings).await?;
         let metrics = Arc::new(Metrics::new());
         let (tracer, exporter) = Tracer::new(&settings.telemetry.otlp, &metrics);
@@ -178,6 +183,7 @@ impl Daemon {
     /// # Errors
     /// [`DaemonError::StorageFailed`], [`DaemonError::Damaged`].
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), DaemonError> {
+        upgrading::notify("READY=1\n");
         let mut fail_stop = self.fail_stop.watch();
         let failed = tokio::select! {
             () = shutdown => false,
@@ -356,13 +362,14 @@ impl Parts<'_> {
         let gate = Arc::new(Gate::default());
         let started_at = Unix::now();
         (metrics.started_at).set(i64::try_from(started_at.seconds()).unwrap_or(i64::MAX));
+        let ingest = self.ingest(settings, &gate, &delivery);
         Operator {
             requests: Requests::new(journal, pool, &delivery),
             catalog: Arc::clone(catalog),
             journal: Arc::clone(journal),
             pool: Arc::clone(pool),
             delivery,
-            ingest: self.ingest(settings, &gate),
+            ingest,
             live,
             backups: Arc::new(Backups::new(
                 journal,
@@ -387,7 +394,13 @@ impl Parts<'_> {
         }
     }
 
-    fn ingest(&self, settings: &Settings, gate: &Arc<Gate>) -> Arc<Ingest> {
+    fn ingest(
+        &self,
+        settings: &Settings,
+        gate: &Arc<Gate>,
+        delivery: &Arc<Delivery>,
+    ) -> Arc<Ingest> {
+        let delivery = Arc::clone(delivery);
         let limits = &settings.limits;
         let limits = Limits {
             body_bytes_max: limits.max_body_bytes as u64,
@@ -404,6 +417,7 @@ impl Parts<'_> {
             Arc::clone(self.metrics),
             limits,
             self.tracer.clone(),
+            Box::new(move |stream| delivery.settled_through(stream)),
         ))
     }
 }

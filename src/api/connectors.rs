@@ -44,11 +44,35 @@ struct ConnectorData {
     declared: bool,
     /// When it was made at run time, RFC 3339.
     created_at: Option<String>,
+    /// Its address for each stream that its keys name, by name.
+    webhooks: Vec<WebhookAddress>,
     /// Its keys, without their secrets, by name.
     keys: Vec<KeyData>,
     /// The key that was made with it, shown only then; absent where none was made, or its tool signs.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<String>,
+}
+
+/// Where a connector takes what is for a stream.
+#[derive(Debug, Serialize, ToSchema)]
+struct WebhookAddress {
+    /// The stream.
+    stream: String,
+    /// The path, on the service listener.
+    path: String,
+    /// The same as a whole URL; null unless `server.public_url` says what stands before the path.
+    url: Option<String>,
+}
+
+impl WebhookAddress {
+    fn new(connector: &Connector, stream: &str, public_url: Option<&str>) -> Self {
+        let path = connector.path(stream);
+        Self {
+            stream: stream.to_owned(),
+            url: public_url.map(|before| format!("{before}{path}")),
+            path,
+        }
+    }
 }
 
 impl ConnectorData {
@@ -64,6 +88,9 @@ impl ConnectorData {
             settings,
             declared: connector.created_at.is_none(),
             created_at: connector.created_at.map(clock::rfc3339),
+            webhooks: (connector.streams().into_iter())
+                .map(|stream| WebhookAddress::new(connector, stream, public_url))
+                .collect(),
             keys: keys
                 .map(|key| KeyData::new(key, connector.kind, public_url))
                 .collect(),
@@ -157,6 +184,9 @@ impl CreateConnector {
             allow_in_url: key.allow_in_url,
             verify: key.verify,
         };
+        if let Some(name) = set_up.stream.made() {
+            self.0.clear_former(name, by(req).client).await?;
+        }
         let made = (self.0).change(by(req), move |catalog, by| catalog.set_up(set_up, by));
         let (secret, key) = made.await?;
         let connector = self.0.catalog.connector(&key.connector);

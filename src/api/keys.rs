@@ -65,6 +65,8 @@ pub(super) struct KeyData {
     created_at: Option<String>,
     /// When somebody came with it last, RFC 3339; null: not yet, as far as is known.
     last_used_at: Option<String>,
+    /// When somebody came with it last after it had expired or was revoked, RFC 3339; null: nobody did, as far as is known.
+    last_refused_at: Option<String>,
     /// Whether it may stand in a URL, as `?access_token=`.
     allow_in_url: bool,
     /// From where it is taken: networks, and `unix`; empty: from everywhere.
@@ -95,6 +97,7 @@ impl KeyData {
             declared: key.created_at.is_none(),
             created_at: key.created_at.map(clock::rfc3339),
             last_used_at: key.used_at().map(clock::rfc3339),
+            last_refused_at: key.refused_at().map(clock::rfc3339),
             allow_in_url: key.allow_in_url,
             networks: key.networks.texts(),
             verify: (key.verify()).and_then(|verify| serde_json::to_value(&**verify).ok()),

@@ -5,6 +5,7 @@
 use salvo_core::{Request, Response, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::body::{self, Shown};
 use super::{by, paging, param};
@@ -136,6 +137,9 @@ impl CreateStream {
     async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
         let body = body::object(req).await?;
         let stream = Patch::of_new(settings::Stream::FIELDS, &[], body)?;
+        if let Some(name) = stream.get("name").and_then(Value::as_str) {
+            self.0.clear_former(name, by(req).client).await?;
+        }
         let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_stream(&stream, by)
         });
@@ -189,26 +193,26 @@ struct DeleteStream(Operator);
 
 /// Delete a stream.
 ///
-/// Its items stay in the data pool; what was accepted is delivered. While keys that can be used name it, it is
-/// refused. With `force` they stay, and what they submit or ask for is answered 404.
+/// Its items stay in the data pool, unless `items` is given; what was accepted is delivered. While keys that can be used
+/// name it, it is refused. With `force` they stay, and what they submit or ask for is answered 404. A stream that is made
+/// with its name again has none of its items, and these keys are revoked then.
 #[endpoint(
     operation_id = "delete_stream",
     parameters(
         ("name" = String, Path, description = "Name of the stream."),
         ("force" = Option<bool>, Query, description = "`true`: also when keys name it."),
+        ("items" = Option<bool>, Query, description = "`true`: its items are removed, which every sink hears."),
     ),
     responses(
         (status_code = 200, body = Success<StreamData>, description = "It is gone."),
-        (status_code = 409, description = "Keys name it, or it is declared in the configuration."),
+        (status_code = 409, description = "Keys name it, it is declared in the configuration, or the data pool has not caught up."),
     ),
 )]
 impl DeleteStream {
     async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
         let force = envelope::flag(req, "force", false)?;
-        let name = param(req, "name");
-        let deleted = self.0.change(by(req), move |catalog, by| {
-            catalog.delete_stream(&name, force, by)
-        });
+        let items = envelope::flag(req, "items", false)?;
+        let deleted = (self.0).delete_stream(param(req, "name"), (force, items), by(req));
         Ok(envelope::ok(StreamData::new(&self.0, &*deleted.await?)))
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::signing::Signing;
-use super::{KeyHash, Quota, Rules, Volume, VolumeLimits, key};
+use super::{KeyHash, Quota, Rules, Stream, Volume, VolumeLimits, key};
 use base::budget::Share;
 use base::clock::{self, Unix};
 use settings::{ConnectorKind, Limits, Networks, Verify};
@@ -86,6 +86,19 @@ impl Connector {
         let named = (self.settings.preset.as_deref()).and_then(webhook::preset);
         let signed = self.keys.iter().find_map(|key| key.signing.as_deref());
         preset_of(named, signed)
+    }
+
+    /// The streams that its keys name, by name.
+    pub fn streams(&self) -> Vec<&str> {
+        let mut streams: Vec<&str> = self.keys.iter().map(|key| &*key.stream).collect();
+        streams.sort_unstable();
+        streams.dedup();
+        streams
+    }
+
+    /// Its address for a stream, whatever its keys are: a path of the service listener.
+    pub fn path(&self, stream: &str) -> String {
+        webhook::path(stream, Some(&self.name))
     }
 
     /// A key by its name.
@@ -216,6 +229,8 @@ pub struct IngestKey {
     pub networks: Networks,
     /// The one stream that it may submit to.
     pub stream: Arc<str>,
+    /// The life of that stream ([`Stream::life`]); none: there is no such stream.
+    pub stream_life: Option<u64>,
     /// When it ends.
     pub expires_at: Option<Unix>,
     /// When it was revoked, likewise.
@@ -232,12 +247,52 @@ pub struct IngestKey {
     pub(super) hash: KeyHash,
     /// The part that may be shown, known from the first request on.
     prefix: OnceLock<Arc<str>>,
-    /// When somebody came with it last. 1970: nobody did, as far as is known. It is a [`Unix`], in milliseconds.
-    used_at: AtomicU64,
-    /// What of that is written down.
-    written_at: AtomicU64,
+    /// When somebody came with it last.
+    pub(super) used: LastTime,
+    /// When somebody came with it last after it had ended.
+    pub(super) refused: LastTime,
     /// Set in what requests under way hold when the key is gone.
     gone: AtomicBool,
+}
+
+/// The last time that something happened, and what of that is written down. 1970: never, as far as is known.
+#[derive(Debug, Default)]
+pub(super) struct LastTime {
+    /// Both are a [`Unix`], in milliseconds.
+    at: AtomicU64,
+    written: AtomicU64,
+}
+
+impl LastTime {
+    fn copied(&self) -> Self {
+        Self {
+            at: AtomicU64::new(self.at.load(Ordering::Relaxed)),
+            written: AtomicU64::new(self.written.load(Ordering::Relaxed)),
+        }
+    }
+
+    fn note(&self, at: Unix) {
+        self.at.store(at.ms(), Ordering::Relaxed);
+    }
+
+    /// It happened at this time or later, which is written down or not.
+    pub(super) fn raise(&self, at: Unix, written: bool) {
+        self.at.fetch_max(at.ms(), Ordering::Relaxed);
+        if written {
+            self.written.fetch_max(at.ms(), Ordering::Relaxed);
+        }
+    }
+
+    /// The time, if it is not written down.
+    pub(super) fn unwritten(&self) -> Option<Unix> {
+        let written = Unix::from_ms(self.written.load(Ordering::Relaxed));
+        self.get().filter(|at| *at > written)
+    }
+
+    fn get(&self) -> Option<Unix> {
+        let at = Unix::from_ms(self.at.load(Ordering::Relaxed));
+        Some(at).filter(|at| *at > Unix::MIN)
+    }
 }
 
 /// The rate of a key; one of the same rate goes on.
@@ -272,7 +327,7 @@ impl IngestKey {
     pub(super) fn new(
         row: KeyRow,
         connector: &Connector,
-        rules: Rules,
+        stream: Option<&Stream>,
         limits: &Limits,
         before: Option<&Arc<Self>>,
     ) -> Arc<Self> {
@@ -295,7 +350,8 @@ impl IngestKey {
             verify,
             settings: Arc::clone(&connector.settings),
             signs: Arc::clone(&connector.signs),
-            rules,
+            rules: Rules::of(connector, stream.map(|stream| &stream.settings)),
+            stream_life: stream.map(|stream| stream.life),
             signing,
             allow_in_url: row.allow_in_url,
             networks: row.networks,
@@ -311,10 +367,8 @@ impl IngestKey {
             bodies: before.map_or_else(Arc::default, |before| Arc::clone(&before.bodies)),
             hash: row.hash,
             prefix,
-            used_at: AtomicU64::new(before.map_or(0, |one| one.used_at.load(Ordering::Relaxed))),
-            written_at: AtomicU64::new(
-                before.map_or(0, |one| one.written_at.load(Ordering::Relaxed)),
-            ),
+            used: before.map_or_else(LastTime::default, |one| one.used.copied()),
+            refused: before.map_or_else(LastTime::default, |one| one.refused.copied()),
             gone: AtomicBool::new(false),
         };
         match before {
@@ -329,6 +383,7 @@ impl IngestKey {
             && self.connector == other.connector
             && self.settings == other.settings
             && self.rules == other.rules
+            && self.stream_life == other.stream_life
             && self.preset.map(|one| one.name) == other.preset.map(|one| one.name)
             && self.verify() == other.verify()
             && self.allow_in_url == other.allow_in_url
@@ -380,27 +435,39 @@ impl IngestKey {
 
     /// Somebody came with it, or with what it had signed.
     pub fn was_used_at(&self, at: Unix) {
-        self.used_at.store(at.ms(), Ordering::Relaxed);
-    }
-
-    /// Somebody came with it at this time or later, which is written down or not.
-    pub(super) fn was_used(&self, at: Unix, written: bool) {
-        self.used_at.fetch_max(at.ms(), Ordering::Relaxed);
-        if written {
-            self.written_at.fetch_max(at.ms(), Ordering::Relaxed);
-        }
-    }
-
-    /// When somebody came with it last, if that is not written down.
-    pub(super) fn unwritten_use(&self) -> Option<Unix> {
-        let written_at = Unix::from_ms(self.written_at.load(Ordering::Relaxed));
-        self.used_at().filter(|used_at| *used_at > written_at)
+        self.used.note(at);
     }
 
     /// When somebody came with it last.
     pub fn used_at(&self) -> Option<Unix> {
-        let used_at = Unix::from_ms(self.used_at.load(Ordering::Relaxed));
-        Some(used_at).filter(|used_at| *used_at > Unix::MIN)
+        self.used.get()
+    }
+
+    /// Somebody came with it after it had ended.
+    pub fn was_refused_at(&self, at: Unix) {
+        self.refused.note(at);
+    }
+
+    /// When somebody came with it last after it had ended.
+    pub fn refused_at(&self) -> Option<Unix> {
+        self.refused.get()
+    }
+
+    /// Why it cannot be used: the beginning of a sentence. None: it can.
+    pub fn ended(&self) -> Option<String> {
+        match (self.state(), self.revoked_at, self.expires_at) {
+            (KeyState::Revoked, Some(at), _) => Some(format!(
+                "key {} was revoked on {}",
+                self.name,
+                clock::rfc3339(at)
+            )),
+            (KeyState::Expired, _, Some(at)) => Some(format!(
+                "key {} expired on {}",
+                self.name,
+                clock::rfc3339(at)
+            )),
+            _ => None,
+        }
     }
 
     /// Whether it was rotated: another has its name, and it ends.

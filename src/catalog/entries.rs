@@ -9,15 +9,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::rows::Rows;
-use super::{Connector, IngestKey, KeyHash, ReadKey, Reader, Rules, Streams};
+use super::{Connector, IngestKey, KeyHash, ReadKey, Reader, Streams};
 use base::clock::Unix;
 use settings::Limits;
 
 /// Everything that exists.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
-    /// Those that were not revoked, as [`readers`](Self::readers).
+    /// Revoked ones too: requests that come with them are told from those of nobody.
     pub(super) keys: HashMap<KeyHash, Arc<IngestKey>>,
+    /// Those that were not revoked.
     pub(super) readers: HashMap<KeyHash, Arc<Reader>>,
     pub(super) streams: Streams,
     pub(super) connectors: BTreeMap<Arc<str>, Arc<Connector>>,
@@ -47,12 +48,9 @@ impl Entries {
                 continue;
             };
             let old = before.keys.get(&row.hash);
-            let stream = streams.get(&row.stream).map(|stream| &stream.settings);
-            let rules = Rules::of(connector, stream);
-            let key = IngestKey::new(row, connector, rules, limits, old);
-            if key.revoked_at.is_none() {
-                keys.insert(key.hash, Arc::clone(&key));
-            }
+            let stream = streams.get(&row.stream).map(|stream| &**stream);
+            let key = IngestKey::new(row, connector, stream, limits, old);
+            keys.insert(key.hash, Arc::clone(&key));
             connector.keys.push(key);
         }
         for connector in connectors.values_mut() {
@@ -87,7 +85,10 @@ impl Entries {
     pub(super) fn give_way_to(&self, others: &Self) {
         let now = Unix::now();
         for (hash, old) in &self.keys {
-            let goes_on = |new: &Arc<IngestKey>| Arc::ptr_eq(new, old) || new.is_valid_at(now);
+            let goes_on = |new: &Arc<IngestKey>| {
+                let is_valid = new.is_valid_at(now) && new.stream_life == old.stream_life;
+                Arc::ptr_eq(new, old) || is_valid
+            };
             if !others.keys.get(hash).is_some_and(goes_on) {
                 old.go();
             }

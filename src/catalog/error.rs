@@ -214,6 +214,11 @@ pub enum CatalogError {
         "this key was revoked, for good; create another one, and delete this one if its name is wanted"
     )]
     Revoked,
+    /// The data pool has not caught up, so that nobody can tell what is left of a deleted stream.
+    #[error(
+        "the data pool has not caught up with what was accepted for a stream of this name; try again in a moment"
+    )]
+    PoolBehind,
     /// There is no secret of a tool to be taken.
     #[error("{0}")]
     NoneSent(&'static str),

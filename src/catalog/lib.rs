@@ -186,6 +186,23 @@ impl Catalog {
         Some(key)
     }
 
+    /// The key with this secret, if it is known and has expired or was revoked.
+    pub fn ended_key(&self, secret: &str) -> Option<Arc<IngestKey>> {
+        let key = self.ended(KeyHash::of(secret))?;
+        key.note_use(secret);
+        Some(key)
+    }
+
+    /// The same of a certificate with this SHA-256.
+    pub fn ended_key_with_certificate(&self, fingerprint: [u8; 32]) -> Option<Arc<IngestKey>> {
+        self.ended(KeyHash::of_certificate(fingerprint))
+    }
+
+    fn ended(&self, hash: KeyHash) -> Option<Arc<IngestKey>> {
+        let key = self.read(|entries| entries.keys.get(&hash).cloned())?;
+        (key.verify().is_none() && key.state() != KeyState::Active).then_some(key)
+    }
+
     /// The reader with this secret, if it is known and valid now.
     pub fn reader(&self, secret: &str) -> Option<Arc<Reader>> {
         self.reader_of(KeyHash::of(secret))
@@ -226,6 +243,11 @@ impl Catalog {
     /// A stream by its name.
     pub fn stream(&self, name: &str) -> Option<Arc<Stream>> {
         self.read(|entries| entries.streams.get(name).cloned())
+    }
+
+    /// [`Stream::life`]; 0 if there is no such stream.
+    pub fn stream_life(&self, name: &str) -> u64 {
+        self.read(|entries| entries.streams.get(name).map_or(0, |stream| stream.life))
     }
 
     /// Whether the stream exists.

@@ -23,7 +23,7 @@ use sqlite;
 /// Its name in the data folder.
 pub const FILE: &str = "catalog.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 7;
+pub const FORMAT: i64 = 8;
 
 /// Format 1. Keys name their connectors and streams by name: either may be declared, or gone.
 const TABLES: &str = "
@@ -137,6 +137,11 @@ const ORIGINS_7: &str = "
 ALTER TABLE read_keys ADD COLUMN origins TEXT;
 ";
 
+/// How many streams of the same name were deleted before a stream.
+const LIVES_8: &str = "
+ALTER TABLE streams ADD COLUMN life INTEGER NOT NULL DEFAULT 0;
+";
+
 /// The tables of an older format.
 #[cfg(test)]
 pub(super) fn of_format(format: u32) -> String {
@@ -153,15 +158,16 @@ pub(super) fn of_format(format: u32) -> String {
 
 pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
     let database = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
-    let five = format!("{NETWORKS_5} {AUDIT_CHAIN_5} {POLLS_6} {ORIGINS_7}");
+    let five = format!("{NETWORKS_5} {AUDIT_CHAIN_5} {POLLS_6} {ORIGINS_7} {LIVES_8}");
     let from = [
         &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {five}"),
         &format!("{KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {five}"),
         &format!("{SETTINGS_3} {SIGNING_4} {five}"),
         &format!("{SIGNING_4} {five}"),
         &five,
-        &format!("{POLLS_6} {ORIGINS_7}"),
-        ORIGINS_7,
+        &format!("{POLLS_6} {ORIGINS_7} {LIVES_8}"),
+        &format!("{ORIGINS_7} {LIVES_8}"),
+        LIVES_8,
     ];
     sqlite::upgrade(&database, FORMAT, &from)?;
     chain::complete(&database)?;
@@ -190,7 +196,10 @@ fn all<T>(
 
 fn stream(row: &Row<'_>) -> Result<Stream, rusqlite::Error> {
     let settings = settings::written_stream(row.get("name")?, &settings(row)?);
-    Ok(Stream::new(settings, time(row, "created_ms")?))
+    Ok(Stream {
+        life: row.get::<_, i64>("life")?.unsigned_abs(),
+        ..Stream::new(settings, time(row, "created_ms")?)
+    })
 }
 
 fn connector(row: &Row<'_>) -> Result<Connector, rusqlite::Error> {
@@ -277,11 +286,12 @@ pub(super) fn shown(settings: &impl Serialize) -> Value {
 pub(super) fn put_stream(database: &Database, stream: &Stream) -> Result<(), rusqlite::Error> {
     put(
         database,
-        "INSERT OR REPLACE INTO streams (name, settings, created_ms) VALUES (?1, ?2, ?3)",
+        "INSERT OR REPLACE INTO streams (name, settings, created_ms, life) VALUES (?1, ?2, ?3, ?4)",
         params![
             stream.name,
             shown(&stream.settings).to_string(),
             stored(stream.created_at),
+            stream.life.cast_signed(),
         ],
     )
 }
@@ -344,6 +354,14 @@ pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rus
             (!key.origins.is_empty()).then(|| Value::from(key.origins.clone()).to_string()),
         ],
     )
+}
+
+/// How many streams of this name were deleted, as the audit trail has it.
+pub(super) fn deleted_streams(database: &Database, name: &str) -> Result<u64, rusqlite::Error> {
+    let sql =
+        "SELECT count(*) FROM audit WHERE kind = 'stream' AND action = 'delete' AND name = ?1";
+    let count: i64 = database.query_row(sql, [name], |row| row.get(0))?;
+    Ok(count.unsigned_abs())
 }
 
 pub(super) fn delete_stream(database: &Database, name: &str) -> Result<(), rusqlite::Error> {

@@ -41,6 +41,16 @@ pub enum FirstStream {
     New(String),
 }
 
+impl FirstStream {
+    /// The name of the stream that is to be made.
+    pub fn made(&self) -> Option<&str> {
+        match self {
+            Self::New(name) => Some(name),
+            Self::Existing(_) => None,
+        }
+    }
+}
+
 impl Catalog {
     /// Makes a connector with a key. The key's text, if it has one, is in the answer and nowhere else.
     ///
@@ -72,8 +82,8 @@ impl Catalog {
         })?;
         let ((), entries) = self.commit_all(actor, |database, entries| {
             let mut changes = Vec::new();
-            match &stream {
-                Some(stream) => changes.push(insert_stream(database, entries, stream)?),
+            match stream {
+                Some(stream) => changes.extend(insert_stream(database, entries, stream)?.1),
                 None => check_stream(entries, "stream", &key.stream)?,
             }
             changes.push(insert_connector(database, entries, &connector)?);

@@ -16,6 +16,8 @@ pub struct Stream {
     pub settings: settings::Stream,
     /// When it was made at run time. None: it is declared.
     pub created_at: Option<Unix>,
+    /// How many streams of this name were deleted before: what was of theirs is not of this one.
+    pub life: u64,
 }
 
 impl Stream {
@@ -24,6 +26,7 @@ impl Stream {
             name: settings.name.as_str().into(),
             settings,
             created_at,
+            life: 0,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! When each ingest key was used last, and what it stored today, over restarts.
+//! When each ingest key was used last, or refused because it had ended, and what it stored today, over restarts.
 //!
 //! A request notes it in memory. The daemon has it written once a minute and when it stops. After a crash it adds from the
 //! request log when keys were used last; of what was stored today the last minute is not counted then.
@@ -10,36 +10,64 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, params};
 
+use super::connector::LastTime;
 use super::entries::Entries;
 use super::{Catalog, IngestKey, KeyHash};
 use base::clock::Unix;
 
-/// Files of earlier versions have no such table.
-const VOLUMES: &str = "CREATE TABLE IF NOT EXISTS key_volumes (
-    sha256 BLOB PRIMARY KEY, day INTEGER NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID";
+/// Files of earlier versions have no such tables.
+const LATER_TABLES: &str = "CREATE TABLE IF NOT EXISTS key_volumes (
+    sha256 BLOB PRIMARY KEY, day INTEGER NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS key_refusals (
+    sha256 BLOB PRIMARY KEY, refused_ms INTEGER NOT NULL) WITHOUT ROWID;";
+
+/// A table with the time of each key, and where its key has that time.
+struct Times {
+    select: &'static str,
+    put: &'static str,
+    delete: &'static str,
+    of: fn(&IngestKey) -> &LastTime,
+}
+
+const TIMES: [Times; 2] = [
+    Times {
+        select: "SELECT sha256, used_ms FROM key_uses",
+        put: "INSERT OR REPLACE INTO key_uses (sha256, used_ms) VALUES (?1, ?2)",
+        delete: "DELETE FROM key_uses WHERE sha256 = ?1",
+        of: |key| &key.used,
+    },
+    Times {
+        select: "SELECT sha256, refused_ms FROM key_refusals",
+        put: "INSERT OR REPLACE INTO key_refusals (sha256, refused_ms) VALUES (?1, ?2)",
+        delete: "DELETE FROM key_refusals WHERE sha256 = ?1",
+        of: |key| &key.refused,
+    },
+];
 
 /// Tells the keys what is written of them, and forgets keys that are gone.
 pub(super) fn load(connection: &Connection, entries: &Entries) -> Result<(), rusqlite::Error> {
+    connection.execute_batch(LATER_TABLES)?;
     load_volumes(connection, entries)?;
-    let mut statement = connection.prepare("SELECT sha256, used_ms FROM key_uses")?;
-    let rows = statement.query_map([], |row| {
-        let hash = KeyHash::from_bytes(row.get(0)?);
-        Ok((hash, Unix::from_column(row.get(1)?)))
-    })?;
-    let mut used = rows.collect::<Result<HashMap<_, _>, _>>()?;
-    for key in keys(entries) {
-        if let Some(used_at) = used.remove(&key.hash) {
-            key.was_used(used_at, true);
+    for times in &TIMES {
+        let mut statement = connection.prepare(times.select)?;
+        let rows = statement.query_map([], |row| {
+            let hash = KeyHash::from_bytes(row.get(0)?);
+            Ok((hash, Unix::from_column(row.get(1)?)))
+        })?;
+        let mut known = rows.collect::<Result<HashMap<_, _>, _>>()?;
+        for key in keys(entries) {
+            if let Some(at) = known.remove(&key.hash) {
+                (times.of)(key).raise(at, true);
+            }
         }
-    }
-    for gone in used.keys() {
-        connection.execute("DELETE FROM key_uses WHERE sha256 = ?1", [gone.as_bytes()])?;
+        for gone in known.keys() {
+            connection.execute(times.delete, [gone.as_bytes()])?;
+        }
     }
     Ok(())
 }
 
 fn load_volumes(connection: &Connection, entries: &Entries) -> Result<(), rusqlite::Error> {
-    connection.execute_batch(VOLUMES)?;
     let mut statement = connection.prepare("SELECT sha256, day, bytes FROM key_volumes")?;
     let rows = statement.query_map([], |row| {
         let number = |at| row.get::<_, i64>(at).map(i64::unsigned_abs);
@@ -72,25 +100,32 @@ impl Catalog {
             return;
         };
         for key in connector.keys.iter().filter(|key| *key.prefix() == *prefix) {
-            key.was_used(used_at, false);
+            key.used.raise(used_at, false);
         }
     }
 
-    /// Writes when keys were used and what they stored today, where that has changed. Blocks.
+    /// Writes when keys were used and refused, and what they stored today, where that has changed. Blocks.
     pub fn keep_uses(&self) {
         let entries = self.now();
-        let used: Vec<(&Arc<IngestKey>, Unix)> = keys(&entries)
-            .filter_map(|key| Some((key, key.unwritten_use()?)))
-            .collect();
+        let mut times = Vec::new();
+        for table in &TIMES {
+            let unwritten =
+                |key: &Arc<IngestKey>| Some((table, Arc::clone(key), (table.of)(key).unwritten()?));
+            times.extend(keys(&entries).filter_map(unwritten));
+        }
         let stored: Vec<(&Arc<IngestKey>, (u64, u64))> = keys(&entries)
             .filter_map(|key| Some((key, key.volume.unwritten()?)))
             .collect();
-        if used.is_empty() && stored.is_empty() {
+        if times.is_empty() && stored.is_empty() {
             return;
         }
         let written = self.write(&mut self.store(), |store| {
             write_volumes(&store.connection, &stored)?;
-            Ok(write(&store.connection, &used)?)
+            for (table, key, at) in &times {
+                let mut put = store.connection.prepare_cached(table.put)?;
+                put.execute(params![key.hash.as_bytes(), at.to_column()])?;
+            }
+            Ok(())
         });
         if let Err(error) = written {
             tracing::warn!(%error, "when keys were used last cannot be written now; it is tried again");
@@ -99,19 +134,10 @@ impl Catalog {
         for (key, day) in stored {
             key.volume.note_written(day);
         }
-        for (key, used_at) in used {
-            key.was_used(used_at, true);
+        for (table, key, at) in times {
+            (table.of)(&key).raise(at, true);
         }
     }
-}
-
-fn write(connection: &Connection, used: &[(&Arc<IngestKey>, Unix)]) -> Result<(), rusqlite::Error> {
-    let mut upsert = connection
-        .prepare_cached("INSERT OR REPLACE INTO key_uses (sha256, used_ms) VALUES (?1, ?2)")?;
-    for (key, used_at) in used {
-        upsert.execute(params![key.hash.as_bytes(), used_at.to_column()])?;
-    }
-    Ok(())
 }
 
 fn write_volumes(

@@ -3,12 +3,13 @@
 //!
 //! **Invariant**: starts nothing and writes nothing.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::error::{CliError, WRONG_USE};
 use super::output::print;
 use super::{ConfigArgs, invalid_sinks, load, program, repair};
-use crate::daemon::ConnectionLimits;
+use crate::daemon::{ConnectionLimits, Upgrade, look_at_formats};
 use base::clock::Unix;
 use base::process::{Held, kernel_holds, open_files_to_take};
 use http::tls;
@@ -60,6 +61,12 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     if let Some(shortage) = ConnectionLimits::of(settings, open_files_to_take()).shortage() {
         print(&format!("note: {shortage}\n"))?;
     }
+    for upgrade in upgrades(&settings.storage.data_dir)? {
+        print(&format!(
+            "note: the next start upgrades {}\n",
+            upgrade.sentence()
+        ))?;
+    }
     let held = kernel_holds();
     if settings.system.confine && held != Held::Whole {
         print(&format!(
@@ -90,6 +97,14 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
         settings.connectors.len(),
         settings.sinks.len()
     ))
+}
+
+/// What a start would upgrade; what would keep it from doing so is a problem.
+fn upgrades(data_dir: &Path) -> Result<Vec<Upgrade>, CliError> {
+    look_at_formats(data_dir).map_err(|error| CliError {
+        code: WRONG_USE,
+        message: error.to_string(),
+    })
 }
 
 /// What is wrong with the certificates of the listeners; and those that end soon, with which a listener starts all the same.

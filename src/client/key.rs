@@ -169,6 +169,7 @@ const COLUMNS: &[Column] = &[
     Column::field("STATE", "state"),
     Column::field("EXPIRES", "expires_at"),
     Column::field("LAST USED", "last_used_at"),
+    Column::field("LAST REFUSED", "last_refused_at"),
     Column::field("DECLARED", "declared"),
     Column::field("PATH", "path"),
     DESCRIPTION,

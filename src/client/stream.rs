@@ -63,13 +63,16 @@ struct ChangeArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
-  headgate stream delete orders")]
+  headgate stream delete orders --items")]
 struct DeleteArgs {
     /// Its name
     name: String,
     /// Also when keys name it; what they submit or ask for is then answered 404
     #[arg(long)]
     force: bool,
+    /// Remove its items, too; otherwise they stay in the data pool
+    #[arg(long)]
+    items: bool,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -107,8 +110,8 @@ pub async fn run(args: StreamArgs) -> Result<(), CliError> {
             streams.change(&args.name, body, &options).await
         }
         StreamCommand::Delete(args) => {
-            let force = if args.force { "?force=true" } else { "" };
-            streams(&args.admin)?.delete(&args.name, force).await
+            let query = format!("?force={}&items={}", args.force, args.items);
+            streams(&args.admin)?.delete(&args.name, &query).await
         }
     }
 }

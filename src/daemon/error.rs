@@ -1,6 +1,7 @@
 //! Why the daemon could not start, or had to end.
 //!
-//! **Invariant**: whatever may be wrong with a file of the data folder ends the process with code 70.
+//! **Invariant**: whatever may be wrong with a file of the data folder ends the process with code 70. A file that another
+//! version has to be used for is not wrong.
 
 use std::path::Path;
 
@@ -49,6 +50,12 @@ pub enum DaemonError {
     /// A damaged file cannot be repaired.
     #[error(transparent)]
     Repair(#[from] RepairError),
+    /// A file was written by a newer version; nothing was changed.
+    #[error("{0}")]
+    Newer(String),
+    /// There is no room for an upgrade; nothing was changed.
+    #[error("{0}")]
+    NoRoom(String),
     /// There is no room on the disk, not even to look at the files.
     #[error("the disk is full: the files in {0} cannot be opened; make some room and start again")]
     DiskFull(String),
@@ -66,7 +73,7 @@ pub enum DaemonError {
 }
 
 impl DaemonError {
-    /// The exit code of the process: 70 for storage, 1 for everything else.
+    /// The exit code of the process: 70 for storage, 2 for files of a newer version, 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Journal(_)
@@ -74,10 +81,12 @@ impl DaemonError {
             | Self::Pool(_)
             | Self::Sinks(_)
             | Self::Repair(_)
+            | Self::NoRoom(_)
             | Self::DiskFull(_)
             | Self::StorageFailed
             | Self::Damaged(_)
             | Self::Moved(..) => 70,
+            Self::Newer(_) => 2,
             Self::Restore(RestoreError::Backup { .. }) => 1,
             Self::Restore(_) => 70,
             _ => 1,

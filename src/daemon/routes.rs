@@ -148,6 +148,20 @@ fn document_routes(document: &Arc<Document>, listener: docs::Listener) -> Router
         .push(Router::with_path("openapi.json").get(document))
 }
 
+/// Either listener while files are upgraded.
+pub fn upgrading(progress: &health::Progress) -> Service {
+    let told = || health::Upgrading(Arc::clone(progress));
+    Service::new(
+        Router::new()
+            .push(
+                Router::with_path("healthz")
+                    .get(health::GetHealth)
+                    .head(health::GetHealth),
+            )
+            .push(Router::with_path("{**rest}").goal(told())),
+    )
+}
+
 /// What surrounds the requests of both listeners.
 fn outer(operator: &Operator, outside: &Outside) -> middleware::Outer {
     middleware::Outer {

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{DaemonError, files, retention};
+use super::{DaemonError, files, retention, upgrade};
 use backup::restore::{Restored, restore};
 use catalog::{self, Catalog};
 use journal::{self, Journal};
@@ -54,6 +54,7 @@ impl Stored {
         settings: &Settings,
         metrics: &Arc<Metrics>,
     ) -> Result<Self, DaemonError> {
+        upgrade::run(data_dir, &upgrade::look(data_dir)?, |_, _| ())?;
         let fail_stop = FailStop::default();
         let (catalog, warnings) =
             Catalog::open(&data_dir.join(catalog::FILE), settings, &fail_stop)?;

@@ -243,6 +243,22 @@ impl Delivery {
         lanes.iter().map(|lane| lane.name().to_string()).collect()
     }
 
+    /// The lowest cursor of the sinks that write a stream in the data pool; none: there is none, as far as is known.
+    pub fn settled_through(&self, stream: &str) -> Option<u64> {
+        let writers = self.writers(stream).into_iter();
+        writers.map(|lane| lane.cursor()).min()
+    }
+
+    /// The lanes of these sinks.
+    pub fn writers(&self, stream: &str) -> Vec<Arc<LaneStatus>> {
+        let mut lanes = self.lanes();
+        lanes.retain(|lane| {
+            let (sink, writes_pool) = lane.reach();
+            writes_pool != Some(false) && sink.matches(stream)
+        });
+        lanes
+    }
+
     /// The lane of a sink.
     pub fn lane(&self, name: &str) -> Option<Arc<LaneStatus>> {
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);

@@ -242,6 +242,7 @@ impl From<CatalogError> for ApiError {
                     .with_places(keys.into_iter().map(Place::from).collect())
             }
             CatalogError::Revoked => Self::conflict("KEY_REVOKED", message),
+            CatalogError::PoolBehind => Self::conflict("POOL_BEHIND", message),
             CatalogError::NoneSent(_) => Self::conflict("NO_SECRET_SENT", message),
             CatalogError::Full { .. } => Self::conflict("TOO_MANY", message),
             CatalogError::DiskFull => unavailable("the disk is full"),

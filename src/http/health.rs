@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use salvo_core::Response;
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{CONTENT_TYPE, HeaderValue};
+use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use salvo_oapi::{ToSchema, endpoint};
 use serde::Serialize;
 
@@ -62,6 +62,19 @@ impl GetReady {
     async fn handle(&self) -> Result<Success<Health>, ApiError> {
         self.0.check()?;
         Ok(envelope::ok(HEALTH))
+    }
+}
+
+/// How far an upgrade is, in a sentence.
+pub type Progress = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// Everything but `/healthz`, while files are upgraded.
+pub struct Upgrading(pub Progress);
+
+#[async_trait]
+impl Handler for Upgrading {
+    async fn handle(&self, req: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
+        ApiError::busy((self.0)()).answer(req, res);
     }
 }
 

@@ -242,6 +242,9 @@ impl Ingest {
         };
         let stream = head.stream.unwrap_or_default();
         let keys = connector.signing_keys(stream, Unix::now());
+        if keys.is_empty() && self.ended_key(&head).is_some() {
+            return Err(self.refuse_unknown(head, started));
+        }
         let unverified = Unverified {
             head,
             address,
@@ -366,9 +369,7 @@ impl<'a> Unverified<'a> {
         }
         let came = match (self.head.authorization, self.head.access_token) {
             (None, None) => "the request carries no key",
-            _ => {
-                "the request carries a key that is unknown, expired or revoked, or may not stand in a URL"
-            }
+            _ => "the request carries a key that is unknown, or may not stand in a URL",
         };
         format!(
             "{came}, and no key of this connector verifies signatures for this stream; give the tool a key, or add a key with `verify`"

@@ -10,7 +10,7 @@ use super::interpret::DELIVERY;
 use super::request::{Known, Named};
 use super::{Head, Ingest, Refusal, check_place, headers};
 use crate::error::AcceptError;
-use catalog::Caller;
+use catalog::{Caller, IngestKey};
 use webhook::Preset;
 use webhook::body::Form;
 
@@ -38,7 +38,7 @@ impl Ingest {
 
     /// Whose request it is, and what the key has left.
     pub(super) fn recognize<'a>(
-        &self,
+        &'a self,
         head: Head<'a>,
         started: Instant,
     ) -> Result<Known<'a>, Box<Refusal<'a>>> {
@@ -78,7 +78,7 @@ impl Ingest {
         check_place(&key.networks, known.head.client)?;
         let stream = known.head.stream;
         let named = stream.is_none_or(|named| *named == *key.stream);
-        if !named || !self.catalog.has_stream(&key.stream) {
+        if !named || key.stream_life.is_none() {
             return Err(AcceptError::StreamNotFound);
         }
         if let Err(refused) = known.quota {
@@ -94,6 +94,14 @@ impl Ingest {
             });
         }
         Ok(())
+    }
+
+    /// Why a key that was valid when its request came is not any more.
+    pub(super) fn why_gone(&self, key: &IngestKey) -> AcceptError {
+        match self.catalog.has_stream(&key.stream) {
+            true => AcceptError::Unauthorized,
+            false => AcceptError::StreamNotFound,
+        }
     }
 
     /// What the headers say, over the item key of the connector, over that of its tool.

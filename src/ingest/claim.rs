@@ -1,7 +1,7 @@
 //! What repeats have in common: the claims by which the journal knows them.
 //!
 //! **Invariant**: a test key's claims are apart: a rehearsal must not swallow the real request. So are those of a
-//! connector of a name whose former owner is gone: whoever has the name now was not answered.
+//! connector or stream of a name whose former owner is gone: whoever has the name now was not answered.
 
 use sha2::{Digest, Sha256};
 
@@ -16,6 +16,8 @@ struct Scope<'a> {
     /// When the connector was made, if it was made at run time.
     since: Option<Unix>,
     stream: &'a str,
+    /// [`catalog::Stream::life`]
+    stream_life: u64,
     test: bool,
 }
 
@@ -46,6 +48,7 @@ impl Ingest {
             connector: &log.connector,
             since: self.made_at(&log.connector),
             stream: &log.stream,
+            stream_life: self.catalog.stream_life(&log.stream),
             test: log.outcome == Outcome::Test,
         }
     }
@@ -57,6 +60,9 @@ impl Scope<'_> {
         scope.update([u8::from(self.test)]);
         if let Some(since) = self.since {
             scope.update(since.ms().to_le_bytes());
+        }
+        if self.stream_life > 0 {
+            scope.update(self.stream_life.to_le_bytes());
         }
         for part in [self.connector, self.stream, idempotency_key] {
             scope.update((part.len() as u64).to_le_bytes());

@@ -26,6 +26,7 @@ mod request;
 mod resend;
 mod store;
 mod trace;
+mod unsettled;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -52,9 +53,10 @@ pub use request::{
 use request::{Credential, Known};
 pub use resend::{AgainError, Kept, Newer, SentAgain};
 use store::Stored;
+pub use unsettled::SettledThrough;
+use unsettled::Unsettled;
 
 /// The pipeline with everything that it needs.
-#[derive(Debug)]
 pub struct Ingest {
     catalog: Arc<Catalog>,
     journal: Arc<Journal>,
@@ -66,10 +68,23 @@ pub struct Ingest {
     tracer: Tracer,
     /// Bytes of bodies that are being read or wait for the journal.
     bodies: Arc<Budget>,
+    /// What counts beside what the pool holds, of streams that may hold only so much.
+    unsettled: Unsettled,
+    settled_through: SettledThrough,
+}
+
+impl std::fmt::Debug for Ingest {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Ingest").finish_non_exhaustive()
+    }
 }
 
 impl Ingest {
     /// The pipeline over these parts.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the daemon builds it once, of its parts"
+    )]
     pub fn new(
         catalog: Arc<Catalog>,
         journal: Arc<Journal>,
@@ -78,6 +93,7 @@ impl Ingest {
         metrics: Arc<Metrics>,
         limits: Limits,
         tracer: Tracer,
+        settled_through: SettledThrough,
     ) -> Self {
         Self {
             catalog,
@@ -91,6 +107,8 @@ impl Ingest {
                 limits.pending_bytes_max,
                 limits.pending_bytes_per_key_max,
             )),
+            unsettled: Unsettled::default(),
+            settled_through,
         }
     }
 

@@ -1,73 +1,105 @@
 //! Whether a request may be stored: there is room in its stream, and its key has bytes left.
 //!
-//! **Invariant**: a stream that is full takes no new items; those that are there can be updated, and removed, as long as its
-//! bytes do not grow. What was accepted before it was full is delivered all the same: by that it may be passed.
+//! **Invariant**: a stream that is full, with what is accepted and not settled, takes no new items; those that are there can
+//! be updated, and removed, as long as its bytes do not grow. A request that comes before it is full is taken whole: by that
+//! it may be passed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Ingest;
 use super::request::Known;
+use super::unsettled::Reserved;
 use crate::error::AcceptError;
+use catalog::IngestKey;
 use item::{Action, Items};
+use pool::{PoolError, Size};
 
 /// What waits for room is to ask again after so long.
 const RETRY_AFTER_SECONDS: u64 = 30;
 
+/// What a request that may be stored takes until it is.
+pub(super) struct Room {
+    /// Bytes of its body, taken from what its key may have stored.
+    pub(super) charged: u64,
+    /// Its place in a stream that has a quota.
+    pub(super) reserved: Option<Reserved>,
+}
+
+impl Room {
+    /// Of what needs none.
+    pub(super) const NONE: Room = Room {
+        charged: 0,
+        reserved: None,
+    };
+}
+
 impl Ingest {
-    /// Whether there is room for a request; takes the bytes of its body from what its key may have stored, and returns
-    /// how many.
+    /// Whether there is room for a request. It is taken.
     pub(super) async fn make_room(
         &self,
         known: &Known<'_>,
         items: &Items,
         body: &[u8],
-    ) -> Result<u64, AcceptError> {
-        self.check_size(known, items).await?;
-        charge(known, body)
+    ) -> Result<Room, AcceptError> {
+        let reserved = self.check_size(known, items).await?;
+        match charge(known, body) {
+            Ok(charged) => Ok(Room { charged, reserved }),
+            Err(over) => {
+                let room = Room {
+                    charged: 0,
+                    reserved,
+                };
+                self.leave_room(room, &known.caller.key, false);
+                Err(over)
+            }
+        }
     }
 
-    /// Whether there is room for the items in their stream.
-    async fn check_size(&self, known: &Known<'_>, items: &Items) -> Result<(), AcceptError> {
+    /// The request is stored, or not: then what it took is given back.
+    pub(super) fn leave_room(&self, room: Room, key: &IngestKey, is_stored: bool) {
+        if let Some(reserved) = room.reserved {
+            // Whoever has a receipt finds the entry counted.
+            reserved.end(is_stored.then(|| *self.journal.newest().borrow()));
+        }
+        if !is_stored {
+            key.volume.give_back(room.charged);
+        }
+    }
+
+    /// Whether there is room for the items in their stream, with what is not settled there; their place if so.
+    async fn check_size(
+        &self,
+        known: &Known<'_>,
+        items: &Items,
+    ) -> Result<Option<Reserved>, AcceptError> {
         let key = &known.caller.key;
         let rules = &key.rules;
         if (rules.items_max, rules.bytes_max) == (None, None)
             || known.caller.test
             || items.removals() == items.len()
         {
-            return Ok(());
+            return Ok(None);
         }
-        let size = self.pool.sizes().of(&key.stream);
-        let over = |used: u64, max: Option<u64>| max.filter(|max| used >= *max);
-        let over_items = over(size.items, rules.items_max);
-        let over_bytes = over(size.bytes, rules.bytes_max);
-        let (what, max, setting) = match (over_items, over_bytes) {
-            (Some(max), _) => ("items", max, "items_max"),
-            (None, Some(max)) => ("bytes", max, "bytes_max"),
-            (None, None) => return Ok(()),
-        };
-        // Of operations on one key the last one decides how much there will be.
-        let mut last: HashMap<&str, usize> = HashMap::new();
-        for item in items {
-            match item.action {
-                Action::Upsert => last.insert(item.key, item.fields.len()),
-                Action::Remove => last.remove(item.key),
-            };
+        let unsettled = self.unsettled.of(&key.stream);
+        // Asked first: what is settled by then is in the pool when that is read.
+        unsettled.settle((self.settled_through)(&key.stream).unwrap_or(u64::MAX));
+        let reserved = unsettled.reserve(items, *self.journal.newest().borrow());
+        let over = self.limit_reached(key, &reserved, items).await;
+        if matches!(over, Ok(None)) {
+            return Ok(Some(reserved));
         }
-        let keys: Vec<&str> = last.keys().copied().collect();
-        let held = self.pool.held(&key.stream, &keys).await;
-        let held = held.map_err(|error| {
+        reserved.end(None);
+        let over = over.map_err(|error| {
             tracing::error!(%error, "the data pool cannot be read: nobody can tell what is new in a full stream");
             AcceptError::Unavailable {
                 reason: "the data pool cannot be read",
                 retry_after_seconds: RETRY_AFTER_SECONDS,
             }
         })?;
-        let bytes: usize = last.values().sum();
-        let grows = over_bytes.is_some() && bytes as u64 > held.bytes;
-        if held.items == keys.len() as u64 && !grows {
-            return Ok(());
-        }
+        let Some((what, max, setting)) = over else {
+            return Ok(None);
+        };
         Err(match known.tries_again_after_429() {
             true => AcceptError::StreamFull {
                 stream: Arc::clone(&key.stream),
@@ -81,6 +113,69 @@ impl Ingest {
                 retry_after_seconds: RETRY_AFTER_SECONDS,
             },
         })
+    }
+
+    /// The limit that leaves no room for the items: of what, how much, and the setting that says so. None: there is room.
+    async fn limit_reached(
+        &self,
+        key: &IngestKey,
+        reserved: &Reserved,
+        items: &Items,
+    ) -> Result<Option<(&'static str, u64, &'static str)>, PoolError> {
+        let over = |size: Size| {
+            let over = |used: u64, max: Option<u64>| max.filter(|max| used >= *max);
+            let items = over(size.items, key.rules.items_max);
+            (items, over(size.bytes, key.rules.bytes_max))
+        };
+        let (size, more) = (self.pool.sizes().of(&key.stream), reserved.others_at_most());
+        let at_most = Size {
+            items: size.items + more.items,
+            bytes: size.bytes + more.bytes,
+        };
+        if over(at_most) == (None, None) {
+            return Ok(None);
+        }
+        // Of operations on one key the last one decides how much there will be.
+        let waiting = reserved.before();
+        let mut own: HashMap<&str, usize> = HashMap::new();
+        for item in items {
+            match item.action {
+                Action::Upsert => own.insert(item.key, item.fields.len()),
+                Action::Remove => own.remove(item.key),
+            };
+        }
+        let mut asked: Vec<&str> = own
+            .keys()
+            .copied()
+            .chain(waiting.keys().map(|key| &**key))
+            .collect();
+        asked.sort_unstable();
+        asked.dedup();
+        let (mut size, held) = self.pool.held(&key.stream, &asked).await?;
+        for (name, bytes) in &waiting {
+            match held.get(&**name) {
+                Some(before) => size.bytes = (size.bytes + *bytes as u64).saturating_sub(*before),
+                None => {
+                    size.items += 1;
+                    size.bytes += (name.len() + bytes) as u64;
+                }
+            }
+        }
+        let (over_items, over_bytes) = over(size);
+        let (what, max, setting) = match (over_items, over_bytes) {
+            (Some(max), _) => ("items", max, "items_max"),
+            (None, Some(max)) => ("bytes", max, "bytes_max"),
+            (None, None) => return Ok(None),
+        };
+        let before = |name: &str| {
+            let waits = waiting.get(name).map(|bytes| *bytes as u64);
+            waits.or_else(|| held.get(name).copied())
+        };
+        let is_new = own.keys().any(|name| before(name).is_none());
+        let bytes: u64 = own.values().map(|bytes| *bytes as u64).sum();
+        let bytes_before: u64 = own.keys().filter_map(|name| before(name)).sum();
+        let grows = over_bytes.is_some() && bytes > bytes_before;
+        Ok((is_new || grows).then_some((what, max, setting)))
     }
 }
 

@@ -12,9 +12,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::Ingest;
 use super::address::Unverified;
 use super::request::{Address, Answer, Head, Known, Named};
+use super::{Ingest, headers};
 use crate::error::AcceptError;
 use base::budget::Portion;
 use base::clock::Unix;
@@ -85,16 +85,56 @@ impl Refusal<'_> {
 }
 
 impl Ingest {
-    /// A request whose key is not known. It is not logged.
-    pub(super) fn refuse_unknown<'a>(&self, head: Head<'a>, started: Instant) -> Box<Refusal<'a>> {
+    /// A request whose key is not valid. It is logged if the key was valid once, which its sender is not told.
+    pub(super) fn refuse_unknown<'a>(
+        &'a self,
+        head: Head<'a>,
+        started: Instant,
+    ) -> Box<Refusal<'a>> {
+        let key = self.ended_key(&head);
         Box::new(Refusal {
             head,
             started,
             caller: None,
             error: AcceptError::Unauthorized,
-            entry: None,
+            entry: key.and_then(|key| self.entry_of_ended(&head, &key)),
             budget: None,
             bytes_max: 0,
+        })
+    }
+
+    /// The key that a request carries, if it has expired or was revoked.
+    pub(super) fn ended_key(&self, head: &Head<'_>) -> Option<Arc<IngestKey>> {
+        let secret = headers::secret(head.authorization);
+        match (secret.as_deref().or(head.access_token), head.certificate) {
+            (Some(secret), _) => self.catalog.ended_key(secret),
+            (None, Some(one)) => self.catalog.ended_key_with_certificate(one),
+            (None, None) => None,
+        }
+    }
+
+    fn entry_of_ended(&self, head: &Head<'_>, key: &IngestKey) -> Option<Entry<'_>> {
+        key.was_refused_at(head.received_at);
+        let count = key.quota.note_refusal(head.received_at)?;
+        let log = LogEntry {
+            endpoint: head.endpoint,
+            http_status: 401,
+            key: key.prefix(),
+            bytes: head.content_length.unwrap_or(0),
+            client: head.client,
+            headers: head.headers.map(Into::into),
+            error: Some(since_last_entry(why_ended(key)?, count).into()),
+            ..LogEntry::of(
+                head.request_id,
+                head.received_at,
+                Arc::clone(&key.connector),
+                Arc::clone(&key.stream),
+                Outcome::Rejected,
+            )
+        };
+        Some(Entry {
+            journal: &self.journal,
+            log: Some((log, None)),
         })
     }
 
@@ -120,10 +160,8 @@ impl Ingest {
             _ => connector.failures.note_refusal(head.received_at),
         };
         let entry = count.map(|count| {
-            let mut message = reason.unwrap_or_else(|| error.to_string());
-            if count > 1 {
-                let _ = write!(message, " ({count} requests since the last entry)");
-            }
+            let message = reason.unwrap_or_else(|| error.to_string());
+            let message = since_last_entry(message, count);
             let is_own = |stream: &&str| connector.keys.iter().any(|key| *key.stream == **stream);
             let stream = head.stream.filter(is_own).unwrap_or_default().into();
             let log = LogEntry {
@@ -243,9 +281,7 @@ impl Ingest {
         if flood {
             let key = &known.caller.key;
             let count = key.quota.note_refusal(known.head.received_at)?;
-            if count > 1 {
-                message = format!("{message} ({count} requests since the last entry)");
-            }
+            message = since_last_entry(message, count);
         }
         let mut log = known.log_entry(Outcome::Rejected, error.status().0);
         log.bytes = bytes;
@@ -305,18 +341,35 @@ impl Ingest {
             let Some(count) = key.quota.unlogged_refusals(now) else {
                 continue;
             };
-            let message =
-                format!("too many requests with this key ({count} requests since the last entry)");
+            let (http_status, message) = match why_ended(key) {
+                Some(message) => (401, message),
+                None => (429, "too many requests with this key".to_owned()),
+            };
+            let message = since_last_entry(message, count);
             let (connector, stream) = (Arc::clone(&key.connector), Arc::clone(&key.stream));
             let outcome = Outcome::Rejected;
             self.journal.record(LogEntry {
-                http_status: 429,
+                http_status,
                 key: key.prefix(),
                 error: Some(message.into()),
                 ..LogEntry::of(Uuid::now_v7(), now, connector, stream, outcome)
             });
         }
     }
+}
+
+/// Why a key cannot be used any more, for the log.
+fn why_ended(key: &IngestKey) -> Option<String> {
+    let ended = key.ended()?;
+    Some(format!("{ended}; give its sender a key that is valid"))
+}
+
+/// A message that stands for so many requests.
+fn since_last_entry(mut message: String, count: u64) -> String {
+    if count > 1 {
+        let _ = write!(message, " ({count} requests since the last entry)");
+    }
+    message
 }
 
 /// The headers of a delivery that its meaning depends on.

@@ -18,6 +18,8 @@ use journal::{LogEntry, Outcome};
 
 /// Stands in the log in place of a connector for what operators remove: no connector has this name.
 const OPERATOR: &str = "";
+/// The connector of what the daemon itself removes.
+const BUILT_IN: &str = "headgate";
 
 impl Ingest {
     /// Checks a removal of the item `key`, makes it durable, and says what to answer.
@@ -50,7 +52,7 @@ impl Ingest {
             });
         }
         let removal = (
-            removed(key)?,
+            removed(&[key])?,
             headers::idempotency_key(known.head.idempotency_key)?,
         );
         self.gate.check()?;
@@ -90,9 +92,33 @@ impl Ingest {
         stream: &str,
         key: &str,
     ) -> Result<Accepted, AcceptError> {
-        let items = removed(key)?;
+        let by = (OPERATOR, request_id, client);
+        self.remove_by(by, stream, &[key]).await
+    }
+
+    /// Removes items of a stream that is deleted, or is made again; at most as many as one request may have.
+    ///
+    /// # Errors
+    /// Nothing can be stored now.
+    pub async fn remove_former(
+        &self,
+        client: Client,
+        stream: &str,
+        keys: &[&str],
+    ) -> Result<Accepted, AcceptError> {
+        self.remove_by((BUILT_IN, Uuid::now_v7(), client), stream, keys)
+            .await
+    }
+
+    async fn remove_by(
+        &self,
+        (connector, request_id, client): (&str, Uuid, Client),
+        stream: &str,
+        keys: &[&str],
+    ) -> Result<Accepted, AcceptError> {
+        let items = removed(keys)?;
         self.gate.check()?;
-        let (connector, stream) = (OPERATOR.into(), stream.into());
+        let (connector, stream) = (connector.into(), stream.into());
         let received_at = Unix::now();
         let log = LogEntry {
             endpoint: Endpoint::Items,
@@ -109,17 +135,18 @@ impl Ingest {
     }
 }
 
-/// An item that is to go, without fields.
-fn removed(key: &str) -> Result<Items, AcceptError> {
-    if key.is_empty() || key.len() > flatten::ITEM_KEY_BYTES_MAX {
-        return Err(AcceptError::invalid(format!(
-            "the key of an item has 1 to {} bytes; check the end of the path",
-            flatten::ITEM_KEY_BYTES_MAX
-        )));
+/// Items that are to go, without fields.
+fn removed(keys: &[&str]) -> Result<Items, AcceptError> {
+    let mut items = ItemsWriter::new(usize::MAX, 0);
+    for key in keys {
+        if key.is_empty() || key.len() > flatten::ITEM_KEY_BYTES_MAX {
+            return Err(AcceptError::invalid(format!(
+                "the key of an item has 1 to {} bytes; check the end of the path",
+                flatten::ITEM_KEY_BYTES_MAX
+            )));
+        }
+        let pushed = items.push_with(key, "{}", Action::Remove, ItemMeta::default());
+        pushed.map_err(|error| AcceptError::invalid(error.to_string()))?;
     }
-    let mut items = ItemsWriter::new(usize::MAX, key.len() + 2);
-    items
-        .push_with(key, "{}", Action::Remove, ItemMeta::default())
-        .map_err(|error| AcceptError::invalid(error.to_string()))?;
     Ok(items.into_items())
 }

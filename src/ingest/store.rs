@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 
 use super::interpret::{Reading, Repeats};
+use super::quota_check::Room;
 use super::request::{Known, Named};
 use super::{Accepted, Ingest};
 use crate::error::AcceptError;
@@ -38,9 +39,9 @@ impl Ingest {
         body: &Bytes,
     ) -> Result<Stored, AcceptError> {
         let key = &known.caller.key;
-        // The key may have been revoked while the body came.
+        // The key may have been revoked, or its stream deleted, while the body came.
         if key.is_gone() {
-            return Err(AcceptError::Unauthorized);
+            return Err(self.why_gone(key));
         }
         if known.head.address.is_some() {
             // Of a signed request the key is known only now.
@@ -66,10 +67,10 @@ impl Ingest {
         log.idempotency_key = delivery.idempotency_key;
         log.error = delivery.odd;
         check_count(key, items.len())?;
-        let charged = match self.make_room(known, &items, body).await {
-            Ok(charged) => charged,
+        let room = match self.make_room(known, &items, body).await {
+            Ok(room) => room,
             // Of a repeat nothing is stored, so there is room for it.
-            Err(_) if self.is_repeat(&log, &delivery.repeats, body).await? => 0,
+            Err(_) if self.is_repeat(&log, &delivery.repeats, body).await? => Room::NONE,
             Err(full) => return Err(full),
         };
         let committing = self.follow(known);
@@ -77,9 +78,8 @@ impl Ingest {
         let claims = self.claims(&log, &delivery.repeats, body);
         let stored = self.submit(log, arrived, items, claims).await;
         self.end_commit(known, committing, &stored);
-        if !matches!(&stored, Ok(accepted) if !accepted.receipt.replayed) {
-            key.volume.give_back(charged);
-        }
+        let is_new = matches!(&stored, Ok(accepted) if !accepted.receipt.replayed);
+        self.leave_room(room, key, is_new);
         let mut accepted = stored?;
         accepted.status = delivery.status;
         accepted.without_item_key = delivery.without_item_key;

@@ -23,6 +23,7 @@ mod resend;
 mod retries;
 mod sinks;
 mod status;
+mod streams;
 pub mod trigger;
 
 use std::sync::Arc;

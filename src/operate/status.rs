@@ -10,7 +10,7 @@ use super::Operator;
 use super::condition::{Condition, SinkCondition};
 use super::error::CRASHED;
 use super::problem::{Found, ProblemKind};
-use base::clock::Unix;
+use base::clock::{Unix, rfc3339};
 use delivery::LaneState;
 use observe::lines;
 use observe::metrics::Minute;
@@ -25,6 +25,8 @@ const WAL_BYTES_MAX: u64 = 256 << 20;
 const REFUSED_MIN: u64 = 10;
 const REFUSED_MINUTES: usize = 5;
 const REFUSED_PERCENT: u64 = 20;
+/// How long a request with a key that has ended is one.
+const REFUSED_KEY_AGE: Duration = Duration::from_hours(1);
 /// So many deliveries in a row that are refused for their time, all on the same side, are one.
 const CLOCK_REFUSALS: u32 = 10;
 
@@ -127,6 +129,16 @@ impl Operator {
                     "{} % of the requests of the connector {} were refused in the last {REFUSED_MINUTES} minutes; its request log says why",
                     share(sum.errors, sum.requests),
                     connector.name
+                ), ProblemKind::Refused);
+            }
+        }
+        for key in self.catalog.connectors().iter().flat_map(|one| &one.keys) {
+            let refused_at = key.refused_at().filter(|at| now - *at < REFUSED_KEY_AGE);
+            if let (Some(at), Some(ended)) = (refused_at, key.ended()) {
+                problems.push(format!(
+                    "{ended}, and requests still come with it, the last on {}: give its sender another key of the connector {}",
+                    rfc3339(at),
+                    key.connector
                 ), ProblemKind::Refused);
             }
         }

@@ -50,6 +50,25 @@ impl Pool {
             && position.seq <= self.changes.head()
     }
 
+    /// At most `limit` keys of a stream, those after `after`, in their order.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn keys_after(
+        &self,
+        stream: &str,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<String>, PoolError> {
+        let sql = "SELECT key FROM items WHERE stream = ?1 AND key > ?2 ORDER BY key LIMIT ?3";
+        let keys = sqlx::query_scalar(sql)
+            .bind(stream)
+            .bind(after)
+            .bind(limit)
+            .fetch_all(&*self.reads);
+        Ok(keys.await?)
+    }
+
     /// What changed in a stream after a position: the newest value of each item. Removals up to
     /// `removed_after` are left out.
     pub async fn changed_after(

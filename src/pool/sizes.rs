@@ -202,24 +202,42 @@ impl Pool {
         &self.sizes
     }
 
-    /// What the pool holds of these keys, none of which is named twice: how many of them, and the bytes of their fields.
+    /// What the pool holds of a stream, and, at the same moment, the bytes of the fields of those of these keys that are
+    /// there. None is named twice.
     ///
     /// # Errors
     /// SQLite's.
-    pub async fn held(&self, stream: &str, keys: &[&str]) -> Result<Size, PoolError> {
-        let mut held = Size::default();
+    pub async fn held<'a>(
+        &self,
+        stream: &str,
+        keys: &[&'a str],
+    ) -> Result<(Size, HashMap<&'a str, u64>), PoolError> {
+        let mut moment = self.reads.begin().await?;
+        let size: Option<(i64, i64)> =
+            sqlx::query_as("SELECT items, bytes FROM stream_sizes WHERE stream = ?1")
+                .bind(stream)
+                .fetch_optional(&mut *moment)
+                .await?;
+        let mut held = HashMap::new();
         for keys in keys.chunks(KEYS_MAX) {
-            let (items, bytes): (i64, i64) = sqlx::query_as(
-                "SELECT count(*), coalesce(sum(octet_length(items.fields)), 0) FROM json_each(?2) AS asked
+            let found: Vec<(i64, i64)> = sqlx::query_as(
+                "SELECT asked.key, octet_length(items.fields) FROM json_each(?2) AS asked
                      JOIN items ON items.stream = ?1 AND items.key = asked.value",
             )
             .bind(stream)
             .bind(serde_json::json!(keys).to_string())
-            .fetch_one(&*self.reads)
+            .fetch_all(&mut *moment)
             .await?;
-            held.items += items.unsigned_abs();
-            held.bytes += bytes.unsigned_abs();
+            held.extend(found.into_iter().filter_map(|(at, bytes)| {
+                let key = keys.get(usize::try_from(at).ok()?)?;
+                Some((*key, bytes.unsigned_abs()))
+            }));
         }
-        Ok(held)
+        let (items, bytes) = size.unwrap_or_default();
+        let size = Size {
+            items: items.max(0).unsigned_abs(),
+            bytes: bytes.max(0).unsigned_abs(),
+        };
+        Ok((size, held))
     }
 }

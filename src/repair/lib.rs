@@ -40,7 +40,7 @@ use thiserror::Error;
 use ::catalog::{CatalogError, FILE as CATALOG};
 use ::journal::{FILE as JOURNAL, StorageError};
 use ::pool::{FILE as POOL, PoolError};
-use detect::{beginning, is_newer, look_at_log, look_at_mark};
+use detect::{beginning, look_at_log, look_at_mark};
 use rebuild::{finish, rebuild_file, remove_if_there};
 use report::Repair;
 use salvage::Salvaged;
@@ -178,11 +178,25 @@ pub fn rebuild(data_dir: &Path, file: &str, reason: &str) -> Result<bool, Repair
         return Ok(false);
     };
     let path = data_dir.join(file);
-    if !is_there(&path) || is_newer(&path, kind)? {
+    if !is_there(&path) || detect::is_newer(&path, kind)? {
         return Ok(false);
     }
     rebuild_file(data_dir, kind, reason)?;
     Ok(true)
+}
+
+/// Whether a file has a format above the one of this version because a newer one wrote it, and not because it is damaged.
+///
+/// # Errors
+/// See [`RepairError`].
+pub fn is_newer(data_dir: &Path, file: &str) -> Result<bool, RepairError> {
+    match FILES.iter().find(|kind| kind.name == file) {
+        Some(kind) => {
+            let path = data_dir.join(file);
+            Ok(beginning(&path, kind)?.is_none() && detect::is_newer(&path, kind)?)
+        }
+        None => Ok(false),
+    }
 }
 
 /// Looks a file through, whole. Nobody else may be using it if `alone`; otherwise only what SQLite sees is looked at.

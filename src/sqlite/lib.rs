@@ -16,7 +16,8 @@ pub mod readers;
 pub mod suspect;
 mod writer;
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -194,6 +195,14 @@ pub fn copy(connection: &Connection, into: &str) -> Result<(), rusqlite::Error> 
     Ok(())
 }
 
+/// The same of a file that this process has not open. What an earlier process left unfinished is taken back first.
+pub fn copy_at_rest(path: &Path, into: &str) -> Result<(), rusqlite::Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(WRITER_WAITS_MAX)?;
+    copy(&connection, into)
+}
+
 /// What is wrong with the file, if anything is: the first line of SQLite's integrity check.
 pub fn damage(connection: &Connection) -> Result<Option<String>, rusqlite::Error> {
     verdict(connection, "integrity_check")
@@ -234,6 +243,27 @@ pub fn upgrade(connection: &Connection, known: i64, from: &[&str]) -> Result<(),
 /// The format that the file's owner wrote into it.
 pub fn format(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+/// The same of a file that this process has not open, without a change to anything beside it. None: it is missing or
+/// empty.
+///
+/// # Errors
+/// It cannot be read.
+pub fn format_at_rest(path: &Path) -> Result<Option<i64>, FileError> {
+    /// Where the first page has it.
+    const AT: usize = 60;
+    let log = beside(path, "-wal").metadata();
+    if log.is_ok_and(|log| log.len() > 0) {
+        // The newest first page may be there.
+        return Ok(Some(format(&open_reader(path, &Arc::default())?)?));
+    }
+    let mut header = [0; AT + 4];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    Ok(read.ok().map(|()| {
+        let [.., a, b, c, d] = header;
+        i32::from_be_bytes([a, b, c, d]).into()
+    }))
 }
 
 /// Opens read-only connections of a file that a writer has already made.

@@ -229,6 +229,7 @@ impl Typed {
             | CatalogError::Declared(_)
             | CatalogError::Revoked
             | CatalogError::NoneSent(_)
+            | CatalogError::PoolBehind
             | CatalogError::Full { .. } => {
                 self.why = Some(format!("Nothing was changed: {error}."));
                 self.status = StatusCode::CONFLICT;
@@ -261,6 +262,23 @@ impl Typed {
             Ok(done) => Ok(Some(done)),
             Err(error) => self.refuse(error, fields).map(|()| None),
         }
+    }
+
+    /// The same with what makes a stream of this name, if one.
+    pub(super) async fn submit_with<T: Send + 'static>(
+        &mut self,
+        stream: Option<String>,
+        operator: &Operator,
+        req: &Request,
+        fields: &[(&str, &'static str)],
+        work: impl FnOnce(&Catalog, &Actor) -> Result<T, CatalogError> + Send + 'static,
+    ) -> Result<Option<T>, NoPage> {
+        if let Some(stream) = stream.filter(|_| !self.is_wrong())
+            && let Err(error) = operator.clear_former(&stream, by(req).client).await
+        {
+            return self.refuse(error, fields).map(|()| None);
+        }
+        self.submit(operator, req, fields, work).await
     }
 
     /// The form with its fields and buttons, below what is wrong with it. Without a path it is sent to its own page.

@@ -360,6 +360,11 @@ impl Setup {
     pub(crate) fn spawn_child(&self) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headgate"));
         command.args(["serve", "--config", "headgate.toml"]);
+        self.spawn_child_as(command)
+    }
+
+    /// The same with this command.
+    pub(crate) fn spawn_child_as(&self, command: Command) -> Child {
         self.child(command)
     }
 

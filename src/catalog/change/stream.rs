@@ -12,9 +12,10 @@ use super::check::{
 };
 use super::{Changed, audit_changed, audit_created, audit_deleted, set};
 use crate::audit::{Actor, Change};
+use crate::connector::KeyRow;
 use crate::entries::Entries;
 use crate::error::NamedBy;
-use crate::{Catalog, CatalogError, KeyState, ResourceKind, Stream, schema};
+use crate::{Catalog, CatalogError, KeyState, ReadKey, ResourceKind, Stream, schema};
 use base::clock::Unix;
 use settings::{Patch, check_stream_name};
 
@@ -28,11 +29,18 @@ impl Catalog {
         let mut settings = settings::Stream::default();
         set(settings.set_all(new))?;
         let stream = build_stream(settings)?;
-        self.commit(actor, |database, entries| {
-            let change = insert_stream(database, entries, &stream)?;
-            Ok((Arc::new(stream), change))
+        self.commit_all(actor, |database, entries| {
+            insert_stream(database, entries, stream)
         })
         .map(|(stream, _)| stream)
+    }
+
+    /// How many streams of this name were deleted. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn deleted_streams(&self, name: &str) -> Changed<u64> {
+        Ok(schema::deleted_streams(&self.store().connection, name)?)
     }
 
     /// Changes a stream.
@@ -48,8 +56,8 @@ impl Catalog {
         .map(|(stream, _)| stream)
     }
 
-    /// Deletes a stream; its items stay in the pool. Without `force` no key may name it; with it, such keys stay and
-    /// what they ask for is not found.
+    /// Deletes a stream; its items stay in the pool. Without `force` no key may name it; with it, such keys stay, what they
+    /// ask for is not found, and they end when a stream of this name is made again.
     pub fn delete_stream(&self, name: &str, force: bool, actor: &Actor) -> Changed<Arc<Stream>> {
         self.commit(actor, |database, entries| {
             let stream = find_runtime_stream(entries, name)?;
@@ -72,22 +80,86 @@ pub(crate) fn build_stream(settings: settings::Stream) -> Changed<Stream> {
     Ok(Stream::new(settings, Some(Unix::now())))
 }
 
+/// Writes a stream. Keys of a stream that had its name and was deleted are not keys of this one: they are revoked, and read
+/// keys lose it.
 pub(crate) fn insert_stream(
     database: &Database,
     entries: &Entries,
-    stream: &Stream,
-) -> Changed<Change> {
+    mut stream: Stream,
+) -> Changed<(Arc<Stream>, Vec<Change>)> {
     require_free(
         ResourceKind::Stream,
         entries.streams.contains_key(&stream.name),
     )?;
     require_capacity(entries.streams.len())?;
-    schema::put_stream(database, stream)?;
-    Ok(audit_created(
-        ResourceKind::Stream,
-        &stream.name,
-        shown(stream),
-    ))
+    stream.life = schema::deleted_streams(database, &stream.name)?;
+    schema::put_stream(database, &stream)?;
+    let created = audit_created(ResourceKind::Stream, &stream.name, shown(&stream));
+    let mut changes = vec![created];
+    if stream.life > 0 {
+        revoke_keys(database, entries, &stream.name, &mut changes)?;
+        revoke_read_keys(database, entries, &stream.name, &mut changes)?;
+    }
+    Ok((Arc::new(stream), changes))
+}
+
+fn revoke_keys(
+    database: &Database,
+    entries: &Entries,
+    stream: &str,
+    changes: &mut Vec<Change>,
+) -> Changed<()> {
+    let keys = entries.connectors.values().flat_map(|one| &one.keys);
+    for key in keys.filter(|key| *key.stream == *stream && key.created_at.is_some()) {
+        let before = key.row();
+        if before.revoked_at.is_some() {
+            continue;
+        }
+        let after = KeyRow {
+            revoked_at: Some(Unix::now()),
+            ..before.clone()
+        };
+        schema::put_key(database, &after)?;
+        changes.push(Change {
+            action: "revoke",
+            connector: Some(key.connector.to_string()),
+            ..audit_changed(ResourceKind::Key, &key.name, before.shown(), after.shown())
+        });
+    }
+    Ok(())
+}
+
+fn revoke_read_keys(
+    database: &Database,
+    entries: &Entries,
+    stream: &str,
+    changes: &mut Vec<Change>,
+) -> Changed<()> {
+    for key in entries.read_keys.values() {
+        let is_named = key.streams.iter().any(|name| *name == *stream);
+        if !is_named || key.created_at.is_none() || key.revoked_at.is_some() {
+            continue;
+        }
+        let mut after = ReadKey::clone(key);
+        let mut settings = settings::ReadKey::clone(&key.settings);
+        settings.streams.retain(|name| *name != *stream);
+        // One without a stream is of no use.
+        if settings.streams.is_empty() {
+            after.revoked_at = Some(Unix::now());
+        } else {
+            after.set(settings);
+        }
+        schema::put_read_key(database, &after)?;
+        changes.push(Change {
+            action: if after.revoked_at.is_some() {
+                "revoke"
+            } else {
+                "change"
+            },
+            ..audit_changed(ResourceKind::ReadKey, &key.name, key.shown(), after.shown())
+        });
+    }
+    Ok(())
 }
 
 fn find_runtime_stream<'a>(entries: &'a Entries, name: &str) -> Changed<&'a Arc<Stream>> {

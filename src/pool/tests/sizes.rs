@@ -74,8 +74,10 @@ async fn every_change_is_counted_once() {
     test.upsert(&batch_of(STREAM, 9, &[("a", "{}")]), true);
     assert_eq!(test.size(STREAM), (2, 2 + 7 + 3));
     let held = test.pool.held(STREAM, &["a", "ä", "none"]).await;
-    let held = held.expect("it reads");
-    assert_eq!((held.items, held.bytes), (2, 2 + 7));
+    let (size, held) = held.expect("it reads");
+    assert_eq!((size.items, size.bytes), (2, 2 + 7 + 3));
+    assert_eq!(held.len(), 2);
+    assert_eq!((held["a"], held["ä"]), (2, 7));
 }
 
 #[tokio::test]

@@ -50,7 +50,7 @@ record! {
         /// Largest number of items in the data pool. A full stream rejects new items.
         items_max: Option<u64>, Integer(1, ITEMS_MAX), none: "any number", none_word: "any", placeholder: "N",
             example: "100_000",
-            guide: "Requests with new items are answered 429 `STREAM_FULL`; updates of existing items and removals continue. Requests that were accepted before are still delivered, and a resent request is accepted, so the number can exceed the limit.",
+            guide: "Requests with new items are answered 429 `STREAM_FULL`; updates of existing items and removals continue. Items that are accepted and not settled yet count. A request that comes before the stream is full is accepted whole, and so is a resent one, so the number can exceed the limit.",
             label: "Items (at most, optional)", group: "size";
         /// Largest size of the keys and fields of all items in the data pool, in bytes. A full stream rejects new items.
         bytes_max: Option<u64>, Integer(1, VOLUME_MAX), none: "any number", none_word: "any", placeholder: "BYTES",

@@ -203,6 +203,7 @@ fn facts(key: &IngestKey) -> Markup {
         dt { "State" } dd { (state(key)) }
         (key::networks_fact(&key.networks))
         dt { "Last used" } dd { (last_used(key)) }
+        @if let Some(at) = key.refused_at() { dt { "Last refused" } dd { (time(&clock::rfc3339(at))) ", because it had ended" } }
         @if let Some(created_at) = key.created_at { dt { "Made" } dd { (time(&clock::rfc3339(created_at))) } }
     } }
 }
@@ -236,10 +237,12 @@ pub(super) fn state(of: &IngestKey) -> Markup {
 
 /// When somebody came with it.
 pub(super) fn last_used(key: &IngestKey) -> Markup {
-    html! { @match key.used_at() {
-        Some(used_at) => { (time(&clock::rfc3339(used_at))) },
-        None => span.quiet { "not yet, as far as is known" },
-    } }
+    html! {
+        @match key.used_at() {
+            Some(used_at) => { (time(&clock::rfc3339(used_at))) },
+            None => span.quiet { "not yet, as far as is known" },
+        }
+    }
 }
 
 fn rotate_fields(typed: &Typed, key: &IngestKey) -> Markup {

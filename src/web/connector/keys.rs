@@ -5,8 +5,9 @@
 use maud::{Markup, html};
 
 use super::key::{form_of, last_used, state};
-use crate::text::{plain, text};
+use crate::text::{plain, text, time};
 use crate::{description, paths};
+use base::clock;
 use catalog::Connector;
 
 /// The list.
@@ -26,7 +27,10 @@ pub(super) fn table(connector: &Connector) -> Markup {
                     td data-label="Begins with" { (form_of(key)) }
                     td data-label="Stream" { a href=(paths::stream(&key.stream)) { (text(&key.stream)) } }
                     td data-label="State" { span { (state(key)) } }
-                    td data-label="Last used" { (last_used(key)) }
+                    td data-label="Last used" { span {
+                        (last_used(key))
+                        @if let Some(at) = key.refused_at() { br; span.badge.warn { "last refused" } " " (time(&clock::rfc3339(at))) }
+                    } }
                     td.tight data-label="" { @if key.created_at.is_some() {
                         a.button.plain href=(paths::ingest_key(key)) aria-label={ "Rotate, change or revoke the key " (plain(&key.name)) } { "Rotate or revoke" }
                     } @else { span.badge { "declared" } } }

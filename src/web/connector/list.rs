@@ -48,7 +48,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
                         @if connector.created_at.is_none() { " " span.badge { "declared" } }
                         (description::below(connector.description.as_deref()))
                     } }
-                    td data-label="Streams" { span { @for (place, stream) in streams(connector).iter().enumerate() {
+                    td data-label="Streams" { span { @for (place, stream) in connector.streams().iter().enumerate() {
                         @if place > 0 { ", " } (text(stream))
                     } } }
                     td data-label="Kind" { span { (connector.kind.as_str()) @if let Some(preset) = connector.preset() { br; span.quiet { (preset.title) } } } }
@@ -84,14 +84,6 @@ async fn newest(operator: &Operator, connector: &Connector) -> Result<Option<Rep
     };
     let page = operator.requests.page(&filter, &[], 1).await?;
     Ok(page.reports.into_iter().next())
-}
-
-/// The streams that its keys submit to, each once.
-pub(super) fn streams(connector: &Connector) -> Vec<&str> {
-    let mut streams: Vec<&str> = connector.keys.iter().map(|key| &*key.stream).collect();
-    streams.sort_unstable();
-    streams.dedup();
-    streams
 }
 
 /// How many of the requests were refused.

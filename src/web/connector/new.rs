@@ -36,7 +36,10 @@ impl NewConnector {
         };
         let set_up = read(&mut typed);
         let path = paths::connector(&typed.text(NAME.name));
-        let created = typed.submit(&self.0, req, &[], |catalog, by| catalog.set_up(set_up, by));
+        let stream = set_up.stream.made().map(str::to_owned);
+        let created = typed.submit_with(stream, &self.0, req, &[], |catalog, by| {
+            catalog.set_up(set_up, by)
+        });
         let Some((secret, key)) = created.await? else {
             return Ok(typed.show(page(&self.0, &typed)));
         };

@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-use super::list::streams;
 use super::{identity, own_secret};
 use crate::key::shown_once;
 use crate::origin::origin;
@@ -101,7 +100,7 @@ pub(super) fn facts(operator: &Operator, connector: &Connector, address: &Addres
                 dt { "Limit of each key" } dd { (limit(operator, connector)) }
                 @for (place, stream) in plain_streams(connector).iter().enumerate() {
                     dt { "Webhook URL for " (text(stream)) }
-                    dd { (copied(&format!("url-{place}"), &address.for_tools(&plain_path(connector, stream)))) }
+                    dd { (copied(&format!("url-{place}"), &address.for_tools(&connector.path(stream)))) }
                 }
                 @if !connector.keys.iter().all(|key| signs(key)) || connector.keys.is_empty() {
                     dt { "URL for the key's stream" } dd { (copied("url", &address.ingest_url())) }
@@ -165,13 +164,7 @@ fn plain_streams(connector: &Connector) -> Vec<&str> {
         let mut keys = connector.keys.iter();
         keys.any(|key| *key.stream == **stream && !is_of_tool(key))
     };
-    streams(connector).into_iter().filter(is_plain).collect()
-}
-
-/// Where that data is sent: only at its own address items are looked for.
-fn plain_path(connector: &Connector, stream: &str) -> String {
-    let own = connector.items.is_some().then_some(&*connector.name);
-    webhook::path(stream, own)
+    connector.streams().into_iter().filter(is_plain).collect()
 }
 
 fn copied(id: &str, url: &str) -> Markup {

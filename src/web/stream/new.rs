@@ -25,7 +25,9 @@ impl NewStream {
             return Ok(typed.show(page(&typed)));
         };
         let stream = typed.new_record(settings::Stream::FIELDS, Map::new());
-        let created = typed.submit(
+        let name = stream.get("name").and_then(Value::as_str);
+        let created = typed.submit_with(
+            name.map(str::to_owned),
             &self.0,
             req,
             &[("new_stream", "name")],

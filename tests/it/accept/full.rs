@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::TestApp;
+use crate::app::{TestApp, in_background};
 use crate::setup::Setup;
 
 async fn stream(app: &TestApp) -> Value {
@@ -99,6 +99,69 @@ async fn a_full_stream_takes_updates_and_removals_and_nothing_new() {
         .ingest(r#"{"id": 5}"#)
         .await
         .refused(429, "STREAM_FULL");
+}
+
+/// Sends these at once; how many were taken, and how many refused because the stream is full.
+async fn at_once(app: &TestApp, bodies: impl Iterator<Item = String>) -> (usize, usize) {
+    let all: Vec<_> = bodies
+        .map(|body| {
+            let shop = app.caller("shop");
+            in_background(async move { shop.ingest(body).await.status })
+        })
+        .collect();
+    let (mut taken, mut full) = (0, 0);
+    for reply in all {
+        match reply.await.expect("an answer") {
+            202 => taken += 1,
+            429 => full += 1,
+            other => panic!("{other}"),
+        }
+    }
+    (taken, full)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_accepted_and_not_settled_counts() {
+    let app = Setup::new()
+        .stream_with("orders", "items_max = 3")
+        .connector("shop", "item_key = \"id\"")
+        .key("shop", "orders")
+        // As long as the test lives the pool hears of nothing.
+        .set("pool.enabled", false)
+        .sink("late", "pool", "*", "batch = { linger_ms = 3_600_000 }")
+        .start()
+        .await;
+    let new = |from: u32| (from..from + 8).map(|id| format!("{{\"id\": {id}}}"));
+    assert_eq!(at_once(&app, new(0)).await, (3, 5));
+    assert_eq!(at_once(&app, new(100)).await, (0, 8));
+    assert_eq!(app.fields_now("orders").len(), 0, "nothing is settled");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_settled_counts_once_and_what_is_gone_does_not() {
+    let app = Setup::new()
+        .stream_with("orders", "items_max = 3\nbytes_max = 1000")
+        .connector("shop", "item_key = \"id\"")
+        .key("shop", "orders")
+        .start()
+        .await;
+    for round in 0..3 {
+        let new = (0..8).map(|id| format!("{{\"id\": \"{round}-{id}\"}}"));
+        assert_eq!(at_once(&app, new).await, (3, 5), "round {round}");
+        app.drain().await;
+        let there = app.fields("orders").await;
+        assert_eq!(there.len(), 3);
+        // Updates of what is there go on, however many.
+        let updates = there
+            .iter()
+            .map(|(key, _)| format!("{{\"id\": \"{key}\", \"n\": {round}}}"));
+        assert_eq!(at_once(&app, updates).await, (3, 0));
+        for (key, _) in &there {
+            app.remove("shop", "orders", key).await;
+        }
+        app.drain().await;
+        assert_eq!(app.fields("orders").await.len(), 0);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

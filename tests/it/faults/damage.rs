@@ -83,7 +83,7 @@ fn set_aside(folder: &Setup) -> Vec<PathBuf> {
 }
 
 /// Runs a verb on the folder's configuration.
-fn run(folder: &Setup, arguments: &[&str]) -> Output {
+pub(super) fn run(folder: &Setup, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headgate"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("HEADGATE_") {

@@ -160,15 +160,20 @@ impl Preload {
 
     /// Starts the daemon under the library.
     pub(super) fn try_start(&self, folder: &Setup) -> Result<Process, Ended> {
+        let started = folder.spawn_as(self.command());
+        assert_ne!(self.get(OWNER), 0, "the library was not loaded");
+        started
+    }
+
+    /// What starts it.
+    pub(super) fn command(&self) -> Command {
         self.set(OWNER, 0);
         let mut command = Command::new(env!("CARGO_BIN_EXE_headgate"));
         command
             .args(["serve", "--config", "headgate.toml"])
             .env("LD_PRELOAD", self.library)
             .env("FAULTS_CONTROL", &self.control_path);
-        let started = folder.spawn_as(command);
-        assert_ne!(self.get(OWNER), 0, "the library was not loaded");
-        started
+        command
     }
 
     /// The same when nothing may go wrong.

@@ -1,21 +1,30 @@
-//! The first start after an upgrade, while the journal of format 5 is taken over: it is killed, or its disk fails, and the
-//! start after that goes on.
+//! The first start after an upgrade: all files are looked at before; and while the journal of format 5 is taken over it is
+//! killed, or its disk fails, and the start after that goes on.
 //!
 //! **Invariant**: whatever became of the first start, the log says afterwards what it says after a start that nobody
 //! disturbed, and everything that was accepted is delivered.
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use rustix::io::Errno;
 
 use super::bench::{self, rounds};
+use super::damage::run;
 use super::judge::{self, Files};
 use super::preload::{Action, OPEN, Preload, SYNC, TRUNCATE, WRITE};
 use super::producer::Worker;
 use super::verdict::Verdict;
-use crate::process::Process;
+use super::{folder, submit};
+use crate::postgres::free_port;
+use crate::process::{Client, Process};
 use crate::setup::Setup;
+use crate::wait::eventually;
 
 /// Requests that no sink has had when the new version starts.
 const REQUESTS: u64 = 60;
@@ -180,4 +189,139 @@ fn an_older_journal_is_taken_over_however_often_that_is_broken_off() {
     }
     assert!(hits * 4 >= tries * 3, "{hits} of {tries}");
     verdict.close(tries * 3 / 4);
+}
+
+/// Each file of a folder, by its name; of those that are written at every start only that they are there.
+fn files_of(folder: &Setup) -> BTreeMap<String, Vec<u8>> {
+    let entries = folder.data_dir().read_dir().expect("a folder");
+    let entries = entries.map(|entry| entry.expect("an entry"));
+    let files = entries.filter(|entry| entry.path().is_file() && entry.file_name() != "lock");
+    files
+        .map(|entry| {
+            let bytes = std::fs::read(entry.path()).expect("a file");
+            (entry.file_name().to_string_lossy().into_owned(), bytes)
+        })
+        .collect()
+}
+
+/// A catalog as the version wrote it that knew format 6, with nothing in it.
+const CATALOG_6: &str = "
+CREATE TABLE streams (name TEXT PRIMARY KEY, created_ms INTEGER NOT NULL, settings TEXT) WITHOUT ROWID;
+CREATE TABLE connectors (name TEXT PRIMARY KEY, created_ms INTEGER NOT NULL, settings TEXT) WITHOUT ROWID;
+CREATE TABLE keys (connector TEXT NOT NULL, name TEXT NOT NULL, sha256 BLOB NOT NULL UNIQUE, prefix TEXT NOT NULL,
+    stream TEXT NOT NULL, expires_ms INTEGER, revoked_ms INTEGER, created_ms INTEGER NOT NULL, description TEXT,
+    allow_in_url INTEGER NOT NULL DEFAULT 0, verify TEXT, networks TEXT, PRIMARY KEY (connector, name)) WITHOUT ROWID;
+CREATE TABLE read_keys (name TEXT PRIMARY KEY, sha256 BLOB NOT NULL UNIQUE, prefix TEXT NOT NULL, streams TEXT NOT NULL,
+    allow_in_url INTEGER NOT NULL, expires_ms INTEGER, revoked_ms INTEGER, created_ms INTEGER NOT NULL, description TEXT,
+    networks TEXT, requests_per_second INTEGER) WITHOUT ROWID;
+CREATE TABLE audit (id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER NOT NULL, who TEXT NOT NULL, client TEXT NOT NULL,
+    action TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, connector TEXT, before TEXT, after TEXT, previous BLOB,
+    digest BLOB);
+CREATE TABLE key_uses (sha256 BLOB PRIMARY KEY, used_ms INTEGER NOT NULL) WITHOUT ROWID;
+PRAGMA user_version = 6";
+
+/// A folder that was in use, whose catalog has an older format.
+fn with_older_catalog() -> Setup {
+    let folder = folder();
+    let process = folder.spawn();
+    submit(&process, "a");
+    process.drained();
+    process.stop();
+    std::fs::remove_file(folder.data_dir().join("catalog.db")).expect("it was there");
+    folder.tamper("catalog.db", CATALOG_6);
+    folder
+}
+
+#[test]
+fn all_files_are_looked_at_before_one_is_upgraded() {
+    let folder = with_older_catalog();
+    folder.tamper("journal.db", "PRAGMA user_version = 99");
+    let before = files_of(&folder);
+    let ended = folder.try_spawn().expect_err("it must not start");
+    assert_eq!(ended.status.code(), Some(2), "{}", ended.log);
+    let said = "journal.db: the file has format 99";
+    assert!(ended.log.contains(said), "{}", ended.log);
+    assert_eq!(files_of(&folder), before);
+    let checked = run(&folder, &["check"]);
+    assert_eq!(checked.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&checked.stderr).contains(said));
+    assert_eq!(files_of(&folder), before);
+}
+
+#[test]
+fn a_small_file_is_kept_as_it_was_before_its_upgrade() {
+    let folder = with_older_catalog();
+    let checked = run(&folder, &["check"]);
+    let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(said.contains("upgrades catalog.db from format 6"), "{said}");
+    let process = folder.spawn();
+    submit(&process, "b");
+    process.drained();
+    process.stop();
+    let kept = folder.data_dir().join("catalog.db.before-6");
+    let mode = kept.metadata().expect("a copy").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let kept = rusqlite::Connection::open(&kept).expect("a database");
+    let number = |sql: &str| kept.query_row(sql, [], |row| row.get::<_, i64>(0));
+    assert_eq!(number("PRAGMA user_version").expect("a format"), 6);
+    assert!(number("SELECT count(*) FROM read_keys").is_ok());
+    let names: Vec<String> = files_of(&folder).into_keys().collect();
+    assert!(
+        !names.iter().any(|name| name.contains("unfinished")),
+        "{names:?}"
+    );
+    // It is made at an upgrade alone.
+    drop(kept);
+    std::fs::remove_file(folder.data_dir().join("catalog.db.before-6")).expect("it was there");
+    folder.spawn().stop();
+    assert!(!folder.data_dir().join("catalog.db.before-6").exists());
+}
+
+#[test]
+fn both_listeners_answer_while_files_are_upgraded() {
+    let [service, admin] = [free_port(), free_port()];
+    let folder = with_older_catalog();
+    let told = folder.path("supervisor");
+    let supervisor = UnixDatagram::bind(&told).expect("a socket");
+    let folder = folder
+        .set("server.listen", format!("127.0.0.1:{service}"))
+        .set("admin.listen", format!("127.0.0.1:{admin}"));
+    let Some(preload) = Preload::new("an upgrade that takes long", &folder) else {
+        return;
+    };
+    preload.watch(&["catalog.db", "catalog.db-wal"], SYNC);
+    // Longer than anybody here waits.
+    preload.choose_all(Action::Delay(Duration::from_secs(3_600)));
+    let mut command = preload.command();
+    command.env("NOTIFY_SOCKET", &told);
+    let mut child = folder.spawn_child_as(command);
+    for port in [service, admin] {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let ask = |path: &str| Client::connect(address).ok()?.get(path, "none").ok();
+        eventually("the process says that it lives", || {
+            (ask("/healthz")?.status == 200).then_some(())
+        });
+        let ready = eventually("it says what it does", || {
+            ask("/readyz").filter(|reply| reply.body.contains("upgrading catalog.db from format 6"))
+        });
+        assert_eq!(ready.status, 503, "{}", ready.body);
+        assert!(ready.header("retry-after").is_some(), "{}", ready.head);
+        assert_eq!(
+            ask("/api/admin/streams").map(|reply| reply.status),
+            Some(503)
+        );
+    }
+    let mut text = [0; 1_024];
+    let length = supervisor.recv(&mut text).expect("a message");
+    let text = String::from_utf8_lossy(&text[..length]);
+    assert!(
+        text.contains("EXTEND_TIMEOUT_USEC=") && text.contains("STATUS=upgrading"),
+        "{text}"
+    );
+    child.kill().expect("it lives");
+    child.wait().expect("it ends");
+    let process = folder.spawn();
+    submit(&process, "b");
+    process.drained();
+    process.stop();
 }

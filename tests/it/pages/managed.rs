@@ -100,7 +100,7 @@ fn one_form_makes_a_connector_its_stream_and_a_key_that_is_shown_once() {
     // The key itself, and one in each of the five snippets and of the four with a library.
     assert_eq!(first.body.matches(&key).count(), 10);
     assert!(!first.body.contains("HEADGATE_KEY"));
-    for url in ["/api/webhook/shop", "/api/ingest"] {
+    for url in ["/api/webhook/shop/shop", "/api/ingest"] {
         let url = format!("http://{}{url}<", process.service);
         assert!(first.body.contains(&url), "{url}");
     }

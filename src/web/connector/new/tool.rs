@@ -35,7 +35,8 @@ pub(super) async fn answer(
     let set_up = read(&mut typed, preset);
     let path = paths::connector(&typed.text(NAME.name));
     let fields = verification::named(preset);
-    let created = typed.submit(operator, req, &fields, |catalog, by| {
+    let stream = set_up.stream.made().map(str::to_owned);
+    let created = typed.submit_with(stream, operator, req, &fields, |catalog, by| {
         catalog.set_up(set_up, by)
     });
     let Some((secret, key)) = created.await? else {

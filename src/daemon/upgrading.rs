@@ -1,0 +1,155 @@
+//! What both listeners say while files are upgraded, which may take minutes: that the process lives, and how far it is.
+//!
+//! **Invariant**: nothing but `/healthz` is answered with success, and both listeners are free again before the daemon binds
+//! them for its own.
+
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio_util::task::TaskTracker;
+
+use super::upgrade;
+use super::{ConnectionLimits, DaemonError, bind_both, routes};
+use base::process;
+use http::health::Progress;
+use http::listen::{Bound, Places, Stopper};
+use observe::metrics::Metrics;
+use settings::{Networks, Settings};
+use sqlite::beside;
+
+/// How often a supervisor is told to wait, and for how long more.
+const TOLD_EVERY: Duration = Duration::from_secs(5);
+const WAITS_FOR: Duration = Duration::from_secs(60);
+/// How long an answer that is on its way has when the upgrade is done.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How far the upgrade is.
+#[derive(Debug)]
+struct State {
+    data_dir: PathBuf,
+    /// The place of the file that is upgraded, of how many, and what is done with it.
+    at: Mutex<(usize, String, PathBuf)>,
+    count: usize,
+    started: Instant,
+}
+
+impl State {
+    fn sentence(&self) -> String {
+        let at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        let (place, what, path) = &*at;
+        let size = |path: &Path| path.metadata().map_or(0, |found| found.len()) >> 20;
+        format!(
+            "upgrading {what} (file {place} of {}, {} MiB, {} MiB written, {} s); requests are taken when it is done",
+            self.count,
+            size(path),
+            size(&beside(path, "-wal")),
+            self.started.elapsed().as_secs()
+        )
+    }
+}
+
+/// Upgrades the files, if there is something to upgrade, while both listeners say so. What fails is told by the start, which
+/// tries it again.
+///
+/// # Errors
+/// Those of [`upgrade::look`]; a listener cannot be bound.
+pub(super) async fn run(data_dir: &Path, settings: &Settings) -> Result<(), DaemonError> {
+    let upgrades = upgrade::look(data_dir)?;
+    if upgrades.is_empty() {
+        return Ok(());
+    }
+    let state = Arc::new(State {
+        data_dir: data_dir.to_owned(),
+        at: Mutex::default(),
+        count: upgrades.len(),
+        started: Instant::now(),
+    });
+    let tasks = TaskTracker::new();
+    let stoppers = listen(settings, &state, &tasks).await?;
+    let told = Arc::clone(&state);
+    let working = tokio::task::spawn_blocking(move || {
+        repair::at_start(&told.data_dir)?;
+        upgrade::run(&told.data_dir, &upgrades, |place, upgrade| {
+            let path = told.data_dir.join(upgrade.file());
+            let mut at = told.at.lock().unwrap_or_else(PoisonError::into_inner);
+            *at = (place, upgrade.sentence(), path);
+        })
+    });
+    tokio::pin!(working);
+    let done = loop {
+        tokio::select! {
+            done = &mut working => break done,
+            () = tokio::time::sleep(TOLD_EVERY) => {}
+        }
+        let sentence = state.sentence();
+        tracing::info!("{sentence}");
+        notify(&format!(
+            "STATUS={sentence}\nEXTEND_TIMEOUT_USEC={}\n",
+            WAITS_FOR.as_micros()
+        ));
+    };
+    for stopper in &stoppers {
+        stopper.stop(GRACE);
+    }
+    tasks.close();
+    tasks.wait().await;
+    match done {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "the upgrade did not come to its end"),
+        Err(error) => tracing::error!(%error, "the upgrade ended by a defect"),
+    }
+    Ok(())
+}
+
+/// Serves both listeners.
+async fn listen(
+    settings: &Settings,
+    state: &Arc<State>,
+    tasks: &TaskTracker,
+) -> Result<[Stopper; 2], DaemonError> {
+    let (service, admin) = bind_both(settings).await?;
+    let metrics = Arc::new(Metrics::new());
+    let connections = ConnectionLimits::of(settings, process::open_files_max());
+    let serve = |bound: Bound, max: usize| {
+        let state = Arc::clone(state);
+        let progress: Progress = Arc::new(move || state.sentence());
+        let places = Places {
+            max,
+            of_address_max: max,
+            exempt: Networks::default(),
+        };
+        let routes = routes::upgrading(&progress);
+        let (stopper, serving) = bound.serve(
+            routes,
+            &settings.server,
+            places,
+            (&metrics, |all| &all.listeners.service),
+        );
+        tasks.spawn(serving);
+        stopper
+    };
+    Ok([
+        serve(service, connections.service),
+        serve(admin, connections.admin),
+    ])
+}
+
+/// Tells the supervisor that started this process something, in the protocol of `sd_notify`, if it wants to hear.
+pub(super) fn notify(text: &str) {
+    let Some(address) = std::env::var_os("NOTIFY_SOCKET") else {
+        return;
+    };
+    let bytes = address.as_bytes();
+    let address = match bytes.strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(&address),
+    };
+    let sent = address.and_then(|to| UnixDatagram::unbound()?.send_to_addr(text.as_bytes(), &to));
+    if let Err(error) = sent {
+        tracing::debug!(%error, "the supervisor cannot be told");
+    }
+}

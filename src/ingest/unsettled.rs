@@ -1,0 +1,235 @@
+//! What was accepted for a stream with a quota and is not settled yet: it counts as if it were in the data pool.
+//!
+//! `quota_check` asks before a request is stored, and says what became of it.
+//!
+//! **Invariant**: a request counts before it is decided whether there is room for it, and only those before it count then: of
+//! several at once no more are let through than one after the other. What is let through counts until every sink that
+//! writes the stream in the pool has it behind it. A stream without a quota is not here.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use item::{Action, Items};
+
+/// How far the sinks have come that write a stream in the data pool: the lowest of their cursors; none: there is none.
+pub type SettledThrough = Box<dyn Fn(&str) -> Option<u64> + Send + Sync>;
+
+/// What is not settled yet, by stream.
+#[derive(Debug, Default)]
+pub(super) struct Unsettled(Mutex<HashMap<Arc<str>, Arc<OfStream>>>);
+
+/// What is not settled of one stream.
+#[derive(Debug, Default)]
+pub(super) struct OfStream(Mutex<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    requests: Vec<Request>,
+    /// What all of them have, each key as often as it comes.
+    sum: Sum,
+    next_id: u64,
+    settled_through: u64,
+}
+
+#[derive(Debug)]
+struct Request {
+    id: u64,
+    /// No number above this one is its own; none: it is not stored yet.
+    through: Option<u64>,
+    items: Items,
+    sum: Sum,
+}
+
+/// Items, and the bytes of their keys and fields.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Sum {
+    pub(super) items: u64,
+    pub(super) bytes: u64,
+}
+
+/// The place that a request has until it is settled. Whoever goes away before it is known whether the request was stored
+/// leaves it counted for a while.
+#[derive(Debug)]
+pub(super) struct Reserved {
+    stream: Arc<OfStream>,
+    id: u64,
+    through_if_unknown: u64,
+}
+
+/// More requests than wait for the journal at once.
+const WAITING_MAX: u64 = 1 << 16;
+
+impl Unsettled {
+    pub(super) fn of(&self, stream: &Arc<str>) -> Arc<OfStream> {
+        let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match streams.get(stream) {
+            Some(found) => Arc::clone(found),
+            None => Arc::clone(streams.entry(Arc::clone(stream)).or_default()),
+        }
+    }
+}
+
+impl OfStream {
+    /// Forgets what is settled.
+    pub(super) fn settle(&self, through: u64) {
+        let mut held = self.held();
+        if held.settled_through == through {
+            return;
+        }
+        held.settled_through = through;
+        held.keep(|request| request.through.is_none_or(|own| own > through));
+    }
+
+    /// From now on these items count. `newest` is the number of the newest accepted entry.
+    pub(super) fn reserve(self: Arc<Self>, items: &Items, newest: u64) -> Reserved {
+        let mut held = self.held();
+        let bytes: usize = items
+            .iter()
+            .map(|item| item.key.len() + item.fields.len())
+            .sum();
+        let sum = Sum {
+            items: items.len() as u64,
+            bytes: bytes as u64,
+        };
+        let id = held.next_id;
+        held.next_id += 1;
+        held.sum.items += sum.items;
+        held.sum.bytes += sum.bytes;
+        held.requests.push(Request {
+            id,
+            through: None,
+            // They are shared, not copied.
+            items: items.clone(),
+            sum,
+        });
+        drop(held);
+        Reserved {
+            stream: self,
+            id,
+            through_if_unknown: newest.saturating_add(WAITING_MAX),
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn keep(&mut self, wanted: impl Fn(&Request) -> bool) {
+        let sum = &mut self.sum;
+        self.requests.retain(|request| {
+            let keeps = wanted(request);
+            if !keeps {
+                sum.items -= request.sum.items;
+                sum.bytes -= request.sum.bytes;
+            }
+            keeps
+        });
+    }
+}
+
+impl Reserved {
+    /// The others are at most so much.
+    pub(super) fn others_at_most(&self) -> Sum {
+        let held = self.stream.held();
+        let own = held.requests.iter().find(|own| own.id == self.id);
+        let own = own.map_or_else(Sum::default, |own| own.sum);
+        Sum {
+            items: held.sum.items - own.items,
+            bytes: held.sum.bytes - own.bytes,
+        }
+    }
+
+    /// The keys of those before it, with the bytes of the newest fields of each.
+    pub(super) fn before(&self) -> HashMap<Box<str>, usize> {
+        let held = self.stream.held();
+        let before = held.requests.iter().filter(|other| other.id < self.id);
+        let mut last: HashMap<Box<str>, usize> = HashMap::new();
+        for item in before.flat_map(|request| request.items.iter()) {
+            match item.action {
+                Action::Upsert => last.insert(item.key.into(), item.fields.len()),
+                Action::Remove => last.remove(item.key),
+            };
+        }
+        last
+    }
+
+    /// The request is stored, under no number above `through`; none: nothing of it is.
+    pub(super) fn end(mut self, through: Option<u64>) {
+        match through {
+            Some(through) => self.through_if_unknown = through,
+            None => {
+                let id = self.id;
+                self.stream.held().keep(|request| request.id != id);
+            }
+        }
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let mut held = self.stream.held();
+        if let Some(own) = held.requests.iter_mut().find(|own| own.id == self.id) {
+            own.through = Some(self.through_if_unknown);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use item::ItemsWriter;
+
+    fn items(keys: &[&str]) -> Items {
+        let mut writer = ItemsWriter::new(usize::MAX, 0);
+        for key in keys {
+            writer.push(key, r#"{"n":1}"#).expect("room");
+        }
+        writer.into_items()
+    }
+
+    fn sum(items: u64) -> Sum {
+        Sum {
+            items,
+            bytes: items * 8,
+        }
+    }
+
+    /// What counts for one that comes now.
+    fn counted(stream: &Arc<OfStream>) -> (Sum, Vec<Box<str>>) {
+        let next = Arc::clone(stream).reserve(&items(&["z"]), 0);
+        let mut keys: Vec<_> = next.before().into_keys().collect();
+        keys.sort();
+        let counted = (next.others_at_most(), keys);
+        next.end(None);
+        counted
+    }
+
+    #[test]
+    fn what_is_stored_counts_until_it_is_settled_and_what_is_not_does_not() {
+        let all = Unsettled::default();
+        let stream = all.of(&"orders".into());
+        let first = Arc::clone(&stream).reserve(&items(&["a", "b"]), 3);
+        let second = Arc::clone(&stream).reserve(&items(&["b", "c"]), 3);
+        assert_eq!((first.before().len(), second.before().len()), (0, 2));
+        assert_eq!(second.others_at_most(), sum(2));
+        let whole = (sum(4), vec!["a".into(), "b".into(), "c".into()]);
+        assert_eq!(counted(&all.of(&"orders".into())), whole);
+        assert_eq!(counted(&all.of(&"other".into())), (sum(0), Vec::new()));
+        first.end(None);
+        let rest = (sum(2), vec!["b".into(), "c".into()]);
+        assert_eq!(counted(&stream), rest, "nothing of the first was stored");
+        second.end(Some(7));
+        stream.settle(6);
+        assert_eq!(counted(&stream), rest);
+        stream.settle(7);
+        assert_eq!(counted(&stream), (sum(0), Vec::new()));
+        // Of this one nobody knows.
+        drop(Arc::clone(&stream).reserve(&items(&["d"]), 8));
+        stream.settle(8);
+        assert_eq!(counted(&stream).0, sum(1));
+        stream.settle(8 + WAITING_MAX);
+        assert_eq!(counted(&stream).0, sum(0));
+    }
+}
