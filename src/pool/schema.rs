@@ -8,7 +8,6 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::{PoolError, sizes};
-use sqlite;
 
 /// Its name in the data folder.
 pub const FILE: &str = "pool.db";
@@ -204,7 +203,7 @@ CREATE INDEX discarded_by_seq ON discarded (seq);
 
 /// Removals are requests like others: dead letters and what is sent again may be one. What was removed is remembered by
 /// the order of acceptance instead of by a clock; the number 0 stands for what renderers are not told of. And items
-/// that were merged know which request each field is of (`pool/merge.rs`).
+/// that were merged know which request each field is of, up to format 8.
 const REMOVALS_4: &str = "
 ALTER TABLE items ADD COLUMN merged TEXT;
 ALTER TABLE dead_letters ADD COLUMN removal INTEGER NOT NULL DEFAULT 0;

@@ -46,6 +46,17 @@ pub enum Effect {
     Apply(Batch),
 }
 
+impl Effect {
+    /// The batch, and what is done with every item of it; none: what each of them asks.
+    fn parts(&self) -> (&Batch, Option<Action>) {
+        match self {
+            Self::Upsert(batch) => (batch, Some(Action::Upsert)),
+            Self::Delete(batch) => (batch, Some(Action::Remove)),
+            Self::Apply(batch) => (batch, None),
+        }
+    }
+}
+
 /// Everything that one step of a lane changes, committed together or not at all.
 #[derive(Debug, Default)]
 pub struct Settlement {
@@ -96,24 +107,14 @@ impl Writer {
             ..
         } = &settlement.staged;
         for effect in effects {
-            match effect {
-                Effect::Upsert(batch) => {
-                    let published = publishes.iter().any(|other| other.is(batch));
-                    apply::apply(&mut target, batch, Some(Action::Upsert), published, pass)?;
-                }
-                Effect::Delete(batch) => {
-                    apply::apply(&mut target, batch, Some(Action::Remove), true, pass)?;
-                }
-                Effect::Apply(batch) => {
-                    let published = publishes.iter().any(|other| other.is(batch));
-                    apply::apply(&mut target, batch, None, published, pass)?;
-                }
-            }
+            let (batch, action) = effect.parts();
+            let published = publishes.iter().any(|other| other.is(batch));
+            apply::apply(&mut target, batch, action, published, pass)?;
         }
         for batch in publishes {
-            let told = |effect: &Effect| match effect {
-                Effect::Upsert(other) | Effect::Apply(other) => other.is(batch),
-                Effect::Delete(_) => false,
+            let told = |effect: &Effect| {
+                let (other, action) = effect.parts();
+                action != Some(Action::Remove) && other.is(batch)
             };
             if !effects.iter().any(told) {
                 apply::publish(&self.connection, batch, pass)?;

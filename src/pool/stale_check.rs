@@ -9,7 +9,6 @@ use std::collections::{HashMap, HashSet};
 use sqlx::Row;
 
 use super::{Pool, PoolError};
-use item;
 use item::batch::Entry;
 
 /// Keys that one statement looks up.

@@ -166,7 +166,7 @@ impl Key<'_> {
             &fields,
             row.map(|row| row.json.len()),
         );
-        self.tell(pass, by.origin.received_at, |seq| {
+        self.publish(pass, by.origin.received_at, |seq| {
             Change::updated(seq, self.key, &fields, &by.origin.time)
         });
         Ok(())
@@ -195,7 +195,7 @@ impl Key<'_> {
             state.place.1,
         ])?;
         (target.counting).wrote(self.stream, self.key, &fields, Some(row.json.len()));
-        self.tell(pass, Unix::MIN, |seq| {
+        self.publish(pass, Unix::MIN, |seq| {
             Change::updated(seq, self.key, &fields, &row.updated_at)
         });
         Ok(())
@@ -231,7 +231,12 @@ impl Key<'_> {
         (target.removals).note(target.connection, self.stream, self.key, &removed, seq)
     }
 
-    fn tell(&self, pass: &mut ChangeSet<'_>, updated_at: Unix, change: impl FnOnce(u64) -> Change) {
+    fn publish(
+        &self,
+        pass: &mut ChangeSet<'_>,
+        updated_at: Unix,
+        change: impl FnOnce(u64) -> Change,
+    ) {
         match self.published {
             true => pass.publish(self.stream, updated_at, change),
             false => pass.keep_quiet(),

@@ -181,6 +181,7 @@ pub(crate) fn histories(operations_max: usize) -> impl Strategy<Value = Vec<Vec<
 }
 
 /// How many random histories are played.
+#[expect(clippy::disallowed_methods, reason = "a variable of tests")]
 pub(crate) fn histories_count() -> u32 {
     let count = std::env::var("HEADGATE_ORDER_HISTORIES").ok();
     count.map_or(2_000, |count| count.parse().expect("a number"))

@@ -64,7 +64,7 @@ async fn an_accepted_request_is_logged_with_every_field() {
     let secret = app.secret("shop");
     let expected = json!({
         "timestamp": entry["timestamp"], "request_id": id, "items_received": 2,
-        "status": "processed", "errors": [], "connector": "shop", "stream": "orders",
+        "status": "processed", "errors": [], "stale": [], "stale_count": 0, "connector": "shop", "stream": "orders",
         "endpoint": "webhook", "http_status": 202, "key": &secret[..16], "bytes": body.len(),
         "client": "127.0.0.1", "item_key": "id", "idempotency_key": "k-1", "duplicate_of": null,
         "scheme": null, "event": null, "delivery_id": null,
