@@ -481,9 +481,13 @@ fn a_stream_goes_only_when_no_key_names_it_or_by_force() {
     assert!(desk.caller(&secret).is_some(), "404, not 401");
     let reader = desk.catalog.reader(&screen).expect("a reader");
     assert!(reader.stream("news").is_none() && reader.stream("orders").is_some());
+    // A stream that is made with its name is another one.
     desk.stream("news").expect("a stream");
+    assert_eq!(desk.catalog.stream_life("news"), 1);
     let reader = desk.catalog.reader(&screen).expect("a reader");
-    assert!(reader.stream("news").is_some());
+    assert!(reader.stream("news").is_none() && reader.stream("orders").is_some());
+    assert!(desk.caller(&secret).is_none());
+    assert!(desk.catalog.ended_key(&secret).is_some());
 }
 
 #[test]
