@@ -25,6 +25,7 @@ mod status;
 pub mod trigger;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use uuid::Uuid;
 
@@ -61,8 +62,10 @@ pub struct About {
     pub data_dir: String,
     /// `fsync` or `os`.
     pub durability: &'static str,
-    /// When the daemon started.
+    /// When the daemon started, by the wall clock.
     pub started_at: Unix,
+    /// The same by a clock that nobody sets.
+    pub started: Instant,
     /// How much is kept.
     pub storage: Storage,
 }
