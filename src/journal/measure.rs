@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::segment_index::CLOSED;
-use super::{Journal, StorageError};
+use super::{Journal, StorageError, timeline};
 use base::clock::{Lived, Unix};
 
 /// Payloads whose bytes are added up; further ones are taken to be alike.
@@ -69,7 +69,17 @@ impl Journal {
         let Some((seq, received_ms)) = oldest else {
             return Ok(None);
         };
-        let arrived = self.arrival(seq.unsigned_abs()).await?;
+        let remembered = self.shared.lock_recent().arrivals.of(seq.unsigned_abs());
+        let arrived = match remembered {
+            Some(arrived) => Some(arrived),
+            None => {
+                let point: Option<i64> = sqlx::query_scalar(timeline::REACHED)
+                    .bind(seq)
+                    .fetch_one(self.reads())
+                    .await?;
+                point.map(Lived::from_column)
+            }
+        };
         let waited = arrived.map(|arrived| Lived::now() - arrived);
         Ok(Some((Unix::from_column(received_ms), waited)))
     }

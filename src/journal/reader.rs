@@ -130,20 +130,12 @@ impl Journal {
     /// # Errors
     /// SQLite's.
     pub async fn arrived(&self, entry: &Entry) -> Result<Option<Lived>, StorageError> {
-        match entry.arrived {
-            Some(arrived) => Ok(Some(arrived)),
-            None => self.arrival(entry.seq).await,
-        }
-    }
-
-    /// The same of an entry by its number.
-    pub(super) async fn arrival(&self, seq: u64) -> Result<Option<Lived>, StorageError> {
-        let remembered = self.shared.lock_recent().arrivals.of(seq);
-        if let Some(arrived) = remembered {
+        let remembered = || self.shared.lock_recent().arrivals.of(entry.seq);
+        if let Some(arrived) = entry.arrived.or_else(remembered) {
             return Ok(Some(arrived));
         }
         let point: Option<i64> = sqlx::query_scalar(timeline::REACHED)
-            .bind(seq.cast_signed())
+            .bind(entry.seq.cast_signed())
             .fetch_one(&*self.lane_reads)
             .await?;
         Ok(point.map(Lived::from_column))
