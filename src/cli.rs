@@ -78,7 +78,7 @@ enum Verb {
     SignIn(sign_in::SignInArgs),
     /// See who is signed in to the admin pages, and end sessions
     Session(session::SessionArgs),
-    /// Show the audit trail of a running daemon; see whether it is as it was written
+    /// Show the audit log of a running daemon; see whether it is as it was written
     Audit(audit::AuditArgs),
     /// Send what a tool would send to a connector, signed, to see that it comes through
     Trigger(trigger::TriggerArgs),
@@ -197,7 +197,9 @@ fn program() -> Result<PathBuf, CliError> {
 /// A configuration whose sinks have settings that their built-in plugins take: what a daemon starts with.
 fn with_fitting_sinks(loaded: Loaded) -> Result<Loaded, CliError> {
     let sinks = 0..loaded.settings.sinks.len();
-    let problems: Vec<Problem> = sinks.flat_map(|index| unfit(&loaded, index)).collect();
+    let problems: Vec<Problem> = sinks
+        .flat_map(|index| invalid_sinks(&loaded, index))
+        .collect();
     match problems.is_empty() {
         true => Ok(loaded),
         false => Err(unusable(Problems(problems))),
@@ -205,8 +207,8 @@ fn with_fitting_sinks(loaded: Loaded) -> Result<Loaded, CliError> {
 }
 
 /// What does not fit of the settings of a sink, by its place among all.
-fn unfit(loaded: &Loaded, index: usize) -> Vec<Problem> {
-    let unfit = ::plugin::unfit(&loaded.settings.sinks[index]).into_iter();
+fn invalid_sinks(loaded: &Loaded, index: usize) -> Vec<Problem> {
+    let invalid_sinks = ::plugin::invalid_config(&loaded.settings.sinks[index]).into_iter();
     let problem = |(place, said)| loaded.problem(&format!("sinks[{index}].{place}"), said);
-    unfit.map(problem).collect()
+    invalid_sinks.map(problem).collect()
 }

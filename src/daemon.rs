@@ -163,6 +163,7 @@ impl Daemon {
         daemon.reload().log_gaps();
         daemon.reload().log_terms();
         let logged = daemon.operator.journal.newest_logged().await?;
+        daemon.operator.expire_at_start().await;
         daemon.spawn(settings, service_listener, admin_listener);
         if let Some(exporter) = exporter {
             daemon.tasks.spawn(exporter.run(daemon.stop.clone()));
@@ -215,7 +216,7 @@ impl Daemon {
         }
         if failed {
             // The files are left as they are: the next start reads what is really there.
-            return self.fuse_is_good();
+            return self.storage_is_good();
         }
         if !self.sinks.ended(self.shutdown_time_max).await {
             // Safe, because nothing of the call is committed.
@@ -226,13 +227,13 @@ impl Daemon {
         self.operator.journal.close().await;
         self.operator.pool.close().await?;
         self.operator.catalog.close()?;
-        self.fuse_is_good()?;
+        self.storage_is_good()?;
         drop(self.lock);
         tracing::info!("stopped");
         Ok(())
     }
 
-    fn fuse_is_good(&self) -> Result<(), DaemonError> {
+    fn storage_is_good(&self) -> Result<(), DaemonError> {
         match &*self.fail_stop.watch().borrow() {
             WriteState::Good => Ok(()),
             WriteState::Failed => Err(DaemonError::StorageFailed),

@@ -219,7 +219,7 @@ async fn calls(plugin: &Plugin, sink: &Sink, size: u32) -> Result<f64> {
         let made = batches.take(count);
         let begun = Instant::now();
         for batch in made {
-            if instance.worn().is_some() {
+            if instance.recycle_reason().is_some() {
                 instance = start(plugin, sink, None).await?;
             }
             instance.write(batch).await?;

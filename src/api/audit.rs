@@ -1,4 +1,4 @@
-//! The audit trail: changes at run time, and what was done that cannot be undone.
+//! The audit log: changes at run time, and what was done that cannot be undone.
 //!
 //! **Invariant**: a page is newest first, and `next` leads to exactly the entries after it. Verifying changes nothing.
 
@@ -19,7 +19,7 @@ use operate::Operator;
 /// Longer is no name, and nobody is called.
 const TEXT_CHARS_MAX: usize = 256;
 
-/// The audit trail.
+/// The audit log.
 pub(super) fn routes(operator: &Operator) -> Router {
     Router::with_path("audit")
         .oapi_tag("audit")
@@ -141,7 +141,7 @@ fn text(req: &mut Request, name: &str) -> Result<Option<String>, ApiError> {
     }
 }
 
-/// What became of reading the whole audit trail.
+/// What became of reading the whole audit log.
 #[derive(Debug, Serialize, ToSchema)]
 struct VerifiedData {
     /// Whether every entry is as it was written, and the digest that was asked for, if one was, is among them.
@@ -154,7 +154,7 @@ struct VerifiedData {
     newest: Option<MarkData>,
     /// The first entry that does not fit; null: all do.
     misfit: Option<ChainMismatchData>,
-    /// Whether the digest `expect` is in the trail; null: none was asked for.
+    /// Whether the digest `expect` is in the audit log; null: none was asked for.
     expected: Option<bool>,
 }
 
@@ -209,7 +209,7 @@ impl From<Verified> for VerifiedData {
 
 struct VerifyAudit(Operator);
 
-/// Read the whole audit trail, and see whether it is as it was written.
+/// Read the whole audit log, and see whether it is as it was written.
 ///
 /// Each entry carries a digest over its content and the digest before it, so that an entry that was changed, taken out or
 /// moved is found. That the newest entries were cut off, or the whole trail was made anew, only a digest shows that was
@@ -217,7 +217,7 @@ struct VerifyAudit(Operator);
 #[endpoint(
     operation_id = "verify_audit",
     parameters(
-        ("expect" = Option<String>, Query, description = "A digest that must be in the trail, 64 hexadecimal digits."),
+        ("expect" = Option<String>, Query, description = "A digest that must be in the audit log, 64 hexadecimal digits."),
     ),
     responses((status_code = 200, body = Success<VerifiedData>, description = "What was found, also if it is not good.")),
 )]

@@ -1,6 +1,6 @@
 //! What a sink gave up: which items, sending them again, discarding them.
 //!
-//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and says how much was
+//! **Invariant**: an answer comes after the change is in the pool and in the audit log, and says how much was
 //! changed.
 
 use salvo_core::{Request, Router};
@@ -17,7 +17,7 @@ use base::clock;
 use http::body;
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
-use operate::Operator;
+use operate::{LettersSent, Operator};
 use pool::{DeadLetter, Selection};
 
 /// Ids in one call, at most.
@@ -107,6 +107,8 @@ struct SentAgainData {
     sent_again: u64,
     /// Items that are still dead letters: their payloads could not be read, so there is nothing to send.
     skipped: u64,
+    /// Items that are still dead letters: something that was accepted later has changed or removed them.
+    items_left: u64,
 }
 
 /// What became of a selection of dead letters.
@@ -116,15 +118,17 @@ struct DiscardedData {
     discarded: u64,
 }
 
-/// Which dead letters; neither: all of them.
+/// Which dead letters, neither: all of them; and whether also what is newer is overwritten.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
-struct LetterSelection {
+struct AgainSelection {
     /// Those with these ids, at most 1,000.
     #[salvo(schema(value_type = Option<Vec<u64>>))]
     ids: Option<Vec<Value>>,
     /// Those of this request.
     request_id: Option<String>,
+    /// Also items that something accepted later has changed or removed. In the data pool that still wins.
+    overwrite: bool,
 }
 
 struct SendAgain(Operator);
@@ -132,11 +136,12 @@ struct SendAgain(Operator);
 /// Send dead letters again.
 ///
 /// The items go to the sink as they were accepted, with new attempts; what fails again is a dead letter again.
-/// An item that was accepted later still wins in the data pool.
+/// An item that something accepted later has changed or removed, as far as the data pool knows, stays a dead letter,
+/// unless `overwrite` is true.
 #[endpoint(
     operation_id = "retry_dead_letters",
     parameters(("name" = String, Path, description = "Name of the sink.")),
-    request_body(content = Option<LetterSelection>, description = "May be absent: all of them.", example = json!({"request_id": "01920000-0000-7000-8000-000000000000"})),
+    request_body(content = Option<AgainSelection>, description = "May be absent: all of them.", example = json!({"request_id": "01920000-0000-7000-8000-000000000000"})),
     responses(
         (status_code = 200, body = Success<SentAgainData>, description = "They wait for the sink."),
         (status_code = 404, description = "No such sink, or no such dead letter; nothing was done."),
@@ -147,7 +152,7 @@ impl SendAgain {
         let sink = param(req, "name");
         // Before the body: what is wrong with it does not matter if there is no such sink.
         self.0.lane(&sink)?;
-        let body: Option<LetterSelection> = body::small_json(req).await?;
+        let body: Option<AgainSelection> = body::small_json(req).await?;
         let body = body.unwrap_or_default();
         let selection = match (body.ids, body.request_id) {
             (None, None) => Selection::All,
@@ -155,11 +160,17 @@ impl SendAgain {
             (None, Some(id)) => request(&id)?,
             (Some(_), Some(_)) => return Err(one_of("ids and request_id")),
         };
-        let sent = self.0.send_letters_again(&sink, selection, by(req));
-        let (sent_again, skipped) = sent.await?;
-        Ok(envelope::ok(SentAgainData {
-            sent_again,
+        let overwrite = body.overwrite;
+        let sent = (self.0).send_letters_again(&sink, selection, overwrite, by(req));
+        let LettersSent {
+            sent,
             skipped,
+            left,
+        } = sent.await?;
+        Ok(envelope::ok(SentAgainData {
+            sent_again: sent,
+            skipped,
+            items_left: left,
         }))
     }
 }

@@ -15,6 +15,7 @@ use base::clock;
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use http::sink_state::SinkStateData;
+use http::stale::StaleData;
 use ingest::AgainError;
 use journal::StorageError;
 use journal::log::{Filter, Sender};
@@ -40,8 +41,13 @@ struct LoggedRequest {
     items_received: u32,
     /// `accepted`, `processed`, `stale`, `failed`, `discarded`, `rejected`, `duplicate`, `test`, `removed` or `handshake`.
     status: &'static str,
-    /// Why it was refused, what is odd about it, or why sinks gave up on it.
+    /// Why it was refused, what is odd about it, why sinks gave up on it, or which of its items are older than what the
+    /// data pool has.
     errors: Vec<String>,
+    /// Its operations that are older than what the data pool has, the first 20.
+    stale: Vec<StaleData>,
+    /// How many there are.
+    stale_count: u64,
     /// Name of the connector.
     connector: String,
     /// The key's stream.
@@ -112,6 +118,13 @@ impl From<&Report> for LoggedRequest {
             items_received: entry.items,
             status: report.status.as_str(),
             errors: report.errors().map(str::to_owned).collect(),
+            stale: report
+                .left_behind
+                .first
+                .iter()
+                .map(StaleData::from)
+                .collect(),
+            stale_count: report.left_behind.count,
             connector: entry.connector.to_string(),
             stream: entry.stream.to_string(),
             endpoint: entry.endpoint.as_str(),

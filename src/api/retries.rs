@@ -1,6 +1,6 @@
 //! Batches that wait for another attempt: which they are, trying them now, and giving them up.
 //!
-//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and says how much was changed.
+//! **Invariant**: an answer comes after the change is in the pool and in the audit log, and says how much was changed.
 
 use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};

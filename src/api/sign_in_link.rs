@@ -1,6 +1,6 @@
 //! A link that signs in to the admin pages, for who has an admin token.
 //!
-//! **Invariant**: the answer that holds it is kept by nobody, and the audit trail does not have it.
+//! **Invariant**: the answer that holds it is kept by nobody, and the audit log does not have it.
 
 use std::sync::Arc;
 

@@ -100,7 +100,11 @@ impl Budget {
     }
 
     /// The same for somebody whom nobody vouches for yet: those leave half of the room to others.
-    pub fn portion_of_stranger(self: &Arc<Self>, share: &Arc<Share>, bytes_max: u64) -> Portion {
+    pub fn portion_of_unauthenticated(
+        self: &Arc<Self>,
+        share: &Arc<Share>,
+        bytes_max: u64,
+    ) -> Portion {
         let mut portion = self.portion(share, bytes_max);
         portion.all_max = self.bytes_max / 2;
         portion
@@ -218,9 +222,9 @@ mod tests {
         assert_eq!(half.take(60), Ok(()));
         assert_eq!(budget.portion(&other, 500).take(41), Err(Full::Budget));
         assert_eq!(budget.portion(&other, 500).take(40), Ok(()));
-        let mut stranger = budget.portion_of_stranger(&other, 500);
-        assert_eq!(stranger.take(1), Err(Full::Budget));
-        drop((half, stranger));
+        let mut unauthenticated = budget.portion_of_unauthenticated(&other, 500);
+        assert_eq!(unauthenticated.take(1), Err(Full::Budget));
+        drop((half, unauthenticated));
         assert_eq!(budget.taken.load(Ordering::Relaxed), 0);
     }
 

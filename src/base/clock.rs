@@ -321,9 +321,14 @@ pub fn stamp() -> String {
 
 /// A time in RFC 3339 with any offset, 1970 for an earlier one; `None` for anything else.
 pub fn parse_rfc3339(text: &str) -> Option<Unix> {
-    let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
-    let ms = u64::try_from(time.unix_timestamp_nanos().max(0) / 1_000_000).ok()?;
+    let ms = u64::try_from(nanos_of_rfc3339(text)?.max(0) / 1_000_000).ok()?;
     Some(Unix(ms))
+}
+
+/// The nanoseconds from 1970 to a time in RFC 3339; of one before 1970 they are negative.
+pub fn nanos_of_rfc3339(text: &str) -> Option<i128> {
+    let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    Some(time.unix_timestamp_nanos())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The audit trail: every change and everything that cannot be undone, when, by whom, before and after.
+//! The audit log: every change and everything that cannot be undone, when, by whom, before and after.
 //!
 //! **Invariant**: an entry is written in the transaction of its change, and holds no secret. (What is done to another
 //! file, dead letters above all, has its entry after it: [`super::Catalog::note`].)
@@ -88,7 +88,7 @@ impl Change {
     }
 }
 
-/// An entry of the audit trail.
+/// An entry of the audit log.
 #[derive(Debug, Clone)]
 pub struct AuditEntry {
     /// Rises with each change.

@@ -172,7 +172,7 @@ pub(super) struct KeyRow {
 }
 
 impl KeyRow {
-    /// For the audit trail.
+    /// For the audit log.
     pub(super) fn shown(&self) -> Value {
         json!({
             "connector": &*self.connector,

@@ -57,7 +57,7 @@ impl ResourceKind {
         Self::SignInLink,
     ];
 
-    /// In the audit trail.
+    /// In the audit log.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Stream => "stream",

@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use rusqlite::Connection;
 
 use audit::chain::Verifier;
-pub use audit::chain::{ChainHead, ChainMismatch as AuditMisfit, TrailError, Verified};
+pub use audit::chain::{AuditLogError, ChainHead, ChainMismatch as AuditMisfit, Verified};
 pub use audit::{
     ACTIONS as AUDIT_ACTIONS, Actor, AuditEntry, Change as AuditChange, Filter as AuditFilter,
 };
@@ -91,13 +91,13 @@ pub fn make(path: &Path) -> Result<(), CatalogError> {
 /// The same as [`Catalog::verify_audit`] for a file that nobody need use: of a data folder or a backup.
 ///
 /// # Errors
-/// See [`TrailError`].
-pub fn verify_audit_of(path: &Path, expected: Option<KeyHash>) -> Result<Verified, TrailError> {
+/// See [`AuditLogError`].
+pub fn verify_audit_of(path: &Path, expected: Option<KeyHash>) -> Result<Verified, AuditLogError> {
     let connection = sqlite::open_reader(path, &Arc::default())?;
     let found = sqlite::format(&connection)?;
     if found != FORMAT {
         let known = FORMAT;
-        return Err(TrailError::Format { found, known });
+        return Err(AuditLogError::Format { found, known });
     }
     let mut verifier = Verifier::new(expected);
     while verifier.read_on(&connection)? {}
@@ -263,7 +263,7 @@ impl Catalog {
         self.read(|entries| entries.read_keys.get(name).cloned())
     }
 
-    /// A page of the audit trail, newest first: at most `limit` of the entries that are wanted. Blocks.
+    /// A page of the audit log, newest first: at most `limit` of the entries that are wanted. Blocks.
     ///
     /// # Errors
     /// SQLite's.
@@ -271,7 +271,7 @@ impl Catalog {
         Ok(audit::page(&self.store().connection, filter, limit)?)
     }
 
-    /// Reads the whole audit trail, and whether it is as it was written; `expected` is a digest that should be in it.
+    /// Reads the whole audit log, and whether it is as it was written; `expected` is a digest that should be in it.
     /// Blocks; changes are made meanwhile.
     ///
     /// # Errors
@@ -282,7 +282,7 @@ impl Catalog {
         Ok(verifier.end())
     }
 
-    /// Writes into the audit trail what somebody did to something that is not in the catalog. Blocks.
+    /// Writes into the audit log what somebody did to something that is not in the catalog. Blocks.
     ///
     /// # Errors
     /// SQLite's.
@@ -324,7 +324,7 @@ impl Catalog {
         entries
     }
 
-    /// Runs a change in a transaction, with its entry in the audit trail. What it did counts when this returns.
+    /// Runs a change in a transaction, with its entry in the audit log. What it did counts when this returns.
     fn commit<T>(
         &self,
         actor: &Actor,

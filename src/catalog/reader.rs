@@ -81,7 +81,7 @@ impl ReadKey {
         KeyState::of(self.expires_at, self.revoked_at, Unix::now())
     }
 
-    /// For the audit trail.
+    /// For the audit log.
     pub(super) fn shown(&self) -> Value {
         json!({
             "name": &*self.name,

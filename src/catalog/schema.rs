@@ -1,4 +1,4 @@
-//! The tables of `catalog.db`: what was made at run time, and the audit trail.
+//! The tables of `catalog.db`: what was made at run time, and the audit log.
 //!
 //! What can be set of a stream or a connector is one column of JSON: an option more is none of this file's business.
 //!
@@ -121,7 +121,7 @@ ALTER TABLE keys ADD COLUMN networks TEXT;
 ALTER TABLE read_keys ADD COLUMN networks TEXT;
 ";
 
-/// The audit trail is a chain; entries that are there are chained when the file is opened.
+/// The audit log is a chain; entries that are there are chained when the file is opened.
 const AUDIT_CHAIN_5: &str = "
 ALTER TABLE audit ADD COLUMN previous BLOB;
 ALTER TABLE audit ADD COLUMN digest BLOB;
@@ -264,7 +264,7 @@ fn stored(time: Option<Unix>) -> Option<i64> {
     time.map(Unix::to_column)
 }
 
-/// What can be set, as it is written down and stands in the audit trail.
+/// What can be set, as it is written down and stands in the audit log.
 pub(super) fn shown(settings: &impl Serialize) -> Value {
     let mut settings = serde_json::to_value(settings).unwrap_or_default();
     if let Some(settings) = settings.as_object_mut() {

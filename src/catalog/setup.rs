@@ -2,7 +2,7 @@
 //!
 //! The admin pages call it.
 //!
-//! **Invariant**: all of it is made, with an entry in the audit trail for each part, or nothing.
+//! **Invariant**: all of it is made, with an entry in the audit log for each part, or nothing.
 
 use std::sync::Arc;
 

@@ -510,13 +510,15 @@ fn wishes_that_cannot_be_are_refused_and_say_what_to_do() {
     let desk = Desk::new(&settings());
     let pasted = "ik_live_a_secret_in_the_wrong_place";
     let long = "n".repeat(65);
-    let checks: [(Result<(), CatalogError>, &str); 9] = [
+    let checks: [(Result<(), CatalogError>, &str); 11] = [
         (desk.stream("").map(drop), "1 to 128"),
         (desk.stream("a\nb").map(drop), "control"),
         (desk.stream(pasted).map(drop), "secret"),
         (desk.connector("a b").map(drop), "1 to 64"),
         (desk.connector(&long).map(drop), "1 to 64"),
         (desk.connector(pasted).map(drop), "secret"),
+        (desk.connector("headgate").map(drop), "another name"),
+        (desk.connector("operator").map(drop), "another name"),
         (
             desk.key("shop", "a", "order").map(drop),
             "did you mean \"orders\"",

@@ -1,4 +1,4 @@
-//! `headgate audit`: the audit trail of a running daemon, and whether it is as it was written, there or in a folder.
+//! `headgate audit`: the audit log of a running daemon, and whether it is as it was written, there or in a folder.
 //!
 //! Called by the command line; asks the admin API, or reads `catalog.db` of a data folder or a backup.
 //!
@@ -69,7 +69,7 @@ pub struct AuditArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum AuditCommand {
-    /// Read the whole audit trail, and see whether it is as it was written
+    /// Read the whole audit log, and see whether it is as it was written
     Verify(VerifyArgs),
 }
 
@@ -83,7 +83,7 @@ Examples:
 Note the newest digest somewhere else: only --expect with it shows that entries were cut off at the end, or that all of
 them were made anew.")]
 struct VerifyArgs {
-    /// A digest that must be in the trail
+    /// A digest that must be in the audit log
     #[arg(long, value_name = "DIGEST")]
     expect: Option<KeyHash>,
     /// Read catalog.db of this data folder or backup, instead of asking a daemon
@@ -111,7 +111,7 @@ const COLUMNS: &[Column] = &[
 /// Runs the verb.
 ///
 /// # Errors
-/// The daemon does not answer, or the trail does not fit.
+/// The daemon does not answer, or the audit log does not fit.
 pub async fn run(args: AuditArgs) -> Result<(), CliError> {
     if let Some(AuditCommand::Verify(args)) = args.command {
         return verify(args).await;
@@ -227,7 +227,7 @@ fn summary(found: &Value) -> String {
 fn wrong(found: &Value) -> String {
     let misfit = &found["misfit"];
     let summary = match misfit.is_null() {
-        true => "the digest that was expected is not in the trail: entries were cut off or made anew, or it is older than the oldest that is kept".to_owned(),
+        true => "the digest that was expected is not in the audit log: entries were cut off or made anew, or it is older than the oldest that is kept".to_owned(),
         false => format!(
             "the entry {} does not fit: {}",
             plain(&misfit["id"]),

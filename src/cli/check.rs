@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::error::{CliError, WRONG_USE};
 use super::output::print;
-use super::{ConfigArgs, load, program, repair, unfit};
+use super::{ConfigArgs, invalid_sinks, load, program, repair};
 use crate::daemon::ConnectionLimits;
 use base::clock::Unix;
 use base::process::{Held, kernel_holds, open_files_to_take};
@@ -129,9 +129,9 @@ fn try_sinks<'a>(
         .map_err(|error| CliError::failed(format!("cannot start the runtime: {error}")))?;
     let mut tried = Vec::new();
     for (index, sink) in settings.sinks.iter().enumerate() {
-        let unfit = unfit(loaded, index);
-        if !unfit.is_empty() {
-            problems.extend(unfit.iter().map(Problem::to_string));
+        let invalid_sinks = invalid_sinks(loaded, index);
+        if !invalid_sinks.is_empty() {
+            problems.extend(invalid_sinks.iter().map(Problem::to_string));
             continue;
         }
         match runtime.block_on(try_out(&plugins, sink)) {

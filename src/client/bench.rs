@@ -57,7 +57,7 @@ Examples:
 
 It LOADS the installation: while it runs, the requests of others wait for the same disk and the same cores. It stays out
 of their data: it makes a stream, a connector, a key and a read key of its own, and removes them and their items at its
-end, also after Ctrl-C. Its requests stay in the request log, the makings in the audit trail, and an empty view in
+end, also after Ctrl-C. Its requests stay in the request log, the makings in the audit log, and an empty view in
 pool.db.
 
 It needs the admin token, and a token that may make streams. Run it on the machine of the daemon to measure its disk and

@@ -21,7 +21,7 @@ use super::error::CliError;
 use super::output::shown;
 
 pub use self::refusal::Refusal;
-pub use self::stream::Stream;
+pub use self::stream::EventStream;
 
 mod pages;
 mod refusal;

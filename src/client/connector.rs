@@ -125,7 +125,7 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
                 .await
         }
         ConnectorCommand::Presets(args) => tool::presets(&args),
-        ConnectorCommand::Create(args) if args.stream.is_some() || args.verify.is_told() => {
+        ConnectorCommand::Create(args) if args.stream.is_some() || args.verify.is_reported() => {
             create_with_key(args).await
         }
         ConnectorCommand::Create(args) => {
@@ -170,7 +170,7 @@ async fn create_with_key(args: CreateArgs) -> Result<(), CliError> {
             body.entry("preset").or_insert_with(|| preset.name.into());
         }
         body.extend(tool::key_of(preset, &args.verify)?);
-    } else if args.verify.is_told() {
+    } else if args.verify.is_reported() {
         let message = "--secret-file, --verify-token-file and --option are about a tool: say which with --from";
         return Err(CliError::wrong_use(message));
     }

@@ -213,7 +213,7 @@ async fn create(args: CreateArgs) -> Result<(), CliError> {
     body.insert("test".to_owned(), args.test.into());
     match &args.verify {
         Some(preset) => body.extend(tool::key_of(tool::preset(preset)?, &args.told)?),
-        None if args.told.is_told() => {
+        None if args.told.is_reported() => {
             let message = "--secret-file, --verify-token-file and --option are about a tool: say which with --verify";
             return Err(CliError::wrong_use(message));
         }

@@ -76,13 +76,16 @@ Examples:
   headgate sink retry pool --request 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
   headgate sink retry pool --all
 
-What is sent again goes to the sink as it was accepted, with new attempts. In the data pool an item that
-was accepted later stays as it is.")]
+What is sent again goes to the sink as it was accepted, with new attempts. An item that something accepted
+later has changed or removed stays a dead letter, unless --overwrite is given.")]
 struct RetryArgs {
     /// The sink
     name: String,
     #[command(flatten)]
     chosen: Chosen,
+    /// Also what something accepted later has changed or removed; in the data pool that still wins
+    #[arg(long)]
+    overwrite: bool,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -315,7 +318,10 @@ async fn retry_now(args: &RetryArgs) -> Result<(), CliError> {
 async fn send_again(args: &RetryArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let path = format!("{}/retry", letters_of(&args.name));
-    let body = args.chosen.body();
+    let mut body = args.chosen.body();
+    if args.overwrite {
+        body.get_or_insert_with(|| json!({}))["overwrite"] = true.into();
+    }
     let done = client
         .change(Method::POST, &path, body.as_ref())
         .await?
@@ -332,6 +338,14 @@ async fn send_again(args: &RetryArgs) -> Result<(), CliError> {
             return Err(CliError::failed(message));
         }
         note(&message);
+    }
+    // A daemon of before does not say it.
+    let left = done["items_left"].as_u64().unwrap_or(0);
+    if left > 0 {
+        note(&format!(
+            "{} left: something accepted later has changed or removed what they are about; --overwrite sends them too",
+            letters(left)
+        ));
     }
     Ok(())
 }

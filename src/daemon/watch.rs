@@ -105,16 +105,14 @@ impl Watch {
     /// Views, items that expire, removals that nobody needs to know of any more; when the next item expires.
     async fn tend_pool(&self, stop: &CancellationToken) -> Option<Lived> {
         self.refresh_views().await;
-        let (stopping, ending) = (stop.clone(), stop.clone());
-        let next = self.on_pool("expire items", move |pool| {
-            pool.expire(|| ending.is_cancelled())
-        });
-        let next = next.await.flatten();
+        self.operator.expire().await;
+        let stopping = stop.clone();
+        let bystanders = self.operator.delivery.bystanders();
         self.on_pool("forget removals", move |pool| {
-            pool.forget_removed(|| stopping.is_cancelled())
+            pool.forget_removed(&bystanders, || stopping.is_cancelled())
         })
         .await;
-        next
+        self.operator.next_expiry().await
     }
 
     /// Views with the fields that came in the last second. Where there are very many, some wait for the next.

@@ -34,12 +34,13 @@ impl Delivery {
     }
 
     /// Sends some dead letters of a selection, up to the id `newest`, again; returns how many. 0: there are no
-    /// more. Blocks.
+    /// more. With `overwrite` also what was changed by something accepted later. Blocks.
     pub fn send_again(
         &self,
         lane: &LaneStatus,
         selection: &Selection,
         newest: i64,
+        overwrite: bool,
     ) -> Result<u64, PoolError> {
         let batch = &lane.sink().batch;
         let limits = Limits {
@@ -47,7 +48,12 @@ impl Delivery {
             bytes_max: batch.bytes_max,
         };
         let name = &**lane.name();
-        let sent = self.pool.send_again(name, selection, newest, limits)?;
+        let sent = match overwrite {
+            true => self.pool.send_again(name, selection, newest, limits)?,
+            false => self
+                .pool
+                .send_unchanged_again(name, selection, newest, limits)?,
+        };
         if sent > 0 {
             lane.commands.send_modify(|commands| commands.retries += 1);
             tracing::info!(sink = name, sent, "dead letters are sent again");

@@ -6,6 +6,8 @@
 //! the entries, or the retry or dead letters that it did not do anything with.
 
 mod attempt;
+mod load;
+mod retry_queue;
 mod settle;
 mod take;
 mod trace;
@@ -22,13 +24,14 @@ use super::{Delivery, LaneState, LaneStatus, verdict};
 use base::clock::{self, Lived, Unix};
 use journal::{JournalError, StorageError};
 use plugin::{Failure, GuestLog, Instance, Plugin, PluginError, SinkContext};
-use pool::{Call, PoolError, Retry};
+use pool::{Call, PoolError};
+use retry_queue::RetryQueue;
 use settings::{Millis, Ordering, Retry as RetrySettings, Sink};
 use trace::Followed;
 
 /// So many new batches failing one after another mean that the sink is down, not the batches bad.
 const FAILURES_BEFORE_PAUSE: u32 = 5;
-/// In strict order nothing comes between the halves of a batch. One bad item among a million traps 23 times before it
+/// Where the others wait, nothing comes between the halves of a batch. One bad item among a million traps 23 times before it
 /// is alone.
 const HALVES_BEFORE_PAUSE: u32 = 32;
 /// Pauses of a lane as a whole.
@@ -58,8 +61,8 @@ pub struct Lane {
     opened: bool,
     /// The batch that the sink was called with and that is not settled. It comes again before everything else, as it is.
     call: Option<Call>,
-    /// The retry that comes first.
-    next_retry: Option<Retry>,
+    /// What is tried again, and what waits behind it.
+    retries: RetryQueue,
     /// The last step was a retry: new entries are next, so that neither starves.
     retried: bool,
     /// New batches that failed since the last one that did not.
@@ -125,7 +128,7 @@ impl Lane {
             status,
             opened: false,
             call: None,
-            next_retry: None,
+            retries: RetryQueue::default(),
             retried: false,
             failures: 0,
             pauses: 0,
@@ -198,9 +201,10 @@ impl Lane {
         tracing::info!(sink = &*self.name, "the sink goes on with its new settings");
     }
 
-    /// Delivers one batch, if there is one: a retry that is due and new entries in turn, or in strict order.
+    /// Delivers one batch, if there is one: a retry that is due and new entries in turn, or in strict order. Where very much
+    /// waits behind retries, no new entries are taken.
     async fn step(&mut self) -> Result<Step, StepError> {
-        self.poll_commands()?;
+        self.poll_commands().await?;
         if self.plugin.is_none() {
             let plugin = self.delivery.plugins.load(&self.sink)?;
             self.status.set_plugin(&plugin);
@@ -218,37 +222,37 @@ impl Lane {
         } else {
             Lived::now()
         };
-        let due = |lane: &Self| {
-            let next = lane.next_retry.as_ref();
-            next.filter(|retry| retry.due_at <= due_at).cloned()
+        let strict = self.sink.ordering == Ordering::Strict;
+        let next = match strict {
+            true => self.retries.first(),
+            false => self.retries.next(),
         };
-        if self.sink.ordering == Ordering::Strict {
-            return match (due(self), &self.next_retry) {
-                (Some(retry), _) => self.try_again(retry).await,
-                (None, Some(later)) => Ok(Step::Idle(Some(later.due_at))),
+        let due = next.filter(|(_, at)| *at <= due_at);
+        if strict || self.retries.is_full() {
+            return match (due, next) {
+                (Some((id, _)), _) => self.try_again(id).await,
+                (None, Some((_, later))) => Ok(Step::Idle(Some(later))),
                 (None, None) => self.take_next().await,
             };
         }
         if !self.retried
-            && let Some(retry) = due(self)
+            && let Some((id, _)) = due
         {
             self.retried = true;
-            return self.try_again(retry).await;
+            return self.try_again(id).await;
         }
         self.retried = false;
-        match self.take_next().await? {
-            Step::Idle(wake_at) => match due(self) {
-                Some(retry) => self.try_again(retry).await,
-                None => Ok(Step::Idle(wake_at)),
-            },
-            step => Ok(step),
+        match (self.take_next().await?, due) {
+            (Step::Idle(_), Some((id, _))) => self.try_again(id).await,
+            (step, _) => Ok(step),
         }
     }
 
     /// Looks at what the lane left behind.
     async fn open(&mut self) -> Result<(), StepError> {
         self.call = self.delivery.pool.call(&self.name)?;
-        self.next_retry = self.next_retry()?;
+        self.retries = RetryQueue::default();
+        self.load_retries().await?;
         if self.pauses == 0 {
             self.status.set_state(LaneState::Running);
         }
@@ -265,11 +269,6 @@ impl Lane {
         Ok(())
     }
 
-    fn next_retry(&self) -> Result<Option<Retry>, PoolError> {
-        let pool = &self.delivery.pool;
-        pool.next_retry(&self.name, self.sink.ordering == Ordering::Strict)
-    }
-
     /// Counts a failure; whether so many mean that the sink is down, not the batches bad.
     fn is_down_after(&mut self, failure: &Failure) -> bool {
         self.failures = match failure {
@@ -279,9 +278,8 @@ impl Lane {
                 self.failures + 1
             }
         };
-        let strict = self.sink.ordering == Ordering::Strict;
         let failures_max = match failure {
-            Failure::Trap { .. } if strict => HALVES_BEFORE_PAUSE,
+            Failure::Trap { .. } if self.holds_up() => HALVES_BEFORE_PAUSE,
             _ => FAILURES_BEFORE_PAUSE,
         };
         self.failures >= failures_max
@@ -289,7 +287,7 @@ impl Lane {
 
     /// Does what operators asked for. A sink that still does not work costs no attempt of what waits: a lane
     /// that was paused tries one thing first, and pauses again, if briefly.
-    fn poll_commands(&mut self) -> Result<(), StepError> {
+    async fn poll_commands(&mut self) -> Result<(), StepError> {
         let commands = *self.commands.borrow_and_update();
         if commands == self.heard {
             return Ok(());
@@ -300,7 +298,7 @@ impl Lane {
         }
         // The storage may fail here: what is left to hear then does not end the pause that follows.
         self.heard.now = commands.now;
-        self.next_retry = self.next_retry()?;
+        self.load_retries().await?;
         self.heard = commands;
         Ok(())
     }
@@ -335,7 +333,7 @@ impl Lane {
 /// Says what is left of the sink to be said, whenever that is due.
 async fn log_periodically(guest_log: &GuestLog) -> Infallible {
     loop {
-        guest_log.has_to_tell().await;
+        guest_log.has_left_out().await;
         guest_log.flush();
     }
 }

@@ -12,6 +12,7 @@ mod lane;
 mod retries;
 mod routing_gaps;
 mod status;
+mod unsettled;
 mod verdict;
 
 use std::sync::{Arc, PoisonError, RwLock};
@@ -29,6 +30,7 @@ use status::Assignment;
 pub use lane::Lane;
 pub use retries::{GivenUp, ReadError, Waiting};
 pub use status::{LaneState, LaneStatus};
+pub use unsettled::Unsettled;
 
 /// Why lanes could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -232,6 +234,13 @@ impl Delivery {
     pub fn lanes(&self) -> Vec<Arc<LaneStatus>> {
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
         lanes.clone()
+    }
+
+    /// The names of the running sinks that never write the data pool.
+    pub fn bystanders(&self) -> Vec<String> {
+        let mut lanes = self.lanes();
+        lanes.retain(|lane| lane.reach().1 == Some(false));
+        lanes.iter().map(|lane| lane.name().to_string()).collect()
     }
 
     /// The lane of a sink.

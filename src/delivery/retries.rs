@@ -136,10 +136,16 @@ impl Delivery {
         mut retry: Retry,
     ) -> Result<Option<u64>, ReadError> {
         loop {
-            let reason = format!(
-                "given up by an operator after {} attempts; the last one failed: {}",
-                retry.attempts, retry.reason
-            );
+            let reason = match retry.attempts {
+                0 => format!(
+                    "given up by an operator without an attempt: {}",
+                    retry.reason
+                ),
+                attempts => format!(
+                    "given up by an operator after {attempts} attempts; the last one failed: {}",
+                    retry.reason
+                ),
+            };
             let letters = self.letters(&retry, &reason).await?;
             let (delivery, name, tried) = (Arc::clone(self), sink.to_owned(), retry.clone());
             let given_up = tokio::task::spawn_blocking(move || {

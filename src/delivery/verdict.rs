@@ -107,12 +107,14 @@ pub(super) fn defer(
     settlement: &mut Settlement,
 ) {
     let due_at = Lived::now() + pause(&sink.retry, attempts.max(1));
+    // It was tried: nothing is added to it any more.
     settlement
         .retries
-        .push(retry(batch, attempts, due_at, reason));
+        .push(retry(batch, attempts.max(1), due_at, reason));
 }
 
-fn retry(batch: &Batch, attempts: u32, due_at: Lived, reason: &str) -> Retry {
+/// A batch that is to be tried at this time.
+pub(super) fn retry(batch: &Batch, attempts: u32, due_at: Lived, reason: &str) -> Retry {
     Retry {
         id: 0,
         seqs: (0, 0),
@@ -150,7 +152,7 @@ pub(super) fn letters<'a>(
             stream: Arc::clone(&entry.stream),
             position,
             key: item.key.to_owned(),
-            action: entry.action,
+            action: item.action,
             fields: item.fields.to_owned(),
             meta: item.meta,
             reason: reason.to_owned(),
@@ -211,7 +213,7 @@ mod tests {
     use super::{ASKED_PAUSE_MAX, rest, schedule_retry};
     use base::clock::{Lived, Unix};
     use item::ItemsWriter;
-    use item::batch::{Action, Batch, Entry, Slice};
+    use item::batch::{Batch, Entry, Slice};
     use plugin::{Failure, Progress};
     use pool::{Part, Settlement};
     use settings::Sink;
@@ -227,7 +229,6 @@ mod tests {
             stream: "s".into(),
             received_at: Unix::MIN,
             arrived: None,
-            action: Action::Upsert,
             items: writer.into_items(),
         };
         Batch::new(vec![Slice::whole(entry.into())], 1)

@@ -16,7 +16,7 @@ mod render;
 
 /// A page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Page {
+pub struct GuidePage {
     /// The name of its file without `.md`, and of its address below `/docs/`.
     pub name: &'static str,
     /// The whole page.
@@ -38,7 +38,7 @@ pub struct Section {
     pub text: &'static str,
 }
 
-impl Page {
+impl GuidePage {
     /// Its own heading.
     pub fn title(&self) -> &'static str {
         self.sections

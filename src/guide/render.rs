@@ -42,7 +42,7 @@ const FILES: [(&str, &str); 3] = [
 /// Renders the pages of a folder into the Rust of `guide.rs`, in another.
 pub(crate) fn write(folder: &Path, out_dir: &Path) -> io::Result<()> {
     let mut code = String::from(
-        "/// The pages, in the order in which they are listed.\npub const PAGES: &[Page] = &[\n",
+        "/// The pages, in the order in which they are listed.\npub const PAGES: &[GuidePage] = &[\n",
     );
     let mut modules = String::new();
     let path = |file: &str| folder.join(file).display().to_string();
@@ -114,7 +114,7 @@ impl Rendered {
         });
         let sections: String = sections.collect();
         let html = &self.html;
-        format!("Page {{ name: {name:?}, html: {html:?}, sections: &[{sections}] }},")
+        format!("GuidePage {{ name: {name:?}, html: {html:?}, sections: &[{sections}] }},")
     }
 }
 

@@ -60,7 +60,7 @@ fn identify(req: &Request, access: &Access) -> Option<Arc<Token>> {
 }
 
 /// Lets a request through with its token if that has the role; otherwise the sentence for the caller. It is in the log
-/// and the audit trail then.
+/// and the audit log then.
 pub async fn admit(
     operator: &Operator,
     needed: Role,

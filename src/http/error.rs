@@ -6,7 +6,9 @@
 //! nothing of what went wrong inside: that goes to the log, with the id of the request.
 
 use salvo_core::http::StatusCode;
-use salvo_core::http::header::{HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use salvo_core::http::header::{
+    ACCEPT_ENCODING, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use salvo_core::{Depot, Request, Response, Writer, async_trait};
 use salvo_oapi::{Components, EndpointOutRegister, Operation, ToSchema};
 
@@ -24,6 +26,7 @@ use operate::{OperateError, RemoveError};
 use pool::PoolError;
 use settings::BodyFault;
 use sqlite::damage;
+use webhook::body::ENCODINGS;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -178,6 +181,9 @@ impl From<AcceptError> for ApiError {
         let header = match &error {
             AcceptError::Unauthorized => {
                 header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+            }
+            AcceptError::UnknownEncoding { .. } => {
+                header(ACCEPT_ENCODING, HeaderValue::from_static(ENCODINGS))
             }
             AcceptError::RateLimited {
                 retry_after_seconds: seconds,

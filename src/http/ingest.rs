@@ -43,7 +43,7 @@ pub struct PostIngest(pub Submit);
     parameters(
         ("stream" = Option<String>, Query, description = "The stream that the caller believes the key has; another one is 404."),
         ("X-Item-Key" = Option<String>, Header, description = "Name of the field, after flattening, that identifies each item."),
-        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters; a repeat within 24 hours is answered like the first and not processed again."),
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 bytes, blanks and UTF-8 included, compared byte by byte; a repeat within 24 hours is answered like the first and not processed again."),
     ),
     request_body(
         content = serde_json::Value,
@@ -54,7 +54,8 @@ pub struct PostIngest(pub Submit);
         (status_code = 202, body = Success<ReceiptData>, description = "Stored."),
         (status_code = 400, description = "Body or headers cannot be used."),
         (status_code = 404, description = "The stream is not the key's."),
-        (status_code = 413, description = "Body over the limit."),
+        (status_code = 413, description = "Body over the limit, as it came or decompressed."),
+        (status_code = 415, description = "`Content-Encoding` is not `gzip`, `deflate`, `zstd` or `identity`."),
         (status_code = 429, description = "Over the key's rate or its bytes, or its stream is full."),
         (status_code = 503, description = "Cannot be stored now."),
     ),
@@ -81,7 +82,7 @@ pub struct PostWebhook(pub Submit);
     parameters(
         ("stream" = String, Path, description = "Name of the key's stream."),
         ("X-Item-Key" = Option<String>, Header, description = "Name of the field, after flattening, that identifies each item."),
-        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters."),
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 bytes, blanks and UTF-8 included, compared byte by byte."),
     ),
     request_body(
         content = serde_json::Value,
@@ -92,7 +93,8 @@ pub struct PostWebhook(pub Submit);
         (status_code = 202, body = Success<ReceiptData>, description = "Stored."),
         (status_code = 400, description = "Body or headers cannot be used."),
         (status_code = 404, description = "The stream is not the key's, or does not exist."),
-        (status_code = 413, description = "Body over the limit."),
+        (status_code = 413, description = "Body over the limit, as it came or decompressed."),
+        (status_code = 415, description = "`Content-Encoding` is not `gzip`, `deflate`, `zstd` or `identity`."),
         (status_code = 429, description = "Over the key's rate or its bytes, or its stream is full."),
         (status_code = 503, description = "Cannot be stored now."),
     ),
@@ -131,7 +133,8 @@ pub struct PostAddress(pub Submit);
         (status_code = 400, description = "Body or headers cannot be used."),
         (status_code = 401, description = "Nobody vouches for the request: no valid key, no good signature, no such connector."),
         (status_code = 404, description = "The stream does not exist."),
-        (status_code = 413, description = "Body over the limit."),
+        (status_code = 413, description = "Body over the limit, as it came or decompressed."),
+        (status_code = 415, description = "`Content-Encoding` is not `gzip`, `deflate`, `zstd` or `identity`."),
         (status_code = 429, description = "Over the key's rate, or too many requests without a good signature."),
         (status_code = 503, description = "Cannot be stored now."),
     ),

@@ -169,7 +169,7 @@ pub struct DeleteItem(pub Arc<Ingest>);
     parameters(
         ("stream" = String, Path, description = "Name of the key's stream."),
         ("key" = String, Path, description = "Key of the item."),
-        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters; a repeat within 24 hours is answered like the first and not processed again."),
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 bytes, blanks and UTF-8 included, compared byte by byte; a repeat within 24 hours is answered like the first and not processed again."),
     ),
     responses(
         (status_code = 202, body = Success<ReceiptData>, description = "Stored."),

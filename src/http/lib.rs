@@ -29,6 +29,7 @@ pub mod rate;
 pub mod reader;
 pub mod sessions;
 pub mod sink_state;
+pub mod stale;
 pub mod tag;
 pub mod ticket;
 pub mod tls;

@@ -68,22 +68,23 @@ pub(super) const FILES: [(&str, &str, &[u8]); 25] = files![
 ];
 
 /// A file that is part of the program.
-pub struct Page(Asset);
+pub struct StaticPage(Asset);
 
 /// The page that shows a stream, the client that any page may load, and what they are made of.
 pub fn routes() -> Router {
-    let page = Page(Asset::new(
+    let page = StaticPage(Asset::new(
         "text/html; charset=utf-8",
         include_bytes!("pages/render.html"),
     ));
     let mut router = Router::new().push(Router::with_path("render/{stream}").get(page));
     for (path, content_type, bytes) in FILES {
-        router = router.push(Router::with_path(path).get(Page(Asset::new(content_type, bytes))));
+        router =
+            router.push(Router::with_path(path).get(StaticPage(Asset::new(content_type, bytes))));
     }
     router
 }
 
-impl Page {
+impl StaticPage {
     /// A file that anybody may load.
     pub fn new(content_type: &'static str, bytes: &'static [u8]) -> Self {
         Self(Asset::new(content_type, bytes))
@@ -91,7 +92,7 @@ impl Page {
 }
 
 #[async_trait]
-impl Handler for Page {
+impl Handler for StaticPage {
     async fn handle(&self, req: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
         if self.0.is_known(req, res) {
             return;

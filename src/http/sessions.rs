@@ -66,7 +66,7 @@ pub struct SignedIn {
 }
 
 impl SignedIn {
-    /// For the audit trail: that it ended before its time.
+    /// For the audit log: that it ended before its time.
     pub fn signed_out(&self) -> AuditChange {
         let was = json!({
             "token": &*self.token.name,

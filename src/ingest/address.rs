@@ -19,7 +19,7 @@ use base::clock::Unix;
 use catalog::{Caller, Connector, IngestKey, VolumeLeft};
 use journal::Outcome;
 use webhook::body::Form;
-use webhook::handshake::{self, Answer as Challenge};
+use webhook::handshake::{self, Challenge};
 use webhook::{Because, Delivery, Refused, Verifier};
 
 /// A request whose signature can be looked at only when its body is there.
@@ -64,26 +64,27 @@ impl Ingest {
             item_key: None,
             ..head
         };
-        let unproven = self.unproven(head, address, started)?;
-        match self.check_unproven(&unproven) {
+        let unverified = self.unverified(head, address, started)?;
+        match self.check_unverified(&unverified) {
             Ok(form) => {
-                let connector = &unproven.connector;
+                let connector = &unverified.connector;
                 let unauthenticated = Arc::clone(&connector.unauthenticated);
                 let item_key = connector.item_key.as_deref();
                 // All keys of a connector are for the same tool.
-                let preset = unproven.keys.first().and_then(|key| key.preset);
+                let preset = unverified.keys.first().and_then(|key| key.preset);
                 match self.read_headers(&head, form, item_key, preset) {
                     Ok(named) => Ok(Admitted {
-                        voucher: Credential::Signature(unproven),
+                        voucher: Credential::Signature(unverified),
                         named,
-                        budget: self
-                            .bodies
-                            .portion_of_stranger(&unauthenticated, self.limits.body_bytes_max),
+                        budget: self.bodies.portion_of_unauthenticated(
+                            &unauthenticated,
+                            self.limits.body_bytes_max,
+                        ),
                     }),
-                    Err(error) => Err(self.refuse_stranger(unproven, error, None)),
+                    Err(error) => Err(self.refuse_unauthenticated(unverified, error, None)),
                 }
             }
-            Err((error, reason)) => Err(self.refuse_stranger(unproven, error, reason)),
+            Err((error, reason)) => Err(self.refuse_unauthenticated(unverified, error, reason)),
         }
     }
 
@@ -108,7 +109,7 @@ impl Ingest {
         }
         let connector = self.catalog.connector(address.connector)?;
         let stream = head.stream.unwrap_or_default();
-        let unproven = Unverified {
+        let unverified = Unverified {
             keys: connector.signing_keys(stream, Unix::now()),
             head,
             address,
@@ -119,10 +120,10 @@ impl Ingest {
             key.preset
                 .is_some_and(|preset| preset.methods().contains(&address.method))
         };
-        if !unproven.keys.iter().any(understands) {
+        if !unverified.keys.iter().any(understands) {
             return None;
         }
-        Some(match self.prove(unproven, &[]) {
+        Some(match self.prove(unverified, &[]) {
             Ok(Proof::Challenge(known, challenge, say)) => {
                 self.answer_challenge(&known, challenge, say)
             }
@@ -134,13 +135,13 @@ impl Ingest {
     /// Looks at the signature over a body as it came.
     pub(super) fn prove<'a>(
         &'a self,
-        unproven: Unverified<'a>,
+        unverified: Unverified<'a>,
         body: &[u8],
     ) -> Result<Proof<'a>, Box<Refusal<'a>>> {
         let mut refused = None;
-        let url = self.url(&unproven.address);
-        let delivery = delivery(&unproven.address, &url, body);
-        for key in &unproven.keys {
+        let url = self.url(&unverified.address);
+        let delivery = delivery(&unverified.address, &url, body);
+        for key in &unverified.keys {
             let Some(signing) = key.signing.as_ref().filter(|_| !key.is_gone()) else {
                 continue;
             };
@@ -148,12 +149,12 @@ impl Ingest {
                 Ok(challenge) => {
                     if let Some(secret) = signing.verifier.own_secret(&delivery) {
                         // Whoever sends it, nobody vouches for.
-                        if let Err(left) = unproven.connector.failures.take() {
+                        if let Err(left) = unverified.connector.failures.take() {
                             let retry_after_seconds = left.reset_seconds;
                             let error = AcceptError::RateLimited {
                                 retry_after_seconds,
                             };
-                            return Err(self.refuse_stranger(unproven, error, None));
+                            return Err(self.refuse_unauthenticated(unverified, error, None));
                         }
                         signing.sent.keep(&secret, Unix::now());
                     }
@@ -161,19 +162,19 @@ impl Ingest {
                     let quota = match &challenge {
                         Some(_) => Ok(key.quota.full()),
                         None => {
-                            unproven.connector.signs.clock.store(0, Ordering::Relaxed);
+                            unverified.connector.signs.clock.store(0, Ordering::Relaxed);
                             key.was_used_at(Unix::now());
                             key.quota.take()
                         }
                     };
                     let known = Known {
-                        head: unproven.head,
+                        head: unverified.head,
                         caller: Caller {
                             key: Arc::clone(key),
                             test: false,
                         },
                         quota,
-                        started: unproven.started,
+                        started: unverified.started,
                     };
                     let Some(challenge) = challenge else {
                         return Ok(Proof::Good(known));
@@ -185,9 +186,9 @@ impl Ingest {
                 Err(why) => drop(refused.get_or_insert(why)),
             }
         }
-        unproven.note_clock(refused.as_ref());
-        let reason = refused.map(|refused| unproven.reason(&refused, Some(body)));
-        Err(self.refuse_stranger(unproven, AcceptError::Unauthorized, reason))
+        unverified.note_clock(refused.as_ref());
+        let reason = refused.map(|refused| unverified.reason(&refused, Some(body)));
+        Err(self.refuse_unauthenticated(unverified, AcceptError::Unauthorized, reason))
     }
 
     /// Answers a greeting, and logs it with what is to be said of it, unless there are too many.
@@ -215,11 +216,11 @@ impl Ingest {
     /// What became of the body of a request that nobody vouches for yet.
     pub(super) fn refuse_unread<'a>(
         &'a self,
-        unproven: Unverified<'a>,
+        unverified: Unverified<'a>,
         error: BodyError,
     ) -> Box<Refusal<'a>> {
         let error = self.body_refused(error);
-        self.refuse_stranger(unproven, error, None)
+        self.refuse_unauthenticated(unverified, error, None)
     }
 
     /// The caller with a key of this connector.
@@ -230,7 +231,7 @@ impl Ingest {
     }
 
     /// The keys that may have signed it.
-    fn unproven<'a>(
+    fn unverified<'a>(
         &'a self,
         head: Head<'a>,
         address: Address<'a>,
@@ -241,38 +242,46 @@ impl Ingest {
         };
         let stream = head.stream.unwrap_or_default();
         let keys = connector.signing_keys(stream, Unix::now());
-        let unproven = Unverified {
+        let unverified = Unverified {
             head,
             address,
             connector,
             keys,
             started,
         };
-        match unproven.keys.is_empty() {
-            false => Ok(unproven),
+        match unverified.keys.is_empty() {
+            false => Ok(unverified),
             true => {
-                let reason = unproven.without_keys();
-                Err(self.refuse_stranger(unproven, AcceptError::Unauthorized, Some(reason)))
+                let reason = unverified.without_keys();
+                Err(self.refuse_unauthenticated(
+                    unverified,
+                    AcceptError::Unauthorized,
+                    Some(reason),
+                ))
             }
         }
     }
 
     /// How the body is written, if all that can be known before it is good; otherwise why not, for the sender and for
     /// the log.
-    fn check_unproven(
+    fn check_unverified(
         &self,
-        unproven: &Unverified<'_>,
+        unverified: &Unverified<'_>,
     ) -> Result<Form, (AcceptError, Option<String>)> {
         let limit = self.limits.body_bytes_max;
-        let length = unproven.head.content_length;
+        let length = unverified.head.content_length;
         if length.is_some_and(|length| length > limit) {
             return Err((self.too_large(), None));
         }
-        let form = unproven.head.form().map_err(|error| (error, None))?;
+        let form = unverified.head.form().map_err(|error| (error, None))?;
         let now = Unix::now();
         let mut refused = None;
-        for signing in unproven.keys.iter().filter_map(|key| key.signing.as_ref()) {
-            match signing.verifier.check_head(unproven.address.headers, now) {
+        for signing in unverified
+            .keys
+            .iter()
+            .filter_map(|key| key.signing.as_ref())
+        {
+            match signing.verifier.check_head(unverified.address.headers, now) {
                 Ok(()) => {
                     self.gate.check().map_err(|error| (error, None))?;
                     return Ok(form);
@@ -280,8 +289,8 @@ impl Ingest {
                 Err(why) => drop(refused.get_or_insert(why)),
             }
         }
-        unproven.note_clock(refused.as_ref());
-        let reason = refused.map(|refused| unproven.reason(&refused, None));
+        unverified.note_clock(refused.as_ref());
+        let reason = refused.map(|refused| unverified.reason(&refused, None));
         Err((AcceptError::Unauthorized, reason))
     }
 

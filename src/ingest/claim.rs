@@ -36,20 +36,6 @@ impl Ingest {
         known_by(log, repeats).map(|once| Some(scope.claim(once?, body)))
     }
 
-    /// The same of what a delivery removes, where that is a request of its own.
-    pub(super) fn claims_of_removal(
-        &self,
-        log: &LogEntry,
-        repeats: &Repeats,
-        body: &[u8],
-    ) -> [Option<Claim>; 2] {
-        let scope = self.scope(log);
-        known_by(log, repeats).map(|once| {
-            let once = [once?, " removed"].concat();
-            Some(scope.claim(&once, body))
-        })
-    }
-
     /// What the repeats of a request with this idempotency key have in common.
     pub(super) fn claim(&self, log: &LogEntry, idempotency_key: &str, body: &[u8]) -> Claim {
         self.scope(log).claim(idempotency_key, body)

@@ -79,6 +79,12 @@ pub enum AcceptError {
         /// The limit in bytes.
         limit_bytes: u64,
     },
+    /// The body is compressed in a way that is not known here.
+    #[error("{message}")]
+    UnknownEncoding {
+        /// What the header says, and what to send.
+        message: String,
+    },
     /// Anything wrong with body or headers.
     #[error("{message}")]
     InvalidPayload {
@@ -108,6 +114,7 @@ impl AcceptError {
             Self::StreamNotFound => (404, "STREAM_NOT_FOUND"),
             Self::StreamFull { .. } => (429, "STREAM_FULL"),
             Self::PayloadTooLarge { .. } => (413, "PAYLOAD_TOO_LARGE"),
+            Self::UnknownEncoding { .. } => (415, "UNSUPPORTED_ENCODING"),
             Self::RateLimited { .. } | Self::OverVolume { .. } => (429, "RATE_LIMITED"),
             Self::Unavailable { .. } => (503, "UNAVAILABLE"),
         }

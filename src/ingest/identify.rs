@@ -1,21 +1,20 @@
-//! The items of a delivery as they are stored: with what the tool says of all of them, under the keys that they get, and
-//! apart from those that go.
+//! The items of a delivery as they are stored: with what the tool says of all of them, under the keys that they get, each
+//! an update or a removal.
 //!
-//! **Invariant**: of each key the last word of a delivery counts, whether it brings the item or removes it.
+//! **Invariant**: operations keep the order in which they were sent, and none is left out.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use super::Ingest;
 use super::context::Context;
 use super::interpret::digest;
-use super::item_policy::ItemPolicy;
+use super::item_policy::{ItemPolicy, Versions};
 use crate::error::AcceptError;
 use item::{Items, ItemsWriter, field_name, members, merge};
 
 impl Ingest {
     /// The items with what the tool says of all of them, and, where each delivery is an item of its own, by its id; and
-    /// those of them that go.
+    /// what the log is to say of their versions.
     pub(super) fn identified(
         &self,
         items: Items,
@@ -24,18 +23,15 @@ impl Ingest {
         by_delivery: bool,
         id: Option<&str>,
         more: &str,
-    ) -> Result<(Items, Option<Items>), AcceptError> {
+    ) -> Result<(Items, Option<Box<str>>), AcceptError> {
         let omit = of.tool().map_or(&[][..], |preset| preset.omit);
         if !by_delivery && more.len() <= "{}".len() && omit.is_empty() && policy.has_no_say() {
             return Ok((items, None));
         }
         let id = id.map_or_else(|| of.request_id.to_string(), shortened);
         let bytes = items.byte_len() + items.len() * (more.len() + id.len());
-        let mut whole = ItemsWriter::new(self.limits.flattened_bytes_max, bytes);
-        let mut removed: Option<ItemsWriter> = None;
-        // Where each upsert stood, and each key's last removal.
-        let mut places = Vec::new();
-        let mut gone: HashMap<String, usize> = HashMap::new();
+        let mut identified = ItemsWriter::new(self.limits.flattened_bytes_max, bytes);
+        let mut versions = Versions::default();
         for (position, item) in items.iter().enumerate() {
             let key: Cow<'_, str> = match (by_delivery, items.len()) {
                 (false, _) => item.key.into(),
@@ -43,33 +39,11 @@ impl Ingest {
                 (true, _) => format!("{id}-{position}").into(),
             };
             let fields = merge(&without(item.fields, omit), more);
-            let pushed = match policy.removes(&fields) {
-                true => {
-                    gone.insert(key.to_string(), position);
-                    let writer = || ItemsWriter::new(self.limits.flattened_bytes_max, 0);
-                    let removed = removed.get_or_insert_with(writer);
-                    removed.push_with(&key, "{}", policy.meta_of_removal(&fields))
-                }
-                false => {
-                    places.push(position);
-                    whole.push_with(&key, &fields, policy.meta(&fields))
-                }
-            };
+            let operation = policy.operation(position, &key, &fields, &mut versions);
+            let pushed = identified.push_item(&operation);
             pushed.map_err(|full| AcceptError::invalid(full.to_string()))?;
         }
-        let whole = whole.into_items();
-        let Some(removed) = removed.map(ItemsWriter::into_items) else {
-            return Ok((whole, None));
-        };
-        // Removals come first: of each key the last word counts.
-        let mut rest = ItemsWriter::new(usize::MAX, whole.byte_len());
-        for (item, position) in whole.iter().zip(places) {
-            if gone.get(item.key).is_none_or(|removal| *removal < position) {
-                let pushed = rest.push_with(item.key, item.fields, item.meta);
-                pushed.map_err(|full| AcceptError::invalid(full.to_string()))?;
-            }
-        }
-        Ok((rest.into_items(), Some(removed)))
+        Ok((identified.into_items(), versions.unreadable()))
     }
 }
 

@@ -12,14 +12,14 @@ use super::address::delivery;
 use super::context::{Context, of_cloudevent};
 use super::item_policy::ItemPolicy;
 use super::request::{Address, Named};
-use super::{Ingest, flatten, headers};
+use super::{Ingest, flatten};
 use crate::error::AcceptError;
 use base::text::hex;
 use item::{Items, field_name, members, string_into, unescape};
 use settings::Replay;
 use webhook::Preset;
-use webhook::body::{self, DecodeError};
-use webhook::handshake::{self, Answer as Challenge};
+use webhook::body::{self, DecodeError, Form};
+use webhook::handshake::{self, Challenge};
 
 /// The item key of those whose deliveries are items of their own.
 pub(super) const DELIVERY: &str = "@delivery";
@@ -37,8 +37,6 @@ const LOGGED_BYTES_MAX: usize = 255;
 #[derive(Debug)]
 pub(super) struct Delivered {
     pub(super) items: Items,
-    /// Items that go, before those are there.
-    pub(super) removed: Option<Items>,
     /// The field that identifies the items.
     pub(super) item_key: Option<Box<str>>,
     /// The name of its event, and its id, as the tool says them.
@@ -97,7 +95,7 @@ impl Ingest {
             let delivered = self.read_without_tool(&of, named, body)?;
             return Ok(Reading::Delivery(delivered));
         };
-        let whole = self.decoded(named, body)?;
+        let whole = self.decoded(named.form, body)?;
         if of.signing.is_none() {
             let url = self.url(&address);
             let delivery = delivery(&address, &url, &whole);
@@ -130,12 +128,11 @@ impl Ingest {
         let without_item_key = named.item_key.is_none() && is_object(&json);
         let name = id.as_deref().or(named.idempotency_key.as_deref());
         let policy = ItemPolicy::of(&of, event.as_deref());
-        let (items, removed) =
+        let (items, unreadable) =
             self.identified(items, &of, &policy, by_delivery, name, &object(&more))?;
         let replay = of.signing.map(|signing| signing.verify.replay);
         Ok(Reading::Delivery(Delivered {
             items,
-            removed,
             item_key: match by {
                 By::Other(field) => Some(field.into()),
                 By::Named | By::Delivery => named.item_key().map(Into::into),
@@ -153,7 +150,10 @@ impl Ingest {
             },
             status: of.status(),
             without_item_key,
-            odd: (by_delivery && !named.is_by_delivery()).then(|| without_field(named)),
+            odd: match by_delivery && !named.is_by_delivery() {
+                true => Some(without_field(named)),
+                false => unreadable,
+            },
         }))
     }
 
@@ -164,22 +164,22 @@ impl Ingest {
         named: &Named,
         body: &Bytes,
     ) -> Result<Delivered, AcceptError> {
-        let items = self.flatten(body, named)?;
+        let json = self.decoded(named.form, body)?;
+        let items = self.flatten(&json, named)?;
         let id = named.idempotency_key.as_deref();
         let policy = ItemPolicy::of(of, None);
-        let (items, removed) =
+        let (items, unreadable) =
             self.identified(items, of, &policy, named.is_by_delivery(), id, "{}")?;
         Ok(Delivered {
             items,
-            removed,
             item_key: named.item_key().map(Into::into),
             event: None,
             id: None,
             idempotency_key: named.idempotency_key.clone(),
             repeats: Repeats::default(),
             status: 202,
-            without_item_key: named.item_key.is_none() && is_object(body),
-            odd: None,
+            without_item_key: named.item_key.is_none() && is_object(&json),
+            odd: unreadable,
         })
     }
 
@@ -229,11 +229,12 @@ impl Ingest {
     }
 
     /// The JSON that a body stands for.
-    fn decoded(&self, named: &Named, body: &Bytes) -> Result<Bytes, AcceptError> {
-        let limit = usize::try_from(self.limits.body_bytes_max).unwrap_or(usize::MAX);
-        body::decode(named.form, body.clone(), limit).map_err(|error| match error {
-            DecodeError::TooLarge => self.too_large(),
-            DecodeError::Invalid(message) => AcceptError::invalid(message),
+    pub(super) fn decoded(&self, form: Form, body: &Bytes) -> Result<Bytes, AcceptError> {
+        body::decode(form, body.clone(), self.limits.decoded_bytes_max()).map_err(|error| {
+            match error {
+                DecodeError::TooLarge => self.too_large(),
+                DecodeError::Invalid(message) => AcceptError::invalid(message),
+            }
         })
     }
 }
@@ -293,11 +294,12 @@ fn object(fields: &[(String, String)]) -> String {
     json
 }
 
-/// The id of a delivery in the form of an idempotency key: one that cannot be one is told by its digest.
+/// The id of a delivery as its idempotency key: a long one, or one of other than visible ASCII, by its digest.
 fn idempotency_key(id: &str) -> Box<str> {
-    match headers::idempotency_key(Some(id.as_bytes())) {
-        Ok(Some(key)) => key,
-        _ => digest(id.as_bytes()).into(),
+    let is_plain = id.bytes().all(|byte| byte.is_ascii_graphic());
+    match is_plain && (1..=LOGGED_BYTES_MAX).contains(&id.len()) {
+        true => id.into(),
+        false => digest(id.as_bytes()).into(),
     }
 }
 

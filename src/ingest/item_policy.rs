@@ -2,16 +2,12 @@
 //!
 //! **Invariant**: a version that cannot be read is none: then the order of acceptance decides, and nothing is lost.
 
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
+use std::fmt::Write as _;
 
 use super::context::Context;
 use super::interpret::{EVENT, field_of};
 use catalog::Rules;
-use item::ItemMeta;
-
-/// Versions count in thousandths, or microseconds.
-const SCALE: i64 = 1_000;
+use item::{Action, ItemMeta, ItemRef, Version};
 
 /// What decides over the items of one delivery.
 pub(super) struct ItemPolicy<'a> {
@@ -45,7 +41,7 @@ impl<'a> ItemPolicy<'a> {
     }
 
     /// Whether an item goes.
-    pub(super) fn removes(&self, fields: &str) -> bool {
+    fn removes(&self, fields: &str) -> bool {
         let Some(when) = &self.rules.delete_when else {
             return self.event_removes;
         };
@@ -57,75 +53,117 @@ impl<'a> ItemPolicy<'a> {
         }
     }
 
-    pub(super) fn meta(&self, fields: &str) -> ItemMeta {
-        let version = self.version.and_then(|field| field_of(fields, field));
-        ItemMeta {
-            version: version.and_then(|text| read(&text)),
-            expire_after_seconds: self.rules.expire_after_seconds,
+    /// The operation that an item is, at this position.
+    pub(super) fn operation<'b>(
+        &self,
+        position: usize,
+        key: &'b str,
+        fields: &'b str,
+        versions: &'b mut Versions,
+    ) -> ItemRef<'b> {
+        let mut meta = self.version_of(position, fields, versions);
+        let removes = self.removes(fields);
+        match (removes, meta.version) {
+            (false, _) => meta.expire_after_seconds = self.rules.expire_after_seconds,
+            // A removal that does not say its version acts in the order of acceptance. Where the tool's versions are known
+            // to be times, its arrival keeps away what comes later and is older.
+            (true, None) if self.version.is_some() && self.rules.version.is_none() => {
+                meta = ItemMeta::REMOVAL_IN_TIME;
+            }
+            (true, _) => {}
+        }
+        let (fields, action) = match removes {
+            true => ("{}", Action::Remove),
+            false => (fields, Action::Upsert),
+        };
+        ItemRef {
+            key,
+            fields,
+            shape: 0,
+            action,
+            meta,
+            sent_version: &versions.sent,
         }
     }
 
-    /// A removal that does not say its version acts in the order of acceptance. Where the tool's versions are known to be
-    /// times, its arrival keeps away what comes later and is older.
-    pub(super) fn meta_of_removal(&self, fields: &str) -> ItemMeta {
-        let version = self.meta(fields).version;
-        match version {
-            None if self.version.is_some() && self.rules.version.is_none() => {
-                ItemMeta::REMOVAL_IN_TIME
+    /// The version of an item, and what was sent if it is not written so.
+    fn version_of(&self, position: usize, fields: &str, versions: &mut Versions) -> ItemMeta {
+        versions.sent.clear();
+        let field = self.version.unwrap_or_default();
+        let sent = self.version.and_then(|field| field_of(fields, field));
+        let version = sent.as_deref().and_then(Version::parse);
+        match (version, sent) {
+            (Some(version), Some(sent)) => {
+                // A `String` takes all that is written.
+                let _ = write!(versions.sent, "{version}");
+                match versions.sent == sent {
+                    true => versions.sent.clear(),
+                    false => versions.sent = sent,
+                }
             }
-            version => ItemMeta {
-                version,
-                expire_after_seconds: None,
-            },
+            (None, Some(sent)) => versions.note_unreadable(position, &sent, field),
+            (_, None) => {}
+        }
+        ItemMeta {
+            version,
+            expire_after_seconds: None,
         }
     }
 }
 
-/// A number, or a time in RFC 3339.
-fn read(text: &str) -> Option<i64> {
-    if let Ok(number) = text.parse::<i64>() {
-        return number.checked_mul(SCALE);
+/// What is read of the versions of one delivery.
+#[derive(Default)]
+pub(super) struct Versions {
+    /// What was sent, if the version is not written so.
+    sent: String,
+    /// What the log is to say of the first that is none.
+    unreadable: Option<String>,
+    /// How many more there are.
+    more: usize,
+}
+
+impl Versions {
+    #[cold]
+    fn note_unreadable(&mut self, position: usize, sent: &str, field: &str) {
+        if self.unreadable.is_some() {
+            self.more += 1;
+            return;
+        }
+        let shown = &sent[..sent.floor_char_boundary(Version::TEXT_BYTES_MAX)];
+        let said = format!("item {position}: {shown:?} in {field} is no version");
+        self.unreadable = Some(said);
     }
-    if let Ok(number) = text.parse::<f64>() {
-        let scaled = number * SCALE as f64;
-        // Beyond this a float is no count any more.
-        return (scaled.abs() < 9e15).then_some(scaled.round() as i64);
+
+    /// What the log is to say of those that are none.
+    pub(super) fn unreadable(self) -> Option<Box<str>> {
+        let first = self.unreadable?;
+        Some(match self.more {
+            0 => first.into(),
+            more => format!("{first}, nor are those of {more} more items").into(),
+        })
     }
-    let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
-    i64::try_from(time.unix_timestamp_nanos() / 1_000).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::read;
+    use super::Versions;
 
     #[test]
-    fn versions_are_numbers_or_times() {
-        for (older, newer) in [
-            ("1", "2"),
-            ("9", "10"),
-            ("-3", "0"),
-            ("1.4", "1.5"),
-            ("1700000000", "1700000000.25"),
-            ("2026-01-05T10:00:00Z", "2026-01-05T10:00:01Z"),
-            ("2026-01-05T10:00:00-05:00", "2026-01-05T10:00:00-06:00"),
-            ("2026-01-05T10:00:00.1Z", "2026-01-05T10:00:00.25Z"),
-            ("2026-01-05T10:00:00.000001Z", "2026-01-05T10:00:00.000002Z"),
-        ] {
-            assert!(read(older) < read(newer), "{older} {newer}");
-            assert!(read(older).is_some(), "{older}");
+    fn the_log_says_what_is_no_version() {
+        let mut versions = Versions::default();
+        versions.note_unreadable(2, "abc", "rev");
+        let said = "item 2: \"abc\" in rev is no version";
+        assert_eq!(versions.unreadable().as_deref(), Some(said));
+        let mut versions = Versions::default();
+        for position in 0..3 {
+            versions.note_unreadable(position, &"ä".repeat(90), "rev");
         }
-        assert_eq!(read("1"), read("1.0"));
-        for none in [
-            "",
-            "soon",
-            "2026-01-05",
-            "1e300",
-            "NaN",
-            "99999999999999999999",
-            "inf",
-        ] {
-            assert_eq!(read(none), None, "{none}");
-        }
+        let said = versions.unreadable().expect("it says something");
+        assert!(said.starts_with("item 0: \"ää"), "{said}");
+        assert!(
+            said.ends_with("is no version, nor are those of 2 more items"),
+            "{said}"
+        );
+        assert_eq!(said.matches('ä').count(), 32);
     }
 }

@@ -144,15 +144,15 @@ impl Ingest {
                 let error = self.body_refused(error);
                 return self.refuse(self.refuse_known(known, Some(&named), bytes, error));
             }
-            (Credential::Signature(unproven), Ok(body)) => match self.prove(unproven, &body) {
+            (Credential::Signature(unverified), Ok(body)) => match self.prove(unverified, &body) {
                 Ok(Proof::Good(known)) => (known, body),
                 Ok(Proof::Challenge(known, challenge, say)) => {
                     return self.answer_challenge(&known, challenge, say);
                 }
                 Err(refusal) => return self.refuse(refusal),
             },
-            (Credential::Signature(unproven), Err(error)) => {
-                return self.refuse(self.refuse_unread(unproven, error));
+            (Credential::Signature(unverified), Err(error)) => {
+                return self.refuse(self.refuse_unread(unverified, error));
             }
         };
         let stored = self.store_body(&known, &named, &body).await;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Ingest;
 use super::request::Known;
 use crate::error::AcceptError;
-use item::Items;
+use item::{Action, Items};
 
 /// What waits for room is to ask again after so long.
 const RETRY_AFTER_SECONDS: u64 = 30;
@@ -33,7 +33,7 @@ impl Ingest {
         let rules = &key.rules;
         if (rules.items_max, rules.bytes_max) == (None, None)
             || known.caller.test
-            || items.is_empty()
+            || items.removals() == items.len()
         {
             return Ok(());
         }
@@ -46,10 +46,14 @@ impl Ingest {
             (None, Some(max)) => ("bytes", max, "bytes_max"),
             (None, None) => return Ok(()),
         };
-        // Of items with one key the last one counts.
-        let last: HashMap<&str, usize> = (items.iter())
-            .map(|item| (item.key, item.fields.len()))
-            .collect();
+        // Of operations on one key the last one decides how much there will be.
+        let mut last: HashMap<&str, usize> = HashMap::new();
+        for item in items {
+            match item.action {
+                Action::Upsert => last.insert(item.key, item.fields.len()),
+                Action::Remove => last.remove(item.key),
+            };
+        }
         let keys: Vec<&str> = last.keys().copied().collect();
         let held = self.pool.held(&key.stream, &keys).await;
         let held = held.map_err(|error| {

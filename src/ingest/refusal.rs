@@ -33,6 +33,8 @@ pub struct Refusal<'a> {
     entry: Option<Entry<'a>>,
     /// If the body is wanted, to be looked at: what is read of it is taken from this, and goes to [`Refusal::keep`].
     pub budget: Option<Portion>,
+    /// Bytes that it may have when it is decompressed.
+    bytes_max: usize,
 }
 
 /// A log entry that is written when this is dropped.
@@ -60,6 +62,15 @@ impl Refusal<'_> {
             let head = &self.head;
             let said = |address: Address<'_>| said(&address, &caller.key);
             log.bytes = body.len() as u64;
+            let body = match (head.address, head.form()) {
+                // Its headers are kept, and the signature is over the bytes as they came.
+                (Some(_), _) | (None, Err(_)) => body,
+                (None, Ok(form)) => match webhook::body::decode(form, body, self.bytes_max) {
+                    Ok(body) => body,
+                    // Nothing can be done with it.
+                    Err(_) => return,
+                },
+            };
             *kept = Some(RejectedBody {
                 body,
                 stream: head.stream.unwrap_or(&caller.key.stream).into(),
@@ -83,19 +94,20 @@ impl Ingest {
             error: AcceptError::Unauthorized,
             entry: None,
             budget: None,
+            bytes_max: 0,
         })
     }
 
     /// A request to the address of a connector that nobody vouches for. What is wrong is told in the connector's log,
     /// and only there.
-    pub(super) fn refuse_stranger<'a>(
+    pub(super) fn refuse_unauthenticated<'a>(
         &'a self,
-        unproven: Unverified<'a>,
+        unverified: Unverified<'a>,
         error: AcceptError,
         reason: Option<String>,
     ) -> Box<Refusal<'a>> {
-        let head = unproven.head();
-        let connector = unproven.connector();
+        let head = unverified.head();
+        let connector = unverified.connector();
         let within = connector.failures.take();
         let error = match (error, within) {
             (AcceptError::Unauthorized, Err(state)) => AcceptError::RateLimited {
@@ -136,11 +148,12 @@ impl Ingest {
         });
         Box::new(Refusal {
             head,
-            started: unproven.started(),
+            started: unverified.started(),
             caller: None,
             error,
             entry,
             budget: None,
+            bytes_max: 0,
         })
     }
 
@@ -166,6 +179,7 @@ impl Ingest {
             error,
             entry,
             budget: is_wanted.then(|| self.bodies.portion(&bodies, self.limits.body_bytes_max)),
+            bytes_max: self.limits.decoded_bytes_max(),
         })
     }
 
@@ -182,7 +196,9 @@ impl Ingest {
         self.note(connector, head.received_at, started, &Err(&error));
         let metrics = &self.metrics;
         match error {
-            AcceptError::InvalidPayload { .. } => &metrics.invalid,
+            AcceptError::InvalidPayload { .. } | AcceptError::UnknownEncoding { .. } => {
+                &metrics.invalid
+            }
             AcceptError::Unauthorized => &metrics.unauthorized,
             AcceptError::NotAllowed { .. } | AcceptError::AddressNotAllowed { .. } => {
                 &metrics.not_allowed
@@ -255,6 +271,7 @@ impl Ingest {
             AcceptError::Unauthorized
             | AcceptError::NotAllowed { .. }
             | AcceptError::AddressNotAllowed { .. }
+            | AcceptError::UnknownEncoding { .. }
             | AcceptError::PayloadTooLarge { .. }
             | AcceptError::Unavailable { .. } => false,
         };
@@ -328,6 +345,7 @@ impl From<JournalError> for AcceptError {
             JournalError::Overloaded => ("too many requests wait for the disk", 1),
             JournalError::DiskFull => ("the disk is full", 30),
             JournalError::Busy => ("another process holds journal.db", 2),
+            JournalError::Unsettled => ("an operation on the same item is not settled yet", 1),
             JournalError::Closed => ("the service is stopping", 5),
         };
         Self::Unavailable {

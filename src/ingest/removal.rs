@@ -2,7 +2,7 @@
 //!
 //! `http` calls [`Ingest::remove`] for callers, and [`Ingest::remove_for_operator`].
 //!
-//! **Invariant**: a removal is checked, stored and answered like a submission, and keeps its place among them.
+//! **Invariant**: a removal is checked, stored and answered like a submission of one operation.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use super::request::{Accepted, Answer, Head, Known};
 use super::{Ingest, flatten, headers};
 use crate::error::AcceptError;
 use base::clock::{Lived, Unix};
-use item::{Items, ItemsWriter};
+use item::{Action, ItemMeta, Items, ItemsWriter};
 use journal::log::{Client, Endpoint};
 use journal::{LogEntry, Outcome};
 
@@ -65,10 +65,9 @@ impl Ingest {
     ) -> Result<Accepted, AcceptError> {
         let outcome = match known.caller.test {
             true => Outcome::Test,
-            false => Outcome::Removed,
+            false => Outcome::Accepted,
         };
         let mut log = known.log_entry(outcome, 202);
-        log.items = 1;
         let body = format!("DELETE {key}");
         let claim = (idempotency_key.as_deref()).map(|id| self.claim(&log, id, body.as_bytes()));
         log.idempotency_key = idempotency_key;
@@ -97,9 +96,14 @@ impl Ingest {
         let received_at = Unix::now();
         let log = LogEntry {
             endpoint: Endpoint::Items,
-            items: 1,
             client,
-            ..LogEntry::of(request_id, received_at, connector, stream, Outcome::Removed)
+            ..LogEntry::of(
+                request_id,
+                received_at,
+                connector,
+                stream,
+                Outcome::Accepted,
+            )
         };
         self.submit(log, Lived::now(), items, [None; 2]).await
     }
@@ -115,7 +119,7 @@ fn removed(key: &str) -> Result<Items, AcceptError> {
     }
     let mut items = ItemsWriter::new(usize::MAX, key.len() + 2);
     items
-        .push(key, "{}")
+        .push_with(key, "{}", Action::Remove, ItemMeta::default())
         .map_err(|error| AcceptError::invalid(error.to_string()))?;
     Ok(items.into_items())
 }

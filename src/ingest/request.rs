@@ -23,7 +23,7 @@ use observe::telemetry::Trace;
 use settings::Networks;
 use webhook::Headers;
 use webhook::body::Form;
-use webhook::handshake::Answer as Challenge;
+use webhook::handshake::Challenge;
 
 /// What the pipeline may spend on one request.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +38,13 @@ pub struct Limits {
     pub pending_bytes_max: u64,
     /// Those of one key.
     pub pending_bytes_per_key_max: u64,
+}
+
+impl Limits {
+    /// Bytes of a body that was decompressed.
+    pub(super) fn decoded_bytes_max(&self) -> usize {
+        usize::try_from(self.body_bytes_max).unwrap_or(usize::MAX)
+    }
 }
 
 /// The head of a request. Header values are as they came, absent ones `None`.
@@ -61,6 +68,8 @@ pub struct Head<'a> {
     pub address: Option<Address<'a>>,
     /// `Content-Type`
     pub content_type: Option<&'a [u8]>,
+    /// `Content-Encoding`
+    pub content_encoding: Option<&'a [u8]>,
     /// `Content-Length`
     pub content_length: Option<u64>,
     /// `X-Item-Key`
@@ -80,7 +89,8 @@ impl Head<'_> {
     pub(super) fn form(&self) -> Result<Form, AcceptError> {
         headers::form(
             self.content_type,
-            self.address.map(|address| address.headers),
+            self.content_encoding,
+            self.address.is_some(),
         )
     }
 }

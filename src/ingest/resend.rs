@@ -20,7 +20,7 @@ use crate::error::AcceptError;
 use base::clock::{Lived, Unix};
 use catalog::{Connector, Rules};
 use item::batch::Entry;
-use item::{ItemMeta, Items, ItemsWriter};
+use item::{Items, ItemsWriter};
 use journal::log::{Client, Endpoint, LogRow};
 use journal::{LogEntry, Outcome, RejectedBody, StorageError};
 use pool::{Pool, PoolError};
@@ -157,15 +157,15 @@ impl Ingest {
             sent_again_from: Some(from.request_id),
             ..from.clone()
         };
-        let (items, removed, repeats, body) = match kept {
+        let (items, repeats, body) = match kept {
             Kept::Body(kept) => {
                 let again = self.run_again(&kept, &connector, &from.key, &mut log)?;
-                (again.items, again.removed, again.repeats, kept.body)
+                (again.items, again.repeats, kept.body)
             }
             Kept::Items(entry) => {
                 self.check_stream(&entry.stream)?;
                 let items = self.not_newer(&entry, newer).await?;
-                (items, None, Repeats::default(), Bytes::new())
+                (items, Repeats::default(), Bytes::new())
             }
             Kept::Nothing(why) => return Err(AgainError::NotKept(why)),
         };
@@ -174,14 +174,15 @@ impl Ingest {
             Outcome::Accepted => from.items.saturating_sub(count),
             _ => 0,
         };
-        if items_left > 0 && count == 0 && removed.is_none() {
+        if items_left > 0 && count == 0 {
             return Ok(SentAgain {
                 from,
                 accepted: None,
                 items_left,
             });
         }
-        let submitted = self.submit_both(log, Lived::at(started), items, removed, &repeats, &body);
+        let claims = self.claims(&log, &repeats, &body);
+        let submitted = self.submit(log, Lived::at(started), items, claims);
         let accepted = submitted.await?;
         self.note(Some(&from.connector), received_at, started, &Ok(&accepted));
         Ok(SentAgain {
@@ -221,7 +222,7 @@ impl Ingest {
         let mut older = ItemsWriter::new(usize::MAX, entry.items.byte_len());
         for item in entry.items.iter().filter(|item| !newer.contains(item.key)) {
             // Part of what fitted before.
-            let fits = older.push_with(item.key, item.fields, item.meta);
+            let fits = older.push_item(&item);
             fits.map_err(|_| AgainError::NotKept(ITEMS_GONE))?;
         }
         Ok(older.into_items())
@@ -284,7 +285,6 @@ impl Ingest {
         log.idempotency_key = delivered.idempotency_key;
         Ok(Again {
             items: delivered.items,
-            removed: delivered.removed,
             repeats: delivered.repeats,
         })
     }
@@ -309,6 +309,10 @@ fn head_of<'a>(kept: &'a RejectedBody, log: &LogEntry, address: Option<Address<'
         certificate: None,
         address,
         content_type: kept.content_type.as_deref(),
+        // Elsewhere a body is kept decompressed.
+        content_encoding: address
+            .and_then(|address| address.headers.get("content-encoding"))
+            .map(str::as_bytes),
         content_length: None,
         item_key: kept.item_key.as_deref(),
         idempotency_key: kept.idempotency_key.as_deref(),
@@ -325,7 +329,6 @@ const ITEMS_GONE: &str = "its items are not kept any more: every sink has them, 
 /// What a body that was refused comes to.
 struct Again {
     items: Items,
-    removed: Option<Items>,
     repeats: Repeats,
 }
 
@@ -336,11 +339,10 @@ fn overwriting(items: &Items) -> Result<Items, AgainError> {
     }
     let mut whole = ItemsWriter::new(usize::MAX, items.byte_len());
     for item in items {
-        let meta = ItemMeta {
-            version: None,
-            ..item.meta
-        };
-        let fits = whole.push_with(item.key, item.fields, meta);
+        let mut unversioned = item;
+        unversioned.meta.version = None;
+        unversioned.sent_version = "";
+        let fits = whole.push_item(&unversioned);
         fits.map_err(|_| AgainError::NotKept(ITEMS_GONE))?;
     }
     Ok(whole.into_items())

@@ -2,14 +2,13 @@
 //!
 //! The pipeline and sending again come here.
 //!
-//! **Invariant**: what is accepted is durable before anybody is told. Of a delivery that removes and brings items the
-//! removal is durable first.
+//! **Invariant**: what is accepted is durable before anybody is told. A request is one entry of the journal, whatever its
+//! operations are.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use uuid::Uuid;
 
 use super::interpret::{Reading, Repeats};
 use super::request::{Known, Named};
@@ -17,11 +16,11 @@ use super::{Accepted, Ingest};
 use crate::error::AcceptError;
 use base::clock::Lived;
 use catalog::IngestKey;
-use item::Items;
+use item::{Action, Items};
 use journal::log::Endpoint;
 use journal::{Claim, LogEntry, Outcome, Submission};
 use settings::quoted;
-use webhook::handshake::Answer as Challenge;
+use webhook::handshake::Challenge;
 
 /// What a body came to.
 pub(super) enum Stored {
@@ -59,14 +58,14 @@ impl Ingest {
             true => Outcome::Test,
             false => Outcome::Accepted,
         };
+        let items = delivery.items;
         let mut log = known.log_entry(outcome, delivery.status);
         log.bytes = body.len() as u64;
         log.item_key = delivery.item_key;
         log.sender = known.sender(delivery.event, delivery.id);
         log.idempotency_key = delivery.idempotency_key;
         log.error = delivery.odd;
-        let (items, removed) = (delivery.items, delivery.removed);
-        check_count(key, items.len() + removed.as_ref().map_or(0, Items::len))?;
+        check_count(key, items.len())?;
         let charged = match self.make_room(known, &items, body).await {
             Ok(charged) => charged,
             // Of a repeat nothing is stored, so there is room for it.
@@ -75,8 +74,8 @@ impl Ingest {
         };
         let committing = self.follow(known);
         let arrived = Lived::at(known.started);
-        let stored = self.submit_both(log, arrived, items, removed, &delivery.repeats, body);
-        let stored = stored.await;
+        let claims = self.claims(&log, &delivery.repeats, body);
+        let stored = self.submit(log, arrived, items, claims).await;
         self.end_commit(known, committing, &stored);
         if !matches!(&stored, Ok(accepted) if !accepted.receipt.replayed) {
             key.volume.give_back(charged);
@@ -103,51 +102,20 @@ impl Ingest {
         Ok(self.journal.has_claim(claims).await?)
     }
 
-    /// Makes durable what a delivery removes, and then what it brings: the one is a request of its own if both are there.
-    /// Its repeats have either of `repeats` in common, or the idempotency key.
-    pub(super) async fn submit_both(
+    /// Makes durable what passed every check. Its repeats have either of the claims in common.
+    pub(super) async fn submit(
         &self,
         mut log: LogEntry,
         arrived: Lived,
         items: Items,
-        removed: Option<Items>,
-        repeats: &Repeats,
-        body: &[u8],
-    ) -> Result<Accepted, AcceptError> {
-        let count = |items: &Items| u32::try_from(items.len()).unwrap_or(u32::MAX);
-        let whole = self.claims(&log, repeats, body);
-        let Some(removed) = removed else {
-            log.items = count(&items);
-            return self.submit(log, arrived, items, whole).await;
-        };
-        let mut removal = LogEntry {
-            items: count(&removed),
-            // What a removal is known by, whatever its tool is answered.
-            http_status: 202,
-            outcome: match log.outcome {
-                Outcome::Test => Outcome::Test,
-                _ => Outcome::Removed,
-            },
-            ..log.clone()
-        };
-        if items.is_empty() {
-            return self.submit(removal, arrived, removed, whole).await;
-        }
-        let part = self.claims_of_removal(&log, repeats, body);
-        removal.request_id = Uuid::now_v7();
-        self.submit(removal, arrived, removed, part).await?;
-        log.items = count(&items);
-        self.submit(log, arrived, items, whole).await
-    }
-
-    /// Makes durable what passed every check.
-    pub(super) async fn submit(
-        &self,
-        log: LogEntry,
-        arrived: Lived,
-        items: Items,
         [claim, second]: [Option<Claim>; 2],
     ) -> Result<Accepted, AcceptError> {
+        log.items = u32::try_from(items.len()).unwrap_or(u32::MAX);
+        if log.outcome == Outcome::Accepted && items.action() == Some(Action::Remove) {
+            log.outcome = Outcome::Removed;
+            // What a removal is known by, whatever its tool is answered.
+            log.http_status = 202;
+        }
         let stream = Arc::clone(&log.stream);
         let (bytes, outcome) = (log.bytes, log.outcome);
         let submission = Submission {

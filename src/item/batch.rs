@@ -17,30 +17,11 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+pub use crate::Action;
 use crate::{ItemRef, Items};
 use base::clock::{Lived, Unix};
 pub use derive::DeriveError;
 pub use read::{Form, Span};
-
-/// What an accepted request asks of its items.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Action {
-    /// They are new, or replace what there is.
-    #[default]
-    Upsert,
-    /// They are to go: only stream and key say which.
-    Remove,
-}
-
-impl Action {
-    /// `upsert` or `remove`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Upsert => "upsert",
-            Self::Remove => "remove",
-        }
-    }
-}
 
 /// One accepted request, as read back from the journal.
 #[derive(Debug, Clone)]
@@ -53,12 +34,10 @@ pub struct Entry {
     pub stream: Arc<str>,
     /// When the request arrived.
     pub received_at: Unix,
-    /// The same in time lived, by which it is measured how long it waited. None: it was read from a file, and is known to
-    /// the journal alone.
+    /// The same in time lived, from which its deadlines count. What was read from a file came a little earlier. None: that is
+    /// not known.
     pub arrived: Option<Lived>,
-    /// What it asks of its items.
-    pub action: Action,
-    /// The flattened items; of a removal those that go, without fields.
+    /// Its operations, in the order in which they were sent.
     pub items: Items,
 }
 
@@ -97,6 +76,17 @@ impl Slice {
     /// Whether there is no item.
     pub fn is_empty(&self) -> bool {
         self.start == self.end
+    }
+
+    /// What is asked of all items; none if it is not the same of all.
+    fn action(&self) -> Option<Action> {
+        let of_entry = self.entry.items.action();
+        if of_entry.is_some() {
+            return of_entry;
+        }
+        let mut items = self.items().map(|(_, item)| item.action);
+        let first = items.next().unwrap_or_default();
+        items.all(|action| action == first).then_some(first)
     }
 
     /// The items, in order, each with its position in the request.
@@ -146,11 +136,59 @@ impl Batch {
         }
     }
 
-    /// What is asked of the items: the same for all of them.
-    pub fn action(&self) -> Action {
-        self.slices
-            .first()
-            .map_or_else(Action::default, |slice| slice.entry.action)
+    /// What is asked of all items; none if it is not the same of all.
+    pub fn action(&self) -> Option<Action> {
+        let mut slices = self.slices.iter().map(Slice::action);
+        let first = slices.next().unwrap_or(Some(Action::Upsert))?;
+        slices.all(|action| action == Some(first)).then_some(first)
+    }
+
+    /// The items without removals.
+    pub fn updates(&self) -> Batch {
+        if self.action() == Some(Action::Upsert) {
+            return self.clone();
+        }
+        let runs = self.runs_of_one_action().into_iter();
+        let updates = runs.filter(|run| run.action() == Some(Action::Upsert));
+        let slices = updates.flat_map(|run| run.slices.to_vec()).collect();
+        self.with(slices)
+    }
+
+    /// Other slices, known by the same words.
+    fn with(&self, slices: Vec<Slice>) -> Self {
+        Self {
+            resent: self.resent,
+            moved: self.moved,
+            suffix: self.suffix.clone(),
+            ..Self::new(slices, self.attempt)
+        }
+    }
+
+    /// The items in their order, in batches as long as all of their items ask the same.
+    pub fn runs_of_one_action(&self) -> Vec<Batch> {
+        if self.action().is_some() {
+            return vec![self.clone()];
+        }
+        let mut runs: Vec<(Action, Vec<Slice>)> = Vec::new();
+        for slice in self.slices.iter() {
+            for ((_, item), at) in slice.items().zip(slice.start..) {
+                let part = || Slice {
+                    start: at,
+                    end: at + 1,
+                    ..slice.clone()
+                };
+                let Some((_, run)) = runs.last_mut().filter(|(of, _)| *of == item.action) else {
+                    runs.push((item.action, vec![part()]));
+                    continue;
+                };
+                match run.last_mut() {
+                    Some(last) if at > slice.start => last.end += 1,
+                    _ => run.push(part()),
+                }
+            }
+        }
+        let runs = runs.into_iter();
+        runs.map(|(_, slices)| self.with(slices)).collect()
     }
 
     /// Whether the items were dead letters.
@@ -317,7 +355,7 @@ impl fmt::Display for Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ItemsWriter, field_name, members};
+    use crate::{ItemMeta, ItemsWriter, field_name, members};
 
     /// A batch of requests to the streams `s0`, `s1`…, each with these items; the first field of an item
     /// is its key.
@@ -336,7 +374,6 @@ mod tests {
                 stream: format!("s{number}").into(),
                 received_at: Unix::from_ms(1_000 + number),
                 arrived: None,
-                action: Action::Upsert,
                 items: writer.into_items(),
             }))
         });
@@ -381,5 +418,74 @@ mod tests {
         let (none, everything) = all.split_at(0);
         assert!(none.is_empty());
         assert_eq!(everything.id(), all.id());
+    }
+
+    /// A request of these operations: `+a` updates, `-a` removes.
+    fn request(seq: u64, operations: &str) -> Slice {
+        let mut writer = ItemsWriter::new(1 << 20, 0);
+        for operation in operations.split_whitespace() {
+            let action = match operation.starts_with('-') {
+                true => Action::Remove,
+                false => Action::Upsert,
+            };
+            let pushed = writer.push_with(&operation[1..], "{}", action, ItemMeta::default());
+            pushed.expect("there is room");
+        }
+        Slice::whole(Arc::new(Entry {
+            seq,
+            request_id: Uuid::from_u128(seq.into()),
+            stream: "s".into(),
+            received_at: Unix::MIN,
+            arrived: None,
+            items: writer.into_items(),
+        }))
+    }
+
+    #[test]
+    fn runs_have_all_operations_in_their_order() {
+        let shown = |batch: &Batch| {
+            let mut text = String::new();
+            for (position, item) in batch.slices().iter().flat_map(Slice::items) {
+                let sign = if item.action == Action::Remove {
+                    '-'
+                } else {
+                    '+'
+                };
+                text.push_str(&format!("{sign}{}{position} ", item.key));
+            }
+            text.trim_end().to_owned()
+        };
+        let first = request(1, "+a +b -a -c +a");
+        let part = Slice {
+            start: 1,
+            end: 4,
+            ..first.clone()
+        };
+        let mixed = Batch::resent(
+            vec![
+                part,
+                request(2, "-d"),
+                request(3, "+e +f"),
+                request(4, "+g"),
+            ],
+            3,
+        );
+        assert_eq!(mixed.action(), None);
+        let runs = mixed.runs_of_one_action();
+        let texts: Vec<_> = runs.iter().map(shown).collect();
+        assert_eq!(texts, ["+b1", "-a2 -c3 -d0", "+e0 +f1 +g0"]);
+        let actions: Vec<_> = runs.iter().map(Batch::action).collect();
+        let (update, remove) = (Some(Action::Upsert), Some(Action::Remove));
+        assert_eq!(actions, [update, remove, update]);
+        assert!(runs.iter().all(|run| run.attempt() == 3 && run.is_resent()));
+        let all = Batch::new(vec![first], 1);
+        let ids: Vec<_> = all.runs_of_one_action().iter().map(Batch::id).collect();
+        let id = |range| format!("{}.{range}", Uuid::from_u128(1));
+        assert_eq!(ids, [id("0-2"), id("2-4"), id("4-5")]);
+        assert_eq!(shown(&mixed.updates()), "+b1 +e0 +f1 +g0");
+        let whole = Batch::new(vec![request(1, "-a"), request(2, "-b")], 1);
+        assert_eq!(whole.action(), remove);
+        assert!(whole.runs_of_one_action()[0].is(&whole));
+        assert_eq!(Batch::new(Vec::new(), 1).action(), update);
     }
 }

@@ -11,8 +11,10 @@
 //! u32 key_len · u32 fields_len · u64 shape · key · fields
 //! ```
 //!
-//! In version 2 the highest bit of a `key_len` says that `i64 version · u32 expire_after_seconds` stand before that key
-//! (see [`ItemMeta`]); version 1 has no such records.
+//! In version 3 the highest bit of a `key_len` says that `i128 version · u32 expire_after_seconds` stand before that key
+//! (see [`ItemMeta`]), the next one that the item is a removal, and the one after it that `u8 text_len · text` follow that:
+//! the version as it was sent, where that is not how the version itself is written. Version 1 has no such records. Version 2, which is read
+//! and not written any more, has versions of 64 bits, and no removals: what was asked of its items stood beside them.
 //!
 //! **Invariant**: every [`Items`] in the process has whole records, exactly `count` of them, whose keys and
 //! fields are UTF-8. It is made either by [`ItemsWriter`], which only takes `&str`, or by
@@ -22,11 +24,14 @@
 pub mod batch;
 mod fields;
 pub mod flatten;
+mod meta;
 mod nest;
 #[cfg(test)]
 mod tests;
+mod version;
+mod writer;
 
-use std::num::NonZeroU32;
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -35,17 +40,15 @@ pub use fields::{
     Members, ShapeHash, field_name, members, merge, name_hash, quote_into, shape, string_into,
     unescape,
 };
+pub use meta::{Action, ItemMeta};
 pub use nest::nest;
+pub use version::Version;
+pub use writer::{Full, ItemsWriter};
 
-/// Versions of the encoding, the first byte of every buffer.
-const VERSION: u8 = 1;
-const WITH_META: u8 = 2;
-/// In a `key_len`: a standing follows.
-const HAS_META: u32 = 1 << 31;
-/// Bytes of a standing.
-const META_BYTES: usize = 12;
-/// Stands for no version.
-const NO_VERSION: i64 = i64::MIN;
+/// Versions of the encoding, the first byte of every buffer: without and with flags.
+const PLAIN: u8 = 1;
+const WITH_META_2: u8 = 2;
+const WITH_FLAGS: u8 = 3;
 /// Bytes before the first record: version and count.
 const HEADER_BYTES: usize = 5;
 /// Bytes of a record before its key: two lengths and the shape.
@@ -60,6 +63,8 @@ const STRIDE: u32 = 64;
 pub struct Items {
     bytes: Bytes,
     count: u32,
+    /// How many of them are removals.
+    removals: u32,
     places: Places,
 }
 
@@ -85,30 +90,22 @@ pub struct ItemRef<'a> {
     pub fields: &'a str,
     /// Hash of the ordered field names, see [`shape`]. Equal shapes: no new field has appeared.
     pub shape: u64,
+    /// What is asked of it. A removal has no fields (`{}`).
+    pub action: Action,
     /// What decides beside the order of acceptance.
     pub meta: ItemMeta,
+    /// The version as it was sent; empty: as the version itself is written. See [`ItemRef::version_text`].
+    pub sent_version: &'a str,
 }
 
-/// How an item stands to others of its key, beside the order of acceptance.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ItemMeta {
-    /// Its source's count or time of changes, in thousandths of a count or in microseconds: it does not take the place
-    /// of a higher one.
-    pub version: Option<i64>,
-    /// After so long without another update it goes.
-    pub expire_after_seconds: Option<NonZeroU32>,
-}
-
-impl ItemMeta {
-    /// Of a removal that has no version, by a tool whose versions are times: its arrival stands for one.
-    pub const REMOVAL_IN_TIME: ItemMeta = ItemMeta {
-        version: None,
-        expire_after_seconds: Some(NonZeroU32::MIN),
-    };
-
-    /// Whether it is that. A removal expires never.
-    pub fn is_removal_in_time(&self) -> bool {
-        *self == Self::REMOVAL_IN_TIME
+impl<'a> ItemRef<'a> {
+    /// The version as it was sent.
+    pub fn version_text(&self) -> Option<Cow<'a, str>> {
+        let version = self.meta.version?;
+        Some(match self.sent_version {
+            "" => version.to_string().into(),
+            sent => sent.into(),
+        })
     }
 }
 
@@ -116,7 +113,7 @@ impl ItemMeta {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CorruptItems {
     /// The first byte names an encoding that this program does not know.
-    #[error("the stored items have the encoding version {0}, this program reads 1 and 2")]
+    #[error("the stored items have the encoding version {0}, this program reads 1, 2 and 3")]
     Version(u8),
     /// The bytes end inside the header or inside the record of this item.
     #[error("the stored items end early, at item {0}")]
@@ -130,14 +127,26 @@ pub enum CorruptItems {
 }
 
 impl Items {
+    /// The first byte of the encoding of items some of which are removals, or have a version or an end.
+    pub const WITH_FLAGS: u8 = WITH_FLAGS;
+
     /// Takes stored bytes back after checking version, count, every record boundary and UTF-8.
     /// Does not check again that the fields are JSON.
     ///
     /// # Errors
     /// [`CorruptItems`] names the first item that does not fit; no input panics.
     pub fn from_bytes(bytes: Bytes) -> Result<Self, CorruptItems> {
+        Self::from_stored(bytes, Action::Upsert)
+    }
+
+    /// The same for bytes beside which it stands what is asked of all items: that counts where the encoding is of a
+    /// version that does not say it itself.
+    ///
+    /// # Errors
+    /// As [`Items::from_bytes`].
+    pub fn from_stored(bytes: Bytes, action: Action) -> Result<Self, CorruptItems> {
         let version = *bytes.first().ok_or(CorruptItems::Truncated(0))?;
-        if !matches!(version, VERSION | WITH_META) {
+        if !matches!(version, PLAIN | WITH_META_2 | WITH_FLAGS) {
             return Err(CorruptItems::Version(version));
         }
         let count = bytes[1..]
@@ -145,19 +154,40 @@ impl Items {
             .ok_or(CorruptItems::Truncated(0))
             .map(|count| u32::from_le_bytes(*count))?;
         let mut rest = &bytes[HEADER_BYTES..];
+        let mut removals = 0;
         for item in 0..count {
-            let (record, after) = RawRecord::split(rest).ok_or(CorruptItems::Truncated(item))?;
+            let (record, after) =
+                RawRecord::split(version, rest).ok_or(CorruptItems::Truncated(item))?;
+            removals += u32::from(record.action == Action::Remove);
             record.read().ok_or(CorruptItems::Utf8(item))?;
             rest = after;
         }
         if !rest.is_empty() {
             return Err(CorruptItems::Trailing(rest.len()));
         }
+        if version == WITH_META_2 || (version == PLAIN && action == Action::Remove) {
+            return Ok(Self::rewritten(&bytes, count, action));
+        }
         Ok(Self {
             bytes,
             count,
+            removals,
             places: Places::default(),
         })
+    }
+
+    /// Items of an older encoding in the one of today. `bytes` were checked.
+    #[cold]
+    fn rewritten(bytes: &[u8], count: u32, action: Action) -> Self {
+        let mut writer = ItemsWriter::new(usize::MAX, bytes.len() + 8 * count as usize);
+        let mut rest = &bytes[HEADER_BYTES..];
+        while let Some((record, after)) = RawRecord::split(bytes[0], rest) {
+            let item = record.read().expect("it was checked");
+            let pushed = writer.push_item(&ItemRef { action, ..item });
+            pushed.expect("it was written before, so its lengths fit");
+            rest = after;
+        }
+        writer.into_items()
     }
 
     /// The items in the order of the payload.
@@ -206,6 +236,20 @@ impl Items {
         self.count == 0
     }
 
+    /// How many of the items are removals.
+    pub fn removals(&self) -> usize {
+        self.removals as usize
+    }
+
+    /// What is asked of all items; none if it is not the same of all.
+    pub fn action(&self) -> Option<Action> {
+        match self.removals {
+            0 => Some(Action::Upsert),
+            all if all == self.count => Some(Action::Remove),
+            _ => None,
+        }
+    }
+
     /// The encoding: what to store, and what [`Items::from_bytes`] takes back.
     pub fn as_bytes(&self) -> &Bytes {
         &self.bytes
@@ -236,8 +280,8 @@ pub struct Iter<'a> {
 impl<'a> Iter<'a> {
     fn record(&mut self) -> Option<RawRecord<'a>> {
         self.left = self.left.checked_sub(1)?;
-        let (record, rest) =
-            RawRecord::split(self.rest).expect("Items has `count` whole records by construction");
+        let (record, rest) = RawRecord::split(WITH_FLAGS, self.rest)
+            .expect("Items has `count` whole records by construction");
         self.rest = rest;
         Some(record)
     }
@@ -272,27 +316,36 @@ impl ExactSizeIterator for Iter<'_> {}
 /// A record whose boundaries are known and whose text is not yet checked.
 struct RawRecord<'a> {
     shape: u64,
+    action: Action,
     meta: ItemMeta,
+    sent_version: &'a [u8],
     key: &'a [u8],
     fields: &'a [u8],
 }
 
 impl<'a> RawRecord<'a> {
     /// The first record and what follows it, or `None` if the bytes end inside it.
-    fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+    fn split(encoding: u8, bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (key_len, rest) = bytes.split_first_chunk()?;
         let (fields_len, rest) = rest.split_first_chunk()?;
         let (shape, mut rest) = rest.split_first_chunk()?;
         let key_len = u32::from_le_bytes(*key_len);
+        let mut action = Action::Upsert;
         let mut meta = ItemMeta::default();
-        if key_len & HAS_META != 0 {
-            (meta, rest) = ItemMeta::split(rest)?;
+        let mut sent_version: &[u8] = &[];
+        let flags = key_len & meta::FLAGS;
+        if flags != 0 {
+            let said = meta::split(encoding, flags, rest)?;
+            (action, meta) = (said.action, said.meta);
+            (sent_version, rest) = (said.sent_version, said.rest);
         }
-        let (key, rest) = rest.split_at_checked((key_len & !HAS_META) as usize)?;
+        let (key, rest) = rest.split_at_checked((key_len & !meta::FLAGS) as usize)?;
         let (fields, rest) = rest.split_at_checked(u32::from_le_bytes(*fields_len) as usize)?;
         let record = Self {
             shape: u64::from_le_bytes(*shape),
+            action,
             meta,
+            sent_version,
             key,
             fields,
         };
@@ -305,193 +358,9 @@ impl<'a> RawRecord<'a> {
             key: std::str::from_utf8(self.key).ok()?,
             fields: simdutf8::basic::from_utf8(self.fields).ok()?,
             shape: self.shape,
+            action: self.action,
             meta: self.meta,
+            sent_version: std::str::from_utf8(self.sent_version).ok()?,
         })
-    }
-}
-
-impl ItemMeta {
-    /// The standing at the beginning, and what follows it.
-    #[cold]
-    fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let (version, rest) = bytes.split_first_chunk()?;
-        let (seconds, rest) = rest.split_first_chunk()?;
-        let version = i64::from_le_bytes(*version);
-        let meta = Self {
-            version: (version != NO_VERSION).then_some(version),
-            expire_after_seconds: NonZeroU32::new(u32::from_le_bytes(*seconds)),
-        };
-        Some((meta, rest))
-    }
-}
-
-/// The encoding would grow over the writer's bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the flattened items are over {bytes_max} bytes")]
-pub struct Full {
-    /// The bound that was given to the writer.
-    pub bytes_max: usize,
-}
-
-/// Builds [`Items`] push-style, never over a bound: [`begin`](Self::begin), any number of
-/// [`write`](Self::write), [`finish`](Self::finish), for each item; then [`into_items`](Self::into_items).
-///
-/// The key comes last because it is read from the fields.
-#[derive(Debug)]
-pub struct ItemsWriter {
-    bytes: Vec<u8>,
-    count: u32,
-    bytes_max: usize,
-    /// Where the record being written starts; the end of `bytes` between records.
-    record: usize,
-}
-
-impl ItemsWriter {
-    /// A writer whose encoding stays at or under `bytes_max` bytes, with room for `bytes_expected`.
-    pub fn new(bytes_max: usize, bytes_expected: usize) -> Self {
-        // Lengths and the count are 32 bits wide: a bound beyond that could not be written down.
-        let bytes_max = bytes_max.min(u32::MAX as usize);
-        let mut bytes = Vec::with_capacity(bytes_expected.min(bytes_max).max(HEADER_BYTES));
-        bytes.push(VERSION);
-        bytes.extend_from_slice(&0_u32.to_le_bytes());
-        Self {
-            record: bytes.len(),
-            bytes,
-            count: 0,
-            bytes_max,
-        }
-    }
-
-    /// Starts an item. One that was begun and not finished is dropped.
-    ///
-    /// # Errors
-    /// [`Full`] if its record would not fit.
-    pub fn begin(&mut self) -> Result<(), Full> {
-        self.abandon();
-        self.reserve(RECORD_BYTES)?;
-        self.bytes.extend_from_slice(&[0; RECORD_BYTES]);
-        Ok(())
-    }
-
-    /// Appends to the fields of the item that was begun.
-    ///
-    /// # Errors
-    /// [`Full`] if the text would not fit; nothing is written then.
-    #[inline]
-    pub fn write(&mut self, text: &str) -> Result<(), Full> {
-        debug_assert!(
-            self.bytes.len() >= self.record + RECORD_BYTES,
-            "begin first"
-        );
-        self.reserve(text.len())?;
-        self.bytes.extend_from_slice(text.as_bytes());
-        Ok(())
-    }
-
-    /// Bytes that were written to the item that was begun.
-    pub fn written_len(&self) -> usize {
-        self.bytes.len().saturating_sub(self.record + RECORD_BYTES)
-    }
-
-    /// What was written to the item that was begun.
-    pub fn written(&self) -> &str {
-        let fields = self.bytes.get(self.record + RECORD_BYTES..);
-        simdutf8::basic::from_utf8(fields.unwrap_or_default())
-            .expect("`write` takes only &str, so their concatenation is UTF-8")
-    }
-
-    /// Ends the item that was begun: puts key, lengths and shape in front of its fields.
-    ///
-    /// # Errors
-    /// [`Full`] if the key would not fit.
-    pub fn finish(&mut self, key: &str, shape: u64) -> Result<(), Full> {
-        let fields_at = self.record + RECORD_BYTES;
-        let fields_end = self.bytes.len();
-        debug_assert!(fields_end >= fields_at, "begin first");
-        self.reserve(key.len())?;
-        self.bytes.resize(fields_end + key.len(), 0);
-        self.bytes
-            .copy_within(fields_at..fields_end, fields_at + key.len());
-        // The bound fits 32 bits, so every length below it does.
-        let header = &mut self.bytes[self.record..fields_at + key.len()];
-        header[0..4].copy_from_slice(&(key.len() as u32).to_le_bytes());
-        header[4..8].copy_from_slice(&((fields_end - fields_at) as u32).to_le_bytes());
-        header[8..16].copy_from_slice(&shape.to_le_bytes());
-        header[RECORD_BYTES..].copy_from_slice(key.as_bytes());
-        self.record = self.bytes.len();
-        self.count += 1;
-        Ok(())
-    }
-
-    /// Drops the item that was begun and not finished.
-    pub fn abandon(&mut self) {
-        self.bytes.truncate(self.record);
-    }
-
-    /// Like [`push`](Self::push), for an item that is more than its place in the order of acceptance.
-    ///
-    /// # Errors
-    /// [`Full`] if it would not fit; the item is dropped then.
-    pub fn push_with(&mut self, key: &str, fields: &str, meta: ItemMeta) -> Result<(), Full> {
-        let record = self.record;
-        self.push(key, fields)?;
-        if meta == ItemMeta::default() {
-            return Ok(());
-        }
-        if let Err(full) = self.reserve(META_BYTES) {
-            self.bytes.truncate(record);
-            self.record = record;
-            self.count -= 1;
-            return Err(full);
-        }
-        let version = meta.version.unwrap_or(NO_VERSION).to_le_bytes();
-        let seconds = meta
-            .expire_after_seconds
-            .map_or(0, NonZeroU32::get)
-            .to_le_bytes();
-        let at = record + RECORD_BYTES;
-        self.bytes
-            .splice(at..at, version.into_iter().chain(seconds));
-        self.bytes[0] = WITH_META;
-        // The highest byte of the length.
-        self.bytes[record + 3] |= (HAS_META >> 24) as u8;
-        self.record = self.bytes.len();
-        Ok(())
-    }
-
-    /// Writes a whole item: flat JSON object text and its key. The shape is computed.
-    ///
-    /// # Errors
-    /// [`Full`] if it would not fit; the item is dropped then.
-    pub fn push(&mut self, key: &str, fields: &str) -> Result<(), Full> {
-        self.begin()?;
-        self.write(fields)
-            .and_then(|()| self.finish(key, shape(fields)))
-            .inspect_err(|_| self.abandon())
-    }
-
-    /// The finished items. An item that was begun and not finished is dropped.
-    pub fn into_items(mut self) -> Items {
-        self.abandon();
-        self.bytes[1..HEADER_BYTES].copy_from_slice(&self.count.to_le_bytes());
-        // These bytes may wait in memory for the journal: give back a guess that was far too large.
-        if self.bytes.capacity() - self.bytes.len() > self.bytes.len() / 4 + 64 {
-            self.bytes.shrink_to_fit();
-        }
-        Items {
-            bytes: self.bytes.into(),
-            count: self.count,
-            places: Places::default(),
-        }
-    }
-
-    #[inline]
-    fn reserve(&self, more: usize) -> Result<(), Full> {
-        if more > self.bytes_max.saturating_sub(self.bytes.len()) {
-            return Err(Full {
-                bytes_max: self.bytes_max,
-            });
-        }
-        Ok(())
     }
 }

@@ -11,15 +11,18 @@ pub enum Endpoint {
     Webhook,
     /// `DELETE /api/streams/{stream}/items/{key}`
     Items,
+    /// None: the daemon removes what expired.
+    Expiry,
 }
 
 impl Endpoint {
-    /// `ingest`, `webhook` or `items`.
+    /// `ingest`, `webhook`, `items` or `expiry`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ingest => "ingest",
             Self::Webhook => "webhook",
             Self::Items => "items",
+            Self::Expiry => "expiry",
         }
     }
 
@@ -28,6 +31,7 @@ impl Endpoint {
             Self::Ingest => 0,
             Self::Webhook => 1,
             Self::Items => 2,
+            Self::Expiry => 3,
         }
     }
 
@@ -35,6 +39,7 @@ impl Endpoint {
         match code {
             1 => Self::Webhook,
             2 => Self::Items,
+            3 => Self::Expiry,
             _ => Self::Ingest,
         }
     }

@@ -3,7 +3,7 @@
 //! **Invariant**: log entry, payload and idempotency claim of a request are written by the same
 //! transaction, and the claim is looked up in it, so two requests with one key are never both new.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::types::Value;
 use rusqlite::{CachedStatement, Connection, Statement};
@@ -13,10 +13,11 @@ use super::claims::{Claims, Held};
 use super::log::{Client, LogEntry, Outcome};
 use super::origin::Origin;
 use super::queue::Job;
+use super::recent::Recent;
 use super::rejected_bodies::Bodies;
 use super::segments::Segments;
 use super::writer::{Answer, Answers};
-use super::{Receipt, Submission};
+use super::{JournalError, Receipt, Submission};
 use base::clock::Lived;
 use item::batch::Entry;
 use sqlite;
@@ -39,6 +40,7 @@ pub(super) struct Group<'a> {
     client: (Client, String),
     /// What stands beside a payload.
     origin: Vec<u8>,
+    recent: &'a Mutex<Recent>,
 }
 
 /// The statements that most jobs need, looked up once for the group.
@@ -145,6 +147,7 @@ impl<'a> Group<'a> {
         bodies: &'a mut Bodies,
         last_seq: u64,
         spans: &'a mut Segments,
+        recent: &'a Mutex<Recent>,
     ) -> Self {
         Self {
             connection,
@@ -154,6 +157,7 @@ impl<'a> Group<'a> {
             spans,
             client: (Client::Many, String::new()),
             origin: Vec::new(),
+            recent,
         }
     }
 
@@ -204,6 +208,22 @@ impl<'a> Group<'a> {
                     return Err(error);
                 }
             },
+            Job::SubmitIf(submission, condition, to) => {
+                let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+                let written = answers.receipts.iter().filter_map(|one| one.entry.as_ref());
+                let holds = condition.apply(*submission, &recent, written);
+                drop(recent);
+                match holds {
+                    Some(submission) => {
+                        return self.job(
+                            statements,
+                            Job::Submit(Box::new(submission), to),
+                            answers,
+                        );
+                    }
+                    None => _ = to.send(Err(JournalError::Unsettled)),
+                }
+            }
             Job::Ask(claims, answer) => {
                 let now = Lived::now();
                 let mut held = false;
@@ -273,9 +293,9 @@ impl<'a> Group<'a> {
             items: log.items,
             replayed: false,
         };
-        let Some(action) = log.outcome.action() else {
+        if log.outcome.action().is_none() {
             return Ok((receipt, None));
-        };
+        }
         let bytes = items.as_bytes();
         Origin::pack(&log, &mut self.origin);
         statements.payload.execute(rusqlite::params![
@@ -290,7 +310,6 @@ impl<'a> Group<'a> {
             stream: log.stream,
             received_at: log.received_at,
             arrived: Some(arrived),
-            action,
             items,
         };
         Ok((receipt, Some(Arc::new(entry))))

@@ -12,6 +12,7 @@
 
 mod arrivals;
 mod claims;
+mod condition;
 pub mod copy;
 mod endpoint;
 mod group;
@@ -49,6 +50,7 @@ use item::Items;
 use observe::metrics::Metrics;
 use sqlite::{FailStop, FileError, Notice};
 
+pub use condition::{Condition, Named, Pin};
 pub use log::{LogEntry, Outcome};
 pub use measure::LogMinute;
 pub use origin::Origin;
@@ -87,7 +89,7 @@ pub struct Submission {
     pub log: LogEntry,
     /// When it arrived, in time lived.
     pub arrived: Lived,
-    /// The flattened items; of a removal those that go.
+    /// Its operations, in the order in which they were sent.
     pub items: Items,
     /// The idempotency claim, if the caller sent a key.
     pub claim: Option<Claim>,
@@ -128,6 +130,9 @@ pub enum JournalError {
     /// Another process holds the file. Goes on when it lets go.
     #[error("another process holds journal.db")]
     Busy,
+    /// An operation on one of the items is accepted and not settled, or nobody can tell. Goes on when it is settled.
+    #[error("an operation that is not settled names the same item")]
+    Unsettled,
     /// The writer has stopped: shutting down, or failed for good.
     #[error("the journal is closed")]
     Closed,

@@ -32,7 +32,7 @@ pub enum Outcome {
     Duplicate,
     /// Came with a test key: checked, logged, not stored.
     Test,
-    /// A removal, stored and on its way to the sinks.
+    /// The same of a request of which every item is a removal.
     Removed,
     /// A greeting of a tool, or an event that is none: answered, with nothing to store.
     Handshake,
@@ -49,7 +49,7 @@ impl Outcome {
         Outcome::Handshake,
     ];
 
-    /// What the sinks are asked for; none: they do not hear of it.
+    /// What the sinks are asked for, by the items themselves where they differ; none: they do not hear of it.
     pub fn action(self) -> Option<Action> {
         match self {
             Self::Accepted => Some(Action::Upsert),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{Claim, JournalError, LogEntry, Receipt, RejectedBody, Submission};
+use super::{Claim, Condition, JournalError, LogEntry, Receipt, RejectedBody, Submission};
 
 /// Work for the writer thread.
 #[derive(Debug)]
@@ -18,6 +18,12 @@ pub(super) enum Job {
     /// Make a request durable.
     Submit(
         Box<Submission>,
+        oneshot::Sender<Result<Receipt, JournalError>>,
+    ),
+    /// The same, if the condition holds.
+    SubmitIf(
+        Box<Submission>,
+        Condition,
         oneshot::Sender<Result<Receipt, JournalError>>,
     ),
     /// Say whether one of these claims is held, which makes a request with them a repeat.

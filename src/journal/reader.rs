@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::log::Outcome;
 use super::schema::ACCEPTED;
-use super::{Journal, StorageError, segment_index, timeline};
+use super::{Journal, StorageError, timeline};
 use base::clock::{Lived, Unix};
 use item::Items;
 use item::batch::{Action, Entry};
@@ -23,8 +23,26 @@ const SELECT_WAITING: &str = "SELECT w.seq, w.bytes, r.stream, r.outcome FROM (
      ) w JOIN requests r ON r.seq = w.seq ORDER BY w.seq";
 const SELECT_QUARANTINED: &str = "SELECT q.seq, q.reason, r.stream, r.outcome FROM quarantine q \
      JOIN requests r ON r.seq = q.seq WHERE q.seq > ? AND q.seq <= ? ORDER BY q.seq";
-const SELECT_ENTRIES: &str = "SELECT p.seq, p.crc32, p.items, r.request_id, r.stream, r.received_ms, r.outcome \
-     FROM payloads p JOIN requests r ON r.seq = p.seq WHERE p.seq IN (";
+/// Requests that only remove, and others whose encoding can say that an item is a removal.
+fn with_removals() -> String {
+    format!(
+        "SELECT p.seq FROM payloads p JOIN requests r ON r.seq = p.seq
+         WHERE p.seq > ? AND (r.outcome = {} OR substr(p.items, 1, 1) = x'{:02x}')
+         ORDER BY p.seq LIMIT {FETCHED_MAX}",
+        Outcome::Removed.code(),
+        Items::WITH_FLAGS,
+    )
+}
+
+/// Entries; the list of their numbers follows.
+fn select_entries() -> String {
+    format!(
+        "SELECT p.seq, p.crc32, p.items, r.request_id, r.stream, r.received_ms, r.outcome, ({}) AS arrived_ms
+         FROM payloads p JOIN requests r ON r.seq = p.seq WHERE p.seq IN (",
+        timeline::REACHED.replace("?1", "p.seq")
+    )
+}
+
 /// Payloads fetched by one statement.
 const FETCHED_MAX: usize = 500;
 /// What waits is looked at in steps that grow from this to that: a batch may end soon.
@@ -39,7 +57,7 @@ pub struct ReadRequest<'a> {
     pub items_max: usize,
     /// About so many bytes at the most.
     pub bytes_max: usize,
-    /// What is wanted, by stream and by what a request asks of its items.
+    /// What is wanted, by stream and by whether a request only removes.
     pub wanted: &'a (dyn Fn(&str, Action) -> bool + Sync),
 }
 
@@ -67,8 +85,8 @@ pub struct Taken {
 
 impl Journal {
     /// Entries after `after`, oldest first, together about `bytes_max` bytes and `items_max` items
-    /// (at least one entry if there is one), skipping what `wanted` refuses. All ask the same of their items: they
-    /// end before one that asks something else. From memory where it reaches back far enough, else from the file.
+    /// (at least one entry if there is one), skipping what `wanted` refuses. From memory where it reaches back far enough,
+    /// else from the file.
     ///
     /// # Errors
     /// SQLite's. A single payload that cannot be read is not an error: see [`Taken::corrupt`].
@@ -94,16 +112,17 @@ impl Journal {
         Ok(entries.collect())
     }
 
-    /// Some removals after `seq`, oldest first, as far as their payloads are there and can be read, and up to where they
-    /// were looked for; none: there are no more.
+    /// Some entries with removals after `seq`, oldest first, as far as their payloads are there and can be read, and up to
+    /// where they were looked for; none: there are no more.
     pub async fn removals_after(
         &self,
         seq: u64,
     ) -> Result<Option<(Vec<Arc<Entry>>, u64)>, StorageError> {
-        let range = seq.saturating_add(1)..u64::MAX;
-        let removed = [Outcome::Removed];
-        let reads = &*self.lane_reads;
-        let seqs = segment_index::find(reads, None, &removed, &range, false, FETCHED_MAX).await?;
+        let found: Vec<i64> = sqlx::query_scalar(sqlx::AssertSqlSafe(with_removals()))
+            .bind(seq.cast_signed())
+            .fetch_all(&*self.lane_reads)
+            .await?;
+        let seqs: Vec<u64> = found.into_iter().map(i64::unsigned_abs).collect();
         let Some(last) = seqs.last().copied() else {
             return Ok(None);
         };
@@ -126,19 +145,9 @@ impl Journal {
     }
 
     /// When an entry arrived, in time lived; `None`: that is not known.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub async fn arrived(&self, entry: &Entry) -> Result<Option<Lived>, StorageError> {
-        let remembered = || self.shared.lock_recent().arrivals.of(entry.seq);
-        if let Some(arrived) = entry.arrived.or_else(remembered) {
-            return Ok(Some(arrived));
-        }
-        let point: Option<i64> = sqlx::query_scalar(timeline::REACHED)
-            .bind(entry.seq.cast_signed())
-            .fetch_one(&*self.lane_reads)
-            .await?;
-        Ok(point.map(Lived::from_column))
+    pub fn arrived(&self, entry: &Entry) -> Option<Lived> {
+        let remembered = self.shared.lock_recent().arrivals.of(entry.seq);
+        remembered.or(entry.arrived)
     }
 
     /// The oldest entry that is still there, if there is one.
@@ -214,8 +223,6 @@ struct Look {
     /// What is to be fetched.
     wanted: Vec<u64>,
     bytes: usize,
-    /// Of all that is wanted.
-    action: Option<Action>,
 }
 
 impl Look {
@@ -240,9 +247,6 @@ impl Look {
             if let Some(size) = size
                 && stream.is_none_or(|stream| (request.wanted)(stream, action))
             {
-                if *self.action.get_or_insert(action) != action {
-                    return Ok(false);
-                }
                 self.bytes += usize::try_from(size).unwrap_or(usize::MAX / 2);
                 let full = self.bytes > request.bytes_max || self.wanted.len() >= request.items_max;
                 if full && !self.wanted.is_empty() {
@@ -273,7 +277,7 @@ async fn fetch(
     reads: &sqlx::SqlitePool,
     seqs: &[u64],
 ) -> Result<Vec<(u64, Result<Arc<Entry>, String>)>, sqlx::Error> {
-    let mut query = QueryBuilder::<Sqlite>::new(SELECT_ENTRIES);
+    let mut query = QueryBuilder::<Sqlite>::new(select_entries());
     let mut list = query.separated(", ");
     for seq in seqs {
         list.push_bind(seq.cast_signed());
@@ -305,14 +309,15 @@ fn read_entry(row: &SqliteRow) -> Result<Arc<Entry>, String> {
             row.try_get::<Vec<u8>, _>("request_id")?,
             row.try_get::<String, _>("stream")?,
             row.try_get::<i64, _>("received_ms")?,
+            row.try_get::<Option<i64>, _>("arrived_ms")?,
         ))
     };
-    let (seq, crc32, items, request_id, stream, received_at) =
+    let (seq, crc32, items, request_id, stream, received_at, arrived) =
         parts().map_err(|error| format!("the row cannot be read: {error}"))?;
     if i64::from(crc32fast::hash(&items)) != crc32 {
         return Err("the payload's checksum does not match".to_owned());
     }
-    let items = Items::from_bytes(items.into())
+    let items = Items::from_stored(items.into(), action(row))
         .map_err(|error| format!("the payload cannot be decoded: {error}"))?;
     Ok(Arc::new(Entry {
         seq: seq.unsigned_abs(),
@@ -320,8 +325,7 @@ fn read_entry(row: &SqliteRow) -> Result<Arc<Entry>, String> {
             .map_err(|error| format!("the request id cannot be decoded: {error}"))?,
         stream: stream.into(),
         received_at: Unix::from_column(received_at),
-        arrived: None,
-        action: action(row),
+        arrived: arrived.map(Lived::from_column),
         items,
     }))
 }

@@ -23,6 +23,8 @@ pub(super) struct Recent {
     bytes: usize,
     /// Every accepted entry above this one is in `entries`.
     floor: u64,
+    /// What is above one of these stays, unless it is too much.
+    pins: Vec<u64>,
     /// What has come since somebody counted it.
     pub(super) written: Written,
     /// Of entries that are not here any more, too.
@@ -35,6 +37,7 @@ impl Recent {
             entries: VecDeque::new(),
             bytes: 0,
             floor: seq,
+            pins: Vec::new(),
             written: Written::default(),
             arrivals: Arrivals::default(),
         }
@@ -58,6 +61,7 @@ impl Recent {
 
     /// Forgets what every lane has behind it.
     pub(super) fn forget_through(&mut self, seq: u64) {
+        let seq = self.pins.iter().fold(seq, |seq, pin| seq.min(*pin));
         self.arrivals.forget_through(seq);
         while let Some(oldest) = self.entries.front() {
             if oldest.seq > seq {
@@ -67,6 +71,25 @@ impl Recent {
             self.bytes -= cost(oldest);
             self.entries.pop_front();
         }
+    }
+
+    /// From now on what is here stays; above which entry that is.
+    pub(super) fn pin(&mut self) -> u64 {
+        self.pins.push(self.floor);
+        self.floor
+    }
+
+    /// What was pinned above this entry may go.
+    pub(super) fn unpin(&mut self, after: u64) {
+        if let Some(at) = self.pins.iter().position(|pin| *pin == after) {
+            self.pins.swap_remove(at);
+        }
+    }
+
+    /// The entries above this one; `None` if the memory does not reach back far enough.
+    pub(super) fn after(&self, seq: u64) -> Option<impl Iterator<Item = &Arc<Entry>>> {
+        let start = self.entries.partition_point(|entry| entry.seq <= seq);
+        (seq >= self.floor).then(|| self.entries.range(start..))
     }
 
     /// `None` if the memory does not reach back far enough.
@@ -84,11 +107,8 @@ impl Recent {
         let mut items = 0;
         let mut bytes = 0;
         for entry in self.entries.range(start..) {
-            if (request.wanted)(&entry.stream, entry.action) {
-                let first = taken.entries.first();
-                if first.is_some_and(|first| first.action != entry.action) {
-                    break;
-                }
+            let action = entry.items.action().unwrap_or_default();
+            if (request.wanted)(&entry.stream, action) {
                 items += entry.items.len();
                 bytes += entry.items.byte_len();
                 let full = items > request.items_max || bytes > request.bytes_max;

@@ -15,7 +15,7 @@ use sqlite;
 /// Its name in the data folder.
 pub const FILE: &str = "journal.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 6;
+pub const FORMAT: i64 = 7;
 
 const TABLES: &str = "
 CREATE TABLE requests (
@@ -134,6 +134,10 @@ CREATE TABLE log_sent_again (
 CREATE INDEX log_sent_again_by_id ON log_sent_again (sent_again_from);
 ";
 
+/// Nothing changes but what a payload can say: that an item is a removal. Versions before would put it aside as one that
+/// cannot be read.
+const OPERATIONS_7: &str = "";
+
 /// What is made of the log: emptied, it is made again at the next start.
 pub(super) const OF_LOG: [&str; 5] = [
     "log_spans",
@@ -165,6 +169,7 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
         &from_3,
         &from_4,
         LOG_6,
+        OPERATIONS_7,
     ];
     sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)

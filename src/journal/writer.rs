@@ -164,6 +164,7 @@ impl Writer {
             &mut self.bodies,
             self.last_seq,
             &mut self.spans,
+            &self.shared.recent,
         );
         let written = group.write(jobs, &mut answers);
         let last_seq = group.last_seq();
@@ -194,7 +195,7 @@ impl Writer {
         }
         for job in jobs.drain(..) {
             match job {
-                Job::Submit(_, to) => {
+                Job::Submit(_, to) | Job::SubmitIf(_, _, to) => {
                     let _ = to.send(Err(refusal));
                 }
                 Job::Log(..) => {
@@ -245,14 +246,14 @@ impl Writer {
 
     /// Ends a failed transaction and decides whether the writer can go on.
     fn roll_back(&mut self, error: &rusqlite::Error) -> JournalError {
-        let disk_error = self.connection.judge(error);
+        let disk_error = self.connection.classify(error);
         let restored = sqlite::roll_back(&self.connection);
         self.claims.rolled_back();
         self.bodies.rolled_back();
         self.spans.rolled_back();
         self.pruner.rolled_back();
         if let Err(error) = restored {
-            self.connection.judge(&error);
+            self.connection.classify(&error);
         }
         if self.connection.is_stopped() {
             return JournalError::Closed;

@@ -223,12 +223,12 @@ impl Live {
     }
 
     /// How many places are taken.
-    pub fn seats_taken(&self) -> Occupancy {
+    pub fn occupancy(&self) -> Occupancy {
         self.connection_limit.taken()
     }
 
     /// Who found no place lately: the name of the read key, and why.
-    pub fn without_seat(&self) -> Vec<(Box<str>, AtCapacity)> {
+    pub fn at_capacity(&self) -> Vec<(Box<str>, AtCapacity)> {
         self.connection_limit.refused()
     }
 

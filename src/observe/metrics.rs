@@ -19,7 +19,7 @@ use prometheus_client::registry::Registry;
 
 pub use condition::{ConditionGauges, SINK_STATES, SinkGauges};
 pub use listeners::{Connections, ListenerMetrics};
-pub use plugins::{PluginMetrics, Refused};
+pub use plugins::{InvalidMetric, PluginMetrics};
 pub use recent::{Minute, Recent};
 
 /// Declares the metrics: a field each, with its help text, and with its name where that is not the field's.

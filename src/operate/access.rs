@@ -4,7 +4,7 @@
 //! the configuration, and hands it a changed one.
 //!
 //! **Invariant**: a token is held as its digest. One that has expired, or is not in the configuration any more, is
-//! nobody's, and so is what was begun with it. Of many refusals of a token the log and the audit trail hear once a
+//! nobody's, and so is what was begun with it. Of many refusals of a token the log and the audit log hear once a
 //! minute, with a count.
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use base::clock::{self, Lived, Unix};
 use catalog::{AuditChange, KeyHash, ResourceKind};
 use settings::{ADMIN, AdminToken, Role};
 
-/// How often the log and the trail are told of refusals of a token.
+/// How often the log and the audit log are told of refusals of a token.
 const TOLD_EVERY: Duration = Duration::from_mins(1);
 
 /// A token of the admin listener.
@@ -39,7 +39,7 @@ impl Token {
         self.hash
     }
 
-    /// For the audit trail: who came with it in a call.
+    /// For the audit log: who came with it in a call.
     pub fn who(&self) -> Arc<str> {
         self.said("admin token", "token")
     }

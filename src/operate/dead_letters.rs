@@ -1,6 +1,6 @@
 //! What a sink gave up: sending it again, or discarding it.
 //!
-//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and tells how much was
+//! **Invariant**: an answer comes after the change is in the pool and in the audit log, and tells how much was
 //! changed. What fails while a call works is not touched by it.
 
 use std::sync::Arc;
@@ -14,8 +14,20 @@ use pool::{Found, PoolError, Selection};
 
 type Change = fn(&Delivery, &LaneStatus, &Selection, i64) -> Result<u64, PoolError>;
 
+/// What became of dead letters that were to be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LettersSent {
+    /// So many wait for the sink again.
+    pub sent: u64,
+    /// So many have nothing to send: their payload could not be read.
+    pub skipped: u64,
+    /// So many are left as they are: something accepted later has changed or removed the item.
+    pub left: u64,
+}
+
 impl Operator {
-    /// Sends dead letters of a sink again; how many, and how many have nothing to send.
+    /// Sends dead letters of a sink again; with `overwrite` also those of items that something accepted later changed or
+    /// removed.
     ///
     /// # Errors
     /// See [`OperateError`].
@@ -23,13 +35,29 @@ impl Operator {
         &self,
         sink: &str,
         selection: Selection,
+        overwrite: bool,
         by: By,
-    ) -> Result<(u64, u64), OperateError> {
+    ) -> Result<LettersSent, OperateError> {
         let lane = self.lane(sink)?;
         let found = self.find_letters(&lane, &selection).await?;
-        let send = ("send_again", Delivery::send_again as Change);
-        let sent = self.change_letters(lane, selection, found.newest, send, by);
-        Ok((sent.await?, found.unreadable))
+        let send: Change = match overwrite {
+            true => |delivery, lane, which, newest| delivery.send_again(lane, which, newest, true),
+            false => {
+                |delivery, lane, which, newest| delivery.send_again(lane, which, newest, false)
+            }
+        };
+        let send = ("send_again", send);
+        let sent = self.change_letters(lane, selection.clone(), found.newest, send, by);
+        let sent = sent.await?;
+        let rest = self
+            .pool
+            .find_letters_to(sink, &selection, found.newest)
+            .await?;
+        Ok(LettersSent {
+            sent,
+            skipped: found.unreadable,
+            left: rest.letters.saturating_sub(rest.unreadable),
+        })
     }
 
     /// Discards dead letters of a sink; how many.
@@ -66,7 +94,7 @@ impl Operator {
     }
 
     /// Changes chunk after chunk until there is no more; lanes and other calls come in between. What was done stands in
-    /// the audit trail under the change's name, also if it did not come to its end.
+    /// the audit log under the change's name, also if it did not come to its end.
     async fn change_letters(
         &self,
         lane: Arc<LaneStatus>,

@@ -2,7 +2,7 @@
 //!
 //! The admin API and the admin pages call it and only translate: what they show is the same, and so is what they do.
 //!
-//! **Invariant**: whatever is done here stands in the audit trail when it is answered, with who did it.
+//! **Invariant**: whatever is done here stands in the audit log when it is answered, with who did it.
 #![deny(unsafe_code)]
 
 pub mod access;
@@ -12,6 +12,7 @@ pub mod condition;
 pub mod content;
 mod dead_letters;
 mod error;
+mod expiry;
 mod items;
 pub mod limits;
 mod login_throttle;
@@ -45,6 +46,7 @@ use settings::{InUse, Storage};
 
 use access::Access;
 use certificates::Certificates;
+pub use dead_letters::LettersSent;
 pub use error::OperateError;
 pub use items::RemoveError;
 pub use login_throttle::LoginThrottle;
@@ -117,7 +119,7 @@ pub struct By {
 }
 
 impl By {
-    /// For the audit trail.
+    /// For the audit log.
     pub fn actor(&self) -> Actor {
         Actor {
             who: Arc::clone(&self.who),
@@ -146,19 +148,19 @@ impl Operator {
         changed.await
     }
 
-    /// Writes into the audit trail what was done to something that is not in the catalog. It is done: that the trail
+    /// Writes into the audit log what was done to something that is not in the catalog. It is done: that the audit log
     /// cannot be written is told to the log alone.
     pub async fn record(&self, by: By, change: AuditChange) {
         let catalog = Arc::clone(&self.catalog);
         in_background(move || {
             if let Err(error) = catalog.note(&change, &by.actor()) {
-                tracing::error!(%error, ?change, "something was done, and the audit trail could not be written");
+                tracing::error!(%error, ?change, "something was done, and the audit log could not be written");
             }
         })
         .await;
     }
 
-    /// A page of the audit trail, newest first: at most `limit` of the entries that are wanted, and whether there are
+    /// A page of the audit log, newest first: at most `limit` of the entries that are wanted, and whether there are
     /// more.
     pub async fn audit(
         &self,
@@ -173,7 +175,7 @@ impl Operator {
         Ok((entries, more))
     }
 
-    /// Whether the audit trail is as it was written, and has the digest `expected`, if that is given.
+    /// Whether the audit log is as it was written, and has the digest `expected`, if that is given.
     ///
     /// # Errors
     /// The file cannot be read.

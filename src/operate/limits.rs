@@ -129,7 +129,7 @@ impl Operator {
             let open = u64::try_from(connections.open.get()).unwrap_or(0);
             LimitUse::of_all(name, "connections", open, connections.max())
         };
-        let connection_limit = self.live.seats_taken();
+        let connection_limit = self.live.occupancy();
         let (holder, most) = connection_limit.most.unzip();
         let holder = holder.map(|key| format!("the read key {key}"));
         vec![

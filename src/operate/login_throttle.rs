@@ -3,7 +3,7 @@
 //! The admin API and the sign-in page ask before they answer. The right token is let in at any time: it cannot be
 //! guessed, and nobody is to be kept out by a stranger at the same address, or behind the same proxy.
 //!
-//! **Invariant**: what a client sends is written nowhere; of many refusals the log and the audit trail hear once a
+//! **Invariant**: what a client sends is written nowhere; of many refusals the log and the audit log hear once a
 //! minute, with a count.
 
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ const TOLD_EVERY: Duration = Duration::from_mins(1);
 /// Wrong tokens within that time that are a problem.
 const PROBLEM_MIN: u64 = 20;
 
-/// How many clients are told of in that time: the trail is not to be filled by strangers.
+/// How many clients are told of in that time: the audit log is not to be filled by strangers.
 const TOLD_MAX: u32 = 10;
 
 /// Wrong tokens of the last minutes.

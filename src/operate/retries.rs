@@ -1,6 +1,6 @@
 //! Batches that wait for another attempt: trying them now, and giving them up.
 //!
-//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and tells how much was
+//! **Invariant**: an answer comes after the change is in the pool and in the audit log, and tells how much was
 //! changed.
 
 use std::sync::Arc;

@@ -39,7 +39,10 @@ impl Operator {
         let data_dir = Path::new(&self.about.data_dir);
         let mut problems = Found::default();
         if let Err(error) = self.gate.check() {
-            problems.push(error.to_string(), ProblemKind::Intake);
+            problems.push(
+                format!("{error}; nothing expires meanwhile"),
+                ProblemKind::Intake,
+            );
         }
         problems.extend(self.configuration.problem(), ProblemKind::Configuration);
         problems.extend(self.certificates.problems(), ProblemKind::Certificate);
@@ -160,12 +163,12 @@ impl Operator {
         for client in self.login_throttle.busy() {
             problems.push(
                 format!(
-                    "{client} sends wrong admin tokens, one after the other; see the audit trail"
+                    "{client} sends wrong admin tokens, one after the other; see the audit log"
                 ),
                 ProblemKind::WrongTokens,
             );
         }
-        for (key, why) in self.live.without_seat() {
+        for (key, why) in self.live.at_capacity() {
             problems.push(
                 format!("renderers with the read key {key} were refused: {why}"),
                 ProblemKind::Renderers,

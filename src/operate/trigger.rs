@@ -146,6 +146,7 @@ impl Operator {
                 headers: Headers(&pairs),
             }),
             content_type: Some(sample.content_type.as_bytes()),
+            content_encoding: None,
             content_length: Some(body.len() as u64),
             item_key: None,
             idempotency_key: None,

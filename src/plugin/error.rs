@@ -60,7 +60,7 @@ pub enum PluginError {
         wanted: String,
     },
     /// It asks for something that is not given, or lacks the export `headgate:sink/sink`.
-    #[error("{name} does not fit the world headgate:sink@1.1.0: {source:#}")]
+    #[error("{name} does not fit the world headgate:sink@1.2.0: {source:#}")]
     Link {
         /// The plugin.
         name: String,

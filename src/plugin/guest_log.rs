@@ -68,7 +68,7 @@ impl GuestLog {
     }
 
     /// Ends when it is time to [`flush`](Self::tell); never, if nothing was left out.
-    pub async fn has_to_tell(&self) {
+    pub async fn has_left_out(&self) {
         let due = self.lock().due();
         match due {
             Some(due) => tokio::time::sleep_until(due.into()).await,

@@ -40,8 +40,9 @@ pub(super) mod bindings {
             package headgate:host;
             /// All that a sink may import and export.
             world host {
-                include headgate:sink/postgres-sink@1.1.0;
-                export headgate:sink/removals@1.1.0;
+                include headgate:sink/postgres-sink@1.2.0;
+                export headgate:sink/removals@1.2.0;
+                export headgate:sink/operations@1.2.0;
             }
         ",
         world: "headgate:host/host",
@@ -85,6 +86,8 @@ pub(super) struct Host {
     held_bytes: usize,
     pub(super) memory: Memory,
     pub(super) staged: Staged,
+    /// The state that earlier calls with parts of the same batch have staged.
+    pub(super) earlier_state: Vec<(String, Option<Vec<u8>>)>,
     /// Items of the batch of this call, and of what was staged in it.
     given_items: usize,
     staged_items: usize,
@@ -130,6 +133,7 @@ impl Host {
             held_bytes: 0,
             memory: Memory::new(memory_bytes_max),
             staged: Staged::default(),
+            earlier_state: Vec::new(),
             given_items: 0,
             staged_items: 0,
             progress: Progress::default(),

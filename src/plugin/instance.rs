@@ -13,7 +13,7 @@ use thiserror::Error;
 use wasmtime::{Store, UpdateDeadline};
 
 use super::host::Host;
-use super::host::bindings::exports::headgate::sink::{removals, sink as world};
+use super::host::bindings::exports::headgate::sink::{operations, removals, sink as world};
 use super::meter::Meter;
 use super::scheduler::Scheduler;
 use super::{Descriptor, Exports, Failure, Limits, Plugin, PluginError, SinkContext, schema};
@@ -36,14 +36,35 @@ pub struct Progress {
     pub refused: Vec<(Range<u32>, String)>,
 }
 
-/// A batch that was not taken, or only in part. What the guest staged is gone.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+/// A batch that was not taken, or only in part. What the guest staged in the call that failed is gone.
+#[derive(Debug, Error)]
 #[error("{failure}")]
 pub struct NotTaken {
     /// Why.
     pub failure: Failure,
     /// What is done nevertheless.
     pub progress: Progress,
+    /// What the guest staged in calls before the one that failed. It belongs to items that are settled.
+    pub staged: Staged,
+}
+
+impl NotTaken {
+    /// What this is in a batch that was taken up to `start`.
+    fn after(self, start: u32, before: Taken) -> Self {
+        let rejected = before.rejected.into_iter();
+        let rejected = rejected.map(|(index, reason)| (index..index + 1, reason));
+        let refused = self.progress.refused.into_iter();
+        let shifted = |index: u32| index.saturating_add(start);
+        let refused = refused.map(|(range, why)| (shifted(range.start)..shifted(range.end), why));
+        Self {
+            failure: self.failure,
+            progress: Progress {
+                taken: start + self.progress.taken,
+                refused: rejected.chain(refused).collect(),
+            },
+            staged: before.staged,
+        }
+    }
 }
 
 impl From<Failure> for NotTaken {
@@ -51,6 +72,7 @@ impl From<Failure> for NotTaken {
         Self {
             failure,
             progress: Progress::default(),
+            staged: Staged::default(),
         }
     }
 }
@@ -62,6 +84,16 @@ pub struct Taken {
     pub staged: Staged,
     /// Items that it refuses for good, by their place in the batch, with its words.
     pub rejected: Vec<(u32, String)>,
+}
+
+impl Taken {
+    /// What became of the items from `start` on.
+    fn add(&mut self, start: u32, later: Self) {
+        self.staged.add(later.staged);
+        let rejected = later.rejected.into_iter();
+        self.rejected
+            .extend(rejected.map(|(index, reason)| (start + index, reason)));
+    }
 }
 
 /// Why an instance is to be replaced.
@@ -78,10 +110,19 @@ pub struct Instance {
     store: Store<Host>,
     sink: world::Guest,
     removals: Option<removals::Guest>,
+    operations: Option<operations::Guest>,
     descriptor: Descriptor,
     limits: Limits,
     scheduler: Scheduler,
     calls_left: u32,
+}
+
+/// Which of its functions a guest is called by.
+#[derive(Debug, Clone, Copy)]
+enum Export {
+    Sink,
+    Removals,
+    Operations,
 }
 
 impl Instance {
@@ -90,25 +131,63 @@ impl Instance {
         self.store.data_mut().calls.follow(parent);
     }
 
-    /// Hands the guest a batch and returns what it made of it. Removals that it does not hear of are applied to the pool in
-    /// its place: what an older component wrote must not stay for ever. After [`Failure::Trap`] and
-    /// [`Failure::NotGranted`] the instance must be dropped.
+    /// Hands the guest a batch and returns what it made of it. A guest that does not take updates and removals together
+    /// is called for each run of one action. Removals that it does not hear of are applied to the pool in its place: what
+    /// an older component wrote must not stay for ever. After [`Failure::Trap`] and [`Failure::NotGranted`] the instance
+    /// must be dropped.
     ///
     /// # Errors
     /// See [`Failure`]; with what the guest had settled before it failed.
     pub async fn write(&mut self, batch: Batch) -> Result<Taken, NotTaken> {
-        let action = batch.action();
-        if action == Action::Remove && self.removals.is_none() {
-            let removed = self.store.data().writable(batch);
-            let staged = Staged {
-                effects: vec![Effect::Delete(removed)],
-                ..Staged::default()
-            };
-            return Ok(Taken {
-                staged,
-                ..Taken::default()
-            });
+        if self.operations.is_some() {
+            return self.call(batch, Export::Operations).await;
         }
+        if let Some(action) = batch.action() {
+            return self.write_one_action(batch, action).await;
+        }
+        let mut taken = Taken::default();
+        let mut start = 0;
+        let mut result = Ok(());
+        for run in batch.runs_of_one_action() {
+            let action = run.action().unwrap_or_default();
+            let len = run.len();
+            match self.write_one_action(run, action).await {
+                Ok(of_run) => taken.add(start, of_run),
+                Err(failed) => {
+                    result = Err(failed);
+                    break;
+                }
+            }
+            self.store.data_mut().earlier_state = taken.staged.state.clone();
+            start += len;
+        }
+        self.store.data_mut().earlier_state = Vec::new();
+        match result {
+            Ok(()) => Ok(taken),
+            Err(failed) => Err(failed.after(start, taken)),
+        }
+    }
+
+    async fn write_one_action(&mut self, batch: Batch, action: Action) -> Result<Taken, NotTaken> {
+        let export = match (action, &self.removals) {
+            (Action::Upsert, _) => Export::Sink,
+            (Action::Remove, Some(_)) => Export::Removals,
+            (Action::Remove, None) => {
+                let removed = self.store.data().writable(batch);
+                let staged = Staged {
+                    effects: vec![Effect::Delete(removed)],
+                    ..Staged::default()
+                };
+                return Ok(Taken {
+                    staged,
+                    ..Taken::default()
+                });
+            }
+        };
+        self.call(batch, export).await
+    }
+
+    async fn call(&mut self, batch: Batch, export: Export) -> Result<Taken, NotTaken> {
         self.calls_left = self.calls_left.saturating_sub(1);
         arm(&mut self.store, &self.limits);
         let trap = |reason: String| Failure::Trap { reason };
@@ -121,14 +200,19 @@ impl Instance {
             .data_mut()
             .lend(batch)
             .map_err(|error| trap(error.to_string()))?;
-        let (sink, removals, store) = (&self.sink, self.removals.as_ref(), &mut self.store);
+        let (sink, store) = (&self.sink, &mut self.store);
+        let (removals, operations) = (self.removals.as_ref(), self.operations.as_ref());
         let call = async move {
-            match removals.filter(|_| action == Action::Remove) {
-                Some(guest) => {
+            match (export, removals, operations) {
+                (Export::Operations, _, Some(guest)) => {
+                    let result = guest.call_apply(store, handle).await?;
+                    Ok(result.map_err(world::WriteError::from))
+                }
+                (Export::Removals, Some(guest), _) => {
                     let result = guest.call_remove(store, handle).await?;
                     Ok(result.map_err(world::WriteError::from))
                 }
-                None => sink.call_write(store, handle).await,
+                _ => sink.call_write(store, handle).await,
             }
         };
         let call = self.scheduler.take(call);
@@ -153,6 +237,7 @@ impl Instance {
                 taken: progress.taken.min(len),
                 refused: refused.map(|(range, why)| (range, told(why))).collect(),
             },
+            staged: Staged::default(),
         })
     }
 
@@ -167,7 +252,7 @@ impl Instance {
     }
 
     /// Why the instance should be replaced before the next call, if it should.
-    pub fn worn(&self) -> Option<RecycleReason> {
+    pub fn recycle_reason(&self) -> Option<RecycleReason> {
         let host = self.store.data();
         if host.lent() > 0 || host.calls.under_way() {
             return Some(RecycleReason::Handles);
@@ -219,17 +304,25 @@ impl Plugin {
                 .instantiate_async(&mut store)
                 .await
                 .map_err(failed)?;
-            let Exports { sink, removals } = &self.exports;
+            let Exports {
+                sink,
+                removals,
+                operations,
+            } = &self.exports;
             let sink = sink.load(&mut store, &instance).map_err(failed)?;
             let removals = (removals.as_ref())
                 .map(|removals| removals.load(&mut store, &instance))
                 .transpose()
                 .map_err(failed)?;
+            let operations = (operations.as_ref())
+                .map(|operations| operations.load(&mut store, &instance))
+                .transpose()
+                .map_err(failed)?;
             let descriptor = self.open(&mut store, &sink, context).await?;
-            Ok((sink, removals, descriptor))
+            Ok((sink, removals, operations, descriptor))
         };
         let starting = self.scheduler.take(starting);
-        let (sink, removals, descriptor) =
+        let (sink, removals, operations, descriptor) =
             tokio::time::timeout(self.limits.call_time_max, starting)
                 .await
                 .map_err(|_| failed(wasmtime::format_err!("no answer within the deadline")))??;
@@ -237,6 +330,7 @@ impl Plugin {
             store,
             sink,
             removals,
+            operations,
             descriptor,
             limits: self.limits,
             scheduler: self.scheduler.clone(),
@@ -316,24 +410,32 @@ fn rejected_by(
     })
 }
 
-impl From<removals::RemoveError> for world::WriteError {
-    fn from(error: removals::RemoveError) -> Self {
-        match error {
-            removals::RemoveError::Retry(retry) => Self::Retry(world::Retry {
-                after_ms: retry.after_ms,
-                reason: retry.reason,
-            }),
-            removals::RemoveError::Reject(reason) => Self::Reject(reason),
-            removals::RemoveError::RejectItems(items) => {
-                let items = items.into_iter().map(|one| world::Rejection {
-                    index: one.index,
-                    reason: one.reason,
-                });
-                Self::RejectItems(items.collect())
+/// The errors of these interfaces are those of `sink`, which their types cannot say.
+macro_rules! as_write_error {
+    ($interface:ident, $error:ident) => {
+        impl From<$interface::$error> for world::WriteError {
+            fn from(error: $interface::$error) -> Self {
+                match error {
+                    $interface::$error::Retry(retry) => Self::Retry(world::Retry {
+                        after_ms: retry.after_ms,
+                        reason: retry.reason,
+                    }),
+                    $interface::$error::Reject(reason) => Self::Reject(reason),
+                    $interface::$error::RejectItems(items) => {
+                        let items = items.into_iter().map(|one| world::Rejection {
+                            index: one.index,
+                            reason: one.reason,
+                        });
+                        Self::RejectItems(items.collect())
+                    }
+                }
             }
         }
-    }
+    };
 }
+
+as_write_error!(removals, RemoveError);
+as_write_error!(operations, ApplyError);
 
 /// Gives the guest its time for one call.
 fn arm(store: &mut Store<Host>, limits: &Limits) {

@@ -46,7 +46,7 @@ use epoch_ticker::EpochTicker;
 pub use error::{Failure, PluginError};
 pub use guest_log::GuestLog;
 use host::Host;
-use host::bindings::exports::headgate::sink::{removals, sink as world};
+use host::bindings::exports::headgate::sink::{operations, removals, sink as world};
 pub use instance::{Instance, NotTaken, Progress, RecycleReason, Taken};
 pub use limits::Limits;
 use observe::metrics::Metrics;
@@ -54,10 +54,11 @@ use pool::Pool;
 use postgres::Database;
 pub use redact::Redactor;
 use scheduler::Scheduler;
-pub use schema::unfit;
+pub use schema::invalid_config;
 
-/// What a component may export to hear of removals.
-const REMOVALS: &str = "headgate:sink/removals@1.1.0";
+/// What a component may export to hear of removals, or to take them together with updates.
+const REMOVALS: &str = "headgate:sink/removals@1.2.0";
+const OPERATIONS: &str = "headgate:sink/operations@1.2.0";
 
 /// The plugins inside the binary: name in the configuration and component.
 const BUILT_IN: [(&str, &[u8]); 6] = [
@@ -239,17 +240,18 @@ struct Exports {
     sink: world::GuestIndices,
     /// Older components, and sinks that do not want to hear of them, have none.
     removals: Option<removals::GuestIndices>,
+    operations: Option<operations::GuestIndices>,
 }
 
 impl Exports {
     fn of(pre: &InstancePre<Host>) -> wasmtime::Result<Self> {
-        let hears = pre.component().get_export_index(None, REMOVALS).is_some();
+        let has = |name| pre.component().get_export_index(None, name).is_some();
+        let removals = has(REMOVALS).then(|| removals::GuestIndices::new(pre));
+        let operations = has(OPERATIONS).then(|| operations::GuestIndices::new(pre));
         Ok(Self {
             sink: world::GuestIndices::new(pre)?,
-            removals: match hears {
-                true => Some(removals::GuestIndices::new(pre)?),
-                false => None,
-            },
+            removals: removals.transpose()?,
+            operations: operations.transpose()?,
         })
     }
 }
@@ -288,7 +290,12 @@ impl Plugin {
 
     /// Whether removals are for it: it hears of them, or what it wrote into the pool is removed in its place.
     pub fn takes_removals(&self) -> bool {
-        self.exports.removals.is_some() || self.writes_pool()
+        let Exports {
+            removals,
+            operations,
+            ..
+        } = &self.exports;
+        removals.is_some() || operations.is_some() || self.writes_pool()
     }
 
     /// What an instance may use.

@@ -1,7 +1,7 @@
 //! Checks a sink's settings against the JSON Schema that its plugin brings.
 //!
 //! An instance is checked when it starts; the settings of built-in plugins with the whole configuration, by
-//! [`unfit`], before anything starts.
+//! [`invalid_config`], before anything starts.
 //!
 //! **Invariant**: a schema reaches for nothing: references to other documents are not followed. Nor does it cost much,
 //! because guests bring it and no limit of theirs holds here: how much a check can take is known before it begins.
@@ -60,7 +60,7 @@ struct SchemaError {
 
 /// What of a sink's `config` does not fit the schema of its built-in plugin: the place as the configuration writes it,
 /// `config.url`, and what is expected there. Plugins from files are asked when they are loaded.
-pub fn unfit(sink: &settings::Sink) -> Vec<(String, String)> {
+pub fn invalid_config(sink: &settings::Sink) -> Vec<(String, String)> {
     let Some((_, schema)) = BUILT_IN.iter().find(|(name, _)| *name == sink.plugin) else {
         return Vec::new();
     };
@@ -302,21 +302,21 @@ mod tests {
             config,
             ..settings::Sink::default()
         };
-        let unfit = |plugin: &str, config| unfit(&sink(plugin, config));
+        let invalid_config = |plugin: &str, config| invalid_config(&sink(plugin, config));
         for plugin in settings::BUILT_IN_PLUGINS {
-            let (place, _) = &unfit(plugin, json!({"nothing": "knows this"}))[0];
+            let (place, _) = &invalid_config(plugin, json!({"nothing": "knows this"}))[0];
             assert_eq!(place, "config", "{plugin}");
         }
         let type_of_column =
             json!({"table": "t", "key": ["a"], "columns": [{"name": "a", "type": ";"}]});
         assert_eq!(
-            unfit("postgres", type_of_column)[0].0,
+            invalid_config("postgres", type_of_column)[0].0,
             "config.columns[0].type"
         );
-        assert_eq!(unfit("postgres", json!({"table": "t"})), []);
-        assert_eq!(unfit("pool", json!({})), []);
+        assert_eq!(invalid_config("postgres", json!({"table": "t"})), []);
+        assert_eq!(invalid_config("pool", json!({})), []);
         // What is in a file is not known before it is loaded.
-        assert_eq!(unfit("./mine.wasm", json!({"any": 1})), []);
+        assert_eq!(invalid_config("./mine.wasm", json!({"any": 1})), []);
     }
 
     #[test]

@@ -1,34 +1,33 @@
 //! Applying staged effects to the table `items`.
 //!
-//! **Invariant**: what was accepted later wins, unless both have a version and the other's is higher: a row is
-//! overwritten only by a request accepted later,
-//! or by a later item of the same request, and a removed item comes back only with a request accepted
-//! after its removal, and only with what came after it. In whatever order a sink hands items over, the outcome is
-//! that of the order of acceptance. Every change takes the next number of the one sequence.
+//! **Invariant**: what is written is what [`rules`] makes of the operations of a key, one after the other in the order of
+//! acceptance. Every change takes the next number of the one sequence.
 
-mod delete;
-mod merged;
-mod upsert;
+mod operation;
+mod stored;
+mod write;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::change_set::ChangeSet;
 use super::changes::Change;
-use super::merge::{Fields, Order};
+use super::rules::{self, Became, State};
 use super::sizes::Counting;
 use super::tombstones::Removals;
 use super::views::Views;
-pub(super) use delete::delete;
-use item::batch::Batch;
+use super::{sizes, stale};
+use item::batch::{Action, Batch};
+use operation::{Origin, Row};
 use settings::OnUpdate;
-pub(super) use upsert::upsert;
+#[cfg(test)]
+pub(crate) use stored::Stored;
+#[cfg(not(test))]
+use stored::Stored;
+use write::Upsert;
 
-const SELECT: &str = "SELECT fields, merged, accepted_seq, position, updated_at, version FROM items WHERE stream = ?1 AND key = ?2";
-const SET_FIELDS: &str =
-    "UPDATE items SET fields = ?3, merged = ?4, seq = ?5 WHERE stream = ?1 AND key = ?2";
 const TOUCH: &str = "UPDATE items SET seq = ?3 WHERE stream = ?1 AND key = ?2";
 
 /// What is worked with beside the batch.
@@ -40,6 +39,148 @@ pub(super) struct Target<'a> {
     pub(super) counting: &'a mut Counting,
     /// Who does it.
     pub(super) sink: &'a str,
+}
+
+/// Does with every item of the batch what `action` says, or its own action if there is none. Renderers hear of what is
+/// removed, and of the rest if `published`.
+pub(super) fn apply(
+    target: &mut Target<'_>,
+    batch: &Batch,
+    action: Option<Action>,
+    published: bool,
+    pass: &mut ChangeSet<'_>,
+) -> Result<(), rusqlite::Error> {
+    let connection = target.connection;
+    let origins: Vec<Origin> = batch.slices().iter().map(Origin::of).collect();
+    let rows = rows_by_key(target, batch, &origins, action)?;
+    let mut upsert = Upsert::prepare(connection)?;
+    for same in rows.chunk_by(|a, b| a.item.key == b.item.key && a.stream == b.stream) {
+        match target.needs_no_look(same) {
+            Some(last) => target.overwrite(last, &mut upsert, published, pass)?,
+            None => target.one_by_one(same, published, pass)?,
+        }
+    }
+    Ok(())
+}
+
+impl Target<'_> {
+    fn on_update(&self, stream: &Arc<str>) -> OnUpdate {
+        self.on_update.get(stream).copied().unwrap_or_default()
+    }
+
+    /// The last of the operations of a key, if all that it needs to know is the place of what is there: of updates without
+    /// a version the last one counts, and what was reached stays.
+    fn needs_no_look<'r, 'a>(&self, same: &'r [Row<'a>]) -> Option<&'r Row<'a>> {
+        let first = same.first()?;
+        let plain = same.iter().all(Row::is_plain_update)
+            && self.on_update(first.stream) == OnUpdate::Replace
+            && !self.removals.concern(first.stream, first.place());
+        same.last().filter(|_| plain)
+    }
+
+    /// The update takes the place of what is there.
+    fn overwrite<'r>(
+        &mut self,
+        row: &Row<'r>,
+        upsert: &mut Upsert<'r>,
+        published: bool,
+        pass: &mut ChangeSet<'_>,
+    ) -> Result<(), rusqlite::Error> {
+        sizes::begin_upsert(row.place());
+        if !upsert.write(row, pass.next())? {
+            return Ok(());
+        }
+        let (key, fields) = (row.item.key, row.item.fields);
+        (self.counting).wrote(row.stream, key, fields, sizes::replaced());
+        if !published {
+            pass.keep_quiet();
+            return Ok(());
+        }
+        pass.publish(row.stream, row.origin.received_at, |seq| {
+            Change::updated(seq, key, fields, &row.origin.time)
+        });
+        Ok(())
+    }
+
+    /// Applies the operations of a key to what is there, and writes what that comes to, once.
+    fn one_by_one(
+        &mut self,
+        same: &[Row<'_>],
+        published: bool,
+        pass: &mut ChangeSet<'_>,
+    ) -> Result<(), rusqlite::Error> {
+        let Some(Row { stream, item, .. }) = same.first() else {
+            return Ok(());
+        };
+        let on_update = self.on_update(stream);
+        let before = Stored::of(self.connection, self.removals, stream, item.key)?;
+        let mut state = before.state();
+        let mut changed = false;
+        for (row, index) in same.iter().zip(0..) {
+            let became;
+            (state, became) = rules::apply(state, &row.operation(on_update, index));
+            changed |= matches!(became, Became::Applied | Became::Partly(_));
+            self.note_if_stale(row, &state, &became)?;
+        }
+        let after = write::After { state, changed };
+        write::store(self, same, &before, &after, published, pass)
+    }
+
+    /// The log is to say what was left out of an operation for its version.
+    fn note_if_stale(
+        &self,
+        row: &Row<'_>,
+        state: &State<'_>,
+        became: &Became<'_>,
+    ) -> Result<(), rusqlite::Error> {
+        let taken = match became {
+            Became::Applied | Became::Again => return Ok(()),
+            Became::Stale => &[][..],
+            Became::Partly(taken) => taken,
+        };
+        let Some(reached) = &state.reached else {
+            return Ok(());
+        };
+        let seq = row.origin.accepted_seq;
+        let version = row.item.version_text().unwrap_or_default();
+        let one = stale::Noted {
+            position: row.position,
+            key: row.item.key,
+            version: &version,
+            reached: &reached.text,
+            taken,
+        };
+        stale::note(self.connection, self.sink, seq, &one)
+    }
+}
+
+/// The operations of a batch by their keys: neighbours in the table are written together. Streams get their views.
+fn rows_by_key<'a>(
+    target: &mut Target<'_>,
+    batch: &'a Batch,
+    origins: &'a [Origin],
+    action: Option<Action>,
+) -> Result<Vec<Row<'a>>, rusqlite::Error> {
+    let mut rows = Vec::with_capacity(batch.len() as usize);
+    for (slice, origin) in batch.slices().iter().zip(origins) {
+        let stream = &slice.entry.stream;
+        let first = rows.len();
+        rows.extend(slice.items().map(|(position, item)| Row {
+            stream,
+            item,
+            position,
+            removes: action.unwrap_or(item.action) == Action::Remove,
+            origin,
+        }));
+        let new = rows[first..].iter().filter(|row: &&Row<'_>| !row.removes);
+        target.views.note(stream, new.map(|row| &row.item));
+    }
+    target.views.store(target.connection)?;
+    rows.sort_by(|a, b| {
+        let (a_key, b_key) = ((a.stream, a.item.key), (b.stream, b.item.key));
+        (a_key, a.place()).cmp(&(b_key, b.place()))
+    });
+    Ok(rows)
 }
 
 /// Tells renderers what the pool holds of the batch's items, whoever wrote it. Items that the pool does
@@ -56,7 +197,7 @@ pub(super) fn publish(
             if !told.insert((stream, item.key)) {
                 continue;
             }
-            let Some(row) = stored(connection, stream, item.key)? else {
+            let Some(row) = stored::row(connection, stream, item.key)? else {
                 continue;
             };
             connection
@@ -68,38 +209,4 @@ pub(super) fn publish(
         }
     }
     Ok(())
-}
-
-/// A row of `items`.
-struct Stored {
-    json: String,
-    merged: Option<String>,
-    order: Order,
-    updated_at: String,
-    version: Option<i64>,
-}
-
-impl Stored {
-    fn fields(&self) -> Fields<'_> {
-        Fields::of(&self.json, self.order, self.merged.as_deref())
-    }
-}
-
-fn stored(
-    connection: &Connection,
-    stream: &str,
-    key: &str,
-) -> Result<Option<Stored>, rusqlite::Error> {
-    connection
-        .prepare_cached(SELECT)?
-        .query_row([stream, key], |row| {
-            Ok(Stored {
-                json: row.get(0)?,
-                merged: row.get(1)?,
-                order: (row.get(2)?, row.get(3)?),
-                updated_at: row.get(4)?,
-                version: row.get(5)?,
-            })
-        })
-        .optional()
 }

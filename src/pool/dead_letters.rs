@@ -14,8 +14,8 @@ use sqlx::sqlite::SqliteRow;
 
 use super::{Pool, PoolError};
 use base::clock::Unix;
-use item::ItemMeta;
 use item::batch::Action;
+use item::{ItemMeta, Version};
 
 /// An item that a sink refused for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(super) fn store_letters(
     for letter in letters {
         connection
             .prepare_cached(
-                "INSERT INTO dead_letters (sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms, removal, version, expire_after_seconds) \
+                "INSERT INTO dead_letters (sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms, removal, version_text, expire_after_seconds) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
             )?
             .execute(rusqlite::params![
@@ -82,7 +82,7 @@ pub(super) fn store_letters(
                 letter.at.to_column(),
                 letter.received_at.to_column(),
                 letter.action == Action::Remove,
-                letter.meta.version,
+                letter.meta.version.map(|version| version.to_string()),
                 letter.meta.expire_after_seconds.map(NonZeroU32::get),
             ])?;
     }
@@ -112,7 +112,7 @@ impl Pool {
         limit: u32,
     ) -> Result<Vec<DeadLetter>, PoolError> {
         let rows = sqlx::query(
-            "SELECT id, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms, removal, version, expire_after_seconds FROM dead_letters \
+            "SELECT id, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms, removal, version, version_text, expire_after_seconds FROM dead_letters \
              WHERE sink = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3",
         )
         .bind(sink.to_owned())
@@ -136,6 +136,7 @@ fn read_letter(row: &SqliteRow) -> Result<DeadLetter, PoolError> {
         fields: row.try_get("fields")?,
         meta: meta(
             row.try_get("version")?,
+            row.try_get("version_text")?,
             row.try_get("expire_after_seconds")?,
         ),
         reason: row.try_get("reason")?,
@@ -145,10 +146,15 @@ fn read_letter(row: &SqliteRow) -> Result<DeadLetter, PoolError> {
     })
 }
 
-/// The standing that a row says.
-pub(super) fn meta(version: Option<i64>, expire_after_seconds: Option<u32>) -> ItemMeta {
+/// What a row says of its item: the version as a text, or of a row of before as thousandths.
+pub(super) fn meta(
+    thousandths: Option<i64>,
+    version_text: Option<&str>,
+    expire_after_seconds: Option<u32>,
+) -> ItemMeta {
+    let before = thousandths.map(Version::from_thousandths);
     ItemMeta {
-        version,
+        version: version_text.and_then(Version::parse).or(before),
         expire_after_seconds: expire_after_seconds.and_then(NonZeroU32::new),
     }
 }

@@ -50,7 +50,13 @@ pub struct GivenUp {
 /// is said to be done before it was.
 const PROGRESS_GRAIN: Duration = Duration::from_millis(100);
 /// What only the request log needs: it goes with the entries of which it speaks.
-const TESTIMONY: [&str; 4] = ["progress", "settled_late", "discarded", "stale"];
+const TESTIMONY: [&str; 5] = [
+    "progress",
+    "settled_late",
+    "discarded",
+    "stale",
+    "stale_items",
+];
 /// Rows of it that are deleted in one go.
 const EXPIRE_CHUNK: i64 = 5_000;
 /// Reasons of one sink for one request, and dead letters that are looked at for them.
@@ -238,7 +244,7 @@ impl Pool {
 }
 
 /// Numbers as a JSON array: the text of the statement stays the same, however many there are.
-fn list(seqs: &[u64]) -> String {
+pub(super) fn list(seqs: &[u64]) -> String {
     let seqs: Vec<String> = seqs.iter().map(u64::to_string).collect();
     format!("[{}]", seqs.join(","))
 }
@@ -261,7 +267,8 @@ fn read_state(row: &SqliteRow) -> Result<Option<SinkState>, PoolError> {
     } else if row.try_get("passed")? {
         let at = time("late_ms")?.or(time("at_ms")?);
         match row.try_get::<Option<i64>, _>("stale_items")? {
-            None => SinkState::Done(at),
+            // Only parts of some were left out.
+            None | Some(0) => SinkState::Done(at),
             Some(items) => SinkState::Stale {
                 at,
                 items: items.unsigned_abs(),

@@ -19,20 +19,22 @@ mod expiry;
 mod history;
 mod implicit_streams;
 mod items;
-mod merge;
 mod position;
 mod rebuilt;
 mod resends;
 pub mod retries;
+mod rules;
 mod schema;
 mod settlement;
 mod sinks;
 mod sizes;
+mod stale;
 mod stale_check;
 mod state;
 #[cfg(test)]
 mod tests;
 mod tombstones;
+mod version_column;
 mod views;
 
 use std::collections::{HashMap, HashSet};
@@ -52,6 +54,7 @@ use change_set::ChangeSet;
 use changes::Changes;
 pub use dead_letters::{DeadLetter, Undelivered};
 pub use delivery_status::{GivenUp, SinkState};
+pub use expiry::Expired;
 use implicit_streams::Made;
 pub use implicit_streams::{Claim, MADE_MAX, TooManyMade};
 pub use items::{Item, Page, PageLimit};
@@ -63,6 +66,7 @@ pub use settlement::{Effect, Settlement, Staged};
 pub use sinks::Known;
 use sizes::Counting;
 pub use sizes::{Size, Sizes};
+pub use stale::{LeftBehind, Stale};
 use tombstones::Removals;
 use views::Views;
 
@@ -227,14 +231,15 @@ impl Pool {
         &self.changes
     }
 
-    /// Commits a step of a lane, then wakes who listens; on disk when it returns. False: the retry that it was about has been
-    /// given up meanwhile, and nothing of the step happened. Blocks: call it from the lane's own thread.
+    /// Commits a step of a lane, then wakes who listens; on disk when it returns. Under which ids its retries stand, one for
+    /// each. `None`: the retry that it was about has been given up meanwhile, and nothing of the step happened. Blocks:
+    /// call it from the lane's own thread.
     ///
     /// # Errors
     /// SQLite's; nothing of the step happened.
-    pub fn settle(&self, settlement: &Settlement) -> Result<bool, PoolError> {
+    pub fn settle(&self, settlement: &Settlement) -> Result<Option<Vec<i64>>, PoolError> {
         let done = self.change(|writer, pass| writer.apply(settlement, pass))?;
-        if done {
+        if done.is_some() {
             self.made.committed(&settlement.staged);
         }
         Ok(done)

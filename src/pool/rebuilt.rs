@@ -43,6 +43,10 @@ impl Pool {
             connection.execute("UPDATE cursors SET seq = ?2 WHERE sink = ?1", values)?;
             connection.execute("DELETE FROM progress WHERE sink = ?1 AND seq > ?2", values)?;
             connection.execute("DELETE FROM stale WHERE sink = ?1 AND seq > ?2", values)?;
+            connection.execute(
+                "DELETE FROM stale_items WHERE sink = ?1 AND seq > ?2",
+                values,
+            )?;
             Ok(to)
         })
     }

@@ -23,6 +23,11 @@ use item::{ItemMeta, ItemsWriter};
 
 /// Dead letters that are moved or discarded in one transaction, at most: lanes wait for it.
 const CHUNK_MAX: usize = 1_000;
+/// Something that was accepted later has changed what a dead letter is about, as far as the pool knows.
+const IS_CHANGED: &str = "(EXISTS (SELECT 1 FROM items AS later WHERE later.stream = dead_letters.stream AND later.key = dead_letters.key
+         AND (later.accepted_seq, later.position) > (dead_letters.seq, dead_letters.position))
+     OR EXISTS (SELECT 1 FROM removed AS later WHERE later.stream = dead_letters.stream AND later.key = dead_letters.key
+         AND (later.accepted_seq, later.position) > (dead_letters.seq, dead_letters.position)))";
 /// Of a retry that has not failed yet.
 const REASON: &str = "sent again by an operator";
 
@@ -137,6 +142,16 @@ impl Pool {
         sink: &str,
         selection: &Selection,
     ) -> Result<Found, PoolError> {
+        self.find_letters_to(sink, selection, i64::MAX).await
+    }
+
+    /// The same up to the id `newest`.
+    pub async fn find_letters_to(
+        &self,
+        sink: &str,
+        selection: &Selection,
+        newest: i64,
+    ) -> Result<Found, PoolError> {
         let sql = format!(
             "SELECT count(*) AS letters, count(*) FILTER (WHERE fields = '') AS unreadable,
                     (SELECT coalesce(max(id), 0) FROM dead_letters) AS newest
@@ -149,7 +164,7 @@ impl Pool {
         );
         let row = sqlx::query(sqlx::AssertSqlSafe(sql))
             .bind(sink.to_owned())
-            .bind(i64::MAX)
+            .bind(newest)
             .bind(selection.chosen())
             .fetch_one(&*self.reads)
             .await?;
@@ -172,8 +187,34 @@ impl Pool {
         newest: i64,
         limits: Limits,
     ) -> Result<u64, PoolError> {
+        self.send_letters(sink, selection, newest, limits, true)
+    }
+
+    /// The same without those of items that something accepted later changed or removed: a letter keeps its place, and
+    /// what a sink has newer stays.
+    ///
+    /// # Errors
+    /// SQLite's; nothing happened.
+    pub fn send_unchanged_again(
+        &self,
+        sink: &str,
+        selection: &Selection,
+        newest: i64,
+        limits: Limits,
+    ) -> Result<u64, PoolError> {
+        self.send_letters(sink, selection, newest, limits, false)
+    }
+
+    fn send_letters(
+        &self,
+        sink: &str,
+        selection: &Selection,
+        newest: i64,
+        limits: Limits,
+        overwrite: bool,
+    ) -> Result<u64, PoolError> {
         self.write(|writer| {
-            let chunk = writer.first_letters(sink, selection, newest, limits)?;
+            let chunk = writer.first_letters(sink, selection, newest, limits, overwrite)?;
             let (Some(first), Some(last)) = (chunk.first(), chunk.last()) else {
                 return Ok(0);
             };
@@ -193,8 +234,8 @@ impl Pool {
             )?;
             let retry_id = connection.last_insert_rowid();
             let mut copy = connection.prepare_cached(
-                "INSERT INTO resends (retry_id, seq, request_id, stream, position, key, fields, received_ms, removal, version, expire_after_seconds)
-                 SELECT ?1, seq, request_id, stream, position, key, fields, received_ms, removal, version, expire_after_seconds FROM dead_letters WHERE id = ?2",
+                "INSERT INTO resends (retry_id, seq, request_id, stream, position, key, fields, received_ms, removal, version, version_text, expire_after_seconds)
+                 SELECT ?1, seq, request_id, stream, position, key, fields, received_ms, removal, version, version_text, expire_after_seconds FROM dead_letters WHERE id = ?2",
             )?;
             let mut delete = connection.prepare_cached("DELETE FROM dead_letters WHERE id = ?1")?;
             for letter in &chunk {
@@ -255,7 +296,7 @@ impl Pool {
     pub fn resent(&self, retry_id: i64) -> Result<Vec<Slice>, PoolError> {
         let writer = self.lock();
         let mut statement = writer.connection.prepare_cached(
-            "SELECT seq, request_id, stream, received_ms, position, key, fields, removal, version, expire_after_seconds FROM resends
+            "SELECT seq, request_id, stream, received_ms, position, key, fields, removal, version, version_text, expire_after_seconds FROM resends
              WHERE retry_id = ?1 ORDER BY seq, position, id",
         )?;
         let rows = statement.query_map([retry_id], |row| {
@@ -269,7 +310,7 @@ impl Pool {
                 key: row.get(5)?,
                 fields: row.get(6)?,
                 action: action(row.get(7)?),
-                meta: meta(row.get(8)?, row.get(9)?),
+                meta: meta(row.get(8)?, row.get_ref(9)?.as_str_or_null()?, row.get(10)?),
             })
         })?;
         let letters = rows.collect::<Result<Vec<_>, _>>()?;
@@ -295,11 +336,16 @@ impl Writer {
         selection: &Selection,
         newest: i64,
         limits: Limits,
+        overwrite: bool,
     ) -> Result<Vec<Chosen>, rusqlite::Error> {
         let items_max = limits.items_max.clamp(1, CHUNK_MAX);
+        let unchanged = match overwrite {
+            true => String::new(),
+            false => format!("AND NOT {IS_CHANGED}"),
+        };
         let sql = format!(
             "SELECT id, seq, position, length(CAST(fields AS BLOB)) + length(CAST(key AS BLOB)), removal FROM dead_letters
-             WHERE {} AND fields <> '' ORDER BY seq, position, id LIMIT {items_max}",
+             WHERE {} AND fields <> '' {unchanged} ORDER BY seq, position, id LIMIT {items_max}",
             selection.condition()
         );
         let mut statement = self.connection.prepare_cached(&sql)?;
@@ -345,7 +391,7 @@ fn slice(letters: &[Letter]) -> Option<Slice> {
     let mut writer = ItemsWriter::new(usize::MAX, bytes.sum());
     for letter in letters {
         writer
-            .push_with(&letter.key, &letter.fields, letter.meta)
+            .push_with(&letter.key, &letter.fields, letter.action, letter.meta)
             .expect("a retry is far smaller than what lengths of 32 bits can say");
     }
     let entry = Entry {
@@ -357,7 +403,6 @@ fn slice(letters: &[Letter]) -> Option<Slice> {
             known => known,
         },
         arrived: None,
-        action: first.action,
         items: writer.into_items(),
     };
     Some(Slice {

@@ -22,7 +22,8 @@ pub struct Part(pub u64, pub u32, pub u32);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
     /// Row in the table; 0 until it is stored. Never given to another; what replaces it after an attempt keeps it, the
-    /// first one of several.
+    /// first one of several. Among what a settlement stores: the row that its items are added to, if nobody has tried
+    /// that, or 0.
     pub id: i64,
     /// The sequence numbers of its first and its last request, once it is stored.
     pub seqs: (u64, u64),
@@ -30,7 +31,7 @@ pub struct Retry {
     pub parts: Vec<Part>,
     /// Its items were dead letters: the pool keeps them, the journal may have let them go.
     pub resent: bool,
-    /// How often it was tried.
+    /// How often it was tried; 0: it waits behind another one that holds its keys, or was sent again.
     pub attempts: u32,
     /// When it is due.
     pub due_at: Lived,
@@ -87,35 +88,16 @@ pub(super) fn waits(connection: &Connection, retry: &Retry) -> Result<bool, rusq
         .query_row([retry.id], |row| row.get(0))
 }
 
-/// Part of [`Pool::settle`]'s transaction: the retries that it makes, and the one that it ends.
+/// Part of [`Pool::settle`]'s transaction: the retries that it makes, and the one that it ends. Under which ids they stand.
 pub(super) fn store_retries(
     connection: &Connection,
     settlement: &Settlement,
     now: Unix,
-) -> Result<(), rusqlite::Error> {
+) -> Result<Vec<i64>, rusqlite::Error> {
     let sink = &*settlement.sink;
-    let mut first_id = None;
+    let mut ids = Vec::with_capacity(settlement.retries.len());
     for retry in &settlement.retries {
-        let (Some(Part(first, ..)), Some(Part(last, ..))) =
-            (retry.parts.first(), retry.parts.last())
-        else {
-            continue;
-        };
-        connection
-            .prepare_cached(
-                "INSERT INTO retries (sink, first_seq, last_seq, parts, attempts, due_ms, reason, resent) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            )?
-            .execute(rusqlite::params![
-                sink,
-                first.cast_signed(),
-                last.cast_signed(),
-                serde_json::to_string(&retry.parts).unwrap_or_default(),
-                retry.attempts,
-                retry.due_at.to_column(),
-                retry.reason,
-                retry.resent,
-            ])?;
-        first_id.get_or_insert_with(|| connection.last_insert_rowid());
+        ids.push(store_retry(connection, sink, retry)?);
         if let Some(done) = &settlement.retry_done
             && retry.resent
         {
@@ -128,16 +110,50 @@ pub(super) fn store_retries(
         if done.resent {
             resends::finish(connection, done.id)?;
         }
-        if let Some(id) = first_id {
-            connection.execute("UPDATE retries SET id = ?2 WHERE id = ?1", [id, done.id])?;
+        if let Some(id) = ids.first_mut() {
+            connection.execute("UPDATE retries SET id = ?2 WHERE id = ?1", [*id, done.id])?;
             connection.execute(
                 "UPDATE resends SET retry_id = ?2 WHERE retry_id = ?1",
-                [id, done.id],
+                [*id, done.id],
             )?;
+            *id = done.id;
         }
         delivery_status::note_late(connection, sink, &done.parts, now)?;
     }
-    Ok(())
+    Ok(ids)
+}
+
+/// Adds a retry, or its items to the row that it names; the id of the row.
+fn store_retry(connection: &Connection, sink: &str, retry: &Retry) -> Result<i64, rusqlite::Error> {
+    let seq = |part: Option<&Part>| part.map_or(0, |Part(seq, ..)| seq.cast_signed());
+    let (first, last) = (seq(retry.parts.first()), seq(retry.parts.last()));
+    let parts = serde_json::to_string(&retry.parts).unwrap_or_default();
+    if retry.id != 0 {
+        let added = connection
+            .prepare_cached(
+                "UPDATE retries SET parts = substr(parts, 1, length(parts) - 1) || ',' || substr(?3, 2), last_seq = ?4
+                 WHERE id = ?1 AND sink = ?2 AND attempts = 0 AND resent = 0",
+            )?
+            .execute(rusqlite::params![retry.id, sink, parts, last])?;
+        if added > 0 {
+            return Ok(retry.id);
+        }
+    }
+    connection
+        .prepare_cached(
+            "INSERT INTO retries (sink, first_seq, last_seq, parts, attempts, due_ms, reason, resent) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )?
+        .execute(rusqlite::params![
+            sink,
+            first,
+            last,
+            parts,
+            retry.attempts,
+            retry.due_at.to_column(),
+            retry.reason,
+            retry.resent,
+        ])?;
+    Ok(connection.last_insert_rowid())
 }
 
 impl Pool {
@@ -160,23 +176,9 @@ impl Pool {
         Ok(found.filter(|call| !call.parts.is_empty()))
     }
 
-    /// The sink's retry that comes first, due or not: the one that is due first, or in strict order the one that was
-    /// accepted first. Blocks.
-    pub fn next_retry(&self, sink: &str, strict: bool) -> Result<Option<Retry>, PoolError> {
-        let writer = self.lock();
-        let order = match strict {
-            false => "due_ms, id",
-            true => "first_seq, iif(json_valid(parts), parts ->> '$[0][1]', 0)",
-        };
-        let sql = format!(
-            "SELECT id, first_seq, last_seq, parts, attempts, due_ms, reason, resent FROM retries WHERE sink = ?1 ORDER BY {order} LIMIT 1"
-        );
-        let retry = writer
-            .connection
-            .prepare_cached(&sql)?
-            .query_row([sink], read_retry)
-            .optional()?;
-        Ok(retry)
+    /// A retry of a sink as it stands in the file; `None` if it is not there any more. Blocks.
+    pub fn retry(&self, sink: &str, id: i64) -> Result<Option<Retry>, PoolError> {
+        Ok(retry_of(&self.lock().connection, sink, id)?)
     }
 
     /// Retries of a sink with ids above `after`, by id.
@@ -246,11 +248,7 @@ impl Pool {
     ) -> Result<Option<u64>, PoolError> {
         self.write(|writer| {
             let connection = &writer.connection;
-            let sql = "SELECT id, first_seq, last_seq, parts, attempts, due_ms, reason, resent FROM retries WHERE sink = ?1 AND id = ?2";
-            let now = connection
-                .prepare_cached(sql)?
-                .query_row(rusqlite::params![sink, retry.id], read_retry)
-                .optional()?;
+            let now = retry_of(connection, sink, retry.id)?;
             // It may have become due meanwhile, but must hold the same items.
             let same = |now: &Retry| now.parts == retry.parts && now.resent == retry.resent;
             if !now.is_some_and(|now| same(&now)) {
@@ -273,6 +271,18 @@ impl Pool {
             Ok(Some(items))
         })
     }
+}
+
+fn retry_of(
+    connection: &Connection,
+    sink: &str,
+    id: i64,
+) -> Result<Option<Retry>, rusqlite::Error> {
+    let sql = "SELECT id, first_seq, last_seq, parts, attempts, due_ms, reason, resent FROM retries WHERE sink = ?1 AND id = ?2";
+    connection
+        .prepare_cached(sql)?
+        .query_row(rusqlite::params![sink, id], read_retry)
+        .optional()
 }
 
 /// A row with the columns `id`, `first_seq`, `last_seq`, `parts`, `attempts`, `due_ms`, `reason`, `resent`.

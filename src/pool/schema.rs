@@ -13,7 +13,7 @@ use sqlite;
 /// Its name in the data folder.
 pub const FILE: &str = "pool.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 8;
+pub const FORMAT: i64 = 9;
 
 /// `items` keeps its rows apart from its key: a row of 2 KB then stays in one page and is updated in
 /// place, which costs two thirds of what it costs inside a key's tree; small rows cost the same.
@@ -251,10 +251,36 @@ ALTER TABLE cursors ADD COLUMN since_ms INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE progress DROP COLUMN since_ms;
 ";
 
+/// Versions of 128 bits with their text, what removals have reached in items that came back, and what the log says of
+/// operations that were left behind. Versions of before stay as they are, as numbers (`version_column.rs`); fields that
+/// were merged before have what their item had (`rules/fields.rs`).
+const RULES_9: &str = "
+ALTER TABLE items ADD COLUMN version_text TEXT;
+ALTER TABLE items ADD COLUMN floor BLOB;
+ALTER TABLE removed ADD COLUMN version_text TEXT;
+DROP INDEX removed_versions;
+CREATE INDEX removed_versions ON removed (stream, accepted_seq) WHERE seq = 0 AND version IS NOT NULL;
+ALTER TABLE dead_letters ADD COLUMN version_text TEXT;
+ALTER TABLE resends ADD COLUMN version_text TEXT;
+ALTER TABLE stale ADD COLUMN partly INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE stale_items (
+    sink TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    version TEXT NOT NULL,
+    reached TEXT NOT NULL,
+    taken TEXT,
+    PRIMARY KEY (sink, seq, position)
+) WITHOUT ROWID;
+CREATE INDEX stale_items_by_seq ON stale_items (seq);
+";
+
 pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
     let connection = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
     connection.pragma_update(None, "cache_size", -16_000)?;
-    let from_6 = format!("{} {CURSORS_8}", sizes::from_6());
+    let from_7 = format!("{CURSORS_8} {RULES_9}");
+    let from_6 = format!("{} {from_7}", sizes::from_6());
     let today = format!("{WAITING_4} {TESTIMONY_4} {REMOVALS_4} {STANDING_5} {LETTERS_6} {from_6}");
     let from = [
         &*format!("{TABLES} {LETTERS} {HISTORY} {today}"),
@@ -268,7 +294,8 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
         &format!("{STANDING_5} {LETTERS_6} {from_6}"),
         &format!("{LETTERS_6} {from_6}"),
         &from_6,
-        CURSORS_8,
+        &from_7,
+        RULES_9,
     ];
     sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)

@@ -10,7 +10,7 @@ use super::{
     Call, Claim, DeadLetter, Retry, Writer, dead_letters, delivery_status, retries, state,
 };
 use base::clock::Unix;
-use item::batch::Batch;
+use item::batch::{Action, Batch};
 
 /// What a sink did in one call. It happens together with the cursor, or not at all.
 #[derive(Debug, Default)]
@@ -42,6 +42,8 @@ pub enum Effect {
     Upsert(Batch),
     /// Every item of the batch is removed.
     Delete(Batch),
+    /// Every item of the batch is upserted or removed, as is asked of it, in their order.
+    Apply(Batch),
 }
 
 /// Everything that one step of a lane changes, committed together or not at all.
@@ -66,16 +68,17 @@ pub struct Settlement {
 }
 
 impl Writer {
-    /// Does it, within a transaction. False: the retry that it is about is not there any more, and nothing was done.
+    /// Does it, within a transaction; under which ids its retries stand. `None`: the retry that it is about is not there any
+    /// more, and nothing was done.
     pub(super) fn apply(
         &mut self,
         settlement: &Settlement,
         pass: &mut ChangeSet<'_>,
-    ) -> Result<bool, rusqlite::Error> {
+    ) -> Result<Option<Vec<i64>>, rusqlite::Error> {
         if let Some(retry) = &settlement.retry_done
             && !retries::waits(&self.connection, retry)?
         {
-            return Ok(false);
+            return Ok(None);
         }
         self.removals.begin();
         let mut target = Target {
@@ -96,13 +99,22 @@ impl Writer {
             match effect {
                 Effect::Upsert(batch) => {
                     let published = publishes.iter().any(|other| other.is(batch));
-                    apply::upsert(&mut target, batch, published, pass)?;
+                    apply::apply(&mut target, batch, Some(Action::Upsert), published, pass)?;
                 }
-                Effect::Delete(batch) => apply::delete(&mut target, batch, pass)?,
+                Effect::Delete(batch) => {
+                    apply::apply(&mut target, batch, Some(Action::Remove), true, pass)?;
+                }
+                Effect::Apply(batch) => {
+                    let published = publishes.iter().any(|other| other.is(batch));
+                    apply::apply(&mut target, batch, None, published, pass)?;
+                }
             }
         }
         for batch in publishes {
-            let told = |effect: &Effect| matches!(effect, Effect::Upsert(other) if other.is(batch));
+            let told = |effect: &Effect| match effect {
+                Effect::Upsert(other) | Effect::Apply(other) => other.is(batch),
+                Effect::Delete(_) => false,
+            };
             if !effects.iter().any(told) {
                 apply::publish(&self.connection, batch, pass)?;
             }
@@ -118,10 +130,10 @@ impl Writer {
         if let Some(call) = &settlement.calling {
             retries::note_call(&self.connection, &settlement.sink, call)?;
         }
-        retries::store_retries(&self.connection, settlement, now)?;
+        let ids = retries::store_retries(&self.connection, settlement, now)?;
         dead_letters::store_letters(&self.connection, &settlement.sink, &settlement.dead_letters)?;
         self.removals.finish(&self.connection)?;
         self.views.make_few(&self.connection)?;
-        Ok(true)
+        Ok(Some(ids))
     }
 }

@@ -73,6 +73,7 @@ impl Pool {
             "DELETE FROM progress WHERE sink = ?1 AND seq IN (SELECT seq FROM progress WHERE sink = ?1 LIMIT ?2)",
             "DELETE FROM settled_late WHERE sink = ?1 AND seq IN (SELECT seq FROM settled_late WHERE sink = ?1 LIMIT ?2)",
             "DELETE FROM stale WHERE sink = ?1 AND seq IN (SELECT seq FROM stale WHERE sink = ?1 LIMIT ?2)",
+            "DELETE FROM stale_items WHERE sink = ?1 AND seq IN (SELECT seq FROM stale_items WHERE sink = ?1 LIMIT ?2)",
             "DELETE FROM discarded WHERE sink = ?1 AND seq IN (SELECT seq FROM discarded WHERE sink = ?1 LIMIT ?2)",
         ] {
             // The lock is given back between chunks: lanes go on meanwhile.

@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, params};
 
+use super::rules::{self, Place};
 use super::{Pool, PoolError};
 
 const TABLE_7: &str = "
@@ -24,7 +25,8 @@ CREATE TABLE stream_sizes (
 const COUNT: &str = "INSERT INTO stream_sizes (stream, items, bytes)
     SELECT stream, count(*), sum(octet_length(key) + octet_length(fields)) FROM items GROUP BY stream;";
 
-/// An SQL function that stands in the `WHERE` of an upsert and is handed the bytes of the fields that are there.
+/// An SQL function that stands in the `WHERE` of an upsert and is handed the bytes of the fields that are there, and the
+/// place of the operation that they show.
 const REPLACES: &str = "headgate_replaces";
 
 /// Keys that one statement looks up.
@@ -61,19 +63,25 @@ pub(super) struct Counting {
 thread_local! {
     /// The bytes of the row that the upsert of this thread is about to replace.
     static REPLACED: Cell<Option<usize>> = const { Cell::new(None) };
+    /// The place of the operation that it applies.
+    static PLACE: Cell<Place> = const { Cell::new((0, 0)) };
 }
 
 /// Lets statements of this connection say what they replace.
 pub(super) fn listen(connection: &Connection) -> Result<(), rusqlite::Error> {
-    connection.create_scalar_function(REPLACES, 1, FunctionFlags::SQLITE_UTF8, |call| {
+    connection.create_scalar_function(REPLACES, 3, FunctionFlags::SQLITE_UTF8, |call| {
+        if rules::is_behind(PLACE.get(), (call.get(1)?, call.get(2)?)) {
+            return Ok(false);
+        }
         let bytes: i64 = call.get(0)?;
         REPLACED.set(usize::try_from(bytes).ok());
         Ok(true)
     })
 }
 
-/// An upsert begins; what it replaces is asked of [`replaced`] when it is done.
-pub(super) fn begin_upsert() {
+/// An upsert of the operation at this place begins; what it replaces is asked of [`replaced`] when it is done.
+pub(super) fn begin_upsert(place: Place) {
+    PLACE.set(place);
     REPLACED.set(None);
 }
 

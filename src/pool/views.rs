@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use item::{ItemMeta, ItemRef, field_name, members, shape};
+use item::{Action, ItemMeta, ItemRef, field_name, members, shape};
 
 /// SQLite's own limit is 2,000. Fields beyond it are in `fields` all the same.
 const COLUMNS_MAX: usize = 1_000;
@@ -344,7 +344,9 @@ pub(super) fn learn(connection: &Connection) -> Result<(), rusqlite::Error> {
             key: "",
             fields,
             shape: shape(fields),
+            action: Action::Upsert,
             meta: ItemMeta::default(),
+            sent_version: "",
         };
         views.note(&stream, std::iter::once(&item));
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::image::{self, Image};
-use super::rebuild::make_anew;
+use super::rebuild::rebuild_file;
 use super::report::{self, Repair};
 use super::{JOURNAL, Kind, RepairError, Verdict, beside, check, log_repair, salvage, stamp, wal};
 use base::clock::{self, Unix};
@@ -61,7 +61,7 @@ pub(super) fn look_at_log(data_dir: &Path, kind: &Kind) -> Result<Option<Repair>
     }
     if frames > 0 {
         let reason = format!("{frames} frames of its write-ahead log cannot be read");
-        let mut repair = make_anew(data_dir, kind, &reason)?;
+        let mut repair = rebuild_file(data_dir, kind, &reason)?;
         repair.set_aside.extend(set_aside);
         return Ok(Some(repair));
     }

@@ -41,7 +41,7 @@ use ::catalog::{CatalogError, FILE as CATALOG};
 use ::journal::{FILE as JOURNAL, StorageError};
 use ::pool::{FILE as POOL, PoolError};
 use detect::{beginning, is_newer, look_at_log, look_at_mark};
-use rebuild::{finish, make_anew, remove_if_there};
+use rebuild::{finish, rebuild_file, remove_if_there};
 use report::Repair;
 use salvage::Salvaged;
 use sqlite::beside;
@@ -163,7 +163,7 @@ pub fn at_start(data_dir: &Path) -> Result<Vec<Repair>, RepairError> {
             None => look_at_mark(&path, kind)?,
         };
         if let Some(reason) = reason {
-            repairs.push(make_anew(data_dir, kind, &reason)?);
+            repairs.push(rebuild_file(data_dir, kind, &reason)?);
         }
     }
     Ok(repairs)
@@ -181,7 +181,7 @@ pub fn rebuild(data_dir: &Path, file: &str, reason: &str) -> Result<bool, Repair
     if !is_there(&path) || is_newer(&path, kind)? {
         return Ok(false);
     }
-    make_anew(data_dir, kind, reason)?;
+    rebuild_file(data_dir, kind, reason)?;
     Ok(true)
 }
 

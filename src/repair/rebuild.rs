@@ -12,7 +12,11 @@ use base::clock::{self, Unix};
 use sqlite::suspect::mark_of;
 
 /// Sets a file aside and puts in its place what can be read of it.
-pub(super) fn make_anew(data_dir: &Path, kind: &Kind, reason: &str) -> Result<Repair, RepairError> {
+pub(super) fn rebuild_file(
+    data_dir: &Path,
+    kind: &Kind,
+    reason: &str,
+) -> Result<Repair, RepairError> {
     let path = data_dir.join(kind.name);
     let new = beside(&path, ".salvaging");
     tracing::error!(
@@ -33,7 +37,7 @@ pub(super) fn make_anew(data_dir: &Path, kind: &Kind, reason: &str) -> Result<Re
     }
     repair.set_aside.push(name);
     remove(&new)?;
-    let written = write_anew(&path, &new, kind, &mut repair);
+    let written = write_rebuilt(&path, &new, kind, &mut repair);
     if let Err(error) = written {
         let _ = remove(&new);
         return Err(error);
@@ -47,7 +51,7 @@ pub(super) fn make_anew(data_dir: &Path, kind: &Kind, reason: &str) -> Result<Re
     Ok(repair)
 }
 
-fn write_anew(
+fn write_rebuilt(
     path: &Path,
     new: &Path,
     kind: &Kind,

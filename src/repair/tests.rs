@@ -162,7 +162,7 @@ fn after(
         pool.execute_batch("INSERT INTO cursors (sink, seq, start) VALUES ('late', 0, 0)")
             .expect("a cursor");
     }
-    let repair = make_anew(folder.path(), kind(file), "a test").expect("it can be repaired");
+    let repair = rebuild_file(folder.path(), kind(file), "a test").expect("it can be repaired");
     let verdict = check(folder.path(), file, true).expect("it can be read");
     assert_eq!(verdict, Verdict::Sound);
     let aside = folder.path().join(&repair.set_aside[0]);

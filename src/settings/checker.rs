@@ -61,7 +61,7 @@ impl Checker<'_> {
                 }
             }
         } else {
-            self.misfit(path, &node, &Shape::Table(&[]));
+            self.mismatch(path, &node, &Shape::Table(&[]));
             refused.extend(names.iter().map(|name| ((*name).to_owned(), node.line)));
         }
         if self.is_body {
@@ -131,7 +131,7 @@ impl Checker<'_> {
             (Shape::Choice(choices), Data::Text(text))
                 if self.is_body && !choices.contains(&text.as_str()) =>
             {
-                self.misfit(path, &node, shape);
+                self.mismatch(path, &node, shape);
                 None
             }
             (Shape::Choice(choices), Data::Text(text)) => {
@@ -176,7 +176,7 @@ impl Checker<'_> {
                 Some(self.secrets(path, entries, *kind, node.line))
             }
             _ => {
-                self.misfit(path, &node, shape);
+                self.mismatch(path, &node, shape);
                 None
             }
         }
@@ -354,7 +354,7 @@ impl Checker<'_> {
         self.folder.join(path).to_string_lossy().into_owned()
     }
 
-    fn misfit(&mut self, path: &str, node: &Node, shape: &Shape) {
+    fn mismatch(&mut self, path: &str, node: &Node, shape: &Shape) {
         if self.is_body {
             self.report(path, None, format!("must be {}", shape.wants_in_body()));
             return;

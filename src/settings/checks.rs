@@ -26,6 +26,8 @@ pub(super) use headers::{header_name, header_value};
 /// Longest name of a stream, in characters (contract: 1 to 128).
 const STREAM_NAME_CHARS_MAX: usize = 128;
 const NAME_BYTES_MAX: usize = 64;
+/// Connectors that are always there, without keys: the daemon, and whoever operates it. No other has their names.
+pub const BUILT_IN_CONNECTORS: [&str; 2] = ["headgate", "operator"];
 /// Longest description, in characters.
 pub const DESCRIPTION_CHARS_MAX: usize = 200;
 const ITEM_KEY_BYTES_MAX: usize = 1024;
@@ -42,6 +44,11 @@ pub(super) mod kinds {
     pub(crate) const NAME: TextKind = TextKind {
         pattern: "^[A-Za-z0-9_.-]{1,64}$",
         ..TextKind::of(name)
+    };
+    /// The name of a connector.
+    pub(crate) const CONNECTOR_NAME: TextKind = TextKind {
+        check: connector_name,
+        ..NAME
     };
     /// The name of a stream that is made.
     pub(crate) const STREAM_NAME: TextKind = TextKind {
@@ -131,6 +138,19 @@ pub fn stream_name(text: &str) -> Result<(), String> {
         return Err("wants a name without control characters".to_owned());
     }
     Ok(())
+}
+
+/// Checks the name of a connector, which is none of [`BUILT_IN_CONNECTORS`].
+///
+/// # Errors
+/// What it wants.
+pub fn connector_name(text: &str) -> Result<(), String> {
+    if BUILT_IN_CONNECTORS.contains(&text) {
+        return Err(format!(
+            "wants another name: the log says {text:?} of what the daemon, or an operator, sends itself"
+        ));
+    }
+    name(text)
 }
 
 /// Checks the name of a connector, key or sink.

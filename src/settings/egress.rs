@@ -58,7 +58,7 @@ impl FromStr for Host {
         let (encrypted, rest) = match text.split_once("://") {
             Some(("https", rest)) => (true, rest),
             Some(("http", rest)) => (false, rest),
-            Some(_) => return Err(misfit(text)),
+            Some(_) => return Err(mismatch(text)),
             None => (true, text),
         };
         let (host, port) = match rest.rsplit_once(':') {
@@ -71,18 +71,18 @@ impl FromStr for Host {
             None => default_port(encrypted),
             Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
                 let port = port.parse().ok().filter(|port| *port > 0);
-                port.ok_or_else(|| misfit(text))?
+                port.ok_or_else(|| mismatch(text))?
             }
-            Some(_) => return Err(misfit(text)),
+            Some(_) => return Err(mismatch(text)),
         };
         let name = match (address(host), host.strip_prefix('*')) {
             (Some(address), _) => HostName::Address(address),
             (None, Some(suffix)) => match suffix.strip_prefix('.') {
                 Some(domain) if is_name(domain) => HostName::Below(suffix.to_ascii_lowercase()),
-                _ => return Err(misfit(text)),
+                _ => return Err(mismatch(text)),
             },
             (None, None) if is_name(host) => HostName::Name(host.to_ascii_lowercase()),
-            (None, None) => return Err(misfit(text)),
+            (None, None) => return Err(mismatch(text)),
         };
         Ok(Self {
             encrypted,
@@ -92,7 +92,7 @@ impl FromStr for Host {
     }
 }
 
-fn misfit(text: &str) -> String {
+fn mismatch(text: &str) -> String {
     format!(
         "{} is not a host; wants \"api.example.com\", \"*.example.com\", \"10.0.0.5:8443\", or \"http://host\" for one without encryption; no path",
         quoted(text)
@@ -186,7 +186,7 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let misfit = || {
+        let mismatch = || {
             format!(
                 "{} is not a network; wants \"10.0.0.0/8\", \"fd00::/8\", or one address",
                 quoted(text)
@@ -196,15 +196,15 @@ impl FromStr for Network {
             Some((address, bits)) => (address, Some(bits)),
             None => (text, None),
         };
-        let address: IpAddr = address.parse().map_err(|_| misfit())?;
+        let address: IpAddr = address.parse().map_err(|_| mismatch())?;
         let width = if address.is_ipv4() { 32 } else { 128 };
         let bits = match bits {
             None => width,
             Some(bits) if bits.bytes().all(|byte| byte.is_ascii_digit()) => {
                 let bits = bits.parse().ok().filter(|bits| *bits <= width);
-                bits.ok_or_else(misfit)?
+                bits.ok_or_else(mismatch)?
             }
-            Some(_) => return Err(misfit()),
+            Some(_) => return Err(mismatch()),
         };
         Ok(Self { address, bits })
     }

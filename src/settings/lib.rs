@@ -49,8 +49,9 @@ mod tests;
 
 pub use body::{BodyFault, Patch};
 pub use checks::{
-    DESCRIPTION_CHARS_MAX, description as check_description, digest_of_fingerprint, digest_of_hex,
-    name as check_name, origin as check_origin, stream_name as check_stream_name,
+    BUILT_IN_CONNECTORS, DESCRIPTION_CHARS_MAX, connector_name as check_connector_name,
+    description as check_description, digest_of_fingerprint, digest_of_hex, name as check_name,
+    origin as check_origin, stream_name as check_stream_name,
 };
 pub use egress::{Host, Network, default_port};
 pub use explain::{Row, explain, render_json, render_text};
@@ -61,8 +62,7 @@ pub use networks::{Networks, party};
 pub use problem::{Origin, Problem, Problems, hint, nearest, quoted};
 pub use record::{Check, Element, Field, Shape, TextKind};
 pub use run_time::{
-    ValidationError, looks_secret, misfit_of_text, written_connector, written_stream,
-    written_verify,
+    ValidationError, invalid_text, looks_secret, written_connector, written_stream, written_verify,
 };
 pub use schema::{
     ITEMS_MAX, KEY_ORIGINS_MAX, KEY_STREAMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX,

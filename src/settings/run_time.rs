@@ -37,10 +37,7 @@ pub fn looks_secret(text: &str) -> bool {
 }
 
 /// What is wrong with a text that `check` is for.
-pub fn misfit_of_text(
-    text: &str,
-    check: fn(&str) -> Result<(), String>,
-) -> Option<ValidationError> {
+pub fn invalid_text(text: &str, check: fn(&str) -> Result<(), String>) -> Option<ValidationError> {
     match looks_secret(text) {
         true => Some(ValidationError::Secret),
         false => check(text).err().map(ValidationError::Form),

@@ -95,7 +95,7 @@ record! {
             guide: "Required for [providers that sign the URL][tools-fails].";
         /// Proxies whose word for the client is trusted: networks, addresses, or `unix` for the Unix socket.
         trusted_proxies: Networks, List(kinds::PLACE, 0),
-            guide: "The setting applies to both listeners. Logs, the audit trail and limits for each client then use the client that the proxy names.";
+            guide: "The setting applies to both listeners. Logs, the audit log and limits for each client then use the client that the proxy names.";
         /// Place where a trusted proxy names the client: `x-forwarded-for`, `forwarded` or `proxy-protocol`.
         proxy_header: ProxyHeader, Choice(&["x-forwarded-for", "forwarded", "proxy-protocol"]),
             guide: "The proxy must overwrite the header or append to it, as nginx and Caddy do. With `proxy-protocol`, every connection of a trusted proxy to both listeners must begin with the PROXY protocol, version 1 or 2; others are closed.";

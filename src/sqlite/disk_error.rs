@@ -104,7 +104,7 @@ impl FailStop {
     /// Decides what follows from an error of the connection that writes `path`. Call it before the transaction is rolled
     /// back. Unless the disk is full or the file is busy, the fuse blows, and closing the connection will not copy its
     /// write-ahead log back.
-    pub fn judge(&self, path: &Path, connection: &Connection, error: &Error) -> DiskError {
+    pub fn classify(&self, path: &Path, connection: &Connection, error: &Error) -> DiskError {
         let disk_error = DiskError::of(connection, error);
         match disk_error {
             DiskError::Full | DiskError::Busy => {}
@@ -193,7 +193,7 @@ mod tests {
             let before = read();
             let error = Error::SqliteFailure(ffi::Error::new(code), None);
             let fail_stop = FailStop::default();
-            fail_stop.judge(&path, &connection, &error);
+            fail_stop.classify(&path, &connection, &error);
             assert_eq!(fail_stop.is_blown(), is_left);
             drop(connection);
             // A full disk is no reason to leave it.

@@ -171,7 +171,7 @@ pub fn commit(connection: &Connection) -> Result<(), rusqlite::Error> {
     execute(connection, "COMMIT")
 }
 
-/// Takes back what an open transaction did, if there is one. What failed is judged before: [`FailStop::judge`].
+/// Takes back what an open transaction did, if there is one. What failed is judged before: [`FailStop::classify`].
 pub fn roll_back(connection: &Connection) -> Result<(), rusqlite::Error> {
     match connection.is_autocommit() {
         true => Ok(()),

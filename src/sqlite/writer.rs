@@ -92,21 +92,21 @@ impl FileWriter {
         self.fail_stop.is_blown()
     }
 
-    /// Decides what follows from an error that the connection just gave: [`FailStop::judge`].
-    pub fn judge(&self, error: &Error) -> DiskError {
-        self.fail_stop.judge(&self.path, &self.connection, error)
+    /// Decides what follows from an error that the connection just gave: [`FailStop::classify`].
+    pub fn classify(&self, error: &Error) -> DiskError {
+        self.fail_stop.classify(&self.path, &self.connection, error)
     }
 
     /// A transaction is committed: what becomes of its way from the log into the file does not change that.
     pub fn committed(&mut self) {
         if let Err(error) = self.maybe_checkpoint() {
-            self.judge(&error);
+            self.classify(&error);
         }
     }
 
     /// A transaction failed, and is taken back.
     pub fn failed(&self, error: &Error) -> DiskError {
-        let disk_error = self.judge(error);
+        let disk_error = self.classify(error);
         self.roll_back();
         disk_error
     }
@@ -114,7 +114,7 @@ impl FileWriter {
     /// Takes back what an open transaction did that nothing is wrong with.
     pub fn roll_back(&self) {
         if let Err(error) = super::roll_back(&self.connection) {
-            self.judge(&error);
+            self.classify(&error);
         }
     }
 
@@ -171,7 +171,7 @@ impl FileWriter {
         }
         let done = self.checkpoint("PRAGMA wal_checkpoint(TRUNCATE)");
         if let Err(error) = &done {
-            self.judge(error);
+            self.classify(error);
         }
         done.map(drop)
     }

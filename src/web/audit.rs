@@ -60,7 +60,7 @@ impl Query {
         if !is_of(&query.action, &AUDIT_ACTIONS)
             || !is_of(&query.kind, &ResourceKind::ALL.map(ResourceKind::as_str))
         {
-            return Err(refusal("The audit trail has nothing of this name."));
+            return Err(refusal("The audit log has nothing of this name."));
         }
         check_times([&query.since, &query.until])?;
         Ok(query)
@@ -114,7 +114,7 @@ async fn page(operator: &Operator, req: &mut Request) -> Result<Page, NoPage> {
     let (entries, more) = operator.audit(query.filter(), ENTRIES).await?;
     let is_later = query.before.is_some();
     Ok(Page {
-        title: "Audit trail".to_owned(),
+        title: "Audit log".to_owned(),
         place: Place::Audit,
         still: html! {
             p.quiet { "Changes of connectors, keys, streams and read keys while the daemon runs, and what was done to dead letters, retries, items and backups: on these pages, with the command line or over the admin API. What a configuration declares is not among them." }
@@ -133,7 +133,7 @@ async fn page(operator: &Operator, req: &mut Request) -> Result<Page, NoPage> {
     })
 }
 
-/// The form that filters the trail.
+/// The form that filters the audit log.
 fn form(query: &Query) -> Markup {
     let select = |id: &str, label: &str, words: &[&str], chosen: &str| {
         html! {
@@ -164,7 +164,7 @@ fn table(entries: &[AuditEntry], query: &Query) -> Markup {
     html! {
         @if entries.is_empty() {
             p.panel role="status" {
-                @if query.before.is_some() { "This is the end of the audit trail." }
+                @if query.before.is_some() { "This is the end of the audit log." }
                 @else if query.is_filtered() { "No entry is like this." }
                 @else { "Nothing was changed yet." }
             }

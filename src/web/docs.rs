@@ -12,7 +12,7 @@ mod reference;
 mod schema;
 mod search;
 
-use http::pages::{Page, STYLE};
+use http::pages::{STYLE, StaticPage};
 use maud::{Markup, html};
 
 pub use guide::{GetGuide, GetGuidePage};
@@ -26,12 +26,12 @@ pub enum Listener {
 }
 
 /// The style of the documentation: that of the admin pages, and its own.
-pub fn style() -> Page {
+pub fn style() -> StaticPage {
     let text = concat!(
         include_str!("assets/web.css"),
         include_str!("docs/docs.css")
     );
-    Page::new(STYLE, text.as_bytes())
+    StaticPage::new(STYLE, text.as_bytes())
 }
 
 /// Paragraphs, with what stands between backticks as code.

@@ -37,7 +37,7 @@ const PLACES: [(Place, &str, &str); 7] = [
     (Place::Streams, "/streams", "Data pool"),
     (Place::Sinks, "/sinks", "Sinks"),
     (Place::Renderers, "/renderers", "Renderers"),
-    (Place::Audit, "/audit", "Audit trail"),
+    (Place::Audit, "/audit", "Audit log"),
     (Place::Settings, "/settings", "Settings"),
 ];
 

@@ -23,7 +23,7 @@ mod tests;
 use bytes::Bytes;
 
 pub use cloudevents::cloudevent_fields;
-pub use header::Form;
+pub use header::{ENCODINGS, Form, FormError};
 pub use path::at_path;
 
 use header::{Encoding, Media};

@@ -55,7 +55,7 @@ impl Certificates {
     /// The certificates of a text in PEM (RFC 7468) that have an RSA key; what stands around them is not looked at.
     pub(super) fn of(preset: &Preset, text: &str) -> Result<Certificates, InvalidVerifier> {
         if text.starts_with("http") {
-            return Err(unfit(
+            return Err(invalid(
                 "it is an address: fetch the certificate from there, and set that",
             ));
         }
@@ -64,19 +64,19 @@ impl Certificates {
             count += 1;
             if count > CERTIFICATES_MAX {
                 let message = format!("it has more than {CERTIFICATES_MAX} certificates");
-                return Err(unfit(message));
+                return Err(invalid(message));
             }
-            let unreadable = || unfit(format!("certificate {count} cannot be read; was it cut?"));
+            let unreadable = || invalid(format!("certificate {count} cannot be read; was it cut?"));
             let (body, after) = after.split_once(END).ok_or_else(unreadable)?;
             certificates.extend(read(body).ok_or_else(unreadable)?);
             rest = after;
         }
         match (count, certificates.is_empty()) {
-            (0, _) => Err(unfit(format!(
+            (0, _) => Err(invalid(format!(
                 "it has no certificate, which begins with `{BEGIN}`. {}",
                 preset.secret_hint
             ))),
-            (_, true) => Err(unfit(format!(
+            (_, true) => Err(invalid(format!(
                 "no certificate in it has an RSA key of 2048 to 8192 bits, with which {} signs",
                 preset.title
             ))),
@@ -227,6 +227,6 @@ impl<'a> Der<'a> {
     }
 }
 
-fn unfit(message: impl Into<String>) -> InvalidVerifier {
+fn invalid(message: impl Into<String>) -> InvalidVerifier {
     InvalidVerifier::new("secret", message)
 }

@@ -24,7 +24,7 @@ const TOKEN_LEN_MAX: usize = 128;
 
 /// An answer that the sender wants to its greeting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct Challenge {
     /// The status.
     pub status: u16,
     /// The `Content-Type`, if there is one.
@@ -35,9 +35,9 @@ pub struct Answer {
     pub headers: Vec<(&'static str, String)>,
 }
 
-impl Answer {
-    fn empty(status: u16, content_type: Option<&'static str>) -> Answer {
-        Answer {
+impl Challenge {
+    fn empty(status: u16, content_type: Option<&'static str>) -> Challenge {
+        Challenge {
             status,
             content_type,
             body: String::new(),
@@ -45,25 +45,25 @@ impl Answer {
         }
     }
 
-    fn json(body: &Value) -> Answer {
-        Answer {
+    fn json(body: &Value) -> Challenge {
+        Challenge {
             body: body.to_string(),
-            ..Answer::empty(200, Some(JSON))
+            ..Challenge::empty(200, Some(JSON))
         }
     }
 
     /// The sender's own text, so that no browser takes it for a page.
-    fn echo(text: impl Into<String>) -> Result<Answer, Refused> {
+    fn echo(text: impl Into<String>) -> Result<Challenge, Refused> {
         let body = text.into();
         if body.len() > ECHO_LEN_MAX {
             return Err(Refused::body(format!(
                 "the text to echo has more than {ECHO_LEN_MAX} bytes"
             )));
         }
-        Ok(Answer {
+        Ok(Challenge {
             body,
             headers: vec![("X-Content-Type-Options", "nosniff".to_owned())],
-            ..Answer::empty(200, Some(TEXT))
+            ..Challenge::empty(200, Some(TEXT))
         })
     }
 }
@@ -73,7 +73,7 @@ impl Verifier {
     ///
     /// Checks first what can be checked: the signature where there is one, Meta's verify token, and that a text to be
     /// signed could be no delivery.
-    pub fn handshake(&self, delivery: &Delivery<'_>) -> Result<Option<Answer>, Refused> {
+    pub fn handshake(&self, delivery: &Delivery<'_>) -> Result<Option<Challenge>, Refused> {
         let Some(handshake) = self.preset().handshake else {
             return Ok(None);
         };
@@ -86,20 +86,20 @@ impl Verifier {
             (Handshake::VerifyToken, "GET") => self.verified_challenge(delivery).map(Some),
             (Handshake::Query { method, parameter }, given) if given == method => {
                 match delivery.query(parameter) {
-                    Some(text) => Answer::echo(text).map(Some),
+                    Some(text) => Challenge::echo(text).map(Some),
                     // Deliveries come with POST: another request without the parameter is neither.
                     None if given == "POST" => Ok(None),
                     None => Err(no_parameter(parameter)),
                 }
             }
-            (Handshake::Head, "HEAD") => Ok(Some(Answer::empty(200, None))),
+            (Handshake::Head, "HEAD") => Ok(Some(Challenge::empty(200, None))),
             (Handshake::Subscription, "POST") => match Confirmation::of(delivery) {
                 Some(_) => self.check(delivery).map(|()| Some(Confirmation::answer())),
                 None => Ok(None),
             },
             (Handshake::OwnSecret { .. }, "POST") => {
                 let sent = self.own_secret(delivery);
-                Ok(sent.map(|_| Answer::empty(200, None)))
+                Ok(sent.map(|_| Challenge::empty(200, None)))
             }
             _ => Ok(None),
         }
@@ -123,7 +123,7 @@ impl Verifier {
         mark: Source<&'static str>,
         value: &str,
         echo: Option<&str>,
-    ) -> Result<Option<Answer>, Refused> {
+    ) -> Result<Option<Challenge>, Refused> {
         let of_body = |path: &str| {
             let body = contains(delivery.body, value).then(|| field::parse(delivery.body));
             field::at(&body??, path)
@@ -133,16 +133,16 @@ impl Verifier {
         }
         self.check(delivery)?;
         let Some(path) = echo else {
-            return Ok(Some(Answer::empty(204, Some(JSON))));
+            return Ok(Some(Challenge::empty(204, Some(JSON))));
         };
         match field::of(delivery.body, path) {
-            Some(text) => Answer::echo(text).map(Some),
+            Some(text) => Challenge::echo(text).map(Some),
             None => Err(Refused::body(format!("the body has no `{path}`"))),
         }
     }
 
     /// Zoom may leave the signature out, and then anybody may ask: only what could never be a delivery is signed.
-    fn encrypted_token(&self, delivery: &Delivery<'_>) -> Result<Option<Answer>, Refused> {
+    fn encrypted_token(&self, delivery: &Delivery<'_>) -> Result<Option<Challenge>, Refused> {
         const EVENT: &str = "endpoint.url_validation";
         if !contains(delivery.body, EVENT) {
             return Ok(None);
@@ -159,16 +159,16 @@ impl Verifier {
         }
         let plain = field::at(&body, "payload.plainToken");
         let (token, tag) = self.tag_of("payload.plainToken", plain.as_deref())?;
-        Ok(Some(Answer::json(
+        Ok(Some(Challenge::json(
             &json!({"plainToken": token, "encryptedToken": hex(&tag)}),
         )))
     }
 
     /// X asks every hour, and anybody may ask.
-    fn response_token(&self, delivery: &Delivery<'_>) -> Result<Answer, Refused> {
+    fn response_token(&self, delivery: &Delivery<'_>) -> Result<Challenge, Refused> {
         let token = delivery.query("crc_token");
         let (_, tag) = self.tag_of("crc_token", token.as_deref())?;
-        Ok(Answer::json(
+        Ok(Challenge::json(
             &json!({"response_token": format!("sha256={}", base64(&tag))}),
         ))
     }
@@ -188,7 +188,7 @@ impl Verifier {
         }
     }
 
-    fn verified_challenge(&self, delivery: &Delivery<'_>) -> Result<Answer, Refused> {
+    fn verified_challenge(&self, delivery: &Delivery<'_>) -> Result<Challenge, Refused> {
         let Some(expected) = self.verify_token() else {
             return Err(Refused::signature(
                 "no verify token is set; set verify_token to the word that was entered in the tool",
@@ -202,7 +202,7 @@ impl Verifier {
             ));
         }
         match delivery.query("hub.challenge") {
-            Some(text) if is_plain_token(&text) => Answer::echo(text),
+            Some(text) if is_plain_token(&text) => Challenge::echo(text),
             _ => Err(no_plain_token("hub.challenge")),
         }
     }
@@ -213,7 +213,7 @@ impl Verifier {
 ///
 /// Event Grid's validation, the `OPTIONS` of CloudEvents, and SNS' confirmations, which are only acknowledged: a person
 /// does what is [`to_do`].
-pub fn of_keyed(delivery: &Delivery<'_>) -> Option<Answer> {
+pub fn of_keyed(delivery: &Delivery<'_>) -> Option<Challenge> {
     let headers = delivery.headers;
     match delivery.method {
         "OPTIONS" => {
@@ -224,19 +224,20 @@ pub fn of_keyed(delivery: &Delivery<'_>) -> Option<Answer> {
             let rate = headers.get("webhook-request-rate").unwrap_or_default();
             let number = (1..=16).contains(&rate.len()) && rate.bytes().all(|b| b.is_ascii_digit());
             let rate = if number { rate } else { "*" };
-            Some(Answer {
+            Some(Challenge {
                 headers: vec![
                     ("WebHook-Allowed-Origin", origin.to_owned()),
                     ("WebHook-Allowed-Rate", rate.to_owned()),
                     ("Allow", "POST".to_owned()),
                 ],
-                ..Answer::empty(200, None)
+                ..Challenge::empty(200, None)
             })
         }
         "POST" if headers.get("aeg-event-type") == Some("SubscriptionValidation") => {
             let body = small_json(delivery.body)?;
             let code = field::at(body.get(0)?, "data.validationCode")?;
-            (code.len() <= ECHO_LEN_MAX).then(|| Answer::json(&json!({"validationResponse": code})))
+            (code.len() <= ECHO_LEN_MAX)
+                .then(|| Challenge::json(&json!({"validationResponse": code})))
         }
         "POST" => {
             // SNS says so in a header too, and to look there costs less than the body.
@@ -283,8 +284,8 @@ impl Confirmation {
         good.then_some(Confirmation { url, ends })
     }
 
-    fn answer() -> Answer {
-        Answer::empty(200, None)
+    fn answer() -> Challenge {
+        Challenge::empty(200, None)
     }
 }
 

@@ -21,7 +21,7 @@ impl KeySet {
         let parsed: Option<Value> = serde_json::from_str(text).ok();
         let keys = parsed.as_ref().and_then(|set| set.get("keys")?.as_array());
         let Some(keys) = keys else {
-            return Err(unfit(format!(
+            return Err(invalid(format!(
                 "it is no JSON Web Key Set, an object with a list `keys`. {}",
                 preset.secret_hint
             )));
@@ -29,7 +29,7 @@ impl KeySet {
         let keys: Vec<_> = keys.iter().filter_map(key).collect();
         match keys.is_empty() {
             false => Ok(KeySet(keys)),
-            true => Err(unfit(format!(
+            true => Err(invalid(format!(
                 "no key in it is an RSA key of 2048 to 8192 bits for RS256. {}",
                 preset.secret_hint
             ))),
@@ -76,6 +76,6 @@ fn key(key: &Value) -> Option<(Option<String>, RsaKey)> {
     Some((text("kid").map(str::to_owned), rsa))
 }
 
-fn unfit(message: impl Into<String>) -> InvalidVerifier {
+fn invalid(message: impl Into<String>) -> InvalidVerifier {
     InvalidVerifier::new("secret", message)
 }

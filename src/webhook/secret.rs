@@ -26,12 +26,12 @@ const P256_POINT_LEN: usize = 65;
 /// Checks that a secret is there, begins as this tool's secrets do, and cannot be guessed.
 pub(super) fn check(preset: &Preset, secret: &str) -> Result<(), InvalidVerifier> {
     if secret.is_empty() {
-        return Err(unfit(
+        return Err(invalid(
             "it is empty, and with an empty secret anybody can sign; set the secret that the tool shows",
         ));
     }
     if !secret.starts_with(preset.secret_prefix) {
-        return Err(unfit(format!(
+        return Err(invalid(format!(
             "secrets of {} begin with `{}`, this one does not. {}",
             preset.title, preset.secret_prefix, preset.secret_hint
         )));
@@ -39,7 +39,7 @@ pub(super) fn check(preset: &Preset, secret: &str) -> Result<(), InvalidVerifier
     let as_it_is = preset.published().is_none()
         && (preset.secret == SecretForm::Text || is_token(preset, secret));
     if as_it_is && secret.len() < SECRET_LEN_MIN {
-        return Err(unfit(too_short(secret.len())));
+        return Err(invalid(too_short(secret.len())));
     }
     Ok(())
 }
@@ -57,7 +57,7 @@ pub(super) fn key(
     secret: &str,
 ) -> Result<(Key, Option<&'static str>), InvalidVerifier> {
     let hmac = |bytes: &[u8]| {
-        let none = || unfit("this scheme signs with a public key");
+        let none = || invalid("this scheme signs with a public key");
         Key::hmac(algorithm, bytes).ok_or_else(none)
     };
     let key = match form {
@@ -76,12 +76,12 @@ pub(super) fn key(
 
 fn decoded(secret: &str, encoding: Encoding, name: &str) -> Result<Vec<u8>, InvalidVerifier> {
     let Some(bytes) = decode(secret, encoding) else {
-        return Err(unfit(format!(
+        return Err(invalid(format!(
             "it is not {name}; was it cut, or is secret_encoding wrong?"
         )));
     };
     if bytes.len() < SECRET_LEN_MIN {
-        return Err(unfit(too_short(bytes.len())));
+        return Err(invalid(too_short(bytes.len())));
     }
     Ok(bytes)
 }
@@ -92,7 +92,7 @@ fn whsec(secret: &str) -> Result<Vec<u8>, InvalidVerifier> {
     let text = text.strip_prefix(WHSEC).unwrap_or(text);
     let bytes = decode(text, Encoding::Base64).filter(|bytes| WHSEC_LEN.contains(&bytes.len()));
     bytes.ok_or_else(|| {
-        unfit("it is not `whsec_` and padded Base64 of 24 to 64 bytes; copy the whole signing secret again")
+        invalid("it is not `whsec_` and padded Base64 of 24 to 64 bytes; copy the whole signing secret again")
     })
 }
 
@@ -100,7 +100,7 @@ fn public_whpk(secret: &str) -> Result<Key, InvalidVerifier> {
     let text = secret.strip_prefix(WHPK).unwrap_or(secret);
     let bytes = decode(text, Encoding::Base64).and_then(|bytes| bytes.try_into().ok());
     bytes.map(Key::Ed25519).ok_or_else(|| {
-        unfit(format!(
+        invalid(format!(
             "it is not `whpk_` and padded Base64 of {ED25519_KEY_LEN} bytes; copy the whole public key again"
         ))
     })
@@ -109,7 +109,7 @@ fn public_whpk(secret: &str) -> Result<Key, InvalidVerifier> {
 fn public_hex(secret: &str) -> Result<Key, InvalidVerifier> {
     let bytes = decode(secret, Encoding::Hex).and_then(|bytes| bytes.try_into().ok());
     bytes.map(Key::Ed25519).ok_or_else(|| {
-        unfit(format!(
+        invalid(format!(
             "it is not a public key of {} hexadecimal digits; copy the Public Key, not a token or client secret",
             2 * ED25519_KEY_LEN
         ))
@@ -126,7 +126,7 @@ fn public_der(secret: &str) -> Result<Key, InvalidVerifier> {
         Some(point) if point.len() == P256_POINT_LEN && point.first() == Some(&4) => {
             Ok(Key::P256(point.to_vec()))
         }
-        _ => Err(unfit(
+        _ => Err(invalid(
             "it is not a P-256 public key in padded Base64; copy the whole Verification Key, not an API key",
         )),
     }
@@ -138,6 +138,6 @@ fn too_short(len: usize) -> String {
     )
 }
 
-fn unfit(message: impl Into<String>) -> InvalidVerifier {
+fn invalid(message: impl Into<String>) -> InvalidVerifier {
     InvalidVerifier::new("secret", message)
 }

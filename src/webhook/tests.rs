@@ -154,10 +154,10 @@ fn tag(secret: &str, message: &str) -> Vec<u8> {
 }
 
 /// The settings are refused for this field, in words of which this is a part.
-fn unfit(options: &Options, secret: &str, field: &str, part: &str) {
-    let unfit = Verifier::new(options, secret, None).expect_err(part);
-    assert_eq!(unfit.field, field, "{unfit}");
-    assert!(unfit.message.contains(part), "{unfit}");
+fn invalid(options: &Options, secret: &str, field: &str, part: &str) {
+    let invalid = Verifier::new(options, secret, None).expect_err(part);
+    assert_eq!(invalid.field, field, "{invalid}");
+    assert!(invalid.message.contains(part), "{invalid}");
 }
 
 /// `hmac` with a header, changed.

@@ -29,6 +29,7 @@ mod listeners; // health, documents, metrics, Unix sockets, stopping
 mod live; // renderers follow streams: messages, resuming, who may, reading, removing, slow ones
 mod log; // the request log and the admin API around it
 mod openapi; // the documents: valid, complete, true; and the pages made from them
+mod order; // operations in the order in which they were accepted, within a request and over many
 mod outage; // sinks that are down, and starts with much that waits
 mod own_pages; // the files of the folder pages
 mod packages; // the image, the package, the files of a release

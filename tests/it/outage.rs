@@ -9,6 +9,9 @@
     reason = "settings from the environment, and load that has a pace"
 )]
 
+mod by_key;
+mod expiry;
+
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -369,11 +369,96 @@ fn functions_are_short() {
     );
 }
 
-/// Names that more than two public types have; a type that is visible outside its file is to carry its noun. No name may
+/// Names that more than two public types have; a type that is visible outside its file carries its noun. No name may
 /// be added.
-const SHARED_NAMES: [&str; 8] = [
-    "Answer", "Batch", "Kind", "Limits", "Page", "Refused", "Standing", "Stream",
+const SHARED_NAMES: [&str; 1] = ["Limits"];
+
+/// Words that no name in the code may have, each with the field's term for it.
+const PRIVATE_WORDS: [(&str, &str); 22] = [
+    ("behaves", "healthy"),
+    ("bell", "notify"),
+    ("bury", "dead_letter"),
+    ("fuse", "fail_stop"),
+    ("greeting", "challenge"),
+    ("guess", "login failure"),
+    ("hear", "receive, subscribe"),
+    ("hoards", "leaks_handles"),
+    ("judge", "policy"),
+    ("misfit", "ValidationError, mismatch"),
+    ("postpone", "defer"),
+    ("seat", "permit"),
+    ("stranger", "unauthenticated"),
+    ("tell", "send, log, publish"),
+    ("testimony", "delivery_status"),
+    ("told", "sent, logged, published"),
+    ("trail", "audit_log"),
+    ("trouble", "disk_error"),
+    ("unfit", "InvalidVerifier, invalid"),
+    ("unproven", "unverified"),
+    ("voucher", "credential"),
+    ("worn", "recycle_reason"),
 ];
+
+/// The words of a name in either case, in lower case.
+fn words_of(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for character in name.chars() {
+        if character == '_' || character.is_uppercase() {
+            words.push(String::new());
+        }
+        if character != '_'
+            && let Some(word) = words.last_mut()
+        {
+            word.extend(character.to_lowercase());
+        }
+    }
+    words
+}
+
+#[test]
+fn names_are_the_terms_of_the_field() {
+    let kinds = ["struct", "enum", "type", "trait", "mod", "const", "static"];
+    let mut found = Vec::new();
+    for source in sources() {
+        let own = source.code.split("\n#[cfg(test)]\nmod ").next();
+        for line in own.unwrap_or_default().lines() {
+            let declared = line
+                .split_whitespace()
+                .skip_while(|word| word.starts_with("pub"));
+            let mut declared =
+                declared.skip_while(|word| word.ends_with(')') && !word.contains("fn"));
+            let is_type = declared.next().is_some_and(|word| kinds.contains(&word));
+            let name = match (is_type, name_of_function(line)) {
+                (true, _) => declared.next().unwrap_or_default(),
+                (false, Some(name)) => name,
+                (false, None) => continue,
+            };
+            let name = name
+                .split(|c: char| !c.is_alphanumeric() && c != '_')
+                .next();
+            let name = name.unwrap_or_default();
+            for word in words_of(name) {
+                let term = PRIVATE_WORDS.iter().find(|(private, _)| *private == word);
+                if let Some((_, term)) = term {
+                    found.push(format!("{}: {name}: {term}", source.path.display()));
+                }
+            }
+        }
+    }
+    found.retain(|one| !one.contains("/tests/") && !one.contains("tests.rs"));
+    assert!(
+        found.is_empty(),
+        "use the field's terms:\n{}",
+        found.join("\n")
+    );
+}
+
+#[test]
+fn the_check_splits_names_into_words() {
+    assert_eq!(words_of("told_at"), ["told", "at"]);
+    assert_eq!(words_of("TrailError"), ["", "trail", "error"]);
+    assert_eq!(words_of("retold"), ["retold"]);
+}
 
 #[test]
 fn public_types_carry_their_noun() {

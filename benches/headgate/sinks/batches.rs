@@ -55,7 +55,6 @@ impl Batches {
             stream: "products".into(),
             received_at: Unix::from_ms(1_700_000_000_000 + self.seq),
             arrived: None,
-            action: item::batch::Action::Upsert,
             items: items.into_items(),
         };
         Batch::new(vec![Slice::whole(Arc::new(entry))], 1)

@@ -1,8 +1,8 @@
 // Keeps items whose `value` is at least `least`, without their field `secret`.
-import * as logging from "headgate:sink/logging@1.1.0";
-import * as metrics from "headgate:sink/metrics@1.1.0";
-import * as pool from "headgate:sink/pool@1.1.0";
-import * as renderers from "headgate:sink/renderers@1.1.0";
+import * as logging from "headgate:sink/logging@1.2.0";
+import * as metrics from "headgate:sink/metrics@1.2.0";
+import * as pool from "headgate:sink/pool@1.2.0";
+import * as renderers from "headgate:sink/renderers@1.2.0";
 
 const ALL = { start: 0, count: 0xffffffff };
 let config;

@@ -1,14 +1,16 @@
-//! Sends items to a URL.
+//! Sends items to a URL, updates and removals together in the order of acceptance.
 //!
 //! **Invariant**: an item is acknowledged only after an answer of 2xx to the request that held it, and comes again, if
 //! at all, in the same request with the same `Idempotency-Key`.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use headgate_sdk::http::{Request, Response};
 use headgate_sdk::{
-    Batch, Form, Opened, Rejection, Removals, Retry, Sink, Span, WriteError, delivery,
+    ALL, Action, Batch, Form, Opened, Operations, Rejection, Retry, Sink, Span, WriteError,
+    delivery,
 };
 use serde::Deserialize;
 
@@ -45,6 +47,32 @@ impl Default for Settings {
     }
 }
 
+/// Which items of a batch the receiver is sent.
+enum Wanted {
+    /// All, so many.
+    All(u32),
+    /// Those with these indexes, of so many.
+    Some { indexes: Vec<u32>, len: u32 },
+}
+
+impl Wanted {
+    /// How many.
+    fn len(&self) -> u32 {
+        match self {
+            Self::All(len) => *len,
+            Self::Some { indexes, .. } => indexes.len() as u32,
+        }
+    }
+
+    /// The index of one of them in the batch; behind the last one, that of the end.
+    fn index(&self, at: u32) -> u32 {
+        match self {
+            Self::All(_) => at,
+            Self::Some { indexes, len } => indexes.get(at as usize).copied().unwrap_or(*len),
+        }
+    }
+}
+
 /// What becomes of the items of a request.
 enum Verdict {
     Taken,
@@ -62,7 +90,45 @@ impl Settings {
         }
     }
 
-    fn send(&self, batch: &Batch, span: Span) -> Result<Verdict, WriteError> {
+    /// The items that the receiver is sent.
+    fn wanted(&self, batch: &Batch) -> Wanted {
+        // Fields alone do not say what was removed.
+        let says_which = matches!(self.form().0, Form::ItemArray | Form::ItemLines);
+        if self.removals && says_which {
+            return Wanted::All(batch.len());
+        }
+        let actions = batch.actions(ALL);
+        if !actions.contains(&Action::Removal) {
+            return Wanted::All(batch.len());
+        }
+        let updates = (0..)
+            .zip(actions)
+            .filter(|(_, action)| *action == Action::Update);
+        Wanted::Some {
+            indexes: updates.map(|(index, _)| index).collect(),
+            len: batch.len(),
+        }
+    }
+
+    /// Sends some of the wanted items.
+    fn send(
+        &self,
+        batch: &Batch,
+        wanted: &Wanted,
+        range: Range<u32>,
+    ) -> Result<Verdict, WriteError> {
+        let Wanted::Some { indexes, .. } = wanted else {
+            let span = Span {
+                start: range.start,
+                count: range.end - range.start,
+            };
+            return self.send_span(batch, span);
+        };
+        let indexes = &indexes[range.start as usize..range.end as usize];
+        self.send_span(&batch.select(indexes), ALL)
+    }
+
+    fn send_span(&self, batch: &Batch, span: Span) -> Result<Verdict, WriteError> {
         let (form, content_type) = self.form();
         let mut request = Request::new(&self.method, &self.url).body(batch.json(span, form));
         let own_type = |name: &String| name.eq_ignore_ascii_case("content-type");
@@ -114,28 +180,33 @@ impl Sink for HttpForward {
 
     fn write(batch: Batch) -> Result<(), WriteError> {
         let settings = SETTINGS.get()?;
-        let len = batch.len();
+        let wanted = settings.wanted(&batch);
+        let len = wanted.len();
         let mut refused = Vec::new();
         let mut start = 0;
         while start < len {
             let end = len.min(start.saturating_add(settings.max_items));
-            let span = Span {
-                start,
-                count: end - start,
-            };
-            match settings.send(&batch, span)? {
+            match settings.send(&batch, &wanted, start..end)? {
                 Verdict::Taken => {}
                 Verdict::Later(retry) => return Err(WriteError::Retry(retry)),
                 Verdict::Refused(reason) => {
-                    delivery::refused(span, &reason);
-                    refused.extend((start..end).map(|index| Rejection {
-                        index,
-                        reason: reason.clone(),
-                    }));
+                    for index in (start..end).map(|at| wanted.index(at)) {
+                        delivery::refused(
+                            Span {
+                                start: index,
+                                count: 1,
+                            },
+                            &reason,
+                        );
+                        refused.push(Rejection {
+                            index,
+                            reason: reason.clone(),
+                        });
+                    }
                 }
             }
             // Whatever becomes of those that follow.
-            delivery::taken(end);
+            delivery::taken(wanted.index(end));
             start = end;
         }
         if refused.is_empty() {
@@ -146,16 +217,6 @@ impl Sink for HttpForward {
     }
 }
 
-impl Removals for HttpForward {
-    fn remove(batch: Batch) -> Result<(), WriteError> {
-        let settings = SETTINGS.get()?;
-        // Fields alone do not say what was removed.
-        let says_which = matches!(settings.form().0, Form::ItemArray | Form::ItemLines);
-        match settings.removals && says_which {
-            true => Self::write(batch),
-            false => Ok(()),
-        }
-    }
-}
+impl Operations for HttpForward {}
 
-headgate_sdk::export!(HttpForward with removals);
+headgate_sdk::export!(HttpForward with operations);

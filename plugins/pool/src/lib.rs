@@ -1,24 +1,19 @@
-//! The default sink: every item is upserted into the data pool or removed from it, and renderers are told.
+//! The default sink: items are upserted into the data pool or removed from it, as they ask, and renderers are told.
 //!
 //! **Invariant**: no item byte enters this component; it passes the batch's handle on.
 
-use headgate_sdk::{Batch, Removals, Sink, WriteError, pool, renderers};
+use headgate_sdk::{Batch, Operations, Sink, WriteError, pool, renderers};
 
 struct Pool;
 
 impl Sink for Pool {
     fn write(batch: Batch) -> Result<(), WriteError> {
-        pool::upsert(&batch);
+        pool::apply(&batch);
         renderers::publish(&batch);
         Ok(())
     }
 }
 
-impl Removals for Pool {
-    fn remove(batch: Batch) -> Result<(), WriteError> {
-        pool::delete(&batch);
-        Ok(())
-    }
-}
+impl Operations for Pool {}
 
-headgate_sdk::export!(Pool with removals);
+headgate_sdk::export!(Pool with operations);

@@ -5,9 +5,13 @@
 
 mod plan;
 
+use std::collections::HashMap;
+
 use headgate_sdk::halves::{self, Answer};
 use headgate_sdk::postgres::{self, Error, Refusal, Statement};
-use headgate_sdk::{ALL, Batch, Opened, Removals, Retry, Sink, WriteError, metrics};
+use headgate_sdk::{
+    ALL, Action, Batch, Opened, Operations, Rejection, Retry, Sink, WriteError, metrics,
+};
 use plan::Plan;
 
 /// Transactions of one call. A batch of 1,000 items takes 21 to find one bad item.
@@ -34,16 +38,65 @@ impl Sink for Table {
 
     fn write(batch: Batch) -> Result<(), WriteError> {
         let plan = PLAN.get()?;
-        by_halves(&batch, |batch| write(plan, batch))
+        let actions = batch.actions(ALL);
+        if !actions.contains(&Action::Removal) {
+            return by_halves(&batch, |batch| write(plan, batch));
+        }
+        let (removals, updates) = match &plan.remove {
+            Some(statement) => {
+                let (removals, updates) = in_two_steps(&batch, &actions);
+                let removed = of_some(&batch, &removals, |batch| remove(statement, batch))?;
+                (removed, updates)
+            }
+            None => (Vec::new(), indexes(&actions, Action::Update)),
+        };
+        let mut rejected = of_some(&batch, &updates, |batch| write(plan, batch))?;
+        rejected.extend(removals);
+        match rejected.is_empty() {
+            true => Ok(()),
+            false => Err(WriteError::RejectItems(rejected)),
+        }
     }
 }
 
-impl Removals for Table {
-    fn remove(batch: Batch) -> Result<(), WriteError> {
-        match &PLAN.get()?.remove {
-            Some(statement) => by_halves(&batch, |batch| remove(statement, batch)),
-            None => Ok(()),
+impl Operations for Table {}
+
+/// The items of which this is asked.
+fn indexes(actions: &[Action], wanted: Action) -> Vec<u32> {
+    let of = (0..).zip(actions).filter(|(_, action)| **action == wanted);
+    of.map(|(index, _)| index).collect()
+}
+
+/// The removals, and the updates that none of them follows: one after the other, they leave what all items in their order
+/// leave.
+fn in_two_steps(batch: &Batch, actions: &[Action]) -> (Vec<u32>, Vec<u32>) {
+    let (streams, keys) = (batch.streams(ALL), batch.keys(ALL));
+    let key = |index: u32| (&streams[index as usize], &keys[index as usize]);
+    let removals = indexes(actions, Action::Removal);
+    let last: HashMap<_, u32> = removals.iter().map(|index| (key(*index), *index)).collect();
+    let mut updates = indexes(actions, Action::Update);
+    updates.retain(|index| last.get(&key(*index)).is_none_or(|removal| removal < index));
+    (removals, updates)
+}
+
+/// Runs for some items; those that are rejected.
+fn of_some(
+    batch: &Batch,
+    indexes: &[u32],
+    run: impl Fn(&Batch) -> Result<Answer, WriteError>,
+) -> Result<Vec<Rejection>, WriteError> {
+    if indexes.is_empty() {
+        return Ok(Vec::new());
+    }
+    match by_halves(&batch.select(indexes), run) {
+        Ok(()) => Ok(Vec::new()),
+        Err(WriteError::RejectItems(mut rejected)) => {
+            for one in &mut rejected {
+                one.index = indexes[one.index as usize];
+            }
+            Ok(rejected)
         }
+        Err(error) => Err(error),
     }
 }
 
@@ -125,4 +178,4 @@ fn later(reason: String) -> WriteError {
     })
 }
 
-headgate_sdk::export!(Table with removals);
+headgate_sdk::export!(Table with operations);

@@ -18,8 +18,8 @@
 //! headgate_sdk::export!(Everything);
 //! ```
 //!
-//! A sink that wants to hear of removed items implements [`Removals`] too, and is exported with
-//! `export!(Everything with removals)`.
+//! A sink that takes updates and removals as they were accepted implements [`Operations`] too, and is exported with
+//! `export!(Everything with operations)`. One that treats removals apart implements [`Removals`].
 //!
 //! [`http`] calls others, [`postgres`] writes to a database; a sink that does not use them does not ask for them.
 //! [`halves`] finds the items of a batch that a receiver refuses, [`delivery`] says which of them are settled already.
@@ -38,8 +38,8 @@ pub mod bindings {
         inline: "
             package headgate:sdk;
             world everything {
-                include headgate:sink/http-sink@1.1.0;
-                include headgate:sink/postgres-sink@1.1.0;
+                include headgate:sink/http-sink@1.2.0;
+                include headgate:sink/postgres-sink@1.2.0;
             }
         ",
         world: "headgate:sdk/everything",
@@ -47,6 +47,47 @@ pub mod bindings {
         pub_export_macro: true,
         export_macro_name: "export_bindings",
     });
+}
+
+/// What a sink that takes updates and removals together exports beside it.
+#[doc(hidden)]
+pub mod mixed {
+    wit_bindgen::generate!({
+        path: "wit",
+        inline: "
+            package headgate:sdk-mixed;
+            world mixed {
+                export headgate:sink/operations@1.2.0;
+            }
+        ",
+        world: "headgate:sdk-mixed/mixed",
+        with: {
+            "headgate:sink/batches@1.2.0": crate::bindings::headgate::sink::batches,
+        },
+        pub_export_macro: true,
+        export_macro_name: "export_operations",
+    });
+
+    use exports::headgate::sink::operations::{ApplyError, Rejection, Retry};
+
+    impl From<crate::WriteError> for ApplyError {
+        fn from(error: crate::WriteError) -> Self {
+            match error {
+                crate::WriteError::Retry(retry) => Self::Retry(Retry {
+                    after_ms: retry.after_ms,
+                    reason: retry.reason,
+                }),
+                crate::WriteError::Reject(reason) => Self::Reject(reason),
+                crate::WriteError::RejectItems(items) => {
+                    let items = items.into_iter().map(|one| Rejection {
+                        index: one.index,
+                        reason: one.reason,
+                    });
+                    Self::RejectItems(items.collect())
+                }
+            }
+        }
+    }
 }
 
 /// What a sink that hears of removals exports beside it.
@@ -57,12 +98,12 @@ pub mod removing {
         inline: "
             package headgate:sdk-removals;
             world removing {
-                export headgate:sink/removals@1.1.0;
+                export headgate:sink/removals@1.2.0;
             }
         ",
         world: "headgate:sdk-removals/removing",
         with: {
-            "headgate:sink/batches@1.1.0": crate::bindings::headgate::sink::batches,
+            "headgate:sink/batches@1.2.0": crate::bindings::headgate::sink::batches,
         },
         pub_export_macro: true,
         export_macro_name: "export_removals",
@@ -91,7 +132,7 @@ pub mod removing {
 }
 
 pub use bindings::exports::headgate::sink::sink::{Descriptor, Rejection, Retry, WriteError};
-pub use bindings::headgate::sink::batches::{Batch, Form, Span};
+pub use bindings::headgate::sink::batches::{Action, Batch, Form, Place, Span};
 pub use bindings::headgate::sink::{
     delivery, logging, metrics, pool, postgres, renderers, secrets, state,
 };
@@ -167,10 +208,35 @@ pub trait Removals: Sink {
     fn remove(batch: Batch) -> Result<(), WriteError>;
 }
 
-/// Exports a sink from this crate, under the crate's name and version. `export!(MySink with removals)` exports
-/// [`Removals`] too.
+/// A sink that takes updates and removals in one batch, in the order of acceptance: `headgate_sdk::export!(MySink with
+/// operations)`. [`Batch::actions`] says what is asked of each item.
+pub trait Operations: Sink {
+    /// Takes a batch of updates and removals. Without a function of its own it is [`Sink::write`] that does.
+    ///
+    /// # Errors
+    /// What is to become of the batch, or of some of its items.
+    fn apply(batch: Batch) -> Result<(), WriteError> {
+        Self::write(batch)
+    }
+}
+
+/// Exports a sink from this crate, under the crate's name and version. `export!(MySink with operations)` exports
+/// [`Operations`] too, `export!(MySink with removals)` exports [`Removals`].
 #[macro_export]
 macro_rules! export {
+    ($sink:ident with operations) => {
+        $crate::export!($sink);
+
+        impl $crate::mixed::exports::headgate::sink::operations::Guest for HeadgateExport {
+            fn apply(
+                batch: $crate::Batch,
+            ) -> Result<(), $crate::mixed::exports::headgate::sink::operations::ApplyError> {
+                <$sink as $crate::Operations>::apply(batch).map_err(Into::into)
+            }
+        }
+
+        $crate::mixed::export_operations!(HeadgateExport with_types_in $crate::mixed);
+    };
     ($sink:ident with removals) => {
         $crate::export!($sink);
 

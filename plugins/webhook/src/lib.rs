@@ -6,11 +6,13 @@
 mod signing;
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use headgate_sdk::http::{Request, Response};
 use headgate_sdk::{
-    ALL, Batch, Form, Opened, Rejection, Removals, Retry, Sink, Span, WriteError, delivery, secrets,
+    ALL, Action, Batch, Form, Opened, Operations, Rejection, Retry, Sink, Span, WriteError,
+    delivery, secrets,
 };
 use serde::Deserialize;
 use signing::Key;
@@ -94,15 +96,51 @@ impl Webhook {
         Ok(Self { settings, keys })
     }
 
-    /// Sends the items of a batch as payloads of a type.
-    fn write(&self, batch: &Batch, kind: &str) -> Result<(), WriteError> {
-        if self.settings.per == Per::Batch {
-            let data = batch.json(ALL, Form::ItemArray);
-            return match self.send(batch, ALL, &batch.id(), kind, &data)? {
-                Verdict::Taken => Ok(()),
-                Verdict::Gone(reason) => Err(WriteError::Reject(reason)),
-            };
+    /// Sends the items of a batch in their order, those of one request as payloads of their type.
+    fn write(&self, batch: &Batch) -> Result<(), WriteError> {
+        match self.settings.per {
+            Per::Batch => self.write_runs(batch),
+            Per::Item => self.write_items(batch),
         }
+    }
+
+    /// The type of what is asked of an item; none if the receiver does not want to hear of it.
+    fn kind(&self, action: Action) -> Option<&str> {
+        let settings = &self.settings;
+        match action {
+            Action::Update => Some(&settings.r#type),
+            Action::Removal => settings.removals.then_some(&settings.removed_type),
+        }
+    }
+
+    /// A request for each run of items of one type.
+    fn write_runs(&self, batch: &Batch) -> Result<(), WriteError> {
+        let mut start = 0;
+        for run in batch.actions(ALL).chunk_by(|a, b| a == b) {
+            let end = start + run.len() as u32;
+            let part;
+            let of_run = match end - start == batch.len() {
+                true => batch,
+                false => {
+                    part = batch.select(&(start..end).collect::<Vec<_>>());
+                    &part
+                }
+            };
+            if let Some(kind) = self.kind(run[0]) {
+                let data = of_run.json(ALL, Form::ItemArray);
+                let sent = self.send(of_run, ALL, &of_run.id(), kind, &data)?;
+                if let Verdict::Gone(reason) = sent {
+                    return Err(gone(start..batch.len(), &reason));
+                }
+            }
+            delivery::taken(end);
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// A request for each item.
+    fn write_items(&self, batch: &Batch) -> Result<(), WriteError> {
         let len = batch.len();
         if len > REQUESTS_MAX {
             return Err(later(
@@ -112,23 +150,20 @@ impl Webhook {
                 ),
             ));
         }
-        for (index, item) in (0..).zip(batch.json(ALL, Form::ItemLines).lines()) {
-            // `request.position-end`, of this item whatever else is in the batch.
-            let id = batch.select(&[index]).id();
-            let id = id.rsplit_once('-').map_or(&*id, |(place, _)| place);
-            let span = Span {
-                start: index,
-                count: 1,
-            };
-            if let Verdict::Gone(reason) = self.send(batch, span, id, kind, item)? {
-                return Err(WriteError::RejectItems(
-                    (index..len)
-                        .map(|index| Rejection {
-                            index,
-                            reason: reason.clone(),
-                        })
-                        .collect(),
-                ));
+        let json = batch.json(ALL, Form::ItemLines);
+        let items = json.lines().zip(batch.actions(ALL));
+        for (index, (item, action)) in (0..).zip(items) {
+            if let Some(kind) = self.kind(action) {
+                // `request.position-end`, of this item whatever else is in the batch.
+                let id = batch.select(&[index]).id();
+                let id = id.rsplit_once('-').map_or(&*id, |(place, _)| place);
+                let span = Span {
+                    start: index,
+                    count: 1,
+                };
+                if let Verdict::Gone(reason) = self.send(batch, span, id, kind, item)? {
+                    return Err(gone(index..len, &reason));
+                }
             }
             // Whatever becomes of those that follow.
             delivery::taken(index + 1);
@@ -187,6 +222,15 @@ fn verdict(answer: &Response) -> Result<Verdict, WriteError> {
     }
 }
 
+/// These items, which the receiver does not want.
+fn gone(range: Range<u32>, reason: &str) -> WriteError {
+    let rejected = range.map(|index| Rejection {
+        index,
+        reason: reason.to_owned(),
+    });
+    WriteError::RejectItems(rejected.collect())
+}
+
 fn later(after: Option<Duration>, reason: String) -> WriteError {
     WriteError::Retry(Retry {
         after_ms: after.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
@@ -213,19 +257,10 @@ impl Sink for Webhook {
     }
 
     fn write(batch: Batch) -> Result<(), WriteError> {
-        let sink = SINK.get()?;
-        sink.write(&batch, &sink.settings.r#type)
+        SINK.get()?.write(&batch)
     }
 }
 
-impl Removals for Webhook {
-    fn remove(batch: Batch) -> Result<(), WriteError> {
-        let sink = SINK.get()?;
-        match sink.settings.removals {
-            true => sink.write(&batch, &sink.settings.removed_type),
-            false => Ok(()),
-        }
-    }
-}
+impl Operations for Webhook {}
 
-headgate_sdk::export!(Webhook with removals);
+headgate_sdk::export!(Webhook with operations);

@@ -17,6 +17,9 @@ const SCHEMAS: &str = "#/components/schemas/";
 /// Text without control characters.
 const LINE: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 
+/// A header value of 1 to 255 characters: no control characters, no blank at its ends.
+const HEADER_VALUE: &str = r"^[^\u0000-\u0020\u007f-\u00a0]([^\u0000-\u001f\u007f-\u009f]{0,253}[^\u0000-\u0020\u007f-\u00a0])?$";
+
 /// Tells a document the limits of what its operations take.
 pub(super) fn describe(document: &mut Value) {
     let mut bodies = Vec::new();
@@ -94,7 +97,7 @@ fn of_parameter(operation: &str, name: &str) -> Value {
         }
         (_, "limit") => within(1, 500),
         (_, "max_rate") => within(1, 1_000),
-        (_, "Idempotency-Key") => json!({ "pattern": "^[!-~]{1,255}$" }),
+        (_, "Idempotency-Key") => json!({ "pattern": HEADER_VALUE }),
         (_, "X-Item-Key") => name_of_field(),
         ("list_requests" | "list_audit", "since" | "until") => time(),
         ("list_audit", "action") => json!({ "enum": AUDIT_ACTIONS }),

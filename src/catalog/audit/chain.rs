@@ -1,4 +1,4 @@
-//! The audit trail as a chain: each entry carries a SHA-256 over its content and the digest of the entry before it.
+//! The audit log as a chain: each entry carries a SHA-256 over its content and the digest of the entry before it.
 //!
 //! What is covered is the JSON array `[previous, id, at_ms, who, client, action, kind, name, connector, before, after]`
 //! without spaces: `previous` as hexadecimal digits, `before` and `after` as the texts that are stored, null where there
@@ -67,12 +67,12 @@ impl Verified {
     }
 }
 
-/// Why the trail of a file cannot be verified.
+/// Why the audit log of a file cannot be verified.
 #[derive(Debug, Error)]
-pub enum TrailError {
+pub enum AuditLogError {
     /// It was written by another version.
     #[error(
-        "the file has format {found}, in which the audit trail is no chain, or another one; this version knows {known}"
+        "the file has format {found}, in which the audit log is no chain, or another one; this version knows {known}"
     )]
     Format {
         /// The file's format.

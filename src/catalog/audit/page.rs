@@ -1,4 +1,4 @@
-//! Pages of the audit trail, and which entries stand on them.
+//! Pages of the audit log, and which entries stand on them.
 //!
 //! **Invariant**: a page is newest first, and its last entry leads to exactly those after it.
 
@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 use super::{AuditEntry, COLUMNS, entry};
 use base::clock::Unix;
 
-/// Which entries of the trail are wanted: those to which everything applies that is given.
+/// Which entries of the audit log are wanted: those to which everything applies that is given.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Entries before the one with this id.

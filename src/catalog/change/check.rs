@@ -9,7 +9,7 @@ use crate::{CatalogError, ResourceKind};
 use base::clock::Unix;
 use settings::{
     KEY_ORIGINS_MAX, KEY_STREAMS_MAX, ValidationError, check_description, check_name, check_origin,
-    misfit_of_text, nearest,
+    invalid_text, nearest,
 };
 
 /// Streams, connectors, read keys, and keys of one connector, at most of each.
@@ -61,7 +61,7 @@ pub(super) fn check_text(
     text: &str,
     check: fn(&str) -> Result<(), String>,
 ) -> Changed<()> {
-    match misfit_of_text(text, check) {
+    match invalid_text(text, check) {
         None => Ok(()),
         Some(misfit) => Err(FieldError::from(misfit).of(field)),
     }

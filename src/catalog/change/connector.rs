@@ -7,13 +7,15 @@ use std::sync::Arc;
 use rusqlite::Connection as Database;
 use serde_json::Value;
 
-use super::check::{check_own_name, require_capacity, require_free, require_runtime_made};
+use super::check::{
+    check_addressable, check_text, require_capacity, require_free, require_runtime_made,
+};
 use super::{Changed, audit_changed, audit_created, audit_deleted, set};
 use crate::audit::{Actor, Change};
 use crate::entries::Entries;
 use crate::{Catalog, CatalogError, Connector, ResourceKind, schema};
 use base::clock::Unix;
-use settings::Patch;
+use settings::{Patch, check_connector_name};
 
 /// Connectors.
 impl Catalog {
@@ -66,7 +68,8 @@ impl Catalog {
 pub(crate) fn build_connector(new: &Patch) -> Changed<Connector> {
     let mut settings = settings::Connector::default();
     set(settings.set_all(new))?;
-    check_own_name(&settings.name)?;
+    check_text("name", &settings.name, check_connector_name)?;
+    check_addressable(&settings.name)?;
     Ok(Connector::new(settings, Some(Unix::now())))
 }
 
@@ -98,7 +101,7 @@ fn find_runtime_connector<'a>(entries: &'a Entries, id: &str) -> Changed<&'a Arc
     require_runtime_made(ResourceKind::Connector, connector.created_at).map(|()| connector)
 }
 
-/// For the audit trail, without its keys.
+/// For the audit log, without its keys.
 fn shown(connector: &Connector) -> Value {
     schema::shown(&*connector.settings)
 }

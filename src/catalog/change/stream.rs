@@ -115,7 +115,7 @@ fn find_keys_naming(entries: &Entries, stream: &str) -> Vec<NamedBy> {
     keys.chain(readers).collect()
 }
 
-/// For the audit trail.
+/// For the audit log.
 fn shown(stream: &Stream) -> Value {
     schema::shown(&stream.settings)
 }

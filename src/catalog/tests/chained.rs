@@ -1,4 +1,4 @@
-//! The audit trail as a chain: what was done to it by others is found.
+//! The audit log as a chain: what was done to it by others is found.
 
 use rusqlite::Connection;
 

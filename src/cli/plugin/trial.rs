@@ -125,7 +125,6 @@ pub(super) fn batch_of(
         stream: stream.into(),
         received_at: Unix::now(),
         arrived: None,
-        action: Action::Upsert,
         items,
     };
     Ok(Batch::new(vec![Slice::whole(Arc::new(entry))], attempt))
@@ -144,10 +143,15 @@ fn read(path: &Path) -> Result<Vec<u8>, CliError> {
 /// What was done to items, in order: word, stream, key, fields.
 fn changes(taken: &Taken) -> Vec<(&'static str, String, String, String)> {
     let mut changes = Vec::new();
-    let mut add = |word, batch: &Batch, with_fields: bool| {
+    let mut add = |word: Option<&'static str>, batch: &Batch| {
         for slice in batch.slices() {
             for (_, item) in slice.items() {
-                let fields = if with_fields { item.fields } else { "" };
+                let of_item = match item.action {
+                    Action::Upsert => "upsert",
+                    Action::Remove => "delete",
+                };
+                let word = word.unwrap_or(of_item);
+                let fields = if word == "upsert" { item.fields } else { "" };
                 let stream = slice.entry.stream.to_string();
                 changes.push((word, stream, item.key.to_owned(), fields.to_owned()));
             }
@@ -155,12 +159,13 @@ fn changes(taken: &Taken) -> Vec<(&'static str, String, String, String)> {
     };
     for effect in &taken.staged.effects {
         match effect {
-            Effect::Upsert(batch) => add("upsert", batch, true),
-            Effect::Delete(batch) => add("delete", batch, false),
+            Effect::Upsert(batch) => add(Some("upsert"), batch),
+            Effect::Delete(batch) => add(Some("delete"), batch),
+            Effect::Apply(batch) => add(None, batch),
         }
     }
     for batch in &taken.staged.publishes {
-        add("publish", batch, false);
+        add(Some("publish"), batch);
     }
     changes
 }

@@ -17,7 +17,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::load::{item, post};
 use super::site::Site;
 use super::times::Times;
-use crate::client::Stream;
+use crate::client::EventStream;
 use crate::error::CliError;
 use crate::tail::sse::{Event, Parser};
 
@@ -48,7 +48,7 @@ struct Sent {
 
 /// A renderer: when it saw which number.
 struct Renderer<'a> {
-    stream: Stream<'a>,
+    stream: EventStream<'a>,
     parser: Parser,
     seen: &'a RefCell<HashMap<u64, Instant>>,
 }

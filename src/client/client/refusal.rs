@@ -63,8 +63,8 @@ impl Refusal {
             .collect();
         let code = refusal.code.as_deref().unwrap_or_default();
         // A name that is nearly right is in the sentence, and no route.
-        let is_told = code == "INVALID_REQUEST" && !refusal.message.contains("/api/");
-        if let Some(sentence) = in_verbs(code, &details).filter(|_| !is_told) {
+        let is_reported = code == "INVALID_REQUEST" && !refusal.message.contains("/api/");
+        if let Some(sentence) = in_verbs(code, &details).filter(|_| !is_reported) {
             refusal.message = sentence;
         }
         // What is no place in a body stands in the sentence already.

@@ -13,7 +13,7 @@ use super::{CALL_TIMEOUT, CallError, Client, Refusal};
 use crate::output::shown;
 
 /// The body of a successful answer, piece by piece.
-pub struct Stream<'a> {
+pub struct EventStream<'a> {
     client: &'a Client,
     response: reqwest::Response,
 }
@@ -26,7 +26,7 @@ impl Client {
         path: &str,
         headers: HeaderMap,
         content_type: &str,
-    ) -> Result<Stream<'_>, CallError> {
+    ) -> Result<EventStream<'_>, CallError> {
         let opening = async {
             let response = self.request(Method::GET, path, headers).send().await;
             let response = response.map_err(|error| self.no_answer(error))?;
@@ -53,14 +53,14 @@ impl Client {
                 shown(essence)
             )));
         }
-        Ok(Stream {
+        Ok(EventStream {
             client: self,
             response,
         })
     }
 }
 
-impl Stream<'_> {
+impl EventStream<'_> {
     /// What comes next; `None` at the end. Waits for ever; nothing is lost if the caller does not.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, CallError> {
         let chunk = self.response.chunk().await;

@@ -63,7 +63,7 @@ fn option(text: &str) -> Result<(String, Value), String> {
 
 impl VerifyArgs {
     /// Whether something was told.
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn is_reported(&self) -> bool {
         self.secret.secret_file.is_some()
             || self.verify_token_file.is_some()
             || !self.options.is_empty()

@@ -15,7 +15,7 @@ use super::split::{ITEM_BYTES_MAX, InputError, Piece, Position, Splitter};
 
 /// One request to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Batch {
+pub struct SendBatch {
     /// Counts from 0.
     pub number: u64,
     /// One JSON object, or an array of them.
@@ -30,7 +30,7 @@ pub struct Batch {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     /// A batch is complete.
-    Batch(Batch),
+    Batch(SendBatch),
     /// An item was left out, because no request can carry it.
     TooLarge {
         /// Where in the input it begins.
@@ -124,7 +124,7 @@ impl<R: Read> Batcher<R> {
         };
         let number = self.number;
         self.number += 1;
-        Event::Batch(Batch {
+        Event::Batch(SendBatch {
             number,
             body,
             items,
@@ -143,7 +143,7 @@ pub fn idempotency_key(
     prefix: Option<&str>,
     stream: Option<&str>,
     item_key: Option<&str>,
-    batch: &Batch,
+    batch: &SendBatch,
 ) -> String {
     let mut hash = Sha256::new_with_prefix(b"headgate send 1");
     for part in [stream, item_key] {

@@ -8,7 +8,7 @@
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::batch::{Batch, Event};
+use super::batch::{Event, SendBatch};
 use super::report::{Report, counted};
 use super::split::{ITEM_BYTES_MAX, InputError};
 use super::upload::{Upload, UploadError};
@@ -64,7 +64,7 @@ impl Delivery<'_> {
         }
     }
 
-    async fn send(&mut self, batch: &Batch) -> Result<(), CliError> {
+    async fn send(&mut self, batch: &SendBatch) -> Result<(), CliError> {
         if self.positional && batch.number == 1 {
             (self.tell)(
                 "warning: more than one batch and no --item-key: unless the connector has an item key of \

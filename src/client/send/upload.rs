@@ -13,7 +13,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AF
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::batch::{Batch, idempotency_key};
+use super::batch::{SendBatch, idempotency_key};
 use crate::client::{Answer, CallError, Client, Refusal};
 use crate::error::CliError;
 use crate::output::shown;
@@ -173,7 +173,7 @@ impl<'a> Upload<'a> {
     /// Sends a batch, again and again where that can help. `on_retry` is told why, before each pause.
     pub async fn send(
         &self,
-        batch: &Batch,
+        batch: &SendBatch,
         on_retry: impl FnMut(&str),
     ) -> Result<Accepted, UploadError> {
         let UploadOptions {

@@ -80,7 +80,7 @@ struct Course {
     /// There has been a good connection.
     was_connected: bool,
     /// The user knows that there is no connection.
-    is_told: bool,
+    is_reported: bool,
     /// Attempts since the last good connection.
     attempts: u32,
     /// Tickets that were refused since the last good connection.
@@ -123,9 +123,9 @@ impl Follow<'_> {
                 Err(Lost::ForGood(error)) => return Err(error),
                 Err(Lost::ForNow(reason)) => reason,
             };
-            if !course.is_told {
+            if !course.is_reported {
                 (self.tell)(&format!("{reason}; trying again"));
-                course.is_told = true;
+                course.is_reported = true;
             }
             course.attempts += 1;
             let pause = self.timing.pause(course.attempts, course.asked);
@@ -213,7 +213,7 @@ impl Follow<'_> {
             self.foreign(format!("a message that can't be read: {}", shown(&error)))
         })?;
         if message.kind != Kind::Bye {
-            if std::mem::take(&mut course.is_told) {
+            if std::mem::take(&mut course.is_reported) {
                 let again = if course.was_connected { " again" } else { "" };
                 (self.tell)(&format!("connected{again}"));
             }

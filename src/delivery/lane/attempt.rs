@@ -10,19 +10,25 @@ use crate::retries::lost_list;
 use crate::verdict;
 use base::clock::Unix;
 use item::batch::Batch;
-use journal;
 use plugin::{Failure, Instance, NotTaken, Progress, RecycleReason, Taken};
 use pool::{Part, Retry, Settlement};
 use settings::Ordering;
 
 /// So many instances in a row that keep handles mean that the plugin is broken.
 const HOARDERS_MAX: u32 = 10;
+/// Pauses of a lane that grow up to the longest. From then on the only retry that can be tried is to blame.
+const PAUSES_BEFORE_BLAME: u32 = 7;
 
 impl Lane {
-    /// Another attempt at a batch that failed before. While the lane is paused this is how it finds out whether the sink
-    /// works again. In any order nothing tells then that the batch is to blame, so the attempt does not count; in strict
-    /// order it does: nothing else could ever end a batch that is to blame and holds up all others.
-    pub(super) async fn try_again(&mut self, retry: Retry) -> Result<Step, StepError> {
+    /// An attempt at a batch that failed before, or that waited behind one. While the lane is paused this is how it finds
+    /// out whether the sink works again. Nothing tells then that the batch is to blame, so the attempt does not count,
+    /// unless nothing else could ever end a batch that is to blame and holds up all others.
+    pub(super) async fn try_again(&mut self, id: i64) -> Result<Step, StepError> {
+        let Some(retry) = self.delivery.pool.retry(&self.name, id)? else {
+            // Somebody has given it up.
+            self.retries.remove(id);
+            return Ok(Step::Worked);
+        };
         let mut settlement = self.settlement();
         let attempts = retry.attempts;
         let batch = match retry.resent {
@@ -37,12 +43,17 @@ impl Lane {
                     .await?
             }
         };
+        let is_split = self.split_off_blocked(&retry, &batch, &mut settlement);
         settlement.retry_done = Some(retry);
-        if batch.is_empty() {
+        if is_split || batch.is_empty() {
             self.settle(settlement).await?;
             return Ok(Step::Worked);
         }
-        let NotTaken { failure, progress } = match self.write(batch.clone()).await? {
+        let NotTaken {
+            failure,
+            progress,
+            staged,
+        } = match self.write(batch.clone()).await? {
             Ok(taken) => {
                 let Taken { staged, rejected } = taken;
                 settlement.staged = staged;
@@ -53,14 +64,14 @@ impl Lane {
             }
             Err(failed) => failed,
         };
+        settlement.staged = staged;
         let (rest, counted) = self.rest(batch, attempts + 1, progress, &mut settlement);
         let reason = failure.to_string();
         let probing = self.pauses > 0;
         let works = matches!(failure, Failure::Reject { .. });
-        let strict = self.sink.ordering == Ordering::Strict;
-        // In any order new batches tell whether the sink is down.
-        let is_down = strict && self.is_down_after(&failure);
-        if probing && !works && !strict {
+        // Otherwise new batches tell whether the sink is down.
+        let is_down = self.holds_up() && self.is_down_after(&failure);
+        if probing && !works && !self.must_end() {
             verdict::defer(&self.sink, &rest, attempts, &reason, &mut settlement);
         } else {
             verdict::schedule_retry(&self.sink, &rest, counted, failure, &mut settlement);
@@ -72,6 +83,34 @@ impl Lane {
             return Ok(self.pause(&reason));
         }
         Ok(Step::Worked)
+    }
+
+    /// Makes two retries of one of whose keys some wait in an earlier one. What the sink is called with is stored before.
+    fn split_off_blocked(&self, retry: &Retry, batch: &Batch, settlement: &mut Settlement) -> bool {
+        let Some((free, blocked)) = self.retries.split_retry(retry.id, batch.slices()) else {
+            return false;
+        };
+        for slices in [free, blocked].into_iter().filter(|one| !one.is_empty()) {
+            let part = match retry.resent {
+                true => Batch::resent(slices, 1),
+                false => Batch::new(slices, 1),
+            };
+            let part = verdict::retry(&part, retry.attempts, retry.due_at, &retry.reason);
+            settlement.retries.push(part);
+        }
+        true
+    }
+
+    /// Whether new entries wait for a retry, so that none of them tells whether the sink works.
+    pub(super) fn holds_up(&self) -> bool {
+        self.sink.ordering == Ordering::Strict || self.retries.has_behind()
+    }
+
+    /// Whether attempts count although the lane is paused. A sink that is down for a few minutes costs none where retries
+    /// of other keys can tell that it works.
+    fn must_end(&self) -> bool {
+        self.sink.ordering == Ordering::Strict
+            || (self.retries.is_alone() && self.pauses >= PAUSES_BEFORE_BLAME)
     }
 
     /// What is left of a batch that the sink did not take. If it settled some of it, it works.
@@ -107,12 +146,12 @@ impl Lane {
         &mut self,
         batch: Batch,
     ) -> Result<Result<Taken, NotTaken>, StepError> {
-        match self.instance.as_ref().map(Instance::worn) {
+        match self.instance.as_ref().map(Instance::recycle_reason) {
             None => {}
             Some(None) => self.note_healthy(),
-            Some(Some(worn)) => {
+            Some(Some(recycle_reason)) => {
                 self.instance = None;
-                match worn {
+                match recycle_reason {
                     RecycleReason::Handles => self.leaks_handles(),
                     RecycleReason::Age => self.note_healthy(),
                 }

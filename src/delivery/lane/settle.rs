@@ -21,14 +21,13 @@ impl Lane {
         let push = self.expect_pushes(&settlement);
         let committed = self.commit(&settlement).await?;
         self.committed(&push);
-        if !committed {
+        let Some(ids) = committed else {
             tracing::info!(
                 sink = &*self.name,
                 "a retry was given up while it was tried"
             );
-            self.next_retry = self.next_retry()?;
-            return Ok(());
-        }
+            return self.load_retries().await;
+        };
         if let Some(cursor) = settlement.cursor {
             self.call = None;
             self.stored_cursor = cursor;
@@ -39,17 +38,14 @@ impl Lane {
             .metrics
             .dead_letters
             .inc_by(settlement.dead_letters.len() as u64);
-        if settlement.retry_done.is_some() || !settlement.retries.is_empty() {
-            self.next_retry = self.next_retry()?;
-        }
         self.busy_at = Some(Instant::now());
         self.delivery.forget_passed();
-        Ok(())
+        self.replace_retries(&settlement, &ids).await
     }
 
     /// Commits a step. While the disk is full, or another process holds the file, the step waits: what the sink did is not
     /// asked of it a second time.
-    async fn commit(&self, settlement: &Settlement) -> Result<bool, PoolError> {
+    async fn commit(&self, settlement: &Settlement) -> Result<Option<Vec<i64>>, PoolError> {
         let stopping = &self.status.stopping;
         let mut waits = false;
         loop {

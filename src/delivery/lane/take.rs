@@ -18,6 +18,9 @@ use settings::Ordering;
 /// A cursor that moved over unwanted entries only is stored this often: it lets payloads go.
 const SKIP_STORED_EVERY: Duration = Duration::from_secs(1);
 
+/// Of a retry that nobody has tried.
+const BEHIND: &str = "an earlier operation with the same key waits for another attempt";
+
 /// What there is of new entries.
 enum Cut {
     Batch(Batch),
@@ -60,7 +63,12 @@ impl Lane {
                         break;
                     }
                 }
-                Err(NotTaken { failure, progress }) => {
+                Err(NotTaken {
+                    failure,
+                    progress,
+                    staged,
+                }) => {
+                    settlement.staged.add(staged);
                     let (rest, attempts) = self.rest(batch, 1, progress, &mut settlement);
                     let is_down = self.is_down_after(&failure);
                     let reason = failure.to_string();
@@ -79,16 +87,16 @@ impl Lane {
             self.succeeded(batch);
         }
         self.last_items = items;
-        self.measure(done.first()).await;
+        self.measure(done.first());
         Ok(Step::Worked)
     }
 
     /// How long the oldest entry of what was settled has waited.
-    async fn measure(&self, batch: Option<&Batch>) {
+    fn measure(&self, batch: Option<&Batch>) {
         let oldest = batch.and_then(|batch| batch.slices().first());
         if let Some(oldest) = oldest
             // Without the moment there is nothing to measure; the batch is settled all the same.
-            && let Ok(Some(arrived)) = self.delivery.journal.arrived(&oldest.entry).await
+            && let Some(arrived) = self.delivery.journal.arrived(&oldest.entry)
         {
             let waited = (Lived::now() - arrived).as_secs_f64();
             self.delivery.metrics.delivery_seconds.observe(waited);
@@ -134,7 +142,11 @@ impl Lane {
         if entries.is_empty() && settlement.dead_letters.is_empty() {
             return Ok(Cut::Nothing(self.skip_to(cursor, taken.through)?));
         }
-        let batch = Batch::new(entries.into_iter().map(Slice::whole).collect(), 1);
+        let mut slices: Vec<Slice> = entries.into_iter().map(Slice::whole).collect();
+        if !removals {
+            slices = Batch::new(slices, 1).updates().slices().to_vec();
+        }
+        let batch = self.without_waiting(slices, settlement);
         if self.reaches_others() && !batch.is_empty() {
             let call = Call {
                 parts: verdict::parts(&batch),
@@ -143,10 +155,30 @@ impl Lane {
             let mut noted = self.settlement();
             noted.calling = Some(call.clone());
             noted.dead_letters = std::mem::take(&mut settlement.dead_letters);
+            noted.retries = std::mem::take(&mut settlement.retries);
             self.settle(noted).await?;
             self.call = Some(call);
         }
         Ok(Cut::Batch(batch))
+    }
+
+    /// A batch of what can be handed out. What has the key of something that waits goes behind it: it is a retry without an
+    /// attempt, or a part of one.
+    fn without_waiting(&self, slices: Vec<Slice>, settlement: &mut Settlement) -> Batch {
+        let (free, behind) = self.retries.split_new(slices);
+        if !behind.is_empty() {
+            let contents = self.retries.contents(&behind);
+            let mut retry = verdict::retry(&Batch::new(behind, 1), 0, Lived::now(), BEHIND);
+            let limits = &self.sink.batch;
+            // What this step puts behind goes to the end of what is behind already, once.
+            if settlement.retries.is_empty()
+                && let Some(id) = self.retries.joined(&contents, retry.parts.len(), limits)
+            {
+                retry.id = id;
+            }
+            settlement.retries.push(retry);
+        }
+        Batch::new(free, 1)
     }
 
     /// Moves over entries that this sink does not want.
@@ -159,10 +191,10 @@ impl Lane {
             self.delivery.forget_passed();
             return Ok(Step::Worked);
         }
-        if self.next_retry.is_none() {
+        if self.retries.is_empty() {
             self.resume();
         }
-        let retry_at = self.next_retry.as_ref().map(|retry| retry.due_at);
+        let retry_at = self.retries.next().map(|(_, due_at)| due_at);
         let behind = self.status.cursor() > self.stored_cursor;
         let store_at = behind.then(|| Lived::now() + SKIP_STORED_EVERY);
         Ok(Step::Idle([retry_at, store_at].into_iter().flatten().min()))

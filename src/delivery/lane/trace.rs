@@ -79,9 +79,11 @@ impl Lane {
             return Push::default();
         }
         let staged = &settlement.staged;
+        let is_published = |batch: &Batch| staged.publishes.iter().any(|one| one.is(batch));
         let removed = staged.effects.iter().filter_map(|effect| match effect {
             Effect::Delete(batch) => Some(batch),
-            Effect::Upsert(_) => None,
+            Effect::Apply(batch) if !is_published(batch) => Some(batch),
+            Effect::Apply(_) | Effect::Upsert(_) => None,
         });
         let told = staged.publishes.iter().chain(removed);
         let of = |slice: &Slice| {

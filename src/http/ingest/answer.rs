@@ -15,7 +15,7 @@ use crate::middleware::set_request_id;
 use crate::rate;
 use ::ingest::{Accepted, Answer, Reply};
 use journal::log::Endpoint;
-use webhook::handshake::Answer as Challenge;
+use webhook::handshake::Challenge;
 
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const X_HEADGATE_NOTICE: HeaderName = HeaderName::from_static("x-headgate-notice");

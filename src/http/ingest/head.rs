@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName,
+    HeaderValue,
 };
 use salvo_core::{Request, Response};
 use uuid::Uuid;
@@ -61,7 +62,7 @@ impl<'a> Parts<'a> {
         let connector = is_webhook.then(|| req.param::<String>("connector"));
         let has_query = is_webhook && req.uri().query().is_some();
         let loggable = match endpoint {
-            Endpoint::Items => None,
+            Endpoint::Items | Endpoint::Expiry => None,
             _ => loggable_headers(endpoint, pairs),
         };
         let target = req.uri().path_and_query();
@@ -106,7 +107,8 @@ impl<'a> Parts<'a> {
             (Endpoint::Ingest, _) => "/api/ingest",
             (Endpoint::Webhook, None) => "/api/webhook/{stream}",
             (Endpoint::Webhook, Some(_)) => "/api/webhook/{stream}/{connector}",
-            (Endpoint::Items, _) => "/api/streams/{stream}/items/{key}",
+            // Nobody asks for an expiry.
+            (Endpoint::Items | Endpoint::Expiry, _) => "/api/streams/{stream}/items/{key}",
         };
         let text = |text: String| Value::Text(text.into());
         let mut span = trace
@@ -177,6 +179,7 @@ impl<'a> Parts<'a> {
             certificate: self.certificate,
             address,
             content_type: bytes(&CONTENT_TYPE),
+            content_encoding: bytes(&CONTENT_ENCODING),
             content_length: length.and_then(|length| length.to_str().ok()?.parse().ok()),
             item_key: bytes(&X_ITEM_KEY),
             idempotency_key: bytes(&IDEMPOTENCY_KEY),

@@ -15,6 +15,7 @@ use crate::error::ApiError;
 use crate::middleware::client;
 use crate::rate;
 use crate::sink_state::SinkStateData;
+use crate::stale::StaleData;
 use crate::tls::fingerprint;
 use ::ingest::error::AcceptError;
 use ::ingest::{Ingest, check_place};
@@ -51,8 +52,12 @@ pub(super) struct RequestState {
     status: &'static str,
     /// Number of items.
     items_received: u32,
-    /// Why it was refused, or why sinks gave up on it.
+    /// Why it was refused, why sinks gave up on it, or which of its items are older than what the data pool has.
     errors: Vec<String>,
+    /// Its operations that are older than what the data pool has, the first 20.
+    stale: Vec<StaleData>,
+    /// How many there are.
+    stale_count: u64,
     /// When the last sink had it; null until then.
     processed_at: Option<String>,
     /// The sinks that want its stream.
@@ -69,6 +74,13 @@ impl From<&Report> for RequestState {
             status: report.status.as_str(),
             items_received: entry.items,
             errors: report.errors().map(str::to_owned).collect(),
+            stale: report
+                .left_behind
+                .first
+                .iter()
+                .map(StaleData::from)
+                .collect(),
+            stale_count: report.left_behind.count,
             processed_at: report.processed_at.map(clock::rfc3339),
             sinks: report.sinks.iter().map(SinkStateData::from).collect(),
         }

@@ -2,7 +2,9 @@
 //!
 //! **Invariant**: a range that reaches past the end is shortened; nothing here fails.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
+use std::fmt::Write as _;
 
 use super::{Action, Batch, Slice};
 use crate::{ItemRef, field_name, members, string_into};
@@ -32,16 +34,16 @@ pub enum Form {
     FieldLines,
     /// The same objects in an array.
     FieldArray,
-    /// Objects with `stream`, `key`, `request_id`, `received_at` and `fields`, an item a line; of a removal with `removed`
-    /// in place of `fields`.
+    /// Objects with `stream`, `key`, `request_id`, `received_at`, `place`, `version` where there is one, and `fields`, an
+    /// item a line; of a removal with `removed` in place of `fields`.
     ItemLines,
     /// The same objects in an array.
     ItemArray,
 }
 
 impl Batch {
-    /// The items of a range, in order, each with what it came with.
-    fn range(&self, span: Span) -> impl Iterator<Item = (&Slice, ItemRef<'_>)> {
+    /// The items of a range, in order, each with what it came with and its position there.
+    fn range(&self, span: Span) -> impl Iterator<Item = (&Slice, u32, ItemRef<'_>)> {
         let mut skip = span.start;
         let mut left = span.count;
         self.slices.iter().flat_map(move |slice| {
@@ -49,29 +51,52 @@ impl Batch {
             skip -= skipped;
             let taken = (slice.len() - skipped).min(left);
             left -= taken;
-            let items = slice.entry.items.iter_from(slice.start + skipped);
-            items.take(taken as usize).map(move |item| (slice, item))
+            let first = slice.start + skipped;
+            let items = slice.entry.items.iter_from(first).take(taken as usize);
+            let positions = slice.base + first..;
+            items
+                .zip(positions)
+                .map(move |(item, position)| (slice, position, item))
         })
     }
 
     /// The keys of a range of items.
     pub fn keys(&self, span: Span) -> Vec<String> {
         self.range(span)
-            .map(|(_, item)| item.key.to_owned())
+            .map(|(_, _, item)| item.key.to_owned())
             .collect()
     }
 
     /// The streams that the items of a range belong to.
     pub fn streams(&self, span: Span) -> Vec<String> {
         self.range(span)
-            .map(|(slice, _)| slice.entry.stream.to_string())
+            .map(|(slice, ..)| slice.entry.stream.to_string())
             .collect()
     }
 
     /// When the items of a range arrived.
     pub fn times(&self, span: Span) -> Vec<Unix> {
         self.range(span)
-            .map(|(slice, _)| slice.entry.received_at)
+            .map(|(slice, ..)| slice.entry.received_at)
+            .collect()
+    }
+
+    /// What is asked of the items of a range.
+    pub fn actions(&self, span: Span) -> Vec<Action> {
+        self.range(span).map(|(_, _, item)| item.action).collect()
+    }
+
+    /// The versions of the items of a range, as they were sent.
+    pub fn versions(&self, span: Span) -> Vec<Option<String>> {
+        let items = self.range(span);
+        let text = |item: ItemRef<'_>| item.version_text().map(Cow::into_owned);
+        items.map(|(_, _, item)| text(item)).collect()
+    }
+
+    /// The places of the items of a range in the order of acceptance: entry, and position in it.
+    pub fn places(&self, span: Span) -> Vec<(u64, u32)> {
+        self.range(span)
+            .map(|(slice, position, _)| (slice.entry.seq, position))
             .collect()
     }
 
@@ -80,7 +105,7 @@ impl Batch {
         let mut shapes = HashSet::new();
         let mut known = HashSet::new();
         let mut names = Vec::new();
-        for (_, item) in self.range(Span::ALL) {
+        for (_, _, item) in self.range(Span::ALL) {
             if !shapes.insert(item.shape) {
                 continue;
             }
@@ -99,7 +124,7 @@ impl Batch {
             start: index,
             count: 1,
         };
-        let (_, item) = self.range(span).next()?;
+        let (_, _, item) = self.range(span).next()?;
         value(&item, &quoted(name)).map(str::to_owned)
     }
 
@@ -108,7 +133,7 @@ impl Batch {
     pub fn texts(&self, name: &str, span: Span) -> Vec<Option<String>> {
         let name = quoted(name);
         self.range(span)
-            .map(|(_, item)| {
+            .map(|(_, _, item)| {
                 let text = value(&item, &name).filter(|text| *text != "null")?;
                 Some(match text.starts_with('"') {
                     true => field_name(text).into_owned(),
@@ -122,7 +147,7 @@ impl Batch {
     pub fn numbers(&self, name: &str, span: Span) -> Vec<f64> {
         let name = quoted(name);
         self.range(span)
-            .map(|(_, item)| {
+            .map(|(_, _, item)| {
                 let text = value(&item, &name).unwrap_or_default();
                 let number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
                 number
@@ -137,13 +162,13 @@ impl Batch {
     pub fn json(&self, span: Span, form: Form) -> String {
         let array = matches!(form, Form::FieldArray | Form::ItemArray);
         let mut json = String::new();
-        for (slice, item) in self.range(span) {
+        for (slice, position, item) in self.range(span) {
             if array {
                 json.push(if json.is_empty() { '[' } else { ',' });
             }
             match form {
                 Form::FieldLines | Form::FieldArray => json.push_str(item.fields),
-                Form::ItemLines | Form::ItemArray => write_item(slice, &item, &mut json),
+                Form::ItemLines | Form::ItemArray => write_item(slice, position, &item, &mut json),
             }
             if !array {
                 json.push('\n');
@@ -156,7 +181,7 @@ impl Batch {
     }
 }
 
-fn write_item(slice: &Slice, item: &ItemRef<'_>, json: &mut String) {
+fn write_item(slice: &Slice, position: u32, item: &ItemRef<'_>, json: &mut String) {
     let entry = &slice.entry;
     json.push_str(r#"{"stream":"#);
     string_into(&entry.stream, json);
@@ -166,13 +191,19 @@ fn write_item(slice: &Slice, item: &ItemRef<'_>, json: &mut String) {
     json.push_str(&entry.request_id.to_string());
     json.push_str(r#"","received_at":""#);
     json.push_str(&clock::rfc3339(entry.received_at));
-    match entry.action {
+    // A `String` takes all that is written.
+    let _ = write!(json, r#"","place":[{},{position}]"#, entry.seq);
+    if let Some(version) = item.version_text() {
+        json.push_str(r#","version":"#);
+        string_into(&version, json);
+    }
+    match item.action {
         Action::Upsert => {
-            json.push_str(r#"","fields":"#);
+            json.push_str(r#","fields":"#);
             json.push_str(item.fields);
             json.push('}');
         }
-        Action::Remove => json.push_str(r#"","removed":true}"#),
+        Action::Remove => json.push_str(r#","removed":true}"#),
     }
 }
 
@@ -244,7 +275,7 @@ mod tests {
             batch.json(last, Form::ItemArray),
             concat!(
                 r#"[{"stream":"s1","key":"c","request_id":"00000000-0000-0000-0000-000000000002","#,
-                r#""received_at":"1970-01-01T00:00:01.001Z","fields":{"id":"c","n":"7","t":[1,2]}}]"#
+                r#""received_at":"1970-01-01T00:00:01.001Z","place":[2,0],"fields":{"id":"c","n":"7","t":[1,2]}}]"#
             )
         );
     }

@@ -12,7 +12,7 @@ use crate::log::Filter;
 use crate::page::Budget;
 use crate::{Journal, Options, Outcome, ReadRequest};
 use base::clock::Unix;
-use item::ItemsWriter;
+use item::{Action, ItemsWriter};
 use observe::metrics::Metrics;
 use sqlite::FailStop;
 
@@ -164,15 +164,20 @@ async fn a_journal_of_format_5_goes_on_and_delivers_what_waits() {
         };
         let taken = journal.read_after(waiting).await.expect("it reads");
         let seqs: Vec<u64> = taken.entries.iter().map(|entry| entry.seq).collect();
+        assert_eq!(seqs, (3_461..=3_500).collect::<Vec<_>>());
+        // What was asked of all items of a request is asked of each.
+        let mut removing = taken.entries.iter().filter(|one| one.items.removals() > 0);
+        let last = removing.next().expect("the last is a removal");
         assert_eq!(
-            seqs,
-            (3_461..3_500).collect::<Vec<_>>(),
-            "the last is a removal"
+            (last.seq, last.items.action()),
+            (3_500, Some(Action::Remove))
         );
+        assert!(removing.next().is_none());
         assert_eq!(taken.entries[0].request_id, id(3_461));
         let removals = journal.removals_after(0).await.expect("it reads");
         let (removals, through) = removals.expect("there are some");
         assert_eq!((removals.len(), through), (1, 3_500));
+        assert_eq!(removals[0].items, last.items);
         let bodies = Filter {
             connector: Some("shop".into()),
             outcome: Some(Outcome::Removed),
@@ -190,4 +195,48 @@ async fn a_journal_of_format_5_goes_on_and_delivers_what_waits() {
         .query_row(spans, [], |row| row.get(0))
         .expect("it reads");
     assert_eq!(spans, "1-1000,1001-2000,2001-3000");
+}
+
+#[tokio::test]
+async fn a_journal_of_format_6_gives_each_item_what_was_asked_of_its_request() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.db");
+    open(&path).await.close().await;
+    let old = Connection::open(&path).expect("it opens");
+    let mut items = ItemsWriter::new(1 << 20, 0);
+    for key in ["a", "b"] {
+        items.push(key, "{}").expect("it fits");
+    }
+    let items = items.into_items();
+    let bytes = &items.as_bytes()[..];
+    for (seq, outcome) in [(1, Outcome::Accepted), (2, Outcome::Removed)] {
+        let id = Uuid::now_v7();
+        let row = rusqlite::params![seq, &id.as_bytes()[..], outcome.code()];
+        let sql = "INSERT INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint, http_status,
+                items, bytes, key, client) VALUES (?1, ?2, 0, 'shop', 'orders', ?3, 0, 202, 2, 0, '', 'unix')";
+        old.execute(sql, row).expect("a request");
+        let row = rusqlite::params![seq, crc32fast::hash(bytes), bytes];
+        let sql = "INSERT INTO payloads (seq, crc32, items) VALUES (?1, ?2, ?3)";
+        old.execute(sql, row).expect("a payload");
+    }
+    old.execute_batch("PRAGMA user_version = 6")
+        .expect("it is set");
+    drop(old);
+    let journal = open(&path).await;
+    let everything = ReadRequest {
+        after: 0,
+        items_max: 1_000,
+        bytes_max: 1 << 20,
+        wanted: &|_, _| true,
+    };
+    let taken = journal.read_after(everything).await.expect("it reads");
+    let actions: Vec<_> = taken
+        .entries
+        .iter()
+        .map(|entry| entry.items.action())
+        .collect();
+    assert_eq!(actions, [Some(Action::Upsert), Some(Action::Remove)]);
+    journal.close().await;
+    let upgraded = Connection::open(&path).expect("it opens");
+    assert_eq!(sqlite::format(&upgraded), Ok(FORMAT));
 }

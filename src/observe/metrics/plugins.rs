@@ -28,7 +28,7 @@ pub struct PluginMetrics {
 
 /// Why a number was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Refused {
+pub enum InvalidMetric {
     /// Not a name.
     #[error("the name of a metric has 1 to {NAME_BYTES_MAX} letters, digits and `_`")]
     Name,
@@ -53,8 +53,8 @@ impl PluginMetrics {
     /// Adds to a counter of a sink.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn count(&self, sink: &Arc<str>, name: &str, by: u64) -> Result<(), Refused> {
+    /// See [`InvalidMetric`].
+    pub fn count(&self, sink: &Arc<str>, name: &str, by: u64) -> Result<(), InvalidMetric> {
         let labels = self.labels(sink, name)?;
         self.events.get_or_create(&labels).inc_by(by);
         Ok(())
@@ -63,8 +63,8 @@ impl PluginMetrics {
     /// Sets a value of a sink.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn set(&self, sink: &Arc<str>, name: &str, value: f64) -> Result<(), Refused> {
+    /// See [`InvalidMetric`].
+    pub fn set(&self, sink: &Arc<str>, name: &str, value: f64) -> Result<(), InvalidMetric> {
         let labels = self.labels(sink, name)?;
         self.values.get_or_create(&labels).set(value);
         Ok(())
@@ -80,19 +80,19 @@ impl PluginMetrics {
         }
     }
 
-    fn labels(&self, sink: &Arc<str>, name: &str) -> Result<Labels, Refused> {
+    fn labels(&self, sink: &Arc<str>, name: &str) -> Result<Labels, InvalidMetric> {
         let is_name = (1..=NAME_BYTES_MAX).contains(&name.len())
             && name
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         if !is_name {
-            return Err(Refused::Name);
+            return Err(InvalidMetric::Name);
         }
         let mut names = self.lock();
         let known = names.entry(Arc::clone(sink)).or_default();
         if !known.contains(name) {
             if known.len() >= NAMES_MAX {
-                return Err(Refused::TooMany);
+                return Err(InvalidMetric::TooMany);
             }
             known.insert(name.to_owned());
         }
@@ -123,7 +123,7 @@ mod tests {
         assert!(text.contains(gauge), "{text}");
         for name in ["", "a b", "a\"", &"a".repeat(65)] {
             let refused = metrics.plugins.count(&sink, name, 1);
-            assert_eq!(refused, Err(Refused::Name), "{name}");
+            assert_eq!(refused, Err(InvalidMetric::Name), "{name}");
         }
         for number in 2..NAMES_MAX {
             assert_eq!(
@@ -132,7 +132,7 @@ mod tests {
             );
         }
         let refused = metrics.plugins.set(&sink, "one_more", 1.0);
-        assert_eq!(refused, Err(Refused::TooMany));
+        assert_eq!(refused, Err(InvalidMetric::TooMany));
         metrics.plugins.forget("s");
         assert!(!metrics.render().contains("{sink="));
         assert_eq!(metrics.plugins.set(&sink, "one_more", 1.0), Ok(()));

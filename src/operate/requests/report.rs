@@ -10,7 +10,7 @@ use delivery::ReadError;
 use item::batch::Action;
 use journal::Outcome;
 use journal::log::LogRow;
-use pool::{GivenUp, PoolError, SinkState};
+use pool::{GivenUp, LeftBehind, PoolError, SinkState, Stale};
 
 /// Characters of a sink's reason.
 const REASON_CHARS_MAX: usize = 500;
@@ -40,8 +40,10 @@ pub struct Report {
     pub status: Status,
     /// When the last sink had it. None unless every sink has it.
     pub processed_at: Option<Unix>,
-    /// Why sinks gave up on it, a sentence each.
+    /// Why sinks gave up on it, and which of its operations are older than what the data pool has, a sentence each.
     pub failures: Vec<String>,
+    /// Its operations that are older than what the data pool has.
+    pub left_behind: LeftBehind,
     /// The sinks that want its stream, by name; not those that were added later.
     pub sinks: Vec<(String, SinkState)>,
 }
@@ -61,6 +63,7 @@ impl Requests {
             row,
             processed_at: None,
             failures: Vec::new(),
+            left_behind: LeftBehind::default(),
             sinks: Vec::new(),
         };
         let mut reports: Vec<Report> = rows.into_iter().map(report).collect();
@@ -117,8 +120,16 @@ impl Requests {
         Ok(reports)
     }
 
-    /// Adds why sinks gave up.
+    /// Adds why sinks gave up, and what is older than what the data pool has.
     pub(super) async fn explain(&self, reports: &mut [Report]) -> Result<(), PoolError> {
+        let seqs: Vec<u64> = reports.iter().map(|report| report.row.seq).collect();
+        let mut left_behind = self.pool.left_behind(&seqs).await?;
+        for report in reports.iter_mut() {
+            if let Some(left) = left_behind.remove(&report.row.seq) {
+                report.failures = older(&left);
+                report.left_behind = left;
+            }
+        }
         for lane in self.delivery.lanes() {
             let name = &**lane.name();
             let failed = |report: &&mut Report| {
@@ -146,6 +157,34 @@ impl Report {
         let failures = self.failures.iter().map(String::as_str);
         self.row.entry.error.as_deref().into_iter().chain(failures)
     }
+}
+
+/// `item 3: version 2 is older than 9, which item "m1" has`
+fn older(left: &LeftBehind) -> Vec<String> {
+    let say = |stale: &Stale| {
+        let Stale {
+            item,
+            key,
+            version,
+            reached,
+            taken,
+        } = stale;
+        let taken = match &taken[..] {
+            [] => String::new(),
+            taken => format!("; nothing newer has {}, which counts", taken.join(", ")),
+        };
+        format!(
+            "item {item}: version {version} is older than {reached}, which item {key:?} has{taken}"
+        )
+    };
+    let mut said: Vec<String> = left.first.iter().map(say).collect();
+    let more = left.count.saturating_sub(said.len() as u64);
+    if more > 0 {
+        said.push(format!(
+            "{more} more items are older than what the data pool has"
+        ));
+    }
+    said
 }
 
 /// `crm: answered 503 after 3 attempts`

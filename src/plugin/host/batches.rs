@@ -7,7 +7,7 @@ use wasmtime::component::Resource;
 use super::Host;
 use super::bindings::headgate::sink::batches;
 use base::clock::Unix;
-use item::batch::{self, Batch, DeriveError};
+use item::batch::{self, Action, Batch, DeriveError};
 
 impl batches::Host for Host {}
 
@@ -47,6 +47,37 @@ impl batches::HostBatch for Host {
     ) -> wasmtime::Result<Vec<u64>> {
         let times = self.table.get(&batch)?.times(range.into()).into_iter();
         Ok(times.map(Unix::ms).collect())
+    }
+
+    fn actions(
+        &mut self,
+        batch: Resource<Batch>,
+        range: batches::Span,
+    ) -> wasmtime::Result<Vec<batches::Action>> {
+        let actions = self.table.get(&batch)?.actions(range.into()).into_iter();
+        let said = |action| match action {
+            Action::Upsert => batches::Action::Update,
+            Action::Remove => batches::Action::Removal,
+        };
+        Ok(actions.map(said).collect())
+    }
+
+    fn versions(
+        &mut self,
+        batch: Resource<Batch>,
+        range: batches::Span,
+    ) -> wasmtime::Result<Vec<Option<String>>> {
+        Ok(self.table.get(&batch)?.versions(range.into()))
+    }
+
+    fn places(
+        &mut self,
+        batch: Resource<Batch>,
+        range: batches::Span,
+    ) -> wasmtime::Result<Vec<batches::Place>> {
+        let places = self.table.get(&batch)?.places(range.into()).into_iter();
+        let place = |(entry, position)| batches::Place { entry, position };
+        Ok(places.map(place).collect())
     }
 
     fn field_names(&mut self, batch: Resource<Batch>) -> wasmtime::Result<Vec<String>> {

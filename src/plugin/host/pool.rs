@@ -30,6 +30,14 @@ impl pool::Host for Host {
         self.charge_items(&batch)?;
         stage(&mut self.staged.effects, Effect::Delete(batch))
     }
+
+    fn apply(&mut self, batch: Resource<Batch>) -> wasmtime::Result<()> {
+        let batch = self.table.get(&batch)?.clone();
+        self.require_writes(&batch)?;
+        self.claim(&batch)?;
+        self.charge_items(&batch)?;
+        stage(&mut self.staged.effects, Effect::Apply(batch))
+    }
 }
 
 impl renderers::Host for Host {

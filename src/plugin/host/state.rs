@@ -12,8 +12,8 @@ const STATE_VALUE_BYTES_MAX: usize = 65_536;
 
 impl state::Host for Host {
     fn get(&mut self, key: String) -> wasmtime::Result<Option<Vec<u8>>> {
-        let staged = self.staged.state.iter().rev();
-        let mut staged = staged.filter(|(own, _)| *own == key);
+        let staged = self.earlier_state.iter().chain(&self.staged.state);
+        let mut staged = staged.rev().filter(|(own, _)| *own == key);
         if let Some((_, value)) = staged.next() {
             return Ok(value.clone());
         }
@@ -35,7 +35,8 @@ impl state::Host for Host {
                 Some(pool) => pool.sink_keys(&self.context.sink)?,
                 None => 0,
             };
-            if stored + self.staged.state.len() as u64 >= STATE_KEYS_MAX {
+            let staged = self.earlier_state.len() + self.staged.state.len();
+            if stored + staged as u64 >= STATE_KEYS_MAX {
                 wasmtime::bail!("the state has at most {STATE_KEYS_MAX} keys");
             }
         }

@@ -12,7 +12,7 @@ use crate::GuestLog;
 use ::pool::Effect;
 use base::clock::Unix;
 use item::ItemsWriter;
-use item::batch::{Action, Entry, Slice};
+use item::batch::{Entry, Slice};
 use observe::metrics::Metrics;
 use settings::{Listed, Secret, Sink};
 
@@ -93,7 +93,6 @@ fn lent() -> Batch {
             stream: stream.into(),
             received_at: Unix::from_ms(1_000),
             arrived: None,
-            action: Action::Upsert,
             items: items.into_items(),
         }))
     });
@@ -232,7 +231,7 @@ impl Guest {
         assert_eq!(host.lent(), self.handles.len());
         assert!(host.held_bytes <= MEMORY_BYTES);
         let effects = host.staged.effects.iter().map(|effect| match effect {
-            Effect::Upsert(batch) | Effect::Delete(batch) => batch,
+            Effect::Upsert(batch) | Effect::Delete(batch) | Effect::Apply(batch) => batch,
         });
         let staged: Vec<&Batch> = effects.chain(&host.staged.publishes).collect();
         for batch in &staged {

@@ -4,28 +4,28 @@ use std::num::NonZeroU32;
 
 use super::*;
 use base::clock::Unix;
-use item::ItemMeta;
+use item::{ItemMeta, Version};
 
 const OLDER: ItemMeta = ItemMeta {
-    version: Some(4),
+    version: Some(Version::from_thousandths(4)),
     expire_after_seconds: None,
 };
 const NEWER: ItemMeta = ItemMeta {
-    version: Some(5),
+    version: Some(Version::from_thousandths(5)),
     expire_after_seconds: NonZeroU32::new(60),
 };
 
 /// A batch of one request with one item.
 fn one(stream: &str, accepted_seq: u64, fields: &str, meta: ItemMeta) -> Batch {
     let mut writer = ItemsWriter::new(1 << 20, 0);
-    writer.push_with("a", fields, meta).expect("it fits");
+    let pushed = writer.push_with("a", fields, Action::Upsert, meta);
+    pushed.expect("it fits");
     let entry = Entry {
         seq: accepted_seq,
         request_id: Uuid::from_u128(accepted_seq.into()),
         stream: stream.into(),
         received_at: Unix::from_ms(accepted_seq * 1_000),
         arrived: None,
-        action: Action::Upsert,
         items: writer.into_items(),
     };
     Batch::new(vec![Slice::whole(Arc::new(entry))], 1)
@@ -49,7 +49,7 @@ async fn a_dead_letter_keeps_its_version_and_its_end() {
     };
     let sent = (test.pool).send_again("pool", &Selection::All, i64::MAX, limits);
     assert_eq!(sent.expect("it is sent"), 1);
-    let retry = test.pool.next_retry("pool", false).expect("it reads");
+    let retry = test.pool.next_retry("pool").expect("it reads");
     let slices = test.pool.resent(retry.expect("a retry").id);
     let batch = Batch::resent(slices.expect("it reads"), 1);
     let standings = batch.slices()[0].items().map(|(_, item)| item.meta);
@@ -58,20 +58,4 @@ async fn a_dead_letter_keeps_its_version_and_its_end() {
     // What was accepted earlier has the higher version.
     let fields = test.fields(STREAM, "a").await;
     assert_eq!(fields.as_deref(), Some(r#"{"key":"a"}"#));
-}
-
-#[tokio::test]
-async fn a_higher_version_that_comes_late_is_merged_over_a_lower_one() {
-    let test = Test::new().await;
-    let lower = one("merged", 4, r#"{"n":4,"note":"b"}"#, OLDER);
-    let higher = one("merged", 3, r#"{"n":5,"more":1}"#, NEWER);
-    test.upsert(&lower, true);
-    test.upsert(&higher, true);
-    let expected = r#"{"n":5,"note":"b","more":1}"#;
-    assert_eq!(test.fields("merged", "a").await.as_deref(), Some(expected));
-    // The lower one again, as a retry brings it: it changes nothing.
-    let before = test.seq();
-    test.upsert(&lower, true);
-    assert_eq!(test.fields("merged", "a").await.as_deref(), Some(expected));
-    assert_eq!(test.seq(), before);
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use base::clock::Unix;
+use item::Version;
 
 /// What formats 1 and 2 had in common, as far as the migration touches it; the other tables were the same.
 const COMMON: &str = "
@@ -73,7 +74,7 @@ impl Test {
             69,
             "the retry needs its payload"
         );
-        let retry = self.pool.next_retry("pool", false).expect("it reads");
+        let retry = self.pool.next_retry("pool").expect("it reads");
         assert!(retry.is_some_and(|retry| !retry.resent && retry.id == 3));
         let letters = self.pool.dead_letters("pool", None, 9).await;
         let ids: Vec<i64> = letters
@@ -174,10 +175,76 @@ async fn a_pool_of_format_2_goes_on() {
     assert_eq!(letters.expect("it reads")[0].id, 13);
 }
 
+/// Makes a file of format 8 of one of today.
+const TO_FORMAT_8: &str = "
+    DROP TABLE stale_items;
+    ALTER TABLE stale DROP COLUMN partly;
+    DROP INDEX removed_versions;
+    ALTER TABLE removed DROP COLUMN version_text;
+    CREATE INDEX removed_versions ON removed (accepted_seq, seq, version) WHERE seq = 0 AND version IS NOT NULL;
+    ALTER TABLE items DROP COLUMN version_text;
+    ALTER TABLE items DROP COLUMN floor;
+    ALTER TABLE dead_letters DROP COLUMN version_text;
+    ALTER TABLE resends DROP COLUMN version_text;
+    PRAGMA user_version = 8;";
+
+#[tokio::test]
+async fn a_pool_of_format_8_keeps_its_versions_and_what_was_merged() {
+    let test = Test::new().await;
+    let old = format!(
+        "{TO_FORMAT_8}
+        INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id, accepted_seq, position, merged, version) VALUES
+            ('orders', 'a', '{{\"n\":1}}', 1, '', '', '', 3, 0, NULL, 9000),
+            ('merged', 'a', '{{\"n\":1,\"m\":2}}', 2, '', '', '', 4, 0, '[[4,0,1],[2,0,1]]', 9000);
+        INSERT INTO removed (stream, key, seq, accepted_seq, position, version) VALUES ('orders', 'b', 0, 5, 0, 9000);
+        INSERT INTO dead_letters (sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, version)
+            VALUES ('pool', 1, '', 'orders', 0, 'x', '{{}}', '', 1, 0, 9000);"
+    );
+    (test.pool.lock().connection.execute_batch(&old)).expect("an older format");
+    let test = test.reopened().await;
+    assert_eq!(test.format(), FORMAT);
+    let letters = test.pool.dead_letters("pool", None, 9).await;
+    let nine = Version::parse("9");
+    assert_eq!(letters.expect("it reads")[0].meta.version, nine);
+    let one = |stream: &str, seq, key: &str, fields: &str, version: &str| {
+        let mut writer = ItemsWriter::new(1 << 20, 0);
+        let meta = ItemMeta {
+            version: Version::parse(version),
+            expire_after_seconds: None,
+        };
+        let pushed = writer.push_with(key, fields, Action::Upsert, meta);
+        pushed.expect("it fits");
+        let of = batch_of(stream, seq, &[]);
+        let entry = Entry {
+            items: writer.into_items(),
+            ..Entry::clone(&of.slices()[0].entry)
+        };
+        Batch::new(vec![Slice::whole(Arc::new(entry))], 1)
+    };
+    let before = test.seq();
+    test.upsert(&one(STREAM, 11, "a", r#"{"n":8}"#, "8.999"), true);
+    test.upsert(&one(STREAM, 12, "b", r#"{"n":8}"#, "8.999"), true);
+    // What its fields had reached apart is not known of a file of that format: all of them have what the item has.
+    test.upsert(&one("merged", 13, "a", r#"{"n":8,"m":8}"#, "8.999"), true);
+    assert_eq!(test.seq(), before);
+    let left = test.pool.left_behind(&[12]).await.expect("it reads");
+    assert_eq!(
+        (left[&12].first[0].reached.as_str(), left[&12].count),
+        ("9", 1)
+    );
+    test.upsert(&one(STREAM, 14, "a", r#"{"n":9}"#, "9"), true);
+    test.upsert(&one(STREAM, 15, "b", r#"{"n":9}"#, "9"), true);
+    test.upsert(&one("merged", 16, "a", r#"{"m":9}"#, "9"), true);
+    assert_eq!(test.seq(), before + 3);
+    let fields = test.fields("merged", "a").await;
+    assert_eq!(fields.as_deref(), Some(r#"{"n":1,"m":9}"#));
+}
+
 #[tokio::test]
 async fn a_pool_of_format_7_knows_when_its_sinks_had_what() {
     let test = Test::new().await;
     test.pool.add_sink("pool", 0).expect("it is known");
+    (test.pool.lock().connection.execute_batch(TO_FORMAT_8)).expect("an older format");
     let old = "
         UPDATE cursors SET seq = 4;
         ALTER TABLE cursors DROP COLUMN at_ms;

@@ -43,7 +43,7 @@ impl Test {
     }
 
     fn next_retry(&self) -> Retry {
-        let retry = self.pool.next_retry("pool", false).expect("it reads");
+        let retry = self.pool.next_retry("pool").expect("it reads");
         retry.expect("a retry")
     }
 
@@ -165,7 +165,7 @@ async fn halves_share_the_items_and_a_settled_retry_leaves_nothing() {
     let right = test.next_retry();
     assert_eq!(test.items_of(&right), [item(1, 1, "1"), item(1, 2, "2")]);
     test.pool.settle(&done(right)).expect("it settles");
-    assert_eq!(test.pool.next_retry("pool", false).expect("it reads"), None);
+    assert_eq!(test.pool.next_retry("pool").expect("it reads"), None);
     let rows = test
         .pool
         .lock()

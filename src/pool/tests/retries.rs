@@ -24,7 +24,8 @@ impl Test {
             sink: SINK.into(),
             ..settlement
         };
-        self.pool.settle(&settlement).expect("it settles")
+        let settled = self.pool.settle(&settlement).expect("it settles");
+        settled.is_some()
     }
 
     fn waits(&self, retries: Vec<Retry>) {
@@ -35,8 +36,8 @@ impl Test {
         assert!(self.settled(settlement));
     }
 
-    fn next(&self, strict: bool) -> Option<Retry> {
-        self.pool.next_retry(SINK, strict).expect("it reads")
+    fn next(&self) -> Option<Retry> {
+        self.pool.next_retry(SINK).expect("it reads")
     }
 
     async fn ids(&self) -> Vec<i64> {
@@ -49,7 +50,7 @@ impl Test {
 async fn what_is_left_of_a_batch_keeps_its_id_and_no_other_ever_has_it() {
     let test = Test::new().await;
     test.waits(vec![retry(1, 4)]);
-    let first = test.next(true).expect("a retry");
+    let first = test.next().expect("a retry");
     let halves = Settlement {
         retry_done: Some(first.clone()),
         retries: vec![retry(1, 2), retry(2, 1)],
@@ -75,7 +76,7 @@ async fn what_is_left_of_a_batch_keeps_its_id_and_no_other_ever_has_it() {
 async fn what_was_given_up_while_it_was_tried_is_not_delivered_as_well() {
     let test = Test::new().await;
     test.waits(vec![retry(1, 1)]);
-    let tried = test.next(false).expect("a retry");
+    let tried = test.next().expect("a retry");
     let letters = [super::resends::letter(1, 0, "a")];
     let given_up = test.pool.give_up(SINK, &tried, &letters, "no");
     assert_eq!(given_up.expect("it is given up"), Some(1));
@@ -93,7 +94,7 @@ async fn what_was_given_up_while_it_was_tried_is_not_delivered_as_well() {
     assert_eq!((undelivered.retries, undelivered.dead_letters), (0, 1));
     // Nor is what holds other items now.
     test.waits(vec![retry(2, 4)]);
-    let before = test.next(false).expect("a retry");
+    let before = test.next().expect("a retry");
     let halved = Settlement {
         retry_done: Some(before.clone()),
         retries: vec![retry(2, 2)],
@@ -139,7 +140,7 @@ async fn dead_letters_that_are_sent_again_become_dead_letters_again() {
 }
 
 #[tokio::test]
-async fn a_damaged_list_of_items_is_found_in_every_order() {
+async fn a_damaged_list_of_items_is_found() {
     let test = Test::new().await;
     test.waits(vec![retry(5, 1)]);
     for damage in ["'[[5,0'", "'[[5,1,0]]'", "x'ff00'", "7"] {
@@ -149,15 +150,49 @@ async fn a_damaged_list_of_items_is_found_in_every_order() {
             .connection
             .execute(&sql, [])
             .expect("it writes");
-        for strict in [false, true] {
-            let retry = test.next(strict).expect("it is there");
-            assert_eq!((retry.parts.len(), retry.seqs), (0, (5, 5)), "{damage}");
-        }
+        let retry = test.next().expect("it is there");
+        assert_eq!((retry.parts.len(), retry.seqs), (0, (5, 5)), "{damage}");
         let waiting = test.pool.waiting(SINK, 0, 9).await.expect("it reads");
         assert_eq!((waiting.len(), waiting[0].items), (1, None), "{damage}");
         let states = test.pool.sink_states(SINK, &[5]).await;
         assert_eq!(states.expect("it reads").len(), 1, "{damage}");
     }
+}
+
+#[tokio::test]
+async fn items_are_added_to_a_retry_that_nobody_has_tried_and_to_no_other() {
+    let test = Test::new().await;
+    let behind = |id: i64, seq: u64| Retry {
+        id,
+        attempts: 0,
+        ..retry(seq, 2)
+    };
+    let stores = |retries: Vec<Retry>| {
+        let settlement = Settlement {
+            sink: SINK.into(),
+            retries,
+            ..Settlement::default()
+        };
+        let ids = test.pool.settle(&settlement).expect("it settles");
+        ids.expect("nothing was given up")
+    };
+    let ids = stores(vec![retry(1, 1), behind(0, 2)]);
+    assert_eq!(stores(vec![behind(ids[1], 3)]), [ids[1]]);
+    let joined = test.pool.retry(SINK, ids[1]).expect("it reads");
+    let joined = joined.expect("it is there");
+    assert_eq!(joined.parts, [Part(2, 0, 2), Part(3, 0, 2)]);
+    assert_eq!(joined.seqs, (2, 3));
+    // Not to one that was tried, is gone, or is another sink's.
+    let tried = stores(vec![behind(ids[0], 4)])[0];
+    assert!(!ids.contains(&tried));
+    let gone = Settlement {
+        retry_done: Some(joined.clone()),
+        ..Settlement::default()
+    };
+    assert!(test.settled(gone));
+    let next = stores(vec![behind(joined.id, 5)])[0];
+    assert!(next > tried, "{next}");
+    assert_eq!(test.pool.retry("other", next).expect("it reads"), None);
 }
 
 #[tokio::test]
@@ -197,7 +232,8 @@ async fn every_sink_that_the_file_knows_holds_what_it_has_not_behind_it() {
             dead_letters: vec![super::resends::letter(2, 0, "a")],
             ..Settlement::default()
         };
-        assert!(test.pool.settle(&settlement).expect("it settles"));
+        let settled = test.pool.settle(&settlement).expect("it settles");
+        assert!(settled.is_some());
     };
     settled(SINK, 9, Vec::new());
     assert_eq!(low_water(), 4);

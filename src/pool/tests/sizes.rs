@@ -55,12 +55,13 @@ async fn every_change_is_counted_once() {
     test.upsert(&batch_of("other", 3, &[("a", "{}"), ("b", "{}")]), true);
     assert_eq!(test.size(STREAM), (2, 1 + 2 + 2 + 7));
     assert_eq!(test.size("other"), (2, 6));
-    // Fields that stay, also of an update that is merged late, and that go with a removal.
+    // Fields that stay, and that go with a removal.
     test.upsert(&batch_of("merged", 5, &[("a", r#"{"n":1,"m":2}"#)]), true);
-    test.upsert(&batch_of("merged", 7, &[("a", r#"{"n":3}"#)]), true);
     test.upsert(&batch_of("merged", 6, &[("a", r#"{"more":"text"}"#)]), true);
     assert!(test.size("merged").1 > 20);
     test.remove("merged", "a", 6);
+    assert_eq!(test.size("merged"), (0, 0));
+    test.upsert(&batch_of("merged", 7, &[("a", r#"{"n":3}"#)]), true);
     assert_eq!(test.size("merged"), (1, 1 + 7));
     // Removals, of what is there and what is not.
     test.remove(STREAM, "a", 8);
@@ -78,21 +79,21 @@ async fn every_change_is_counted_once() {
 }
 
 #[tokio::test]
-async fn what_expires_is_counted_off() {
+async fn what_has_expired_is_found_in_parts_and_counted_until_it_is_removed() {
     let test = Test::new().await;
     let mut writer = ItemsWriter::new(1 << 20, 0);
     let soon = ItemMeta {
         version: None,
         expire_after_seconds: NonZeroU32::new(1),
     };
-    writer.push_with("a", r#"{"n":1}"#, soon).expect("it fits");
+    let pushed = writer.push_with("a", r#"{"n":1}"#, Action::Upsert, soon);
+    pushed.expect("it fits");
     let entry = Entry {
         seq: 1,
         request_id: Uuid::from_u128(1),
         stream: STREAM.into(),
         received_at: Unix::from_ms(1_000),
         arrived: None,
-        action: Action::Upsert,
         items: writer.into_items(),
     };
     test.upsert(&Batch::new(vec![Slice::whole(Arc::new(entry))], 1), true);
@@ -104,8 +105,17 @@ async fn what_expires_is_counted_off() {
     );
     let done = test.pool.lock().connection.execute_batch(&aged);
     done.expect("it writes");
-    test.pool.expire(|| false).expect("it expires");
+    let now = Lived::now();
+    let expired = |after| test.pool.expired(now, after, 1).expect("it reads");
+    let found = expired((i64::MIN, 0));
+    assert_eq!((&*found[0].stream, &*found[0].key), (STREAM, "a"));
+    assert_eq!(expired(found[0].at), []);
+    let next = test.pool.next_to_expire().expect("it reads");
+    assert!(next.is_some_and(|next| next <= now));
+    assert_eq!(test.size(STREAM), (2, 8 + 3));
+    test.remove(STREAM, "a", 3);
     assert_eq!(test.size(STREAM), (1, 3));
+    assert_eq!(test.pool.next_to_expire().expect("it reads"), None);
 }
 
 #[tokio::test]
@@ -124,7 +134,7 @@ async fn what_was_taken_back_is_not_counted() {
         }),
         ..deletion(&removal(STREAM, 2, "a"))
     };
-    assert!(!test.pool.settle(&gone).expect("it reads"));
+    assert_eq!(test.pool.settle(&gone).expect("it reads"), None);
     assert_eq!(test.size(STREAM), (1, 3));
     test.pool
         .lock()

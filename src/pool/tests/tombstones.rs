@@ -32,7 +32,7 @@ async fn a_removal_is_remembered_until_every_sink_has_passed_it() {
     test.pool.settle(&waiting).expect("it settles");
     test.forget();
     assert_eq!(test.tombstones(), "never!", "a retry waits");
-    let retry = test.pool.next_retry("late", false).expect("it reads");
+    let retry = test.pool.next_retry("late").expect("it reads");
     let done = Settlement {
         sink: "late".into(),
         retry_done: retry,
@@ -67,6 +67,47 @@ async fn what_never_was_and_nothing_can_bring_leaves_nothing_behind() {
 }
 
 #[tokio::test]
+async fn a_sink_that_never_writes_the_pool_holds_no_removal_up() {
+    let test = Test::new().await;
+    test.passes("pool", 4);
+    for sink in ["late", "receiver"] {
+        test.pool.add_sink(sink, 1).expect("it writes");
+    }
+    test.remove(STREAM, "never", 4);
+    let forget = |bystanders: &[&str]| {
+        let bystanders: Vec<String> = bystanders.iter().map(ToString::to_string).collect();
+        let forgotten = test.pool.forget_removed(&bystanders, || false);
+        forgotten.expect("it forgets");
+    };
+    forget(&["receiver"]);
+    assert_eq!(test.tombstones(), "never!", "another may write it");
+    test.passes("late", 4);
+    forget(&["receiver"]);
+    assert_eq!(test.tombstones(), "");
+}
+
+#[tokio::test]
+async fn a_stream_with_many_removals_ends_none_of_another() {
+    let test = Test::new().await;
+    test.passes("pool", 1);
+    let mut writer = test.pool.lock();
+    writer.removals.keep_versions(2);
+    let sql = "INSERT INTO removed (stream, key, seq, accepted_seq, position, version, version_text) VALUES
+        ('quiet', 'q', 0, 1, 0, x'00', '1'), ('noisy', 'a', 0, 2, 0, x'00', '1'), ('noisy', 'b', 0, 3, 0, x'00', '1'),
+        ('noisy', 'c', 0, 4, 0, x'00', '1')";
+    writer.connection.execute_batch(sql).expect("it writes");
+    let anew = Removals::load(&writer.connection).expect("it reads");
+    writer.removals = anew;
+    writer.removals.keep_versions(2);
+    drop(writer);
+    test.forget();
+    let writer = test.pool.lock();
+    let sql = "SELECT group_concat(key, ' ') FROM (SELECT key FROM removed WHERE version IS NOT NULL ORDER BY key)";
+    let kept: String = (writer.connection.query_row(sql, [], |row| row.get(0))).expect("some");
+    assert_eq!(kept, "b c q");
+}
+
+#[tokio::test]
 async fn a_removal_is_remembered_as_long_as_a_dead_letter_may_bring_the_item_back() {
     let test = Test::new().await;
     test.passes("pool", 9);
@@ -97,7 +138,7 @@ async fn a_removal_is_remembered_as_long_as_a_dead_letter_may_bring_the_item_bac
             .pool
             .send_again("pool", &Selection::Ids(vec![id]), i64::MAX, limits);
         assert_eq!(sent.expect("it is sent"), 1);
-        let retry = test.pool.next_retry("pool", false).expect("it reads");
+        let retry = test.pool.next_retry("pool").expect("it reads");
         retry.expect("a retry")
     };
     let retry = send(2);
@@ -116,7 +157,7 @@ async fn a_removal_is_remembered_as_long_as_a_dead_letter_may_bring_the_item_bac
     // What is sent again is what it was: a removal.
     let retry = send(4);
     let slices = test.pool.resent(retry.id).expect("it reads");
-    assert_eq!(Batch::resent(slices, 1).action(), Action::Remove);
+    assert_eq!(Batch::resent(slices, 1).action(), Some(Action::Remove));
 }
 
 #[tokio::test]
@@ -151,7 +192,7 @@ async fn what_is_sent_again_together_asks_the_same() {
 #[tokio::test]
 async fn the_oldest_removals_of_too_many_raise_what_can_be_resumed_from() {
     let test = Test::new().await;
-    test.pool.lock().removals.keep_told(2);
+    test.pool.lock().removals.keep_published(2);
     test.upsert(&batch(1, &["a", "b", "c", "d"]), true);
     test.passes("pool", 3);
     // An older request may still bring one of them.
@@ -186,49 +227,6 @@ async fn the_oldest_removals_of_too_many_raise_what_can_be_resumed_from() {
 }
 
 #[tokio::test]
-async fn a_removal_in_the_same_step_as_older_and_newer_updates_takes_only_the_older_fields() {
-    let expected = Some(r#"{"id":7,"b":2}"#.to_owned());
-    let old = batch_of("merged", 1, &[("7", r#"{"id":7,"secret":1,"a":1}"#)]);
-    let gone = removal("merged", 2, "7");
-    let new = batch_of("merged", 3, &[("7", r#"{"id":7,"b":2}"#)]);
-    let both = Batch::new(
-        [&old, &new].map(|batch| batch.slices()[0].clone()).into(),
-        1,
-    );
-    let upsert = |batch: &Batch| Effect::Upsert(batch.clone());
-    let delete = || Effect::Delete(gone.clone());
-    for effects in [
-        vec![upsert(&old), delete(), upsert(&new)],
-        vec![upsert(&old), upsert(&new), delete()],
-        vec![upsert(&new), upsert(&old), delete()],
-        vec![upsert(&new), delete(), upsert(&old)],
-        vec![delete(), upsert(&new), upsert(&old)],
-        vec![delete(), upsert(&both)],
-        vec![upsert(&both), delete()],
-    ] {
-        for together in [true, false] {
-            let test = Test::new().await;
-            let steps = match together {
-                true => vec![effects.clone()],
-                false => effects.iter().map(|one| vec![one.clone()]).collect(),
-            };
-            for effects in steps {
-                let settlement = Settlement {
-                    sink: "pool".into(),
-                    staged: Staged {
-                        effects,
-                        ..Staged::default()
-                    },
-                    ..Settlement::default()
-                };
-                test.pool.settle(&settlement).expect("it settles");
-            }
-            assert_eq!(test.fields("merged", "7").await, expected, "{effects:?}");
-        }
-    }
-}
-
-#[tokio::test]
 async fn a_sink_that_reorders_its_items_changes_nothing_of_the_outcome() {
     let test = Test::new().await;
     let batch = batch_of(
@@ -246,120 +244,4 @@ async fn a_sink_that_reorders_its_items_changes_nothing_of_the_outcome() {
         test.fields(STREAM, "a").await.as_deref(),
         Some(r#"{"n":3}"#)
     );
-}
-
-/// A request of a small history: none, and the item is removed.
-type Request = (u64, &'static str, String, Option<String>);
-
-/// What the pool must hold after these requests.
-fn model(history: &[Request], merges: bool) -> HashMap<String, Vec<(String, u64)>> {
-    let mut items: HashMap<String, Vec<(String, u64)>> = HashMap::new();
-    for (_, _, key, fields) in history {
-        let Some(fields) = fields else {
-            items.remove(key);
-            continue;
-        };
-        let item = items.entry(key.clone()).or_default();
-        if !merges {
-            item.clear();
-        }
-        let fields: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_str(fields).expect("JSON");
-        for (name, value) in fields {
-            item.retain(|(known, _)| *known != name);
-            item.push((name, value.as_u64().expect("a number")));
-        }
-        item.sort();
-    }
-    items
-}
-
-/// Requests in the order of acceptance, handed over by a lane that fails now and then and tries again in any order.
-#[tokio::test]
-async fn whatever_the_order_of_delivery_the_order_of_acceptance_decides() {
-    let mut seed = 7_u64;
-    let mut random = move |below: u64| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed % below
-    };
-    for round in 0..60 {
-        let stream = ["merged", STREAM][round % 2];
-        let history: Vec<Request> = (1..=12)
-            .map(|seq| {
-                let key = ["a", "b"][usize::from(random(4) == 0)].to_owned();
-                let field = ["x", "y", "z"][random(3) as usize];
-                let fields = (random(3) > 0).then(|| format!("{{\"{field}\":{seq}}}"));
-                (seq, stream, key, fields)
-            })
-            .collect();
-        let batch = |(seq, stream, key, fields): &Request| match fields {
-            Some(fields) => (batch_of(stream, *seq, &[(key, fields)]), true),
-            None => (removal(stream, *seq, key), false),
-        };
-        let test = Test::new().await;
-        test.pool.lock().removals.keep_told(2);
-        let mut waiting: Vec<Retry> = Vec::new();
-        let mut rest = history.iter();
-        loop {
-            let again = !waiting.is_empty() && random(3) == 0;
-            let mut settlement = Settlement {
-                sink: "pool".into(),
-                ..Settlement::default()
-            };
-            let request = match rest.next() {
-                Some(request) if !again => request,
-                other if !waiting.is_empty() => {
-                    let at = random(waiting.len() as u64) as usize;
-                    let retry = waiting.swap_remove(at);
-                    let request = &history[retry.parts[0].0 as usize - 1];
-                    settlement.retry_done = Some(retry);
-                    if let Some(other) = other {
-                        // It is not taken yet.
-                        rest = history[other.0 as usize - 1..].iter();
-                    }
-                    request
-                }
-                _ => break,
-            };
-            if settlement.retry_done.is_none() {
-                settlement.cursor = Some(request.0);
-            }
-            if settlement.retry_done.is_none() && random(2) == 0 {
-                settlement.retries.push(Retry {
-                    id: 0,
-                    seqs: (0, 0),
-                    parts: vec![Part(request.0, 0, 1)],
-                    resent: false,
-                    attempts: 1,
-                    due_at: Lived::MIN,
-                    reason: String::new(),
-                });
-                test.pool.settle(&settlement).expect("it settles");
-                let id = test.pool.lock().connection.last_insert_rowid();
-                let mut retry = settlement.retries.remove(0);
-                retry.id = id;
-                waiting.push(retry);
-            } else {
-                let (batch, is_upsert) = batch(request);
-                settlement.staged.effects.push(match is_upsert {
-                    true => Effect::Upsert(batch),
-                    false => Effect::Delete(batch),
-                });
-                test.pool.settle(&settlement).expect("it settles");
-            }
-            test.forget();
-        }
-        let mut found = HashMap::new();
-        for (key, _) in test.items(stream).await {
-            let fields = test.fields(stream, &key).await.expect("it is there");
-            let fields: HashMap<String, u64> = serde_json::from_str(&fields).expect("JSON");
-            let mut fields: Vec<(String, u64)> = fields.into_iter().collect();
-            fields.sort();
-            found.insert(key, fields);
-        }
-        let expected = model(&history, stream == "merged");
-        assert_eq!(found, expected, "round {round}: {history:#?}");
-    }
 }

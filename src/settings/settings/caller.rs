@@ -103,8 +103,8 @@ impl OnUpdate {
 record! {
     /// `[[connectors]]`: a data source with its ingest keys.
     pub struct Connector {
-        /// Name of the connector: 1 to 64 letters, digits, `_`, `.` or `-`.
-        name: String, Text(kinds::NAME), required: true, fixed: true, example: r#""shop""#;
+        /// Name of the connector: 1 to 64 letters, digits, `_`, `.` or `-`; not `headgate` or `operator`.
+        name: String, Text(kinds::CONNECTOR_NAME), required: true, fixed: true, example: r#""shop""#;
         /// Purpose, in at most 200 characters on one line.
         description: Option<String>, Text(kinds::DESCRIPTION), none: "no description",
             example: r#""The shop's webhooks""#, placeholder: "TEXT", label: "Description (optional)";

@@ -32,8 +32,8 @@ record! {
             guide: "See [what a sink may write][sinks-writes]. Without it, a plugin from a file writes none, `pool` the streams that it receives, `filter-map` those and the targets of its rules.";
         /// Position at which a new sink starts: `now`, or `oldest` for the oldest request that is still kept.
         start: Start, Choice(&["now", "oldest"]);
-        /// Order of batches: with `strict`, a batch that waits for a retry holds up all that follow.
-        ordering: Ordering, Choice(&["any", "strict"]), guide: "`retry` then limits how long.";
+        /// Order of operations: with `key`, what waits for a retry holds up what follows with the same key; with `strict`, all that follow.
+        ordering: Ordering, Choice(&["key", "strict", "any"]), guide: "`retry` limits how long. `any` is another word for `key`.";
         /// Retries after a failure.
         retry: Retry, Table(Retry::FIELDS);
         /// Size of batches.
@@ -69,14 +69,15 @@ pub enum Start {
     Oldest,
 }
 
-/// In which order a sink gets its batches.
+/// In which order a sink gets operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ordering {
-    /// New ones go on while a failed one waits.
+    /// That of acceptance for each key: what failed holds up what follows with the same stream and key.
     #[default]
-    Any,
-    /// That of acceptance: a failed one holds up all that follow.
+    #[serde(alias = "any")]
+    Key,
+    /// That of acceptance: what failed holds up all that follow.
     Strict,
 }
 

@@ -1,6 +1,6 @@
 //! Problems of one value with another, and of names, keys, listeners and sinks: exact text and line.
 
-use super::{check, key};
+use super::{Place, check, key};
 
 #[test]
 fn names_are_unique() {
@@ -273,4 +273,15 @@ fn a_pin_is_a_digest_and_pins_a_file() {
         &sink("pool", sha256),
         &["4: sinks[0].sha256: \"pool\" is built in; only a file can be pinned"],
     );
+}
+
+#[test]
+fn no_connector_has_the_name_of_one_that_is_built_in() {
+    for name in crate::BUILT_IN_CONNECTORS {
+        let text = format!("[[connectors]]\nname = {name:?}\nkind = \"ingest\"\n");
+        let problems = Place::with(&text).problems();
+        assert!(problems.contains("wants another name"), "{problems}");
+        let other = text.replace(name, &format!("{name}-2"));
+        assert_eq!(Place::with(&other).problems(), "");
+    }
 }

@@ -10,11 +10,11 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 
 use super::frame::{self, Frame};
 use super::{Listener, search};
-use guide::{FILES, PAGES, Page};
+use guide::{FILES, GuidePage, PAGES};
 use http::document::Document;
 
 /// The pages, with the sections of the one that is shown.
-fn contents(shown: Option<&Page>) -> Markup {
+fn contents(shown: Option<&GuidePage>) -> Markup {
     html! {
         ul.pages { @for page in PAGES {
             @let is_shown = shown.is_some_and(|shown| shown.name == page.name);

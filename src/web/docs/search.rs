@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::operation::Operation;
-use guide::Page;
+use guide::GuidePage;
 
 const HITS_MAX: usize = 40;
 const WORDS_MAX: usize = 10;
@@ -24,7 +24,7 @@ struct Hit {
 }
 
 /// What is found, as a list.
-pub(super) fn results(query: &str, pages: &[Page], document: &Value) -> Markup {
+pub(super) fn results(query: &str, pages: &[GuidePage], document: &Value) -> Markup {
     let words = words(query);
     let mut hits: Vec<Hit> = places(pages, document)
         .filter(|hit| {
@@ -58,7 +58,7 @@ fn words(query: &str) -> Vec<String> {
 }
 
 /// Everything that can be found.
-fn places<'a>(pages: &'a [Page], document: &'a Value) -> impl Iterator<Item = Hit> + 'a {
+fn places<'a>(pages: &'a [GuidePage], document: &'a Value) -> impl Iterator<Item = Hit> + 'a {
     let sections = pages.iter().flat_map(|page| {
         page.sections.iter().map(|section| Hit {
             address: match section.anchor {
@@ -165,7 +165,7 @@ mod tests {
                 text,
             }
         }
-        let pages = [Page {
+        let pages = [GuidePage {
             name: "send",
             html: "",
             sections: &const {

@@ -10,7 +10,7 @@ use crate::frame::{FormAnswer, NoPage};
 use crate::guard::by;
 use crate::paths::{self, param};
 use crate::text::{as_sentence, count};
-use operate::{OperateError, Operator};
+use operate::{LettersSent, OperateError, Operator};
 use pool::Selection;
 
 /// `POST /sinks/{name}/retry`
@@ -39,13 +39,23 @@ pub(super) struct SendAgain(pub(super) Operator);
 impl SendAgain {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
         let sink = param(req, "name");
-        let sent = self.0.send_letters_again(&sink, selected(depot)?, by(req));
-        let (sent, skipped) = sent.await.map_err(refused)?;
+        let sent = (self.0).send_letters_again(&sink, selected(depot)?, false, by(req));
+        let LettersSent {
+            sent,
+            skipped,
+            left,
+        } = sent.await.map_err(refused)?;
         let mut flash = format!("{} sent again.", are(sent, "item"));
         if skipped > 0 {
             flash.push_str(&format!(
                 " {} still dead letters: there is nothing to send.",
                 are(skipped, "item")
+            ));
+        }
+        if left > 0 {
+            flash.push_str(&format!(
+                " {} still dead letters: something newer has changed what they are about.",
+                are(left, "item")
             ));
         }
         Ok(done(req, flash))

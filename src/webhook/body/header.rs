@@ -1,8 +1,11 @@
-//! What `Content-Type` and `Content-Encoding` say about a body. Read by the webhook handler before the body.
+//! What `Content-Type` and `Content-Encoding` say about a body. Read by the pipeline before the body.
 //!
 //! **Invariant**: a header that is not understood is refused with a sentence that says what to send, never ignored.
 
 use super::shown;
+
+/// The content codings that are taken, as `Accept-Encoding` says them.
+pub const ENCODINGS: &str = "gzip, deflate, zstd";
 
 /// The media types that are taken, for messages.
 const TYPES: &str = "application/json, application/x-ndjson or application/x-www-form-urlencoded";
@@ -50,12 +53,33 @@ impl Encoding {
     }
 }
 
+/// Why the headers name no form. Each is a sentence for the caller that says what to send instead.
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+pub enum FormError {
+    /// The media type, or its charset; the status is 400.
+    #[error("{0}")]
+    Media(String),
+    /// The content coding; the status is 415.
+    #[error("{0}")]
+    Encoding(String),
+}
+
 impl Form {
-    /// JSON as it is.
-    pub const JSON: Form = Form {
-        media: Media::Json,
-        encoding: Encoding::Identity,
-    };
+    /// The form of what must be JSON by its headers, the values as they came: `application/json` or any `*/*+json`, in
+    /// UTF-8. Encodings are those of [`Form::of`].
+    ///
+    /// # Errors
+    /// See [`FormError`].
+    pub fn json(
+        content_type: Option<&[u8]>,
+        content_encoding: Option<&[u8]>,
+    ) -> Result<Self, FormError> {
+        check_json(content_type).map_err(FormError::Media)?;
+        Ok(Self {
+            media: Media::Json,
+            encoding: encoding(content_encoding)?,
+        })
+    }
 
     /// The form that the headers declare; the values as they came, `None` if the header is absent.
     ///
@@ -64,23 +88,43 @@ impl Form {
     /// `identity`, `gzip`, `x-gzip`, `deflate` and `zstd`, one of them.
     ///
     /// # Errors
-    /// A sentence for the caller that says what to send instead; the status is 400.
+    /// See [`FormError`].
     pub fn of(
         content_type: Option<&[u8]>,
         content_encoding: Option<&[u8]>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, FormError> {
+        let text = String::from_utf8_lossy(content_type.unwrap_or_default());
         Ok(Self {
-            media: media(&String::from_utf8_lossy(content_type.unwrap_or_default()))?,
-            encoding: encoding(&String::from_utf8_lossy(
-                content_encoding.unwrap_or_default(),
-            ))?,
+            media: media(&text).map_err(FormError::Media)?,
+            encoding: encoding(content_encoding)?,
         })
     }
 }
 
+/// `application/json`, with or without parameters, or any type whose name ends in `+json`.
+fn check_json(content_type: Option<&[u8]>) -> Result<(), String> {
+    let Some(value) = content_type else {
+        return Err(
+            "the header Content-Type is missing; send `Content-Type: application/json`".to_owned(),
+        );
+    };
+    let text = String::from_utf8_lossy(value);
+    let (essence, parameters) = text.split_once(';').unwrap_or((&text, ""));
+    let essence = essence.trim();
+    if !essence.eq_ignore_ascii_case("application/json")
+        && !is_json_suffixed(&essence.to_ascii_lowercase())
+    {
+        return Err(format!(
+            "the header Content-Type is `{}`; send `Content-Type: application/json`",
+            shown(essence)
+        ));
+    }
+    check_charset(parameters)
+}
+
 fn media(content_type: &str) -> Result<Media, String> {
-    let mut parts = content_type.split(';');
-    let essence = parts.next().unwrap_or_default().trim();
+    let (essence, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
+    let essence = essence.trim();
     let lower = essence.to_ascii_lowercase();
     let media = match lower.as_str() {
         "" => Media::None,
@@ -102,7 +146,15 @@ fn media(content_type: &str) -> Result<Media, String> {
             ));
         }
     };
-    for (name, value) in parts.filter_map(|part| part.split_once('=')) {
+    check_charset(parameters).map(|()| media)
+}
+
+/// Whether the parameters of a media type name no charset that UTF-8 does not cover.
+fn check_charset(parameters: &str) -> Result<(), String> {
+    let parameters = parameters
+        .split(';')
+        .filter_map(|part| part.split_once('='));
+    for (name, value) in parameters {
         let value = value.trim().trim_matches('"');
         let known = ["utf-8", "utf8", "us-ascii", "ascii"];
         if name.trim().eq_ignore_ascii_case("charset")
@@ -114,7 +166,7 @@ fn media(content_type: &str) -> Result<Media, String> {
             ));
         }
     }
-    Ok(media)
+    Ok(())
 }
 
 /// A structured syntax suffix of RFC 6839: `application/cloudevents+json`.
@@ -125,20 +177,25 @@ fn is_json_suffixed(essence: &str) -> bool {
         .is_some_and(|(kind, subtype)| !kind.is_empty() && !subtype.is_empty())
 }
 
-fn encoding(content_encoding: &str) -> Result<Encoding, String> {
-    let name = content_encoding.trim();
-    match name.to_ascii_lowercase().as_str() {
-        "" | "identity" => Ok(Encoding::Identity),
-        "gzip" | "x-gzip" => Ok(Encoding::Gzip),
-        "deflate" => Ok(Encoding::Deflate),
-        "zstd" => Ok(Encoding::Zstd),
-        list if list.contains(',') => Err(format!(
+fn encoding(content_encoding: Option<&[u8]>) -> Result<Encoding, FormError> {
+    let Some(value) = content_encoding else {
+        return Ok(Encoding::Identity);
+    };
+    let text = String::from_utf8_lossy(value);
+    let name = text.trim();
+    let message = match name.to_ascii_lowercase().as_str() {
+        "" | "identity" => return Ok(Encoding::Identity),
+        "gzip" | "x-gzip" => return Ok(Encoding::Gzip),
+        "deflate" => return Ok(Encoding::Deflate),
+        "zstd" => return Ok(Encoding::Zstd),
+        list if list.contains(',') => format!(
             "the header Content-Encoding is the list `{}`; compress the body once, with gzip, deflate or zstd",
             shown(name)
-        )),
-        _ => Err(format!(
+        ),
+        _ => format!(
             "the header Content-Encoding is `{}`; compress the body with gzip, deflate or zstd, or leave the header out",
             shown(name)
-        )),
-    }
+        ),
+    };
+    Err(FormError::Encoding(message))
 }

@@ -125,8 +125,9 @@ fn media_types_are_known_in_any_case_and_with_parameters() {
 #[test]
 fn other_media_types_are_told_what_to_send() {
     let check = |content_type: &[u8], parts: &[&str]| {
-        let sentence = Form::of(Some(content_type), None).expect_err("refused");
-        check_contains(&sentence, parts);
+        let error = Form::of(Some(content_type), None).expect_err("refused");
+        assert!(matches!(error, FormError::Media(_)), "{error:?}");
+        check_contains(&error.to_string(), parts);
     };
     check(
         b"Multipart/Form-Data; boundary=x",
@@ -144,8 +145,48 @@ fn other_media_types_are_told_what_to_send() {
     );
     check(b"application/json;charset=\"UTF-16\"", &["`UTF-16`"]);
     let long = "x".repeat(10_000);
-    let sentence = Form::of(Some(long.as_bytes()), None).expect_err("refused");
-    assert!(sentence.len() < 400, "{sentence}");
+    let error = Form::of(Some(long.as_bytes()), None).expect_err("refused");
+    assert!(error.to_string().len() < 400, "{error}");
+}
+
+#[test]
+fn what_must_be_json_says_so_in_its_headers() {
+    for good in [
+        "application/json",
+        "Application/JSON; charset=utf-8",
+        "application/json;CharSet=\"US-ASCII\"; v=2",
+        "application/vnd.api+json",
+        "application/cloudevents+JSON;x=y",
+    ] {
+        let form = Form::json(Some(good.as_bytes()), None);
+        assert_eq!(form, Ok(self::form(JSON, "")), "{good}");
+    }
+    for bad in [
+        "",
+        "text/plain",
+        "json",
+        "application/jsonp",
+        "/+json",
+        "a/+json",
+        "é+json",
+    ] {
+        let error = Form::json(Some(bad.as_bytes()), None).expect_err(bad);
+        check_contains(
+            &error.to_string(),
+            &["send `Content-Type: application/json`"],
+        );
+    }
+    for bad in [
+        "application/json; charset=iso-8859-1",
+        "application/problem+json;v=1;charset=\"UTF-16\"",
+    ] {
+        let error = Form::json(Some(bad.as_bytes()), None).expect_err(bad);
+        check_contains(&error.to_string(), &["charset", "send UTF-8"]);
+    }
+    let error = Form::json(None, None).expect_err("no type");
+    check_contains(&error.to_string(), &["missing", "application/json"]);
+    let compressed = Form::json(Some(b"application/json"), Some(b"gzip"));
+    assert_eq!(compressed, Ok(form(JSON, "gzip")));
 }
 
 #[test]
@@ -161,8 +202,9 @@ fn encodings_are_known_one_at_a_time() {
     check("deflate", Encoding::Deflate);
     check("zstd", Encoding::Zstd);
     let refused = |value: &[u8], parts: &[&str]| {
-        let sentence = Form::of(None, Some(value)).expect_err("refused");
-        check_contains(&sentence, parts);
+        let error = Form::of(None, Some(value)).expect_err("refused");
+        assert!(matches!(error, FormError::Encoding(_)), "{error:?}");
+        check_contains(&error.to_string(), parts);
     };
     refused(b"gzip, zstd", &["the list `gzip, zstd`", "once"]);
     refused(b"br", &["`br`", "gzip, deflate or zstd"]);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CERTIFICATE, SECRET, options_of, unfit};
+use super::{CERTIFICATE, SECRET, invalid, options_of};
 use crate::Verifier;
 use base::clock::Unix;
 
@@ -89,7 +89,7 @@ fn the_last_one_decides_when_they_have_expired() {
         None
     );
     assert_eq!(verifier(&both).expired_at(END), Some(END));
-    let wrong = |ends, part: &str| unfit(&options_of("sns"), &of(ends), "secret", part);
+    let wrong = |ends, part: &str| invalid(&options_of("sns"), &of(ends), "secret", part);
     for text in [
         "301301000000Z",
         "3001010000Z",
@@ -108,7 +108,7 @@ fn the_last_one_decides_when_they_have_expired() {
 fn what_has_no_key_that_fits_is_refused() {
     let refused = |text: &str, part: &str| {
         for scheme in ["sns", "paypal"] {
-            unfit(&options_of(scheme), text, "secret", part);
+            invalid(&options_of(scheme), text, "secret", part);
         }
     };
     let zeros = |len: usize| [&[0, 0xff][..], &vec![0xff; len - 1]].concat();
@@ -136,7 +136,7 @@ fn what_has_no_key_that_fits_is_refused() {
 
 #[test]
 fn what_cannot_be_read_is_refused() {
-    let refused = |text: &str, part: &str| unfit(&options_of("sns"), text, "secret", part);
+    let refused = |text: &str, part: &str| invalid(&options_of("sns"), text, "secret", part);
     refused(
         "https://sns.eu-west-1.amazonaws.com/a.pem",
         "fetch the certificate",
@@ -160,7 +160,7 @@ fn what_cannot_be_read_is_refused() {
 fn bytes_that_are_changed_or_missing_cause_no_panic() {
     let der = der();
     for len in 0..der.len() - 300 {
-        unfit(
+        invalid(
             &options_of("sns"),
             &pem(&der[..len]),
             "secret",

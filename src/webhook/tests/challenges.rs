@@ -1,17 +1,17 @@
 //! Handshakes: what is answered, and what is never signed or echoed.
 
 use super::{MOMENT, SECRET, signed_base64, signed_hex, verifier, with_post, with_request};
-use crate::handshake::{Answer, of_keyed, to_do};
+use crate::handshake::{Challenge, of_keyed, to_do};
 use crate::{Because, Delivery, Options, Refused, Verifier};
 
-fn get(scheme: &str, query: &str) -> Result<Option<Answer>, Refused> {
+fn get(scheme: &str, query: &str) -> Result<Option<Challenge>, Refused> {
     let url = format!("https://hooks.example.com/api/webhook/a/b?{query}");
     with_request("GET", &url, &[], b"", MOMENT, |delivery| {
         verifier(scheme).handshake(delivery)
     })
 }
 
-fn refused(result: Result<Option<Answer>, Refused>, because: Because) {
+fn refused(result: Result<Option<Challenge>, Refused>, because: Because) {
     assert_eq!(result.expect_err("refused").because, because);
 }
 
@@ -55,7 +55,7 @@ fn x_takes_no_delivery_that_its_greeting_would_have_signed() {
     }
 }
 
-fn zoom(headers: &[(&str, &str)], token: &str) -> Result<Option<Answer>, Refused> {
+fn zoom(headers: &[(&str, &str)], token: &str) -> Result<Option<Challenge>, Refused> {
     let body =
         format!(r#"{{"event":"endpoint.url_validation","payload":{{"plainToken":{token}}}}}"#);
     with_post(headers, &body, |delivery| {

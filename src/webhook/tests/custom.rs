@@ -1,6 +1,6 @@
 //! Settings of `hmac`.
 
-use super::{SECRET, hmac, unfit};
+use super::{SECRET, hmac, invalid};
 use crate::{Options, Timestamp, Verifier};
 
 #[test]
@@ -16,7 +16,7 @@ fn hmac_says_what_is_missing_or_wrong() {
     };
     assert!(Verifier::new(&hmac(|_| ()), SECRET, None).is_ok());
     let wrong = |change: &dyn Fn(&mut Options), field: &str, part: &str| {
-        unfit(&hmac(|options| change(options)), SECRET, field, part);
+        invalid(&hmac(|options| change(options)), SECRET, field, part);
     };
     wrong(&|o| o.header = None, "header", "missing");
     wrong(

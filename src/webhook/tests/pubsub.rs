@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::{hmac, rsa};
 use serde_json::{Value, json};
 
-use super::{MOMENT, PRIVATE_KEY, options_of, refused, signed_rsa, unfit, with_post};
+use super::{MOMENT, PRIVATE_KEY, invalid, options_of, refused, signed_rsa, with_post};
 use crate::{Because, Options, Refused, Verifier};
 
 const NOW: u64 = MOMENT.seconds();
@@ -305,7 +305,7 @@ fn it_counts_for_its_time() {
 
 #[test]
 fn a_set_needs_a_key_for_rs256() {
-    let wrong = |keys: &str, part: &str| unfit(&options_of("pubsub"), keys, "secret", part);
+    let wrong = |keys: &str, part: &str| invalid(&options_of("pubsub"), keys, "secret", part);
     let no_set = "no JSON Web Key Set, an object with a list `keys`. Google's key set";
     for text in [
         "x",

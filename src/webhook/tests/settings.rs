@@ -1,25 +1,25 @@
 //! Settings that do not fit are refused with the field and what to do.
 
-use super::{SECRET, WHSEC, hmac, options_of, secret_of, unfit, verifier, with_post};
+use super::{SECRET, WHSEC, hmac, invalid, options_of, secret_of, verifier, with_post};
 use crate::{Options, Timestamp, Verifier, presets};
 
 #[test]
 fn secrets_are_there_long_enough_and_of_the_right_form() {
     for preset in presets().iter().filter(|preset| preset.signed()) {
-        unfit(&options_of(preset.name), "", "secret", "empty");
+        invalid(&options_of(preset.name), "", "secret", "empty");
     }
     let of = Options::of;
-    unfit(
+    invalid(
         &of("github"),
         "fifteen bytes..",
         "secret",
         "15 bytes, at least 16",
     );
-    unfit(&of("telegram"), "short", "secret", "at least 16");
-    unfit(&of("graph"), "short", "secret", "at least 16");
-    unfit(&of("gitlab"), "short", "secret", "at least 16");
-    unfit(&of("gitlab"), "whsec_short", "secret", "whsec_");
-    unfit(
+    invalid(&of("telegram"), "short", "secret", "at least 16");
+    invalid(&of("graph"), "short", "secret", "at least 16");
+    invalid(&of("gitlab"), "short", "secret", "at least 16");
+    invalid(&of("gitlab"), "whsec_short", "secret", "whsec_");
+    invalid(
         &of("stripe"),
         "sk_live_0123456789abcdef",
         "secret",
@@ -37,18 +37,18 @@ fn secrets_are_there_long_enough_and_of_the_right_form() {
         } else {
             "whsec_"
         };
-        unfit(&of("standard"), wrong, "secret", part);
+        invalid(&of("standard"), wrong, "secret", part);
     }
     assert!(Verifier::new(&of("standard"), &format!("v1,{WHSEC}"), None).is_ok());
-    unfit(&of("discord"), SECRET, "secret", "64 hexadecimal digits");
-    unfit(&of("sendgrid"), "SG.0123456789abcdef", "secret", "P-256");
-    unfit(
+    invalid(&of("discord"), SECRET, "secret", "64 hexadecimal digits");
+    invalid(&of("sendgrid"), "SG.0123456789abcdef", "secret", "P-256");
+    invalid(
         &hmac(|o| o.secret_encoding = Some("hex".into())),
         SECRET,
         "secret",
         "hexadecimal",
     );
-    unfit(
+    invalid(
         &hmac(|o| o.secret_encoding = Some("hex".into())),
         "00112233445566778899",
         "secret",
@@ -65,8 +65,8 @@ fn no_message_shows_the_secret() {
             options_of(preset.name),
             hmac(|o| o.scheme = preset.name.into()),
         ] {
-            if let Err(unfit) = Verifier::new(&options, secret, Some("c4n4ry-t0ken")) {
-                assert!(!unfit.to_string().contains("c4n4ry"), "{unfit}");
+            if let Err(invalid) = Verifier::new(&options, secret, Some("c4n4ry-t0ken")) {
+                assert!(!invalid.to_string().contains("c4n4ry"), "{invalid}");
             }
         }
     }
@@ -108,20 +108,20 @@ fn no_refusal_shows_what_was_sent_or_expected() {
 
 #[test]
 fn an_unknown_scheme_gets_the_names_that_resemble_it() {
-    unfit(
+    invalid(
         &Options::of("githb"),
         SECRET,
         "scheme",
         "one of github, gitlab?",
     );
-    unfit(&Options::of("Stripe"), SECRET, "scheme", "stripe");
-    unfit(
+    invalid(&Options::of("Stripe"), SECRET, "scheme", "stripe");
+    invalid(
         &Options::of("??"),
         SECRET,
         "scheme",
         "standard, stripe, github",
     );
-    unfit(
+    invalid(
         &Options::of(""),
         SECRET,
         "scheme",
@@ -132,7 +132,7 @@ fn an_unknown_scheme_gets_the_names_that_resemble_it() {
 #[test]
 fn what_cannot_be_verified_says_what_to_use_instead() {
     for scheme in ["eventgrid", "cloudevents"] {
-        unfit(
+        invalid(
             &Options::of(scheme),
             SECRET,
             "scheme",
@@ -150,26 +150,26 @@ fn options_without_effect_are_refused() {
     };
     let text = || Some("x".to_owned());
     let own = "`github` has its own";
-    unfit(
+    invalid(
         &github(|o| o.header = Some("x".into())),
         SECRET,
         "header",
         own,
     );
-    unfit(
+    invalid(
         &github(|o| o.hash = Some("sha1".into())),
         SECRET,
         "hash",
         own,
     );
-    unfit(
+    invalid(
         &github(|o| o.timestamp = Some(Timestamp::default())),
         SECRET,
         "timestamp",
         own,
     );
-    unfit(&github(|o| o.id = Some("body:x".into())), SECRET, "id", own);
-    unfit(
+    invalid(&github(|o| o.id = Some("body:x".into())), SECRET, "id", own);
+    invalid(
         &github(|o| o.answer = Some(201)),
         SECRET,
         "answer",
@@ -180,7 +180,7 @@ fn options_without_effect_are_refused() {
         prefix: text(),
         ..Options::of("token")
     };
-    unfit(&token, SECRET, "prefix", "`token` has its own");
+    invalid(&token, SECRET, "prefix", "`token` has its own");
     let unneeded = Verifier::new(&Options::of("github"), SECRET, Some("a"));
     assert_eq!(unneeded.expect_err("unneeded").field, "verify_token");
     let empty = Verifier::new(&Options::of("meta"), SECRET, Some(""));
@@ -203,7 +203,7 @@ fn urls_are_taken_where_they_are_signed() {
         url: Some("/x".into()),
         ..square
     };
-    unfit(&relative, SECRET, "url", "https://");
+    invalid(&relative, SECRET, "url", "https://");
     let signing: Vec<&str> = presets()
         .iter()
         .filter(|preset| preset.signed() && verifier(preset.name).signs_url())
@@ -240,12 +240,12 @@ fn what_one_tool_has_alone_is_there_and_nowhere_else() {
     ] {
         let mut options = options_of(scheme);
         options.set_detail(detail, None);
-        unfit(&options, &secret_of(scheme), detail, hint);
+        invalid(&options, &secret_of(scheme), detail, hint);
         options.set_detail(detail, Some(String::new()));
-        unfit(&options, &secret_of(scheme), detail, "empty");
+        invalid(&options, &secret_of(scheme), detail, "empty");
         let mut others = hmac(|_| {});
         others.set_detail(detail, Some("x".into()));
-        unfit(&others, SECRET, detail, "`hmac` has none; leave it out");
+        invalid(&others, SECRET, detail, "`hmac` has none; leave it out");
     }
     let mut without = options_of("pubsub");
     without.email = None;

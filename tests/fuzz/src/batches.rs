@@ -134,7 +134,6 @@ fn requests(input: &[u8]) -> (Held, &[u8]) {
             stream: stream.into(),
             received_at: Unix::from_ms(1_000 * number as u64),
             arrived: None,
-            action: Action::Upsert,
             items: flat,
         })));
     }

@@ -10,7 +10,7 @@ use ring::hmac;
 use serde_json::Value;
 
 use base::clock::Unix;
-use webhook::handshake::{Answer, of_keyed, to_do};
+use webhook::handshake::{Challenge, of_keyed, to_do};
 use webhook::{
     Delivery, Draft, Handshake, Headers, Options, Preset, Refused, SecretForm, Verifier, presets,
 };
@@ -191,7 +191,7 @@ fn holds(text: &str, secret: &str) -> bool {
 }
 
 /// An answer is short, is no page, and holds no secret.
-fn bounded(pair: &Pair, answer: &Answer) {
+fn bounded(pair: &Pair, answer: &Challenge) {
     let text = match serde_json::from_str::<Value>(&answer.body) {
         Ok(body) if answer.content_type == Some("application/json") => {
             let mut texts = body.as_object().into_iter().flatten();
@@ -218,7 +218,7 @@ fn bounded(pair: &Pair, answer: &Answer) {
 }
 
 /// An answer to a greeting: who may have it, and what it signs.
-fn answered(pair: &Pair, delivery: &Delivery<'_>, answer: &Answer, signed: bool) {
+fn answered(pair: &Pair, delivery: &Delivery<'_>, answer: &Challenge, signed: bool) {
     bounded(pair, answer);
     let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
     let text = |name: &str| body[name].as_str().expect("text").to_owned();

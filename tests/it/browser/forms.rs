@@ -153,7 +153,7 @@ fn a_connector_lives_from_its_form_to_its_end() {
         "The connector shop and its keys are deleted."
     );
     window.click("nav a[href='/audit']");
-    is_at(&window, "Audit trail");
+    is_at(&window, "Audit log");
     let what = "return [...document.querySelectorAll('td[data-label=What]')].map((cell) => cell.textContent).filter((text) => !/sign|session/.test(text))";
     let all = [
         "delete connector",

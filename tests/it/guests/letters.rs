@@ -77,7 +77,10 @@ fn dead_letters_are_sent_again_without_the_journal_and_the_request_is_processed(
     });
 
     let sent = done(&process, "POST", SEND_AGAIN, "");
-    assert_eq!(sent, json!({"sent_again": 3, "skipped": 0}));
+    assert_eq!(
+        sent,
+        json!({"sent_again": 3, "skipped": 0, "items_left": 0})
+    );
     let request = process.request_becomes(&id, "processed");
     assert_eq!(request["sinks"][0]["state"], "done");
     assert!(request["processed_at"].is_string());
@@ -164,9 +167,18 @@ fn what_was_accepted_later_wins_whenever_it_is_sent_again() {
     let answer = process.ask("DELETE", path, &key, "", "");
     assert_eq!(answer.status, 202, "{}", answer.body);
     process.drained();
-    done(&process, "POST", SEND_AGAIN, "{}");
+    let left = done(&process, "POST", SEND_AGAIN, "{}");
+    assert_eq!(
+        left,
+        json!({"sent_again": 0, "skipped": 0, "items_left": 2})
+    );
+    assert_eq!(letter_keys(&process), ["reject-a", "reject-gone"]);
+    let taken_before = taken(&folder);
+    let all = done(&process, "POST", SEND_AGAIN, r#"{"overwrite": true}"#);
+    assert_eq!(all, json!({"sent_again": 2, "skipped": 0, "items_left": 0}));
     process.request_becomes(&late, "processed");
-    assert_eq!(n(), Some(4));
+    assert_eq!(taken(&folder), taken_before + 2);
+    assert_eq!(n(), Some(4), "the pool has what is newer");
     assert!(!keys(&folder, "hostile").contains(&"reject-gone".to_owned()));
     nobody_else_suffers(process);
 }
@@ -185,7 +197,10 @@ fn what_fails_again_is_a_dead_letter_again_with_new_attempts() {
     let before = process.dead_letters("hostile");
 
     let sent = done(&process, "POST", SEND_AGAIN, "");
-    assert_eq!(sent, json!({"sent_again": 3, "skipped": 0}));
+    assert_eq!(
+        sent,
+        json!({"sent_again": 3, "skipped": 0, "items_left": 0})
+    );
     process.drained();
     assert_eq!(letter_keys(&process), ["reject-c", "trap-a", "trap-d"]);
     let after = process.dead_letters("hostile");
@@ -385,7 +400,10 @@ fn a_payload_that_nobody_can_read_is_skipped_and_can_be_discarded() {
     let process = folder.spawn();
     door(&process, "open");
     let sent = done(&process, "POST", SEND_AGAIN, "");
-    assert_eq!(sent, json!({"sent_again": 1, "skipped": 1}));
+    assert_eq!(
+        sent,
+        json!({"sent_again": 1, "skipped": 1, "items_left": 0})
+    );
     process.drained();
     assert_eq!(process.request(&id)["status"], "failed");
     let letters = process.dead_letters("hostile");
@@ -396,7 +414,10 @@ fn a_payload_that_nobody_can_read_is_skipped_and_can_be_discarded() {
         letters[0]["id"].as_str().expect("an id")
     );
     let sent = done(&process, "POST", SEND_AGAIN, &only);
-    assert_eq!(sent, json!({"sent_again": 0, "skipped": 1}));
+    assert_eq!(
+        sent,
+        json!({"sent_again": 0, "skipped": 1, "items_left": 0})
+    );
     assert_eq!(
         done(&process, "DELETE", &format!("{LETTERS}?all=true"), "")["discarded"],
         1

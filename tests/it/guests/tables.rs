@@ -94,6 +94,25 @@ fn removed_items_take_their_rows_with_them() {
 }
 
 #[test]
+fn an_array_of_updates_and_removals_leaves_what_its_order_leaves() {
+    let Some(postgres) = Postgres::start("an_array_of_updates") else {
+        return;
+    };
+    let rule = "delete_when = { field = \"op\", is = [\"del\"] }";
+    let folder = writing(&postgres.url(), TABLE).connector("tests", rule);
+    let process = folder.spawn();
+    for body in [
+        r#"[{"id": "a", "n": 1}, {"id": "b", "n": 1}, {"id": "a", "op": "del"}, {"id": "c", "op": "del"}, {"id": "c", "n": 1}]"#,
+        r#"[{"id": "c", "op": "del"}, {"id": "a", "n": 2}, {"id": "c", "n": 2}, {"id": "b", "n": 2}, {"id": "b", "op": "del"}]"#,
+    ] {
+        process.processed("hostile", BY_ID, body);
+    }
+    let rows = postgres.query("SELECT key, fields->'n' FROM items ORDER BY key");
+    assert_eq!(rows, "a|2\nc|2");
+    nobody_else_suffers(process);
+}
+
+#[test]
 fn what_was_committed_without_the_daemons_knowledge_is_not_changed_by_its_repetition() {
     let Some(postgres) = Postgres::start("what_was_committed") else {
         return;

@@ -17,7 +17,7 @@ fn folder() -> Setup {
         .sink("bad", &guest("rejects"), "*", "")
 }
 
-/// Actions and kinds of the audit trail, newest first.
+/// Actions and kinds of the audit log, newest first.
 fn trail(process: &Process) -> Vec<(String, String, String)> {
     let trail = process.list("/api/admin/audit");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -116,7 +116,7 @@ fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
     );
     assert_eq!(process.problems(), "[]");
 
-    // All of it is in the audit trail.
+    // All of it is in the audit log.
     let ticket = process.call("POST", "/api/admin/tickets", "");
     assert_eq!(ticket.status, 201, "{}", ticket.body);
     assert_eq!(site.submit("/streams/orders/remove", "key=1").status, 303);

@@ -64,7 +64,7 @@ fn names(process: &Process, list: &str) -> Vec<String> {
         .collect()
 }
 
-/// Action, kind and name of the audit trail, oldest first.
+/// Action, kind and name of the audit log, oldest first.
 fn trail(process: &Process) -> Vec<[String; 3]> {
     let all = process.admin("/api/admin/audit");
     let all = all.as_array().expect("a list").iter().rev();

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn batches(input: &str, bytes_max: usize, items_max: u64) -> Vec<Batch> {
+fn batches(input: &str, bytes_max: usize, items_max: u64) -> Vec<SendBatch> {
     let mut batcher = Batcher::new(
         input.as_bytes(),
         BatchLimits {
@@ -25,7 +25,7 @@ fn batches(input: &str, bytes_max: usize, items_max: u64) -> Vec<Batch> {
 }
 
 fn bodies(input: &str, bytes_max: usize, items_max: u64) -> Vec<String> {
-    let text = |batch: Batch| String::from_utf8(batch.body.to_vec()).expect("UTF-8");
+    let text = |batch: SendBatch| String::from_utf8(batch.body.to_vec()).expect("UTF-8");
     batches(input, bytes_max, items_max)
         .into_iter()
         .map(text)
@@ -107,7 +107,7 @@ fn the_progress_ends_at_the_end_of_the_input() {
 
 #[test]
 fn a_repeat_has_the_same_key_and_nothing_else_has() {
-    let batch = |number, body: &'static str| Batch {
+    let batch = |number, body: &'static str| SendBatch {
         number,
         body: Bytes::from_static(body.as_bytes()),
         items: 1,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{DeriveError, NAMES_MAX};
 use crate::batch::read::quoted;
 use crate::batch::{Batch, Entry, Slice};
-use crate::{Items, ItemsWriter, members};
+use crate::{ItemRef, Items, ItemsWriter, members};
 
 /// Bytes of the items of one derived batch.
 pub(super) const DERIVED_BYTES_MAX: usize = 64 << 20;
@@ -109,7 +109,10 @@ impl Batch {
                 write(item.fields, &mut fields);
                 fields.push('}');
                 writer
-                    .push_with(item.key, &fields, item.meta)
+                    .push_item(&ItemRef {
+                        fields: &fields,
+                        ..item
+                    })
                     .map_err(|_| too_large.clone())?;
             }
             let items = writer.into_items();

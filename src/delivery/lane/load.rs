@@ -1,0 +1,74 @@
+//! What the lane knows of its retries, brought in line with the pool.
+//!
+//! **Invariant**: after each settlement, and after operators changed what waits, the lane knows every retry and its keys.
+
+use std::collections::HashSet;
+
+use super::retry_queue::Contents;
+use super::{Lane, StepError};
+use pool::{Retry, Settlement};
+use settings::Ordering;
+
+/// Retries that are read at once.
+const CHUNK: u32 = 100;
+
+impl Lane {
+    /// Looks at all retries in the pool; those that are known already cost little.
+    pub(super) async fn load_retries(&mut self) -> Result<(), StepError> {
+        let mut gone: HashSet<i64> = self.retries.ids().collect();
+        let mut after = 0;
+        loop {
+            let chunk = self.delivery.pool.waiting(&self.name, after, CHUNK).await?;
+            let Some(last) = chunk.last() else { break };
+            after = last.retry.id;
+            for pool::Waiting { retry, .. } in chunk {
+                gone.remove(&retry.id);
+                if !self.retries.update_due(&retry) {
+                    self.retries.remove(retry.id);
+                    let contents = self.contents(&retry).await?;
+                    self.retries.add(retry.id, &retry, contents);
+                }
+            }
+        }
+        gone.into_iter().for_each(|id| self.retries.remove(id));
+        Ok(())
+    }
+
+    /// What a settlement changed, which stored its retries under these ids.
+    pub(super) async fn replace_retries(
+        &mut self,
+        settlement: &Settlement,
+        ids: &[i64],
+    ) -> Result<(), StepError> {
+        if let Some(done) = &settlement.retry_done {
+            self.retries.remove(done.id);
+        }
+        for (retry, id) in settlement.retries.iter().zip(ids) {
+            let stored = Retry {
+                id: *id,
+                ..retry.clone()
+            };
+            match self.contents(&stored).await {
+                Ok(contents) => self.retries.add(*id, &stored, contents),
+                Err(error) => {
+                    // Nothing goes on before all is known.
+                    self.opened = false;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is in a retry. In strict order nobody asks for keys, and what cannot be read any more has none.
+    async fn contents(&self, retry: &Retry) -> Result<Contents, StepError> {
+        if self.sink.ordering == Ordering::Strict {
+            return Ok(Contents::default());
+        }
+        let slices = match retry.resent {
+            true => self.delivery.pool.resent(retry.id)?,
+            false => self.delivery.read_parts(&retry.parts).await?.0,
+        };
+        Ok(self.retries.contents(&slices))
+    }
+}

@@ -1,0 +1,312 @@
+//! The retries of a lane, in memory: which keys wait in them, and which of them comes next.
+//!
+//! The lane fills it from the pool when it opens, and changes it with every settlement.
+//!
+//! **Invariant**: of all retries that hold a key, only the one that was accepted first is handed out with that key.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use base::clock::Lived;
+use item::batch::Slice;
+use pool::{Part, Retry};
+use settings::Batch as BatchSettings;
+
+/// Parts that are added to one retry: what is stored grows by a few bytes with each, and is written as a whole.
+const PARTS_MAX: usize = 512;
+/// Keys of retries that nobody has tried yet; from here on the lane takes no new entries before some are gone. A key that
+/// comes again and again counts once for each retry: 512 times as many operations can wait.
+const BEHIND_MAX: usize = 100_000;
+
+/// Where a retry stands: its first operation in the order of acceptance, and its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    seq: u64,
+    position: u32,
+    id: i64,
+}
+
+/// What is in a retry.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    /// Hashes of stream and key, each once, in order.
+    keys: Vec<u64>,
+    items: usize,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Row {
+    due_at: Lived,
+    contents: Contents,
+    parts: usize,
+    /// So many of its keys wait in earlier retries.
+    blocked: usize,
+    /// Nobody has tried it: it waits behind others.
+    is_behind: bool,
+}
+
+impl Row {
+    /// Whether some of it can be tried. What cannot be read has no keys.
+    fn is_ready(&self) -> bool {
+        self.blocked < self.contents.keys.len() || self.contents.keys.is_empty()
+    }
+}
+
+/// The retries of one lane.
+#[derive(Debug, Default)]
+pub(super) struct RetryQueue {
+    rows: BTreeMap<Place, Row>,
+    places: HashMap<i64, Place>,
+    /// For each key the retries that hold it.
+    chains: HashMap<u64, BTreeSet<Place>>,
+    /// Those of which something can be tried, by the time when they are due.
+    ready: BTreeSet<(Lived, Place)>,
+    /// Keys in rows that wait behind others.
+    behind: usize,
+    hasher: RandomState,
+}
+
+impl RetryQueue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Whether something waits that nobody has tried.
+    pub(super) fn has_behind(&self) -> bool {
+        self.behind > 0
+    }
+
+    /// Whether so much waits behind others that nothing new is to be taken.
+    pub(super) fn is_full(&self) -> bool {
+        self.behind >= BEHIND_MAX
+    }
+
+    /// Whether a retry is the only one that can be tried.
+    pub(super) fn is_alone(&self) -> bool {
+        self.ready.len() == 1
+    }
+
+    /// The ids of all.
+    pub(super) fn ids(&self) -> impl Iterator<Item = i64> {
+        self.places.keys().copied()
+    }
+
+    /// The one that comes next, and when it is due.
+    pub(super) fn next(&self) -> Option<(i64, Lived)> {
+        self.ready
+            .first()
+            .map(|(due_at, place)| (place.id, *due_at))
+    }
+
+    /// The one that was accepted first, and when it is due.
+    pub(super) fn first(&self) -> Option<(i64, Lived)> {
+        let (place, row) = self.rows.first_key_value()?;
+        Some((place.id, row.due_at))
+    }
+
+    /// What is in these slices.
+    pub(super) fn contents(&self, slices: &[Slice]) -> Contents {
+        let mut contents = Contents::default();
+        for slice in slices {
+            for (_, item) in slice.items() {
+                contents.keys.push(self.hash(&slice.entry.stream, item.key));
+                contents.items += 1;
+                contents.bytes += item.key.len() + item.fields.len();
+            }
+        }
+        contents.keys.sort_unstable();
+        contents.keys.dedup();
+        contents
+    }
+
+    /// What can be handed out of these new slices, and what goes behind a retry that holds its key.
+    pub(super) fn split_new(&self, slices: Vec<Slice>) -> (Vec<Slice>, Vec<Slice>) {
+        if self.chains.is_empty() {
+            return (slices, Vec::new());
+        }
+        split(&slices, |stream, key| {
+            self.chains.contains_key(&self.hash(stream, key))
+        })
+    }
+
+    /// The same for the slices of a retry, whose keys may wait in an earlier one; `None`: none of them does.
+    pub(super) fn split_retry(
+        &self,
+        id: i64,
+        slices: &[Slice],
+    ) -> Option<(Vec<Slice>, Vec<Slice>)> {
+        let place = self.places.get(&id)?;
+        if self.rows.get(place)?.blocked == 0 {
+            return None;
+        }
+        Some(split(slices, |stream, key| {
+            let chain = self.chains.get(&self.hash(stream, key));
+            (chain.and_then(BTreeSet::first)).is_some_and(|first| first < place)
+        }))
+    }
+
+    /// The retry to which new slices that wait can be added: the last one, if nobody has tried it and there is room.
+    pub(super) fn joined(
+        &self,
+        more: &Contents,
+        parts: usize,
+        limits: &BatchSettings,
+    ) -> Option<i64> {
+        let (place, row) = self.rows.last_key_value()?;
+        let own = &row.contents;
+        let fits = row.is_behind
+            && row.parts + parts <= PARTS_MAX
+            && own.items + more.items <= limits.items_max
+            && own.bytes + more.bytes <= limits.bytes_max;
+        fits.then_some(place.id)
+    }
+
+    /// Adds a retry that is stored under this id; or what was added to one.
+    pub(super) fn add(&mut self, id: i64, retry: &Retry, contents: Contents) {
+        if let Some(place) = self.places.get(&id).copied() {
+            return self.extend(place, retry.parts.len(), contents);
+        }
+        let (seq, position) = match retry.parts.first() {
+            Some(Part(seq, start, _)) => (*seq, *start),
+            None => (retry.seqs.0, 0),
+        };
+        let place = Place { seq, position, id };
+        let row = Row {
+            due_at: retry.due_at,
+            contents: Contents::default(),
+            parts: 0,
+            blocked: 0,
+            is_behind: retry.attempts == 0 && !retry.resent,
+        };
+        self.ready.insert((row.due_at, place));
+        self.rows.insert(place, row);
+        self.places.insert(id, place);
+        self.extend(place, retry.parts.len(), contents);
+    }
+
+    fn extend(&mut self, place: Place, parts: usize, contents: Contents) {
+        let Some(mut row) = self.rows.remove(&place) else {
+            return;
+        };
+        row.parts += parts;
+        row.contents.items += contents.items;
+        row.contents.bytes += contents.bytes;
+        for key in contents.keys {
+            let chain = self.chains.entry(key).or_default();
+            let first = chain.first().copied();
+            if !chain.insert(place) {
+                continue;
+            }
+            row.contents.keys.push(key);
+            match first {
+                Some(first) if first < place => row.blocked += 1,
+                Some(first) => self.block(first),
+                None => {}
+            }
+            self.behind += usize::from(row.is_behind);
+        }
+        self.rows.insert(place, row);
+        self.sort(place);
+    }
+
+    /// Takes out a retry that is over.
+    pub(super) fn remove(&mut self, id: i64) {
+        let Some(place) = self.places.remove(&id) else {
+            return;
+        };
+        let Some(row) = self.rows.remove(&place) else {
+            return;
+        };
+        self.ready.remove(&(row.due_at, place));
+        if row.is_behind {
+            self.behind -= row.contents.keys.len();
+        }
+        for key in row.contents.keys {
+            let Some(chain) = self.chains.get_mut(&key) else {
+                continue;
+            };
+            let was_first = chain.first() == Some(&place);
+            chain.remove(&place);
+            match chain.first().copied() {
+                None => {
+                    self.chains.remove(&key);
+                }
+                Some(next) if was_first => {
+                    if let Some(row) = self.rows.get_mut(&next) {
+                        row.blocked -= 1;
+                    }
+                    self.sort(next);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Notes when a retry is due. False: it is not known, or holds something else by now.
+    pub(super) fn update_due(&mut self, retry: &Retry) -> bool {
+        let Some(place) = self.places.get(&retry.id).copied() else {
+            return false;
+        };
+        let Some(row) = self.rows.get_mut(&place) else {
+            return false;
+        };
+        if row.parts != retry.parts.len() {
+            return false;
+        }
+        self.ready.remove(&(row.due_at, place));
+        row.due_at = retry.due_at;
+        self.sort(place);
+        true
+    }
+
+    /// One more key of the retry at this place waits in an earlier one.
+    fn block(&mut self, place: Place) {
+        if let Some(row) = self.rows.get_mut(&place) {
+            row.blocked += 1;
+        }
+        self.sort(place);
+    }
+
+    /// Puts a retry among those that can be tried, or takes it out.
+    fn sort(&mut self, place: Place) {
+        if let Some(row) = self.rows.get(&place) {
+            match row.is_ready() {
+                true => self.ready.insert((row.due_at, place)),
+                false => self.ready.remove(&(row.due_at, place)),
+            };
+        }
+    }
+
+    fn hash(&self, stream: &str, key: &str) -> u64 {
+        self.hasher.hash_one((stream, key))
+    }
+}
+
+/// Items for which `waits` says no, and the others, each in order.
+fn split(slices: &[Slice], waits: impl Fn(&str, &str) -> bool) -> (Vec<Slice>, Vec<Slice>) {
+    let (mut free, mut waiting): (Vec<Slice>, Vec<Slice>) = (Vec::new(), Vec::new());
+    for slice in slices {
+        for (index, (_, item)) in (slice.start..slice.end).zip(slice.items()) {
+            let side = match waits(&slice.entry.stream, item.key) {
+                true => &mut waiting,
+                false => &mut free,
+            };
+            match side.last_mut() {
+                Some(last) if Arc::ptr_eq(&last.entry, &slice.entry) && last.end == index => {
+                    last.end += 1
+                }
+                _ => side.push(Slice {
+                    start: index,
+                    end: index + 1,
+                    ..slice.clone()
+                }),
+            }
+        }
+    }
+    (free, waiting)
+}
+
+#[cfg(test)]
+mod tests;

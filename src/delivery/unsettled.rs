@@ -1,0 +1,99 @@
+//! What the writers of the data pool have not settled.
+//!
+//! Whoever submits by what the pool holds asks first, and looks at the pool afterwards.
+//!
+//! **Invariant**: what is not settled is above the number, or its key is among the retried ones, at the moment of the
+//! question and at every later one.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::{Delivery, LaneStatus, ReadError};
+use item::batch::Slice;
+use journal::Pin;
+
+/// Retries that are read at once.
+const CHUNK: u32 = 100;
+/// Operations in retries that are looked through, at most.
+const OPERATIONS_MAX: usize = 100_000;
+
+/// How far the pool is behind.
+#[derive(Debug)]
+pub struct Unsettled {
+    /// Everything up to here is settled, or in a retry.
+    pub settled: u64,
+    /// Keys of operations that wait in retries.
+    pub retried: HashSet<String>,
+    /// Entries above `settled` stay in memory.
+    _pin: Pin,
+}
+
+impl Delivery {
+    /// How far the writers of the data pool are behind; `None`: further than memory reaches, or nobody writes it.
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    pub async fn unsettled(&self) -> Result<Option<Unsettled>, ReadError> {
+        let pin = self.journal.pin();
+        let writers = self.pool_writers();
+        // In this order: what a cursor passes from here on is looked for above it.
+        let Some(settled) = writers.iter().map(|lane| lane.cursor()).min() else {
+            return Ok(None);
+        };
+        if settled < pin.after() {
+            return Ok(None);
+        }
+        let mut retried = HashSet::new();
+        let mut operations = 0;
+        for lane in writers {
+            let mut after = 0;
+            loop {
+                let chunk = self.pool.waiting(lane.name(), after, CHUNK).await?;
+                let Some(last) = chunk.last() else { break };
+                after = last.retry.id;
+                for pool::Waiting { retry, .. } in chunk {
+                    let slices = match retry.resent {
+                        true => self.pool.resent(retry.id)?,
+                        false => self.read_parts(&retry.parts).await?.0,
+                    };
+                    let keys = slices.iter().flat_map(Slice::items);
+                    let before = retried.len();
+                    retried.extend(keys.map(|(_, item)| item.key.to_owned()));
+                    operations += retried.len() - before + 1;
+                    if operations > OPERATIONS_MAX {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+        Ok(Some(Unsettled {
+            settled,
+            retried,
+            _pin: pin,
+        }))
+    }
+
+    /// Everything up to here is settled by the writers of the data pool, or in a retry.
+    pub fn settled_in_pool(&self) -> u64 {
+        let writers = self.pool_writers();
+        let cursors = writers.iter().map(|lane| lane.cursor());
+        cursors.min().unwrap_or_default()
+    }
+
+    /// Sinks that write the data pool, and those of which that is not known yet.
+    fn pool_writers(&self) -> Vec<Arc<LaneStatus>> {
+        let mut lanes = self.lanes();
+        lanes.retain(|lane| lane.reach().1 != Some(false));
+        lanes
+    }
+
+    /// Whether what is removed from a stream leaves the data pool: whether a sink that writes it hears of removals there.
+    pub fn removes_from_pool(&self, stream: &str) -> bool {
+        let lanes = self.lanes();
+        let mut lanes = lanes.iter().filter(|lane| lane.takes_removals());
+        lanes.any(|lane| {
+            let (sink, writes_pool) = lane.reach();
+            writes_pool == Some(true) && sink.matches(stream)
+        })
+    }
+}

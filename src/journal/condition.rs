@@ -1,0 +1,203 @@
+//! Submissions with a condition: nothing that is accepted and not settled names their items.
+//!
+//! What the daemon submits itself by what the data pool holds, such as removals of expired items, comes here: between the
+//! look at the pool and the commit of the group somebody else may change an item.
+//!
+//! **Invariant**: the condition is decided once, by the writer, when it appends the entry; whoever reads the entry finds it
+//! decided.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::queue::Job;
+use super::recent::Recent;
+use super::{Journal, JournalError, Receipt, Shared, Submission};
+use item::ItemsWriter;
+use item::batch::Entry;
+
+/// Operations that are looked through for one submission, at most: the writer makes no other group meanwhile.
+const OPERATIONS_MAX: usize = 100_000;
+
+/// What becomes of items that something names which is not settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Named {
+    /// They are left out.
+    LeftOut,
+    /// Nothing is stored.
+    Refused,
+}
+
+/// When a submission is stored.
+#[derive(Debug, Clone, Copy)]
+pub struct Condition {
+    /// Everything up to here is settled.
+    pub settled: u64,
+    /// What becomes of the others.
+    pub named: Named,
+}
+
+impl Condition {
+    /// What of a submission is to be stored, after these entries, which are not among the recent ones yet.
+    pub(super) fn apply<'a>(
+        self,
+        submission: Submission,
+        recent: &'a Recent,
+        written: impl Iterator<Item = &'a Arc<Entry>>,
+    ) -> Option<Submission> {
+        let keys: HashSet<&str> = submission.items.iter().map(|item| item.key).collect();
+        let mut named: HashSet<&str> = HashSet::new();
+        let mut looked_at = 0;
+        for entry in recent.after(self.settled)?.chain(written) {
+            looked_at += entry.items.len();
+            if looked_at > OPERATIONS_MAX {
+                return None;
+            }
+            // By key alone: a sink may put an item into another stream, but never under another key.
+            let keys = entry.items.iter().filter_map(|item| keys.get(item.key));
+            named.extend(keys);
+        }
+        if named.is_empty() {
+            return Some(submission);
+        }
+        let mut rest = ItemsWriter::new(usize::MAX, submission.items.byte_len());
+        for item in submission
+            .items
+            .iter()
+            .filter(|item| !named.contains(item.key))
+        {
+            let pushed = rest.push_item(&item);
+            // Part of what fitted before.
+            pushed.ok()?;
+        }
+        let items = rest.into_items();
+        if self.named == Named::Refused || items.is_empty() {
+            return None;
+        }
+        let mut log = submission.log.clone();
+        log.items = u32::try_from(items.len()).unwrap_or(u32::MAX);
+        Some(Submission {
+            log,
+            items,
+            ..submission
+        })
+    }
+}
+
+/// As long as it lives, the entries above one number stay in memory, unless they are too many.
+#[derive(Debug)]
+pub struct Pin {
+    shared: Arc<Shared>,
+    after: u64,
+}
+
+impl Pin {
+    /// The entries above this number.
+    pub fn after(&self) -> u64 {
+        self.after
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.shared.lock_recent().unpin(self.after);
+    }
+}
+
+impl Journal {
+    /// Has the entries that are in memory stay there, so that a condition can be decided by them.
+    pub fn pin(&self) -> Pin {
+        let shared = Arc::clone(&self.shared);
+        let after = shared.lock_recent().pin();
+        Pin { shared, after }
+    }
+
+    /// Makes a request durable if its condition holds, which the writer decides.
+    ///
+    /// # Errors
+    /// See [`JournalError`]; nothing was stored.
+    pub async fn submit_if(
+        &self,
+        submission: Submission,
+        condition: Condition,
+    ) -> Result<Receipt, JournalError> {
+        let (answer, receipt) = oneshot::channel();
+        let bytes = submission.items.byte_len();
+        let job = Job::SubmitIf(Box::new(submission), condition, answer);
+        self.queue.push(job, bytes)?;
+        receipt.await.unwrap_or(Err(JournalError::Closed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::page::tests::open_with;
+    use crate::{LogEntry, Outcome};
+    use base::clock::{Lived, Unix};
+    use item::{Action, ItemMeta};
+
+    fn submission(keys: &[&str], action: Action) -> Submission {
+        let mut items = ItemsWriter::new(1 << 20, 64);
+        for key in keys {
+            let pushed = items.push_with(key, "{}", action, ItemMeta::default());
+            pushed.expect("it fits");
+        }
+        let (id, outcome) = (Uuid::now_v7(), Outcome::Accepted);
+        Submission {
+            log: LogEntry::of(id, Unix::now(), "c".into(), "s".into(), outcome),
+            arrived: Lived::now(),
+            items: items.into_items(),
+            claim: None,
+            second: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_named_by_something_that_is_not_settled_is_left_out_or_refused() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let journal = open_with(&folder.path().join("journal.db"), u64::MAX, 0).await;
+        let update = async |key: &str| {
+            let submitted = journal.submit(submission(&[key], Action::Upsert)).await;
+            submitted.expect("it is stored");
+            *journal.newest().borrow()
+        };
+        let remove = async |keys: &[&str], settled: u64, named: Named| {
+            let removal = submission(keys, Action::Remove);
+            journal
+                .submit_if(removal, Condition { settled, named })
+                .await
+        };
+        let first = update("a").await;
+        let pin = journal.pin();
+        assert!(pin.after() < first);
+        let second = update("b").await;
+        // Everything that is settled may go; what is pinned does not.
+        journal.passed(second);
+        let refused = Err(JournalError::Unsettled);
+        assert_eq!(remove(&["b", "c"], first, Named::Refused).await, refused);
+        assert_eq!(*journal.newest().borrow(), second, "nothing was stored");
+        let stored = remove(&["a", "b", "c"], first, Named::LeftOut).await;
+        assert_eq!(stored.expect("it is stored").items, 2);
+        let entry = journal.entry(second + 1).await.expect("it reads");
+        let entry = entry.expect("it is there");
+        let keys: Vec<_> = entry.items.iter().map(|item| item.key).collect();
+        assert_eq!(keys, ["a", "c"]);
+        // Another removal of the same is named by the first, and so is one of the same group.
+        assert_eq!(remove(&["a", "c"], first, Named::LeftOut).await, refused);
+        let (one, other) = tokio::join!(
+            remove(&["d"], second + 1, Named::LeftOut),
+            remove(&["d"], second + 1, Named::LeftOut)
+        );
+        assert!(one.is_ok() && other == refused, "{one:?} {other:?}");
+        // Without the pin memory does not reach back far enough to tell.
+        drop(pin);
+        journal.passed(second);
+        assert_eq!(remove(&["e"], first, Named::LeftOut).await, refused);
+        assert!(remove(&["e"], second, Named::LeftOut).await.is_ok());
+        journal.close().await;
+    }
+}

@@ -1,0 +1,84 @@
+//! The operations of a batch.
+//!
+//! **Invariant**: an operation is compared by what was stored with its entry when it was accepted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::rules::{Operation, Place, Reached};
+use base::clock::{self, Lived, Unix};
+use item::batch::Slice;
+use item::{ItemRef, Version};
+use settings::OnUpdate;
+
+/// One item of the batch with what its operation needs beside it.
+#[derive(Clone)]
+pub(super) struct Row<'a> {
+    pub(super) stream: &'a Arc<str>,
+    pub(super) item: ItemRef<'a>,
+    pub(super) position: u32,
+    pub(super) removes: bool,
+    pub(super) origin: &'a Origin,
+}
+
+/// What the operations of a slice have in common.
+pub(super) struct Origin {
+    pub(super) accepted_seq: i64,
+    pub(super) received_at: Unix,
+    /// The same in time lived; of what was read from a file, now.
+    arrived: Lived,
+    pub(super) time: String,
+    pub(super) request_id: String,
+}
+
+impl Origin {
+    pub(super) fn of(slice: &Slice) -> Self {
+        let entry = &slice.entry;
+        Self {
+            accepted_seq: entry.seq.cast_signed(),
+            received_at: entry.received_at,
+            arrived: entry.arrived.unwrap_or_else(Lived::now),
+            time: clock::rfc3339(entry.received_at),
+            request_id: entry.request_id.to_string(),
+        }
+    }
+}
+
+impl<'a> Row<'a> {
+    /// Its place in the order of acceptance.
+    pub(super) fn place(&self) -> Place {
+        (self.origin.accepted_seq, self.position)
+    }
+
+    pub(super) fn is_plain_update(&self) -> bool {
+        !self.removes && self.item.meta.version.is_none()
+    }
+
+    pub(super) fn operation(&self, on_update: OnUpdate, index: usize) -> Operation<'a> {
+        let version = self.item.meta.version;
+        let reaches = match version {
+            None if self.removes && self.item.meta.is_removal_in_time() => {
+                let millionths = i128::from(self.origin.received_at.ms()) * 1_000_000;
+                Some((
+                    Version::from_millionths(millionths),
+                    self.origin.time.clone().into(),
+                ))
+            }
+            _ => version.zip(self.item.version_text()),
+        };
+        Operation {
+            place: self.place(),
+            fields: (!self.removes).then_some(self.item.fields),
+            version,
+            reaches: reaches.map(|(version, text)| Reached { version, text }),
+            on_update,
+            index,
+        }
+    }
+
+    /// When its item expires if nothing renews it.
+    pub(super) fn expires_at(&self) -> Option<Lived> {
+        let seconds = self.item.meta.expire_after_seconds?;
+        Some(self.origin.arrived + Duration::from_secs(seconds.get().into()))
+    }
+}

@@ -1,0 +1,246 @@
+//! Writing what operations have made of a key.
+//!
+//! **Invariant**: a key has a row or a tombstone in the end, of what the last operation that counted left.
+
+use std::sync::Arc;
+
+use rusqlite::{CachedStatement, Connection, params};
+
+use super::operation::{Origin, Row};
+use super::stored::{Stored, StoredRow};
+use super::{State, Target};
+use crate::change_set::ChangeSet;
+use crate::changes::Change;
+use crate::rules::{Reached, Shown};
+use crate::tombstones::{self, Removed};
+use crate::version_column::Column;
+use base::clock::{Lived, Unix};
+
+/// Of an update without a version in a stream whose updates replace: what was reached stays. An unchanged item is written
+/// all the same: its `updated_at` tells that the source lives.
+const UPSERT: &str = "INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id, accepted_seq, position, expires_ms) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9) \
+     ON CONFLICT (stream, key) DO UPDATE SET fields = excluded.fields, seq = excluded.seq, \
+     updated_at = excluded.updated_at, request_id = excluded.request_id, \
+     accepted_seq = excluded.accepted_seq, position = excluded.position, merged = NULL, \
+     expires_ms = excluded.expires_ms \
+     WHERE headgate_replaces(octet_length(items.fields), items.accepted_seq, items.position)";
+/// Whatever it shows now. It is made anew if it had gone in between.
+const WRITE: &str = "INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id, accepted_seq, position, merged, version, version_text, floor, expires_ms) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
+     ON CONFLICT (stream, key) DO UPDATE SET fields = excluded.fields, seq = excluded.seq, \
+     created_at = iif(?14, excluded.created_at, created_at), \
+     updated_at = excluded.updated_at, request_id = excluded.request_id, \
+     accepted_seq = excluded.accepted_seq, position = excluded.position, merged = excluded.merged, \
+     version = excluded.version, version_text = excluded.version_text, floor = excluded.floor, \
+     expires_ms = excluded.expires_ms";
+/// It shows the same update, with some fields more or less.
+const SET_FIELDS: &str = "UPDATE items SET fields = ?3, merged = ?4, floor = ?5, seq = ?6, accepted_seq = ?7, position = ?8 WHERE stream = ?1 AND key = ?2";
+const SET_FLOOR: &str = "UPDATE items SET floor = ?3 WHERE stream = ?1 AND key = ?2";
+const DELETE: &str = "DELETE FROM items WHERE stream = ?1 AND key = ?2";
+
+/// The statement that overwrites a row without a look at it.
+pub(super) struct Upsert<'a> {
+    statement: CachedStatement<'a>,
+    /// Of an array nearly every row has these in common, and they stay bound.
+    bound: Option<(&'a Arc<str>, &'a Origin)>,
+}
+
+impl<'a> Upsert<'a> {
+    pub(super) fn prepare(connection: &'a Connection) -> Result<Self, rusqlite::Error> {
+        Ok(Self {
+            statement: connection.prepare_cached(UPSERT)?,
+            bound: None,
+        })
+    }
+
+    /// Whether the row was written: not if what is there is behind nothing of it.
+    pub(super) fn write(&mut self, row: &Row<'a>, seq: i64) -> Result<bool, rusqlite::Error> {
+        let is_bound = |(stream, origin): (&Arc<str>, &Origin)| {
+            stream == row.stream && std::ptr::eq(origin, row.origin)
+        };
+        let statement = &mut self.statement;
+        if !self.bound.is_some_and(is_bound) {
+            self.bound = Some((row.stream, row.origin));
+            statement.raw_bind_parameter(1, &**row.stream)?;
+            statement.raw_bind_parameter(5, &row.origin.time)?;
+            statement.raw_bind_parameter(6, &row.origin.request_id)?;
+            statement.raw_bind_parameter(7, row.origin.accepted_seq)?;
+        }
+        statement.raw_bind_parameter(2, row.item.key)?;
+        statement.raw_bind_parameter(3, row.item.fields)?;
+        statement.raw_bind_parameter(4, seq)?;
+        statement.raw_bind_parameter(8, row.position)?;
+        statement.raw_bind_parameter(9, row.expires_at().map(Lived::to_column))?;
+        Ok(statement.raw_execute()? > 0)
+    }
+}
+
+/// What operations have made of a key.
+pub(super) struct After<'a> {
+    pub(super) state: State<'a>,
+    /// Whether any of them counted, or was taken in part.
+    pub(super) changed: bool,
+}
+
+/// Writes what the operations `same` have made of a key, if that is something else than `before`.
+pub(super) fn store(
+    target: &mut Target<'_>,
+    same: &[Row<'_>],
+    before: &Stored,
+    After { state, changed }: &After<'_>,
+    published: bool,
+    pass: &mut ChangeSet<'_>,
+) -> Result<(), rusqlite::Error> {
+    let Some(first) = same.first() else {
+        return Ok(());
+    };
+    let key = Key {
+        stream: first.stream,
+        key: first.item.key,
+        // Renderers hear of every removal, be it of some fields.
+        published: published || same.iter().any(|row| row.removes),
+    };
+    if !changed {
+        return match before.state().floor == state.floor {
+            true => Ok(()),
+            false => key.set_floor(target, state),
+        };
+    }
+    match (&state.item, before.row()) {
+        (Some(item), row) => match (item.by.and_then(|by| same.get(by)), row) {
+            (Some(by), row) => {
+                if let Stored::Tombstone(_) = before {
+                    tombstones::forget(target.connection, key.stream, key.key)?;
+                }
+                key.write(target, item, by, row, state, pass)
+            }
+            (None, Some(row)) => key.set_fields(target, item, row, state, pass),
+            (None, None) => Ok(()),
+        },
+        (None, row) => key.remove(target, row, state, pass),
+    }
+}
+
+/// A key that is written.
+struct Key<'a> {
+    stream: &'a Arc<str>,
+    key: &'a str,
+    published: bool,
+}
+
+impl Key<'_> {
+    /// The item shows an update that it has not shown before.
+    fn write(
+        &self,
+        target: &mut Target<'_>,
+        item: &Shown<'_>,
+        by: &Row<'_>,
+        row: Option<&StoredRow>,
+        state: &State<'_>,
+        pass: &mut ChangeSet<'_>,
+    ) -> Result<(), rusqlite::Error> {
+        let fields = item.fields.json();
+        let reached = state.reached.as_ref();
+        let (version, text) = columns(reached);
+        let mut write = target.connection.prepare_cached(WRITE)?;
+        write.execute(params![
+            &**self.stream,
+            self.key,
+            fields,
+            pass.next(),
+            by.origin.time,
+            by.origin.request_id,
+            state.place.0,
+            state.place.1,
+            item.fields.runs(reached.map(|reached| reached.version)),
+            version,
+            text,
+            state.floor.map(Column),
+            by.expires_at().map(Lived::to_column),
+            item.is_new,
+        ])?;
+        (target.counting).wrote(
+            self.stream,
+            self.key,
+            &fields,
+            row.map(|row| row.json.len()),
+        );
+        self.tell(pass, by.origin.received_at, |seq| {
+            Change::updated(seq, self.key, &fields, &by.origin.time)
+        });
+        Ok(())
+    }
+
+    /// The item shows what it has shown before, but for some fields.
+    fn set_fields(
+        &self,
+        target: &mut Target<'_>,
+        item: &Shown<'_>,
+        row: &StoredRow,
+        state: &State<'_>,
+        pass: &mut ChangeSet<'_>,
+    ) -> Result<(), rusqlite::Error> {
+        let fields = item.fields.json();
+        let reached = state.reached.as_ref().map(|reached| reached.version);
+        let mut set = target.connection.prepare_cached(SET_FIELDS)?;
+        set.execute(params![
+            &**self.stream,
+            self.key,
+            fields,
+            item.fields.runs(reached),
+            state.floor.map(Column),
+            pass.next(),
+            state.place.0,
+            state.place.1,
+        ])?;
+        (target.counting).wrote(self.stream, self.key, &fields, Some(row.json.len()));
+        self.tell(pass, Unix::MIN, |seq| {
+            Change::updated(seq, self.key, &fields, &row.updated_at)
+        });
+        Ok(())
+    }
+
+    /// A removal took nothing, and keeps away what is older than it.
+    fn set_floor(&self, target: &Target<'_>, state: &State<'_>) -> Result<(), rusqlite::Error> {
+        let mut set = target.connection.prepare_cached(SET_FLOOR)?;
+        set.execute(params![&**self.stream, self.key, state.floor.map(Column)])?;
+        Ok(())
+    }
+
+    /// There is no item any more. Also if there was none, the removal is remembered.
+    fn remove(
+        &self,
+        target: &mut Target<'_>,
+        row: Option<&StoredRow>,
+        state: &State<'_>,
+        pass: &mut ChangeSet<'_>,
+    ) -> Result<(), rusqlite::Error> {
+        if let Some(row) = row {
+            let mut delete = target.connection.prepare_cached(DELETE)?;
+            delete.execute([&**self.stream, self.key])?;
+            (target.counting).removed(self.stream, self.key, row.json.len());
+            pass.publish(self.stream, Unix::MIN, |seq| Change::removed(seq, self.key));
+        }
+        let reached = state.reached.as_ref();
+        let removed = Removed {
+            place: state.place,
+            reached: reached.map(|one| (one.version, one.text.clone().into_owned())),
+        };
+        let seq = row.map_or(0, |_| pass.seq());
+        (target.removals).note(target.connection, self.stream, self.key, &removed, seq)
+    }
+
+    fn tell(&self, pass: &mut ChangeSet<'_>, updated_at: Unix, change: impl FnOnce(u64) -> Change) {
+        match self.published {
+            true => pass.publish(self.stream, updated_at, change),
+            false => pass.keep_quiet(),
+        }
+    }
+}
+
+/// What stands in the columns for a version.
+fn columns<'a>(reached: Option<&'a Reached<'_>>) -> (Option<Column>, Option<&'a str>) {
+    let version = reached.map(|reached| Column(reached.version));
+    (version, reached.map(|reached| &*reached.text))
+}
