@@ -296,7 +296,7 @@ impl Catalog {
     pub fn give_back(&self) {
         let mut store = self.store();
         if let Err(error) = store.connection.give_back() {
-            store.connection.judge(&error);
+            store.connection.classify(&error);
         }
     }
 

@@ -338,7 +338,7 @@ impl Pool {
     pub fn give_back(&self) {
         let connection = &mut self.lock().connection;
         if let Err(error) = connection.give_back() {
-            connection.judge(&error);
+            connection.classify(&error);
         }
     }
 
