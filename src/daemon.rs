@@ -23,14 +23,14 @@ mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use backup::Backups;
 use backup::restore::MARK;
-use base::clock::Unix;
+use base::clock::{self, Unix};
 use base::process;
 use catalog::Catalog;
 use delivery::Delivery;
@@ -122,6 +122,7 @@ impl Daemon {
         let settings = &loaded.settings;
         let lock = files::Lock::take(data_dir)?;
         upgrade::look(data_dir)?;
+        clock::trust(settings.storage.trust_clock.into());
         permissions::close(data_dir, settings.storage.pool_mode);
         require_whole(data_dir)?;
         files::open_folder(&settings.storage.plugins_dir())?;
@@ -387,6 +388,7 @@ impl Parts<'_> {
                 data_dir: data_dir.display().to_string(),
                 durability: settings.storage.durability.as_str(),
                 started_at,
+                started: Instant::now(),
                 storage: settings.storage.clone(),
             }),
             configuration: Arc::new(InUse::new(settings::explain(loaded))),

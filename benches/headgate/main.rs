@@ -21,6 +21,11 @@
     clippy::disallowed_methods,
     reason = "a bench waits for other processes and sets up their environment"
 )]
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "a bench prints what it measures"
+)]
 
 use std::future::Future;
 use std::process::ExitCode;

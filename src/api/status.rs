@@ -8,7 +8,7 @@ use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::Serialize;
 
 use super::sinks::{SinkData, sinks};
-use base::clock::{self, Unix};
+use base::clock;
 use http::envelope::{self, Success};
 use operate::Operator;
 use operate::limits::LimitUse;
@@ -138,7 +138,7 @@ impl GetStatus {
             data_dir: about.data_dir.clone(),
             durability: about.durability,
             started_at: clock::rfc3339(about.started_at),
-            uptime_seconds: (Unix::now() - about.started_at).as_secs(),
+            uptime_seconds: about.started.elapsed().as_secs(),
             problems: operator.problems(&condition),
             newest_seq: *operator.journal.newest().borrow(),
             disk_free_bytes: metrics.disk_free_bytes.get(),

@@ -1,18 +1,21 @@
 //! The wall clock, time lived, and times as people and programs read them.
 //!
 //! The wall clock is for people: when something happened, when a key expires. How old something is, and what is due, is
-//! measured in time lived: a clock that began with the time of day when the data folder was made, and goes on only while
-//! a daemon runs on it. Nobody can set it, so nothing ages because a machine without a clock chip wakes up in 1970, or
-//! because somebody corrects the date. The journal carries it from one start to the next.
+//! measured in time lived: a clock that began with the time of day when the data folder was made, and goes on while a
+//! daemon runs on it, suspended or not. Nobody can set it, so nothing ages because a machine without a clock chip wakes up
+//! in 1970, or because somebody corrects the date. The journal carries it from one start to the next, and adds the time in
+//! between once the wall clock can be trusted to know it ([`Trust`]).
 //!
 //! Each clock has a type, [`Unix`] and [`Lived`], so that the compiler finds what mixes them.
 //!
 //! **Invariant**: nothing else in the crate asks the system for the time of day. Time lived never goes back. Only
-//! [`unix_of_lived`] leads from one clock to the other.
+//! [`unix_of_lived`] leads from one clock to the other, and [`catch_up`] what is trusted.
+
+mod synchronized;
 
 use std::ops::{Add, AddAssign, Sub};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use time::OffsetDateTime;
@@ -124,13 +127,12 @@ impl Lived {
     /// Now, in time lived.
     pub fn now() -> Self {
         let began = began();
-        before() + began.elapsed()
+        before() + (since_boot() - began.boot)
     }
 
     /// The same for a moment that this process measured.
     pub fn at(moment: Instant) -> Self {
-        let began = began();
-        before() + moment.saturating_duration_since(began)
+        Self::now() - moment.elapsed()
     }
 }
 
@@ -154,15 +156,36 @@ pub fn sleep_on_own_thread(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// When this process began to live.
-static BEGAN: OnceLock<Instant> = OnceLock::new();
+/// When this process began to live, by two clocks that nobody can set.
+#[derive(Debug, Clone, Copy)]
+struct Began {
+    instant: Instant,
+    /// Goes on while the machine is suspended.
+    boot: Duration,
+}
+
+impl Began {
+    fn now() -> Self {
+        Self {
+            instant: Instant::now(),
+            boot: since_boot(),
+        }
+    }
+}
+
+fn since_boot() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::try_from(now).unwrap_or(Duration::ZERO)
+}
+
+static BEGAN: OnceLock<Began> = OnceLock::new();
 /// What had been lived then, in milliseconds.
 static LIVED_BEFORE: AtomicU64 = AtomicU64::new(0);
 
-fn began() -> Instant {
+fn began() -> Began {
     *BEGAN.get_or_init(|| {
         LIVED_BEFORE.fetch_max(Unix::now().ms(), Ordering::AcqRel);
-        Instant::now()
+        Began::now()
     })
 }
 
@@ -174,7 +197,7 @@ fn before() -> Lived {
 /// The next full second of this process's life. Who looks for something every second waits for this one, so that an idle
 /// machine is woken once for all of them.
 pub fn next_second() -> Instant {
-    let began = began();
+    let began = began().instant;
     began + Duration::from_secs(began.elapsed().as_secs() + 1)
 }
 
@@ -185,13 +208,47 @@ pub fn live_on_from(lived_before: Lived) {
     BEGAN.get_or_init(|| {
         LIVED_BEFORE.store(lived_before.ms(), Ordering::Release);
         first = true;
-        Instant::now()
+        Began::now()
     });
     if !first {
         // A second folder in one process: the time of both only goes on.
         let missing = lived_before - Lived::now();
         LIVED_BEFORE.fetch_add(millis(missing), Ordering::AcqRel);
     }
+}
+
+/// When the wall clock is trusted to say how long a data folder was not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// While the kernel says that it is synchronized.
+    Auto,
+    /// At all times.
+    Always,
+    /// Never: only the time counts in which a daemon runs.
+    Never,
+}
+
+static TRUST: AtomicU8 = AtomicU8::new(Trust::Never as u8);
+
+/// Says when the wall clock is trusted; never, until this is called.
+pub fn trust(trust: Trust) {
+    TRUST.store(trust as u8, Ordering::Relaxed);
+}
+
+/// Now by the wall clock, if it is trusted now.
+pub fn trusted_now() -> Option<Unix> {
+    let trust = TRUST.load(Ordering::Relaxed);
+    let is_trusted = trust == Trust::Always as u8
+        || trust == Trust::Auto as u8 && synchronized::is_synchronized();
+    is_trusted.then(Unix::now)
+}
+
+/// `lived` had been lived when the wall clock was last trusted and said `then`; now it is trusted again, and says `now`.
+/// What passed in between and was not lived counts as lived from here on. Returns it.
+pub fn catch_up(lived: Lived, then: Unix, now: Unix) -> Duration {
+    let missing = (now - then).saturating_sub(Lived::now() - lived);
+    LIVED_BEFORE.fetch_add(millis(missing), Ordering::AcqRel);
+    missing
 }
 
 /// The time of day of a moment in time lived, past or to come. The one way from one clock to the other, as right as the
@@ -276,9 +333,13 @@ pub fn nanos_of_rfc3339(text: &str) -> Option<i128> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     const MOMENT: Unix = Unix(1_769_860_800_123);
+    /// The clock of a process is one: tests that look at it twice, or move it, take turns.
+    static TURN: Mutex<()> = Mutex::new(());
 
     #[test]
     fn moments_end_where_numbers_do() {
@@ -295,7 +356,23 @@ mod tests {
     }
 
     #[test]
+    fn time_that_was_not_lived_counts_once_and_never_backward() {
+        let _turn = TURN.lock();
+        let hours = |hours| Duration::from_hours(hours);
+        let (lived, now) = (Lived::now(), Unix::now());
+        // Off for 25 hours, after a life of an hour that the wall clock was trusted in.
+        let begun = lived - hours(1);
+        let added = catch_up(begun, now - hours(26), now);
+        assert!(added <= hours(25) && added > hours(24), "{added:?}");
+        assert!(Lived::now() - lived >= hours(24));
+        assert_eq!(catch_up(begun, now - hours(26), now), Duration::ZERO);
+        // The wall clock was set back.
+        assert_eq!(catch_up(begun, now + hours(100), now), Duration::ZERO);
+    }
+
+    #[test]
     fn moments_of_time_lived_have_a_time_of_day() {
+        let _turn = TURN.lock();
         let minute = Duration::from_secs(60);
         let (now, lived) = (Unix::now(), Lived::now());
         let hour = 60 * minute;

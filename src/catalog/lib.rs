@@ -314,6 +314,14 @@ impl Catalog {
         })
     }
 
+    /// Gives the room of the write-ahead log back to a disk that is nearly full. Blocks.
+    pub fn give_back(&self) {
+        let mut store = self.store();
+        if let Err(error) = store.connection.give_back() {
+            store.connection.classify(&error);
+        }
+    }
+
     /// Leaves the file with an empty write-ahead log. Blocks.
     ///
     /// # Errors

@@ -67,7 +67,7 @@ pub enum DaemonError {
     Damaged(String),
     /// A file is no longer where it was opened while the daemon ran, and what happened to it.
     #[error(
-        "{0} {1} while the daemon used it, so nothing more is accepted; what was accepted is in the folder that was moved: put it back, or start again with what is there now"
+        "{0} {1} while the daemon used it, so nothing more is accepted; accepted requests are in the files that were moved: put them back, or start again without them"
     )]
     Moved(String, &'static str),
 }

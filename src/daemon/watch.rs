@@ -1,9 +1,11 @@
 //! What is looked after while the daemon runs: room on the disk, retention, views, floods, old progress,
 //! memory after a burst, when keys were used.
 //!
-//! **Invariant**: the gate closes before the disk is full, and opens again when there is room.
+//! **Invariant**: the gate closes before the disk is full, and opens again when there is room. It does not close for room
+//! that the daemon's own logs take.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -23,6 +25,8 @@ const EXPIRE_SECONDS: u64 = 600;
 /// Views are made for so long in a second, with pauses for the lanes.
 const VIEWS_TIME: Duration = Duration::from_millis(500);
 const VIEWS_PAUSE: Duration = Duration::from_millis(20);
+/// While the disk is nearly full, the files are made as small as they can be this often.
+const GIVE_BACK_EVERY: Duration = Duration::from_mins(1);
 /// Seconds between writes of when keys were used.
 const KEY_USES_SECONDS: u64 = 60;
 
@@ -41,8 +45,9 @@ impl Watch {
         // Seconds since something moved, and when the next item expires.
         let mut still = 0_u64;
         let mut next_expiry = None;
+        let mut given_back = None;
         for second in 0_u64.. {
-            let low = self.check_disk();
+            let low = self.check_disk(&mut given_back).await;
             if !low {
                 ballast::keep(&self.data_dir);
             }
@@ -51,7 +56,7 @@ impl Watch {
             self.operator.pool.notice_damage();
             self.operator.journal.notice_damage();
             if second % KEY_USES_SECONDS == KEY_USES_SECONDS - 1 {
-                let catalog = std::sync::Arc::clone(&self.operator.catalog);
+                let catalog = Arc::clone(&self.operator.catalog);
                 let _ = tokio::task::spawn_blocking(move || catalog.keep_uses()).await;
             }
             let expired = next_expiry.is_some_and(|at| at <= Lived::now());
@@ -120,21 +125,24 @@ impl Watch {
         }
     }
 
-    /// Whether there is less room than there should be.
-    fn check_disk(&self) -> bool {
-        let Ok(disk) = rustix::fs::statvfs(&self.data_dir) else {
+    /// Whether there is less room than there should be, even after the logs were given back; when that was.
+    async fn check_disk(&self, given_back: &mut Option<Instant>) -> bool {
+        let Some(mut free) = self.measure_disk() else {
             return false;
         };
-        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        self.operator
-            .metrics
-            .disk_free_bytes
-            .set(i64::try_from(free).unwrap_or(i64::MAX));
-        let all = disk.f_blocks.saturating_mul(disk.f_frsize);
-        self.operator
-            .metrics
-            .disk_bytes
-            .set(i64::try_from(all).unwrap_or(i64::MAX));
+        if free < self.disk_free_bytes_min
+            && given_back.is_none_or(|at| at.elapsed() >= GIVE_BACK_EVERY)
+        {
+            self.give_back().await;
+            *given_back = Some(Instant::now());
+            let before = free;
+            free = self.measure_disk().unwrap_or(before);
+            tracing::info!(
+                bytes = free.saturating_sub(before),
+                free_bytes = free,
+                "the disk is nearly full: logs and free pages of the files were given back"
+            );
+        }
         let low = free < self.disk_free_bytes_min;
         let was_low = self.operator.gate.set_disk_low(low);
         if low && !was_low {
@@ -149,13 +157,43 @@ impl Watch {
         low
     }
 
+    /// Gives back what the files can do without.
+    async fn give_back(&self) {
+        self.operator.journal.give_back().await;
+        let (pool, catalog) = (&self.operator.pool, &self.operator.catalog);
+        let (pool, catalog) = (Arc::clone(pool), Arc::clone(catalog));
+        let done = tokio::task::spawn_blocking(move || {
+            pool.give_back();
+            catalog.give_back();
+        });
+        if let Err(error) = done.await {
+            tracing::error!(%error, "the files cannot be made smaller");
+        }
+    }
+
+    /// Free bytes, which the metrics have, too.
+    fn measure_disk(&self) -> Option<u64> {
+        let disk = rustix::fs::statvfs(&self.data_dir).ok()?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        self.operator
+            .metrics
+            .disk_free_bytes
+            .set(i64::try_from(free).unwrap_or(i64::MAX));
+        let all = disk.f_blocks.saturating_mul(disk.f_frsize);
+        self.operator
+            .metrics
+            .disk_bytes
+            .set(i64::try_from(all).unwrap_or(i64::MAX));
+        Some(free)
+    }
+
     /// Runs something that blocks on the pool, away from the runtime's workers.
     async fn on_pool<T: Send + 'static, E: std::fmt::Display + Send + 'static>(
         &self,
         task: &'static str,
         run: impl FnOnce(&Pool) -> Result<T, E> + Send + 'static,
     ) -> Option<T> {
-        let pool = std::sync::Arc::clone(&self.operator.pool);
+        let pool = Arc::clone(&self.operator.pool);
         match tokio::task::spawn_blocking(move || run(&pool)).await {
             Ok(Ok(done)) => return Some(done),
             Ok(Err(error)) => tracing::error!(task, %error, "the pool cannot be looked after"),

@@ -35,7 +35,7 @@ mod writer;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -207,6 +207,8 @@ struct Shared {
     bodies: Mutex<Option<Retention>>,
     /// Payloads up to here are needed by nobody any more.
     prune_to: AtomicU64,
+    /// The disk is nearly full: the writer gives back what it can, once.
+    give_back: AtomicBool,
     path: PathBuf,
     /// Of all files of the data folder.
     fail_stop: FailStop,
@@ -241,6 +243,7 @@ impl Journal {
             newest: watch::Sender::new(newest_entry.max(options.seq_floor)),
             bodies: Mutex::new(None),
             prune_to: AtomicU64::new(0),
+            give_back: AtomicBool::new(false),
             path: path.to_owned(),
             fail_stop: fail_stop.clone(),
             metrics,
@@ -318,6 +321,16 @@ impl Journal {
         let (answer, done) = oneshot::channel();
         self.queue.push(Job::Flush(answer), 0)?;
         done.await.map_err(|_| JournalError::Closed)
+    }
+
+    /// Gives the room of the write-ahead log and of free pages back to a disk that is nearly full. Answers when that is
+    /// done as far as it can be.
+    pub async fn give_back(&self) {
+        self.shared.give_back.store(true, Ordering::Relaxed);
+        // The first wakes the writer, the second is answered behind what it did then.
+        for _ in 0..2 {
+            let _ = self.flush().await;
+        }
     }
 
     /// Moves a payload that cannot be read into the table `quarantine`, for a person to look at.

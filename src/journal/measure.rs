@@ -3,10 +3,11 @@
 //! **Invariant**: each of these looks at a bounded number of rows, however large the file is.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use super::segment_index::CLOSED;
-use super::{Journal, StorageError};
-use base::clock::Unix;
+use super::{Journal, StorageError, timeline};
+use base::clock::{Lived, Unix};
 
 /// Payloads whose bytes are added up; further ones are taken to be alike.
 const PAYLOADS_MAX: i64 = 100_000;
@@ -53,15 +54,34 @@ impl Journal {
         Ok(u64::try_from(bytes).unwrap_or_default())
     }
 
-    /// When the oldest request after `seq` arrived whose payload is kept.
-    pub async fn oldest_after(&self, seq: u64) -> Result<Option<Unix>, StorageError> {
-        let oldest: Option<i64> = sqlx::query_scalar(
-            "SELECT received_ms FROM requests WHERE seq = (SELECT min(seq) FROM payloads WHERE seq > ?)",
+    /// When the oldest request after `seq` arrived whose payload is kept, for people, and how long ago that was by the clock
+    /// that nobody sets.
+    pub async fn oldest_after(
+        &self,
+        seq: u64,
+    ) -> Result<Option<(Unix, Option<Duration>)>, StorageError> {
+        let oldest: Option<(i64, i64)> = sqlx::query_as(
+            "SELECT seq, received_ms FROM requests WHERE seq = (SELECT min(seq) FROM payloads WHERE seq > ?)",
         )
         .bind(seq.cast_signed())
         .fetch_optional(self.reads())
         .await?;
-        Ok(oldest.map(Unix::from_column))
+        let Some((seq, received_ms)) = oldest else {
+            return Ok(None);
+        };
+        let remembered = self.shared.lock_recent().arrivals.of(seq.unsigned_abs());
+        let arrived = match remembered {
+            Some(arrived) => Some(arrived),
+            None => {
+                let point: Option<i64> = sqlx::query_scalar(timeline::REACHED)
+                    .bind(seq)
+                    .fetch_one(self.reads())
+                    .await?;
+                point.map(Lived::from_column)
+            }
+        };
+        let waited = arrived.map(|arrived| Lived::now() - arrived);
+        Ok(Some((Unix::from_column(received_ms), waited)))
     }
 
     /// About how many bytes the log takes.

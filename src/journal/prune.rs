@@ -139,7 +139,7 @@ impl Pruner {
         sqlite::commit(connection)?;
         *timeline = noted;
         if expire && !more {
-            more = give_space_back(connection, started)?;
+            more = give_space_back(connection, FREE_BYTES_KEPT, started)?;
         }
         self.pruned_to = Some(pruned_to);
         if let Some(round) = &mut self.round
@@ -271,13 +271,17 @@ fn expire_log(connection: &Connection, due: Due) -> Result<bool, rusqlite::Error
     Ok(i64::try_from(deleted).unwrap_or(0) >= LOG_STEP)
 }
 
-/// Returns free pages to the file system, beyond what the next payloads will use; true if there are
+/// Returns free pages to the file system, beyond these bytes for the next payloads; true if there are
 /// more. Runs outside a transaction.
-fn give_space_back(connection: &Connection, started: Instant) -> Result<bool, rusqlite::Error> {
+pub(super) fn give_space_back(
+    connection: &Connection,
+    bytes_kept: i64,
+    started: Instant,
+) -> Result<bool, rusqlite::Error> {
     let number = |pragma: &str| -> Result<i64, rusqlite::Error> {
         connection.pragma_query_value(None, pragma, |row| row.get(0))
     };
-    let kept = FREE_BYTES_KEPT / number("page_size")?.max(1);
+    let kept = bytes_kept / number("page_size")?.max(1);
     let pages = number("freelist_count")? - kept;
     if pages <= 0 {
         return Ok(false);

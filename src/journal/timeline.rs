@@ -1,5 +1,8 @@
 //! When the log had come how far, in time lived: what the age of everything in `journal.db` is measured by.
 //!
+//! The table `clock` has one moment more: how much had been lived, and what the wall clock said, when that was last trusted.
+//! What passed since and was not lived, because no daemon ran, is added once the wall clock is trusted again.
+//!
 //! The writer notes a point now and then; [`prune`](super::prune) and [`retention`](super::retention) ask it what is old enough to go.
 //!
 //! **Invariant**: points rise in both numbers. What is at or below a point's number is at least as old as the point, so
@@ -9,12 +12,14 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use base::clock::{self, Lived};
+use base::clock::{self, Lived, Unix};
 
 /// A point is noted this often while requests come.
 const EVERY: Duration = Duration::from_secs(30);
 /// While none come, the last point moves on this often: time goes on, also over a crash.
 const IDLE_EVERY: Duration = Duration::from_mins(5);
+/// The log says when so much is added that no daemon lived.
+const SAID_FROM: Duration = Duration::from_mins(1);
 
 /// The newest point.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +28,12 @@ pub(super) struct Timeline {
     seq: u64,
     /// The point before it has the same number: it says since when.
     idle: bool,
+    /// Since this moment time may have passed that was not lived: the wall clock was not trusted yet.
+    away: Option<(Lived, Unix)>,
 }
+
+/// Not part of a format: versions that do not know the table leave it alone.
+const CLOCK: &str = "CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY CHECK (one = 1), lived_ms INTEGER NOT NULL, unix_ms INTEGER NOT NULL)";
 
 impl Timeline {
     /// Has the clock of this process live on from the newest point; a new file begins its life now.
@@ -37,6 +47,7 @@ impl Timeline {
                         lived: Lived::from_column(row.get(0)?),
                         seq: row.get::<_, i64>(1)?.unsigned_abs(),
                         idle: false,
+                        away: None,
                     })
                 },
             )
@@ -44,20 +55,40 @@ impl Timeline {
         match newest {
             Some(newest) => {
                 clock::live_on_from(newest.lived);
-                Ok(newest)
+                let away = trusted_last(connection)?;
+                Ok(Self { away, ..newest }.caught_up())
             }
             // Whatever is there already is as old as the timeline itself, whose first point is due at once.
             None => Ok(Self {
                 lived: Lived::MIN,
                 seq: last_seq,
                 idle: false,
+                away: None,
             }),
         }
     }
 
+    /// Adds what was not lived, if the wall clock is trusted by now.
+    fn caught_up(mut self) -> Self {
+        if let Some((lived, then)) = self.away
+            && let Some(now) = clock::trusted_now()
+        {
+            let added = clock::catch_up(lived, then, now);
+            if added >= SAID_FROM {
+                tracing::info!(
+                    seconds = added.as_secs(),
+                    "the time that no daemon ran on this data folder counts as time passed"
+                );
+            }
+            self.away = None;
+        }
+        self
+    }
+
     /// Whether a point should be noted, `seq` being the highest number that was given out.
     pub(super) fn is_due(&self, seq: u64) -> bool {
-        let every = if seq > self.seq { EVERY } else { IDLE_EVERY };
+        let waits = seq > self.seq || self.away.is_some();
+        let every = if waits { EVERY } else { IDLE_EVERY };
         Lived::now() >= self.lived + every
     }
 
@@ -67,9 +98,16 @@ impl Timeline {
         connection: &Connection,
         seq: u64,
     ) -> Result<Self, rusqlite::Error> {
+        self = self.caught_up();
         let now = Lived::now();
         if now <= self.lived {
             return Ok(self);
+        }
+        if let Some(unix) = clock::trusted_now() {
+            connection.execute_batch(CLOCK)?;
+            connection
+                .prepare_cached("INSERT OR REPLACE INTO clock VALUES (1, ?1, ?2)")?
+                .execute([now.to_column(), unix.to_column()])?;
         }
         let idle = self.lived > Lived::MIN && seq <= self.seq;
         if idle && self.idle {
@@ -84,9 +122,25 @@ impl Timeline {
             lived: now,
             seq,
             idle,
+            away: self.away,
         };
         Ok(self)
     }
+}
+
+/// How much had been lived when the wall clock was last trusted, and what it said.
+fn trusted_last(connection: &Connection) -> Result<Option<(Lived, Unix)>, rusqlite::Error> {
+    let known = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'clock'";
+    if connection.query_row(known, [], |row| row.get::<_, i64>(0))? == 0 {
+        return Ok(None);
+    }
+    let last = connection.query_row("SELECT lived_ms, unix_ms FROM clock", [], |row| {
+        Ok((
+            Lived::from_column(row.get(0)?),
+            Unix::from_column(row.get(1)?),
+        ))
+    });
+    last.optional()
 }
 
 /// The highest number that is at least so old; 0 if none is.

@@ -7,6 +7,7 @@
 //! finds it blown, here or elsewhere, writes nothing more.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::claims::Claims;
 use super::group::Group;
-use super::prune::{Pruner, Work};
+use super::prune::{self, Pruner, Work};
 use super::queue::{Job, Queue};
 use super::rejected_bodies::Bodies;
 use super::segments::Segments;
@@ -74,9 +75,10 @@ pub(super) fn start(
     queue: Arc<Queue>,
     shared: Arc<Shared>,
 ) -> Result<JoinHandle<()>, StorageError> {
+    // First, for it sets the clock that the others ask.
+    let timeline = Timeline::open(&connection, last_seq)?;
     let claims = Claims::open(&connection)?;
     let spans = Segments::open(&connection)?;
-    let timeline = Timeline::open(&connection, last_seq)?;
     let writer = Writer {
         connection: FileWriter::new(
             connection,
@@ -207,6 +209,12 @@ impl Writer {
 
     /// What no caller waits for: copying the write-ahead log back, deleting what is not needed.
     fn between_groups(&mut self, idle: bool) {
+        if self.shared.give_back.swap(false, Ordering::Relaxed)
+            && let Err(error) = self.give_back()
+        {
+            self.roll_back(&error);
+            return;
+        }
         let pruned = self.connection.maybe_checkpoint().and_then(|()| {
             self.pruner.run(Work {
                 connection: &self.connection,
@@ -222,6 +230,18 @@ impl Writer {
         if let Err(error) = pruned {
             self.roll_back(&error);
         }
+    }
+
+    /// Makes the file and its log as small as they can be in a second.
+    fn give_back(&mut self) -> Result<(), rusqlite::Error> {
+        const TIME_MAX: Duration = Duration::from_secs(1);
+        let started = Instant::now();
+        // First, for the pages that are moved go through the log.
+        self.connection.give_back()?;
+        while prune::give_space_back(&self.connection, 0, Instant::now())?
+            && started.elapsed() < TIME_MAX
+        {}
+        self.connection.give_back()
     }
 
     /// Ends a failed transaction and decides whether the writer can go on.

@@ -6,6 +6,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Operator;
 use super::error::CRASHED;
@@ -50,6 +51,8 @@ pub struct SinkCondition {
     pub lag: u64,
     /// When the oldest request arrived that it has not taken.
     pub oldest_at: Option<Unix>,
+    /// How long that request has waited, whatever the time of day says.
+    pub waited: Option<Duration>,
     /// None: the pool cannot be read.
     pub undelivered: Option<Undelivered>,
 }
@@ -104,7 +107,7 @@ impl Operator {
         let lag = self.journal.lag(cursor);
         let undelivered = self.pool.undelivered(&name).await;
         let undelivered = seen(undelivered, "the data pool", unreadable);
-        let oldest_at = match lag {
+        let oldest = match lag {
             0 => None,
             _ => {
                 let oldest = self.journal.oldest_after(cursor).await;
@@ -116,7 +119,8 @@ impl Operator {
             lane,
             cursor,
             lag,
-            oldest_at,
+            oldest_at: oldest.map(|(at, _)| at),
+            waited: oldest.and_then(|(_, waited)| waited),
             undelivered,
         }
     }
@@ -172,7 +176,7 @@ impl SinkCondition {
     fn oldest_seconds(&self) -> Option<u64> {
         match self.lag {
             0 => Some(0),
-            _ => Some((Unix::now() - self.oldest_at?).as_secs()),
+            _ => Some(self.waited?.as_secs()),
         }
     }
 

@@ -27,6 +27,7 @@ mod streams;
 pub mod trigger;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use uuid::Uuid;
 
@@ -64,8 +65,10 @@ pub struct About {
     pub data_dir: String,
     /// `fsync` or `os`.
     pub durability: &'static str,
-    /// When the daemon started.
+    /// When the daemon started, by the wall clock.
     pub started_at: Unix,
+    /// The same by a clock that nobody sets.
+    pub started: Instant,
     /// How much is kept.
     pub storage: Storage,
 }

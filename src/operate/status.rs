@@ -235,8 +235,7 @@ fn of_sink(sink: &SinkCondition, problems: &mut Found) {
 /// What a sink has not delivered, and why, as far as that is known.
 fn undelivered(sink: &SinkCondition, problems: &mut Found) {
     let name = &sink.name;
-    let waited = (sink.oldest_at).map(|oldest_at| Unix::now() - oldest_at);
-    if let Some(waited) = waited.filter(|waited| *waited >= LAG_MAX) {
+    if let Some(waited) = sink.waited.filter(|waited| *waited >= LAG_MAX) {
         problems.push(
             format!(
                 "the sink {name} is {} behind; the oldest has waited for {} s",

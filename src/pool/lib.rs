@@ -334,6 +334,14 @@ impl Pool {
         }
     }
 
+    /// Gives the room of the write-ahead log back to a disk that is nearly full. Blocks.
+    pub fn give_back(&self) {
+        let connection = &mut self.lock().connection;
+        if let Err(error) = connection.give_back() {
+            connection.classify(&error);
+        }
+    }
+
     /// Closes the file with an empty write-ahead log. Blocks.
     pub async fn close(&self) -> Result<(), PoolError> {
         self.reads.close().await;

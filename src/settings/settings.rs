@@ -20,6 +20,7 @@ mod writes;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use base::clock::Trust;
 use serde::{Deserialize, Serialize};
 
 use super::checks::kinds;
@@ -171,6 +172,8 @@ record! {
         data_dir: PathBuf = PathBuf::from("data"), Text(kinds::PATH);
         /// Guarantee of a 202: `fsync` for a request that is on disk, `os` for one that a power cut can lose.
         durability: Durability = Durability::Fsync, Choice(&["fsync", "os"]);
+        /// When time in which no daemon ran counts for ages and expiry: `auto` if the kernel reports a synchronized clock, `always`, or `never`.
+        trust_clock: TrustClock = TrustClock::Auto, Choice(&["auto", "always", "never"]), guide: "See [Time][time].";
         /// Mode of `pool.db`: `0600` for the daemon's user, `0640` also for its group, `0644` for every user.
         pool_mode: PoolMode = PoolMode::Owner, Text(kinds::POOL_MODE), guide: "See [other users][other-users].";
         /// Free bytes of the disk below which requests are answered 503.
@@ -190,6 +193,28 @@ record! {
         /// Largest size of the kept bodies of rejected webhook requests; 0 keeps none. The oldest are deleted first.
         rejected_retention_bytes: u64 = 16 * MIB, Integer(0, 1024 * GIB),
             guide: "Bodies of the connector with the largest share are deleted first.";
+    }
+}
+
+/// When the wall clock is trusted to say how long no daemon ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TrustClock {
+    /// While the kernel says that it is synchronized.
+    Auto,
+    /// At all times.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl From<TrustClock> for Trust {
+    fn from(trust: TrustClock) -> Self {
+        match trust {
+            TrustClock::Auto => Self::Auto,
+            TrustClock::Always => Self::Always,
+            TrustClock::Never => Self::Never,
+        }
     }
 }
 

@@ -50,8 +50,9 @@ pub const PAGE_BYTES: usize = 2_048;
 pub const PAGE_BYTES_BEFORE: usize = 4_096;
 /// The oldest SQLite that may write.
 const VERSION_MIN: i32 = 3_051_003;
-/// What is kept of a write-ahead log that has grown larger.
+/// What is kept of a write-ahead log that has grown larger, at most, and which share of the disk that may be.
 const WAL_BYTES_KEPT: u32 = 64 << 20;
+const WAL_SHARE_KEPT: u64 = 32;
 /// How long a writer waits for another process that writes the file: what waits behind it is answered then.
 const WRITER_WAITS_MAX: Duration = Duration::from_secs(1);
 
@@ -85,7 +86,7 @@ pub fn open_writer(path: &Path, synchronous: Synchronous) -> Result<Connection, 
         ("journal_mode", "wal".to_owned()),
         ("synchronous", level.to_string()),
         ("wal_autocheckpoint", "0".to_owned()),
-        ("journal_size_limit", WAL_BYTES_KEPT.to_string()),
+        ("journal_size_limit", log_bytes_kept(path).to_string()),
         ("temp_store", "2".to_owned()),
         // Deep queues are read from memory; a larger cache only costs.
         ("cache_size", "-4000".to_owned()),
@@ -107,6 +108,23 @@ pub fn open_writer(path: &Path, synchronous: Synchronous) -> Result<Connection, 
     }
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
+}
+
+/// What is kept of a write-ahead log beside this file: on a small disk the logs must not take what requests need.
+fn log_bytes_kept(path: &Path) -> u32 {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    match rustix::fs::statvfs(folder.unwrap_or(Path::new("."))) {
+        // Some file systems name no size.
+        Ok(disk) if disk.f_blocks > 0 => share_kept(disk.f_blocks.saturating_mul(disk.f_frsize)),
+        _ => WAL_BYTES_KEPT,
+    }
+}
+
+fn share_kept(disk_bytes: u64) -> u32 {
+    u32::try_from(disk_bytes / WAL_SHARE_KEPT)
+        .map_or(WAL_BYTES_KEPT, |share| share.min(WAL_BYTES_KEPT))
 }
 
 /// From now on SQLite puts what it sorts and does not keep in memory into this folder, instead of a folder of the whole
@@ -291,4 +309,16 @@ fn refused(message: String) -> rusqlite::Error {
         rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_MISUSE),
         Some(message),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_keeps_a_share_of_a_small_disk_and_no_more_than_64_mib_of_any() {
+        for (disk_mib, kept_mib) in [(32, 1), (110, 3), (1_024, 32), (2_048, 64), (1 << 30, 64)] {
+            assert_eq!(share_kept(disk_mib << 20) >> 20, kept_mib, "{disk_mib}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Error};
 
-use super::{DiskError, FailStop, Identity, WRITER_WAITS_MAX, refused};
+use super::{DiskError, FailStop, Identity, WRITER_WAITS_MAX, log_bytes_kept, refused};
 
 /// A write-ahead log that has so many times the frames at which it is copied back is begun anew, readers or not.
 const RESTART_FACTOR: u32 = 4;
@@ -59,7 +59,7 @@ impl Drop for FileWriter {
 
 impl FileWriter {
     /// Over a connection to the file at `path` that [`open_writer`](super::open_writer) opened. The log is copied back
-    /// when about `log_bytes_max` were added to it.
+    /// when about `log_bytes_max` were added to it, on a small disk sooner.
     ///
     /// # Errors
     /// SQLite's.
@@ -82,7 +82,7 @@ impl FileWriter {
             path: path.to_owned(),
             fail_stop: fail_stop.clone(),
             files,
-            frames_max: log_bytes_max / page_bytes.max(1),
+            frames_max: log_bytes_max.min(log_bytes_kept(path)) / page_bytes.max(1),
             seen: 0,
         })
     }
@@ -138,8 +138,22 @@ impl FileWriter {
         if frames < RESTART_FACTOR.saturating_mul(self.frames_max) {
             return self.checkpoint("PRAGMA wal_checkpoint(PASSIVE)").map(drop);
         }
+        self.wait_and_checkpoint("PRAGMA wal_checkpoint(RESTART)")
+    }
+
+    /// Copies the log back and leaves it empty, unless a reader keeps it: for a disk that is nearly full.
+    ///
+    /// # Errors
+    /// SQLite's; not judged yet.
+    pub fn give_back(&mut self) -> Result<(), Error> {
+        self.seen = 0;
+        self.wait_and_checkpoint("PRAGMA wal_checkpoint(TRUNCATE)")
+    }
+
+    /// Waits for readers, but not long.
+    fn wait_and_checkpoint(&self, sql: &'static str) -> Result<(), Error> {
         self.connection.busy_timeout(READERS_WAITED_FOR)?;
-        let done = self.checkpoint("PRAGMA wal_checkpoint(RESTART)");
+        let done = self.checkpoint(sql);
         self.connection.busy_timeout(WRITER_WAITS_MAX)?;
         done.map(drop)
     }

@@ -2,6 +2,11 @@
 //!
 //! One binary, so that it links once. `app` is what the modules share; each other module is an area of
 //! behaviour, and a test's name says what it shows.
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "what a test measures is printed"
+)]
 
 mod accept; // the contract's tables of submitting: statuses, codes, headers, order of the checks
 mod access; // who may call the admin listener, and from where

@@ -90,6 +90,38 @@ fn a_key_that_was_used_is_used_whatever_the_clock_did_since() {
 }
 
 #[test]
+fn hours_without_a_daemon_count_where_the_clock_is_trusted() {
+    // The kernel says of the clock of these tests that it is not synchronized.
+    for (trust, counts) in [("always", true), ("auto", false), ("never", false)] {
+        let folder = folder().set("storage.trust_clock", trust);
+        let Some(preload) = Preload::new("hours without a daemon", &folder) else {
+            return;
+        };
+        let process = preload.start(&folder);
+        let first = once(&process);
+        process.stop();
+        preload.shift_clock(25 * HOUR_MS);
+        let process = preload.start(&folder);
+        if counts {
+            eventually("the key is free again", || {
+                (once(&process) != first).then_some(())
+            });
+        } else {
+            lived_through(&process, "after");
+            assert_eq!(once(&process), first, "{trust}");
+        }
+        // What has counted does not count again, and nothing counts backward.
+        let second = once(&process);
+        process.kill();
+        preload.shift_clock(0);
+        let process = preload.start(&folder);
+        lived_through(&process, "back");
+        assert_eq!(once(&process), second, "{trust}");
+        process.stop();
+    }
+}
+
+#[test]
 fn a_clock_that_was_ahead_for_a_while_deletes_nothing() {
     let folder = folder();
     let Some(preload) = Preload::new("the log and the clock", &folder) else {
@@ -210,6 +242,12 @@ fn a_step_of_the_clock_changes_no_histogram() {
             (!receiver.seen().is_empty()).then_some(())
         });
         preload.shift_clock(step);
+        let oldest = process.metric("headgate_sink_oldest_seconds{sink=\"forward\"}");
+        let oldest = oldest.expect("a request waits");
+        assert!(oldest < 6.0 * 3_600.0, "{oldest} after {step}");
+        let uptime = process.admin("/api/admin/status")["uptime_seconds"].take();
+        let uptime = uptime.as_u64().expect("seconds");
+        assert!(uptime < 6 * 3_600, "{uptime} after {step}");
         stepped.store(true, Ordering::Release);
         process.drained();
         submit(&process, "after");

@@ -174,6 +174,56 @@ fn a_full_disk_is_answered_503_loses_nothing_and_recovers_by_itself() {
     process.stop();
 }
 
+/// Bytes of the write-ahead logs.
+fn logs(folder: &Setup) -> u64 {
+    ["journal", "pool", "catalog"]
+        .iter()
+        .filter_map(|name| {
+            let log = folder.data_dir().join(format!("{name}.db-wal"));
+            Some(log.metadata().ok()?.len())
+        })
+        .sum()
+}
+
+#[test]
+fn a_small_disk_is_not_refused_for_the_daemons_own_logs() {
+    const FREE_MIN: u64 = 8_000_000;
+    let folder = folder()
+        .set("storage.min_free_bytes", FREE_MIN)
+        .set("storage.payload_retention_minutes", 60);
+    let Some(disk) = Disk::mount("a small disk", &folder, "size=110m") else {
+        return;
+    };
+    let folder = folder.data_in(disk.0.join("data"));
+    let process = folder.spawn();
+    let filling = "x".repeat(60_000);
+    let mut client = process.client();
+    // About 20 MB of data, and as much again through the logs.
+    for number in 0..700 {
+        let body = format!(
+            "{{\"id\": \"{}\", \"filling\": \"{filling}\"}}",
+            number % 350
+        );
+        let answer = client.post(STREAM, BY_ID, &body).expect("an answer");
+        assert_eq!(answer.status, 202, "{}", answer.body);
+    }
+    process.drained();
+    // One log and what a checkpoint waits for; each keeps a thirty-second of the disk.
+    let kept = logs(&folder);
+    assert!(kept <= 3 * 2 * (110 * MIB / 32), "{kept}");
+    assert!(kept > MIB, "nothing to give back: {kept}");
+    disk.leave(FREE_MIN - kept / 2);
+    eventually("the logs are given back", || {
+        (logs(&folder) < kept / 4 && disk.free() > FREE_MIN).then_some(())
+    });
+    eventually("requests are taken", || {
+        (ready(&process) == 200).then_some(())
+    });
+    submit(&process, "after");
+    process.drained();
+    process.stop();
+}
+
 #[test]
 fn a_backup_that_finds_no_room_says_so_and_leaves_nothing() {
     let folder = folder();

@@ -61,7 +61,7 @@ fn a_folder_that_is_moved_ends_the_daemon_and_has_all_that_was_accepted() {
     let (ended, taken) = interfered(&setup, |data| fs::rename(data, &aside).expect("a folder"));
     let last = ended.log.lines().last().unwrap_or_default();
     assert!(last.contains("was moved or deleted"), "{}", ended.log);
-    assert!(last.contains("put it back"), "{}", ended.log);
+    assert!(last.contains("put them back"), "{}", ended.log);
     assert!(!setup.data_dir().exists());
     fs::rename(&aside, setup.data_dir()).expect("a folder");
     let process = setup.spawn();
