@@ -182,10 +182,10 @@ INSERT INTO dead_letters
 DROP TABLE dead_letters_of_2;
 ";
 
-/// Format 3 was not flushed at each commit, and noted when numbers may have been taken back: the epoch rises once more.
+/// Format 3 was not flushed at each commit, and noted when numbers may have been taken back: it gets a new epoch.
 const FROM_3: &str = "
 ALTER TABLE history DROP COLUMN boot;
-UPDATE history SET epoch = max(epoch + 1, unixepoch());
+UPDATE history SET epoch = random() & 9007199254740991;
 ";
 
 /// What the request log says of sinks since format 4: when a row of `progress` began, and of which requests somebody
