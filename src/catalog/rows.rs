@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::connector::KeyRow;
+use super::ingest_key::KeyRow;
 use super::signing::hash_of;
 use super::{Connector, KeyHash, ReadKey, Stream, key};
 use base::clock::{self, Unix};

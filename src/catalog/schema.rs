@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::audit::chain;
-use super::connector::KeyRow;
+use super::ingest_key::KeyRow;
 use super::rows::Rows;
 use super::{CatalogError, Connector, KeyHash, ReadKey, Stream};
 use base::clock::{self, Unix};

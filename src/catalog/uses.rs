@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, params};
 
-use super::connector::LastTime;
 use super::entries::Entries;
+use super::last_time::LastTime;
 use super::{Catalog, IngestKey, KeyHash};
 use base::clock::Unix;
 

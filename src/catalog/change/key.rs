@@ -15,9 +15,9 @@ use super::check::{
 use super::connector::find_connector;
 use super::{Changed, audit_changed, audit_created, audit_deleted, set};
 use crate::audit::{Actor, Change};
-use crate::connector::KeyRow;
 use crate::entries::Entries;
 use crate::error::FieldError;
+use crate::ingest_key::KeyRow;
 use crate::key::{self, KeyKind, KeyText, generate};
 use crate::signing::hash_of;
 use crate::{Catalog, CatalogError, Connector, IngestKey, KeyHash, KeyState, ResourceKind, schema};

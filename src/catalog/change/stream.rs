@@ -12,9 +12,9 @@ use super::check::{
 };
 use super::{Changed, audit_changed, audit_created, audit_deleted, set};
 use crate::audit::{Actor, Change};
-use crate::connector::KeyRow;
 use crate::entries::Entries;
 use crate::error::NamedBy;
+use crate::ingest_key::KeyRow;
 use crate::{Catalog, CatalogError, KeyState, ReadKey, ResourceKind, Stream, schema};
 use base::clock::Unix;
 use settings::{Patch, check_stream_name};
