@@ -39,7 +39,6 @@ use http::listen::{Bound, Places, Stopper, bind};
 use http::sessions::Sessions;
 use http::{AdminParts, Outside, ServiceParts};
 use ingest::{Gate, Ingest, Limits};
-use journal;
 use live::Live;
 use observe::metrics::Metrics;
 use observe::telemetry::Tracer;

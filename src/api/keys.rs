@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::body::{self, Field, flag, nullable, number, optional, text, time};
 use super::{by, paging, param};
 use base::clock;
-use catalog::{self, CatalogError, Connector, IngestKey, ResourceKind, Rotation};
+use catalog::{CatalogError, Connector, IngestKey, ResourceKind, Rotation};
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::Operator;

@@ -20,8 +20,8 @@ use thiserror::Error;
 use super::FILES;
 use super::manifest::{CopiedFile, Manifest};
 use super::run::digest;
-use journal::{self, StorageError};
-use pool::{self, PoolError};
+use journal::StorageError;
+use pool::PoolError;
 
 /// The file in a data folder whose restore has not come to its end.
 pub const MARK: &str = "restore-unfinished";

@@ -17,9 +17,7 @@ use super::{BackupError, FILES, OWN_FOLDER};
 use base::clock;
 use base::clock::Unix;
 use base::text::hex;
-use journal::{self, Hold};
-use pool;
-use sqlite;
+use journal::Hold;
 
 /// One backup on its way, away from the runtime's workers.
 pub(super) struct Run {

@@ -19,7 +19,7 @@ use journal::{Durability, FILE as JOURNAL, LogEntry, Options, Outcome, Submissio
 use observe::metrics::Metrics;
 use pool::{FILE as POOL, Pool, Settlement};
 use settings::Settings;
-use sqlite::{self, FailStop};
+use sqlite::FailStop;
 
 /// More than the journal's writer needs to begin with deleting while it is busy.
 const REQUESTS: u64 = 2_000;

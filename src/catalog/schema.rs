@@ -18,7 +18,6 @@ use super::rows::Rows;
 use super::{CatalogError, Connector, KeyHash, ReadKey, Stream};
 use base::clock::{self, Unix};
 use settings::Networks;
-use sqlite;
 
 /// Its name in the data folder.
 pub const FILE: &str = "catalog.db";

@@ -17,7 +17,7 @@ use super::requests::moment;
 use super::resource::{Column, table};
 use base::clock::{self, Unix};
 use base::text::percent_encoded;
-use catalog::{self, AUDIT_ACTIONS, ChainHead, KeyHash, ResourceKind, Verified};
+use catalog::{AUDIT_ACTIONS, ChainHead, KeyHash, ResourceKind, Verified};
 
 const LIMIT_MAX: u64 = 100_000;
 

@@ -15,7 +15,6 @@ use super::serve::failed;
 use crate::daemon;
 use base::process::{self, Held, Reach};
 use settings::{Listen, Loaded, Storage};
-use sqlite;
 
 /// Of the system: names of hosts and users, certificates, time zones, processes and processors, devices without memory.
 const SYSTEM: &[&str] = &[

@@ -16,7 +16,7 @@ use super::serve::failed;
 use super::{ConfigArgs, load};
 use crate::daemon;
 use base::process;
-use repair::{self, Verdict, report};
+use repair::{Verdict, report};
 
 /// The exit code of a storage failure.
 const STORAGE: u8 = 70;

@@ -8,12 +8,12 @@ use std::path::Path;
 use thiserror::Error;
 
 use backup::restore::RestoreError;
-use catalog::{self, CatalogError};
+use catalog::CatalogError;
 use delivery::AddError;
 use http::listen::ListenError;
-use journal::{self, StorageError};
+use journal::StorageError;
 use plugin::PluginError;
-use pool::{self, PoolError};
+use pool::PoolError;
 use repair::RepairError;
 use sqlite::{FileError, suspect};
 

@@ -10,9 +10,6 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use backup::restore::MARK;
-use catalog;
-use journal;
-use pool;
 use settings::PoolMode;
 
 /// What there is beside the databases.

@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use base::clock::Unix;
 use observe::metrics::Metrics;
-use repair;
 use sqlite::FailStop;
 
 const EVERY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use super::{DaemonError, files, retention, upgrade};
 use backup::restore::{Restored, restore};
-use catalog::{self, Catalog};
-use journal::{self, Journal};
+use catalog::Catalog;
+use journal::Journal;
 use observe::metrics::Metrics;
-use pool::{self, Pool, PoolError};
-use repair::{self, Verdict};
+use pool::{Pool, PoolError};
+use repair::Verdict;
 use settings::Settings;
 use sqlite::FailStop;
 

@@ -13,7 +13,7 @@ use base::clock::{self, Lived, Unix};
 use item::batch::{Batch, Slice};
 use journal::StorageError;
 use journal::log::Filter;
-use pool::{self, DeadLetter, Part, PoolError, Retry};
+use pool::{DeadLetter, Part, PoolError, Retry};
 
 /// Retries that are read at once.
 const CHUNK: u32 = 100;

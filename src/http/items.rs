@@ -20,7 +20,6 @@ use super::reader::{self, Readers};
 use super::tag;
 use ::ingest::Ingest;
 use catalog::Reader;
-use item;
 use pool::{Item, PageLimit, Position};
 
 const LIMIT_DEFAULT: u32 = 100;

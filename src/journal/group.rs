@@ -20,7 +20,6 @@ use super::writer::{Answer, Answers};
 use super::{JournalError, Receipt, Submission};
 use base::clock::Lived;
 use item::batch::Entry;
-use sqlite;
 
 const INSERT_REQUEST: &str = "INSERT INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint, \
      http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors, headers, sent_again_from, sender) \

@@ -15,7 +15,6 @@ use super::rejected_bodies::Bodies;
 use super::segments::{self, Segments};
 use super::timeline::{self, Timeline};
 use base::clock::Lived;
-use sqlite;
 
 /// A slice ends after this time, at the next step.
 const SLICE: Duration = Duration::from_millis(5);

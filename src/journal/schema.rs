@@ -10,7 +10,6 @@ use rusqlite::Connection;
 
 use super::claims::TABLES as CLAIMS_4;
 use super::{Durability, StorageError};
-use sqlite;
 
 /// Its name in the data folder.
 pub const FILE: &str = "journal.db";

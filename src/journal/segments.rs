@@ -20,7 +20,6 @@ use rusqlite::Connection;
 use super::log::{LogEntry, Outcome};
 use super::segment_index;
 use base::clock::{self, Unix};
-use sqlite;
 
 /// Entries of a stretch: each costs the accept path a thousandth of what closing it costs.
 pub(super) const SPAN_ENTRIES: u32 = 1_000;

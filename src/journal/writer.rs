@@ -24,7 +24,7 @@ use super::timeline::Timeline;
 use super::{Durability, JournalError, Options, Receipt, Shared, StorageError};
 use base::clock::{self, Lived};
 use item::batch::Entry;
-use sqlite::{self, DiskError, FileWriter};
+use sqlite::{DiskError, FileWriter};
 
 /// How long the writer waits after it was woken, so that requests which arrive together become one
 /// group. A timer of the runtime is twenty times as coarse.

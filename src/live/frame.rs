@@ -11,7 +11,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use base::backoff::jitter;
-use item;
 use pool::Position;
 use pool::changes::Change;
 

@@ -20,7 +20,6 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use base::clock::Unix;
-use item;
 
 /// Bytes of all logs together; beyond it the largest one forgets its oldest changes.
 const LOG_BYTES_MAX: usize = 16 << 20;

@@ -16,7 +16,6 @@ use super::objects::{Object, holds_all, make_others, objects, stated};
 use super::target::{Target, targets};
 use super::walk::{Damage, Kind, Walk};
 use super::{Kind as File, RepairError};
-use sqlite;
 
 /// Rows between two commits.
 const ROWS_IN_ONE: u64 = 50_000;

@@ -21,7 +21,6 @@ use super::text::{bytes, count, grouped, plain, segment, text_of, time};
 use super::{description, form, paths};
 use ::item::{field_name, members};
 use base::text::shell_quoted as quoted;
-use catalog;
 use item::show_value;
 use operate::Operator;
 use pool::{Item, PageLimit};

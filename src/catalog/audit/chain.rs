@@ -18,7 +18,6 @@ use thiserror::Error;
 use super::{AuditEntry, COLUMNS, ENTRIES_MAX, entry};
 use crate::KeyHash;
 use base::clock::Unix;
-use sqlite;
 
 /// Entries that are read at a time.
 const READ: u32 = 1_000;

@@ -5,7 +5,6 @@
 use rusqlite::{Connection, ErrorCode};
 
 use base::clock::Lived;
-use sqlite;
 
 /// Makes runs of each hour, of so many claims at most.
 pub(super) fn adopt(connection: &Connection, run_claims: usize) -> Result<(), rusqlite::Error> {

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::*;
 use base::clock::Lived;
-use sqlite::{self, Synchronous};
+use sqlite::Synchronous;
 
 const HOUR: Duration = Duration::from_hours(1);
 const START: Lived = Lived::from_ms(500_000 * 3_600_000);

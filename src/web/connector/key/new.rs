@@ -13,7 +13,7 @@ use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::key::{ENDS, networks_field, read_networks};
 use crate::paths;
 use base::clock;
-use catalog::{self, Connector};
+use catalog::Connector;
 use operate::Operator;
 use webhook::Preset;
 
