@@ -227,7 +227,7 @@ fn summary(found: &Value) -> String {
 fn wrong(found: &Value) -> String {
     let misfit = &found["misfit"];
     let summary = match misfit.is_null() {
-        true => "the digest that was expected is not in the audit log: entries were cut off or made anew, or it is older than the oldest that is kept".to_owned(),
+        true => "the digest that was expected is not in the audit log: entries were cut off or rewritten, or it is older than the oldest that is kept".to_owned(),
         false => format!(
             "the entry {} does not fit: {}",
             plain(&misfit["id"]),

@@ -135,15 +135,8 @@ impl Ingest {
         if over(at_most) == (None, None) {
             return Ok(None);
         }
-        // Of operations on one key the last one decides how much there will be.
         let waiting = reserved.before();
-        let mut own: HashMap<&str, usize> = HashMap::new();
-        for item in items {
-            match item.action {
-                Action::Upsert => own.insert(item.key, item.fields.len()),
-                Action::Remove => own.remove(item.key),
-            };
-        }
+        let own = left_by(items);
         let mut asked: Vec<&str> = own
             .keys()
             .copied()
@@ -198,4 +191,16 @@ fn charge(known: &Known<'_>, body: &[u8]) -> Result<u64, AcceptError> {
             retry_after_seconds: over.retry_after_seconds,
         }),
     }
+}
+
+/// The keys that operations leave, with the bytes of their fields: of operations on one key the last one decides.
+fn left_by(items: &Items) -> HashMap<&str, usize> {
+    let mut left = HashMap::new();
+    for item in items {
+        match item.action {
+            Action::Upsert => left.insert(item.key, item.fields.len()),
+            Action::Remove => left.remove(item.key),
+        };
+    }
+    left
 }

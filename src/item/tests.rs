@@ -387,8 +387,11 @@ fn an_update_takes_no_bytes_for_what_it_is_not() {
     assert_eq!(items.action(), Some(Action::Upsert));
 }
 
-/// Items as older programs wrote them: a version of 64 bits, and how long an item stays.
-fn encoding_2<const N: usize>(all: [(&str, &str, Option<(i64, u32)>); N]) -> Bytes {
+/// Key, fields, and a version of 64 bits with how long an item stays.
+type Before<'a> = (&'a str, &'a str, Option<(i64, u32)>);
+
+/// Items as older programs wrote them.
+fn encoding_2<const N: usize>(all: [Before<'_>; N]) -> Bytes {
     let mut bytes = vec![2];
     bytes.extend(u32::try_from(N).expect("few").to_le_bytes());
     for (key, fields, meta) in all {

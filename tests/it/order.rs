@@ -163,6 +163,7 @@ fn components_of_older_worlds_get_an_array_in_its_order() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a receiver that takes its time")]
 fn a_receiver_gets_updates_and_removals_together_in_their_order() {
     let receiver = Receiver::start(|_, _| {
         std::thread::sleep(Duration::from_millis(20));

@@ -393,7 +393,7 @@ fn the_audit_trail_is_printed_and_verified_in_a_daemon_and_in_a_folder() {
     operate(&process, ["audit", "verify", "--expect", &newest]).ok();
     let other = "0".repeat(63) + "1";
     let refused = operate(&process, ["audit", "verify", "--expect", &other]).failed(1);
-    assert!(refused.contains("not in the trail"), "{refused}");
+    assert!(refused.contains("not in the audit log"), "{refused}");
     let told = process.admin(&format!("/api/admin/audit/verify?expect={newest}"));
     assert_eq!(
         (&told["good"], &told["expected"]),

@@ -11,7 +11,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use base::clock::Unix;
-use item::batch::{Action, Batch, DeriveError, Entry, Form, Slice, Span};
+use item::batch::{Batch, DeriveError, Entry, Form, Slice, Span};
 use item::flatten::{Limits, flatten};
 use plugin::Redactor;
 use reference::{Members, parse};

@@ -11,7 +11,7 @@ use serde_json::Value;
 use api::paging::page::by_name;
 use client::tail::sse::{Event, Parser};
 use http::live::wanted;
-use live::{Frame, Kind};
+use live::{Frame, FrameKind};
 use pool::Position;
 use pool::changes::Change;
 
@@ -192,9 +192,9 @@ fn pushed(id: &str, stream: &str, texts: &[u8]) {
 /// One frame of each kind that has texts or items in it.
 fn frames(stream: &str, id: Position, text: &str, changes: &[Change]) -> [Frame; 6] {
     let time = "2026-01-31T12:00:00.000Z";
-    let whole = Kind::Snapshot { complete: true };
+    let whole = FrameKind::Snapshot { complete: true };
     [
-        Frame::items(Kind::Update, stream, id, changes.iter()),
+        Frame::items(FrameKind::Update, stream, id, changes.iter()),
         Frame::items(whole, stream, id, changes.iter()),
         Frame::reset(id, text),
         Frame::stale(stream, id, time, id.seq),

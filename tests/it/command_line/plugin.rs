@@ -32,7 +32,7 @@ fn check_says_what_a_component_is_and_asks_for() {
     assert!(text.contains(writes), "{text}");
     let none = run(folder.path(), ["plugin", "check", &guest("rejects")]).ok();
     assert!(!none.contains("the data pool"), "{none}");
-    assert!(text.contains("\n  headgate:sink/sink@1.1.0\n"), "{text}");
+    assert!(text.contains("\n  headgate:sink/sink@1.2.0\n"), "{text}");
     assert!(
         text.contains("may take 64 MiB of memory, 5000 ms"),
         "{text}"

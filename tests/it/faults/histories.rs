@@ -208,7 +208,8 @@ impl Life {
             }
             empty = 0;
             if sink["dead_letters"] != 0 {
-                process.call("POST", "/api/admin/sinks/stumbles/dead-letters/retry", "");
+                let all = r#"{"overwrite":true}"#;
+                process.call("POST", "/api/admin/sinks/stumbles/dead-letters/retry", all);
             }
             process.call("POST", "/api/admin/sinks/stumbles/retry", "");
             false

@@ -22,7 +22,8 @@ const SENTENCES: [(&str, &str, &str); 13] = [
 ];
 
 /// Sentences around others of these.
-const FRAMES: [&str; 3] = [
+const FRAMES: [&str; 4] = [
+    "…; nothing expires meanwhile",
     "…; what was damaged is kept in the data folder as",
     "the sink …: …",
     "the sink …: …",
