@@ -39,6 +39,8 @@ pub(super) struct State<'a> {
     /// What removals have reached: it counts for fields that are not there, too. Without an item, what the key has
     /// reached.
     pub(super) floor: Option<Version>,
+    /// The entry of the last removal; 0: none is known.
+    pub(super) removed_seq: i64,
     /// The last operation that changed it.
     pub(super) place: Place,
 }
@@ -150,6 +152,7 @@ impl<'a> State<'a> {
         let Some(update) = operation.fields else {
             self.item = None;
             self.floor = self.version();
+            self.removed_seq = operation.place.0;
             return;
         };
         let item = self.item.take();
@@ -169,22 +172,28 @@ impl<'a> State<'a> {
         });
     }
 
-    /// An update that is older than something of the item has the fields that nothing newer has written.
+    /// An update that is older than something of the item has the fields that nothing newer has written. One without a
+    /// version that is behind has those that are not there, unless a removal came after it.
     fn fill_in(&mut self, operation: &Operation<'a>, update: &'a str) -> Became<'a> {
         let (reached, floor) = (self.version(), self.floor);
         let Some(mut item) = self.item.take() else {
             return Became::Stale;
         };
         let mut taken = Vec::new();
+        let is_late = operation.version.is_none() && operation.place.0 > self.removed_seq;
         for (name, value) in members(update) {
             let of_field = item.fields.reached(name, reached).max(floor);
-            if self.counts(operation, of_field) {
+            let is_missing = is_late && !item.fields.has(name, reached);
+            if is_missing || self.counts(operation, of_field) {
                 item.fields.set(name, value, operation.version, reached);
                 taken.push(field_name(name));
             }
         }
         self.item = Some(item);
-        Became::of_lower(taken)
+        match is_late && !taken.is_empty() {
+            true => Became::Applied,
+            false => Became::of_lower(taken),
+        }
     }
 
     /// A removal that is older than something of the item takes what is not newer, and what comes and is older.

@@ -256,6 +256,7 @@ ALTER TABLE progress DROP COLUMN since_ms;
 const RULES_9: &str = "
 ALTER TABLE items ADD COLUMN version_text TEXT;
 ALTER TABLE items ADD COLUMN floor BLOB;
+ALTER TABLE items ADD COLUMN removed_seq INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE removed ADD COLUMN version_text TEXT;
 DROP INDEX removed_versions;
 CREATE INDEX removed_versions ON removed (stream, accepted_seq) WHERE seq = 0 AND version IS NOT NULL;

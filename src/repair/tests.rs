@@ -64,7 +64,7 @@ fn fill(connection: &Connection, file: &str) {
             for row in 0..ROWS {
                 let stream = if row % 2 == 0 { "even" } else { "odd" };
                 let fields = format!("{{\"n\":{row},\"text\":\"{}\"}}", "x".repeat(size(row)));
-                let sql = "INSERT INTO items VALUES (?1, 'key' || ?2, ?3, ?2, 't', 't', 'r', ?2, 0, NULL, NULL, NULL)";
+                let sql = "INSERT INTO items VALUES (?1, 'key' || ?2, ?3, ?2, 't', 't', 'r', ?2, 0, NULL, NULL, NULL, NULL, NULL, 0)";
                 connection
                     .execute(sql, rusqlite::params![stream, row, fields])
                     .expect("an item");
@@ -428,7 +428,7 @@ fn killed(file: &str) -> (Vec<u8>, Vec<u8>) {
         .pragma_update(None, "wal_autocheckpoint", 0)
         .expect("a setting");
     for row in 0..20 {
-        let sql = "INSERT INTO items VALUES ('s', 'key' || ?1, ?2, ?1, 't', 't', 'r', ?1, 0, NULL, NULL, NULL)";
+        let sql = "INSERT INTO items VALUES ('s', 'key' || ?1, ?2, ?1, 't', 't', 'r', ?1, 0, NULL, NULL, NULL, NULL, NULL, 0)";
         let fields = format!("{{\"text\":\"{}\"}}", "x".repeat(1_500));
         connection
             .execute(sql, rusqlite::params![row, fields])

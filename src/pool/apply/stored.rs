@@ -9,7 +9,7 @@ use crate::tombstones::{Removals, Removed};
 use crate::version_column::{version, with_text};
 use item::Version;
 
-const SELECT: &str = "SELECT fields, merged, accepted_seq, position, updated_at, version, version_text, floor FROM items WHERE stream = ?1 AND key = ?2";
+const SELECT: &str = "SELECT fields, merged, accepted_seq, position, updated_at, version, version_text, floor, removed_seq FROM items WHERE stream = ?1 AND key = ?2";
 
 /// What the file has of a key.
 pub(crate) enum Stored {
@@ -27,6 +27,7 @@ pub(crate) struct StoredRow {
     pub(super) updated_at: String,
     reached: Option<(Version, String)>,
     floor: Option<Version>,
+    removed_seq: i64,
 }
 
 impl Stored {
@@ -60,12 +61,14 @@ impl Stored {
                 }),
                 reached: reached(row.reached.as_ref()),
                 floor: row.floor,
+                removed_seq: row.removed_seq,
                 place: row.place,
             },
             Self::Tombstone(removed) => State {
                 item: None,
                 reached: reached(removed.reached.as_ref()),
                 floor: removed.reached.as_ref().map(|(version, _)| *version),
+                removed_seq: removed.place.0,
                 place: removed.place,
             },
             Self::Nothing => State::default(),
@@ -89,6 +92,7 @@ pub(super) fn row(
                 updated_at: row.get(4)?,
                 reached: with_text(row, 5)?,
                 floor: version(row, 7)?,
+                removed_seq: row.get(8)?,
             })
         })
         .optional()

@@ -26,14 +26,14 @@ const UPSERT: &str = "INSERT INTO items (stream, key, fields, seq, created_at, u
      expires_ms = excluded.expires_ms \
      WHERE headgate_replaces(octet_length(items.fields), items.accepted_seq, items.position)";
 /// Whatever it shows now. It is made anew if it had gone in between.
-const WRITE: &str = "INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id, accepted_seq, position, merged, version, version_text, floor, expires_ms) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
+const WRITE: &str = "INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id, accepted_seq, position, merged, version, version_text, floor, expires_ms, removed_seq) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?15) \
      ON CONFLICT (stream, key) DO UPDATE SET fields = excluded.fields, seq = excluded.seq, \
      created_at = iif(?14, excluded.created_at, created_at), \
      updated_at = excluded.updated_at, request_id = excluded.request_id, \
      accepted_seq = excluded.accepted_seq, position = excluded.position, merged = excluded.merged, \
      version = excluded.version, version_text = excluded.version_text, floor = excluded.floor, \
-     expires_ms = excluded.expires_ms";
+     expires_ms = excluded.expires_ms, removed_seq = excluded.removed_seq";
 /// It shows the same update, with some fields more or less.
 const SET_FIELDS: &str = "UPDATE items SET fields = ?3, merged = ?4, floor = ?5, seq = ?6, accepted_seq = ?7, position = ?8 WHERE stream = ?1 AND key = ?2";
 const SET_FLOOR: &str = "UPDATE items SET floor = ?3 WHERE stream = ?1 AND key = ?2";
@@ -159,6 +159,7 @@ impl Key<'_> {
             state.floor.map(Column),
             by.expires_at().map(Lived::to_column),
             item.is_new,
+            state.removed_seq,
         ])?;
         (target.counting).wrote(
             self.stream,

@@ -57,6 +57,11 @@ impl<'a> Fields<'a> {
         each.find(name).and_then(|at| each.fields[at].reached)
     }
 
+    /// Whether there is a field of this name.
+    pub(super) fn has(&mut self, name: &str, key: Option<Version>) -> bool {
+        self.each(key).find(name).is_some()
+    }
+
     /// An update that is as new as the key, or has no version, and the key had `key` before.
     pub(super) fn update(
         &mut self,
