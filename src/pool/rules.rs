@@ -180,7 +180,9 @@ impl<'a> State<'a> {
             return Became::Stale;
         };
         let mut taken = Vec::new();
-        let is_late = operation.version.is_none() && operation.place.0 > self.removed_seq;
+        let is_late = operation.version.is_none()
+            && floor.is_none()
+            && operation.place.0 > self.removed_seq;
         for (name, value) in members(update) {
             let of_field = item.fields.reached(name, reached).max(floor);
             let is_missing = is_late && !item.fields.has(name, reached);
