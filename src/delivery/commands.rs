@@ -48,12 +48,7 @@ impl Delivery {
             bytes_max: batch.bytes_max,
         };
         let name = &**lane.name();
-        let sent = match overwrite {
-            true => self.pool.send_again(name, selection, newest, limits)?,
-            false => self
-                .pool
-                .send_unchanged_again(name, selection, newest, limits)?,
-        };
+        let sent = (self.pool).send_again(name, selection, newest, limits, overwrite)?;
         if sent > 0 {
             lane.commands.send_modify(|commands| commands.retries += 1);
             tracing::info!(sink = name, sent, "dead letters are sent again");

@@ -39,6 +39,8 @@ pub(super) struct Target<'a> {
     pub(super) counting: &'a mut Counting,
     /// Who does it.
     pub(super) sink: &'a str,
+    /// Whether it does it with what were dead letters.
+    pub(super) is_resent: bool,
 }
 
 /// Does with every item of the batch what `action` says, or its own action if there is none. Renderers hear of what is
@@ -118,7 +120,7 @@ impl Target<'_> {
         let mut changed = false;
         for (row, index) in same.iter().zip(0..) {
             let became;
-            (state, became) = rules::apply(state, &row.operation(on_update, index));
+            (state, became) = rules::apply(state, &row.operation(on_update, self.is_resent, index));
             changed |= matches!(became, Became::Applied | Became::Partly(_));
             self.note_if_stale(row, &state, &became)?;
         }

@@ -170,6 +170,7 @@ impl Pool {
         let connection = schema::open_writer(path)?;
         let connection = FileWriter::new(connection, path, CHECKPOINT_BYTES, fail_stop)?;
         sizes::listen(&connection)?;
+        resends::listen(&connection)?;
         let sizes = Arc::new(Sizes::load(&connection)?);
         let history = history::open(&connection)?;
         let views = Views::load(&connection)?;

@@ -7,9 +7,11 @@
 //! leaves `resends` in the settlement that delivers it, hands it to the next retry, or makes it a dead
 //! letter again.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rusqlite::functions::FunctionFlags;
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, ToSql, named_params};
 use sqlx::Row;
@@ -19,7 +21,8 @@ use super::dead_letters::{action, meta};
 use super::{Part, Pool, PoolError, Retry, Writer};
 use base::clock::{Lived, Unix};
 use item::batch::{Action, Entry, Slice};
-use item::{ItemMeta, ItemsWriter};
+use item::{ItemMeta, ItemsWriter, members};
+use settings::OnUpdate;
 
 /// Dead letters that are moved or discarded in one transaction, at most: lanes wait for it.
 const CHUNK_MAX: usize = 1_000;
@@ -28,6 +31,11 @@ const IS_CHANGED: &str = "(EXISTS (SELECT 1 FROM items AS later WHERE later.stre
          AND (later.accepted_seq, later.position) > (dead_letters.seq, dead_letters.position))
      OR EXISTS (SELECT 1 FROM removed AS later WHERE later.stream = dead_letters.stream AND later.key = dead_letters.key
          AND (later.accepted_seq, later.position) > (dead_letters.seq, dead_letters.position)))";
+/// Of a dead letter in a stream whose updates merge, the fields that the item does not have: nothing that was accepted
+/// later has written them. NULL: there are none, or a removal came later.
+const MISSING: &str = "(SELECT headgate_missing(dead_letters.fields, later.fields) FROM items AS later
+     WHERE later.stream = dead_letters.stream AND later.key = dead_letters.key AND later.removed_seq < dead_letters.seq
+     AND dead_letters.removal = 0 AND dead_letters.stream IN (SELECT value FROM json_each(:merging)))";
 /// Of a retry that has not failed yet.
 const REASON: &str = "sent again by an operator";
 
@@ -176,36 +184,13 @@ impl Pool {
     }
 
     /// Makes a retry, due now, of the first dead letters of a selection, up to the id `newest`; returns how
-    /// many that are. 0: there are no more that can be sent. Blocks.
+    /// many that are. 0: there are no more that can be sent. Without `overwrite`, what a sink has newer stays: those of
+    /// items that something accepted later changed or removed are left. In a stream whose updates merge, the fields that
+    /// nothing later has written are sent all the same. Blocks.
     ///
     /// # Errors
     /// SQLite's; nothing happened.
     pub fn send_again(
-        &self,
-        sink: &str,
-        selection: &Selection,
-        newest: i64,
-        limits: Limits,
-    ) -> Result<u64, PoolError> {
-        self.send_letters(sink, selection, newest, limits, true)
-    }
-
-    /// The same without those of items that something accepted later changed or removed: a letter keeps its place, and
-    /// what a sink has newer stays.
-    ///
-    /// # Errors
-    /// SQLite's; nothing happened.
-    pub fn send_unchanged_again(
-        &self,
-        sink: &str,
-        selection: &Selection,
-        newest: i64,
-        limits: Limits,
-    ) -> Result<u64, PoolError> {
-        self.send_letters(sink, selection, newest, limits, false)
-    }
-
-    fn send_letters(
         &self,
         sink: &str,
         selection: &Selection,
@@ -235,11 +220,11 @@ impl Pool {
             let retry_id = connection.last_insert_rowid();
             let mut copy = connection.prepare_cached(
                 "INSERT INTO resends (retry_id, seq, request_id, stream, position, key, fields, received_ms, removal, version, version_text, expire_after_seconds)
-                 SELECT ?1, seq, request_id, stream, position, key, fields, received_ms, removal, version, version_text, expire_after_seconds FROM dead_letters WHERE id = ?2",
+                 SELECT ?1, seq, request_id, stream, position, key, ?3, received_ms, removal, version, version_text, expire_after_seconds FROM dead_letters WHERE id = ?2",
             )?;
             let mut delete = connection.prepare_cached("DELETE FROM dead_letters WHERE id = ?1")?;
             for letter in &chunk {
-                copy.execute([retry_id, letter.id])?;
+                copy.execute(rusqlite::params![retry_id, letter.id, letter.fields])?;
                 delete.execute([letter.id])?;
             }
             Ok(chunk.len() as u64)
@@ -326,6 +311,26 @@ struct Chosen {
     id: i64,
     seq: u64,
     position: u32,
+    /// What is sent of it.
+    fields: String,
+}
+
+/// Lets statements of this connection ask which fields an item does not have.
+pub(super) fn listen(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.create_scalar_function("headgate_missing", 2, FunctionFlags::SQLITE_UTF8, |call| {
+        let (fields, there) = (call.get_raw(0).as_str()?, call.get_raw(1).as_str()?);
+        Ok(missing(fields, there))
+    })
+}
+
+/// The fields that are not among those of an item, as an object; none: all are.
+fn missing(fields: &str, there: &str) -> Option<String> {
+    let there: HashSet<&str> = members(there).map(|(name, _)| name).collect();
+    let missing = members(fields).filter(|(name, _)| !there.contains(name));
+    let missing: Vec<String> = missing
+        .map(|(name, value)| format!("{name}:{value}"))
+        .collect();
+    (!missing.is_empty()).then(|| format!("{{{}}}", missing.join(",")))
 }
 
 impl Writer {
@@ -339,18 +344,22 @@ impl Writer {
         overwrite: bool,
     ) -> Result<Vec<Chosen>, rusqlite::Error> {
         let items_max = limits.items_max.clamp(1, CHUNK_MAX);
-        let unchanged = match overwrite {
-            true => String::new(),
-            false => format!("AND NOT {IS_CHANGED}"),
+        let sent = match overwrite {
+            true => "fields".to_owned(),
+            false => format!("iif({IS_CHANGED}, {MISSING}, fields)"),
         };
+        let merging = self.on_update.iter();
+        let merging = merging.filter(|(_, on_update)| **on_update == OnUpdate::Merge);
+        let merging: Vec<&str> = merging.map(|(stream, _)| &**stream).collect();
+        let merging = serde_json::json!(merging).to_string();
         let sql = format!(
-            "SELECT id, seq, position, length(CAST(fields AS BLOB)) + length(CAST(key AS BLOB)), removal FROM dead_letters
-             WHERE {} AND fields <> '' {unchanged} ORDER BY seq, position, id LIMIT {items_max}",
+            "SELECT id, seq, position, length(CAST(fields AS BLOB)) + length(CAST(key AS BLOB)), removal, {sent} AS sent FROM dead_letters
+             WHERE {} AND fields <> '' AND sent NOTNULL AND :merging NOTNULL ORDER BY seq, position, id LIMIT {items_max}",
             selection.condition()
         );
         let mut statement = self.connection.prepare_cached(&sql)?;
         let mut rows = statement
-            .query(named_params! { ":sink": sink, ":newest": newest, ":chosen": selection })?;
+            .query(named_params! { ":sink": sink, ":newest": newest, ":chosen": selection, ":merging": merging })?;
         let mut chunk = Vec::new();
         let mut bytes = 0;
         let mut run: Option<bool> = None;
@@ -366,6 +375,7 @@ impl Writer {
                 id: row.get(0)?,
                 seq: row.get::<_, i64>(1)?.unsigned_abs(),
                 position: row.get(2)?,
+                fields: row.get(5)?,
             });
         }
         Ok(chunk)

@@ -66,6 +66,8 @@ pub(super) struct Operation<'a> {
     /// What the key has reached with it: its version, or its arrival if that stands for one.
     pub(super) reaches: Option<Reached<'a>>,
     pub(super) on_update: OnUpdate,
+    /// It was a dead letter: something newer may be there.
+    pub(super) is_resent: bool,
     /// By which its caller knows it.
     pub(super) index: usize,
 }
@@ -152,7 +154,7 @@ impl<'a> State<'a> {
         let Some(update) = operation.fields else {
             self.item = None;
             self.floor = self.version();
-            self.removed_seq = operation.place.0;
+            self.removed_seq = self.place.max(operation.place).0;
             return;
         };
         let item = self.item.take();
@@ -172,21 +174,24 @@ impl<'a> State<'a> {
         });
     }
 
-    /// An update that is older than something of the item has the fields that nothing newer has written. One without a
-    /// version that is behind has those that are not there, unless a removal came after it.
+    /// An update that is older than something of the item has the fields that nothing newer has written. Of a dead letter
+    /// without a version these are the fields that the item does not have, unless a removal came later.
     fn fill_in(&mut self, operation: &Operation<'a>, update: &'a str) -> Became<'a> {
         let (reached, floor) = (self.version(), self.floor);
         let Some(mut item) = self.item.take() else {
             return Became::Stale;
         };
         let mut taken = Vec::new();
-        let is_late = operation.version.is_none()
-            && floor.is_none()
+        let is_late = operation.is_resent
+            && operation.version.is_none()
             && operation.place.0 > self.removed_seq;
         for (name, value) in members(update) {
             let of_field = item.fields.reached(name, reached).max(floor);
-            let is_missing = is_late && !item.fields.has(name, reached);
-            if is_missing || self.counts(operation, of_field) {
+            let counts = match is_late {
+                true => !item.fields.has(name, reached),
+                false => self.counts(operation, of_field),
+            };
+            if counts {
                 item.fields.set(name, value, operation.version, reached);
                 taken.push(field_name(name));
             }

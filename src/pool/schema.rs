@@ -250,8 +250,8 @@ ALTER TABLE cursors ADD COLUMN since_ms INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE progress DROP COLUMN since_ms;
 ";
 
-/// Versions of 128 bits with their text, what removals have reached in items that came back, and what the log says of
-/// operations that were left behind. Versions of before stay as they are, as numbers (`version_column.rs`); fields that
+/// Versions of 128 bits with their text, what removals have reached in items that came back and the entry of the last of
+/// them, and what the log says of operations that were left behind. Versions of before stay as they are, as numbers (`version_column.rs`); fields that
 /// were merged before have what their item had (`rules/fields.rs`).
 const RULES_9: &str = "
 ALTER TABLE items ADD COLUMN version_text TEXT;

@@ -14,7 +14,7 @@ use super::*;
 use base::clock::Unix;
 use changes::Recent;
 use item::batch::{Action, Batch, Entry, Slice};
-use item::{ItemMeta, ItemsWriter};
+use item::{ItemMeta, Items, ItemsWriter};
 use uuid::Uuid;
 
 const STREAM: &str = "orders";
@@ -176,13 +176,18 @@ fn request_of(stream: &str, accepted_seq: u64, items: &[(&str, &str)], action: A
         let pushed = writer.push_with(key, fields, action, ItemMeta::default());
         pushed.expect("it fits");
     }
+    whole(stream, accepted_seq, writer.into_items())
+}
+
+/// A batch of one request.
+fn whole(stream: &str, accepted_seq: u64, items: Items) -> Batch {
     let entry = Entry {
         seq: accepted_seq,
         request_id: Uuid::from_u128(accepted_seq.into()),
         stream: stream.into(),
         received_at: Unix::from_ms(accepted_seq * 1_000),
         arrived: None,
-        items: writer.into_items(),
+        items,
     };
     Batch::new(vec![Slice::whole(Arc::new(entry))], 1)
 }

@@ -64,7 +64,7 @@ fn fill(connection: &Connection, file: &str) {
             for row in 0..ROWS {
                 let stream = if row % 2 == 0 { "even" } else { "odd" };
                 let fields = format!("{{\"n\":{row},\"text\":\"{}\"}}", "x".repeat(size(row)));
-                let sql = "INSERT INTO items VALUES (?1, 'key' || ?2, ?3, ?2, 't', 't', 'r', ?2, 0, NULL, NULL, NULL, NULL, NULL, 0)";
+                let sql = "INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id, accepted_seq, position) VALUES (?1, 'key' || ?2, ?3, ?2, 't', 't', 'r', ?2, 0)";
                 connection
                     .execute(sql, rusqlite::params![stream, row, fields])
                     .expect("an item");
@@ -73,9 +73,10 @@ fn fill(connection: &Connection, file: &str) {
                 .execute_batch(
                     "INSERT INTO cursors (sink, seq, start) VALUES ('pool', 300, 0), ('other', 200, 0);
                      INSERT INTO sink_state VALUES ('pool', 'a', x'01');
-                     INSERT INTO dead_letters VALUES (7, 'other', 3, 'r', 'odd', 0, 'k', '{}', 'no', 1, 5, 5, 0, NULL, NULL);
+                     INSERT INTO dead_letters (id, sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms)
+                         VALUES (7, 'other', 3, 'r', 'odd', 0, 'k', '{}', 'no', 1, 5);
                      DELETE FROM dead_letters;
-                     INSERT INTO removed VALUES ('odd', 'gone', 301, 301, 0, NULL);
+                     INSERT INTO removed (stream, key, seq, accepted_seq, position) VALUES ('odd', 'gone', 301, 301, 0);
                      UPDATE history SET epoch = 9, seq = 301;",
                 )
                 .expect("the rest");
@@ -428,7 +429,7 @@ fn killed(file: &str) -> (Vec<u8>, Vec<u8>) {
         .pragma_update(None, "wal_autocheckpoint", 0)
         .expect("a setting");
     for row in 0..20 {
-        let sql = "INSERT INTO items VALUES ('s', 'key' || ?1, ?2, ?1, 't', 't', 'r', ?1, 0, NULL, NULL, NULL, NULL, NULL, 0)";
+        let sql = "INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id, accepted_seq, position) VALUES ('s', 'key' || ?1, ?2, ?1, 't', 't', 'r', ?1, 0)";
         let fields = format!("{{\"text\":\"{}\"}}", "x".repeat(1_500));
         connection
             .execute(sql, rusqlite::params![row, fields])
@@ -524,7 +525,7 @@ fn sinks_look_back_for_what_a_hole_in_a_log_hides() {
     // Every page has an older version in the log, and what follows the newest one is flushed.
     for value in 0..3 {
         for key in 0..40 {
-            let sql = "INSERT OR REPLACE INTO items VALUES ('s', 'key' || ?1, ?2, ?3, 't', 't', 'r', ?3, 0, NULL, NULL, NULL)";
+            let sql = "INSERT OR REPLACE INTO items (stream, key, fields, seq, created_at, updated_at, request_id, accepted_seq, position) VALUES ('s', 'key' || ?1, ?2, ?3, 't', 't', 'r', ?3, 0)";
             let fields = format!("{{\"n\":{value},\"text\":\"{}\"}}", "x".repeat(900));
             pool.execute(sql, rusqlite::params![key, fields, value * 40 + key])
                 .expect("an item");

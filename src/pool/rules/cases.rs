@@ -71,6 +71,7 @@ impl Op {
                 text: text.into(),
             }),
             on_update,
+            is_resent: false,
             index: 0,
         }
     }

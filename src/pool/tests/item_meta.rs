@@ -3,7 +3,6 @@
 use std::num::NonZeroU32;
 
 use super::*;
-use base::clock::Unix;
 use item::{ItemMeta, Version};
 
 const OLDER: ItemMeta = ItemMeta {
@@ -20,15 +19,7 @@ fn one(stream: &str, accepted_seq: u64, fields: &str, meta: ItemMeta) -> Batch {
     let mut writer = ItemsWriter::new(1 << 20, 0);
     let pushed = writer.push_with("a", fields, Action::Upsert, meta);
     pushed.expect("it fits");
-    let entry = Entry {
-        seq: accepted_seq,
-        request_id: Uuid::from_u128(accepted_seq.into()),
-        stream: stream.into(),
-        received_at: Unix::from_ms(accepted_seq * 1_000),
-        arrived: None,
-        items: writer.into_items(),
-    };
-    Batch::new(vec![Slice::whole(Arc::new(entry))], 1)
+    whole(stream, accepted_seq, writer.into_items())
 }
 
 #[tokio::test]
@@ -47,7 +38,7 @@ async fn a_dead_letter_keeps_its_version_and_its_end() {
         items_max: 9,
         bytes_max: 999,
     };
-    let sent = (test.pool).send_again("pool", &Selection::All, i64::MAX, limits);
+    let sent = (test.pool).send_again("pool", &Selection::All, i64::MAX, limits, true);
     assert_eq!(sent.expect("it is sent"), 1);
     let retry = test.pool.next_retry("pool").expect("it reads");
     let slices = test.pool.resent(retry.expect("a retry").id);

@@ -88,7 +88,9 @@ impl Test {
             items_max: 9,
             bytes_max: 999,
         };
-        let sent = self.pool.send_again("pool", &Selection::All, 12, limits);
+        let sent = self
+            .pool
+            .send_again("pool", &Selection::All, 12, limits, true);
         assert_eq!(sent.expect("it is sent"), 1);
         let slices = self.pool.resent(4).expect("it reads");
         assert_eq!(slices[0].entry.received_at.ms(), 0x019a_0000_0000);
@@ -184,6 +186,7 @@ const TO_FORMAT_8: &str = "
     CREATE INDEX removed_versions ON removed (accepted_seq, seq, version) WHERE seq = 0 AND version IS NOT NULL;
     ALTER TABLE items DROP COLUMN version_text;
     ALTER TABLE items DROP COLUMN floor;
+    ALTER TABLE items DROP COLUMN removed_seq;
     ALTER TABLE dead_letters DROP COLUMN version_text;
     ALTER TABLE resends DROP COLUMN version_text;
     PRAGMA user_version = 8;";

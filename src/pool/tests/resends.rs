@@ -38,13 +38,31 @@ impl Test {
     }
 
     fn send(&self, selection: &Selection, limits: Limits) -> u64 {
-        let sent = self.pool.send_again("pool", selection, NEWEST, limits);
+        let sent = self
+            .pool
+            .send_again("pool", selection, NEWEST, limits, true);
         sent.expect("it is sent")
     }
 
     fn next_retry(&self) -> Retry {
         let retry = self.pool.next_retry("pool").expect("it reads");
         retry.expect("a retry")
+    }
+
+    /// The sink takes the items of a retry, and writes them.
+    fn settle_resent(&self, retry: Retry) {
+        let slices = self.pool.resent(retry.id).expect("it reads");
+        let effects = vec![Effect::Apply(Batch::resent(slices, 1))];
+        let settlement = Settlement {
+            sink: "pool".into(),
+            retry_done: Some(retry),
+            staged: Staged {
+                effects,
+                ..Staged::default()
+            },
+            ..Settlement::default()
+        };
+        self.pool.settle(&settlement).expect("it settles");
     }
 
     /// The items of a retry: sequence number, position, key.
@@ -198,7 +216,7 @@ async fn what_fails_meanwhile_and_what_is_not_chosen_stays() {
     for selection in [&Selection::All, &Selection::Ids(vec![1, 2]), &request] {
         let found = test.pool.find_letters("other", selection).await;
         assert_eq!(found.expect("it reads").letters, 0, "{selection:?}");
-        let sent = (test.pool).send_again("other", selection, NEWEST, LIMITS);
+        let sent = (test.pool).send_again("other", selection, NEWEST, LIMITS, true);
         assert_eq!(sent.expect("it reads"), 0, "{selection:?}");
         let gone = (test.pool).discard_letters("other", selection, NEWEST);
         assert_eq!(gone.expect("it reads"), 0, "{selection:?}");
@@ -212,7 +230,7 @@ async fn what_fails_meanwhile_and_what_is_not_chosen_stays() {
     );
     assert_eq!(
         test.pool
-            .send_again("pool", &Selection::All, 4, LIMITS)
+            .send_again("pool", &Selection::All, 4, LIMITS, true)
             .expect("it is sent"),
         2
     );
@@ -286,4 +304,47 @@ async fn what_is_sent_again_keeps_its_place_within_its_request() {
     ];
     let expected = [r#"{"n":1}"#, r#"{"key":"b"}"#].map(|fields| Some(fields.to_owned()));
     assert_eq!(fields, expected);
+}
+
+#[tokio::test]
+async fn a_letter_of_a_merged_item_brings_back_the_fields_that_nothing_later_has_written() {
+    let test = Test::new().await;
+    let of = |seq, key: &str, fields: &str| DeadLetter {
+        stream: "merged".into(),
+        fields: fields.to_owned(),
+        ..letter(seq, 0, key)
+    };
+    test.dead_letter(vec![
+        of(1, "kept", r#"{"a":1,"b":1}"#),
+        of(2, "known", r#"{"a":1}"#),
+        of(3, "removed", r#"{"a":1}"#),
+    ]);
+    for (seq, key) in [(4, "kept"), (4, "known"), (6, "removed")] {
+        if key == "removed" {
+            test.remove("merged", key, 5);
+        }
+        test.upsert(&batch_of("merged", seq, &[(key, r#"{"a":2}"#)]), true);
+    }
+    let newer = test
+        .pool
+        .send_again("pool", &Selection::All, NEWEST, LIMITS, false);
+    assert_eq!(
+        newer.expect("it is sent"),
+        1,
+        "of the others nothing is left"
+    );
+    let retry = test.next_retry();
+    assert_eq!(test.items_of(&retry), [item(1, 0, "kept")]);
+    let slices = test.pool.resent(retry.id).expect("it reads");
+    let (_, sent) = slices[0].items().next().expect("an item");
+    assert_eq!(sent.fields, r#"{"b":1}"#);
+
+    test.settle_resent(retry);
+    // Sent all the same, they change nothing that is newer.
+    assert_eq!(test.send(&Selection::All, LIMITS), 2);
+    test.settle_resent(test.next_retry());
+    let fields = async |key| test.fields("merged", key).await;
+    assert_eq!(fields("kept").await.as_deref(), Some(r#"{"a":2,"b":1}"#));
+    assert_eq!(fields("known").await.as_deref(), Some(r#"{"a":2}"#));
+    assert_eq!(fields("removed").await.as_deref(), Some(r#"{"a":2}"#));
 }

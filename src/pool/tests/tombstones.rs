@@ -136,7 +136,7 @@ async fn a_removal_is_remembered_as_long_as_a_dead_letter_may_bring_the_item_bac
         };
         let sent = test
             .pool
-            .send_again("pool", &Selection::Ids(vec![id]), i64::MAX, limits);
+            .send_again("pool", &Selection::Ids(vec![id]), i64::MAX, limits, true);
         assert_eq!(sent.expect("it is sent"), 1);
         let retry = test.pool.next_retry("pool").expect("it reads");
         retry.expect("a retry")
@@ -183,7 +183,9 @@ async fn what_is_sent_again_together_asks_the_same() {
         bytes_max: 9_999,
     };
     let send = || {
-        let sent = test.pool.send_again("pool", &Selection::All, 9, limits);
+        let sent = test
+            .pool
+            .send_again("pool", &Selection::All, 9, limits, true);
         sent.expect("it is sent")
     };
     assert_eq!([send(), send(), send(), send()], [2, 1, 1, 0]);

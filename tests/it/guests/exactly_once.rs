@@ -54,8 +54,7 @@ fn each_item_takes_effect_once_whatever_fails_before_the_commit() {
         let drained = process.is_drained();
         let letters = process.sink("hostile")["dead_letters"] != 0;
         if letters {
-            let all = r#"{"overwrite":true}"#;
-            process.call("POST", "/api/admin/sinks/hostile/dead-letters/retry", all);
+            process.call("POST", "/api/admin/sinks/hostile/dead-letters/retry", "");
         }
         process.call("POST", RETRY, "");
         !letters && drained
