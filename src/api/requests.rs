@@ -118,12 +118,7 @@ impl From<&Report> for LoggedRequest {
             items_received: entry.items,
             status: report.status.as_str(),
             errors: report.errors().map(str::to_owned).collect(),
-            stale: report
-                .left_behind
-                .first
-                .iter()
-                .map(StaleData::from)
-                .collect(),
+            stale: StaleData::of(report),
             stale_count: report.left_behind.count,
             connector: entry.connector.to_string(),
             stream: entry.stream.to_string(),

@@ -5,6 +5,7 @@
 use salvo_oapi::ToSchema;
 use serde::Serialize;
 
+use operate::requests::Report;
 use pool::Stale;
 
 /// An operation that is older than what the data pool has.
@@ -20,6 +21,14 @@ pub struct StaleData {
     /// removed. Only where there are some, in streams whose updates merge.
     #[serde(skip_serializing_if = "Option::is_none")]
     taken: Option<Vec<String>>,
+}
+
+impl StaleData {
+    /// The operations of a request that are older than what the data pool has, as far as they are listed.
+    pub fn of(report: &Report) -> Vec<Self> {
+        let first = report.left_behind.first.iter();
+        first.map(Self::from).collect()
+    }
 }
 
 impl From<&Stale> for StaleData {

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use super::Ingest;
 use super::request::Known;
-use super::unsettled::Reserved;
+use super::unsettled::{Reserved, left_by};
 use crate::error::AcceptError;
 use catalog::IngestKey;
-use item::{Action, Items};
+use item::Items;
 use pool::{PoolError, Size};
 
 /// What waits for room is to ask again after so long.
@@ -136,7 +136,7 @@ impl Ingest {
             return Ok(None);
         }
         let waiting = reserved.before();
-        let own = left_by(items);
+        let own: HashMap<&str, usize> = left_by(items.iter());
         let mut asked: Vec<&str> = own
             .keys()
             .copied()
@@ -191,16 +191,4 @@ fn charge(known: &Known<'_>, body: &[u8]) -> Result<u64, AcceptError> {
             retry_after_seconds: over.retry_after_seconds,
         }),
     }
-}
-
-/// The keys that operations leave, with the bytes of their fields: of operations on one key the last one decides.
-fn left_by(items: &Items) -> HashMap<&str, usize> {
-    let mut left = HashMap::new();
-    for item in items {
-        match item.action {
-            Action::Upsert => left.insert(item.key, item.fields.len()),
-            Action::Remove => left.remove(item.key),
-        };
-    }
-    left
 }

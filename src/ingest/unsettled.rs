@@ -6,10 +6,12 @@
 //! several at once no more are let through than one after the other. What is let through counts until every sink that
 //! writes the stream in the pool has it behind it. A stream without a quota is not here.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use item::{Action, Items};
+use item::{Action, ItemRef, Items};
 
 /// How far the sinks have come that write a stream in the data pool: the lowest of their cursors; none: there is none.
 pub type SettledThrough = Box<dyn Fn(&str) -> Option<u64> + Send + Sync>;
@@ -54,6 +56,21 @@ pub(super) struct Reserved {
     stream: Arc<OfStream>,
     id: u64,
     through_if_unknown: u64,
+}
+
+/// The keys that operations leave, with the bytes of their fields: of operations on one key the last one decides.
+pub(super) fn left_by<'a, K>(items: impl Iterator<Item = ItemRef<'a>>) -> HashMap<K, usize>
+where
+    K: From<&'a str> + Borrow<str> + Eq + Hash,
+{
+    let mut left = HashMap::new();
+    for item in items {
+        match item.action {
+            Action::Upsert => left.insert(item.key.into(), item.fields.len()),
+            Action::Remove => left.remove(item.key),
+        };
+    }
+    left
 }
 
 /// More requests than wait for the journal at once.
@@ -145,14 +162,7 @@ impl Reserved {
     pub(super) fn before(&self) -> HashMap<Box<str>, usize> {
         let held = self.stream.held();
         let before = held.requests.iter().filter(|other| other.id < self.id);
-        let mut last: HashMap<Box<str>, usize> = HashMap::new();
-        for item in before.flat_map(|request| request.items.iter()) {
-            match item.action {
-                Action::Upsert => last.insert(item.key.into(), item.fields.len()),
-                Action::Remove => last.remove(item.key),
-            };
-        }
-        last
+        left_by(before.flat_map(|request| request.items.iter()))
     }
 
     /// The request is stored, under no number above `through`; none: nothing of it is.

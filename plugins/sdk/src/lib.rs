@@ -49,6 +49,32 @@ pub mod bindings {
     });
 }
 
+/// The error of another export, made of the one that sinks return: bindings give each export types of its own, with the
+/// same cases.
+macro_rules! from_write_error {
+    ($error:ident) => {
+        impl From<crate::WriteError> for $error {
+            fn from(error: crate::WriteError) -> Self {
+                match error {
+                    crate::WriteError::Retry(retry) => Self::Retry(Retry {
+                        after_ms: retry.after_ms,
+                        reason: retry.reason,
+                    }),
+                    crate::WriteError::Reject(reason) => Self::Reject(reason),
+                    crate::WriteError::RejectItems(items) => {
+                        let items = items.into_iter().map(|one| Rejection {
+                            index: one.index,
+                            reason: one.reason,
+                        });
+                        Self::RejectItems(items.collect())
+                    }
+                }
+            }
+        }
+    };
+}
+use from_write_error;
+
 /// What a sink that takes updates and removals together exports beside it.
 #[doc(hidden)]
 pub mod mixed {
@@ -70,24 +96,7 @@ pub mod mixed {
 
     use exports::headgate::sink::operations::{ApplyError, Rejection, Retry};
 
-    impl From<crate::WriteError> for ApplyError {
-        fn from(error: crate::WriteError) -> Self {
-            match error {
-                crate::WriteError::Retry(retry) => Self::Retry(Retry {
-                    after_ms: retry.after_ms,
-                    reason: retry.reason,
-                }),
-                crate::WriteError::Reject(reason) => Self::Reject(reason),
-                crate::WriteError::RejectItems(items) => {
-                    let items = items.into_iter().map(|one| Rejection {
-                        index: one.index,
-                        reason: one.reason,
-                    });
-                    Self::RejectItems(items.collect())
-                }
-            }
-        }
-    }
+    crate::from_write_error!(ApplyError);
 }
 
 /// What a sink that hears of removals exports beside it.
@@ -111,24 +120,7 @@ pub mod removing {
 
     use exports::headgate::sink::removals::{Rejection, RemoveError, Retry};
 
-    impl From<crate::WriteError> for RemoveError {
-        fn from(error: crate::WriteError) -> Self {
-            match error {
-                crate::WriteError::Retry(retry) => Self::Retry(Retry {
-                    after_ms: retry.after_ms,
-                    reason: retry.reason,
-                }),
-                crate::WriteError::Reject(reason) => Self::Reject(reason),
-                crate::WriteError::RejectItems(items) => {
-                    let items = items.into_iter().map(|one| Rejection {
-                        index: one.index,
-                        reason: one.reason,
-                    });
-                    Self::RejectItems(items.collect())
-                }
-            }
-        }
-    }
+    crate::from_write_error!(RemoveError);
 }
 
 pub use bindings::exports::headgate::sink::sink::{Descriptor, Rejection, Retry, WriteError};

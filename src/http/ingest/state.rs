@@ -74,12 +74,7 @@ impl From<&Report> for RequestState {
             status: report.status.as_str(),
             items_received: entry.items,
             errors: report.errors().map(str::to_owned).collect(),
-            stale: report
-                .left_behind
-                .first
-                .iter()
-                .map(StaleData::from)
-                .collect(),
+            stale: StaleData::of(report),
             stale_count: report.left_behind.count,
             processed_at: report.processed_at.map(clock::rfc3339),
             sinks: report.sinks.iter().map(SinkStateData::from).collect(),
