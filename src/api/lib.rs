@@ -1,7 +1,7 @@
 //! The admin API: what operators and the command line read and do.
 //!
 //! Each file lists its routes, describes what it takes and answers, and translates; the work is done in
-//! [`crate::operate`].
+//! [`operate`].
 //!
 //! **Invariant**: every route here needs a token with the role that [`routes`] names for its subject, and no answer holds
 //! a secret, except those that make a key, a ticket or a link to sign in.

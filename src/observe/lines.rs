@@ -4,7 +4,7 @@
 //! The command line calls [`start`] before the daemon; metrics and the status ask what was dropped. A thread writes, and
 //! whoever has a line waits until it is written, but not long: a pipe that nobody reads must not hold up requests.
 //!
-//! **Invariant**: writing a line neither fails nor panics, nor waits for more than [`WAIT_MAX`]. A line that is not
+//! **Invariant**: writing a line neither fails nor panics, nor waits for more than `WAIT_MAX`. A line that is not
 //! written is counted.
 
 use std::collections::VecDeque;
@@ -41,7 +41,7 @@ pub enum Output {
 static LINES: OnceLock<Arc<Lines>> = OnceLock::new();
 static DROPPED: LazyLock<Counter> = LazyLock::new(Counter::default);
 
-/// From now on [`write`] writes. A second call changes nothing.
+/// From now on [`write()`] writes. A second call changes nothing.
 ///
 /// # Errors
 /// The system's: no more open files, no more threads.

@@ -67,7 +67,7 @@ impl GuestLog {
         }
     }
 
-    /// Ends when it is time to [`flush`](Self::tell); never, if nothing was left out.
+    /// Ends when it is time to [`flush`](Self::flush); never, if nothing was left out.
     pub async fn has_left_out(&self) {
         let due = self.lock().due();
         match due {

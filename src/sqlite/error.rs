@@ -67,7 +67,7 @@ impl FileError {
 }
 
 /// Whether SQLite says that there is no room on the disk: for the file, or for the index of its write-ahead log. What
-/// a writer has at hand tells more: [`DiskError::of`](super::Trouble::of).
+/// a writer has at hand tells more: [`DiskError::of`](super::DiskError::of).
 pub fn is_full(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|error| {
         error.code == ErrorCode::DiskFull || error.extended_code == ffi::SQLITE_IOERR_SHMSIZE

@@ -14,7 +14,7 @@ pub struct Filter {
     pub before: Option<i64>,
     /// What was done, one of [`ACTIONS`](super::ACTIONS).
     pub action: Option<String>,
-    /// To what kind of thing, as [`ResourceKind::as_str`](crate::Kind::as_str).
+    /// To what kind of thing, as [`ResourceKind::as_str`](crate::ResourceKind::as_str).
     pub kind: Option<String>,
     /// Name of what was changed, or of the connector that it belongs to.
     pub name: Option<String>,
