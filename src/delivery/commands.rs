@@ -6,7 +6,7 @@
 //! whatever the lane does meanwhile.
 
 use super::{Delivery, LaneStatus};
-use pool::{Limits, PoolError, Selection};
+use pool::{Limits, Newer, PoolError, Selection};
 
 /// What was asked of a lane so far, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,7 +48,13 @@ impl Delivery {
             bytes_max: batch.bytes_max,
         };
         let name = &**lane.name();
-        let sent = (self.pool).send_again(name, selection, newest, limits, overwrite)?;
+        let newer = match overwrite {
+            true => Newer::Overwritten,
+            false => Newer::Stays {
+                in_pool: lane.reach().1 == Some(true),
+            },
+        };
+        let sent = (self.pool).send_again(name, selection, newest, limits, newer)?;
         if sent > 0 {
             lane.commands.send_modify(|commands| commands.retries += 1);
             tracing::info!(sink = name, sent, "dead letters are sent again");

@@ -22,10 +22,7 @@ use super::{sizes, stale};
 use item::batch::{Action, Batch};
 use operation::{Origin, Row};
 use settings::OnUpdate;
-#[cfg(test)]
 pub(crate) use stored::Stored;
-#[cfg(not(test))]
-use stored::Stored;
 use write::Upsert;
 
 const TOUCH: &str = "UPDATE items SET seq = ?3 WHERE stream = ?1 AND key = ?2";
@@ -39,8 +36,6 @@ pub(super) struct Target<'a> {
     pub(super) counting: &'a mut Counting,
     /// Who does it.
     pub(super) sink: &'a str,
-    /// Whether it does it with what were dead letters.
-    pub(super) is_resent: bool,
 }
 
 /// Does with every item of the batch what `action` says, or its own action if there is none. Renderers hear of what is
@@ -120,7 +115,7 @@ impl Target<'_> {
         let mut changed = false;
         for (row, index) in same.iter().zip(0..) {
             let became;
-            (state, became) = rules::apply(state, &row.operation(on_update, self.is_resent, index));
+            (state, became) = rules::apply(state, &row.operation(on_update, index));
             changed |= matches!(became, Became::Applied | Became::Partly(_));
             self.note_if_stale(row, &state, &became)?;
         }

@@ -59,7 +59,7 @@ use implicit_streams::Made;
 pub use implicit_streams::{Claim, MADE_MAX, TooManyMade};
 pub use items::{Item, Page, PageLimit};
 pub use position::Position;
-pub use resends::{Found, Limits, Selection};
+pub use resends::{Found, Limits, Newer, Selection};
 pub use retries::{Call, Part, Retry, Waiting};
 pub use schema::{FILE, FORMAT};
 pub use settlement::{Effect, Settlement, Staged};
@@ -170,7 +170,6 @@ impl Pool {
         let connection = schema::open_writer(path)?;
         let connection = FileWriter::new(connection, path, CHECKPOINT_BYTES, fail_stop)?;
         sizes::listen(&connection)?;
-        resends::listen(&connection)?;
         let sizes = Arc::new(Sizes::load(&connection)?);
         let history = history::open(&connection)?;
         let views = Views::load(&connection)?;

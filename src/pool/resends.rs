@@ -7,35 +7,26 @@
 //! leaves `resends` in the settlement that delivers it, hands it to the next retry, or makes it a dead
 //! letter again.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::functions::FunctionFlags;
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, ToSql, named_params};
 use sqlx::Row;
 use uuid::Uuid;
 
+use super::apply::Stored;
 use super::dead_letters::{action, meta};
+use super::rules::{self, Place};
 use super::{Part, Pool, PoolError, Retry, Writer};
 use base::clock::{Lived, Unix};
 use item::batch::{Action, Entry, Slice};
-use item::{ItemMeta, ItemsWriter, members};
+use item::{ItemMeta, ItemsWriter};
 use settings::OnUpdate;
 
 /// Dead letters that are moved or discarded in one transaction, at most: lanes wait for it.
 const CHUNK_MAX: usize = 1_000;
-/// Something that was accepted later has changed what a dead letter is about, as far as the pool knows.
-const IS_CHANGED: &str = "(EXISTS (SELECT 1 FROM items AS later WHERE later.stream = dead_letters.stream AND later.key = dead_letters.key
-         AND (later.accepted_seq, later.position) > (dead_letters.seq, dead_letters.position))
-     OR EXISTS (SELECT 1 FROM removed AS later WHERE later.stream = dead_letters.stream AND later.key = dead_letters.key
-         AND (later.accepted_seq, later.position) > (dead_letters.seq, dead_letters.position)))";
-/// Of a dead letter in a stream whose updates merge, the fields that the item does not have: nothing that was accepted
-/// later has written them. NULL: there are none, or a removal came later.
-const MISSING: &str = "(SELECT headgate_missing(dead_letters.fields, later.fields) FROM items AS later
-     WHERE later.stream = dead_letters.stream AND later.key = dead_letters.key AND later.removed_seq < dead_letters.seq
-     AND dead_letters.removal = 0 AND dead_letters.stream IN (SELECT value FROM json_each(:merging)))";
 /// Of a retry that has not failed yet.
 const REASON: &str = "sent again by an operator";
 
@@ -68,6 +59,18 @@ pub struct Limits {
     pub items_max: usize,
     /// Bytes of keys and fields, at most; one item may be larger.
     pub bytes_max: usize,
+}
+
+/// What becomes of something that was accepted later than a dead letter, and has changed the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Newer {
+    /// The dead letter overwrites it.
+    Overwritten,
+    /// It stays. `in_pool`: the sink writes the pool, which places what comes late.
+    Stays {
+        /// Whether the sink writes the pool.
+        in_pool: bool,
+    },
 }
 
 impl Selection {
@@ -184,9 +187,9 @@ impl Pool {
     }
 
     /// Makes a retry, due now, of the first dead letters of a selection, up to the id `newest`; returns how
-    /// many that are. 0: there are no more that can be sent. Without `overwrite`, what a sink has newer stays: those of
+    /// many that are. 0: there are no more that can be sent. What is newer [stays](Newer::Stays) where it is to: those of
     /// items that something accepted later changed or removed are left. In a stream whose updates merge, the fields that
-    /// nothing later has written are sent all the same. Blocks.
+    /// nothing later has written or removed are sent all the same. Blocks.
     ///
     /// # Errors
     /// SQLite's; nothing happened.
@@ -196,10 +199,10 @@ impl Pool {
         selection: &Selection,
         newest: i64,
         limits: Limits,
-        overwrite: bool,
+        newer: Newer,
     ) -> Result<u64, PoolError> {
         self.write(|writer| {
-            let chunk = writer.first_letters(sink, selection, newest, limits, overwrite)?;
+            let chunk = writer.first_letters(sink, selection, newest, limits, newer)?;
             let (Some(first), Some(last)) = (chunk.first(), chunk.last()) else {
                 return Ok(0);
             };
@@ -315,70 +318,72 @@ struct Chosen {
     fields: String,
 }
 
-/// Lets statements of this connection ask which fields an item does not have.
-pub(super) fn listen(connection: &Connection) -> Result<(), rusqlite::Error> {
-    connection.create_scalar_function("headgate_missing", 2, FunctionFlags::SQLITE_UTF8, |call| {
-        let (fields, there) = (call.get_raw(0).as_str()?, call.get_raw(1).as_str()?);
-        Ok(missing(fields, there))
-    })
-}
-
-/// The fields that are not among those of an item, as an object; none: all are.
-fn missing(fields: &str, there: &str) -> Option<String> {
-    let there: HashSet<&str> = members(there).map(|(name, _)| name).collect();
-    let missing = members(fields).filter(|(name, _)| !there.contains(name));
-    let missing: Vec<String> = missing
-        .map(|(name, value)| format!("{name}:{value}"))
-        .collect();
-    (!missing.is_empty()).then(|| format!("{{{}}}", missing.join(",")))
-}
-
 impl Writer {
-    /// What fits into one retry, in order of acceptance, and asks the same of the sink; unreadable ones are left.
+    /// What fits into one retry, in order of acceptance; unreadable ones are left.
     fn first_letters(
         &self,
         sink: &str,
         selection: &Selection,
         newest: i64,
         limits: Limits,
-        overwrite: bool,
+        newer: Newer,
     ) -> Result<Vec<Chosen>, rusqlite::Error> {
-        let items_max = limits.items_max.clamp(1, CHUNK_MAX);
-        let sent = match overwrite {
-            true => "fields".to_owned(),
-            false => format!("iif({IS_CHANGED}, {MISSING}, fields)"),
-        };
-        let merging = self.on_update.iter();
-        let merging = merging.filter(|(_, on_update)| **on_update == OnUpdate::Merge);
-        let merging: Vec<&str> = merging.map(|(stream, _)| &**stream).collect();
-        let merging = serde_json::json!(merging).to_string();
         let sql = format!(
-            "SELECT id, seq, position, length(CAST(fields AS BLOB)) + length(CAST(key AS BLOB)), removal, {sent} AS sent FROM dead_letters
-             WHERE {} AND fields <> '' AND sent NOTNULL AND :merging NOTNULL ORDER BY seq, position, id LIMIT {items_max}",
+            "SELECT id, seq, position, stream, key, fields, removal FROM dead_letters
+             WHERE {} AND fields <> '' ORDER BY seq, position, id",
             selection.condition()
         );
         let mut statement = self.connection.prepare_cached(&sql)?;
         let mut rows = statement
-            .query(named_params! { ":sink": sink, ":newest": newest, ":chosen": selection, ":merging": merging })?;
+            .query(named_params! { ":sink": sink, ":newest": newest, ":chosen": selection })?;
         let mut chunk = Vec::new();
         let mut bytes = 0;
-        let mut run: Option<bool> = None;
-        let bytes_max = i64::try_from(limits.bytes_max).unwrap_or(i64::MAX);
-        while let Some(row) = rows.next()? {
-            bytes += row.get::<_, i64>(3)?;
-            let removal = row.get(4)?;
-            let fits = bytes <= bytes_max && *run.get_or_insert(removal) == removal;
-            if !fits && !chunk.is_empty() {
+        while chunk.len() < limits.items_max.clamp(1, CHUNK_MAX)
+            && let Some(row) = rows.next()?
+        {
+            let (stream, key) = (row.get_ref(3)?.as_str()?, row.get_ref(4)?.as_str()?);
+            let (fields, removes) = (row.get_ref(5)?.as_str()?, row.get(6)?);
+            let place = (row.get(1)?, row.get(2)?);
+            let sent = match newer {
+                Newer::Overwritten => Some(fields.into()),
+                Newer::Stays { in_pool } => {
+                    self.sent(in_pool, (stream, key), place, removes, fields)?
+                }
+            };
+            let Some(sent) = sent else { continue };
+            bytes += sent.len() + key.len();
+            if bytes > limits.bytes_max && !chunk.is_empty() {
                 break;
             }
             chunk.push(Chosen {
                 id: row.get(0)?,
-                seq: row.get::<_, i64>(1)?.unsigned_abs(),
-                position: row.get(2)?,
-                fields: row.get(5)?,
+                seq: place.0.unsigned_abs(),
+                position: place.1,
+                fields: sent.into_owned(),
             });
         }
         Ok(chunk)
+    }
+
+    /// What is sent of a dead letter so that what was accepted later stays, as far as the pool knows of it; none: nothing.
+    fn sent<'a>(
+        &self,
+        in_pool: bool,
+        (stream, key): (&str, &str),
+        place: Place,
+        removes: bool,
+        fields: &'a str,
+    ) -> Result<Option<Cow<'a, str>>, rusqlite::Error> {
+        let stored = Stored::of(&self.connection, &self.removals, stream, key)?;
+        let state = stored.state();
+        let merges = self.on_update.get(stream) == Some(&OnUpdate::Merge);
+        Ok(match merges {
+            _ if state.place <= place => Some(fields.into()),
+            // The pool has it remove what is older and no more; another sink would remove the whole item.
+            true if removes => (in_pool && state.item.is_some()).then(|| fields.into()),
+            true => rules::unchanged_since(state, place, fields).map(Cow::Owned),
+            false => None,
+        })
     }
 }
 

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use item::{Version, field_name, members};
 use settings::OnUpdate;
 
-pub(super) use fields::Fields;
+pub(super) use fields::{Fields, Written};
 
 /// A place in the order of acceptance: entry, and position in it.
 pub(super) type Place = (i64, u32);
@@ -39,8 +39,8 @@ pub(super) struct State<'a> {
     /// What removals have reached: it counts for fields that are not there, too. Without an item, what the key has
     /// reached.
     pub(super) floor: Option<Version>,
-    /// The entry of the last removal; 0: none is known.
-    pub(super) removed_seq: i64,
+    /// The last removal; (0, 0): none is known.
+    pub(super) removed: Place,
     /// The last operation that changed it.
     pub(super) place: Place,
 }
@@ -66,8 +66,6 @@ pub(super) struct Operation<'a> {
     /// What the key has reached with it: its version, or its arrival if that stands for one.
     pub(super) reaches: Option<Reached<'a>>,
     pub(super) on_update: OnUpdate,
-    /// It was a dead letter: something newer may be there.
-    pub(super) is_resent: bool,
     /// By which its caller knows it.
     pub(super) index: usize,
 }
@@ -102,13 +100,15 @@ pub(super) fn is_behind(place: Place, changed: Place) -> bool {
     place <= changed
 }
 
-/// Applies one operation.
+/// Applies one operation. Where it is behind what was last changed, it comes from a sink that is behind another one, or
+/// was a dead letter.
 pub(super) fn apply<'a>(
     mut state: State<'a>,
     operation: &Operation<'a>,
 ) -> (State<'a>, Became<'a>) {
+    let is_behind = is_behind(operation.place, state.place);
     let became = match (operation.on_update, operation.fields) {
-        _ if state.counts(operation, state.version()) => {
+        _ if operation.counts(state.version(), is_behind) => {
             state.take(operation);
             Became::Applied
         }
@@ -116,7 +116,6 @@ pub(super) fn apply<'a>(
         (OnUpdate::Merge, None) => state.remove_older(operation),
         (OnUpdate::Replace, _) => Became::Stale,
     };
-    let is_behind = is_behind(operation.place, state.place);
     match became {
         Became::Stale if is_behind => (state, Became::Again),
         Became::Stale => (state, Became::Stale),
@@ -127,41 +126,83 @@ pub(super) fn apply<'a>(
     }
 }
 
+/// Of an update at `place` in a stream whose updates merge, the fields that nothing later has written or removed, as an
+/// object; none: there are none.
+pub(super) fn unchanged_since(mut state: State<'_>, place: Place, update: &str) -> Option<String> {
+    let (key, removed) = (state.written(), state.removed);
+    let item = state.item.as_mut()?;
+    let changed = |fields: &mut Fields<'_>, name: &str| {
+        let written = fields.written(name, key);
+        written.map_or(removed, |written| written.place) > place
+    };
+    let left = members(update).filter(|(name, _)| !changed(&mut item.fields, name));
+    let left: Vec<String> = left
+        .map(|(name, value)| format!("{name}:{value}"))
+        .collect();
+    (!left.is_empty()).then(|| format!("{{{}}}", left.join(",")))
+}
+
+impl Operation<'_> {
+    /// Whether it counts where this has been reached. One that is behind counts only if it is higher: then it was not
+    /// applied before.
+    fn counts(&self, reached: Option<Version>, is_behind: bool) -> bool {
+        match (self.version, reached) {
+            (None, _) | (Some(_), None) => !is_behind,
+            (Some(own), Some(reached)) => own > reached || (own == reached && !is_behind),
+        }
+    }
+
+    /// What it writes fields by.
+    fn written(&self) -> Written {
+        Written {
+            reached: self.version,
+            place: self.place,
+        }
+    }
+
+    /// What became of it where something newer was there: it counts in these fields.
+    fn in_fields<'a>(&self, taken: Vec<Cow<'a, str>>) -> Became<'a> {
+        match self.version {
+            None if !taken.is_empty() => Became::Applied,
+            _ => Became::of_lower(taken),
+        }
+    }
+}
+
 impl<'a> State<'a> {
     fn version(&self) -> Option<Version> {
         self.reached.as_ref().map(|reached| reached.version)
     }
 
-    /// Whether an operation counts where this has been reached. One that is behind counts only if it is higher: then it
-    /// was not applied before.
-    fn counts(&self, operation: &Operation<'_>, reached: Option<Version>) -> bool {
-        let is_behind = is_behind(operation.place, self.place);
-        match (operation.version, reached) {
-            (None, _) => !is_behind,
-            (Some(_), None) => true,
-            (Some(own), Some(reached)) => own > reached || (own == reached && !is_behind),
+    /// What the key was written by, and all fields that do not say something else.
+    pub(super) fn written(&self) -> Written {
+        Written {
+            reached: self.version(),
+            place: self.place,
         }
     }
 
     /// The operation is as new as what was reached, or has no version.
     fn take(&mut self, operation: &Operation<'a>) {
-        let before = self.version();
+        let before = self.written();
         if let Some(reaches) = &operation.reaches
-            && before.is_none_or(|before| before <= reaches.version)
+            && before
+                .reached
+                .is_none_or(|before| before <= reaches.version)
         {
             self.reached = Some(reaches.clone());
         }
         let Some(update) = operation.fields else {
             self.item = None;
             self.floor = self.version();
-            self.removed_seq = self.place.max(operation.place).0;
+            self.removed = self.place.max(operation.place);
             return;
         };
         let item = self.item.take();
         let is_new = item.as_ref().is_none_or(|item| item.is_new);
         let fields = match item {
             Some(mut item) if operation.on_update == OnUpdate::Merge => {
-                item.fields.update(update, operation.version, before);
+                item.fields.update(update, operation.written(), before);
                 item.fields
             }
             // Without a version they inherit what the key has reached.
@@ -174,45 +215,41 @@ impl<'a> State<'a> {
         });
     }
 
-    /// An update that is older than something of the item has the fields that nothing newer has written. Of a dead letter
-    /// without a version these are the fields that the item does not have, unless a removal came later.
+    /// An update that is older than something of the item has the fields that nothing newer has written or removed.
     fn fill_in(&mut self, operation: &Operation<'a>, update: &'a str) -> Became<'a> {
-        let (reached, floor) = (self.version(), self.floor);
-        let Some(mut item) = self.item.take() else {
+        let (key, floor) = (self.written(), self.floor);
+        let Some(item) = &mut self.item else {
             return Became::Stale;
         };
         let mut taken = Vec::new();
-        let is_late = operation.is_resent
-            && operation.version.is_none()
-            && operation.place.0 > self.removed_seq;
         for (name, value) in members(update) {
-            let of_field = item.fields.reached(name, reached).max(floor);
-            let counts = match is_late {
-                true => !item.fields.has(name, reached),
-                false => self.counts(operation, of_field),
-            };
-            if counts {
-                item.fields.set(name, value, operation.version, reached);
+            let written = item.fields.written(name, key);
+            let reached = written.and_then(|written| written.reached).max(floor);
+            let place = written.map_or(self.removed, |written| written.place);
+            if operation.counts(reached, is_behind(operation.place, place)) {
+                item.fields.set(name, value, operation.written(), key);
                 taken.push(field_name(name));
             }
         }
-        self.item = Some(item);
-        match is_late && !taken.is_empty() {
-            true => Became::Applied,
-            false => Became::of_lower(taken),
-        }
+        operation.in_fields(taken)
     }
 
     /// A removal that is older than something of the item takes what is not newer, and what comes and is older.
     fn remove_older(&mut self, operation: &Operation<'a>) -> Became<'a> {
-        let (reached, floor) = (self.version(), self.floor);
-        let Some(mut item) = self.item.take() else {
+        let (key, floor) = (self.written(), self.floor);
+        let Some(item) = &mut self.item else {
             return Became::Stale;
         };
-        let goes = |of_field: Option<Version>| self.counts(operation, of_field.max(floor));
-        let gone = item.fields.remove(goes, reached);
-        self.item = Some(item);
+        let goes = |field: Written| {
+            let is_behind = is_behind(operation.place, field.place);
+            match field.reached.max(floor) {
+                None => !is_behind,
+                reached => operation.counts(reached, is_behind),
+            }
+        };
+        let gone = item.fields.remove(goes, key);
         self.floor = self.floor.max(operation.version);
-        Became::of_lower(gone.into_iter().map(field_name).collect())
+        self.removed = self.removed.max(operation.place);
+        operation.in_fields(gone.into_iter().map(field_name).collect())
     }
 }

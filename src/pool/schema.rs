@@ -250,13 +250,14 @@ ALTER TABLE cursors ADD COLUMN since_ms INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE progress DROP COLUMN since_ms;
 ";
 
-/// Versions of 128 bits with their text, what removals have reached in items that came back and the entry of the last of
-/// them, and what the log says of operations that were left behind. Versions of before stay as they are, as numbers (`version_column.rs`); fields that
-/// were merged before have what their item had (`rules/fields.rs`).
+/// Versions of 128 bits with their text, what removals have reached in items that came back and the place of the last of
+/// them, and what the log says of operations that were left behind. Versions of before stay as they are, as numbers
+/// (`version_column.rs`); fields that were merged before have what their item had (`rules/fields.rs`).
 const RULES_9: &str = "
 ALTER TABLE items ADD COLUMN version_text TEXT;
 ALTER TABLE items ADD COLUMN floor BLOB;
 ALTER TABLE items ADD COLUMN removed_seq INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE items ADD COLUMN removed_position INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE removed ADD COLUMN version_text TEXT;
 DROP INDEX removed_versions;
 CREATE INDEX removed_versions ON removed (stream, accepted_seq) WHERE seq = 0 AND version IS NOT NULL;

@@ -99,7 +99,6 @@ impl Writer {
             removals: &mut self.removals,
             counting: &mut self.counting,
             sink: &settlement.sink,
-            is_resent: (settlement.retry_done.as_ref()).is_some_and(|retry| retry.resent),
         };
         let Staged {
             effects,

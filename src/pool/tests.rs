@@ -353,18 +353,20 @@ async fn merging_begins_anew_after_a_removal() {
     test.upsert(&update(3, r#"{"x":3}"#), true);
     let merged = r#"{"x":3,"y":2}"#;
     assert_eq!(test.fields("merged", "a").await.as_deref(), Some(merged));
-    // What it has behind it changes nothing.
-    test.upsert(&update(1, r#"{"z":1}"#), true);
+    // What it has behind it changes nothing, and what comes late only what nothing later has written.
     test.upsert(&update(2, r#"{"x":2,"y":2}"#), true);
     assert_eq!(test.seq(), 2);
-    assert_eq!(test.heard("merged", 0), [told("a", 2)]);
+    test.upsert(&update(1, r#"{"z":1,"x":1}"#), true);
+    let merged = r#"{"x":3,"y":2,"z":1}"#;
+    assert_eq!(test.fields("merged", "a").await.as_deref(), Some(merged));
+    assert_eq!(test.heard("merged", 0), [told("a", 3)]);
     test.remove("merged", "a", 3);
     test.upsert(&update(3, r#"{"x":3}"#), true);
     assert_eq!(test.fields("merged", "a").await, None);
     test.upsert(&update(4, r#"{"z":4}"#), true);
     let anew = test.fields("merged", "a").await;
     assert_eq!(anew.as_deref(), Some(r#"{"z":4}"#));
-    assert_eq!(test.heard("merged", 3), [told("a", 4)]);
+    assert_eq!(test.heard("merged", 4), [told("a", 5)]);
 }
 
 #[tokio::test]

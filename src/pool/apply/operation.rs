@@ -54,12 +54,7 @@ impl<'a> Row<'a> {
         !self.removes && self.item.meta.version.is_none()
     }
 
-    pub(super) fn operation(
-        &self,
-        on_update: OnUpdate,
-        is_resent: bool,
-        index: usize,
-    ) -> Operation<'a> {
+    pub(super) fn operation(&self, on_update: OnUpdate, index: usize) -> Operation<'a> {
         let version = self.item.meta.version;
         let reaches = match version {
             None if self.removes && self.item.meta.is_removal_in_time() => {
@@ -77,7 +72,6 @@ impl<'a> Row<'a> {
             version,
             reaches: reaches.map(|(version, text)| Reached { version, text }),
             on_update,
-            is_resent,
             index,
         }
     }

@@ -9,7 +9,7 @@ use crate::tombstones::{Removals, Removed};
 use crate::version_column::{version, with_text};
 use item::Version;
 
-const SELECT: &str = "SELECT fields, merged, accepted_seq, position, updated_at, version, version_text, floor, removed_seq FROM items WHERE stream = ?1 AND key = ?2";
+const SELECT: &str = "SELECT fields, merged, accepted_seq, position, updated_at, version, version_text, floor, removed_seq, removed_position FROM items WHERE stream = ?1 AND key = ?2";
 
 /// What the file has of a key.
 pub(crate) enum Stored {
@@ -21,13 +21,13 @@ pub(crate) enum Stored {
 /// A row of `items`.
 pub(crate) struct StoredRow {
     pub(super) json: String,
-    /// What fields have reached that differ from the key.
+    /// What fields were written by, where that differs from the key.
     merged: Option<String>,
     place: Place,
     pub(super) updated_at: String,
     reached: Option<(Version, String)>,
     floor: Option<Version>,
-    removed_seq: i64,
+    removed: Place,
 }
 
 impl Stored {
@@ -61,14 +61,14 @@ impl Stored {
                 }),
                 reached: reached(row.reached.as_ref()),
                 floor: row.floor,
-                removed_seq: row.removed_seq,
+                removed: row.removed,
                 place: row.place,
             },
             Self::Tombstone(removed) => State {
                 item: None,
                 reached: reached(removed.reached.as_ref()),
                 floor: removed.reached.as_ref().map(|(version, _)| *version),
-                removed_seq: removed.place.0,
+                removed: removed.place,
                 place: removed.place,
             },
             Self::Nothing => State::default(),
@@ -92,7 +92,7 @@ pub(super) fn row(
                 updated_at: row.get(4)?,
                 reached: with_text(row, 5)?,
                 floor: version(row, 7)?,
-                removed_seq: row.get(8)?,
+                removed: (row.get(8)?, row.get(9)?),
             })
         })
         .optional()

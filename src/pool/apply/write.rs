@@ -26,17 +26,17 @@ const UPSERT: &str = "INSERT INTO items (stream, key, fields, seq, created_at, u
      expires_ms = excluded.expires_ms \
      WHERE headgate_replaces(octet_length(items.fields), items.accepted_seq, items.position)";
 /// Whatever it shows now. It is made anew if it had gone in between.
-const WRITE: &str = "INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id, accepted_seq, position, merged, version, version_text, floor, expires_ms, removed_seq) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?15) \
+const WRITE: &str = "INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id, accepted_seq, position, merged, version, version_text, floor, expires_ms, removed_seq, removed_position) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?15, ?16) \
      ON CONFLICT (stream, key) DO UPDATE SET fields = excluded.fields, seq = excluded.seq, \
      created_at = iif(?14, excluded.created_at, created_at), \
      updated_at = excluded.updated_at, request_id = excluded.request_id, \
      accepted_seq = excluded.accepted_seq, position = excluded.position, merged = excluded.merged, \
      version = excluded.version, version_text = excluded.version_text, floor = excluded.floor, \
-     expires_ms = excluded.expires_ms, removed_seq = excluded.removed_seq";
+     expires_ms = excluded.expires_ms, removed_seq = excluded.removed_seq, removed_position = excluded.removed_position";
 /// It shows the same update, with some fields more or less.
-const SET_FIELDS: &str = "UPDATE items SET fields = ?3, merged = ?4, floor = ?5, seq = ?6, accepted_seq = ?7, position = ?8 WHERE stream = ?1 AND key = ?2";
-const SET_FLOOR: &str = "UPDATE items SET floor = ?3 WHERE stream = ?1 AND key = ?2";
+const SET_FIELDS: &str = "UPDATE items SET fields = ?3, merged = ?4, floor = ?5, seq = ?6, accepted_seq = ?7, position = ?8, removed_seq = ?9, removed_position = ?10 WHERE stream = ?1 AND key = ?2";
+const SET_FLOOR: &str = "UPDATE items SET floor = ?3, removed_seq = ?4, removed_position = ?5 WHERE stream = ?1 AND key = ?2";
 const DELETE: &str = "DELETE FROM items WHERE stream = ?1 AND key = ?2";
 
 /// The statement that overwrites a row without a look at it.
@@ -102,7 +102,8 @@ pub(super) fn store(
         published: published || same.iter().any(|row| row.removes),
     };
     if !changed {
-        return match before.state().floor == state.floor {
+        let (before, after) = (before.state(), state);
+        return match (before.floor, before.removed) == (after.floor, after.removed) {
             true => Ok(()),
             false => key.set_floor(target, state),
         };
@@ -153,13 +154,14 @@ impl Key<'_> {
             by.origin.request_id,
             state.place.0,
             state.place.1,
-            item.fields.runs(reached.map(|reached| reached.version)),
+            item.fields.runs(state.written()),
             version,
             text,
             state.floor.map(Column),
             by.expires_at().map(Lived::to_column),
             item.is_new,
-            state.removed_seq,
+            state.removed.0,
+            state.removed.1,
         ])?;
         (target.counting).wrote(
             self.stream,
@@ -183,17 +185,18 @@ impl Key<'_> {
         pass: &mut ChangeSet<'_>,
     ) -> Result<(), rusqlite::Error> {
         let fields = item.fields.json();
-        let reached = state.reached.as_ref().map(|reached| reached.version);
         let mut set = target.connection.prepare_cached(SET_FIELDS)?;
         set.execute(params![
             &**self.stream,
             self.key,
             fields,
-            item.fields.runs(reached),
+            item.fields.runs(state.written()),
             state.floor.map(Column),
             pass.next(),
             state.place.0,
             state.place.1,
+            state.removed.0,
+            state.removed.1,
         ])?;
         (target.counting).wrote(self.stream, self.key, &fields, Some(row.json.len()));
         self.publish(pass, Unix::MIN, |seq| {
@@ -205,7 +208,13 @@ impl Key<'_> {
     /// A removal took nothing, and keeps away what is older than it.
     fn set_floor(&self, target: &Target<'_>, state: &State<'_>) -> Result<(), rusqlite::Error> {
         let mut set = target.connection.prepare_cached(SET_FLOOR)?;
-        set.execute(params![&**self.stream, self.key, state.floor.map(Column)])?;
+        set.execute(params![
+            &**self.stream,
+            self.key,
+            state.floor.map(Column),
+            state.removed.0,
+            state.removed.1
+        ])?;
         Ok(())
     }
 

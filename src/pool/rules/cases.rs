@@ -71,7 +71,6 @@ impl Op {
                 text: text.into(),
             }),
             on_update,
-            is_resent: false,
             index: 0,
         }
     }

@@ -1,22 +1,34 @@
-//! The fields of an item, and what each of them has reached.
+//! The fields of an item, and which operation wrote each of them.
 //!
-//! An item of a stream with `on_update = "merge"` has fields of several requests. Beside them stands the version that
-//! each has reached, where that is not what the key has.
+//! An item of a stream with `on_update = "merge"` has fields of several requests. Beside them stands what each was
+//! [written](Written) by, where that is not what the key has.
 //!
-//! **Invariant**: a field keeps its place, its value and what it has reached until an operation writes or removes it.
+//! **Invariant**: a field keeps its position, its value and what it was written by until an operation writes or removes it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use item::{Version, members};
+use serde::{Deserialize, Serialize};
+
+use super::Place;
 
 /// Up to so many fields are compared one by one.
 const LINEAR_MAX: usize = 16;
 
+/// What a field, or all of a key, was written by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// The highest version that it was written with.
+    pub(crate) reached: Option<Version>,
+    /// The last operation that wrote it.
+    pub(crate) place: Place,
+}
+
 /// The fields of an item.
 #[derive(Debug, Clone)]
 pub(crate) enum Fields<'a> {
-    /// All of them have reached what the key has.
+    /// All of them were written by what the key was.
     Whole(&'a str),
     Each(Each<'a>),
 }
@@ -34,41 +46,39 @@ struct Field<'a> {
     /// As it stands in JSON.
     name: &'a str,
     value: &'a str,
-    reached: Option<Version>,
+    written: Written,
+}
+
+/// Neighbors that were written by the same.
+#[derive(Serialize, Deserialize)]
+struct Run {
+    /// In millionths; text, as JSON's readers round numbers of this size.
+    version: Option<String>,
+    fields: usize,
+    place: Place,
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of a row: what they have reached stands in `runs`, as [`Fields::runs`] wrote it.
+    /// The fields of a row: what they were written by stands in `runs`, as [`Fields::runs`] wrote it.
     pub(crate) fn of(json: &'a str, runs: Option<&str>) -> Self {
-        let Some(reached) = runs.and_then(read_runs) else {
+        let Some(written) = runs.and_then(read_runs) else {
             return Self::Whole(json);
         };
         let mut each = Each::default();
-        let reached = reached.into_iter().chain(std::iter::repeat(None));
-        for ((name, value), reached) in members(json).zip(reached) {
-            each.push(name, value, reached);
+        for ((name, value), written) in members(json).zip(written) {
+            each.push(name, value, written);
         }
         Self::Each(each)
     }
 
-    /// What a field has reached, where the key has `key`; none if it is not there, or was never written with a version.
-    pub(crate) fn reached(&mut self, name: &str, key: Option<Version>) -> Option<Version> {
+    /// What a field was written by, where the key was by `key`; none if it is not there.
+    pub(crate) fn written(&mut self, name: &str, key: Written) -> Option<Written> {
         let each = self.each(key);
-        each.find(name).and_then(|at| each.fields[at].reached)
+        each.find(name).map(|at| each.fields[at].written)
     }
 
-    /// Whether there is a field of this name.
-    pub(super) fn has(&mut self, name: &str, key: Option<Version>) -> bool {
-        self.each(key).find(name).is_some()
-    }
-
-    /// An update that is as new as the key, or has no version, and the key had `key` before.
-    pub(super) fn update(
-        &mut self,
-        update: &'a str,
-        version: Option<Version>,
-        key: Option<Version>,
-    ) {
+    /// An update that is as new as the key, or has no version, and the key was written by `key` before.
+    pub(super) fn update(&mut self, update: &'a str, by: Written, key: Written) {
         if let Self::Whole(json) = self
             && names_same(json, update)
         {
@@ -77,29 +87,19 @@ impl<'a> Fields<'a> {
         }
         let each = self.each(key);
         for (name, value) in members(update) {
-            each.set(name, value, version);
+            each.set(name, value, by);
         }
     }
 
     /// Writes a field. Without a version it keeps what it has reached.
-    pub(super) fn set(
-        &mut self,
-        name: &'a str,
-        value: &'a str,
-        version: Option<Version>,
-        key: Option<Version>,
-    ) {
-        self.each(key).set(name, value, version);
+    pub(super) fn set(&mut self, name: &'a str, value: &'a str, by: Written, key: Written) {
+        self.each(key).set(name, value, by);
     }
 
-    /// Removes the fields that have reached what `goes` says; returns their names as they stand in JSON.
-    pub(super) fn remove(
-        &mut self,
-        goes: impl Fn(Option<Version>) -> bool,
-        key: Option<Version>,
-    ) -> Vec<&'a str> {
+    /// Removes the fields of which `goes` says so; returns their names as they stand in JSON.
+    pub(super) fn remove(&mut self, goes: impl Fn(Written) -> bool, key: Written) -> Vec<&'a str> {
         let each = self.each(key);
-        let gone = each.fields.extract_if(.., |field| goes(field.reached));
+        let gone = each.fields.extract_if(.., |field| goes(field.written));
         let gone = gone.map(|field| field.name).collect();
         each.index.clear();
         gone
@@ -129,24 +129,22 @@ impl<'a> Fields<'a> {
         Cow::Owned(json)
     }
 
-    /// What the fields have reached, as it is stored; none if all have reached what the key has.
-    pub(crate) fn runs(&self, key: Option<Version>) -> Option<String> {
+    /// What the fields were written by, as it is stored; none if all were by what the key was.
+    pub(crate) fn runs(&self, key: Written) -> Option<String> {
         let Self::Each(each) = self else { return None };
-        if each.fields.iter().all(|field| field.reached == key) {
+        if each.fields.iter().all(|field| field.written == key) {
             return None;
         }
-        let runs = each.fields.chunk_by(|a, b| a.reached == b.reached);
-        let run = |run: &[Field<'_>]| {
-            let reached = run[0]
-                .reached
-                .map(|version| version.millionths().to_string());
-            (reached, run.len())
+        let runs = each.fields.chunk_by(|a, b| a.written == b.written);
+        let run = |run: &[Field<'_>]| Run {
+            version: (run[0].written.reached).map(|version| version.millionths().to_string()),
+            fields: run.len(),
+            place: run[0].written.place,
         };
-        let runs: Vec<(Option<String>, usize)> = runs.map(run).collect();
-        serde_json::to_string(&runs).ok()
+        serde_json::to_string(&runs.map(run).collect::<Vec<_>>()).ok()
     }
 
-    fn each(&mut self, key: Option<Version>) -> &mut Each<'a> {
+    fn each(&mut self, key: Written) -> &mut Each<'a> {
         if let Self::Whole(json) = self {
             let mut each = Each::default();
             for (name, value) in members(json) {
@@ -162,14 +160,17 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Each<'a> {
-    fn set(&mut self, name: &'a str, value: &'a str, version: Option<Version>) {
+    fn set(&mut self, name: &'a str, value: &'a str, by: Written) {
         match self.find(name) {
             Some(at) => {
                 let field = &mut self.fields[at];
                 field.value = value;
-                field.reached = version.or(field.reached);
+                field.written = Written {
+                    reached: by.reached.or(field.written.reached),
+                    place: by.place.max(field.written.place),
+                };
             }
-            None => self.push(name, value, version),
+            None => self.push(name, value, by),
         }
     }
 
@@ -184,14 +185,14 @@ impl<'a> Each<'a> {
         self.index.get(name).copied()
     }
 
-    fn push(&mut self, name: &'a str, value: &'a str, reached: Option<Version>) {
+    fn push(&mut self, name: &'a str, value: &'a str, written: Written) {
         if !self.index.is_empty() {
             self.index.insert(name, self.fields.len());
         }
         self.fields.push(Field {
             name,
             value,
-            reached,
+            written,
         });
     }
 }
@@ -202,16 +203,20 @@ fn names_same(old: &str, new: &str) -> bool {
     old.eq(members(new).map(|(name, _)| name))
 }
 
-/// For each field in turn what it has reached; none if it is something else, as files of older formats have it.
-fn read_runs(runs: &str) -> Option<Vec<Option<Version>>> {
-    let runs: Vec<(Option<String>, usize)> = serde_json::from_str(runs).ok()?;
-    let mut reached = Vec::new();
-    for (version, fields) in runs {
-        let version = match version {
+/// For each field in turn what it was written by; none if it is something else, as files of older formats have it.
+fn read_runs(runs: &str) -> Option<Vec<Written>> {
+    let runs: Vec<Run> = serde_json::from_str(runs).ok()?;
+    let mut written = Vec::new();
+    for run in runs {
+        let reached = match run.version {
             Some(text) => Some(Version::from_millionths(text.parse().ok()?)),
             None => None,
         };
-        reached.extend(std::iter::repeat_n(version, fields));
+        let one = Written {
+            reached,
+            place: run.place,
+        };
+        written.extend(std::iter::repeat_n(one, run.fields));
     }
-    Some(reached)
+    Some(written)
 }

@@ -38,7 +38,13 @@ async fn a_dead_letter_keeps_its_version_and_its_end() {
         items_max: 9,
         bytes_max: 999,
     };
-    let sent = (test.pool).send_again("pool", &Selection::All, i64::MAX, limits, true);
+    let sent = (test.pool).send_again(
+        "pool",
+        &Selection::All,
+        i64::MAX,
+        limits,
+        Newer::Overwritten,
+    );
     assert_eq!(sent.expect("it is sent"), 1);
     let retry = test.pool.next_retry("pool").expect("it reads");
     let slices = test.pool.resent(retry.expect("a retry").id);

@@ -90,7 +90,7 @@ impl Test {
         };
         let sent = self
             .pool
-            .send_again("pool", &Selection::All, 12, limits, true);
+            .send_again("pool", &Selection::All, 12, limits, Newer::Overwritten);
         assert_eq!(sent.expect("it is sent"), 1);
         let slices = self.pool.resent(4).expect("it reads");
         assert_eq!(slices[0].entry.received_at.ms(), 0x019a_0000_0000);
@@ -187,6 +187,7 @@ const TO_FORMAT_8: &str = "
     ALTER TABLE items DROP COLUMN version_text;
     ALTER TABLE items DROP COLUMN floor;
     ALTER TABLE items DROP COLUMN removed_seq;
+    ALTER TABLE items DROP COLUMN removed_position;
     ALTER TABLE dead_letters DROP COLUMN version_text;
     ALTER TABLE resends DROP COLUMN version_text;
     PRAGMA user_version = 8;";

@@ -194,10 +194,12 @@ async fn random_histories_end_as_the_rules_say_in_random_batches() {
 /// What each field has reached, and what counts for those that are not there.
 fn effective(state: &crate::rules::State<'_>) -> (Vec<Option<Version>>, Option<Version>) {
     let mut item = state.item.clone();
-    let reached = state.reached.as_ref().map(|one| one.version);
     let names = ["\"f0\"", "\"f1\"", "\"f2\""];
     let of_field = |name| match &mut item {
-        Some(item) => item.fields.reached(name, reached).max(state.floor),
+        Some(item) => {
+            let written = item.fields.written(name, state.written());
+            written.and_then(|one| one.reached).max(state.floor)
+        }
         None => None,
     };
     (names.map(of_field).into(), state.floor)

@@ -40,7 +40,7 @@ impl Test {
     fn send(&self, selection: &Selection, limits: Limits) -> u64 {
         let sent = self
             .pool
-            .send_again("pool", selection, NEWEST, limits, true);
+            .send_again("pool", selection, NEWEST, limits, Newer::Overwritten);
         sent.expect("it is sent")
     }
 
@@ -216,7 +216,7 @@ async fn what_fails_meanwhile_and_what_is_not_chosen_stays() {
     for selection in [&Selection::All, &Selection::Ids(vec![1, 2]), &request] {
         let found = test.pool.find_letters("other", selection).await;
         assert_eq!(found.expect("it reads").letters, 0, "{selection:?}");
-        let sent = (test.pool).send_again("other", selection, NEWEST, LIMITS, true);
+        let sent = (test.pool).send_again("other", selection, NEWEST, LIMITS, Newer::Overwritten);
         assert_eq!(sent.expect("it reads"), 0, "{selection:?}");
         let gone = (test.pool).discard_letters("other", selection, NEWEST);
         assert_eq!(gone.expect("it reads"), 0, "{selection:?}");
@@ -230,7 +230,7 @@ async fn what_fails_meanwhile_and_what_is_not_chosen_stays() {
     );
     assert_eq!(
         test.pool
-            .send_again("pool", &Selection::All, 4, LIMITS, true)
+            .send_again("pool", &Selection::All, 4, LIMITS, Newer::Overwritten)
             .expect("it is sent"),
         2
     );
@@ -325,9 +325,13 @@ async fn a_letter_of_a_merged_item_brings_back_the_fields_that_nothing_later_has
         }
         test.upsert(&batch_of("merged", seq, &[(key, r#"{"a":2}"#)]), true);
     }
-    let newer = test
-        .pool
-        .send_again("pool", &Selection::All, NEWEST, LIMITS, false);
+    let newer = test.pool.send_again(
+        "pool",
+        &Selection::All,
+        NEWEST,
+        LIMITS,
+        Newer::Stays { in_pool: true },
+    );
     assert_eq!(
         newer.expect("it is sent"),
         1,
@@ -347,4 +351,34 @@ async fn a_letter_of_a_merged_item_brings_back_the_fields_that_nothing_later_has
     assert_eq!(fields("kept").await.as_deref(), Some(r#"{"a":2,"b":1}"#));
     assert_eq!(fields("known").await.as_deref(), Some(r#"{"a":2}"#));
     assert_eq!(fields("removed").await.as_deref(), Some(r#"{"a":2}"#));
+}
+
+#[tokio::test]
+async fn a_removal_of_a_merged_item_takes_what_was_there_before_it_however_late_it_comes() {
+    let test = Test::new().await;
+    let of = |seq, action, fields: &str| DeadLetter {
+        stream: "merged".into(),
+        fields: fields.to_owned(),
+        action,
+        ..letter(seq, 0, "k")
+    };
+    test.upsert(&batch_of("merged", 1, &[("k", r#"{"a":1}"#)]), true);
+    test.dead_letter(vec![
+        of(2, Action::Upsert, r#"{"b":2}"#),
+        of(3, Action::Remove, "{}"),
+    ]);
+    test.upsert(&batch_of("merged", 4, &[("k", r#"{"c":4}"#)]), true);
+    let send = |in_pool| {
+        let newer = Newer::Stays { in_pool };
+        let sent = (test.pool).send_again("pool", &Selection::All, NEWEST, LIMITS, newer);
+        sent.expect("it is sent")
+    };
+    assert_eq!(send(true), 2);
+    test.settle_resent(test.next_retry());
+    let fields = test.fields("merged", "k").await;
+    assert_eq!(fields.as_deref(), Some(r#"{"c":4}"#));
+
+    // Another sink would remove the whole item.
+    test.dead_letter(vec![of(3, Action::Remove, "{}")]);
+    assert_eq!(send(false), 0);
 }

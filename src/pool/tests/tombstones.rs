@@ -134,9 +134,13 @@ async fn a_removal_is_remembered_as_long_as_a_dead_letter_may_bring_the_item_bac
             items_max: 9,
             bytes_max: 999,
         };
-        let sent = test
-            .pool
-            .send_again("pool", &Selection::Ids(vec![id]), i64::MAX, limits, true);
+        let sent = test.pool.send_again(
+            "pool",
+            &Selection::Ids(vec![id]),
+            i64::MAX,
+            limits,
+            Newer::Overwritten,
+        );
         assert_eq!(sent.expect("it is sent"), 1);
         let retry = test.pool.next_retry("pool").expect("it reads");
         retry.expect("a retry")
@@ -161,7 +165,7 @@ async fn a_removal_is_remembered_as_long_as_a_dead_letter_may_bring_the_item_bac
 }
 
 #[tokio::test]
-async fn what_is_sent_again_together_asks_the_same() {
+async fn updates_and_removals_are_sent_again_together_in_their_order() {
     let test = Test::new().await;
     let of = |position, action| DeadLetter {
         action,
@@ -185,10 +189,19 @@ async fn what_is_sent_again_together_asks_the_same() {
     let send = || {
         let sent = test
             .pool
-            .send_again("pool", &Selection::All, 9, limits, true);
+            .send_again("pool", &Selection::All, 9, limits, Newer::Overwritten);
         sent.expect("it is sent")
     };
-    assert_eq!([send(), send(), send(), send()], [2, 1, 1, 0]);
+    assert_eq!([send(), send()], [4, 0]);
+    let retry = test.pool.next_retry("pool").expect("it reads");
+    let slices = test
+        .pool
+        .resent(retry.expect("a retry").id)
+        .expect("it reads");
+    let actions = slices.iter().flat_map(item::batch::Slice::items);
+    let actions: Vec<Action> = actions.map(|(_, item)| item.action).collect();
+    use Action::{Remove, Upsert};
+    assert_eq!(actions, [Upsert, Upsert, Remove, Upsert]);
 }
 
 #[tokio::test]

@@ -24,6 +24,8 @@ const DAEMONS: u64 = 2;
 /// Histories between two looks at the pool.
 const BATCH: u64 = 20;
 const KEYS: u64 = 3;
+/// Of an item that is merged.
+const FIELDS: u64 = 4;
 /// Jumps of the wall clock, either way: more than any pause, less than anything is kept.
 const JUMP_MS: u64 = 60_000;
 
@@ -142,10 +144,8 @@ impl Life {
                     key: format!("claimed-{history}-{}", number / 3),
                 },
                 _ => {
-                    // An older change that is retried does not overwrite a merged field, whoever wrote that: each has
-                    // a field of its own.
                     let field = match merges {
-                        true => format!("f{number}"),
+                        true => format!("f{}", number % FIELDS),
                         false => "n".to_owned(),
                     };
                     let value = history * 100 + number;
