@@ -6,7 +6,7 @@
 //! whatever the lane does meanwhile.
 
 use super::{Delivery, LaneStatus};
-use pool::{Limits, Newer, PoolError, Selection};
+use pool::{LaterChanges, Limits, PoolError, Selection};
 
 /// What was asked of a lane so far, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,8 +49,8 @@ impl Delivery {
         };
         let name = &**lane.name();
         let newer = match overwrite {
-            true => Newer::Overwritten,
-            false => Newer::Stays {
+            true => LaterChanges::Overwritten,
+            false => LaterChanges::Stays {
                 in_pool: lane.reach().1 == Some(true),
             },
         };

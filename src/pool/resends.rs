@@ -63,7 +63,7 @@ pub struct Limits {
 
 /// What becomes of something that was accepted later than a dead letter, and has changed the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Newer {
+pub enum LaterChanges {
     /// The dead letter overwrites it.
     Overwritten,
     /// It stays. `in_pool`: the sink writes the pool, which places what comes late.
@@ -187,7 +187,7 @@ impl Pool {
     }
 
     /// Makes a retry, due now, of the first dead letters of a selection, up to the id `newest`; returns how
-    /// many that are. 0: there are no more that can be sent. What is newer [stays](Newer::Stays) where it is to: those of
+    /// many that are. 0: there are no more that can be sent. What is newer [stays](LaterChanges::Stays) where it is to: those of
     /// items that something accepted later changed or removed are left. In a stream whose updates merge, the fields that
     /// nothing later has written or removed are sent all the same. Blocks.
     ///
@@ -199,7 +199,7 @@ impl Pool {
         selection: &Selection,
         newest: i64,
         limits: Limits,
-        newer: Newer,
+        newer: LaterChanges,
     ) -> Result<u64, PoolError> {
         self.write(|writer| {
             let chunk = writer.first_letters(sink, selection, newest, limits, newer)?;
@@ -326,7 +326,7 @@ impl Writer {
         selection: &Selection,
         newest: i64,
         limits: Limits,
-        newer: Newer,
+        newer: LaterChanges,
     ) -> Result<Vec<Chosen>, rusqlite::Error> {
         let sql = format!(
             "SELECT id, seq, position, stream, key, fields, removal FROM dead_letters
@@ -345,8 +345,8 @@ impl Writer {
             let (fields, removes) = (row.get_ref(5)?.as_str()?, row.get(6)?);
             let place = (row.get(1)?, row.get(2)?);
             let sent = match newer {
-                Newer::Overwritten => Some(fields.into()),
-                Newer::Stays { in_pool } => {
+                LaterChanges::Overwritten => Some(fields.into()),
+                LaterChanges::Stays { in_pool } => {
                     self.sent(in_pool, (stream, key), place, removes, fields)?
                 }
             };

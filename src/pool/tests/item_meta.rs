@@ -43,7 +43,7 @@ async fn a_dead_letter_keeps_its_version_and_its_end() {
         &Selection::All,
         i64::MAX,
         limits,
-        Newer::Overwritten,
+        LaterChanges::Overwritten,
     );
     assert_eq!(sent.expect("it is sent"), 1);
     let retry = test.pool.next_retry("pool").expect("it reads");

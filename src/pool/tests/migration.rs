@@ -88,9 +88,13 @@ impl Test {
             items_max: 9,
             bytes_max: 999,
         };
-        let sent = self
-            .pool
-            .send_again("pool", &Selection::All, 12, limits, Newer::Overwritten);
+        let sent = self.pool.send_again(
+            "pool",
+            &Selection::All,
+            12,
+            limits,
+            LaterChanges::Overwritten,
+        );
         assert_eq!(sent.expect("it is sent"), 1);
         let slices = self.pool.resent(4).expect("it reads");
         assert_eq!(slices[0].entry.received_at.ms(), 0x019a_0000_0000);

@@ -38,9 +38,9 @@ impl Test {
     }
 
     fn send(&self, selection: &Selection, limits: Limits) -> u64 {
-        let sent = self
-            .pool
-            .send_again("pool", selection, NEWEST, limits, Newer::Overwritten);
+        let sent =
+            self.pool
+                .send_again("pool", selection, NEWEST, limits, LaterChanges::Overwritten);
         sent.expect("it is sent")
     }
 
@@ -216,7 +216,13 @@ async fn what_fails_meanwhile_and_what_is_not_chosen_stays() {
     for selection in [&Selection::All, &Selection::Ids(vec![1, 2]), &request] {
         let found = test.pool.find_letters("other", selection).await;
         assert_eq!(found.expect("it reads").letters, 0, "{selection:?}");
-        let sent = (test.pool).send_again("other", selection, NEWEST, LIMITS, Newer::Overwritten);
+        let sent = (test.pool).send_again(
+            "other",
+            selection,
+            NEWEST,
+            LIMITS,
+            LaterChanges::Overwritten,
+        );
         assert_eq!(sent.expect("it reads"), 0, "{selection:?}");
         let gone = (test.pool).discard_letters("other", selection, NEWEST);
         assert_eq!(gone.expect("it reads"), 0, "{selection:?}");
@@ -230,7 +236,13 @@ async fn what_fails_meanwhile_and_what_is_not_chosen_stays() {
     );
     assert_eq!(
         test.pool
-            .send_again("pool", &Selection::All, 4, LIMITS, Newer::Overwritten)
+            .send_again(
+                "pool",
+                &Selection::All,
+                4,
+                LIMITS,
+                LaterChanges::Overwritten
+            )
             .expect("it is sent"),
         2
     );
@@ -330,7 +342,7 @@ async fn a_letter_of_a_merged_item_brings_back_the_fields_that_nothing_later_has
         &Selection::All,
         NEWEST,
         LIMITS,
-        Newer::Stays { in_pool: true },
+        LaterChanges::Stays { in_pool: true },
     );
     assert_eq!(
         newer.expect("it is sent"),
@@ -369,7 +381,7 @@ async fn a_removal_of_a_merged_item_takes_what_was_there_before_it_however_late_
     ]);
     test.upsert(&batch_of("merged", 4, &[("k", r#"{"c":4}"#)]), true);
     let send = |in_pool| {
-        let newer = Newer::Stays { in_pool };
+        let newer = LaterChanges::Stays { in_pool };
         let sent = (test.pool).send_again("pool", &Selection::All, NEWEST, LIMITS, newer);
         sent.expect("it is sent")
     };

@@ -121,9 +121,13 @@ async fn dead_letters_that_are_sent_again_become_dead_letters_again() {
         items_max: 9,
         bytes_max: 999,
     };
-    let sent = test
-        .pool
-        .send_again(SINK, &Selection::All, i64::MAX, limits, Newer::Overwritten);
+    let sent = test.pool.send_again(
+        SINK,
+        &Selection::All,
+        i64::MAX,
+        limits,
+        LaterChanges::Overwritten,
+    );
     assert_eq!(sent.expect("it is sent"), 2);
     let waiting = test.pool.waiting(SINK, 0, 9).await.expect("it reads");
     assert_eq!(waiting[0].items, Some(2));

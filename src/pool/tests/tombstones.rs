@@ -139,7 +139,7 @@ async fn a_removal_is_remembered_as_long_as_a_dead_letter_may_bring_the_item_bac
             &Selection::Ids(vec![id]),
             i64::MAX,
             limits,
-            Newer::Overwritten,
+            LaterChanges::Overwritten,
         );
         assert_eq!(sent.expect("it is sent"), 1);
         let retry = test.pool.next_retry("pool").expect("it reads");
@@ -187,9 +187,13 @@ async fn updates_and_removals_are_sent_again_together_in_their_order() {
         bytes_max: 9_999,
     };
     let send = || {
-        let sent = test
-            .pool
-            .send_again("pool", &Selection::All, 9, limits, Newer::Overwritten);
+        let sent = test.pool.send_again(
+            "pool",
+            &Selection::All,
+            9,
+            limits,
+            LaterChanges::Overwritten,
+        );
         sent.expect("it is sent")
     };
     assert_eq!([send(), send()], [4, 0]);
