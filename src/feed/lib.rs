@@ -12,9 +12,7 @@ mod column;
 pub mod export;
 mod json;
 mod kept;
-mod list;
 mod natural;
-mod number;
 mod preview;
 mod query;
 mod rows;
@@ -51,9 +49,10 @@ pub use write::Writer;
 const X_TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 
 /// Whether a query wants an item.
-pub fn wants(query: &Query, item: &Item) -> bool {
+pub fn wants(query: &Query, item: &Item, stream: &str) -> bool {
     let keys = query.keys.as_ref();
-    keys.is_none_or(|keys| keys.contains(&item.key)) && rows::holds(item, &query.conditions)
+    keys.is_none_or(|keys| keys.contains(&item.key))
+        && query.conditions.holds(&rows::record(item, stream))
 }
 
 /// The ends of the paths of feeds.
