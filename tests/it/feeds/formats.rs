@@ -177,7 +177,7 @@ async fn values_in_a_text_are_changed_by_filters() {
         ("{price|first:2}&decimals=1", "12"),
         ("[{name|pad:4}{name|pad:-4}]", "[Ann  Ann]"),
         ("{note|or:none} {_stream}", "none scores"),
-        (r"{a\|b} {_position}&decimals=2", "1 1"),
+        (r"{a\|b} {_position}&decimals=2", "1.00 1"),
         (r"{name|json}{{name}{open\", "\"Ann\"{open\\"),
     ] {
         let query = format!("scores.txt?text={}", text.replace(' ', "%20"));
