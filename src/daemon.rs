@@ -38,7 +38,7 @@ use http::host::Hosts;
 use http::listen::{Bound, Places, Stopper, bind};
 use http::sessions::Sessions;
 use http::{AdminParts, Outside, ServiceParts};
-use ingest::{Gate, Ingest, Limits};
+use ingest::{Gate, Ingest, IngestLimits};
 use live::Live;
 use observe::metrics::Metrics;
 use observe::telemetry::Tracer;
@@ -403,7 +403,7 @@ impl Parts<'_> {
     ) -> Arc<Ingest> {
         let delivery = Arc::clone(delivery);
         let limits = &settings.limits;
-        let limits = Limits {
+        let limits = IngestLimits {
             body_bytes_max: limits.max_body_bytes as u64,
             flattened_bytes_max: limits.max_flattened_bytes,
             item_bytes_max: limits.max_item_bytes,

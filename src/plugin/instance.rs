@@ -16,7 +16,7 @@ use super::host::Host;
 use super::host::bindings::exports::headgate::sink::{operations, removals, sink as world};
 use super::meter::Meter;
 use super::scheduler::Scheduler;
-use super::{Descriptor, Exports, Failure, Limits, Plugin, PluginError, SinkContext, schema};
+use super::{Descriptor, Exports, Failure, GuestLimits, Plugin, PluginError, SinkContext, schema};
 use base::backoff::jitter;
 use item::batch::{Action, Batch};
 use observe::telemetry::Parent;
@@ -112,7 +112,7 @@ pub struct Instance {
     removals: Option<removals::Guest>,
     operations: Option<operations::Guest>,
     descriptor: Descriptor,
-    limits: Limits,
+    limits: GuestLimits,
     scheduler: Scheduler,
     calls_left: u32,
 }
@@ -449,7 +449,7 @@ as_write_error!(removals, RemoveError);
 as_write_error!(operations, ApplyError);
 
 /// Gives the guest its time for one call.
-fn arm(store: &mut Store<Host>, limits: &Limits) {
+fn arm(store: &mut Store<Host>, limits: &GuestLimits) {
     store.data_mut().meter = Meter::of(limits.cpu_time_max);
     store.set_epoch_deadline(1);
 }

@@ -59,7 +59,7 @@ use implicit_streams::Made;
 pub use implicit_streams::{Claim, MADE_MAX, TooManyMade};
 pub use items::{Item, Page, PageLimit};
 pub use position::Position;
-pub use resends::{Found, LaterChanges, Limits, Selection};
+pub use resends::{Found, LaterChanges, ResendLimits, Selection};
 pub use retries::{Call, Part, Retry, Waiting};
 pub use schema::{FILE, FORMAT};
 pub use settlement::{Effect, Settlement, Staged};

@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use api::paging::page::by_name;
 use client::tail::sse::{Event, Parser};
 use http::live::wanted;
+use http::paging::by_name;
 use live::{Frame, FrameKind};
 use pool::Position;
 use pool::changes::Change;
