@@ -6,7 +6,6 @@
 //! shortened and covered before anybody sees it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use wasmtime::{Store, UpdateDeadline};
 

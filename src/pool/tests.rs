@@ -13,6 +13,7 @@ mod views;
 
 use super::*;
 use base::clock::Unix;
+use base::order::ChangeSeq;
 use changes::Recent;
 use item::batch::{Action, Batch, Entry, Slice};
 use item::{ItemMeta, Items, ItemsWriter};
@@ -112,7 +113,8 @@ impl Test {
     async fn items(&self, stream: &str) -> Vec<(String, u64)> {
         let items = self.pool.items(stream, None, EVERYTHING).await;
         let items = items.expect("it reads");
-        items.into_iter().map(|item| (item.key, item.seq)).collect()
+        let items = items.into_iter();
+        items.map(|item| (item.key, item.seq.get())).collect()
     }
 
     async fn fields(&self, stream: &str, key: &str) -> Option<String> {
@@ -122,7 +124,8 @@ impl Test {
 
     /// What somebody who listens hears after a position: key, number, whether it is gone.
     fn heard(&self, stream: &str, position: u64) -> Vec<(String, u64, bool)> {
-        match self.pool.changes().after(stream, position, usize::MAX) {
+        let after = ChangeSeq::new(position);
+        match self.pool.changes().after(stream, after, usize::MAX) {
             Recent::Changes(changes) => changes.iter().map(|change| show(change)).collect(),
             Recent::Nothing => Vec::new(),
             Recent::Behind => panic!("the memory does not reach back to {position}"),
@@ -131,18 +134,17 @@ impl Test {
 
     /// The same from the file.
     async fn read(&self, stream: &str, position: u64) -> Vec<(String, u64, bool)> {
-        let page = self
-            .pool
-            .changed_after(stream, position, 0, EVERYTHING)
-            .await;
-        let page = page.expect("it reads");
+        let page =
+            self.pool
+                .changed_after(stream, ChangeSeq::new(position), ChangeSeq::MIN, EVERYTHING);
+        let page = page.await.expect("it reads");
         assert!(!page.more);
         assert_eq!(page.through, self.pool.position().seq);
         page.changes.iter().map(show).collect()
     }
 
     fn seq(&self) -> u64 {
-        self.pool.position().seq
+        self.pool.position().seq.get()
     }
 }
 
@@ -155,7 +157,7 @@ async fn open(folder: &Path) -> Arc<Pool> {
 }
 
 fn show(change: &changes::Change) -> (String, u64, bool) {
-    (change.key.to_string(), change.seq, change.removed)
+    (change.key.to_string(), change.seq.get(), change.removed)
 }
 
 fn told(key: &str, seq: u64) -> (String, u64, bool) {
@@ -283,7 +285,10 @@ async fn several_streams_share_one_sequence() {
     assert_eq!(test.remove("other", "a", 3), Some(4));
     assert_eq!(test.heard(STREAM, 0), [told("a", 3)]);
     assert_eq!(test.heard("other", 0), [gone("a", 4)]);
-    let last = async |stream| test.pool.last_change(stream).await.expect("it reads");
+    let last = async |stream| {
+        let last = test.pool.last_change(stream).await;
+        last.expect("it reads").get()
+    };
     assert_eq!(
         (last(STREAM).await, last("other").await, last("none").await),
         (3, 4, 0)
@@ -364,10 +369,10 @@ async fn pages_of_changes_go_on_where_the_last_one_ended() {
             rows,
             bytes: usize::MAX,
         };
-        let (mut position, mut all) = (0, Vec::new());
+        let (mut position, mut all) = (ChangeSeq::MIN, Vec::new());
         loop {
-            let page = test.pool.changed_after(STREAM, position, 0, limit).await;
-            let page = page.expect("it reads");
+            let page = (test.pool).changed_after(STREAM, position, ChangeSeq::MIN, limit);
+            let page = page.await.expect("it reads");
             assert!(page.changes.len() <= rows as usize);
             all.extend(page.changes.iter().map(show));
             position = page.through;
@@ -375,14 +380,24 @@ async fn pages_of_changes_go_on_where_the_last_one_ended() {
                 break;
             }
         }
-        assert_eq!((all, position), (whole.clone(), 11), "{rows} rows");
+        assert_eq!(
+            (all, position),
+            (whole.clone(), ChangeSeq::new(11)),
+            "{rows} rows"
+        );
     }
     // A snapshot leaves out what was removed before it began.
-    let page = test.pool.changed_after(STREAM, 0, 10, EVERYTHING).await;
+    let page = test
+        .pool
+        .changed_after(STREAM, ChangeSeq::MIN, ChangeSeq::new(10), EVERYTHING);
+    let page = page.await;
     let removed = page
         .expect("it reads")
         .changes
         .into_iter()
         .filter(|change| change.removed);
-    assert_eq!(removed.map(|change| change.seq).collect::<Vec<_>>(), [11]);
+    assert_eq!(
+        removed.map(|change| change.seq).collect::<Vec<_>>(),
+        [ChangeSeq::new(11)]
+    );
 }

@@ -473,7 +473,8 @@ fn public_types_carry_their_noun() {
         }
     }
     assert!(named.len() > 200, "only {} types found", named.len());
-    named.retain(|_, places| places.len() > 2);
+    // A macro has a parameter there.
+    named.retain(|name, places| places.len() > 2 && !name.is_empty());
     assert!(named.is_empty(), "give these names their nouns: {named:#?}");
 }
 

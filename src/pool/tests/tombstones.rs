@@ -221,7 +221,7 @@ async fn the_oldest_removals_of_too_many_raise_what_can_be_resumed_from() {
     }
     let reaches = |test: &Test, seq| {
         let position = Position {
-            seq,
+            seq: ChangeSeq::new(seq),
             ..test.pool.position()
         };
         test.pool.reaches_back_to(position)

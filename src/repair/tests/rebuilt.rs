@@ -57,7 +57,7 @@ fn a_journal_knows_what_it_lost_and_gives_no_number_twice() {
 }
 
 /// The sample as format 5 had it.
-const FORMAT_5: &str = include_str!("../../tests/fixtures/journal-format-5.sql");
+const FORMAT_5: &str = include_str!("../../../tests/fixtures/journal-format-5.sql");
 
 #[test]
 fn a_journal_of_format_5_is_restored_of_its_indexes_and_goes_on() {
