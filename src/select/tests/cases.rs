@@ -1,6 +1,6 @@
 //! The cases of `tests/fixtures/select.json`; its head says what each kind is.
 
-use item::flatten::{Limits, flatten};
+use item::flatten::{FlattenLimits, flatten};
 use serde_json::Value as Json;
 
 use crate::{Fields, Own, Record, Scope, SyntaxError, Template, TemplatePlace, Where};
@@ -51,7 +51,7 @@ impl Case {
 
     /// The item as it is stored.
     fn fields(&self) -> String {
-        let limits = Limits {
+        let limits = FlattenLimits {
             flattened_bytes_max: 1 << 20,
             item_bytes_max: 1 << 20,
         };

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use item::flatten::{Limits, flatten};
+use item::flatten::{FlattenLimits, flatten};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
@@ -23,7 +23,7 @@ pub(super) fn select(input: &[u8]) {
     let (fields, rest) = line(rest);
     let (template, rest) = line(rest);
     let (place, item) = line(rest);
-    let limits = Limits {
+    let limits = FlattenLimits {
         flattened_bytes_max: 1 << 20,
         item_bytes_max: 1 << 20,
     };
