@@ -32,6 +32,11 @@ pub(super) struct SinkData {
     streams: Vec<String>,
     /// Those of them that it leaves to others.
     except: Vec<String>,
+    /// The conditions on the items that it receives; null: all.
+    #[serde(rename = "where")]
+    conditions: Option<String>,
+    /// The fields that it receives; null: all.
+    fields: Option<String>,
     /// The streams that it may write in the data pool, if its plugin does.
     writes: Vec<String>,
     /// `starting`, `running`, `paused`, `crashed`; `failing`: it runs, and does what it should not; or `unconfigured`: what
@@ -80,6 +85,8 @@ impl SinkData {
             plugin: of.plugin(),
             streams: list(sink.as_ref().map(|sink| &sink.streams)),
             except: list(sink.as_ref().map(|sink| &sink.except)),
+            conditions: of.conditions(),
+            fields: of.fields(),
             writes: sink.map_or_else(Vec::new, |sink| sink.writes().patterns(&sink.streams)),
             state: of.state(),
             reason,

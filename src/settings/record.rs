@@ -230,6 +230,14 @@ impl Shape {
     }
 }
 
+/// The name of a field: one that is a word of the language stands in a row as `r#where`.
+pub(crate) const fn plain_name(written: &'static str) -> &'static str {
+    match written.as_bytes() {
+        [b'r', b'#', ..] => written.split_at(2).1,
+        _ => written,
+    }
+}
+
 /// A record and its rows. A row is the sentence, the name, the type, the default if it is not that of the type, the
 /// [`Shape`], and the words that faces need, which are the fields of [`Field`]. Fields that nobody sets follow `beside`.
 macro_rules! record {
@@ -263,7 +271,7 @@ macro_rules! record {
 
             /// Its rows.
             pub const FIELDS: &'static [$crate::record::Field] = &[$($crate::record::Field {
-                name: stringify!($name),
+                name: $crate::record::plain_name(stringify!($name)),
                 doc: concat!($($doc),+),
                 shape: $crate::record::Shape::$shape $(($($bound),*))?,
                 default: || {
@@ -291,7 +299,9 @@ macro_rules! record {
             /// The value is of another type.
             pub fn set(&mut self, name: &str, value: serde_json::Value) -> serde_json::Result<()> {
                 match name {
-                    $(stringify!($name) => self.$name = serde_json::from_value(value)?,)*
+                    $(_ if name == $crate::record::plain_name(stringify!($name)) => {
+                        self.$name = serde_json::from_value(value)?;
+                    })*
                     _ => {}
                 }
                 Ok(())
