@@ -41,7 +41,7 @@ fn backup_data(dir: String, manifest: Manifest) -> BackupData {
         bytes: manifest.bytes(),
         version: manifest.version,
         made_at: manifest.made_at,
-        epoch: manifest.epoch,
+        epoch: manifest.epoch.get(),
         highest_seq: manifest.highest_seq,
         files: manifest.files.into_iter().map(file).collect(),
     }

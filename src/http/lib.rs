@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod access;
+mod admission;
 pub mod asset;
 pub mod body;
 pub mod connections;
@@ -24,6 +25,7 @@ pub mod live;
 pub mod middleware;
 pub mod offline_page;
 pub mod pages;
+pub mod paging;
 pub mod proxy_protocol;
 pub mod rate;
 pub mod reader;
