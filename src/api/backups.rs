@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::by;
 use backup::manifest::{CopiedFile, Manifest};
-use base::order::Epoch;
+use base::order::{Epoch, Seq};
 use http::body;
 use http::envelope::{self, Success};
 use http::error::ApiError;
@@ -43,7 +43,8 @@ struct BackupData {
     #[salvo(schema(value_type = u64))]
     epoch: Epoch,
     /// The highest sequence number of a request in it.
-    highest_seq: u64,
+    #[salvo(schema(value_type = u64))]
+    highest_seq: Seq,
     /// The bytes of all files together.
     bytes: u64,
     /// The files beside `manifest.json`.

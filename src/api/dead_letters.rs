@@ -14,6 +14,7 @@ use super::body::whole;
 use super::paging::{cursor, limit, next_after};
 use super::{by, param};
 use base::clock;
+use base::order::ItemPosition;
 use http::body;
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
@@ -44,7 +45,8 @@ struct DeadLetterData {
     /// Its stream.
     stream: String,
     /// Its position in the request, from 0.
-    position: u32,
+    #[salvo(schema(value_type = u32))]
+    position: ItemPosition,
     /// Its key.
     key: String,
     /// `upsert`, or `remove` of an item that was to be removed.

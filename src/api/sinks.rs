@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::{by, param};
 use base::clock;
+use base::order::Seq;
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::Operator;
@@ -42,7 +43,8 @@ pub(super) struct SinkData {
     /// When a paused sink is tried again, RFC 3339.
     paused_until: Option<String>,
     /// Everything up to this sequence number is behind it.
-    cursor: u64,
+    #[salvo(schema(value_type = u64))]
+    cursor: Seq,
     /// By how many sequence numbers it is behind; an upper bound of the requests that wait.
     lag: u64,
     /// When the oldest request arrived that waits for it, RFC 3339.

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::sinks::{SinkData, sinks};
 use base::clock;
+use base::order::Seq;
 use http::envelope::{self, Success};
 use operate::Operator;
 use operate::limits::LimitUse;
@@ -38,7 +39,8 @@ struct StatusData {
     /// What does not work, in sentences; empty if everything does.
     problems: Vec<String>,
     /// Sequence number of the newest accepted request.
-    newest_seq: u64,
+    #[salvo(schema(value_type = u64))]
+    newest_seq: Seq,
     /// Bytes free on the disk of the data folder.
     disk_free_bytes: i64,
     /// Requests since the start, by what became of them.

@@ -5,6 +5,7 @@
 use salvo_oapi::ToSchema;
 use serde::Serialize;
 
+use base::order::ItemPosition;
 use operate::requests::Report;
 use pool::Stale;
 
@@ -12,7 +13,8 @@ use pool::Stale;
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StaleData {
     /// Position of the item in the request, from 0.
-    item: u32,
+    #[salvo(schema(value_type = u32))]
+    item: ItemPosition,
     /// Its version, as it was sent.
     version: String,
     /// The version that its key has reached.
