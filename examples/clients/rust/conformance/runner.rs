@@ -3,13 +3,15 @@
 //! Cases are run with the public interface, verdicts and scripts with what the library has inside. What Rust leaves to its
 //! users is done as they are told to do it: a batcher is closed, with 5 seconds.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::fmt;
 use std::io::{BufRead as _, Write as _};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde::de::{MapAccess, Visitor};
 use serde::ser::{SerializeMap as _, SerializeSeq as _};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -133,6 +135,34 @@ fn write_line(value: &Value) {
     drop(writeln!(out, "{value}").and_then(|()| out.flush()));
 }
 
+/// Of an object, in their order.
+#[derive(Default)]
+struct Members(Vec<(String, Box<RawValue>)>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+        let mut members = Vec::new();
+        while let Some(member) = map.next_entry()? {
+            members.push(member);
+        }
+        Ok(Members(members))
+    }
+}
+
 /// What a program would have: exact numbers, and what JSON lacks.
 enum Item {
     Raw(Box<RawValue>),
@@ -152,18 +182,14 @@ impl Item {
                 Self::List(items.into_iter().map(Self::of).collect())
             }
             Some(b'{') => {
-                // In their order, which a map of serde_json keeps.
-                let order: serde_json::Map<String, Value> =
-                    serde_json::from_str(text).unwrap_or_default();
-                let members: BTreeMap<String, &RawValue> =
-                    serde_json::from_str(text).unwrap_or_default();
-                if let (1, Some(Value::String(name))) = (order.len(), order.get("$")) {
-                    return Self::special(name);
+                let members: Members = serde_json::from_str(text).unwrap_or_default();
+                if let [(name, value)] = &*members.0
+                    && name == "$"
+                {
+                    return Self::special(value.get().trim_matches('"'));
                 }
-                let members = order.keys().filter_map(|name| {
-                    let value = members.get(name)?;
-                    Some((name.clone(), Self::of(value)))
-                });
+                let members = members.0.iter();
+                let members = members.map(|(name, value)| (name.clone(), Self::of(value)));
                 Self::Object(members.collect())
             }
             Some(b'"') => match serde_json::from_str(text) {
@@ -429,14 +455,15 @@ impl Runner {
     }
 
     fn add(&self, command: &Command) -> Done {
-        let add_one = |item: &Item| match &*lock(&self.script) {
-            Some(script) => script.core.add(item),
+        // Nothing is locked while an item waits for room.
+        let core = lock(&self.script).as_ref().map(|script| script.core.clone());
+        let add_one = |item: &Item| match &core {
+            Some(core) => core.add(item),
             None => self.batcher()?.add(item),
         };
         let items = items(&command.items).map_err(failed)?;
         if !command.concurrently {
             for (added, item) in items.iter().enumerate() {
-                // Without the lock of the script, which an item that waits would hold.
                 add_one(item).map_err(|error| (Some(error), json!({"added": added})))?;
             }
             return Ok(json!({"added": items.len()}));

@@ -274,7 +274,7 @@ impl Core {
         let mut inner = self.lock();
         inner.closed = true;
         for waiter in inner.queue.waiters.drain(..) {
-            drop(waiter.admitted.send(false));
+            waiter.admitted.send(false).ok();
         }
     }
 

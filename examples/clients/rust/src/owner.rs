@@ -79,8 +79,10 @@ impl Owner {
             has_lock: held.is_some(),
             lock: Mutex::new(held),
         };
-        if !owner.write().map_err(wrong)? {
-            return Err(in_use(folder, "another program"));
+        let written = owner.write().map_err(wrong);
+        if !matches!(written, Ok(true)) {
+            drop(ours); // which an owner that is dropped asks for
+            return written.and(Err(in_use(folder, "another program")));
         }
         ours.insert(folder.to_owned());
         Ok(owner)

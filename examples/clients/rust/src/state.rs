@@ -172,7 +172,7 @@ impl Core {
             }
             if let Some(waiter) = inner.queue.waiters.pop_front() {
                 self.put(inner, waiter.entry);
-                drop(waiter.admitted.send(true));
+                waiter.admitted.send(true).ok();
             }
         }
     }
