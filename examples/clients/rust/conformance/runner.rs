@@ -4,24 +4,25 @@
 //! users is done as they are told to do it: a batcher is closed, with 5 seconds.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::io::{BufRead as _, Write as _};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use serde::de::{MapAccess, Visitor};
-use serde::ser::{SerializeMap as _, SerializeSeq as _};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::{
-    Batcher, BatcherOptions, Cancel, Client, ClientOptions, Error, Flushed, ItemKey, SendOptions, Stats, WhenFull, lock,
+    Batcher, BatcherOptions, Cancel, Client, ClientOptions, Error, Flushed, ItemKey, SendOptions,
+    Stats, WhenFull, lock,
 };
 
+#[path = "item.rs"]
+mod item;
 #[path = "script.rs"]
 mod script;
 
+use item::{Item, items};
 use script::Script;
 
 /// A line of the kit.
@@ -63,12 +64,8 @@ struct Command {
     spool_bytes: Option<u64>,
 }
 
-/// What an op comes to: an error may have more members.
-type Done = Result<Value, (Option<Error>, Value)>;
-
-fn failed(error: Error) -> (Option<Error>, Value) {
-    (Some(error), json!({}))
-}
+/// What an op comes to, as it is written.
+type Done = Result<Value, Value>;
 
 fn ms(count: f64) -> Duration {
     Duration::from_secs_f64(count / 1000.0)
@@ -135,121 +132,11 @@ fn write_line(value: &Value) {
     drop(writeln!(out, "{value}").and_then(|()| out.flush()));
 }
 
-/// Of an object, in their order.
-#[derive(Default)]
-struct Members(Vec<(String, Box<RawValue>)>);
-
-impl<'de> Deserialize<'de> for Members {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor)
-    }
-}
-
-struct MembersVisitor;
-
-impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
-        let mut members = Vec::new();
-        while let Some(member) = map.next_entry()? {
-            members.push(member);
-        }
-        Ok(Members(members))
-    }
-}
-
-/// What a program would have: exact numbers, and what JSON lacks.
-enum Item {
-    Raw(Box<RawValue>),
-    Text(String),
-    Float(f64),
-    Time(SystemTime),
-    List(Vec<Item>),
-    Object(Vec<(String, Item)>),
-}
-
-impl Item {
-    fn of(raw: &RawValue) -> Self {
-        let text = raw.get();
-        match text.as_bytes().first() {
-            Some(b'[') => {
-                let items: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
-                Self::List(items.into_iter().map(Self::of).collect())
-            }
-            Some(b'{') => {
-                let members: Members = serde_json::from_str(text).unwrap_or_default();
-                if let [(name, value)] = &*members.0
-                    && name == "$"
-                {
-                    return Self::special(value.get().trim_matches('"'));
-                }
-                let members = members.0.iter();
-                let members = members.map(|(name, value)| (name.clone(), Self::of(value)));
-                Self::Object(members.collect())
-            }
-            Some(b'"') => match serde_json::from_str(text) {
-                Ok(text) => Self::Text(text),
-                Err(_) => Self::Raw(raw.to_owned()),
-            },
-            _ => Self::Raw(raw.to_owned()),
-        }
-    }
-
-    fn special(name: &str) -> Self {
-        match name {
-            "nan" => Self::Float(f64::NAN),
-            "inf" => Self::Float(f64::INFINITY),
-            "-inf" => Self::Float(f64::NEG_INFINITY),
-            "time" => Self::Time(UNIX_EPOCH + Duration::from_secs(1_772_361_000)),
-            // A text of Rust is Unicode; raw JSON may have half a character.
-            _ => Self::Raw(RawValue::from_string(r#""\ud800""#.to_owned()).expect("JSON")),
-        }
-    }
-}
-
-impl Serialize for Item {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Raw(raw) => raw.serialize(serializer),
-            Self::Text(text) => text.serialize(serializer),
-            Self::Float(value) => value.serialize(serializer),
-            Self::Time(at) => at.serialize(serializer),
-            Self::List(items) => {
-                let mut list = serializer.serialize_seq(Some(items.len()))?;
-                for item in items {
-                    list.serialize_element(item)?;
-                }
-                list.end()
-            }
-            Self::Object(members) => {
-                let mut map = serializer.serialize_map(Some(members.len()))?;
-                for (name, value) in members {
-                    map.serialize_entry(name, value)?;
-                }
-                map.end()
-            }
-        }
-    }
-}
-
-fn items(texts: &[String]) -> Result<Vec<Item>, Error> {
-    let item = |text: &String| {
-        let raw: Box<RawValue> = serde_json::from_str(text)
-            .map_err(|error| Error::usage(format!("no JSON: {error}")))?;
-        Ok(Item::of(&raw))
-    };
-    texts.iter().map(item).collect()
-}
-
 fn shown(error: &Error) -> Value {
-    let details = error.details.iter().map(|detail| {
-        json!({"item": detail.item, "field": detail.field, "header": detail.header})
-    });
+    let details = error
+        .details
+        .iter()
+        .map(|detail| json!({"item": detail.item, "field": detail.field, "header": detail.header}));
     json!({
         "code": error.code,
         "status": error.status,
@@ -261,17 +148,18 @@ fn shown(error: &Error) -> Value {
     })
 }
 
+/// An error of `add`, and how many were added before.
+fn with_added(error: &Error, added: usize) -> Value {
+    let mut value = shown(error);
+    value["added"] = added.into();
+    value
+}
+
 impl Runner {
     fn answer(self: &Arc<Self>, command: &Command, cancel: &Cancel) {
         let line = match self.run_op(command, cancel) {
             Ok(value) => json!({"n": command.n, "ok": value}),
-            Err((error, more)) => {
-                let mut told = error.as_ref().map_or_else(|| json!({}), shown);
-                if let (Some(members), Value::Object(more)) = (told.as_object_mut(), more) {
-                    members.extend(more);
-                }
-                json!({"n": command.n, "error": told})
-            }
+            Err(error) => json!({"n": command.n, "error": error}),
         };
         write_line(&line);
     }
@@ -294,28 +182,34 @@ impl Runner {
 
     fn run_op(self: &Arc<Self>, command: &Command, cancel: &Cancel) -> Done {
         match &*command.op {
-            "client" => self.connect(command).map_err(failed),
-            "send" | "remove" | "request" | "wait" => self.request(command, cancel).map_err(failed),
+            "client" => self.connect(command).map_err(|error| shown(&error)),
+            "send" | "remove" | "request" | "wait" => {
+                self.request(command, cancel).map_err(|error| shown(&error))
+            }
             "cancel" => {
                 if let Some(cancel) = lock(&self.cancels).get(&command.of) {
                     cancel.cancel();
                 }
                 Ok(json!({}))
             }
-            "batcher" => self.make_batcher(command).map_err(failed),
+            "batcher" => self.make_batcher(command).map_err(|error| shown(&error)),
             "add" => self.add(command),
-            "flush" | "close" => self.flush(command).map_err(failed),
-            "stats" => self.stats().map_err(failed),
+            "flush" | "close" => self.flush(command).map_err(|error| shown(&error)),
+            "stats" => self.stats().map_err(|error| shown(&error)),
             "events" => {
                 let events = lock(&self.events);
-                Ok(json!({"accepted": events.accepted, "rejected": events.rejected, "states": events.states}))
+                Ok(
+                    json!({"accepted": events.accepted, "rejected": events.rejected, "states": events.states}),
+                )
             }
             "set_key" => {
-                let set = self.client().and_then(|client| client.set_key(&command.key));
-                set.map(|()| json!({})).map_err(failed)
+                let set = self
+                    .client()
+                    .and_then(|client| client.set_key(&command.key));
+                set.map(|()| json!({})).map_err(|error| shown(&error))
             }
-            "attempt" => self.attempt(command).map_err(failed),
-            "open" => self.open(command).map_err(failed),
+            "attempt" => self.attempt(command).map_err(|error| shown(&error)),
+            "open" => self.open(command).map_err(|error| shown(&error)),
             "pass" | "wall" | "disk" => {
                 if let Some(script) = &mut *lock(&self.script) {
                     script.run_op(command);
@@ -327,7 +221,10 @@ impl Runner {
                 Ok(json!({"text": format!("{client:?} {batcher:?}")}))
             }
             "exit" => Ok(json!({})),
-            other => Err(failed(Error::new("UNKNOWN_OP", format!("no such op: {other}")))),
+            other => Err(shown(&Error::new(
+                "UNKNOWN_OP",
+                format!("no such op: {other}"),
+            ))),
         }
     }
 
@@ -397,7 +294,9 @@ impl Runner {
         };
         let sinks = state.sinks.iter();
         let sinks = sinks.map(|sink| json!({"name": sink.name, "state": sink.state}));
-        Ok(json!({"status": state.status, "errors": state.errors, "sinks": sinks.collect::<Vec<_>>()}))
+        Ok(
+            json!({"status": state.status, "errors": state.errors, "sinks": sinks.collect::<Vec<_>>()}),
+        )
     }
 
     fn make_batcher(self: &Arc<Self>, command: &Command) -> Result<Value, Error> {
@@ -448,7 +347,9 @@ impl Runner {
                 event(json!(["rejected", error.code, ids]));
             })),
             on_state: Some(Arc::new(move |state, code| {
-                lock(&changing.events).states.push(json!([state.as_str(), code]));
+                lock(&changing.events)
+                    .states
+                    .push(json!([state.as_str(), code]));
                 event(json!(["state", state.as_str(), code]));
             })),
         }
@@ -456,31 +357,42 @@ impl Runner {
 
     fn add(&self, command: &Command) -> Done {
         // Nothing is locked while an item waits for room.
-        let core = lock(&self.script).as_ref().map(|script| script.core.clone());
+        let core = lock(&self.script)
+            .as_ref()
+            .map(|script| script.core.clone());
         let add_one = |item: &Item| match &core {
             Some(core) => core.add(item),
             None => self.batcher()?.add(item),
         };
-        let items = items(&command.items).map_err(failed)?;
+        let items = items(&command.items).map_err(|error| shown(&error))?;
         if !command.concurrently {
             for (added, item) in items.iter().enumerate() {
-                add_one(item).map_err(|error| (Some(error), json!({"added": added})))?;
+                add_one(item).map_err(|error| with_added(&error, added))?;
             }
             return Ok(json!({"added": items.len()}));
         }
-        let batcher = self.batcher().map_err(failed)?;
+        let batcher = self.batcher().map_err(|error| shown(&error))?;
         let threads = 64;
         let results: Vec<Result<(), Error>> = std::thread::scope(|scope| {
             let chunks = items.chunks(items.len().div_ceil(threads).max(1));
-            let add = |chunk: &'_ [Item]| chunk.iter().map(|item| batcher.add(item)).collect::<Vec<_>>();
-            let running: Vec<_> = chunks.map(|chunk| scope.spawn(move || add(chunk))).collect();
-            let done = running.into_iter().map(|thread| thread.join().unwrap_or_default());
+            let add = |chunk: &'_ [Item]| {
+                chunk
+                    .iter()
+                    .map(|item| batcher.add(item))
+                    .collect::<Vec<_>>()
+            };
+            let running: Vec<_> = chunks
+                .map(|chunk| scope.spawn(move || add(chunk)))
+                .collect();
+            let done = running
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_default());
             done.flatten().collect()
         });
-        let added = json!({"added": results.iter().filter(|result| result.is_ok()).count()});
+        let added = results.iter().filter(|result| result.is_ok()).count();
         match results.into_iter().find_map(Result::err) {
-            Some(error) => Err((Some(error), added)),
-            None => Ok(added),
+            Some(error) => Err(with_added(&error, added)),
+            None => Ok(json!({"added": added})),
         }
     }
 

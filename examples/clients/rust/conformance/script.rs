@@ -11,8 +11,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Command, Runner, ms, read_line, write_line};
-use crate::client::{Shared, submission};
+use crate::client::Shared;
 use crate::error::code;
+use crate::request::submission;
 use crate::state::{Core, FOREVER};
 use crate::transport::{Answer, Call, Reply, World};
 use crate::verdict::{self, Verdict, VerdictKind};
@@ -80,7 +81,10 @@ impl World for VirtualWorld {
         let line = read_line().expect("an answer of the kit");
         let KitAnswer { answer } = serde_json::from_str(&line).expect("an answer of the kit");
         if let Some(key) = &answer.set_key {
-            let shared = lock(&self.0).client.as_ref().and_then(std::sync::Weak::upgrade);
+            let shared = lock(&self.0)
+                .client
+                .as_ref()
+                .and_then(std::sync::Weak::upgrade);
             let client = Client {
                 shared: shared.expect("a client"),
             };

@@ -125,8 +125,8 @@ impl Client {
         let spool = spool.transpose()?;
         if let Some(spool) = &spool {
             let listed = files::list(spool);
-            let (files, used) = listed
-                .map_err(|error| Error::usage(format!("can't read the spool: {error}")))?;
+            let (files, used) =
+                listed.map_err(|error| Error::usage(format!("can't read the spool: {error}")))?;
             (inner.last, inner.used, inner.files) = (files.len() as u64, used, files);
         }
         let core = Core::new(self.shared.clone(), options, spool, inner);
@@ -196,7 +196,10 @@ impl Core {
             return Err(match (inner.lost, &self.spool) {
                 (true, Some(spool)) => Error::new(
                     code::SPOOL_IN_USE,
-                    format!("another program took over the spool {}", spool.folder.display()),
+                    format!(
+                        "another program took over the spool {}",
+                        spool.folder.display()
+                    ),
                 ),
                 _ => Error::new(code::CLOSED, "the batcher is closed"),
             });
@@ -218,7 +221,8 @@ impl Core {
                 let dropped = self.make_room(&mut inner, &entry);
                 self.put(&mut inner, entry);
                 drop(inner);
-                let error = Error::new(code::DROPPED, "the queue was full, and this was the oldest");
+                let error =
+                    Error::new(code::DROPPED, "the queue was full, and this was the oldest");
                 for entry in &dropped {
                     self.give_back(&[&*entry.raw], &error);
                 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::header::{ACCEPT, HeaderMap, HeaderValue};
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -15,6 +15,7 @@ use crate::encode::encode;
 use crate::error::{Error, code};
 use crate::options::REQUEST_BYTES_MAX;
 use crate::pause::Backoff;
+use crate::request::{headers, segment, submission};
 use crate::state::Core;
 use crate::transport::{Call, Http, Reply, World};
 use crate::verdict::Verdict;
@@ -259,14 +260,20 @@ impl Client {
     /// such an item.
     pub fn remove(&self, stream: &str, key: &str, options: &SendOptions) -> Result<Receipt, Error> {
         // Dots alone are places in a URL, however they are written.
-        if [stream, key].iter().any(|name| matches!(*name, "" | "." | "..")) {
+        if [stream, key]
+            .iter()
+            .any(|name| matches!(*name, "" | "." | ".."))
+        {
             let message = "a removal needs the name of a stream and the key of an item, which is no `.` or `..`";
             return Err(Error::new(code::INVALID_PAYLOAD, message));
         }
         let call = Call {
             method: Method::DELETE,
             path: format!("/api/streams/{}/items/{}", segment(stream), segment(key)),
-            headers: headers(&options.key(&*self.shared.world)?, options.item_key.as_deref())?,
+            headers: headers(
+                &options.key(&*self.shared.world)?,
+                options.item_key.as_deref(),
+            )?,
             body: Bytes::new(),
         };
         self.submit(&call, None, options)
@@ -405,42 +412,6 @@ impl SendOptions {
     }
 }
 
-/// The request of a send and of a batch.
-pub(crate) fn submission(
-    body: Bytes,
-    idempotency_key: &str,
-    item_key: Option<&str>,
-    stream: Option<&str>,
-) -> Result<Call, Error> {
-    let mut headers = headers(idempotency_key, item_key)?;
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let path = match stream {
-        Some(stream) => format!("/api/ingest?stream={}", segment(stream)),
-        None => "/api/ingest".to_owned(),
-    };
-    Ok(Call {
-        method: Method::POST,
-        path,
-        headers,
-        body,
-    })
-}
-
-fn headers(idempotency_key: &str, item_key: Option<&str>) -> Result<HeaderMap, Error> {
-    let value = |text: &str| {
-        HeaderValue::from_bytes(text.as_bytes())
-            .map_err(|_| Error::usage("a key has characters that no header can have"))
-    };
-    let mut headers = HeaderMap::new();
-    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    headers.insert("idempotency-key", value(idempotency_key)?);
-    if let Some(field) = item_key {
-        field::check_name(field)?;
-        headers.insert("x-item-key", value(field)?);
-    }
-    Ok(headers)
-}
-
 /// How many items a body has.
 fn count_of(body: &RawValue) -> Result<usize, Error> {
     let text = body.get();
@@ -460,6 +431,10 @@ fn count_of(body: &RawValue) -> Result<usize, Error> {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a program that has no configuration of ours"
+)]
 fn given_or(given: &str, variable: &str) -> String {
     match given.is_empty() {
         true => std::env::var(variable).unwrap_or_default(),
@@ -478,18 +453,4 @@ fn checked(key: &str) -> Result<Arc<str>, Error> {
         ));
     }
     Ok(key.into())
-}
-
-/// A name as one part of a path or a query.
-fn segment(name: &str) -> String {
-    let mut text = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                text.push(byte.into());
-            }
-            _ => text.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    text
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tracing::warn;
 
-use crate::client::{Receipt, submission};
+use crate::client::Receipt;
 use crate::error::{Error, code};
 use crate::hand::{Hand, Mark, raws};
 use crate::options::State;
+use crate::request::submission;
 use crate::state::{Core, FOREVER};
 use crate::verdict::{Verdict, VerdictKind};
 
@@ -29,7 +30,10 @@ impl Core {
     pub(crate) fn send_step(&self) -> Duration {
         let (wait, hand) = {
             let inner = self.lock();
-            (inner.not_before.saturating_sub(self.lived()), inner.hand.clone())
+            (
+                inner.not_before.saturating_sub(self.lived()),
+                inner.hand.clone(),
+            )
         };
         if !wait.is_zero() {
             return wait;
@@ -66,8 +70,7 @@ impl Core {
     /// Sends what is next of the batch in hand, and does what follows.
     fn attempt(&self, mut hand: Hand) {
         let world = &self.shared.world;
-        let is_expired =
-            |mark: &Mark| mark.age(world.lived()) >= UNKNOWN_MAX;
+        let is_expired = |mark: &Mark| mark.age(world.lived()) >= UNKNOWN_MAX;
         if hand.mark.as_ref().is_some_and(is_expired) {
             let message = "for 23 hours it was unknown whether Headgate had accepted this, and it would not know any more; \
                            look for it there before you send it again";
@@ -307,7 +310,9 @@ impl Core {
         let is_first = inner.state == State::Ok || state == State::Blocked && is_other;
         drop(inner);
         if is_first && state == State::Blocked {
-            warn!("headgate: the requests are rejected; nothing is given up, and a key that works is tried at once: {error}");
+            warn!(
+                "headgate: the requests are rejected; nothing is given up, and a key that works is tried at once: {error}"
+            );
         } else if is_first {
             warn!("headgate: a request failed and is tried again: {error}");
         }
@@ -319,7 +324,9 @@ impl Core {
         let was_losing = std::mem::replace(&mut self.lock().is_losing, true);
         if !was_losing {
             let count = items.len();
-            warn!("headgate: {count} items were not accepted; further ones are not logged: {error}");
+            warn!(
+                "headgate: {count} items were not accepted; further ones are not logged: {error}"
+            );
         }
         if let Some(on_rejected) = &self.options.on_rejected {
             on_rejected(items, error);

@@ -76,12 +76,23 @@ mod tests {
 
     #[test]
     fn a_key_is_found_on_the_flattened_item() {
-        let item = r#"{"a":{"b":{"c":1.10}},"a.b":{"d":"é\n"},"e.f":true,"n":null,"l":[1],"":{"x":2}}"#;
+        let item =
+            r#"{"a":{"b":{"c":1.10}},"a.b":{"d":"é\n"},"e.f":true,"n":null,"l":[1],"":{"x":2}}"#;
         let item = RawValue::from_string(item.to_owned()).expect("JSON");
-        for (field, key) in [("a.b.c", "1.10"), ("a.b.d", "é\n"), ("e.f", "true"), (".x", "2")] {
+        for (field, key) in [
+            ("a.b.c", "1.10"),
+            ("a.b.d", "é\n"),
+            ("e.f", "true"),
+            (".x", "2"),
+        ] {
             assert_eq!(key_of(&item, field).expect(field), key);
         }
-        for (field, problem) in [("a.c", "not in"), ("n", "null"), ("l", "a list"), ("a", "an object")] {
+        for (field, problem) in [
+            ("a.c", "not in"),
+            ("n", "null"),
+            ("l", "a list"),
+            ("a", "an object"),
+        ] {
             let wrong = key_of(&item, field).expect_err(field).message;
             assert!(wrong.contains(problem), "{wrong}");
         }

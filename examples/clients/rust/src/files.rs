@@ -45,7 +45,9 @@ impl Core {
                 let aside = spool.folder.join(format!("{name}.damaged"));
                 inner.counts.damaged += u64::from(std::fs::rename(&path, aside).is_ok());
                 let path = path.display();
-                warn!("headgate: {path} is no batch, or cannot be opened; it is set aside, as .damaged: {error}");
+                warn!(
+                    "headgate: {path} is no batch, or cannot be opened; it is set aside, as .damaged: {error}"
+                );
             }
             Err(error) => {
                 inner.not_before = self.lived() + DISK_PAUSE;

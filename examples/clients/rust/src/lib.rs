@@ -22,6 +22,7 @@ mod owner;
 mod pause;
 mod queue;
 mod rejected;
+mod request;
 mod spool;
 mod state;
 mod transport;
@@ -34,7 +35,9 @@ mod verdict;
 pub mod conformance;
 
 pub use self::batcher::{Batcher, Flushed, Stats};
-pub use self::client::{Cancel, Client, ClientOptions, Receipt, RequestState, SendOptions, SinkState};
+pub use self::client::{
+    Cancel, Client, ClientOptions, Receipt, RequestState, SendOptions, SinkState,
+};
 pub use self::error::{Detail, Error, code};
 pub use self::options::{BatcherOptions, ItemKey, State, WhenFull};
 pub use self::rejected::{RejectedPart, rejected};

@@ -7,12 +7,13 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, code};
 use crate::spool::private;
+use crate::transport::wall_clock;
 use crate::{lock, uuid};
 
 /// How often an owner checks that the directory is still its own.
@@ -205,7 +206,7 @@ impl Drop for Owner {
 fn is_older(path: &Path, age: Duration) -> bool {
     let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
     modified.is_ok_and(|modified| {
-        SystemTime::now()
+        wall_clock()
             .duration_since(modified)
             .is_ok_and(|old| old > age)
     })

@@ -65,8 +65,16 @@ mod tests {
             first: Duration::from_millis(250),
             max: Duration::from_secs(30),
         };
-        for (failures, ms) in [(0, 250), (1, 250), (2, 500), (7, 16_000), (8, 30_000), (u32::MAX, 30_000)] {
-            let between = [0.0, 1.0].map(|random| backoff.before(failures, None, random).as_millis());
+        for (failures, ms) in [
+            (0, 250),
+            (1, 250),
+            (2, 500),
+            (7, 16_000),
+            (8, 30_000),
+            (u32::MAX, 30_000),
+        ] {
+            let between =
+                [0.0, 1.0].map(|random| backoff.before(failures, None, random).as_millis());
             assert_eq!(between, [ms / 2, ms], "{failures}");
         }
         let asked = Some(Duration::from_secs(1000));

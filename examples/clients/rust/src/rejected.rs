@@ -67,11 +67,17 @@ struct Line<'a> {
 pub fn rejected(spool: &Path) -> io::Result<Vec<RejectedPart>> {
     let folder = spool.join(FOLDER);
     let mut names: Vec<_> = match fs::read_dir(&folder) {
-        Ok(entries) => entries.filter_map(Result::ok).map(|entry| entry.path()).collect(),
+        Ok(entries) => entries
+            .filter_map(Result::ok)
+            .map(|entry| entry.path())
+            .collect(),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    names.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    names.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "json")
+    });
     names.sort();
     let mut parts = Vec::new();
     for path in names {
@@ -127,7 +133,10 @@ impl Spool {
         let name = format!("{}.json", hand.batch.key);
         let path = self.folder.join(FOLDER).join(&name);
         let mut text = fs::read(&path).unwrap_or_default();
-        if lines(&text).flatten().any(|part| part.idempotency_key == key) {
+        if lines(&text)
+            .flatten()
+            .any(|part| part.idempotency_key == key)
+        {
             return Ok(0); // a crash came before the part was taken out of the queue
         }
         text.extend_from_slice(&line);

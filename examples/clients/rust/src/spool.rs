@@ -282,7 +282,10 @@ fn parse(text: &[u8], key: &str, first: u64, lived: Duration) -> Option<Batch> {
         return None;
     }
     let item_key = head.item_key.filter(|field| !field.is_empty());
-    if item_key.as_ref().is_some_and(|field| field::check_name(field).is_err()) {
+    if item_key
+        .as_ref()
+        .is_some_and(|field| field::check_name(field).is_err())
+    {
         return None;
     }
     let body = text[end + 1..].trim_ascii();

@@ -135,8 +135,8 @@ impl Core {
         }
         // Only the first item, and that which fills a batch, change what is waited for.
         let count = inner.queue.len();
-        let is_full = count >= self.options.max_items
-            || inner.queue.bytes() + count + 1 >= inner.bytes_max;
+        let is_full =
+            count >= self.options.max_items || inner.queue.bytes() + count + 1 >= inner.bytes_max;
         if count == 1 || is_full {
             self.wake(inner);
         }

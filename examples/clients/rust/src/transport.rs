@@ -83,6 +83,15 @@ pub(crate) trait World: Send + Sync {
     }
 }
 
+/// The clock that people see: for dates of answers, and for ages over the end of a process.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a package of its own has its own clocks"
+)]
+pub(crate) fn wall_clock() -> SystemTime {
+    SystemTime::now()
+}
+
 /// The real one: HTTP on a thread of its own.
 pub(crate) struct Http {
     /// Always there; taken out where it ends.
@@ -172,8 +181,7 @@ impl Drop for Http {
 
 impl World for Http {
     fn now(&self) -> Duration {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        now.unwrap_or_default()
+        wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
     fn lived(&self) -> Duration {
@@ -188,30 +196,32 @@ impl World for Http {
         let left = Arc::new(AtomicBool::new(false));
         let request = self.request(call, key, &left);
         let cancel = cancel.0.clone();
-        let done = self.wait(async move {
+        let nothing = |error, left| Reply::Nothing { error, left };
+        let reply = self.wait(async move {
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => Err((Error::canceled(None), false)),
-                done = tokio::time::timeout(limit, answer(request)) => {
-                    done.unwrap_or_else(|_| Err((Error::timeout(), false)))
+                () = cancel.cancelled() => nothing(Error::canceled(None), false),
+                reply = tokio::time::timeout(limit, answer(request)) => {
+                    reply.unwrap_or_else(|_| nothing(Error::timeout(), false))
                 }
             }
         });
-        let lost = || {
-            let message = "the thread that sends has ended";
-            Err((Error::retryable(code::CONNECTION, message), true))
-        };
-        match done.unwrap_or_else(lost) {
-            Ok(answer) => {
+        let ended = "the thread that sends has ended";
+        let reply = reply.unwrap_or_else(|| {
+            let error = Error::retryable(code::CONNECTION, ended);
+            nothing(error, true)
+        });
+        match reply {
+            Reply::Complete(answer) => {
                 if call.method != Method::GET && verdict::envelope(&answer).is_none() {
                     self.disconnect();
                 }
                 Reply::Complete(answer)
             }
-            Err((error, has_left)) => Reply::Nothing {
+            Reply::Nothing {
                 error,
-                left: has_left || left.load(Ordering::Acquire),
-            },
+                left: is_out,
+            } => nothing(error, is_out || left.load(Ordering::Acquire)),
         }
     }
 
@@ -228,26 +238,32 @@ impl World for Http {
     }
 }
 
-/// The whole answer; else the error, and whether something came back, so that the request must have left.
-async fn answer(request: reqwest::RequestBuilder) -> Result<Answer, (Error, bool)> {
-    let sent = request.send().await;
-    let mut response = sent.map_err(|error| (broken(&error), false))?;
+/// The whole answer. Where something came back, the request must have left.
+async fn answer(request: reqwest::RequestBuilder) -> Reply {
+    let nothing = |error, left| Reply::Nothing { error, left };
+    let mut response = match request.send().await {
+        Ok(response) => response,
+        Err(error) => return nothing(broken(&error), false),
+    };
     let status = response.status().as_u16();
     let mut body = Vec::new();
     loop {
-        let chunk = response.chunk().await;
-        let Some(chunk) = chunk.map_err(|error| (broken(&error), true))? else {
-            break;
-        };
-        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            let message = format!("the answer {status} is longer than {ANSWER_BYTES_MAX} bytes");
-            let mut error = Error::retryable(code::UNEXPECTED_ANSWER, message);
-            error.status = Some(status);
-            return Err((error, true));
+        match response.chunk().await {
+            Ok(Some(chunk)) if body.len() + chunk.len() <= ANSWER_BYTES_MAX => {
+                body.extend_from_slice(&chunk);
+            }
+            Ok(Some(_)) => {
+                let message =
+                    format!("the answer {status} is longer than {ANSWER_BYTES_MAX} bytes");
+                let mut error = Error::retryable(code::UNEXPECTED_ANSWER, message);
+                error.status = Some(status);
+                return nothing(error, true);
+            }
+            Ok(None) => break,
+            Err(error) => return nothing(broken(&error), true),
         }
-        body.extend_from_slice(&chunk);
     }
-    Ok(Answer {
+    Reply::Complete(Answer {
         status,
         headers: std::mem::take(response.headers_mut()),
         body,
@@ -299,7 +315,9 @@ impl Route {
         if let Some(path) = address.strip_prefix("unix:") {
             let path = path.strip_prefix("//").unwrap_or(path);
             if path.is_empty() || !cfg!(unix) {
-                return Err(Error::usage("unix: needs a path, and a system that has Unix sockets"));
+                return Err(Error::usage(
+                    "unix: needs a path, and a system that has Unix sockets",
+                ));
             }
             return Ok(Self {
                 base: "http://localhost".to_owned(),
@@ -307,9 +325,9 @@ impl Route {
                 is_local: true,
             });
         }
-        let url = Url::parse(address).ok().filter(|url| {
-            matches!(url.scheme(), "http" | "https") && url.has_host()
-        });
+        let url = Url::parse(address)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         let url = url.ok_or_else(|| {
             Error::usage("the address must be http://host:port, https://host or unix:/path")
         })?;

@@ -69,6 +69,9 @@ mod tests {
         keys.push(create(Duration::ZERO));
         assert!(keys.is_sorted_by(|a, b| a < b));
         assert!(keys.iter().all(|key| head(key).is_some()), "{}", keys[0]);
-        assert!(keys.last().is_some_and(|key| key.starts_with("ffff0000-0001-7")));
+        assert!(
+            keys.last()
+                .is_some_and(|key| key.starts_with("ffff0000-0001-7"))
+        );
     }
 }

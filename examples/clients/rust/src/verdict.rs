@@ -65,11 +65,7 @@ impl Verdict {
                 Self::new(VerdictKind::Refused, error, false)
             }
             Some(_) if is_final(status) => Self::new(VerdictKind::Blocked, error, false),
-            Some(_) => Self::new(
-                VerdictKind::Retrying,
-                error,
-                status >= 500 && status != 503,
-            ),
+            Some(_) => Self::new(VerdictKind::Retrying, error, status >= 500 && status != 503),
         }
     }
 
@@ -106,11 +102,17 @@ impl Verdict {
 
     /// How long to wait before the next attempt.
     pub(crate) fn pause(&self, backoff: &Backoff, failures: u32, random: f64) -> Duration {
-        let asked = self.result.as_ref().err().and_then(|error| error.retry_after);
+        let asked = self
+            .result
+            .as_ref()
+            .err()
+            .and_then(|error| error.retry_after);
         match self.kind {
             VerdictKind::Accepted | VerdictKind::Mismatch => Duration::ZERO,
             VerdictKind::Refused => PAUSE_AFTER_REFUSAL,
-            VerdictKind::Blocked => backoff.before(failures, asked, random).max(PAUSE_BLOCKED_MIN),
+            VerdictKind::Blocked => backoff
+                .before(failures, asked, random)
+                .max(PAUSE_BLOCKED_MIN),
             VerdictKind::Retrying => backoff.before(failures, asked, random),
         }
     }
@@ -171,7 +173,11 @@ pub(crate) fn envelope(answer: &Answer) -> Option<Envelope> {
 fn is_about_items(status: u16, own: &Error) -> bool {
     let names_header = own.details.iter().any(|detail| detail.header.is_some());
     let code = own.code.as_str();
-    !names_header && matches!((status, code), (400, "INVALID_PAYLOAD") | (413, "PAYLOAD_TOO_LARGE"))
+    !names_header
+        && matches!(
+            (status, code),
+            (400, "INVALID_PAYLOAD") | (413, "PAYLOAD_TOO_LARGE")
+        )
 }
 
 /// Whether an answer of Headgate with this status is the same when the request is repeated.
