@@ -11,6 +11,7 @@ mod error;
 mod files;
 mod hourly;
 mod memory;
+mod parts;
 mod permissions;
 mod reload;
 pub mod routes;
@@ -23,37 +24,31 @@ mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use backup::Backups;
 use backup::restore::MARK;
-use base::clock::{self, Unix};
+use base::clock;
 use base::process;
-use catalog::Catalog;
-use delivery::Delivery;
 use http::host::Hosts;
 use http::listen::{Bound, Places, Stopper, bind};
 use http::sessions::Sessions;
 use http::{AdminParts, Outside, ServiceParts};
-use ingest::{Gate, Ingest, Limits};
-use live::Live;
 use observe::metrics::Metrics;
 use observe::telemetry::Tracer;
+use operate::Operator;
 use operate::access::Access;
-use operate::requests::Requests;
-use operate::{About, Operator};
 use plugin::Plugins;
-use pool::Pool;
-use settings::{InUse, Loaded, Networks, ProxyHeader, Settings};
+use settings::{Loaded, Networks, ProxyHeader, Settings};
 use sqlite::{FailStop, WriteState};
 
 const MINUTE: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
 pub use connection_limits::ConnectionLimits;
 pub use error::DaemonError;
+use parts::Parts;
 pub use reload::{Files, Reload};
 use sinks::Sinks;
 use stored::Stored;
@@ -331,98 +326,6 @@ impl Daemon {
     }
 }
 
-/// What an operator's parts are made of.
-struct Parts<'a> {
-    stored: &'a Stored,
-    plugins: &'a Arc<Plugins>,
-    metrics: &'a Arc<Metrics>,
-    tracer: Tracer,
-}
-
-impl Parts<'_> {
-    fn operator(
-        self,
-        loaded: &Loaded,
-        data_dir: &Path,
-        access: Access,
-        service_address: &str,
-    ) -> Operator {
-        let (settings, tracer, metrics) = (&loaded.settings, &self.tracer, self.metrics);
-        let Stored {
-            catalog,
-            pool,
-            journal,
-            ..
-        } = self.stored;
-        let delivery = Delivery::new(journal, pool, self.plugins, metrics, tracer.clone());
-        let connections = ConnectionLimits::of(settings, process::open_files_max()).service;
-        let live = Live::new(settings, connections, pool, metrics, tracer.clone());
-        let live = Arc::new(live);
-        follow_streams(catalog, pool, &live);
-        let gate = Arc::new(Gate::default());
-        let started_at = Unix::now();
-        (metrics.started_at).set(i64::try_from(started_at.seconds()).unwrap_or(i64::MAX));
-        let ingest = self.ingest(settings, &gate, &delivery);
-        Operator {
-            requests: Requests::new(journal, pool, &delivery),
-            catalog: Arc::clone(catalog),
-            journal: Arc::clone(journal),
-            pool: Arc::clone(pool),
-            delivery,
-            ingest,
-            live,
-            backups: Arc::new(Backups::new(
-                journal,
-                data_dir,
-                &settings.admin.backup_dirs,
-                settings.storage.min_free_bytes,
-            )),
-            gate,
-            access: Arc::new(access),
-            login_throttle: Arc::default(),
-            metrics: Arc::clone(metrics),
-            about: Arc::new(About {
-                profile: loaded.profile.clone(),
-                service_address: service_address.to_owned(),
-                data_dir: data_dir.display().to_string(),
-                durability: settings.storage.durability.as_str(),
-                started_at,
-                started: Instant::now(),
-                storage: settings.storage.clone(),
-            }),
-            configuration: Arc::new(InUse::new(settings::explain(loaded))),
-            certificates: Arc::default(),
-        }
-    }
-
-    fn ingest(
-        &self,
-        settings: &Settings,
-        gate: &Arc<Gate>,
-        delivery: &Arc<Delivery>,
-    ) -> Arc<Ingest> {
-        let delivery = Arc::clone(delivery);
-        let limits = &settings.limits;
-        let limits = Limits {
-            body_bytes_max: limits.max_body_bytes as u64,
-            flattened_bytes_max: limits.max_flattened_bytes,
-            item_bytes_max: limits.max_item_bytes,
-            pending_bytes_max: limits.max_pending_bytes as u64,
-            pending_bytes_per_key_max: limits.max_pending_bytes_per_key as u64,
-        };
-        Arc::new(Ingest::new(
-            Arc::clone(&self.stored.catalog),
-            Arc::clone(&self.stored.journal),
-            Arc::clone(&self.stored.pool),
-            Arc::clone(gate),
-            Arc::clone(self.metrics),
-            limits,
-            self.tracer.clone(),
-            Box::new(move |stream| delivery.settled_through(stream)),
-        ))
-    }
-}
-
 /// The two listeners, service and admin.
 async fn bind_both(settings: &Settings) -> Result<(Bound, Bound), DaemonError> {
     let (server, admin) = (&settings.server, &settings.admin);
@@ -452,22 +355,6 @@ fn require_whole(data_dir: &Path) -> Result<(), DaemonError> {
 /// [`DaemonError::DataFolder`].
 pub fn data_folder(path: &Path) -> Result<PathBuf, DaemonError> {
     files::open_folder(path)
-}
-
-/// Streams that change are known to the pool and to renderers before anybody can use them.
-fn follow_streams(catalog: &Catalog, pool: &Arc<Pool>, live: &Arc<Live>) {
-    let (pool, live) = (Arc::clone(pool), Arc::clone(live));
-    catalog.follow_streams(move |streams| {
-        let on_update = streams
-            .values()
-            .map(|stream| (Arc::clone(&stream.name), stream.on_update));
-        pool.set_on_update(on_update.collect());
-        let stale_after = streams.values().filter_map(|stream| {
-            let seconds = stream.stale_after_seconds?;
-            Some((Arc::clone(&stream.name), seconds))
-        });
-        live.set_stale_after(stale_after.collect());
-    });
 }
 
 fn retention(settings: &Settings) -> Duration {

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use observe::metrics::Metrics;
 use plugin::{GuestLog, Instance, Plugin, Plugins, SinkContext};
 use pool::{Effect, Pool, Settlement, Staged};
-use settings::{Plugins as Limits, Sink};
+use settings::{Plugins as GuestSettings, Sink};
 
 use crate::Result;
 use crate::aim::{self, Aim};
@@ -64,7 +64,7 @@ pub(crate) async fn bench(options: &Options) -> Result<()> {
     let begun = Instant::now();
     let guests = guests()?;
     let reads = guests.join("reads.wasm");
-    let plugins = Plugins::new(None, None, (&Limits::default()).into())?;
+    let plugins = Plugins::new(None, None, (&GuestSettings::default()).into())?;
     let mut aims = pool_sink(&plugins).await?;
     reading(&plugins, &reads).await?;
     starting(&plugins, &reads, &options.components).await?;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::by;
 use backup::manifest::{CopiedFile, Manifest};
+use base::order::Epoch;
 use http::body;
 use http::envelope::{self, Success};
 use http::error::ApiError;
@@ -39,7 +40,8 @@ struct BackupData {
     /// When it was complete, RFC 3339.
     made_at: String,
     /// The epoch of renderers' positions in it.
-    epoch: u64,
+    #[salvo(schema(value_type = u64))]
+    epoch: Epoch,
     /// The highest sequence number of a request in it.
     highest_seq: u64,
     /// The bytes of all files together.

@@ -14,7 +14,7 @@ mod connectors;
 mod dead_letters;
 mod keys;
 pub mod openapi;
-pub mod paging;
+mod paging;
 mod read_keys;
 mod renderers;
 mod requests;

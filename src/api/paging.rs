@@ -2,8 +2,6 @@
 //!
 //! **Invariant**: `next` leads to exactly the entries after the page.
 
-pub mod page;
-
 use std::sync::Arc;
 
 use salvo_core::Request;
@@ -12,6 +10,7 @@ use serde::Serialize;
 
 use http::envelope::{self, Listing};
 use http::error::ApiError;
+use http::paging;
 
 /// Entries on a page, unless `limit` says otherwise.
 const LIMIT_DEFAULT: u32 = 50;
@@ -47,7 +46,7 @@ pub(super) fn by_name<T, D: Serialize + ToSchema + 'static>(
 ) -> Result<Listing<D>, ApiError> {
     let limit = limit(req)? as usize;
     let after = req.query::<String>("cursor").unwrap_or_default();
-    let (page, next) = page::by_name(all, |one| name(one), &after, limit);
+    let (page, next) = paging::by_name(all, |one| name(one), &after, limit);
     Ok(envelope::list(
         page.iter().map(|one| show(one)).collect(),
         next.map(str::to_owned),

@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::MANIFEST;
+use base::order::Epoch;
 
 /// The form of manifests that this version writes.
 pub(super) const LAYOUT: u32 = 1;
@@ -23,7 +24,7 @@ pub struct Manifest {
     /// When it was complete, RFC 3339.
     pub made_at: String,
     /// The epoch of the pool's positions.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// The highest sequence number of a request in it.
     pub highest_seq: u64,
     /// The copies.

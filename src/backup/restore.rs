@@ -20,6 +20,7 @@ use thiserror::Error;
 use super::FILES;
 use super::manifest::{CopiedFile, Manifest};
 use super::run::digest;
+use base::order::Epoch;
 use journal::StorageError;
 use pool::PoolError;
 
@@ -60,7 +61,7 @@ pub struct Restored {
     /// What the backup says of itself.
     pub manifest: Manifest,
     /// The epoch of the restored pool's positions.
-    pub epoch: u64,
+    pub epoch: Epoch,
 }
 
 /// Copies the backup in `backup` into `data_dir`, which is empty but for its lock.
@@ -127,7 +128,7 @@ fn check(manifest: &Manifest) -> Result<(), String> {
 }
 
 /// Writes every file; the epoch of the pool.
-fn write(manifest: &Manifest, backup: &Path, data_dir: &Path) -> Result<u64, RestoreError> {
+fn write(manifest: &Manifest, backup: &Path, data_dir: &Path) -> Result<Epoch, RestoreError> {
     for file in &manifest.files {
         let path = data_dir.join(&file.name);
         let failed = |reason| RestoreError::Write {

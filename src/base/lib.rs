@@ -1,4 +1,4 @@
-//! What every other package may use: clocks, pauses, text, shared memory, and what the process asks of the system.
+//! What every other package may use: clocks, numbers that order, pauses, text, shared memory, and what the process asks of the system.
 //!
 //! **Invariant**: names no other package of the workspace, and knows nothing of items, requests or files of data.
 #![deny(unsafe_code)]
@@ -8,5 +8,6 @@ pub mod budget;
 pub mod clock;
 pub mod key;
 pub mod opaque;
+pub mod order;
 pub mod process;
 pub mod text;

@@ -6,7 +6,7 @@
 //! whatever the lane does meanwhile.
 
 use super::{Delivery, LaneStatus};
-use pool::{LaterChanges, Limits, PoolError, Selection};
+use pool::{LaterChanges, PoolError, ResendLimits, Selection};
 
 /// What was asked of a lane so far, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,7 +43,7 @@ impl Delivery {
         overwrite: bool,
     ) -> Result<u64, PoolError> {
         let batch = &lane.sink().batch;
-        let limits = Limits {
+        let limits = ResendLimits {
             items_max: batch.items_max,
             bytes_max: batch.bytes_max,
         };

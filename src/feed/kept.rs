@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::query::Query;
+use base::order::ChangeSeq;
 use catalog::KeyHash;
 use pool::{Pool, PoolError};
 
@@ -74,9 +75,9 @@ struct Slot(tokio::sync::Mutex<Option<Kept>>);
 struct Kept {
     outcome: Outcome,
     /// Number of the stream's last change that is in it for sure.
-    seq: u64,
+    seq: ChangeSeq,
     /// Number of the last change of any stream when it was found to be the newest.
-    head: u64,
+    head: ChangeSeq,
     built: Instant,
     took: Duration,
 }

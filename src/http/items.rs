@@ -19,6 +19,7 @@ use super::ingest::{self, ReceiptData};
 use super::reader::{self, Readers};
 use super::tag;
 use ::ingest::Ingest;
+use base::order::ChangeSeq;
 use catalog::Reader;
 use pool::{Item, PageLimit, Position};
 
@@ -38,7 +39,8 @@ pub(super) struct ItemData {
     /// When the data arrived, RFC 3339.
     updated_at: String,
     /// Number of its last change in the one sequence over all streams.
-    seq: u64,
+    #[salvo(schema(value_type = u64))]
+    seq: ChangeSeq,
 }
 
 impl ItemData {
@@ -197,7 +199,7 @@ fn readable_stream(
 }
 
 /// Sets the entity tag and that it is asked for each time; true if the client has it, which is answered then.
-fn is_known(readers: &Readers, seq: u64, req: &Request, res: &mut Response) -> bool {
+fn is_known(readers: &Readers, seq: ChangeSeq, req: &Request, res: &mut Response) -> bool {
     let position = Position {
         seq,
         ..readers.pool.position()

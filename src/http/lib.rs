@@ -24,6 +24,7 @@ pub mod live;
 pub mod middleware;
 pub mod offline_page;
 pub mod pages;
+pub mod paging;
 pub mod proxy_protocol;
 pub mod rate;
 pub mod reader;

@@ -221,7 +221,7 @@ impl Ingest {
         let by_field = named.item_key.as_ref().filter(|_| !named.is_by_delivery());
         let item_key = by_field.map(|(field, named_by)| flatten::ItemKey { field, named_by });
         let in_proportion = body.len() * GROWTH_MAX + GROWTH_FREE_BYTES;
-        let limits = flatten::Limits {
+        let limits = flatten::FlattenLimits {
             flattened_bytes_max: self.limits.flattened_bytes_max.min(in_proportion),
             item_bytes_max: self.limits.item_bytes_max,
         };

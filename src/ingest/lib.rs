@@ -48,7 +48,7 @@ pub use gate::Gate;
 pub use header_log::loggable_headers;
 pub use refusal::Refusal;
 pub use request::{
-    Accepted, Address, Admitted, Answer, BodyError, Head, Limits, Reply, check_place,
+    Accepted, Address, Admitted, Answer, BodyError, Head, IngestLimits, Reply, check_place,
 };
 use request::{Credential, Known};
 pub use resend::{AgainError, Kept, Newer, SentAgain};
@@ -64,7 +64,7 @@ pub struct Ingest {
     pool: Arc<Pool>,
     gate: Arc<Gate>,
     metrics: Arc<Metrics>,
-    limits: Limits,
+    limits: IngestLimits,
     tracer: Tracer,
     /// Bytes of bodies that are being read or wait for the journal.
     bodies: Arc<Budget>,
@@ -91,7 +91,7 @@ impl Ingest {
         pool: Arc<Pool>,
         gate: Arc<Gate>,
         metrics: Arc<Metrics>,
-        limits: Limits,
+        limits: IngestLimits,
         tracer: Tracer,
         settled_through: SettledThrough,
     ) -> Self {

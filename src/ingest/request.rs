@@ -27,7 +27,7 @@ use webhook::handshake::Challenge;
 
 /// What the pipeline may spend on one request.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct IngestLimits {
     /// Bytes of a body.
     pub body_bytes_max: u64,
     /// Bytes of its flattened form.
@@ -40,7 +40,7 @@ pub struct Limits {
     pub pending_bytes_per_key_max: u64,
 }
 
-impl Limits {
+impl IngestLimits {
     /// Bytes of a body that was decompressed.
     pub(super) fn decoded_bytes_max(&self) -> usize {
         usize::try_from(self.body_bytes_max).unwrap_or(usize::MAX)

@@ -20,7 +20,7 @@
 //! longest runs there are. An item written compactly and without nesting is one copy.
 //!
 //! **Invariant**: time and memory are linear in the size of the body plus the size of the output, which
-//! never exceeds [`Limits::flattened_bytes_max`]. There is no recursion: depth costs heap, one frame a level.
+//! never exceeds [`FlattenLimits::flattened_bytes_max`]. There is no recursion: depth costs heap, one frame a level.
 
 mod error;
 mod scan;
@@ -51,7 +51,7 @@ const ARRAY_LEVELS_MAX: usize = 900;
 
 /// What one request may become.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct FlattenLimits {
     /// Bytes of the encoded items. Deep paths repeat their prefix in each field, so a small body can grow.
     pub flattened_bytes_max: usize,
     /// Bytes of the fields of one item.
@@ -72,7 +72,11 @@ pub struct ItemKey<'a> {
 ///
 /// # Errors
 /// See [`flatten_by`].
-pub fn flatten(body: &[u8], item_key: Option<&str>, limits: Limits) -> Result<Items, FlattenError> {
+pub fn flatten(
+    body: &[u8],
+    item_key: Option<&str>,
+    limits: FlattenLimits,
+) -> Result<Items, FlattenError> {
     let named_by = "X-Item-Key";
     flatten_by(
         body,
@@ -89,7 +93,7 @@ pub fn flatten(body: &[u8], item_key: Option<&str>, limits: Limits) -> Result<It
 pub fn flatten_by(
     body: &[u8],
     item_key: Option<ItemKey<'_>>,
-    limits: Limits,
+    limits: FlattenLimits,
 ) -> Result<Items, FlattenError> {
     let flattened = scan::text(body).and_then(|text| {
         let mut flattener = Flattener::new(text, item_key, limits);
@@ -154,7 +158,7 @@ enum KeyField {
 }
 
 impl<'a> Flattener<'a> {
-    fn new(text: &'a str, item_key: Option<ItemKey<'a>>, limits: Limits) -> Self {
+    fn new(text: &'a str, item_key: Option<ItemKey<'a>>, limits: FlattenLimits) -> Self {
         // A compact single item needs room for one record and its key; the items of an array for one each.
         let records = match (text.starts_with('{'), item_key) {
             (true, None) => 22,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use base::backoff::jitter;
+use base::order::ChangeSeq;
 use pool::Position;
 use pool::changes::Change;
 
@@ -172,8 +173,8 @@ pub(super) struct Recent(HashMap<Arc<str>, (Run, Frame)>);
 /// What a frame was made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
-    first: u64,
-    last: u64,
+    first: ChangeSeq,
+    last: ChangeSeq,
     count: usize,
     id: Position,
 }
@@ -212,6 +213,7 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::order::Epoch;
 
     fn check(frame: &Frame, event: &str) {
         assert_eq!(String::from_utf8_lossy(&frame.event()), event);
@@ -225,10 +227,18 @@ mod tests {
 
     #[test]
     fn frames_are_events_with_the_message_in_one_line() {
-        let id = Position { epoch: 3, seq: 42 };
+        let id = Position {
+            epoch: Epoch::new(3),
+            seq: ChangeSeq::new(42),
+        };
         let changes = [
-            Change::updated(41, "a\n\"", r#"{"x.y":1.10}"#, "2026-01-31T12:00:00.000Z"),
-            Change::updated(42, "b", "{}", "2026-01-31T12:00:00.000Z"),
+            Change::updated(
+                ChangeSeq::new(41),
+                "a\n\"",
+                r#"{"x.y":1.10}"#,
+                "2026-01-31T12:00:00.000Z",
+            ),
+            Change::updated(ChangeSeq::new(42), "b", "{}", "2026-01-31T12:00:00.000Z"),
         ];
         check(
             &Frame::items(FrameKind::Update, "or\"ders", id, changes.iter()),
@@ -249,7 +259,11 @@ mod tests {
             ),
         );
         check(
-            &Frame::remove("s", id, [Change::removed(42, "\u{7}")].iter()),
+            &Frame::remove(
+                "s",
+                id,
+                [Change::removed(ChangeSeq::new(42), "\u{7}")].iter(),
+            ),
             concat!(
                 "event: remove\nid: 3:42\ndata: ",
                 r#"{"type":"remove","stream":"s","id":"3:42","keys":["\u0007"]}"#,

@@ -23,6 +23,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use base::clock::Unix;
+use base::order::ChangeSeq;
 use catalog::Reader;
 use connection_limit::ConnectionLimit;
 pub use connection_limit::{AtCapacity, Occupancy, Permit};
@@ -117,8 +118,8 @@ pub struct Renderer {
 
 impl Renderer {
     /// Number of the last change that it was sent.
-    pub fn position(&self) -> u64 {
-        self.position.load(Ordering::Relaxed)
+    pub fn position(&self) -> ChangeSeq {
+        ChangeSeq::new(self.position.load(Ordering::Relaxed))
     }
 }
 

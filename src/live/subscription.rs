@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep_until};
 use super::frame::{Frame, FrameKind};
 use super::{Live, Permit, RATE_MAX, Renderer, Subscribe};
 use base::clock::{self, Unix};
+use base::order::ChangeSeq;
 use catalog::Reader;
 use pool::changes::{Change, Listener, Recent};
 use pool::{Page, PageLimit, PoolError, Position};
@@ -46,13 +47,13 @@ pub struct Subscription {
     /// Made and not fetched yet.
     outbox: VecDeque<Frame>,
     /// Of what was fetched last, where a collector of traces wants to know: the streams and how far they were told.
-    told: Vec<(Arc<str>, u64)>,
+    told: Vec<(Arc<str>, ChangeSeq)>,
     /// The renderer resumed and was not told yet that it is up to date.
     resumed: bool,
     /// Something may have changed since the last flush.
     pending: bool,
     /// The flush that goes on takes everything up to here.
-    flushing: Option<u64>,
+    flushing: Option<ChangeSeq>,
     flush_pause: Duration,
     next_flush: Instant,
     next_heartbeat: Instant,
@@ -65,9 +66,9 @@ pub struct Subscription {
 struct Following {
     stream: Arc<str>,
     /// Everything up to here was told.
-    position: u64,
+    position: ChangeSeq,
     /// While the snapshot is being told: the number of the last change when it began.
-    snapshot_from: Option<u64>,
+    snapshot_from: Option<ChangeSeq>,
     /// Watches the age of the data, where the stream has a limit.
     age: Option<Age>,
 }
@@ -109,10 +110,13 @@ impl Subscription {
             .flatten()
             .filter(|since| live.pool.reaches_back_to(*since));
         // Number 0 is where a renderer stands before its first snapshot is complete.
-        let afresh = resume.is_none_or(|since| since.seq == 0);
+        let afresh = resume.is_none_or(|since| since.seq == ChangeSeq::MIN);
         let mut outbox = VecDeque::new();
         if since.is_some() && resume.is_none() {
-            let nowhere = Position { seq: 0, ..head };
+            let nowhere = Position {
+                seq: ChangeSeq::MIN,
+                ..head
+            };
             let reason =
                 "the position that was asked for cannot be resumed from; everything follows";
             outbox.push_back(Frame::reset(nowhere, reason));
@@ -120,7 +124,7 @@ impl Subscription {
         }
         let stale_after = live.stale_after();
         let streams = request.streams.into_iter().map(|stream| Following {
-            position: resume.map_or(0, |since| since.seq),
+            position: resume.map_or(ChangeSeq::MIN, |since| since.seq),
             snapshot_from: afresh.then_some(head.seq),
             age: stale_after.get(&stream).map(|seconds| Age::new(*seconds)),
             stream,
@@ -205,7 +209,7 @@ impl Subscription {
     }
 
     /// Tells the next changes of one stream, or ends the flush.
-    async fn flush(&mut self, through: u64) -> Result<(), PoolError> {
+    async fn flush(&mut self, through: ChangeSeq) -> Result<(), PoolError> {
         let changes = self.live.pool.changes();
         let head = changes.head();
         // First those without news, so that the ids of the messages say how far all of them are.
@@ -244,7 +248,7 @@ impl Subscription {
         let position = self.position();
         self.renderer
             .position
-            .store(position.seq, Ordering::Relaxed);
+            .store(position.seq.get(), Ordering::Relaxed);
         if std::mem::take(&mut self.resumed) {
             self.push_heartbeat();
         }
@@ -255,7 +259,7 @@ impl Subscription {
     async fn read(&self, at: usize) -> Result<Page, PoolError> {
         let following = &self.streams[at];
         let _turn = self.live.turn_to_read().await;
-        let removed_after = following.snapshot_from.unwrap_or(0);
+        let removed_after = following.snapshot_from.unwrap_or_default();
         let pool = &self.live.pool;
         pool.changed_after(&following.stream, following.position, removed_after, PAGE)
             .await
@@ -263,9 +267,12 @@ impl Subscription {
 
     fn push_snapshot(&mut self, at: usize, page: Page) {
         let Position { epoch, .. } = self.position();
-        let nowhere = Position { epoch, seq: 0 };
+        let nowhere = Position {
+            epoch,
+            seq: ChangeSeq::MIN,
+        };
         let stream = Arc::clone(&self.streams[at].stream);
-        let from = self.streams[at].snapshot_from.unwrap_or(0);
+        let from = self.streams[at].snapshot_from.unwrap_or_default();
         let is_last = page.through >= from;
         let runs: Vec<&[Change]> = page
             .changes
@@ -395,8 +402,8 @@ impl Subscription {
         let incomplete = |following: &Following| following.snapshot_from.is_some();
         let lowest = self.streams.iter().map(|following| following.position);
         let seq = match self.streams.iter().any(incomplete) {
-            true => 0,
-            false => lowest.min().unwrap_or(0),
+            true => ChangeSeq::MIN,
+            false => lowest.min().unwrap_or_default(),
         };
         Position {
             seq,

@@ -25,6 +25,7 @@ use uuid::Uuid;
 
 use crate::metrics::Metrics;
 use base::clock;
+use base::order::ChangeSeq;
 pub use context::Parent;
 use context::{Caller, SpanId, TraceId};
 pub use export::Exporter;
@@ -240,7 +241,7 @@ impl Tracer {
     }
 
     /// They are committed. `newest` is the number of the last change of a stream, if anybody follows it.
-    pub fn committed(&self, push: &Push, newest: impl Fn(&str) -> Option<u64>) {
+    pub fn committed(&self, push: &Push, newest: impl Fn(&str) -> Option<ChangeSeq>) {
         if let Some(inner) = &self.0 {
             let over = inner.pushes.committed(push, newest);
             over.into_iter()
@@ -249,7 +250,7 @@ impl Tracer {
     }
 
     /// The first of its renderers may have been sent everything of a stream up to here.
-    pub fn pushed(&self, stream: &str, through: u64) {
+    pub fn pushed(&self, stream: &str, through: ChangeSeq) {
         if let Some(inner) = &self.0 {
             let now = Instant::now();
             let over = inner.pushes.pushed(stream, through, now);

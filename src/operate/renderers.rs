@@ -34,7 +34,7 @@ impl Operator {
                     ..newest
                 },
                 lag: match behind {
-                    true => newest.seq.saturating_sub(told),
+                    true => newest.seq - told,
                     false => 0,
                 },
                 renderer,

@@ -5,18 +5,16 @@
 //! **Invariant**: a guest has its time for one call, and is not called again after a trap or a deadline. What it says is
 //! shortened and covered before anybody sees it.
 
-use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
-use thiserror::Error;
 use wasmtime::{Store, UpdateDeadline};
 
 use super::host::Host;
 use super::host::bindings::exports::headgate::sink::{operations, removals, sink as world};
 use super::meter::Meter;
+use super::outcome::{NotTaken, Progress, Taken, rejected_by, shortened};
 use super::scheduler::Scheduler;
-use super::{Descriptor, Exports, Failure, Limits, Plugin, PluginError, SinkContext, schema};
+use super::{Descriptor, Exports, Failure, GuestLimits, Plugin, PluginError, SinkContext, schema};
 use base::backoff::jitter;
 use item::batch::{Action, Batch};
 use observe::telemetry::Parent;
@@ -24,77 +22,6 @@ use pool::{Effect, Staged};
 
 /// Calls after which an instance is replaced, so that leaks in a guest stay small.
 const CALLS_MAX: u32 = 10_000;
-/// Bytes of a guest's reason that are kept: it is stored with each item that is given up.
-const REASON_BYTES_MAX: usize = 4_096;
-
-/// How far a guest came with a batch.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Progress {
-    /// So many items, from the first one, are settled for good: taken, or refused.
-    pub taken: u32,
-    /// Places in the batch that are refused for good, with the guest's words. They count where `taken` reaches.
-    pub refused: Vec<(Range<u32>, String)>,
-}
-
-/// A batch that was not taken, or only in part. What the guest staged in the call that failed is gone.
-#[derive(Debug, Error)]
-#[error("{failure}")]
-pub struct NotTaken {
-    /// Why.
-    pub failure: Failure,
-    /// What is done nevertheless.
-    pub progress: Progress,
-    /// What the guest staged in calls before the one that failed. It belongs to items that are settled.
-    pub staged: Staged,
-}
-
-impl NotTaken {
-    /// What this is in a batch that was taken up to `start`.
-    fn after(self, start: u32, before: Taken) -> Self {
-        let rejected = before.rejected.into_iter();
-        let rejected = rejected.map(|(index, reason)| (index..index + 1, reason));
-        let refused = self.progress.refused.into_iter();
-        let shifted = |index: u32| index.saturating_add(start);
-        let refused = refused.map(|(range, why)| (shifted(range.start)..shifted(range.end), why));
-        Self {
-            failure: self.failure,
-            progress: Progress {
-                taken: start + self.progress.taken,
-                refused: rejected.chain(refused).collect(),
-            },
-            staged: before.staged,
-        }
-    }
-}
-
-impl From<Failure> for NotTaken {
-    fn from(failure: Failure) -> Self {
-        Self {
-            failure,
-            progress: Progress::default(),
-            staged: Staged::default(),
-        }
-    }
-}
-
-/// A batch that a guest took.
-#[derive(Debug, Default)]
-pub struct Taken {
-    /// What it did, to be committed with the cursor.
-    pub staged: Staged,
-    /// Items that it refuses for good, by their place in the batch, with its words.
-    pub rejected: Vec<(u32, String)>,
-}
-
-impl Taken {
-    /// What became of the items from `start` on.
-    fn add(&mut self, start: u32, later: Self) {
-        self.staged.add(later.staged);
-        let rejected = later.rejected.into_iter();
-        self.rejected
-            .extend(rejected.map(|(index, reason)| (start + index, reason)));
-    }
-}
 
 /// Why an instance is to be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +39,7 @@ pub struct Instance {
     removals: Option<removals::Guest>,
     operations: Option<operations::Guest>,
     descriptor: Descriptor,
-    limits: Limits,
+    limits: GuestLimits,
     scheduler: Scheduler,
     calls_left: u32,
 }
@@ -387,78 +314,8 @@ impl Plugin {
     }
 }
 
-/// The items that the guest has rejected of those that it was called with, with its reasons.
-fn rejected_by(
-    result: wasmtime::Result<Result<(), world::WriteError>>,
-    host: &Host,
-    len: u32,
-) -> Result<Vec<(u32, String)>, Failure> {
-    let told = |reason: String| shortened(host.redactor().redact(reason));
-    let trap = |reason: String| Failure::Trap { reason };
-    Err(match result {
-        Ok(Ok(())) => return Ok(Vec::new()),
-        Ok(Err(world::WriteError::RejectItems(rejections))) => {
-            let rejected: Vec<(u32, String)> = rejections
-                .into_iter()
-                .map(|one| (one.index, told(one.reason)))
-                .collect();
-            match rejected.iter().find(|(index, _)| *index >= len) {
-                Some((index, _)) => trap(format!("it rejects item {index}; the batch has {len}")),
-                None => return Ok(rejected),
-            }
-        }
-        Ok(Err(world::WriteError::Retry(retry))) => Failure::Retry {
-            after: retry.after_ms.map(Duration::from_millis),
-            reason: told(retry.reason),
-        },
-        Ok(Err(world::WriteError::Reject(reason))) => Failure::Reject {
-            reason: told(reason),
-        },
-        Err(error) if host.is_not_granted => Failure::NotGranted {
-            reason: told(error.root_cause().to_string()),
-        },
-        Err(error) => trap(told(host.describe(&error))),
-    })
-}
-
-/// The errors of these interfaces are those of `sink`, which their types cannot say.
-macro_rules! as_write_error {
-    ($interface:ident, $error:ident) => {
-        impl From<$interface::$error> for world::WriteError {
-            fn from(error: $interface::$error) -> Self {
-                match error {
-                    $interface::$error::Retry(retry) => Self::Retry(world::Retry {
-                        after_ms: retry.after_ms,
-                        reason: retry.reason,
-                    }),
-                    $interface::$error::Reject(reason) => Self::Reject(reason),
-                    $interface::$error::RejectItems(items) => {
-                        let items = items.into_iter().map(|one| world::Rejection {
-                            index: one.index,
-                            reason: one.reason,
-                        });
-                        Self::RejectItems(items.collect())
-                    }
-                }
-            }
-        }
-    };
-}
-
-as_write_error!(removals, RemoveError);
-as_write_error!(operations, ApplyError);
-
 /// Gives the guest its time for one call.
-fn arm(store: &mut Store<Host>, limits: &Limits) {
+fn arm(store: &mut Store<Host>, limits: &GuestLimits) {
     store.data_mut().meter = Meter::of(limits.cpu_time_max);
     store.set_epoch_deadline(1);
-}
-
-/// The beginning of a reason, if it is long.
-fn shortened(mut reason: String) -> String {
-    if reason.len() > REASON_BYTES_MAX {
-        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
-        reason.push('…');
-    }
-    reason
 }

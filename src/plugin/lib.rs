@@ -24,6 +24,7 @@ mod instance;
 mod limits;
 mod load;
 mod meter;
+mod outcome;
 mod output;
 mod postgres;
 mod redact;
@@ -47,9 +48,10 @@ pub use error::{Failure, PluginError};
 pub use guest_log::GuestLog;
 use host::Host;
 use host::bindings::exports::headgate::sink::{operations, removals, sink as world};
-pub use instance::{Instance, NotTaken, Progress, RecycleReason, Taken};
-pub use limits::Limits;
+pub use instance::{Instance, RecycleReason};
+pub use limits::GuestLimits;
 use observe::metrics::Metrics;
+pub use outcome::{NotTaken, Progress, Taken};
 use pool::Pool;
 use postgres::Database;
 pub use redact::Redactor;
@@ -156,7 +158,7 @@ pub struct Plugins {
     /// Absent if nothing is kept.
     cache: Option<cache::Cache>,
     compiler: Option<Compiler>,
-    limits: Limits,
+    limits: GuestLimits,
     scheduler: Scheduler,
 }
 
@@ -170,7 +172,7 @@ impl Plugins {
     pub fn new(
         cache_dir: Option<&Path>,
         program: Option<&Path>,
-        limits: Limits,
+        limits: GuestLimits,
     ) -> Result<Self, PluginError> {
         let engine = engine().map_err(PluginError::Engine)?;
         let linker = host::linker(&engine).map_err(PluginError::Engine)?;
@@ -230,7 +232,7 @@ pub struct Plugin {
     exports: Exports,
     asks_for_pool: bool,
     grants: Grants,
-    limits: Limits,
+    limits: GuestLimits,
     scheduler: Scheduler,
 }
 
@@ -299,7 +301,7 @@ impl Plugin {
     }
 
     /// What an instance may use.
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &GuestLimits {
         &self.limits
     }
 }
@@ -324,7 +326,7 @@ mod tests {
 
     #[test]
     fn who_asks_for_more_is_told_how_to_grant_it() {
-        let plugins = Plugins::new(None, None, Limits::from(&settings::Plugins::default()));
+        let plugins = Plugins::new(None, None, GuestLimits::from(&settings::Plugins::default()));
         let plugins = plugins.expect("an engine");
         let mut sink = settings::Sink::default();
         assert!(plugins.load(&sink).is_ok(), "pool asks for nothing");

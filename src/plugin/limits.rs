@@ -8,7 +8,7 @@ use super::compile::CompileLimits;
 
 /// What a guest may use.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct GuestLimits {
     /// Bytes of all its memories together.
     pub memory_bytes_max: usize,
     /// Time in the guest's own code for one call.
@@ -19,7 +19,7 @@ pub struct Limits {
     pub compile: CompileLimits,
 }
 
-impl From<&settings::Plugins> for Limits {
+impl From<&settings::Plugins> for GuestLimits {
     fn from(settings: &settings::Plugins) -> Self {
         Self {
             memory_bytes_max: settings.memory_max_bytes,
@@ -30,7 +30,7 @@ impl From<&settings::Plugins> for Limits {
     }
 }
 
-impl Limits {
+impl GuestLimits {
     /// With those that a sink has of its own.
     pub(super) fn of(self, sink: &settings::Sink) -> Self {
         let own = &sink.limits;

@@ -197,9 +197,11 @@ pub(super) fn publish(
             let Some(row) = stored::row(connection, stream, item.key)? else {
                 continue;
             };
-            connection
-                .prepare_cached(TOUCH)?
-                .execute(params![&**stream, item.key, pass.next()])?;
+            connection.prepare_cached(TOUCH)?.execute(params![
+                &**stream,
+                item.key,
+                pass.next().to_column()
+            ])?;
             pass.publish(stream, slice.entry.received_at, |seq| {
                 Change::updated(seq, item.key, &row.json, &row.updated_at)
             });

@@ -7,16 +7,17 @@ use std::sync::Arc;
 
 use super::changes::{Change, Changes, StreamChanges};
 use base::clock::Unix;
+use base::order::ChangeSeq;
 
 /// What one transaction changes: hands out the numbers, keeps what renderers are to be told.
 pub(super) struct ChangeSet<'a> {
-    seq: u64,
+    seq: ChangeSeq,
     changes: &'a Changes,
     streams: HashMap<Arc<str>, StreamChanges>,
 }
 
 impl<'a> ChangeSet<'a> {
-    pub(super) fn new(seq: u64, changes: &'a Changes) -> Self {
+    pub(super) fn new(seq: ChangeSeq, changes: &'a Changes) -> Self {
         Self {
             seq,
             changes,
@@ -25,12 +26,12 @@ impl<'a> ChangeSet<'a> {
     }
 
     /// Number of the last change.
-    pub(super) fn seq(&self) -> u64 {
+    pub(super) fn seq(&self) -> ChangeSeq {
         self.seq
     }
 
-    pub(super) fn next(&self) -> i64 {
-        (self.seq + 1).cast_signed()
+    pub(super) fn next(&self) -> ChangeSeq {
+        self.seq + 1
     }
 
     /// The change with the number [`next`](Self::next) was made; renderers are to hear of it.
@@ -38,7 +39,7 @@ impl<'a> ChangeSet<'a> {
         &mut self,
         stream: &Arc<str>,
         updated_at: Unix,
-        change: impl FnOnce(u64) -> Change,
+        change: impl FnOnce(ChangeSeq) -> Change,
     ) {
         self.seq += 1;
         let wanted = match self.streams.get_mut(stream) {

@@ -20,6 +20,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use base::clock::Unix;
+use base::order::ChangeSeq;
 
 /// Bytes of all logs together; beyond it the largest one forgets its oldest changes.
 const LOG_BYTES_MAX: usize = 16 << 20;
@@ -33,7 +34,7 @@ const LOG_KEPT: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// Its number in the one sequence over all streams.
-    pub seq: u64,
+    pub seq: ChangeSeq,
     /// The item's key.
     pub key: Box<str>,
     /// Whether the item is gone.
@@ -45,7 +46,7 @@ pub struct Change {
 
 impl Change {
     /// An item's new value. `fields` is the JSON text of the flat object, `updated_at` RFC 3339.
-    pub fn updated(seq: u64, key: &str, fields: &str, updated_at: &str) -> Self {
+    pub fn updated(seq: ChangeSeq, key: &str, fields: &str, updated_at: &str) -> Self {
         let mut json = String::with_capacity(fields.len() + key.len() + 80);
         json.push_str(r#"{"key":"#);
         item::string_into(key, &mut json);
@@ -65,7 +66,7 @@ impl Change {
     }
 
     /// An item is gone.
-    pub fn removed(seq: u64, key: &str) -> Self {
+    pub fn removed(seq: ChangeSeq, key: &str) -> Self {
         let mut json = String::with_capacity(key.len() + 2);
         item::string_into(key, &mut json);
         Self {
@@ -140,10 +141,10 @@ struct Logs {
 
 #[derive(Debug)]
 struct Log {
-    changes: BTreeMap<u64, Arc<Change>>,
-    newest: HashMap<Box<str>, u64>,
+    changes: BTreeMap<ChangeSeq, Arc<Change>>,
+    newest: HashMap<Box<str>, ChangeSeq>,
     /// Everything above is here.
-    floor: u64,
+    floor: ChangeSeq,
     bytes: usize,
     wakeups: Vec<Arc<Wakeup>>,
     /// When the last listener went.
@@ -153,16 +154,16 @@ struct Log {
 }
 
 impl Changes {
-    pub(super) fn starting_at(head: u64) -> Self {
+    pub(super) fn starting_at(head: ChangeSeq) -> Self {
         Self {
-            head: AtomicU64::new(head),
+            head: AtomicU64::new(head.get()),
             logs: Mutex::default(),
         }
     }
 
     /// Number of the last change. Every change up to here can be read, from memory or from the file.
-    pub fn head(&self) -> u64 {
-        self.head.load(Ordering::Acquire)
+    pub fn head(&self) -> ChangeSeq {
+        ChangeSeq::new(self.head.load(Ordering::Acquire))
     }
 
     /// Listens to streams: the bell rings after each of their changes.
@@ -186,7 +187,7 @@ impl Changes {
     }
 
     /// Number of the last change of a stream, if somebody follows it.
-    pub fn newest_followed(&self, stream: &str) -> Option<u64> {
+    pub fn newest_followed(&self, stream: &str) -> Option<ChangeSeq> {
         let logs = self.lock();
         let log = logs.streams.get(stream)?;
         let (newest, _) = log.changes.last_key_value()?;
@@ -194,7 +195,7 @@ impl Changes {
     }
 
     /// The changes of a stream after a position, oldest first, about `bytes_max` of them.
-    pub fn after(&self, stream: &str, position: u64, bytes_max: usize) -> Recent {
+    pub fn after(&self, stream: &str, position: ChangeSeq, bytes_max: usize) -> Recent {
         let logs = self.lock();
         let Some(log) = logs.streams.get(stream) else {
             return Recent::Behind;
@@ -219,7 +220,7 @@ impl Changes {
     }
 
     /// Whether the memory knows that the stream did not change after a position.
-    pub fn has_nothing_after(&self, stream: &str, position: u64) -> bool {
+    pub fn has_nothing_after(&self, stream: &str, position: ChangeSeq) -> bool {
         let logs = self.lock();
         let Some(log) = logs.streams.get(stream) else {
             return false;
@@ -251,7 +252,7 @@ impl Changes {
 
     /// Takes what a settlement changed. Called under the lock of the pool's writer, with rising
     /// numbers; the listeners are woken by [`wake`](Self::ring) once that lock is free.
-    pub(super) fn record(&self, changed: Vec<StreamChanges>, head: u64) -> Vec<Arc<str>> {
+    pub(super) fn record(&self, changed: Vec<StreamChanges>, head: ChangeSeq) -> Vec<Arc<str>> {
         let mut streams = Vec::with_capacity(changed.len());
         let mut guard = self.lock();
         let logs = &mut *guard;
@@ -271,7 +272,7 @@ impl Changes {
             streams.push(of_stream.stream);
         }
         logs.shrink();
-        self.head.store(head, Ordering::Release);
+        self.head.store(head.get(), Ordering::Release);
         streams
     }
 
@@ -310,7 +311,7 @@ impl Logs {
 }
 
 impl Log {
-    fn new(floor: u64) -> Self {
+    fn new(floor: ChangeSeq) -> Self {
         Self {
             changes: BTreeMap::new(),
             newest: HashMap::new(),
@@ -337,7 +338,7 @@ impl Log {
         self.changes.insert(change.seq, Arc::new(change));
     }
 
-    fn forget_through(&mut self, seq: u64) {
+    fn forget_through(&mut self, seq: ChangeSeq) {
         self.floor = self.floor.max(seq);
         while let Some(oldest) = self.changes.first_entry() {
             if *oldest.key() > seq {

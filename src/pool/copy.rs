@@ -9,13 +9,15 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
+use base::order::Epoch;
+
 use super::{PoolError, history, rebuilt, schema, sizes, views};
 
 /// Where a pool stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyState {
     /// The epoch of its positions.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// The cursor of each sink, by name.
     pub cursors: Vec<(String, u64)>,
     /// Every sink has what was accepted up to here behind it, retries included.
@@ -32,7 +34,9 @@ pub fn copy_state(connection: &Connection) -> Result<CopyState, rusqlite::Error>
         connection.query_row(sql, [], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))
     };
     Ok(CopyState {
-        epoch: number("SELECT epoch FROM history")?,
+        epoch: connection.query_row("SELECT epoch FROM history", [], |row| {
+            row.get(0).map(Epoch::from_column)
+        })?,
         cursors: rows.collect::<Result<_, _>>()?,
         low_water: number(
             "SELECT min(coalesce((SELECT min(seq) FROM cursors), 0),
@@ -73,7 +77,7 @@ pub fn begin_salvaged(
 ///
 /// # Errors
 /// SQLite's; the file was written by a newer version.
-pub fn begin_anew(path: &Path) -> Result<u64, PoolError> {
+pub fn begin_anew(path: &Path) -> Result<Epoch, PoolError> {
     let connection = schema::open_writer(path)?;
     Ok(history::begin_anew(&connection)?)
 }

@@ -10,57 +10,58 @@
 
 use rusqlite::{Connection, params};
 
+use base::order::{ChangeSeq, Epoch};
+
 /// Where the sequence stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct History {
     /// Another one when numbers may have been taken back. Random, of 53 bits: pages read it as a number.
-    pub(super) epoch: u64,
+    pub(super) epoch: Epoch,
     /// Number of the last change, or of a later one: no number up to it is given again.
-    pub(super) seq: u64,
+    pub(super) seq: ChangeSeq,
     /// What was removed up to here is forgotten in part: nobody can resume from before it.
-    pub(super) floor: u64,
+    pub(super) floor: ChangeSeq,
 }
 
 /// Reads where the sequence stands. A new file begins its first epoch.
 pub(super) fn open(connection: &Connection) -> Result<History, rusqlite::Error> {
     let read = || {
         connection.query_row("SELECT epoch, seq, floor FROM history", [], |row| {
-            let number = |at| row.get::<_, i64>(at).map(i64::unsigned_abs);
             Ok(History {
-                epoch: number(0)?,
-                seq: number(1)?,
-                floor: number(2)?,
+                epoch: Epoch::from_column(row.get(0)?),
+                seq: ChangeSeq::from_column(row.get(1)?),
+                floor: ChangeSeq::from_column(row.get(2)?),
             })
         })
     };
     let history = read()?;
-    if history.epoch > 0 {
+    if history.epoch != Epoch::default() {
         return Ok(history);
     }
     let epoch = draw_epoch(connection)?;
-    connection.execute("UPDATE history SET epoch = ?1", [epoch])?;
+    connection.execute("UPDATE history SET epoch = ?1", [epoch.to_column()])?;
     read()
 }
 
 /// From 1 to 2^53 - 1. SQLite's numbers begin with the system's, in each process.
-fn draw_epoch(connection: &Connection) -> Result<i64, rusqlite::Error> {
+fn draw_epoch(connection: &Connection) -> Result<Epoch, rusqlite::Error> {
     connection.query_row("SELECT max(random() & 0x1fffffffffffff, 1)", [], |row| {
-        row.get(0)
+        row.get(0).map(Epoch::from_column)
     })
 }
 
 /// Begins another life of a copy: whoever holds a position of the other one is told everything afresh. Returns the
 /// epoch.
-pub(super) fn begin_anew(connection: &Connection) -> Result<u64, rusqlite::Error> {
+pub(super) fn begin_anew(connection: &Connection) -> Result<Epoch, rusqlite::Error> {
     /// More changes than the other life can have made since it was copied. Positions begin anew with the epoch; this
     /// is for those who read the file and remember the highest `seq` that they saw.
     const NUMBERS_SKIPPED: i64 = 1 << 40;
     let epoch = draw_epoch(connection)?;
     connection.execute(
         "UPDATE history SET epoch = ?1, seq = seq + ?2",
-        params![epoch, NUMBERS_SKIPPED],
+        params![epoch.to_column(), NUMBERS_SKIPPED],
     )?;
-    Ok(epoch.unsigned_abs())
+    Ok(epoch)
 }
 
 /// How many numbers are reserved in one go.
@@ -70,9 +71,9 @@ const RESERVED: u64 = 1_024;
 /// Returns up to where they are now.
 pub(super) fn reserve(
     connection: &Connection,
-    seq: u64,
-    reserved: u64,
-) -> Result<u64, rusqlite::Error> {
+    seq: ChangeSeq,
+    reserved: ChangeSeq,
+) -> Result<ChangeSeq, rusqlite::Error> {
     if seq <= reserved {
         return Ok(reserved);
     }
@@ -81,8 +82,8 @@ pub(super) fn reserve(
 }
 
 /// The sequence goes on behind this number.
-pub(super) fn store(connection: &Connection, seq: u64) -> Result<(), rusqlite::Error> {
-    connection.execute("UPDATE history SET seq = ?1", [seq.cast_signed()])?;
+pub(super) fn store(connection: &Connection, seq: ChangeSeq) -> Result<(), rusqlite::Error> {
+    connection.execute("UPDATE history SET seq = ?1", [seq.to_column()])?;
     Ok(())
 }
 
@@ -97,10 +98,10 @@ mod tests {
         let path = folder.path().join("pool.db");
         let start = || schema::open_writer(&path).expect("the file opens");
         let first = open(&start()).expect("it reads");
-        assert!((1..1 << 53).contains(&first.epoch), "{first:?}");
+        assert!((1..1 << 53).contains(&first.epoch.get()), "{first:?}");
         assert_eq!(open(&start()).expect("it reads"), first);
         let drawn = begin_anew(&start()).expect("it writes");
-        assert!((1..1 << 53).contains(&drawn), "{drawn}");
+        assert!((1..1 << 53).contains(&drawn.get()), "{drawn}");
         assert_ne!(drawn, first.epoch);
         let anew = open(&start()).expect("it reads");
         assert_eq!(anew.epoch, drawn);
@@ -118,7 +119,7 @@ mod tests {
         let lives = (0..20).map(|_| {
             std::fs::copy(&backup, &path).expect("a copy");
             let connection = schema::open_writer(&path).expect("the file opens");
-            begin_anew(&connection).expect("it writes")
+            begin_anew(&connection).expect("it writes").get()
         });
         let lives: std::collections::BTreeSet<u64> = lives.collect();
         assert_eq!(lives.len(), 20, "{lives:?}");

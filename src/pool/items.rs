@@ -13,6 +13,7 @@ use sqlx::sqlite::SqliteRow;
 
 use super::changes::Change;
 use super::{Pool, PoolError, Position};
+use base::order::ChangeSeq;
 
 /// Some changes of a stream.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub struct Page {
     /// Oldest first.
     pub changes: Vec<Change>,
     /// Every change of the stream up to here has been read.
-    pub through: u64,
+    pub through: ChangeSeq,
     /// There are changes after `through`.
     pub more: bool,
 }
@@ -46,7 +47,7 @@ impl Pool {
     /// Whether everything that changed after the position can still be told.
     pub fn reaches_back_to(&self, position: Position) -> bool {
         position.epoch == self.epoch
-            && position.seq >= self.floor.load(Ordering::Acquire)
+            && position.seq >= ChangeSeq::new(self.floor.load(Ordering::Acquire))
             && position.seq <= self.changes.head()
     }
 
@@ -74,8 +75,8 @@ impl Pool {
     pub async fn changed_after(
         &self,
         stream: &str,
-        position: u64,
-        removed_after: u64,
+        position: ChangeSeq,
+        removed_after: ChangeSeq,
         limit: PageLimit,
     ) -> Result<Page, PoolError> {
         // Before the statement begins: it sees everything up to here.
@@ -87,8 +88,8 @@ impl Pool {
              ORDER BY seq LIMIT ?4",
         )
         .bind(stream.to_owned())
-        .bind(position.cast_signed())
-        .bind(position.max(removed_after).cast_signed())
+        .bind(position.to_column())
+        .bind(position.max(removed_after).to_column())
         .bind(limit.rows)
         .fetch(&*self.reads);
         let mut changes = Vec::new();
@@ -188,7 +189,7 @@ impl Pool {
     }
 
     /// Number of the last change of a stream, or of a later one: what was forgotten still counts.
-    pub async fn last_change(&self, stream: &str) -> Result<u64, PoolError> {
+    pub async fn last_change(&self, stream: &str) -> Result<ChangeSeq, PoolError> {
         let last: i64 = sqlx::query_scalar(
             "SELECT max(coalesce((SELECT max(seq) FROM items WHERE stream = ?1), 0),
                         coalesce((SELECT max(seq) FROM removed WHERE stream = ?1), 0),
@@ -197,7 +198,7 @@ impl Pool {
         .bind(stream.to_owned())
         .fetch_one(&*self.reads)
         .await?;
-        Ok(last.unsigned_abs())
+        Ok(ChangeSeq::from_column(last))
     }
 
     /// How many items a stream has; at most `max` are counted.
@@ -242,7 +243,7 @@ pub struct Item {
     /// When the request that wrote it arrived, RFC 3339.
     pub updated_at: String,
     /// Number of its last change.
-    pub seq: u64,
+    pub seq: ChangeSeq,
     /// The request that wrote it.
     pub request_id: String,
 }
@@ -268,6 +269,6 @@ fn read_change(row: &SqliteRow) -> Result<Change, PoolError> {
     })
 }
 
-fn seq_of(row: &SqliteRow) -> Result<u64, PoolError> {
-    Ok(row.try_get::<i64, _>("seq")?.unsigned_abs())
+fn seq_of(row: &SqliteRow) -> Result<ChangeSeq, PoolError> {
+    Ok(ChangeSeq::from_column(row.try_get("seq")?))
 }

@@ -47,6 +47,7 @@ use rusqlite::Connection;
 use thiserror::Error;
 
 use base::opaque::Opaque;
+use base::order::{ChangeSeq, Epoch};
 use settings::OnUpdate;
 use sqlite::{DiskError, FailStop, FileError, FileWriter, Notice};
 
@@ -59,7 +60,7 @@ use implicit_streams::Made;
 pub use implicit_streams::{Claim, MADE_MAX, TooManyMade};
 pub use items::{Item, Page, PageLimit};
 pub use position::Position;
-pub use resends::{Found, LaterChanges, Limits, Selection};
+pub use resends::{Found, LaterChanges, ResendLimits, Selection};
 pub use retries::{Call, Part, Retry, Waiting};
 pub use schema::{FILE, FORMAT};
 pub use settlement::{Effect, Settlement, Staged};
@@ -142,8 +143,8 @@ pub struct Pool {
     changes: Arc<Changes>,
     made: Arc<Made>,
     sizes: Arc<Sizes>,
-    epoch: u64,
-    /// Nobody can resume from before it.
+    epoch: Epoch,
+    /// Number of a change; nobody can resume from before it.
     floor: AtomicU64,
 }
 
@@ -153,9 +154,9 @@ struct Writer {
     views: Views,
     on_update: HashMap<Arc<str>, OnUpdate>,
     /// Number of the last change.
-    seq: u64,
+    seq: ChangeSeq,
     /// Up to here numbers are reserved.
-    reserved: u64,
+    reserved: ChangeSeq,
     removals: Removals,
     /// What the transaction changes of the sizes of streams.
     counting: Counting,
@@ -195,7 +196,7 @@ impl Pool {
             made,
             sizes,
             epoch: history.epoch,
-            floor: AtomicU64::new(history.floor),
+            floor: AtomicU64::new(history.floor.get()),
         }))
     }
 

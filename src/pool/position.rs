@@ -2,13 +2,15 @@
 //!
 //! **Invariant**: what is displayed is read back as the same place.
 
+use base::order::{ChangeSeq, Epoch};
+
 /// A place in the sequence of changes: `epoch:seq`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// Another epoch's numbers mean nothing in this one.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// Number of a change.
-    pub seq: u64,
+    pub seq: ChangeSeq,
 }
 
 impl Position {
@@ -20,8 +22,8 @@ impl Position {
             plain.then(|| text.parse().ok()).flatten()
         };
         Some(Self {
-            epoch: number(epoch)?,
-            seq: number(seq)?,
+            epoch: Epoch::new(number(epoch)?),
+            seq: ChangeSeq::new(number(seq)?),
         })
     }
 }

@@ -54,7 +54,7 @@ pub struct Found {
 
 /// How much one retry may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ResendLimits {
     /// Items, at most.
     pub items_max: usize,
     /// Bytes of keys and fields, at most; one item may be larger.
@@ -198,7 +198,7 @@ impl Pool {
         sink: &str,
         selection: &Selection,
         newest: i64,
-        limits: Limits,
+        limits: ResendLimits,
         newer: LaterChanges,
     ) -> Result<u64, PoolError> {
         self.write(|writer| {
@@ -325,7 +325,7 @@ impl Writer {
         sink: &str,
         selection: &Selection,
         newest: i64,
-        limits: Limits,
+        limits: ResendLimits,
         newer: LaterChanges,
     ) -> Result<Vec<Chosen>, rusqlite::Error> {
         let sql = format!(

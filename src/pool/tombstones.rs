@@ -23,6 +23,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::rules::{self, Place};
 use super::version_column::{self, Column};
 use super::{Pool, PoolError, Writer};
+use base::order::ChangeSeq;
 use item::batch::{Action, Entry};
 use item::{ItemRef, Version};
 
@@ -78,7 +79,7 @@ struct Forgetting {
     /// Renderers were told of removals since the excess was counted.
     told: bool,
     /// Up to this number there are more than are kept for renderers.
-    excess: Option<i64>,
+    excess: Option<ChangeSeq>,
     /// Streams with removals that have a version and were not counted yet.
     versions: HashSet<Arc<str>>,
     /// Up to here tombstones without a number were looked at: request, stream and key.
@@ -162,14 +163,14 @@ impl Removals {
             .optional()
     }
 
-    /// Remembers a removal, and what its key has reached, with the number of its change; 0: nothing was there.
+    /// Remembers a removal, and what its key has reached, with the number of its change; none: nothing was there.
     pub(super) fn note(
         &mut self,
         connection: &Connection,
         stream: &Arc<str>,
         key: &str,
         removed: &Removed,
-        seq: u64,
+        seq: Option<ChangeSeq>,
     ) -> Result<(), rusqlite::Error> {
         let reached = removed.reached.as_ref();
         connection
@@ -181,15 +182,15 @@ impl Removals {
             .execute(params![
                 &**stream,
                 key,
-                seq.cast_signed(),
+                seq.map_or(0, ChangeSeq::to_column),
                 removed.place.0,
                 removed.place.1,
                 reached.map(|(version, _)| Column(*version)),
                 reached.map(|(_, text)| text),
             ])?;
         match (seq, reached) {
-            (0, None) => self.absent.push((Arc::clone(stream), key.to_owned())),
-            (0, Some(_)) => {
+            (None, None) => self.absent.push((Arc::clone(stream), key.to_owned())),
+            (None, Some(_)) => {
                 self.forgetting.versions.insert(Arc::clone(stream));
             }
             _ => self.forgetting.told = true,
@@ -233,14 +234,16 @@ impl Removals {
     fn forget_published(
         &mut self,
         connection: &Connection,
-    ) -> Result<Option<i64>, rusqlite::Error> {
+    ) -> Result<Option<ChangeSeq>, rusqlite::Error> {
         let forgetting = &mut self.forgetting;
         if forgetting.excess.is_none() && forgetting.told {
             forgetting.excess = connection
                 .prepare_cached(
                     "SELECT seq FROM removed WHERE seq > 0 ORDER BY seq DESC LIMIT 1 OFFSET ?1",
                 )?
-                .query_row([self.told_max], |row| row.get(0))
+                .query_row([self.told_max], |row| {
+                    row.get(0).map(ChangeSeq::from_column)
+                })
                 .optional()?;
             forgetting.told = false;
         }
@@ -252,7 +255,7 @@ impl Removals {
             .prepare_cached(
                 "SELECT max(seq) FROM (SELECT seq FROM removed WHERE seq > 0 AND seq <= ?1 ORDER BY seq LIMIT ?2)",
             )?
-            .query_row(params![excess, CHUNK], |row| row.get(0))?;
+            .query_row(params![excess.to_column(), CHUNK], |row| row.get(0))?;
         let Some(through) = through else {
             self.forgetting.excess = None;
             return Ok(None);
@@ -272,7 +275,7 @@ impl Removals {
         connection
             .prepare_cached("UPDATE history SET floor = max(floor, ?1)")?
             .execute([through])?;
-        Ok(Some(through))
+        Ok(Some(ChangeSeq::from_column(through)))
     }
 
     /// Looks at a chunk of the tombstones that renderers are not told of; true if there may be more.
@@ -419,7 +422,7 @@ impl Pool {
         })?;
         if let Some(floor) = floor {
             self.floor
-                .fetch_max(floor.unsigned_abs(), std::sync::atomic::Ordering::AcqRel);
+                .fetch_max(floor.get(), std::sync::atomic::Ordering::AcqRel);
         }
         Ok(more)
     }
@@ -442,6 +445,6 @@ impl Writer {
         let text = item.version_text().map(Cow::into_owned);
         let reached = item.meta.version.zip(text);
         let removed = Removed { place, reached };
-        (self.removals).note(&self.connection, stream, item.key, &removed, 0)
+        (self.removals).note(&self.connection, stream, item.key, &removed, None)
     }
 }

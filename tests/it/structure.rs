@@ -369,10 +369,6 @@ fn functions_are_short() {
     );
 }
 
-/// Names that more than two public types have; a type that is visible outside its file carries its noun. No name may
-/// be added.
-const SHARED_NAMES: [&str; 1] = ["Limits"];
-
 /// Words that no name in the code may have, each with the field's term for it.
 const PRIVATE_WORDS: [(&str, &str); 22] = [
     ("behaves", "healthy"),
@@ -477,11 +473,15 @@ fn public_types_carry_their_noun() {
         }
     }
     assert!(named.len() > 200, "only {} types found", named.len());
-    named.retain(|name, places| places.len() > 2 && !SHARED_NAMES.contains(&&**name));
+    // A macro has a parameter there.
+    named.retain(|name, places| places.len() > 2 && !name.is_empty());
     assert!(named.is_empty(), "give these names their nouns: {named:#?}");
 }
 
-/// Printed for whoever runs it with `--nocapture`: whether the rooms stay small.
+/// Lines that no file may have.
+const FILE_LINES_MAX: usize = 450;
+
+/// Printed for whoever runs it with `--nocapture`: whether the files stay small.
 #[test]
 fn the_figures_of_the_tree() {
     let mut lines: Vec<(usize, String)> = sources()
@@ -502,7 +502,10 @@ fn the_figures_of_the_tree() {
         at(50),
         at(90)
     );
-    assert!(*longest < 1_500, "{file} has {longest} lines");
+    assert!(
+        *longest <= FILE_LINES_MAX,
+        "{file} has {longest} lines: split it by what it owns"
+    );
 }
 
 #[test]

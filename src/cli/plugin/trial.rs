@@ -15,7 +15,7 @@ use super::super::error::CliError;
 use super::super::output::{Table, json_pretty, print, shown};
 use super::{PluginOutput, Subject};
 use base::clock::Unix;
-use ingest::flatten::{Limits, flatten};
+use ingest::flatten::{FlattenLimits, flatten};
 use item::batch::{Action, Batch, Entry, Slice};
 use plugin::{Failure, NotTaken, Taken};
 use pool::Effect;
@@ -114,7 +114,7 @@ pub(super) fn batch_of(
     attempt: u32,
 ) -> Result<Batch, String> {
     let limits = Settings::default().limits;
-    let limits = Limits {
+    let limits = FlattenLimits {
         flattened_bytes_max: limits.max_flattened_bytes,
         item_bytes_max: limits.max_item_bytes,
     };

@@ -5,10 +5,10 @@ mod nested;
 mod properties;
 mod refusals;
 
-use super::{Detail, FlattenError, Limits, flatten};
+use super::{Detail, FlattenError, FlattenLimits, flatten};
 use crate::{Items, shape};
 
-const LIMITS: Limits = Limits {
+const LIMITS: FlattenLimits = FlattenLimits {
     flattened_bytes_max: 16 << 20,
     item_bytes_max: 16 << 20,
 };
@@ -225,7 +225,7 @@ fn the_flattened_size_is_bounded_exactly() {
         flatten(
             body,
             None,
-            Limits {
+            FlattenLimits {
                 flattened_bytes_max,
                 item_bytes_max: usize::MAX,
             },

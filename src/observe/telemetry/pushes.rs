@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::Open;
+use base::order::ChangeSeq;
 
 /// Spans that wait for a renderer.
 const WAITING_MAX: usize = 1_024;
@@ -35,9 +36,9 @@ struct Waiting {
     stream: Arc<str>,
     open: Open,
     /// The change that a renderer must have; none: it is not committed yet.
-    through: Option<u64>,
+    through: Option<ChangeSeq>,
     /// What the first one had meanwhile, and when.
-    taken: Option<(u64, Instant)>,
+    taken: Option<(ChangeSeq, Instant)>,
 }
 
 impl Pushes {
@@ -67,7 +68,7 @@ impl Pushes {
     pub(super) fn committed(
         &self,
         push: &Push,
-        newest: impl Fn(&str) -> Option<u64>,
+        newest: impl Fn(&str) -> Option<ChangeSeq>,
     ) -> Vec<(Open, Instant)> {
         let mut over = Vec::new();
         if push.ids.is_empty() {
@@ -90,7 +91,7 @@ impl Pushes {
     }
 
     /// Those that are over with this.
-    pub(super) fn pushed(&self, stream: &str, through: u64, now: Instant) -> Vec<Open> {
+    pub(super) fn pushed(&self, stream: &str, through: ChangeSeq, now: Instant) -> Vec<Open> {
         let mut over = Vec::new();
         self.lock().waiting.retain_mut(|waiting| {
             if *waiting.stream != *stream {
@@ -140,23 +141,34 @@ mod tests {
     fn a_push_is_over_when_a_renderer_has_the_last_change_of_its_commit() {
         let (pushes, now) = (Pushes::default(), Instant::now());
         let push = pushes.expect(vec![open()]);
-        assert!(pushes.committed(&push, |_| Some(7)).is_empty());
-        assert!(pushes.pushed("orders", 6, now).is_empty());
-        assert!(pushes.pushed("other", 9, now).is_empty());
-        assert_eq!(pushes.pushed("orders", 7, now).len(), 1);
-        assert!(pushes.pushed("orders", 8, now).is_empty());
+        assert!(
+            pushes
+                .committed(&push, |_| Some(ChangeSeq::new(7)))
+                .is_empty()
+        );
+        assert!(pushes.pushed("orders", ChangeSeq::new(6), now).is_empty());
+        assert!(pushes.pushed("other", ChangeSeq::new(9), now).is_empty());
+        assert_eq!(pushes.pushed("orders", ChangeSeq::new(7), now).len(), 1);
+        assert!(pushes.pushed("orders", ChangeSeq::new(8), now).is_empty());
     }
 
     #[test]
     fn a_renderer_may_be_faster_than_the_lane() {
         let (pushes, now) = (Pushes::default(), Instant::now());
         let push = pushes.expect(vec![open(), open()]);
-        assert!(pushes.pushed("orders", 7, now).is_empty());
-        assert_eq!(pushes.committed(&push, |_| Some(7)).len(), 2);
+        assert!(pushes.pushed("orders", ChangeSeq::new(7), now).is_empty());
+        assert_eq!(
+            pushes.committed(&push, |_| Some(ChangeSeq::new(7))).len(),
+            2
+        );
         let push = pushes.expect(vec![open()]);
-        assert!(pushes.pushed("orders", 8, now).is_empty());
-        assert!(pushes.committed(&push, |_| Some(9)).is_empty());
-        assert_eq!(pushes.pushed("orders", 9, now).len(), 1);
+        assert!(pushes.pushed("orders", ChangeSeq::new(8), now).is_empty());
+        assert!(
+            pushes
+                .committed(&push, |_| Some(ChangeSeq::new(9)))
+                .is_empty()
+        );
+        assert_eq!(pushes.pushed("orders", ChangeSeq::new(9), now).len(), 1);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::rules::{Reached, Shown};
 use crate::tombstones::{self, Removed};
 use crate::version_column::Column;
 use base::clock::{Lived, Unix};
+use base::order::ChangeSeq;
 
 /// Of an update without a version in a stream whose updates replace: what was reached stays. An unchanged item is written
 /// all the same: its `updated_at` tells that the source lives.
@@ -55,7 +56,7 @@ impl<'a> Upsert<'a> {
     }
 
     /// Whether the row was written: not if what is there is behind nothing of it.
-    pub(super) fn write(&mut self, row: &Row<'a>, seq: i64) -> Result<bool, rusqlite::Error> {
+    pub(super) fn write(&mut self, row: &Row<'a>, seq: ChangeSeq) -> Result<bool, rusqlite::Error> {
         let is_bound = |(stream, origin): (&Arc<str>, &Origin)| {
             stream == row.stream && std::ptr::eq(origin, row.origin)
         };
@@ -69,7 +70,7 @@ impl<'a> Upsert<'a> {
         }
         statement.raw_bind_parameter(2, row.item.key)?;
         statement.raw_bind_parameter(3, row.item.fields)?;
-        statement.raw_bind_parameter(4, seq)?;
+        statement.raw_bind_parameter(4, seq.to_column())?;
         statement.raw_bind_parameter(8, row.position)?;
         statement.raw_bind_parameter(9, row.expires_at().map(Lived::to_column))?;
         Ok(statement.raw_execute()? > 0)
@@ -149,7 +150,7 @@ impl Key<'_> {
             &**self.stream,
             self.key,
             fields,
-            pass.next(),
+            pass.next().to_column(),
             by.origin.time,
             by.origin.request_id,
             state.place.0,
@@ -192,7 +193,7 @@ impl Key<'_> {
             fields,
             item.fields.runs(state.written()),
             state.floor.map(Column),
-            pass.next(),
+            pass.next().to_column(),
             state.place.0,
             state.place.1,
             state.removed.0,
@@ -237,7 +238,7 @@ impl Key<'_> {
             place: state.place,
             reached: reached.map(|one| (one.version, one.text.clone().into_owned())),
         };
-        let seq = row.map_or(0, |_| pass.seq());
+        let seq = row.map(|_| pass.seq());
         (target.removals).note(target.connection, self.stream, self.key, &removed, seq)
     }
 
@@ -245,7 +246,7 @@ impl Key<'_> {
         &self,
         pass: &mut ChangeSet<'_>,
         updated_at: Unix,
-        change: impl FnOnce(u64) -> Change,
+        change: impl FnOnce(ChangeSeq) -> Change,
     ) {
         match self.published {
             true => pass.publish(self.stream, updated_at, change),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use base::clock::Unix;
+use base::order::ChangeSeq;
 
 const TIME: &str = "2026-01-31T12:00:00.000Z";
 
@@ -12,16 +13,20 @@ fn streams() -> Vec<Arc<str>> {
 }
 
 fn changes_at(head: u64) -> Arc<Changes> {
-    Arc::new(Changes::starting_at(head))
+    Arc::new(Changes::starting_at(seq(head)))
 }
 
-fn updated(seq: u64, key: &str) -> Change {
-    Change::updated(seq, key, "{}", TIME)
+fn seq(number: u64) -> ChangeSeq {
+    ChangeSeq::new(number)
+}
+
+fn updated(number: u64, key: &str) -> Change {
+    Change::updated(seq(number), key, "{}", TIME)
 }
 
 /// Records changes of one stream, as a settlement that ends with their last number.
 fn record(changes: &Changes, stream: &str, of_stream: Vec<Change>) {
-    let head = of_stream.last().expect("a change").seq;
+    let head = of_stream.last().expect("a change").seq.get();
     let collected = changes.wants(stream).then_some(of_stream);
     record_as(changes, stream, collected, head);
 }
@@ -32,14 +37,14 @@ fn record_as(changes: &Changes, stream: &str, collected: Option<Vec<Change>>, he
         changes: collected,
         updated_at: Unix::from_ms(head),
     };
-    let told = changes.record(vec![of_stream], head);
+    let told = changes.record(vec![of_stream], seq(head));
     changes.wake(&told);
 }
 
 /// The numbers that the memory has after a position; `None` if the file must be read.
 fn after(changes: &Changes, stream: &str, position: u64) -> Option<Vec<u64>> {
-    match changes.after(stream, position, usize::MAX) {
-        Recent::Changes(found) => Some(found.iter().map(|change| change.seq).collect()),
+    match changes.after(stream, seq(position), usize::MAX) {
+        Recent::Changes(found) => Some(found.iter().map(|change| change.seq.get()).collect()),
         Recent::Nothing => Some(Vec::new()),
         Recent::Behind => None,
     }
@@ -55,16 +60,16 @@ fn a_later_change_of_an_item_takes_the_place_of_an_earlier_one() {
     let _listener = changes.listen(&streams());
     record(&changes, "a", vec![updated(1, "x"), updated(2, "y")]);
     record(&changes, "a", vec![updated(3, "x")]);
-    record(&changes, "a", vec![Change::removed(4, "y")]);
+    record(&changes, "a", vec![Change::removed(seq(4), "y")]);
     assert_eq!(after(&changes, "a", 0), Some(vec![3, 4]));
     assert_eq!(after(&changes, "a", 3), Some(vec![4]));
     assert_eq!(after(&changes, "a", 4), Some(vec![]));
-    assert!(changes.has_nothing_after("a", 4) && !changes.has_nothing_after("a", 3));
-    assert_eq!(changes.head(), 4);
+    assert!(changes.has_nothing_after("a", seq(4)) && !changes.has_nothing_after("a", seq(3)));
+    assert_eq!(changes.head(), seq(4));
     // Whatever happens to one item, its bytes are counted once.
     let bytes = changes.lock().bytes;
-    for seq in 5..100 {
-        record(&changes, "a", vec![updated(seq + 100, "x")]);
+    for number in 105..200 {
+        record(&changes, "a", vec![updated(number, "x")]);
     }
     let after_that = changes.lock().bytes;
     assert!(after_that.abs_diff(bytes) < 10, "{bytes} and {after_that}");
@@ -77,10 +82,12 @@ fn a_run_stops_before_it_is_too_large_and_holds_one_change_at_least() {
     record(
         &changes,
         "a",
-        (1..=9).map(|seq| updated(seq, &seq.to_string())).collect(),
+        (1..=9)
+            .map(|number| updated(number, &number.to_string()))
+            .collect(),
     );
     let one = updated(1, "1").json.len();
-    let count = |bytes_max| match changes.after("a", 0, bytes_max) {
+    let count = |bytes_max| match changes.after("a", seq(0), bytes_max) {
         Recent::Changes(found) => found.len(),
         other => panic!("{other:?}"),
     };
@@ -94,7 +101,7 @@ fn a_run_stops_before_it_is_too_large_and_holds_one_change_at_least() {
 fn what_happened_before_anybody_listened_is_read_from_the_file() {
     let changes = changes_at(10);
     assert_eq!(after(&changes, "a", 10), None, "nobody listened");
-    assert!(!changes.has_nothing_after("a", 10));
+    assert!(!changes.has_nothing_after("a", seq(10)));
     let _listener = changes.listen(&streams());
     assert_eq!(after(&changes, "a", 9), None);
     assert_eq!(after(&changes, "a", 10), Some(vec![]));
@@ -123,10 +130,10 @@ fn the_largest_log_forgets_its_oldest_changes_and_says_so() {
     let _listener = changes.listen(&streams());
     let fields = format!(r#"{{"fill":"{}"}}"#, "x".repeat(100_000));
     record(&changes, "b", vec![updated(1, "small")]);
-    let mut seq = 1;
-    while seq < 400 {
-        seq += 1;
-        let change = Change::updated(seq, &seq.to_string(), &fields, TIME);
+    let mut number = 1;
+    while number < 400 {
+        number += 1;
+        let change = Change::updated(seq(number), &number.to_string(), &fields, TIME);
         record(&changes, "a", vec![change]);
         assert!(changes.lock().bytes <= LOG_BYTES_MAX);
     }
@@ -136,7 +143,7 @@ fn the_largest_log_forgets_its_oldest_changes_and_says_so() {
         Some(vec![1]),
         "the small one stays"
     );
-    let floor = changes.lock().streams["a"].floor;
+    let floor = changes.lock().streams["a"].floor.get();
     assert!((200..400).contains(&floor), "{floor}");
     assert_eq!(after(&changes, "a", floor - 1), None);
     assert_eq!(

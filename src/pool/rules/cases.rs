@@ -6,7 +6,7 @@
 //! is a request like others. That an expiry is not appended where something accepted later names its key is the
 //! journal's part of `expiry-race`; here that condition stands in the case.
 
-use item::flatten::{ItemKey, Limits, flatten_by};
+use item::flatten::{FlattenLimits, ItemKey, flatten_by};
 use item::{Version, field_name, members, unescape};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -126,7 +126,7 @@ fn read(case: &Value) -> Case {
 }
 
 fn request(items: &Value, by_position: bool, version: Option<&str>) -> Vec<Op> {
-    let limits = Limits {
+    let limits = FlattenLimits {
         flattened_bytes_max: 1 << 20,
         item_bytes_max: 1 << 20,
     };

@@ -34,7 +34,7 @@ async fn a_dead_letter_keeps_its_version_and_its_end() {
     let letters = test.pool.dead_letters("pool", None, 9).await;
     assert_eq!(letters.expect("it reads")[0].meta, NEWER);
     test.upsert(&one(STREAM, 3, r#"{"n":1}"#, OLDER), true);
-    let limits = Limits {
+    let limits = ResendLimits {
         items_max: 9,
         bytes_max: 999,
     };

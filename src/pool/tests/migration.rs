@@ -84,7 +84,7 @@ impl Test {
             .collect();
         assert_eq!(ids, [12, 11]);
         // A dead letter of old does not say when its request arrived, but the request's id does.
-        let limits = Limits {
+        let limits = ResendLimits {
             items_max: 9,
             bytes_max: 999,
         };

@@ -3,7 +3,7 @@
 use super::*;
 use base::clock::Unix;
 
-const LIMITS: Limits = Limits {
+const LIMITS: ResendLimits = ResendLimits {
     items_max: 100,
     bytes_max: 1 << 20,
 };
@@ -37,7 +37,7 @@ impl Test {
         self.pool.settle(&settlement).expect("it settles");
     }
 
-    fn send(&self, selection: &Selection, limits: Limits) -> u64 {
+    fn send(&self, selection: &Selection, limits: ResendLimits) -> u64 {
         let sent =
             self.pool
                 .send_again("pool", selection, NEWEST, limits, LaterChanges::Overwritten);
@@ -125,18 +125,18 @@ async fn a_retry_holds_the_items_in_order_as_they_were_accepted() {
 async fn retries_are_no_larger_than_a_batch_of_the_sink() {
     let test = Test::new().await;
     test.dead_letter((0..5).map(|n| letter(1, n, &n.to_string())).collect());
-    let few = Limits {
+    let few = ResendLimits {
         items_max: 2,
         ..LIMITS
     };
     assert_eq!(test.send(&Selection::All, few), 2);
-    let small = Limits {
+    let small = ResendLimits {
         bytes_max: 1,
         ..LIMITS
     };
     assert_eq!(test.send(&Selection::All, small), 1);
     // Two of 12 bytes each.
-    let some = Limits {
+    let some = ResendLimits {
         bytes_max: 24,
         ..LIMITS
     };

@@ -117,7 +117,7 @@ async fn dead_letters_that_are_sent_again_become_dead_letters_again() {
         ..Settlement::default()
     };
     assert!(test.settled(buried));
-    let limits = Limits {
+    let limits = ResendLimits {
         items_max: 9,
         bytes_max: 999,
     };

@@ -130,7 +130,7 @@ async fn a_removal_is_remembered_as_long_as_a_dead_letter_may_bring_the_item_bac
         test.remove(STREAM, key, 3);
     }
     let send = |id| {
-        let limits = Limits {
+        let limits = ResendLimits {
             items_max: 9,
             bytes_max: 999,
         };
@@ -182,7 +182,7 @@ async fn updates_and_removals_are_sent_again_together_in_their_order() {
         ..Settlement::default()
     };
     test.pool.settle(&settlement).expect("it settles");
-    let limits = Limits {
+    let limits = ResendLimits {
         items_max: 9,
         bytes_max: 9_999,
     };
@@ -221,7 +221,7 @@ async fn the_oldest_removals_of_too_many_raise_what_can_be_resumed_from() {
     }
     let reaches = |test: &Test, seq| {
         let position = Position {
-            seq,
+            seq: ChangeSeq::new(seq),
             ..test.pool.position()
         };
         test.pool.reaches_back_to(position)

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use base::clock::Unix;
 use item::batch::{Batch, DeriveError, Entry, Form, Slice, Span};
-use item::flatten::{Limits, flatten};
+use item::flatten::{FlattenLimits, flatten};
 use plugin::Redactor;
 use reference::{Members, parse};
 use settings::{Http, Secret, Sink};
@@ -107,7 +107,7 @@ fn requests(input: &[u8]) -> (Held, &[u8]) {
         }
         let one = String::from_utf8_lossy(one);
         let (stream, body) = one.split_once(' ').unwrap_or((&one, "[{},{\"a\":1}]"));
-        let limits = Limits {
+        let limits = FlattenLimits {
             flattened_bytes_max: 1 << 20,
             item_bytes_max: 1 << 20,
         };

@@ -8,9 +8,10 @@ use std::fmt::Write as _;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use api::paging::page::by_name;
+use base::order::{ChangeSeq, Epoch};
 use client::tail::sse::{Event, Parser};
 use http::live::wanted;
+use http::paging::by_name;
 use live::{Frame, FrameKind};
 use pool::Position;
 use pool::changes::Change;
@@ -40,7 +41,10 @@ fn position(text: &str) {
         _ => None,
     };
     let found = Position::parse(text);
-    assert_eq!(found.map(|found| (found.epoch, found.seq)), expected);
+    assert_eq!(
+        found.map(|found| (found.epoch.get(), found.seq.get())),
+        expected
+    );
     if let Some(found) = found {
         assert_eq!(Position::parse(&found.to_string()), Some(found));
     }
@@ -153,7 +157,10 @@ fn reference(stream: &[u8]) -> Vec<Event> {
 
 /// What is pushed to renderers is one event each, whose id leads back and whose data is JSON with the texts in it.
 fn pushed(id: &str, stream: &str, texts: &[u8]) {
-    let numbers = Position::parse(id).unwrap_or(Position { epoch: 1, seq: 7 });
+    let numbers = Position::parse(id).unwrap_or(Position {
+        epoch: Epoch::new(1),
+        seq: ChangeSeq::new(7),
+    });
     let texts = String::from_utf8_lossy(texts);
     let keys: Vec<&str> = texts.split(',').take(8).collect();
     let mut fields = String::from("{");
@@ -197,7 +204,7 @@ fn frames(stream: &str, id: Position, text: &str, changes: &[Change]) -> [Frame;
         Frame::items(FrameKind::Update, stream, id, changes.iter()),
         Frame::items(whole, stream, id, changes.iter()),
         Frame::reset(id, text),
-        Frame::stale(stream, id, time, id.seq),
+        Frame::stale(stream, id, time, id.seq.get()),
         Frame::fresh(stream, id),
         Frame::heartbeat(id, time),
     ]

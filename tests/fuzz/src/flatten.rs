@@ -6,12 +6,12 @@
 use serde_json::value::RawValue;
 
 use item::Items;
-use item::flatten::{FlattenError, Limits, flatten as flattened};
+use item::flatten::{FlattenError, FlattenLimits, flatten as flattened};
 use reference::{Members, parse, reference};
 
 use crate::request::line;
 
-const UNLIMITED: Limits = Limits {
+const UNLIMITED: FlattenLimits = FlattenLimits {
     flattened_bytes_max: usize::MAX,
     item_bytes_max: usize::MAX,
 };
@@ -77,7 +77,7 @@ pub(super) fn flatten(input: &[u8]) {
 
 /// The limits of the pipeline change nothing but that what is over them is refused.
 fn within_limits(body: &[u8], key: Option<&str>, unlimited: Option<&Items>) {
-    let limits = Limits {
+    let limits = FlattenLimits {
         flattened_bytes_max: body.len() * 8 + (64 << 10),
         item_bytes_max: ITEM_BYTES_MAX,
     };

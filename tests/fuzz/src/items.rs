@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use item::flatten::{Limits, flatten};
+use item::flatten::{FlattenLimits, flatten};
 use item::{Items, ItemsWriter, members, merge, nest};
 
 /// Reads items from any bytes.
@@ -62,7 +62,7 @@ fn fields(old: &str, new: &str) {
 
 /// The one item that a text is once it is flattened.
 fn flat(text: &str) -> Option<String> {
-    let limits = Limits {
+    let limits = FlattenLimits {
         flattened_bytes_max: usize::MAX,
         item_bytes_max: usize::MAX,
     };

@@ -133,7 +133,7 @@ async fn a_position_that_means_nothing_here_gives_a_reset_and_everything() {
     let app = ten_items().await;
     let content = app.content(&["orders"]).await;
     let position = app.position();
-    let (epoch, seq) = (position.epoch, position.seq);
+    let (epoch, seq) = (position.epoch.get(), position.seq.get());
     let positions = [
         format!("{}:{seq}", epoch + 1),
         format!("{}:{seq}", epoch - 1),

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use reference::{Members, parse, reference};
 
 use super::{fields, run};
-use crate::flatten::{Limits, flatten};
+use crate::flatten::{FlattenLimits, flatten};
 use crate::{field_name, members};
 
 fn agrees(body: &[u8]) -> Result<(), TestCaseError> {
@@ -227,7 +227,7 @@ proptest! {
         }).unwrap_or_default();
         let field = if names.is_empty() { "zzz" } else { at.get(&names) };
 
-        let limits = Limits { flattened_bytes_max: usize::MAX, item_bytes_max: usize::MAX };
+        let limits = FlattenLimits { flattened_bytes_max: usize::MAX, item_bytes_max: usize::MAX };
         let keyed = flatten(body.as_bytes(), Some(field), limits);
         let Ok(flat) = run(&body) else {
             prop_assert!(keyed.is_err());

@@ -1,0 +1,135 @@
+//! The parts of a daemon, built on the open files and put together for operators.
+//!
+//! [`Daemon::start`](super::Daemon::start) builds them once.
+//!
+//! **Invariant**: nothing is spawned here.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::ConnectionLimits;
+use super::stored::Stored;
+use backup::Backups;
+use base::clock::Unix;
+use base::process;
+use catalog::Catalog;
+use delivery::Delivery;
+use ingest::{Gate, Ingest, IngestLimits};
+use live::Live;
+use observe::metrics::Metrics;
+use observe::telemetry::Tracer;
+use operate::access::Access;
+use operate::requests::Requests;
+use operate::{About, Operator};
+use plugin::Plugins;
+use pool::Pool;
+use settings::{InUse, Loaded, Settings};
+
+/// What an operator's parts are made of.
+pub(super) struct Parts<'a> {
+    pub(super) stored: &'a Stored,
+    pub(super) plugins: &'a Arc<Plugins>,
+    pub(super) metrics: &'a Arc<Metrics>,
+    pub(super) tracer: Tracer,
+}
+
+impl Parts<'_> {
+    pub(super) fn operator(
+        self,
+        loaded: &Loaded,
+        data_dir: &Path,
+        access: Access,
+        service_address: &str,
+    ) -> Operator {
+        let (settings, tracer, metrics) = (&loaded.settings, &self.tracer, self.metrics);
+        let Stored {
+            catalog,
+            pool,
+            journal,
+            ..
+        } = self.stored;
+        let delivery = Delivery::new(journal, pool, self.plugins, metrics, tracer.clone());
+        let connections = ConnectionLimits::of(settings, process::open_files_max()).service;
+        let live = Live::new(settings, connections, pool, metrics, tracer.clone());
+        let live = Arc::new(live);
+        follow_streams(catalog, pool, &live);
+        let gate = Arc::new(Gate::default());
+        let started_at = Unix::now();
+        (metrics.started_at).set(i64::try_from(started_at.seconds()).unwrap_or(i64::MAX));
+        let ingest = self.ingest(settings, &gate, &delivery);
+        Operator {
+            requests: Requests::new(journal, pool, &delivery),
+            catalog: Arc::clone(catalog),
+            journal: Arc::clone(journal),
+            pool: Arc::clone(pool),
+            delivery,
+            ingest,
+            live,
+            backups: Arc::new(Backups::new(
+                journal,
+                data_dir,
+                &settings.admin.backup_dirs,
+                settings.storage.min_free_bytes,
+            )),
+            gate,
+            access: Arc::new(access),
+            login_throttle: Arc::default(),
+            metrics: Arc::clone(metrics),
+            about: Arc::new(About {
+                profile: loaded.profile.clone(),
+                service_address: service_address.to_owned(),
+                data_dir: data_dir.display().to_string(),
+                durability: settings.storage.durability.as_str(),
+                started_at,
+                started: Instant::now(),
+                storage: settings.storage.clone(),
+            }),
+            configuration: Arc::new(InUse::new(settings::explain(loaded))),
+            certificates: Arc::default(),
+        }
+    }
+
+    fn ingest(
+        &self,
+        settings: &Settings,
+        gate: &Arc<Gate>,
+        delivery: &Arc<Delivery>,
+    ) -> Arc<Ingest> {
+        let delivery = Arc::clone(delivery);
+        let limits = &settings.limits;
+        let limits = IngestLimits {
+            body_bytes_max: limits.max_body_bytes as u64,
+            flattened_bytes_max: limits.max_flattened_bytes,
+            item_bytes_max: limits.max_item_bytes,
+            pending_bytes_max: limits.max_pending_bytes as u64,
+            pending_bytes_per_key_max: limits.max_pending_bytes_per_key as u64,
+        };
+        Arc::new(Ingest::new(
+            Arc::clone(&self.stored.catalog),
+            Arc::clone(&self.stored.journal),
+            Arc::clone(&self.stored.pool),
+            Arc::clone(gate),
+            Arc::clone(self.metrics),
+            limits,
+            self.tracer.clone(),
+            Box::new(move |stream| delivery.settled_through(stream)),
+        ))
+    }
+}
+
+/// Streams that change are known to the pool and to renderers before anybody can use them.
+fn follow_streams(catalog: &Catalog, pool: &Arc<Pool>, live: &Arc<Live>) {
+    let (pool, live) = (Arc::clone(pool), Arc::clone(live));
+    catalog.follow_streams(move |streams| {
+        let on_update = streams
+            .values()
+            .map(|stream| (Arc::clone(&stream.name), stream.on_update));
+        pool.set_on_update(on_update.collect());
+        let stale_after = streams.values().filter_map(|stream| {
+            let seconds = stream.stale_after_seconds?;
+            Some((Arc::clone(&stream.name), seconds))
+        });
+        live.set_stale_after(stale_after.collect());
+    });
+}
