@@ -326,7 +326,7 @@ impl Core {
             forgotten: counts.forgotten,
             oldest: inner.oldest_at().map(|at| self.lived().saturating_sub(at)),
             state: inner.state,
-            code: inner.code.clone(),
+            code: inner.code().map(str::to_owned),
         }
     }
 
@@ -383,7 +383,7 @@ impl Inner {
             in_flight: or_none(self.in_flight()),
             spooled: or_none(self.files.len()),
             state: self.state,
-            code: self.code.clone(),
+            code: self.code().map(str::to_owned),
         }
     }
 }

@@ -79,7 +79,9 @@ impl Cancel {
         self.0.cancel();
     }
 
-    pub(crate) fn is_canceled(&self) -> bool {
+    /// Whether it was ended.
+    #[must_use]
+    pub fn is_canceled(&self) -> bool {
         self.0.is_cancelled()
     }
 }

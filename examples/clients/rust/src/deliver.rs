@@ -81,7 +81,7 @@ impl Core {
             hand.body(),
             &hand.part_key(),
             batch.item_key.as_deref(),
-            batch.stream.as_deref(),
+            batch.stream.as_deref().or(self.options.stream.as_deref()),
         );
         let call = match call {
             Ok(call) => call,
@@ -290,11 +290,12 @@ impl Core {
     }
 
     /// Reports another state, or another reason to be blocked, and logs when all is well again.
-    fn turn(&self, state: State, code: Option<&str>) {
+    fn turn(&self, state: State, error: Option<&Error>) {
+        let code = error.map(|error| error.code.as_str());
         let mut inner = self.lock();
         let was = inner.state;
-        let is_another = was != state || state == State::Blocked && inner.code.as_deref() != code;
-        (inner.state, inner.code) = (state, code.map(str::to_owned));
+        let is_another = was != state || state == State::Blocked && inner.code() != code;
+        (inner.state, inner.error) = (state, error.cloned());
         drop(inner);
         if was != State::Ok && state == State::Ok {
             warn!("headgate: requests are accepted again");
@@ -306,7 +307,7 @@ impl Core {
 
     fn fail(&self, state: State, error: &Error) {
         let inner = self.lock();
-        let is_other = inner.state != State::Blocked || inner.code.as_ref() != Some(&error.code);
+        let is_other = inner.state != State::Blocked || inner.code() != Some(error.code.as_str());
         let is_first = inner.state == State::Ok || state == State::Blocked && is_other;
         drop(inner);
         if is_first && state == State::Blocked {
@@ -316,7 +317,7 @@ impl Core {
         } else if is_first {
             warn!("headgate: a request failed and is tried again: {error}");
         }
-        self.turn(state, Some(&error.code));
+        self.turn(state, Some(error));
     }
 
     /// Gives items back to the program. Called without the lock.

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 mod batcher;
 mod client;
 mod deliver;
+mod drain;
 mod encode;
 mod error;
 mod field;
@@ -38,9 +39,10 @@ pub use self::batcher::{Batcher, Flushed, Stats};
 pub use self::client::{
     Cancel, Client, ClientOptions, Receipt, RequestState, SendOptions, SinkState,
 };
+pub use self::drain::{Drain, DrainLeft, DrainStep, SpooledBatch, spooled};
 pub use self::error::{Detail, Error, code};
 pub use self::options::{BatcherOptions, ItemKey, State, WhenFull};
-pub use self::rejected::{RejectedPart, rejected};
+pub use self::rejected::{Again, RejectedPart, RejectedReason, rejected};
 pub use serde_json::value::RawValue;
 
 /// Of this crate, sent as part of `User-Agent`.

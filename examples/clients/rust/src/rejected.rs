@@ -9,11 +9,22 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::client::{Cancel, Client, Receipt, SendOptions};
 use crate::deliver::is_kept;
-use crate::error::Error;
+use crate::error::{Error, code};
 use crate::hand::{Hand, raws};
 use crate::spool::{Spool, create_folder, key_of, names_in, room_of, write_file};
-use crate::{lock, uuid};
+use crate::{lock, uuid, verdict};
+
+/// What came of a part that was sent again.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Again<'a> {
+    /// Headgate accepted it.
+    Accepted(&'a Receipt),
+    /// It was rejected again, and stays.
+    Rejected(&'a Error),
+}
 
 /// Where it is, in the spool.
 const FOLDER: &str = "rejected";
@@ -27,9 +38,10 @@ pub(crate) struct RejectedFile {
 }
 
 /// A line of such a file: a batch, or a part of one.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RejectedPart {
+    #[serde(skip_serializing)]
     v: u64,
     /// The key that it was sent with.
     pub idempotency_key: String,
@@ -97,10 +109,30 @@ fn lines(text: &[u8]) -> impl Iterator<Item = Option<RejectedPart>> {
     })
 }
 
+impl Client {
+    /// Sends a part that was given up, under the key that it had, unless that belongs to other content.
+    fn send_part(
+        &self,
+        part: &RejectedPart,
+        stream: Option<&str>,
+        cancel: &Cancel,
+    ) -> Result<Receipt, Error> {
+        let is_foreign = part.error.code == code::MISMATCH;
+        let options = SendOptions {
+            item_key: part.item_key.clone(),
+            idempotency_key: (!is_foreign).then(|| part.idempotency_key.clone()),
+            stream: stream.map(str::to_owned),
+            timeout: None,
+            cancel: cancel.clone(),
+        };
+        self.send(&part.items, &options)
+    }
+}
+
 impl Spool {
     /// The names of what was given up before. What is in the files is read when room is needed.
     pub(crate) fn rejected_files(&self) -> io::Result<Vec<RejectedFile>> {
-        let names = match names_in(&self.folder.join(FOLDER)) {
+        let names = match names_in(&self.folder.join(FOLDER), true) {
             Ok(names) => names,
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error),
@@ -114,6 +146,46 @@ impl Spool {
             is_kept: false,
         };
         Ok(names.into_iter().map(file).collect())
+    }
+
+    /// Sends what was given up once more, file after file; a file keeps what was not accepted.
+    pub(crate) fn send_rejected(
+        &self,
+        client: &Client,
+        stream: Option<&str>,
+        cancel: &Cancel,
+        report: &mut dyn FnMut(&RejectedPart, Again<'_>),
+    ) -> Result<(), Error> {
+        let names: Vec<String> = lock(&self.rejected)
+            .iter()
+            .map(|file| file.name.clone())
+            .collect();
+        for name in names {
+            let path = self.folder.join(FOLDER).join(name);
+            let text = fs::read(&path).map_err(|error| unusable(&path, &error))?;
+            let mut rest: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+            let mut at = 0;
+            while let Some(line) = rest.get(at) {
+                // A line that cannot be read stays.
+                let Some(part) = lines(line).flatten().next() else {
+                    at += 1;
+                    continue;
+                };
+                match client.send_part(&part, stream, cancel) {
+                    Ok(receipt) => {
+                        report(&part, Again::Accepted(&receipt));
+                        rest.remove(at);
+                        replace(&path, &rest.concat()).map_err(|error| unusable(&path, &error))?;
+                    }
+                    Err(error) if verdict::is_about_items(&error) || is_kept(&error.code) => {
+                        report(&part, Again::Rejected(&error));
+                        at += 1;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Adds the part that is next to the file of its batch, and makes room. Returns how many files had to go for that.
@@ -174,6 +246,18 @@ impl Spool {
         }
         deleted
     }
+}
+
+/// A file without anything in it goes.
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    match text.trim_ascii().is_empty() {
+        true => fs::remove_file(path),
+        false => write_file(path, text),
+    }
+}
+
+fn unusable(path: &Path, error: &io::Error) -> Error {
+    Error::usage(format!("can't use {}: {error}", path.display()))
 }
 
 /// Whether a file has something that Headgate did not refuse, or cannot be read.

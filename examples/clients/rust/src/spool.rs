@@ -129,7 +129,7 @@ impl Spool {
 
     /// The batches, in order, with the room of each. What was never finished is deleted: it was never sent.
     pub(crate) fn names(&self) -> io::Result<Vec<(String, u64)>> {
-        let names = names_in(&self.folder)?;
+        let names = names_in(&self.folder, true)?;
         if let Some((newest, _)) = names.last() {
             uuid::saw(key_of(newest));
         }
@@ -213,15 +213,16 @@ impl Spool {
     }
 }
 
-/// The files in a directory whose names end in `.json`, in order, with the room of each. Deletes what was never finished.
-pub(crate) fn names_in(folder: &Path) -> io::Result<Vec<(String, u64)>> {
+/// The files in a directory whose names end in `.json`, in order, with the room of each. The owner deletes what was never
+/// finished.
+pub(crate) fn names_in(folder: &Path, is_owner: bool) -> io::Result<Vec<(String, u64)>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
-        if name.ends_with(".json.part") {
+        if is_owner && name.ends_with(".json.part") {
             drop(fs::remove_file(entry.path()));
         }
         if !name.ends_with(".json") || name.starts_with('.') {
@@ -271,7 +272,7 @@ fn write_state(mut file: &File, state: Option<&StateOfHand>) -> io::Result<()> {
 }
 
 /// Reads the two lines of a file.
-fn parse(text: &[u8], key: &str, first: u64, lived: Duration) -> Option<Batch> {
+pub(crate) fn parse(text: &[u8], key: &str, first: u64, lived: Duration) -> Option<Batch> {
     let end = text.iter().position(|byte| *byte == b'\n')?;
     let head: Head = serde_json::from_slice(&text[..end]).ok()?;
     if head.v != 1 || head.idempotency_key != key {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::client::{Cancel, Shared};
+use crate::error::Error;
 use crate::hand::{Batch, Hand};
 use crate::lock;
 use crate::options::{BatcherOptions, State};
@@ -81,7 +82,8 @@ pub(crate) struct Inner {
     /// Another program took the directory.
     pub(crate) lost: bool,
     pub(crate) state: State,
-    pub(crate) code: Option<String>,
+    /// The last one, if the state is not `ok`.
+    pub(crate) error: Option<Error>,
     /// In a row.
     pub(crate) failures: u32,
     /// When the next attempt may be.
@@ -219,6 +221,11 @@ impl Core {
 }
 
 impl Inner {
+    /// Of the last error.
+    pub(crate) fn code(&self) -> Option<&str> {
+        self.error.as_ref().map(|error| error.code.as_str())
+    }
+
     pub(crate) fn unwritten_bytes(&self) -> usize {
         (self.unwritten.as_ref()).map_or(0, |unwritten| unwritten.batch.bytes())
     }

@@ -61,7 +61,7 @@ impl Verdict {
             Some(_) if (200..300).contains(&status) => {
                 Self::new(VerdictKind::Retrying, error, true)
             }
-            Some(Envelope::Refusal(own)) if is_about_items(status, &own) => {
+            Some(Envelope::Refusal(_)) if is_about_items(&error) => {
                 Self::new(VerdictKind::Refused, error, false)
             }
             Some(_) if is_final(status) => Self::new(VerdictKind::Blocked, error, false),
@@ -170,14 +170,15 @@ pub(crate) fn envelope(answer: &Answer) -> Option<Envelope> {
     }
 }
 
-fn is_about_items(status: u16, own: &Error) -> bool {
-    let names_header = own.details.iter().any(|detail| detail.header.is_some());
-    let code = own.code.as_str();
-    !names_header
-        && matches!(
-            (status, code),
-            (400, "INVALID_PAYLOAD") | (413, "PAYLOAD_TOO_LARGE")
-        )
+/// Whether an error of Headgate is its word about items.
+pub(crate) fn is_about_items(error: &Error) -> bool {
+    let names_header = error.details.iter().any(|detail| detail.header.is_some());
+    let (status, code) = (error.status.unwrap_or_default(), error.code.as_str());
+    let is_about = matches!(
+        (status, code),
+        (400, "INVALID_PAYLOAD") | (413, "PAYLOAD_TOO_LARGE")
+    );
+    is_about && !names_header
 }
 
 /// Whether an answer of Headgate with this status is the same when the request is repeated.
