@@ -1,13 +1,15 @@
-//! The connections of a listener: as many as it may have at once, each counted until it is closed.
+//! The connections of a listener, each counted until it is closed.
+//!
+//! `admission` says which are taken; this closes those whose time is over.
 //!
 //! **Invariant**: a connection keeps its place until it is closed, also as a WebSocket. It is closed if the head of its
-//! first request is not there in time, or, if all places are taken, when somebody else comes: whoever only connects keeps
-//! no place that another could use. While the system gives no more connections, the listener tries again by itself.
+//! first request is not there in time, or when somebody else needs its place before. While the system gives no more
+//! connections, the listener tries again by itself.
 
-use std::collections::VecDeque;
 use std::io;
-use std::pin::{Pin, pin};
-use std::sync::{Arc, Weak};
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,18 +17,25 @@ use salvo_core::conn::tcp::{DynTcpAcceptors, TcpCoupler};
 use salvo_core::conn::{Accepted, Acceptor, DynStream, Holding};
 use salvo_core::fuse::ArcFusePolicy;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, Sleep, sleep_until};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio::time::Sleep;
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use super::admission::{Admission, Place, Silent};
+use super::listen::Places;
 use super::middleware::client_at;
-use super::unauthenticated::{Addresses, OneOf};
 use observe::metrics::{Connections, Metrics};
 
 /// How long the head of the first request may take.
 const FIRST_HEAD_TIME_MAX: Duration = Duration::from_secs(15);
-/// How long it may take in any case, also if others need the place.
-const SILENT_TIME_MIN: Duration = Duration::from_millis(200);
+/// How long a connection lives that may only ask about health.
+const RESERVED_TIME_MAX: Duration = Duration::from_secs(3);
+/// What such a connection may ask.
+const HEALTH: [&[u8]; 4] = [
+    b"GET /healthz",
+    b"GET /readyz",
+    b"HEAD /healthz",
+    b"HEAD /readyz",
+];
 /// How long after a failure the system is asked again.
 const FAILURE_PAUSE: Duration = Duration::from_millis(50);
 
@@ -36,73 +45,49 @@ pub(super) type Which = fn(&Metrics) -> &Connections;
 /// Accepts connections while there are places.
 pub(super) struct Limited {
     inner: DynTcpAcceptors,
-    places: Arc<Semaphore>,
-    addresses: Arc<Addresses>,
-    /// Connections without a request, the oldest first.
-    silent: VecDeque<Silent>,
-    metrics: Arc<Metrics>,
-    which: Which,
-}
-
-/// A connection without a request.
-struct Silent {
-    /// Nobody has it any more once its request has begun, or it is closed.
-    is_silent: Weak<()>,
-    gives_way: CancellationToken,
-    since: Instant,
+    admission: Admission,
+    counted: Counted,
 }
 
 impl Limited {
     /// At most so many at once, and those that each client may have.
     pub(super) fn new(
         inner: DynTcpAcceptors,
-        (connections_max, addresses): (usize, Arc<Addresses>),
+        places: Places,
         metrics: &Arc<Metrics>,
         which: Which,
     ) -> Self {
-        which(metrics).set_max(connections_max);
+        which(metrics).set_max(places.max);
         Self {
             inner,
-            places: Arc::new(Semaphore::new(connections_max)),
-            addresses,
-            silent: VecDeque::new(),
-            metrics: Arc::clone(metrics),
-            which,
+            admission: Admission::new(places),
+            counted: Counted {
+                metrics: Arc::clone(metrics),
+                which,
+            },
         }
     }
 }
 
-impl Limited {
-    /// A place for a connection that was accepted: from the oldest one without a request if there is no other.
-    async fn place(&mut self) -> io::Result<OwnedSemaphorePermit> {
-        let places = Arc::clone(&self.places);
-        let mut place = pin!(places.acquire_owned());
-        while (self.silent.front()).is_some_and(|one| one.is_silent.strong_count() == 0) {
-            self.silent.pop_front();
-        }
-        let due = self.silent.front().map(|one| one.since + SILENT_TIME_MIN);
-        let place = tokio::select! {
-            biased;
-            place = &mut place => place,
-            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                if let Some(oldest) = self.silent.pop_front() {
-                    oldest.gives_way.cancel();
-                }
-                place.await
-            }
-        };
-        place.map_err(io::Error::other)
+/// Where connections are counted.
+#[derive(Clone)]
+struct Counted {
+    metrics: Arc<Metrics>,
+    which: Which,
+}
+
+impl Counted {
+    fn connections(&self) -> &Connections {
+        (self.which)(&self.metrics)
     }
 
-    /// The first head of a connection that was accepted now.
-    fn first_head(&mut self) -> FirstHead {
-        let head = FirstHead::within(FIRST_HEAD_TIME_MAX);
-        self.silent.push_back(Silent {
-            is_silent: Arc::downgrade(&head.is_silent),
-            gives_way: head.gives_way.clone(),
-            since: Instant::now(),
-        });
-        head
+    /// One was closed because there is no place for it.
+    fn refused(&self, address: Option<IpAddr>) {
+        let connections = self.connections();
+        if let (Some(client), Some(count)) = (address, connections.refused(address)) {
+            let listener = connections.listener;
+            tracing::warn!(listener, %client, count, "connections are closed at once: their clients have as many as they may");
+        }
     }
 }
 
@@ -123,23 +108,17 @@ impl Acceptor for Limited {
             match Acceptor::accept(&mut self.inner, policy.clone()).await {
                 Ok(accepted) => {
                     let address = client_at(&accepted.remote_addr).address();
-                    let Ok(one_of) = self.addresses.open(address) else {
-                        let connections = (self.which)(&self.metrics);
-                        if let (Some(client), Some(count)) = (address, connections.refused(address))
-                        {
-                            let listener = connections.listener;
-                            tracing::warn!(listener, %client, count, "connections are closed at once: their clients have as many as they may");
-                        }
+                    let silent = Silent::now();
+                    let Some(place) = self.admission.admit(address, &silent).await else {
+                        self.counted.refused(address);
                         continue;
                     };
-                    let place = self.place().await?;
-                    let place = Place::new(place, one_of, &self.metrics, self.which);
-                    let head = self.first_head();
-                    let connection = |stream| Connection::new(stream, head, place);
+                    let held = Held::new(place, address, &self.counted);
+                    let connection = |stream| Connection::new(stream, silent, held);
                     return Ok(accepted.map_into(|_| TcpCoupler::new(), connection));
                 }
                 Err(error) => {
-                    let connections = (self.which)(&self.metrics);
+                    let connections = self.counted.connections();
                     if let Some(count) = connections.failed(&error) {
                         let listener = connections.listener;
                         tracing::error!(listener, count, %error, "connections cannot be accepted; tried again and again");
@@ -152,33 +131,26 @@ impl Acceptor for Limited {
 }
 
 /// The place of a connection, and that it is counted.
-struct Place {
-    _permit: OwnedSemaphorePermit,
-    _one_of: Option<OneOf>,
-    metrics: Arc<Metrics>,
-    which: Which,
+struct Held {
+    place: Place,
+    address: Option<IpAddr>,
+    counted: Counted,
 }
 
-impl Place {
-    fn new(
-        permit: OwnedSemaphorePermit,
-        one_of: Option<OneOf>,
-        metrics: &Arc<Metrics>,
-        which: Which,
-    ) -> Self {
-        which(metrics).open.inc();
+impl Held {
+    fn new(place: Place, address: Option<IpAddr>, counted: &Counted) -> Self {
+        counted.connections().open.inc();
         Self {
-            _permit: permit,
-            _one_of: one_of,
-            metrics: Arc::clone(metrics),
-            which,
+            place,
+            address,
+            counted: counted.clone(),
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for Held {
     fn drop(&mut self) {
-        (self.which)(&self.metrics).open.dec();
+        self.counted.connections().open.dec();
     }
 }
 
@@ -187,38 +159,72 @@ pub(super) struct Connection<S = DynStream> {
     inner: S,
     /// Until the head of the first request was read.
     first_head: Option<FirstHead>,
-    _place: Option<Place>,
+    /// If it may only ask about health.
+    health: Option<HealthOnly>,
+    /// Its time is over without a request.
+    is_over: bool,
+    held: Option<Held>,
 }
 
 impl<S> Connection<S> {
-    fn new(inner: S, first_head: FirstHead, place: impl Into<Option<Place>>) -> Self {
+    fn new(inner: S, silent: Arc<Silent>, held: impl Into<Option<Held>>) -> Self {
+        let held = held.into();
+        let is_reserved = held.as_ref().is_some_and(|held| held.place.is_reserved);
+        let time_max = match is_reserved {
+            true => RESERVED_TIME_MAX,
+            false => FIRST_HEAD_TIME_MAX,
+        };
         Self {
             inner,
-            first_head: Some(first_head),
-            _place: place.into(),
+            first_head: Some(FirstHead::within(time_max, silent)),
+            health: is_reserved.then(HealthOnly::default),
+            is_over: false,
+            held,
         }
+    }
+
+    /// One that asks about health is closed after this.
+    fn answers(&mut self) {
+        if let Some(health) = &mut self.health {
+            health.is_answered = self.first_head.is_none();
+        }
+    }
+}
+
+/// A connection that has none of the places: it asks about health once, or is closed.
+#[derive(Default)]
+struct HealthOnly {
+    asked: Vec<u8>,
+    is_answered: bool,
+}
+
+impl HealthOnly {
+    /// Whether that can be what these bytes, which follow those before, ask.
+    fn may_ask(&mut self, bytes: &[u8]) -> bool {
+        let longest = HEALTH.iter().map(|asked| asked.len()).max().unwrap_or(0);
+        let rest = longest.saturating_sub(self.asked.len());
+        self.asked.extend(bytes.iter().take(rest));
+        let mut allowed = HEALTH.iter();
+        allowed.any(|one| self.asked.starts_with(one) || one.starts_with(&self.asked))
     }
 }
 
 /// The head of the first request, on its way.
 struct FirstHead {
     deadline: Pin<Box<Sleep>>,
-    gives_way: CancellationToken,
     told: Pin<Box<WaitForCancellationFutureOwned>>,
-    is_silent: Arc<()>,
+    _silent: Arc<Silent>,
     begun: bool,
     /// Ends of lines since the last byte that is none. Two end the head.
     line_ends: u8,
 }
 
 impl FirstHead {
-    fn within(time_max: Duration) -> Self {
-        let gives_way = CancellationToken::new();
+    fn within(time_max: Duration, silent: Arc<Silent>) -> Self {
         Self {
             deadline: Box::pin(tokio::time::sleep(time_max)),
-            told: Box::pin(gives_way.clone().cancelled_owned()),
-            gives_way,
-            is_silent: Arc::new(()),
+            told: Box::pin(silent.gives_way.clone().cancelled_owned()),
+            _silent: silent,
             begun: false,
             line_ends: 0,
         }
@@ -254,13 +260,24 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if this.health.as_ref().is_some_and(|one| one.is_answered) {
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.inner).poll_read(context, buffer);
         if let Some(head) = &mut this.first_head {
             let bytes = buffer.filled().get(before..).unwrap_or_default();
+            if let (Some(health), Some(held)) = (&mut this.health, &this.held)
+                && !health.may_ask(bytes)
+            {
+                held.counted.refused(held.address);
+                buffer.set_filled(before);
+                return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+            }
             if head.ends_in(bytes) {
                 this.first_head = None;
             } else if read.is_pending() && head.is_over(context) {
+                this.is_over = true;
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
         }
@@ -274,7 +291,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().inner).poll_write(context, bytes)
+        let this = self.get_mut();
+        this.answers();
+        Pin::new(&mut this.inner).poll_write(context, bytes)
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -282,7 +301,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().inner).poll_shutdown(context)
+        let this = self.get_mut();
+        // A handshake that is not done would be waited for.
+        match this.is_over {
+            true => Poll::Ready(Ok(())),
+            false => Pin::new(&mut this.inner).poll_shutdown(context),
+        }
     }
 
     fn poll_write_vectored(
@@ -290,7 +314,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().inner).poll_write_vectored(context, slices)
+        let this = self.get_mut();
+        this.answers();
+        Pin::new(&mut this.inner).poll_write_vectored(context, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -308,7 +334,8 @@ mod tests {
     /// and the time is over.
     async fn read(pieces: &[&str]) -> Result<String, io::ErrorKind> {
         let (mut client, server) = duplex(1024);
-        let mut connection = Connection::new(server, FirstHead::within(Duration::ZERO), None);
+        let mut connection = Connection::new(server, Silent::now(), None);
+        connection.first_head = Some(FirstHead::within(Duration::ZERO, Silent::now()));
         let mut text = String::new();
         for piece in pieces {
             client
@@ -348,5 +375,17 @@ mod tests {
         ] {
             assert_eq!(read(pieces).await, expected, "{pieces:?}");
         }
+    }
+    #[test]
+    fn a_reserved_connection_asks_about_health_and_nothing_else() {
+        let may_ask = |pieces: &[&str]| {
+            let mut health = HealthOnly::default();
+            (pieces.iter()).all(|piece| health.may_ask(piece.as_bytes()))
+        };
+        assert!(may_ask(&["GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"]));
+        assert!(may_ask(&["", "H", "EAD /rea", "dyz HTTP/1.1\r\n", "\r\n"]));
+        assert!(!may_ask(&["GET /he", "lp HTTP/1.1\r\n"]));
+        assert!(!may_ask(&["POST /healthz HTTP/1.1\r\n"]));
+        assert!(!may_ask(&["\x16\x03\x01"]));
     }
 }

@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod access;
+mod admission;
 pub mod asset;
 pub mod body;
 pub mod connections;

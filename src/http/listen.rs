@@ -24,11 +24,12 @@ use tokio_util::sync::CancellationToken;
 use super::connections::{Limited, Which};
 use super::proxy_protocol::ProxyProtocol;
 use super::tls::Encryption;
-use super::unauthenticated::Addresses;
 use observe::metrics::Metrics;
 use settings::{Listen, Networks, Tls};
 
 const BACKLOG: i32 = 4_096;
+/// How long a TLS handshake may take.
+const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(3);
 /// How long the head of a request may take that is not the first of its connection. Also how long an idle connection is
 /// kept: longer than the pools of most clients (90 s), so that the daemon does not close what a client is about to use.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(120);
@@ -68,10 +69,10 @@ impl Bound {
         (metrics, which): (&Arc<Metrics>, Which),
     ) -> (Stopper, impl Future<Output = ()> + Send + use<>) {
         let fail_stop = FuseConfig::default()
+            .with_tls_handshake_timeout(HANDSHAKE_TIME_MAX)
             .with_http1_header_timeout(HEAD_TIME_MAX)
             .with_write_stall_timeout(settings.write_stall_max);
-        let addresses = Addresses::new(places.of_address_max, places.exempt);
-        let acceptor = Limited::new(self.acceptor, (places.max, addresses), metrics, which);
+        let acceptor = Limited::new(self.acceptor, places, metrics, which);
         let mut server = Server::new(acceptor).fuse_config(fail_stop);
         server.http1_mut().max_buf_size(BUFFER_BYTES_MAX);
         let stopping = CancellationToken::new();

@@ -5,6 +5,7 @@
 //! **Invariant**: only proxies that the configuration names are waited for, and believed; of theirs nothing is read beyond
 //! the header, and one without it is closed. Everybody else is accepted as ever.
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
@@ -16,13 +17,14 @@ use salvo_core::conn::{Accepted, Acceptor, Holding};
 use salvo_core::fuse::ArcFusePolicy;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::time::timeout;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::middleware::client_at;
 use settings::Networks;
 
 /// How long a header may take.
-const HEADER_TIME_MAX: Duration = Duration::from_secs(5);
-/// Connections whose header is awaited.
+const HEADER_TIME_MAX: Duration = Duration::from_secs(3);
+/// Connections whose header is awaited. With one more, the oldest of the last so many is closed.
 const AWAITED_MAX: usize = 1_024;
 /// How version 2 begins.
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
@@ -44,6 +46,8 @@ pub(super) struct ProxyProtocol<A: Acceptor> {
     inner: A,
     proxies: Networks,
     awaited: FuturesUnordered<Awaited<A>>,
+    /// Those that were awaited last, also if they are there by now. Dropped, they are awaited no longer.
+    last: VecDeque<DropGuard>,
 }
 
 impl<A: Acceptor> ProxyProtocol<A> {
@@ -52,6 +56,7 @@ impl<A: Acceptor> ProxyProtocol<A> {
             inner,
             proxies,
             awaited: FuturesUnordered::new(),
+            last: VecDeque::new(),
         }
     }
 }
@@ -73,18 +78,25 @@ where
         policy: Option<ArcFusePolicy>,
     ) -> io::Result<Accepted<Self::Coupler, Self::Stream>> {
         loop {
-            let has_room = self.awaited.len() < AWAITED_MAX;
             tokio::select! {
                 Some(announced) = self.awaited.next() => if let Some(accepted) = announced {
                     return Ok(accepted);
                 },
-                accepted = self.inner.accept(policy.clone()), if has_room => {
+                accepted = self.inner.accept(policy.clone()) => {
                     let accepted = accepted?;
                     let peer = client_at(&accepted.remote_addr);
                     if !self.proxies.contains(peer.address()) {
                         return Ok(accepted);
                     }
-                    self.awaited.push(announced(accepted).boxed());
+                    if self.last.len() == AWAITED_MAX {
+                        self.last.pop_front();
+                    }
+                    let awaited = CancellationToken::new();
+                    self.last.push_back(awaited.clone().drop_guard());
+                    let announced = async move {
+                        (awaited.run_until_cancelled(announced(accepted)).await).flatten()
+                    };
+                    self.awaited.push(announced.boxed());
                 }
             }
         }

@@ -1,15 +1,13 @@
-//! What one client may do that no key vouches for: connections, and requests that are answered 401.
+//! How often one client may ask without a valid key: requests that are answered 401.
 //!
-//! `connections` counts the ones, `middleware` the others.
+//! `middleware` counts them.
 //!
 //! **Invariant**: who has a valid key is never kept waiting; one client is one address, or a network of IPv6 with 64 bits,
 //! and no more clients are remembered than there is room for.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use governor::clock::{Clock as _, DefaultClock};
@@ -18,7 +16,7 @@ use governor::{Quota, RateLimiter};
 
 use base::clock::Lived;
 use catalog::QuotaState;
-use settings::{Networks, party};
+use settings::party;
 
 /// Seconds' worth of requests that may come at once.
 const BURST: NonZeroU32 = NonZeroU32::new(5).unwrap();
@@ -93,95 +91,12 @@ impl Unauthenticated {
     }
 }
 
-/// Connections of each client.
-#[derive(Debug)]
-pub(super) struct Addresses {
-    max: u32,
-    /// These have as many as they like.
-    exempt: Networks,
-    open: Mutex<HashMap<IpAddr, u32>>,
-}
-
-/// One connection of a client, until it is closed.
-#[derive(Debug)]
-pub(super) struct OneOf {
-    addresses: Arc<Addresses>,
-    party: IpAddr,
-}
-
-impl Addresses {
-    /// At most so many of each.
-    pub(super) fn new(max: usize, exempt: Networks) -> Arc<Self> {
-        Arc::new(Self {
-            max: u32::try_from(max).unwrap_or(u32::MAX),
-            exempt,
-            open: Mutex::default(),
-        })
-    }
-
-    /// One more of an address, if it may have one. None: of nobody in particular, or of one that has as many as it likes.
-    ///
-    /// # Errors
-    /// It has as many as it may.
-    pub(super) fn open(self: &Arc<Self>, address: Option<IpAddr>) -> Result<Option<OneOf>, ()> {
-        let Some(address) = address.filter(|address| !self.exempt.contains(Some(*address))) else {
-            return Ok(None);
-        };
-        let party = party(address);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = open.entry(party).or_default();
-        if *count >= self.max {
-            return Err(());
-        }
-        *count += 1;
-        Ok(Some(OneOf {
-            addresses: Arc::clone(self),
-            party,
-        }))
-    }
-}
-
-impl Drop for OneOf {
-    fn drop(&mut self) {
-        let mut open = (self.addresses.open.lock()).unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = open.get_mut(&self.party) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(&self.party);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn address(text: &str) -> IpAddr {
         text.parse().expect("an address")
-    }
-
-    #[test]
-    fn each_client_has_so_many_connections_and_proxies_have_more() {
-        let exempt = Networks::of(["10.0.0.0/8"]).expect("networks");
-        let addresses = Addresses::new(2, exempt);
-        let open = |text: &str| addresses.open(Some(address(text)));
-        let first = open("192.0.2.1").expect("a place");
-        let _second = open("192.0.2.1").expect("a place");
-        assert!(open("192.0.2.1").is_err());
-        assert!(open("192.0.2.2").is_ok_and(|one| one.is_some()));
-        drop(first);
-        assert!(open("192.0.2.1").is_ok());
-        let _six = [open("2001:db8::1"), open("2001:db8::2")];
-        assert!(open("2001:db8::3").is_err(), "a whole network is one");
-        assert!(open("2001:db8:0:1::3").is_ok());
-        let proxied: Vec<_> = (0..10).map(|_| open("10.0.0.1")).collect();
-        assert!(proxied.iter().all(|one| matches!(one, Ok(None))));
-        assert!(addresses.open(None).is_ok_and(|one| one.is_none()));
-        drop(proxied);
-        drop(_second);
-        drop(_six);
-        assert!(addresses.open.lock().expect("no panic").is_empty());
     }
 
     #[test]

@@ -103,10 +103,10 @@ record! {
         shutdown_seconds: u64 = 30, Integer(0, 3600);
         /// Largest number of open connections of the service listener; the admin listener has a separate limit of 256.
         connections_max: usize = 20_000, Integer(1, 1_000_000),
-            guide: "Further connections wait until one closes. The limit of [open files][open-files] can be lower.";
+            guide: "When all are taken, the oldest connection without a request is closed for the next one; if all have requests, further connections wait, and `/healthz` and `/readyz` are still answered. The limit of [open files][open-files] can be lower.";
         /// Largest number of open connections of one address, or of one IPv6 /64. Trusted proxies are not limited.
         connections_per_address_max: usize = 5_000, Integer(1, 1_000_000),
-            guide: "At most half of all connections. Further connections are closed immediately.";
+            guide: "At most half of all connections. When an address has that many, its oldest connection without a request is closed for the next one. If all have requests, further connections get answers from `/healthz` and `/readyz` only, and are closed.";
         /// TLS of the service listener. By default, connections are not encrypted.
         tls: Option<Tls>, Table(Tls::FIELDS), none: "connections are not encrypted",
             example: r#"{ certificate = "fullchain.pem", key = "privkey.pem", client_ca = "clients.pem", client_certificates = "none" }"#,

@@ -1,5 +1,6 @@
 //! Encrypted listeners: certificates of the daemon and of its clients, made with `openssl`, tried with `curl`.
 
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -166,6 +167,35 @@ fn what_is_sent_is_encrypted_and_a_new_certificate_counts_at_once() {
     eventually("the new one counts", || {
         (curl(&stranger.certificate, &[&url("/healthz")]).0 == 200).then_some(())
     });
+}
+
+#[test]
+fn handshakes_that_stop_half_way_give_way_to_others_of_their_address() {
+    if !is_there("handshakes_that_stop_half_way_give_way_to_others_of_their_address") {
+        return;
+    }
+    let setup = Setup::shop();
+    let server = pair(&setup, "server");
+    let setup = setup
+        .toml(&tls("server", &server, ""))
+        .set("server.connections_per_address_max", 8);
+    let process = setup.spawn();
+    let hello = b"\x16\x03\x01\x02\x00\x01";
+    let mut half: Vec<_> = (0..8)
+        .map(|_| {
+            let mut socket = std::net::TcpStream::connect(process.service).expect("it listens");
+            socket.write_all(hello).expect("it is sent");
+            socket
+        })
+        .collect();
+    eventually("a request is answered", || {
+        let url = url(&process, "/api/ingest");
+        (curl(&server.certificate, &[&url]).0 == 405).then_some(())
+    });
+    // The others end as well: a handshake has its time.
+    let mut rest = Vec::new();
+    let _ = half[7].read_to_end(&mut rest);
+    assert!(!rest.starts_with(b"HTTP"), "{rest:?}");
 }
 
 #[test]

@@ -189,7 +189,13 @@ async fn one_address_has_so_many_connections() {
         assert_eq!(raw.reply().await.status, 200);
         open.push(raw);
     }
+    // Health is answered all the same, once for each connection, and nothing else is.
+    let mut health = Raw::connect(&app.service).await;
+    health.send("GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert_eq!(health.reply().await.status, 200);
+    assert_eq!(health.rest().await, b"");
     let mut more = Raw::connect(&app.service).await;
+    more.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
     assert_eq!(more.rest().await, b"");
     let problems = app.admin().get("/api/admin/status").await.data()["problems"].to_string();
     assert!(
@@ -206,4 +212,27 @@ async fn one_address_has_so_many_connections() {
         (sent && !raw.rest().await.is_empty()).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn connections_without_a_request_give_way_to_others_of_their_address() {
+    let app = Setup::screen()
+        .set("server.connections_per_address_max", 8)
+        .start()
+        .await;
+    let mut silent = Vec::new();
+    for _ in 0..8 {
+        let mut raw = Raw::connect(&app.service).await;
+        raw.send("POST /api/ingest HTTP/1.1\r\nHost: x\r\n").await;
+        silent.push(raw);
+    }
+    // They are closed for others once they have had a moment for their requests.
+    eventually_async("there is a place for a request", async || {
+        let mut raw = Raw::connect(&app.service).await;
+        let asks = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        let sent = raw.try_send(asks).await;
+        (sent && !raw.rest().await.is_empty()).then_some(())
+    })
+    .await;
+    assert_eq!(silent[0].rest().await, b"", "the oldest is closed");
 }
