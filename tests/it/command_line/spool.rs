@@ -150,7 +150,7 @@ async fn what_blocks_a_spool_ends_the_command_and_nothing_is_lost() {
             &["--url", "http://127.0.0.1:1", "--retries", "1"],
             "retry 1 of 1",
         ),
-        (&["--stream", "others"], "others"),
+        (&["--stream", "others"], "404 STREAM_NOT_FOUND"),
     ] {
         let (sent, done) = emptied(&app, spool, more);
         let told = done.failed(1);
@@ -181,7 +181,7 @@ async fn what_blocks_a_spool_ends_the_command_and_nothing_is_lost() {
     let (_, done) = emptied(&app, spool, &["--stream", "orders"]);
     assert!(done.failed(2).contains("is for the stream others"));
     let (_, done) = emptied(&app, spool, &[]);
-    assert!(done.failed(1).contains("others"));
+    assert!(done.failed(1).contains("404 STREAM_NOT_FOUND"));
     assert_eq!(files(spool).len(), 1);
 }
 

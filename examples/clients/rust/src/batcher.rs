@@ -100,16 +100,17 @@ impl Client {
     /// Starts a batcher. An error is about its options, or its spool.
     pub fn batcher(&self, options: BatcherOptions) -> Result<Batcher, Error> {
         let core = self.batcher_core(options)?;
-        let mut threads = Vec::new();
-        if core.spool.is_some() {
-            threads.push(start(&core, "headgate-write", write_thread)?);
-            threads.push(start(&core, "headgate-owner", owner_thread)?);
-        }
-        threads.push(start(&core, "headgate-batch", send_thread)?);
-        Ok(Batcher {
+        let mut batcher = Batcher {
             core,
-            threads: Mutex::new(threads),
-        })
+            threads: Mutex::default(),
+        };
+        // Where one thread cannot be started, dropping the batcher ends the others.
+        if batcher.core.spool.is_some() {
+            batcher.start("headgate-write", write_thread)?;
+            batcher.start("headgate-owner", owner_thread)?;
+        }
+        batcher.start("headgate-batch", send_thread)?;
+        Ok(batcher)
     }
 
     /// One without threads.
@@ -139,6 +140,16 @@ impl Client {
 }
 
 impl Batcher {
+    fn start(&mut self, name: &str, work: fn(&Core)) -> Result<(), Error> {
+        let core = self.core.clone();
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || work(&core))
+            .map_err(|error| Error::usage(format!("can't start a thread: {error}")))?;
+        lock(&self.threads).push(thread);
+        Ok(())
+    }
+
     /// Puts an item into the queue. It is encoded here, so that one that cannot be sent fails here. If the queue is full, it
     /// waits, unless the options say otherwise.
     pub fn add<T: Serialize + ?Sized>(&self, item: &T) -> Result<(), Error> {
@@ -386,14 +397,6 @@ impl Inner {
             code: self.code().map(str::to_owned),
         }
     }
-}
-
-fn start(core: &Arc<Core>, name: &str, work: fn(&Core)) -> Result<JoinHandle<()>, Error> {
-    let core = core.clone();
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(move || work(&core))
-        .map_err(|error| Error::usage(format!("can't start a thread: {error}")))
 }
 
 fn send_thread(core: &Core) {

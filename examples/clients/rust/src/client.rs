@@ -324,7 +324,7 @@ impl Client {
     /// request is a value, not an error. When the timeout is over first, the error is `TIMEOUT`.
     pub fn wait(&self, request_id: &str, timeout: Duration) -> Result<RequestState, Error> {
         let world = &self.shared.world;
-        let end = world.lived() + timeout;
+        let end = world.lived().saturating_add(timeout);
         let mut pause = Duration::from_millis(20);
         loop {
             let left = end.saturating_sub(world.lived());
@@ -373,7 +373,7 @@ impl Shared {
         cancel: &Cancel,
         read: impl Fn(Reply) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let end = self.world.lived() + timeout;
+        let end = self.world.lived().saturating_add(timeout);
         let left = || end.saturating_sub(self.world.lived());
         let mut failures = 0;
         loop {

@@ -201,10 +201,11 @@ impl Core {
             true => self.options.linger.max(LINGER_BEHIND),
             false => self.options.linger,
         };
-        let wait = (first.at + linger).saturating_sub(self.lived());
+        let due = first.at.saturating_add(linger);
+        let wait = due.saturating_sub(self.lived());
         let hurries = is_full || inner.flush_to >= first.seq || inner.closed;
         if !hurries && !wait.is_zero() {
-            return Err(wait);
+            return Err(wait.min(FOREVER));
         }
         let number = first.seq;
         let now = self.shared.world.now();

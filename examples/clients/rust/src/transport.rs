@@ -42,7 +42,7 @@ impl Call {
     /// How long one attempt may take.
     pub(crate) fn limit(&self, attempt: Duration) -> Duration {
         let seconds = self.body.len() as f64 / f64::from(BYTES_PER_SECOND);
-        attempt + Duration::from_secs_f64(seconds)
+        attempt.saturating_add(Duration::from_secs_f64(seconds))
     }
 }
 
