@@ -92,12 +92,12 @@ impl Core {
         let is_new = self.mark(&mut hand);
         let reply = self.shared.attempt(&call, &key, &self.ended);
         let verdict = Verdict::of(reply, Some(hand.part().len()), world.now());
-        if self.ended.is_canceled() && verdict.kind == VerdictKind::Retrying {
-            return; // the end of the batcher: the mark says that the outcome is unknown
-        }
         if is_new && !verdict.unknown {
             hand.mark = None;
             self.hold(&hand);
+        }
+        if self.ended.is_canceled() && verdict.kind == VerdictKind::Retrying {
+            return self.save(&hand); // the end of the batcher: whether bytes left is on disk
         }
         if verdict.kind == VerdictKind::Blocked && self.shared.key().number != key.number {
             return self.save(&hand); // about the key before: it says nothing
