@@ -7,6 +7,7 @@
 //! never had the item.
 
 use base::clock;
+use base::order::Seq;
 use item::ItemRef;
 use item::batch::{Action, Batch, DeriveError, Slice};
 use select::{Fields, Own, Record, Where};
@@ -18,7 +19,7 @@ const FIELDS_BYTES_MAX: usize = 64 << 20;
 /// What is known of the items of one request, as far as somebody names it.
 #[derive(Debug, Default)]
 struct OfRequest {
-    seq: Option<u64>,
+    seq: Option<Seq>,
     received_at: String,
     request_id: String,
 }
