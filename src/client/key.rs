@@ -5,15 +5,17 @@
 //! **Invariant**: the key is printed once, on standard output, and kept nowhere.
 
 use reqwest::Method;
+use serde::Serialize;
 use serde_json::Value;
 
 use super::client::AdminArgs;
 use super::connector::tool::{self, SecretArgs, VerifyArgs};
 use super::error::CliError;
-use super::output::{json_pretty, note, plain, print, shown};
+use super::output::{cut, json_pretty, note, plain, print, shown};
 use super::record::{KEY, NEW_KEY, Settings};
-use super::resource::{Column, DESCRIPTION, ListArgs, Resource, given};
+use super::resource::{Column, ListArgs, Resource, given};
 use base::text::percent_encoded;
+use wire::{KeyData, MadeKey, TakenSecret};
 
 mod new;
 
@@ -162,17 +164,17 @@ pub(super) enum MadeOutput {
     Json,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::field("NAME", "name"),
-    Column::field("PREFIX", "prefix"),
-    Column::field("STREAM", "stream"),
-    Column::field("STATE", "state"),
-    Column::field("EXPIRES", "expires_at"),
-    Column::field("LAST USED", "last_used_at"),
-    Column::field("LAST REFUSED", "last_refused_at"),
-    Column::field("DECLARED", "declared"),
-    Column::field("PATH", "path"),
-    DESCRIPTION,
+const COLUMNS: &[Column<KeyData>] = &[
+    Column::new("NAME", |one| plain(&one.name)),
+    Column::new("PREFIX", |one| plain(&one.prefix)),
+    Column::new("STREAM", |one| plain(&one.stream)),
+    Column::new("STATE", |one| plain(&one.state)),
+    Column::new("EXPIRES", |one| plain(&one.expires_at)),
+    Column::new("LAST USED", |one| plain(&one.last_used_at)),
+    Column::new("LAST REFUSED", |one| plain(&one.last_refused_at)),
+    Column::new("DECLARED", |one| plain(&one.declared)),
+    Column::new("PATH", |one| plain(&one.path)),
+    Column::new("DESCRIPTION", |one| cut(plain(&one.description))),
 ];
 
 /// Runs the verb.
@@ -221,12 +223,12 @@ async fn create(args: CreateArgs) -> Result<(), CliError> {
         None => {}
     }
     let keys = keys_of(&args.admin, &args.connector)?;
-    let made = keys.call(Method::POST, "", Some(body)).await?;
+    let made: MadeKey = keys.call(Method::POST, "", Some(body)).await?;
     let hint = format!(
         "send with it: POST {} on the service listener",
-        shown(&plain(&made["key"]["path"]))
+        shown(&made.key.path)
     );
-    print_made(&keys, args.output, &made, &hint)
+    print_key(&keys, args.output, &made, &hint)
 }
 
 async fn rotate(args: RotateArgs) -> Result<(), CliError> {
@@ -237,29 +239,29 @@ async fn rotate(args: RotateArgs) -> Result<(), CliError> {
     ]);
     let keys = keys_of(&args.admin, &args.connector)?;
     let below = format!("/{}/rotate", percent_encoded(&args.name));
-    let made = keys.call(Method::POST, &below, Some(body)).await?;
-    let old = |name: &str| shown(&plain(&made["previous"][name])).into_owned();
-    let hint = match old("state").as_str() {
-        "revoked" => format!("the old one, {}, has ended", old("prefix")),
+    let made: MadeKey = keys.call(Method::POST, &below, Some(body)).await?;
+    let Some(old) = &made.previous else {
+        return Err(keys.foreign("it does not say which key it replaces"));
+    };
+    let hint = match old.state.as_str() {
+        "revoked" => format!("the old one, {}, has ended", shown(&old.prefix)),
         _ => format!(
             "the old one, {}, ends at {}; it is listed as {}",
-            old("prefix"),
-            old("expires_at"),
-            old("name")
+            shown(&old.prefix),
+            shown(&plain(&old.expires_at)),
+            shown(&old.name)
         ),
     };
-    print_made(&keys, args.output, &made, &hint)
+    print_key(&keys, args.output, &made, &hint)
 }
 
 async fn take_secret(key: &Named) -> Result<(), CliError> {
     let keys = key.keys()?;
     let below = format!("/{}/take-secret", percent_encoded(&key.name));
-    let taken = keys.call(Method::POST, &below, None).await?;
-    let secret = taken["secret"].as_str();
-    let secret = secret.ok_or_else(|| keys.foreign("it has no secret"))?;
-    print(&format!("{}\n", shown(secret)))?;
+    let taken: TakenSecret = keys.call(Method::POST, &below, None).await?;
+    print(&format!("{}\n", shown(&taken.secret)))?;
     note("this is the only time that the secret is shown: enter it in the tool");
-    match taken["key"]["declared"] == true {
+    match taken.key.declared {
         true => note("set it as `secret` of the key's `verify` in the configuration, too"),
         false => note("what is signed with it is accepted from now on"),
     }
@@ -270,54 +272,60 @@ async fn revoke(key: &Named) -> Result<(), CliError> {
     let keys = key.keys()?;
     keys.revoke(&key.name).await?;
     // Those that rotations replaced are listed under the name and their public ids.
-    let listed = keys.entries(usize::MAX).await?;
+    let listed: Vec<KeyData> = keys.entries(usize::MAX).await?;
     let older = listed.iter().filter(|listed| {
-        let replaced = plain(&listed["name"]);
-        let was = replaced.rsplit_once('.').map(|(was, _)| was);
-        was == Some(&key.name) && listed["state"] == "active"
+        let was = listed.name.rsplit_once('.').map(|(was, _)| was);
+        was == Some(&key.name) && listed.state == "active"
     });
     for older in older {
-        let until = match &older["expires_at"] {
-            Value::Null => String::new(),
-            until => format!(" until {}", plain(until)),
+        let until = match &older.expires_at {
+            None => String::new(),
+            Some(until) => format!(" until {until}"),
         };
         note(&format!(
             "an older key of it still works{}: {} ({})",
             shown(&until),
-            shown(&plain(&older["name"])),
-            shown(&plain(&older["prefix"]))
+            shown(&older.name),
+            shown(&older.prefix)
         ));
     }
     Ok(())
 }
 
-/// Prints a key that the daemon made: itself on standard output, all else beside it.
-pub(super) fn print_made(
+/// Prints an ingest key that the daemon made. One that verifies signatures has no text.
+fn print_key(
     keys: &Resource,
     output: MadeOutput,
-    made: &Value,
+    made: &MadeKey,
     hint: &str,
 ) -> Result<(), CliError> {
-    let secret = match (made["secret"].as_str(), &made["key"]["verify"]) {
-        (Some(secret), _) => Some(secret),
-        (None, Value::Object(_)) => None,
-        (None, _) => return Err(keys.foreign("it has no key")),
-    };
-    match (output, secret) {
-        (MadeOutput::Json, _) => print(&json_pretty(made)?),
-        (MadeOutput::Text, None) if made["key"]["verify"]["secret"].is_null() => {
-            note(
-                "it has no secret yet: `headgate key take-secret` takes the one that the tool sends",
-            );
+    match (output, &made.secret, &made.key.verify) {
+        (_, None, None) => Err(keys.foreign("it has no key")),
+        (_, Some(secret), _) => print_made(output, made, secret, hint),
+        (MadeOutput::Json, ..) => print(&json_pretty(made)?),
+        (MadeOutput::Text, None, Some(verify)) => {
+            note(match verify["secret"].is_null() {
+                true => {
+                    "it has no secret yet: `headgate key take-secret` takes the one that the tool sends"
+                }
+                false => "what is signed with this secret is accepted from now on",
+            });
             note(hint);
             Ok(())
         }
-        (MadeOutput::Text, None) => {
-            note("what is signed with this secret is accepted from now on");
-            note(hint);
-            Ok(())
-        }
-        (MadeOutput::Text, Some(secret)) => {
+    }
+}
+
+/// Prints a key that the daemon made: itself on standard output, all else beside it.
+pub(super) fn print_made(
+    output: MadeOutput,
+    made: &impl Serialize,
+    secret: &str,
+    hint: &str,
+) -> Result<(), CliError> {
+    match output {
+        MadeOutput::Json => print(&json_pretty(made)?),
+        MadeOutput::Text => {
             print(&format!("{}\n", shown(secret)))?;
             note("this is the only time that the key is shown");
             note(hint);

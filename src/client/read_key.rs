@@ -11,7 +11,8 @@ use super::error::CliError;
 use super::key::{MadeOutput, print_made};
 use super::output::{cut, plain};
 use super::record::{NEW_READ_KEY, READ_KEY, Settings};
-use super::resource::{Column, DESCRIPTION, ListArgs, Resource};
+use super::resource::{Column, ListArgs, Resource};
+use wire::{MadeReadKey, ReadKeyData};
 
 /// What `headgate read-key` is told.
 #[derive(Debug, clap::Args)]
@@ -81,17 +82,14 @@ struct Named {
     admin: AdminArgs,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::field("NAME", "name"),
-    Column::field("PREFIX", "prefix"),
-    Column::of("STREAMS", |key| {
-        let streams = key["streams"].as_array().into_iter().flatten();
-        cut(streams.map(plain).collect::<Vec<_>>().join(", "))
-    }),
-    Column::field("STATE", "state"),
-    Column::field("EXPIRES", "expires_at"),
-    Column::field("DECLARED", "declared"),
-    DESCRIPTION,
+const COLUMNS: &[Column<ReadKeyData>] = &[
+    Column::new("NAME", |one| plain(&one.name)),
+    Column::new("PREFIX", |one| plain(&one.prefix)),
+    Column::new("STREAMS", |one| cut(one.streams.join(", "))),
+    Column::new("STATE", |one| plain(&one.state)),
+    Column::new("EXPIRES", |one| plain(&one.expires_at)),
+    Column::new("DECLARED", |one| plain(&one.declared)),
+    Column::new("DESCRIPTION", |one| cut(plain(&one.description))),
 ];
 
 /// Runs the verb.
@@ -107,9 +105,9 @@ pub async fn run(args: ReadKeyArgs) -> Result<(), CliError> {
             let mut body = args.settings.0;
             body.insert("name".to_owned(), args.name.into());
             let keys = keys(&args.admin)?;
-            let made = keys.call(Method::POST, "", Some(body)).await?;
+            let made: MadeReadKey = keys.call(Method::POST, "", Some(body)).await?;
             let hint = "a page that shows it: http://…/render/STREAM#KEY on the service listener";
-            print_made(&keys, args.output, &made, hint)
+            print_made(args.output, &made, &made.secret, hint)
         }
         ReadKeyCommand::Change(args) => {
             let options = Settings::<READ_KEY>::options();

@@ -15,13 +15,14 @@ use serde_json::value::RawValue;
 
 use super::envelope::{self, Listing, Success};
 use super::error::ApiError;
-use super::ingest::{self, ReceiptData};
+use super::ingest;
 use super::reader::{self, Readers};
 use super::tag;
 use ::ingest::Ingest;
 use base::order::ChangeSeq;
 use catalog::Reader;
 use pool::{Item, PageLimit, Position};
+use wire::ReceiptData;
 
 const LIMIT_DEFAULT: u32 = 100;
 const LIMIT_MAX: u32 = 1_000;

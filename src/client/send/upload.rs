@@ -10,15 +10,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use super::batch::{SendBatch, idempotency_key};
-use crate::client::{Answer, CallError, Client, Refusal};
+use crate::client::{Answer, CallError, Client, Envelope, Refusal};
 use crate::error::CliError;
-use crate::output::shown;
 use base::backoff;
 use base::text::percent_encoded;
+use wire::ReceiptData;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -116,17 +115,6 @@ pub enum UploadError {
     /// The user asked to stop while a failed batch waited for its next attempt.
     #[error("stopped")]
     Stopped,
-}
-
-#[derive(Deserialize)]
-struct Receipt {
-    data: ReceiptData,
-}
-
-#[derive(Deserialize)]
-struct ReceiptData {
-    stream: String,
-    items_received: u64,
 }
 
 impl<'a> Upload<'a> {
@@ -255,13 +243,13 @@ impl<'a> Upload<'a> {
 
     /// Checks that the server received what was sent.
     fn receipt(&self, answer: &Answer, items: u64) -> Result<Accepted, CallError> {
-        let receipt: Receipt = serde_json::from_slice(&answer.body)
-            .map_err(|error| self.client.foreign(shown(&error.to_string()).into_owned()))?;
+        let receipt: Envelope<ReceiptData> = self.client.envelope(answer)?;
         let ReceiptData {
             stream,
             items_received,
+            ..
         } = receipt.data;
-        if items_received != items {
+        if u64::from(items_received) != items {
             return Err(self.client.foreign(format!(
                 "it counts {items_received} items where {items} were sent"
             )));

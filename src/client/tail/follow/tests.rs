@@ -247,7 +247,8 @@ async fn the_position_is_the_users_then_the_servers_then_none_while_incomplete()
 async fn without_a_read_key_each_connection_gets_a_ticket() {
     let admin = StandIn::start(|request, count| {
         assert_eq!(request.body, r#"{"streams":["orders","a,b c"]}"#);
-        let ticket = format!(r#"{{"success":true,"data":{{"ticket":"tk_&{count}"}}}}"#);
+        let ticket =
+            format!(r#"{{"success":true,"data":{{"ticket":"tk_&{count}","expires_at":""}}}}"#);
         Reply::Answer(201, String::new(), ticket)
     });
     let server = StandIn::start(|request, count| {

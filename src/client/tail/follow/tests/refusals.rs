@@ -8,7 +8,7 @@ use crate::error::FAILED;
 #[tokio::test]
 async fn tickets_are_not_asked_for_without_end() {
     let ticket = |_: &Received, _| {
-        let ticket = r#"{"success":true,"data":{"ticket":"tk_1"}}"#;
+        let ticket = r#"{"success":true,"data":{"ticket":"tk_1","expires_at":""}}"#;
         Reply::Answer(201, String::new(), ticket.to_owned())
     };
     let admin = StandIn::start(ticket);
