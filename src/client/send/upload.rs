@@ -7,7 +7,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tokio_util::sync::CancellationToken;
@@ -67,21 +66,6 @@ pub struct Upload<'a> {
     options: &'a UploadOptions,
     pauses: Pauses,
     stop: &'a CancellationToken,
-}
-
-/// A request, the same at every attempt.
-#[derive(Debug, Clone)]
-pub struct Submission {
-    /// What it is called in what is said of it.
-    pub name: String,
-    /// What repeats of it are known by.
-    pub idempotency_key: HeaderValue,
-    /// The field that identifies each item, if the options do not say it.
-    pub item_key: Option<HeaderValue>,
-    /// How many items the body holds.
-    pub items: u64,
-    /// JSON.
-    pub body: Bytes,
 }
 
 /// The options of `send` that concern requests.
@@ -162,7 +146,7 @@ impl<'a> Upload<'a> {
     pub async fn send(
         &self,
         batch: &SendBatch,
-        on_retry: impl FnMut(&str),
+        mut on_retry: impl FnMut(&str),
     ) -> Result<Accepted, UploadError> {
         let UploadOptions {
             stream,
@@ -177,27 +161,8 @@ impl<'a> Upload<'a> {
             batch,
         );
         let key = HeaderValue::try_from(key).expect("hexadecimal digits and a checked prefix");
-        let submission = Submission {
-            name: format!("batch {}", batch.number + 1),
-            idempotency_key: key,
-            item_key: None,
-            items: batch.items,
-            body: batch.body.clone(),
-        };
-        self.submit(&submission, on_retry).await
-    }
-
-    /// Sends a request, again and again where that can help. `on_retry` is told why, before each pause.
-    pub async fn submit(
-        &self,
-        submission: &Submission,
-        mut on_retry: impl FnMut(&str),
-    ) -> Result<Accepted, UploadError> {
         let mut headers = self.headers.clone();
-        headers.insert(IDEMPOTENCY_KEY, submission.idempotency_key.clone());
-        if let Some(field) = &submission.item_key {
-            headers.insert(ITEM_KEY, field.clone());
-        }
+        headers.insert(IDEMPOTENCY_KEY, key);
         let retries_max = self.options.retries_max;
         let mut retries = 0;
         loop {
@@ -205,11 +170,11 @@ impl<'a> Upload<'a> {
                 Method::POST,
                 &self.path,
                 headers.clone(),
-                submission.body.clone(),
+                batch.body.clone(),
             );
             let (error, asked_seconds) = match call.await {
                 Ok(answer) if answer.status == 202 => {
-                    return Ok(self.receipt(&answer, submission.items)?);
+                    return Ok(self.receipt(&answer, batch.items)?);
                 }
                 Ok(answer) if is_passing(answer.status) => {
                     let asked = retry_after_seconds(&answer.headers);
@@ -229,8 +194,8 @@ impl<'a> Upload<'a> {
             retries += 1;
             let pause = self.pauses.before(retries, asked_seconds);
             on_retry(&format!(
-                "{}: {error}; retry {retries} of {retries_max} in {:.1} s",
-                submission.name,
+                "batch {}: {error}; retry {retries} of {retries_max} in {:.1} s",
+                batch.number + 1,
                 pause.as_secs_f64()
             ));
             tokio::select! {
