@@ -42,7 +42,7 @@ fn backup_data(dir: String, manifest: Manifest) -> BackupData {
         version: manifest.version,
         made_at: manifest.made_at,
         epoch: manifest.epoch.get(),
-        highest_seq: manifest.highest_seq,
+        highest_seq: manifest.highest_seq.get(),
         files: manifest.files.into_iter().map(file).collect(),
     }
 }

@@ -40,7 +40,7 @@ fn letter_data(letter: DeadLetter) -> DeadLetterData {
         id: letter.id.to_string(),
         request_id: letter.request_id,
         stream: letter.stream.to_string(),
-        position: letter.position,
+        position: letter.position.get(),
         key: letter.key,
         action: letter.action.as_str().to_owned(),
         fields: RawValue::from_string(letter.fields).ok(),

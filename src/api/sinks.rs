@@ -36,7 +36,7 @@ fn sink_data(of: &SinkCondition, backlog_bytes: Option<u64>) -> SinkData {
         state: of.state().to_owned(),
         reason,
         paused_until: paused_until.map(clock::rfc3339),
-        cursor: of.cursor,
+        cursor: of.cursor.get(),
         lag: of.lag,
         waiting_since: of.oldest_at.map(clock::rfc3339),
         backlog_bytes,

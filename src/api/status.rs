@@ -58,7 +58,7 @@ impl GetStatus {
             started_at: clock::rfc3339(about.started_at),
             uptime_seconds: about.started.elapsed().as_secs(),
             problems: operator.problems(&condition),
-            newest_seq: *operator.journal.newest().borrow(),
+            newest_seq: operator.journal.newest().borrow().get(),
             disk_free_bytes: metrics.disk_free_bytes.get(),
             requests: RequestCounts {
                 accepted: metrics.accepted.get(),

@@ -9,7 +9,7 @@ use wire::StaleData;
 /// The operations of a request that are older than what the data pool has, as far as they are listed.
 pub fn listed(report: &Report) -> Vec<StaleData> {
     let data = |stale: &Stale| StaleData {
-        item: stale.item,
+        item: stale.item.get(),
         version: stale.version.clone(),
         reached: stale.reached.clone(),
         taken: (!stale.taken.is_empty()).then(|| stale.taken.clone()),

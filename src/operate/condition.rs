@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::Operator;
 use super::error::CRASHED;
 use base::clock::Unix;
+use base::order::Seq;
 use delivery::{LaneState, LaneStatus};
 use observe::metrics::SinkGauges;
 use pool::Undelivered;
@@ -46,7 +47,7 @@ pub struct SinkCondition {
     /// None: it is not in the configuration any more, and not forgotten.
     pub lane: Option<Arc<LaneStatus>>,
     /// Everything up to this sequence number is behind it.
-    pub cursor: u64,
+    pub cursor: Seq,
     /// By how many sequence numbers it is behind.
     pub lag: u64,
     /// When the oldest request arrived that it has not taken.
@@ -101,7 +102,7 @@ impl Operator {
         &self,
         name: Arc<str>,
         lane: Option<Arc<LaneStatus>>,
-        cursor: u64,
+        cursor: Seq,
         unreadable: &mut Vec<String>,
     ) -> SinkCondition {
         let lag = self.journal.lag(cursor);
@@ -137,7 +138,7 @@ impl Operator {
         }
         Amounts {
             log_bytes: journal.log_bytes().await.ok(),
-            payload_bytes: journal.payload_bytes_after(0).await.ok(),
+            payload_bytes: journal.payload_bytes_after(Seq::MIN).await.ok(),
             backlog_bytes,
         }
     }

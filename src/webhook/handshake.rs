@@ -208,6 +208,12 @@ impl Verifier {
     }
 }
 
+/// The answer to who only tries an address before it is used, as Intercom and many a button "test URL" do. It says
+/// nothing: the same at every address.
+pub fn of_nobody(method: &str) -> Option<Challenge> {
+    matches!(method, "GET" | "HEAD").then(|| Challenge::empty(200, None))
+}
+
 /// The answer to handshakes of senders that are known by a key in the request and sign nothing; the caller has checked
 /// the key.
 ///

@@ -23,7 +23,7 @@ pub fn presets() -> &'static [Preset] {
     &TABLE
 }
 
-static TABLE: [Preset; 42] = [
+static TABLE: [Preset; 43] = [
     cloud::STANDARD,
     cloud::SVIX,
     commerce::STRIPE,
@@ -64,6 +64,7 @@ static TABLE: [Preset; 42] = [
     cloud::SNS,
     cloud::PUBSUB,
     commerce::PAYPAL,
+    cloud::ELEVENLABS,
     HMAC,
     TOKEN,
 ];

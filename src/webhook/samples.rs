@@ -98,6 +98,10 @@ static SAMPLES: &[(&str, &[Sample])] = &[
     ("sns", &[json!("Notification", "sns")]),
     ("pubsub", &[json!("message", "pubsub")]),
     ("paypal", &[json!("PAYMENT.CAPTURE.COMPLETED", "paypal")]),
+    (
+        "elevenlabs",
+        &[json!("post_call_transcription", "elevenlabs")],
+    ),
     ("hmac", EXAMPLE),
     ("token", EXAMPLE),
 ];

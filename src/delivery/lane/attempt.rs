@@ -9,6 +9,7 @@ use super::{Lane, Step, StepError, trace};
 use crate::retries::lost_list;
 use crate::verdict;
 use base::clock::Unix;
+use base::order::Seq;
 use item::batch::Batch;
 use plugin::{Failure, Instance, NotTaken, Progress, RecycleReason, Taken};
 use pool::{Part, Retry, Settlement};
@@ -219,7 +220,12 @@ impl Lane {
         settlement: &mut Settlement,
     ) -> Result<(), StepError> {
         for (seq, reason) in &taken.corrupt {
-            tracing::error!(sink = &*self.name, seq, reason, "a payload is put aside");
+            tracing::error!(
+                sink = &*self.name,
+                seq = seq.get(),
+                reason,
+                "a payload is put aside"
+            );
             self.delivery.journal.quarantine(*seq, reason.clone())?;
         }
         let mut unreadable = std::mem::take(&mut taken.corrupt);
@@ -230,7 +236,7 @@ impl Lane {
     /// Makes dead letters of entries that only the log still knows.
     async fn dead_letter(
         &self,
-        unreadable: Vec<(u64, String)>,
+        unreadable: Vec<(Seq, String)>,
         settlement: &mut Settlement,
     ) -> Result<(), StepError> {
         let letters = self.delivery.letters_of(unreadable).await?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::{Lane, Step, StepError};
 use crate::verdict;
 use base::clock::Lived;
+use base::order::Seq;
 use item::batch::{Action, Batch, Slice};
 use journal::ReadRequest;
 use plugin::{NotTaken, Plugin, Taken};
@@ -182,7 +183,7 @@ impl Lane {
     }
 
     /// Moves over entries that this sink does not want.
-    fn skip_to(&mut self, cursor: u64, through: u64) -> Result<Step, StepError> {
+    fn skip_to(&mut self, cursor: Seq, through: Seq) -> Result<Step, StepError> {
         self.status.set_cursor(through);
         if self.stored_at.elapsed() >= SKIP_STORED_EVERY {
             self.store_cursor()?;
