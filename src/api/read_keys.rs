@@ -100,7 +100,7 @@ impl CreateReadKey {
         let (secret, key) = created.await?;
         Ok(envelope::created(MadeReadKey {
             secret: secret.expose().to_owned(),
-            key: show(&*key),
+            key: show(&key),
         }))
     }
 }
@@ -117,7 +117,7 @@ impl GetReadKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
         let key = self.0.catalog.read_key(&param(req, "name"));
         let key = key.ok_or(CatalogError::NotFound(ResourceKind::ReadKey))?;
-        Ok(envelope::ok(show(&*key)))
+        Ok(envelope::ok(show(&key)))
     }
 }
 

@@ -88,7 +88,7 @@ impl Case {
     /// What is read and refused.
     fn error(&self) -> Result<(), SyntaxError> {
         let text = self.text("text");
-        let read = match self.text("what") {
+        match self.text("what") {
             "where" => Where::parse(text, self.scope()).map(drop),
             "fields" if self.is("limit") => Fields::parse_limit(text, Scope::LIVE).map(drop),
             "fields" => Fields::parse(text, self.scope()).map(drop),
@@ -97,8 +97,7 @@ impl Case {
             _ => self
                 .template(&format!("config.{}", self.text("place")))
                 .map(drop),
-        };
-        read
+        }
     }
 
     /// What the case says it is, and what was found.
