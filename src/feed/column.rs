@@ -10,7 +10,6 @@ use super::xml;
 use item::field_name;
 use select::{FieldEntry, Fields, Own, Source};
 
-/// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     /// What it is called.

@@ -17,7 +17,6 @@ pub(super) fn begin(query: &Query, out: &mut String) {
     });
 }
 
-/// A row.
 pub(super) fn row(
     query: &Query,
     (columns, cells): (&[Column], &[Value<'_>]),

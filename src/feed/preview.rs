@@ -39,7 +39,6 @@ pub struct Choice {
 }
 
 impl Preview {
-    /// Reads it.
     pub async fn read(pool: &Pool, stream: &str) -> Result<Self, ApiError> {
         Ok(Self {
             stream: stream.to_owned(),

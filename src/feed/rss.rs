@@ -28,7 +28,6 @@ pub(super) fn begin(query: &Query, stream: &str, out: &mut String) {
     out.push('\n');
 }
 
-/// A row.
 pub(super) fn row(
     query: &Query,
     stream: &str,

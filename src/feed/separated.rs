@@ -17,7 +17,6 @@ pub(super) fn begin(query: &Query, columns: &[Column], out: &mut String) {
     }
 }
 
-/// A row.
 pub(super) fn row(query: &Query, cells: &[Value<'_>], out: &mut String) {
     line(query, cells.iter().map(Value::text), out);
 }

@@ -11,7 +11,6 @@ use select::Value;
 /// Between the values of a row without a pattern.
 const BETWEEN: &str = " ";
 
-/// A row.
 pub(super) fn row(
     query: &Query,
     (columns, cells): (&[Column], &[Value<'_>]),

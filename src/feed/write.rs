@@ -108,7 +108,6 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A row.
     pub fn row(&mut self, row: Row<'_>, out: &mut String) {
         let cells = self.cells.of(row);
         self.cells(row, &cells, out);

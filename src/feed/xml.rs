@@ -21,7 +21,6 @@ pub(super) fn begin(query: &Query, total: usize, out: &mut String) {
     }
 }
 
-/// A row.
 pub(super) fn row(
     query: &Query,
     (columns, cells): (&[Column], &[Value<'_>]),

@@ -40,8 +40,7 @@ pub(super) struct ItemData {
     /// When the data arrived, RFC 3339.
     updated_at: String,
     /// Number of its last change in the one sequence over all streams.
-    #[salvo(schema(value_type = u64))]
-    seq: ChangeSeq,
+    seq: u64,
 }
 
 impl ItemData {
@@ -55,7 +54,7 @@ impl ItemData {
             key: item.key,
             fields: RawValue::from_string(fields)?,
             updated_at: item.updated_at,
-            seq: item.seq,
+            seq: item.seq.get(),
         })
     }
 }

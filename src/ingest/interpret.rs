@@ -70,7 +70,6 @@ enum By {
     Named,
     /// The other field of a preset.
     Other(&'static str),
-    /// Their delivery.
     Delivery,
 }
 

@@ -28,7 +28,6 @@ use webhook::handshake::Challenge;
 /// What the pipeline may spend on one request.
 #[derive(Debug, Clone, Copy)]
 pub struct IngestLimits {
-    /// Bytes of a body.
     pub body_bytes_max: u64,
     /// Bytes of its flattened form.
     pub flattened_bytes_max: usize,
@@ -156,7 +155,6 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Its log entry.
     pub(super) fn log_entry(&self, outcome: Outcome, http_status: u16) -> LogEntry {
         let (head, key) = (&self.head, &self.caller.key);
         let (connector, stream) = (Arc::clone(&key.connector), Arc::clone(&key.stream));

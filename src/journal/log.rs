@@ -273,7 +273,6 @@ pub(super) const COLUMNS: &str = "SELECT seq, request_id, received_ms, connector
      http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors, headers, sent_again_from, sender FROM requests WHERE ";
 
 impl Journal {
-    /// One request.
     pub async fn log_get(&self, request_id: Uuid) -> Result<Option<LogRow>, StorageError> {
         let row = sqlx::query(sqlx::AssertSqlSafe(of_id()))
             .bind(request_id.as_bytes().to_vec())

@@ -20,7 +20,6 @@ const STEP: u32 = 20_000;
 /// Requests of one key in one minute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogMinute {
-    /// The connector.
     pub connector: String,
     /// The part of the key that may be shown.
     pub key: String,

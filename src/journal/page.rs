@@ -67,7 +67,6 @@ pub struct LogPage {
 }
 
 impl Journal {
-    /// A page of the log.
     pub async fn log_page(
         &self,
         filter: &Filter,

@@ -42,7 +42,6 @@ pub struct Condition {
 /// How a sink is.
 #[derive(Debug)]
 pub struct SinkCondition {
-    /// Its name.
     pub name: Arc<str>,
     /// None: it is not in the configuration any more, and not forgotten.
     pub lane: Option<Arc<LaneStatus>>,

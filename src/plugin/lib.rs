@@ -143,9 +143,7 @@ struct Grants {
 /// What a plugin says of itself.
 #[derive(Debug, Clone, Default)]
 pub struct Descriptor {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
     /// JSON Schema of its settings; empty if it takes none.
     pub config_schema: String,

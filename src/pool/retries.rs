@@ -52,7 +52,6 @@ pub struct Call {
 /// A retry as it stands in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
-    /// The retry.
     pub retry: Retry,
     /// Number of its items; `None` if the list of them cannot be read.
     pub items: Option<u64>,

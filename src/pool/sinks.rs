@@ -17,7 +17,6 @@ const CHUNK_MAX: u32 = 5_000;
 /// A sink that the file knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
-    /// Its name.
     pub name: String,
     /// Everything up to here is behind it.
     pub cursor: Seq,

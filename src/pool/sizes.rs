@@ -36,7 +36,6 @@ const KEYS_MAX: usize = 2_000;
 /// What the pool holds of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Its items.
     pub items: u64,
     /// The bytes of their keys and fields.
     pub bytes: u64,

@@ -25,11 +25,9 @@ const TOKEN_LEN_MAX: usize = 128;
 /// An answer that the sender wants to its greeting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Challenge {
-    /// The status.
     pub status: u16,
     /// The `Content-Type`, if there is one.
     pub content_type: Option<&'static str>,
-    /// The body.
     pub body: String,
     /// More headers.
     pub headers: Vec<(&'static str, String)>,

@@ -13,7 +13,6 @@ mod code;
 mod commerce;
 mod messages;
 
-/// The preset of this name.
 pub fn preset(name: &str) -> Option<&'static Preset> {
     TABLE.iter().find(|preset| preset.name == name)
 }

@@ -19,7 +19,6 @@ pub struct Sample {
     pub event: &'static str,
     /// The body, with `{id}`, `{now}` (RFC 3339) and `{now_s}` (Unix seconds) where those belong.
     pub body: &'static str,
-    /// Its `Content-Type`.
     pub content_type: &'static str,
 }
 

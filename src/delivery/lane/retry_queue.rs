@@ -89,7 +89,6 @@ impl RetryQueue {
         self.ready.len() == 1
     }
 
-    /// The ids of all.
     pub(super) fn ids(&self) -> impl Iterator<Item = i64> {
         self.places.keys().copied()
     }
