@@ -44,13 +44,15 @@ where
         .map_err(|_| ApiError::invalid("the body cannot be read"))
 }
 
-/// What can be set of a record. Keys are an answer of their own.
-pub(super) fn shown(record: &impl Serialize) -> ShownSettings {
+/// What can be set of a record, but for what only files set: its keys, which are an answer of their own, and secrets.
+pub(super) fn shown(fields: &[settings::Field], record: &impl Serialize) -> ShownSettings {
     let mut settings = match serde_json::to_value(record) {
         Ok(Value::Object(settings)) => settings,
         _ => Map::new(),
     };
-    settings.shift_remove("keys");
+    for row in fields.iter().filter(|row| row.declared) {
+        settings.shift_remove(row.name);
+    }
     ShownSettings(settings)
 }
 

@@ -44,7 +44,7 @@ fn address(connector: &Connector, stream: &str, public_url: Option<&str>) -> Web
 fn connector_data(operator: &Operator, connector: &Connector) -> ConnectorData {
     let public_url = operator.catalog.public_url();
     let keys = connector.keys.iter();
-    let mut settings = body::shown(&*connector.settings);
+    let mut settings = body::shown(settings::Connector::FIELDS, &*connector.settings);
     settings
         .0
         .insert("may_delete".to_owned(), connector.may_delete().into());
@@ -125,8 +125,7 @@ impl CreateConnector {
         let mut connector = Patch::of_new(settings::Connector::FIELDS, &of_first_key, body)?;
         let taken = names.map(|name| Some((name.to_owned(), connector.take(name)?)));
         let given: Map<String, Value> = taken.into_iter().flatten().collect();
-        let mut key = settings::Key::default();
-        key.set_all(&given)?;
+        let key = settings::Key::of(&given)?;
         if !given.contains_key("stream") {
             if given.contains_key("allow_in_url") || key.verify.is_some() {
                 let message = "allow_in_url and verify are of the key that is made with stream; give that too, or make the key later";

@@ -45,22 +45,16 @@ pub(super) fn key_data(key: &IngestKey, kind: ConnectorKind, public_url: Option<
         ConnectorKind::Webhook => key.path(),
     };
     KeyData {
+        settings: body::shown(settings::Key::FIELDS, &key.own_settings()),
         url: public_url.map(|before| format!("{before}{path}")),
         path,
-        name: key.name.to_string(),
-        description: key.description.as_deref().map(str::to_owned),
         prefix: key.prefix().to_string(),
-        stream: key.stream.to_string(),
         state: key.state().as_str().to_owned(),
-        expires_at: key.expires_at.map(clock::rfc3339),
         revoked_at: key.revoked_at.map(clock::rfc3339),
         declared: key.created_at.is_none(),
         created_at: key.created_at.map(clock::rfc3339),
         last_used_at: key.used_at().map(clock::rfc3339),
         last_refused_at: key.refused_at().map(clock::rfc3339),
-        allow_in_url: key.allow_in_url,
-        networks: key.networks.texts(),
-        verify: (key.verify()).and_then(|verify| serde_json::to_value(&**verify).ok()),
         secret_sent_at: key.sent_secret_at().map(clock::rfc3339),
     }
 }
@@ -135,11 +129,9 @@ impl CreateKey {
         let mut body = body::object(req).await?;
         let test = body.shift_remove("test").map(|test| flag("test", test));
         let patch = Patch::of_new(settings::Key::FIELDS, &[], body)?;
-        let mut settings = settings::Key::default();
-        settings.set_all(&patch)?;
         let wanted = catalog::NewKey {
             connector: param(req, "id"),
-            settings,
+            settings: settings::Key::of(&patch)?,
             test: test.transpose()?.unwrap_or(false),
         };
         let created = self

@@ -32,18 +32,17 @@ pub(super) fn routes(operator: &Operator) -> Router {
 }
 
 fn show(key: &ReadKey) -> ReadKeyData {
+    let mut settings = body::shown(settings::ReadKey::FIELDS, &*key.settings);
+    // A file may have written it in another form.
+    let expires_at = key.expires_at.map(clock::rfc3339);
+    settings
+        .0
+        .insert("expires_at".to_owned(), expires_at.into());
     ReadKeyData {
-        name: key.name.to_string(),
-        description: key.description.clone(),
+        settings,
         prefix: key.prefix.as_deref().unwrap_or_default().to_owned(),
-        streams: key.streams.clone(),
         state: key.state().as_str().to_owned(),
-        expires_at: key.expires_at.map(clock::rfc3339),
         revoked_at: key.revoked_at.map(clock::rfc3339),
-        allow_in_url: key.allow_in_url,
-        networks: key.networks.texts(),
-        requests_per_second: key.requests_per_second,
-        origins: key.origins.clone(),
         declared: key.created_at.is_none(),
         created_at: key.created_at.map(clock::rfc3339),
     }
@@ -92,8 +91,7 @@ impl CreateReadKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<MadeReadKey>, ApiError> {
         let body = body::object(req).await?;
         let patch = Patch::of_new(settings::ReadKey::FIELDS, &[], body)?;
-        let mut wanted = settings::ReadKey::default();
-        wanted.set_all(&patch)?;
+        let wanted = settings::ReadKey::of(&patch)?;
         let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_read_key(wanted, by)
         });

@@ -36,7 +36,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
 fn stream_data(operator: &Operator, stream: &Stream) -> StreamData {
     let size = operator.pool.sizes().of(&stream.name);
     StreamData {
-        settings: body::shown(&stream.settings),
+        settings: body::shown(settings::Stream::FIELDS, &stream.settings),
         items: size.items,
         bytes: size.bytes,
         declared: stream.created_at.is_none(),

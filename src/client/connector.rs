@@ -119,9 +119,8 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
     match args.command {
         ConnectorCommand::List(args) => {
             let none = "there are no connectors; create one with `headgate connector create NAME`";
-            let connectors = connectors(&args.admin)?;
-            connectors
-                .list(usize::MAX, args.output, none, COLUMNS)
+            connectors(&args.admin)?
+                .list(args.output, none, COLUMNS)
                 .await
         }
         ConnectorCommand::Presets(args) => tool::presets(&args),

@@ -84,11 +84,8 @@ struct CreateArgs {
     /// Create a test key: its requests are checked and logged, but reach no sink
     #[arg(long)]
     test: bool,
-    /// How to print it
-    #[arg(long, value_enum, default_value = "text")]
-    output: MadeOutput,
     #[command(flatten)]
-    admin: AdminArgs,
+    made: MadeArgs,
 }
 
 /// What `headgate key list` is told.
@@ -124,11 +121,8 @@ struct RotateArgs {
     expires: Option<String>,
     #[command(flatten)]
     secret: SecretArgs,
-    /// How to print it
-    #[arg(long, value_enum, default_value = "text")]
-    output: MadeOutput,
     #[command(flatten)]
-    admin: AdminArgs,
+    made: MadeArgs,
 }
 
 /// What `headgate key change` is told.
@@ -155,6 +149,16 @@ struct Named {
     admin: AdminArgs,
 }
 
+/// How a new key is printed, and who makes it.
+#[derive(Debug, clap::Args)]
+pub(super) struct MadeArgs {
+    /// How to print it
+    #[arg(long, value_enum, default_value = "text")]
+    pub(super) output: MadeOutput,
+    #[command(flatten)]
+    pub(super) admin: AdminArgs,
+}
+
 /// How a new key is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum MadeOutput {
@@ -165,16 +169,18 @@ pub(super) enum MadeOutput {
 }
 
 const COLUMNS: &[Column<KeyData>] = &[
-    Column::new("NAME", |one| plain(&one.name)),
+    Column::new("NAME", |one| plain(&one.settings["name"])),
     Column::new("PREFIX", |one| plain(&one.prefix)),
-    Column::new("STREAM", |one| plain(&one.stream)),
+    Column::new("STREAM", |one| plain(&one.settings["stream"])),
     Column::new("STATE", |one| plain(&one.state)),
-    Column::new("EXPIRES", |one| plain(&one.expires_at)),
+    Column::new("EXPIRES", |one| plain(&one.settings["expires_at"])),
     Column::new("LAST USED", |one| plain(&one.last_used_at)),
     Column::new("LAST REFUSED", |one| plain(&one.last_refused_at)),
     Column::new("DECLARED", |one| plain(&one.declared)),
     Column::new("PATH", |one| plain(&one.path)),
-    Column::new("DESCRIPTION", |one| cut(plain(&one.description))),
+    Column::new("DESCRIPTION", |one| {
+        cut(plain(&one.settings["description"]))
+    }),
 ];
 
 /// Runs the verb.
@@ -185,7 +191,7 @@ pub async fn run(args: KeyArgs) -> Result<(), CliError> {
         KeyCommand::List(args) => {
             let none = "the connector has no keys; create one with `headgate key create CONNECTOR NAME --stream STREAM`";
             let keys = keys_of(&args.list.admin, &args.connector)?;
-            keys.list(usize::MAX, args.list.output, none, COLUMNS).await
+            keys.list(args.list.output, none, COLUMNS).await
         }
         KeyCommand::Rotate(args) => rotate(args).await,
         KeyCommand::TakeSecret(key) => take_secret(&key).await,
@@ -222,13 +228,13 @@ async fn create(args: CreateArgs) -> Result<(), CliError> {
         }
         None => {}
     }
-    let keys = keys_of(&args.admin, &args.connector)?;
+    let keys = keys_of(&args.made.admin, &args.connector)?;
     let made: MadeKey = keys.call(Method::POST, "", Some(body)).await?;
     let hint = format!(
         "send with it: POST {} on the service listener",
         shown(&made.key.path)
     );
-    print_key(&keys, args.output, &made, &hint)
+    print_key(&keys, args.made.output, &made, &hint)
 }
 
 async fn rotate(args: RotateArgs) -> Result<(), CliError> {
@@ -237,7 +243,7 @@ async fn rotate(args: RotateArgs) -> Result<(), CliError> {
         ("expires_at", args.expires.map(Value::from)),
         ("secret", args.secret.read()?.map(Value::from)),
     ]);
-    let keys = keys_of(&args.admin, &args.connector)?;
+    let keys = keys_of(&args.made.admin, &args.connector)?;
     let below = format!("/{}/rotate", percent_encoded(&args.name));
     let made: MadeKey = keys.call(Method::POST, &below, Some(body)).await?;
     let Some(old) = &made.previous else {
@@ -248,11 +254,11 @@ async fn rotate(args: RotateArgs) -> Result<(), CliError> {
         _ => format!(
             "the old one, {}, ends at {}; it is listed as {}",
             shown(&old.prefix),
-            shown(&plain(&old.expires_at)),
-            shown(&old.name)
+            shown(&plain(&old.settings["expires_at"])),
+            shown(&plain(&old.settings["name"]))
         ),
     };
-    print_key(&keys, args.output, &made, &hint)
+    print_key(&keys, args.made.output, &made, &hint)
 }
 
 async fn take_secret(key: &Named) -> Result<(), CliError> {
@@ -273,19 +279,20 @@ async fn revoke(key: &Named) -> Result<(), CliError> {
     keys.revoke(&key.name).await?;
     // Those that rotations replaced are listed under the name and their public ids.
     let listed: Vec<KeyData> = keys.entries(usize::MAX).await?;
-    let older = listed.iter().filter(|listed| {
-        let was = listed.name.rsplit_once('.').map(|(was, _)| was);
-        was == Some(&key.name) && listed.state == "active"
+    let older = listed.iter().filter_map(|listed| {
+        let name = plain(&listed.settings["name"]);
+        let (was, _) = name.rsplit_once('.')?;
+        (was == key.name && listed.state == "active").then_some((name, listed))
     });
-    for older in older {
-        let until = match &older.expires_at {
-            None => String::new(),
-            Some(until) => format!(" until {until}"),
+    for (name, older) in older {
+        let until = match &older.settings["expires_at"] {
+            Value::Null => String::new(),
+            until => format!(" until {}", plain(until)),
         };
         note(&format!(
             "an older key of it still works{}: {} ({})",
             shown(&until),
-            shown(&older.name),
+            shown(&name),
             shown(&older.prefix)
         ));
     }
@@ -299,11 +306,11 @@ fn print_key(
     made: &MadeKey,
     hint: &str,
 ) -> Result<(), CliError> {
-    match (output, &made.secret, &made.key.verify) {
-        (_, None, None) => Err(keys.foreign("it has no key")),
+    match (output, &made.secret, &made.key.settings["verify"]) {
+        (_, None, Value::Null) => Err(keys.foreign("it has no key")),
         (_, Some(secret), _) => print_made(output, made, secret, hint),
         (MadeOutput::Json, ..) => print(&json_pretty(made)?),
-        (MadeOutput::Text, None, Some(verify)) => {
+        (MadeOutput::Text, None, verify) => {
             note(match verify["secret"].is_null() {
                 true => {
                     "it has no secret yet: `headgate key take-secret` takes the one that the tool sends"

@@ -75,8 +75,18 @@ impl Resource {
         Ok(self.client.list(&self.path, "", limit).await?)
     }
 
-    /// Prints the first `limit` of them, or that there are none.
+    /// Prints all of them, or that there are none.
     pub(super) async fn list<T: Serialize + DeserializeOwned>(
+        &self,
+        output: ListOutput,
+        none: &str,
+        columns: &[Column<T>],
+    ) -> Result<(), CliError> {
+        self.first(usize::MAX, output, none, columns).await
+    }
+
+    /// The same of the first `limit`.
+    pub(super) async fn first<T: Serialize + DeserializeOwned>(
         &self,
         limit: usize,
         output: ListOutput,

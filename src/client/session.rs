@@ -65,8 +65,9 @@ pub async fn run(args: SessionArgs) -> Result<(), CliError> {
     match args.command {
         SessionCommand::List(args) => {
             let none = "nobody is signed in";
-            let sessions = sessions(&args.admin)?;
-            sessions.list(usize::MAX, args.output, none, COLUMNS).await
+            sessions(&args.admin)?
+                .list(args.output, none, COLUMNS)
+                .await
         }
         SessionCommand::End(args) => {
             let below = format!("/{}", percent_encoded(&args.id));

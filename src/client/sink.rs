@@ -40,30 +40,36 @@ Examples:
   headgate sink list --output json")]
     List(ListArgs),
     /// List the dead letters of a sink, newest first
-    DeadLetters(DeadLettersArgs),
+    #[command(after_help = "\
+Examples:
+  headgate sink dead-letters pool
+  headgate sink dead-letters pool --limit 1000 --output json",
+              mut_arg("limit", |arg| arg.help("How many to show, the newest")),
+              mut_arg("output", |arg| arg.help("How to print them; only JSON has the fields")))]
+    DeadLetters(SinkListArgs),
     /// Run waiting retries now and end a pause, or retry dead letters
     Retry(RetryArgs),
     /// Discard dead letters permanently
     Discard(DiscardArgs),
     /// List the batches that wait for a retry
-    Retries(RetriesArgs),
+    #[command(after_help = "\
+Examples:
+  headgate sink retries team
+  headgate sink retries team --output json",
+              mut_arg("limit", |arg| arg.help("Number of batches to show, longest wait first")))]
+    Retries(SinkListArgs),
     /// Move waiting batches to the dead letters
     GiveUp(GiveUpArgs),
     /// Delete all data of a sink that is no longer in the configuration
     Forget(ForgetArgs),
 }
 
-/// What `headgate sink dead-letters` is told.
+/// What is told of a list of a sink.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  headgate sink dead-letters pool
-  headgate sink dead-letters pool --limit 1000 --output json",
-          mut_arg("output", |arg| arg.help("How to print them; only JSON has the fields")))]
-struct DeadLettersArgs {
+struct SinkListArgs {
     /// The sink
     name: String,
-    /// How many to show, the newest
+    /// How many to show
     #[arg(long, value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
     limit: u64,
@@ -111,23 +117,6 @@ struct DiscardArgs {
     yes: bool,
     #[command(flatten)]
     admin: AdminArgs,
-}
-
-/// What `headgate sink retries` is told.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  headgate sink retries team
-  headgate sink retries team --output json")]
-struct RetriesArgs {
-    /// The sink
-    name: String,
-    /// Number of batches to show, longest wait first
-    #[arg(long, value_name = "N", default_value_t = 50,
-          value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
-    limit: u64,
-    #[command(flatten)]
-    list: ListArgs,
 }
 
 /// What `headgate sink give-up` is told.
@@ -297,10 +286,10 @@ const RETRIES: &[Column<RetryData>] = &[
     Column::new("REASON", |retry| cut(plain(&retry.reason))),
 ];
 
-async fn dead_letters(args: &DeadLettersArgs) -> Result<(), CliError> {
+async fn dead_letters(args: &SinkListArgs) -> Result<(), CliError> {
     let letters = Resource::new(&args.list.admin, "dead letter", letters_of(&args.name))?;
     let (limit, none) = (args.limit as usize, "the sink has no dead letters");
-    letters.list(limit, args.list.output, none, LETTERS).await
+    letters.first(limit, args.list.output, none, LETTERS).await
 }
 
 async fn retry_now(args: &RetryArgs) -> Result<(), CliError> {
@@ -362,11 +351,11 @@ async fn discard(args: &DiscardArgs) -> Result<(), CliError> {
     print(&format!("{} discarded\n", letters(discarded)))
 }
 
-async fn retries(args: &RetriesArgs) -> Result<(), CliError> {
+async fn retries(args: &SinkListArgs) -> Result<(), CliError> {
     let path = format!("{}/retries", sink(&args.name));
     let retries = Resource::new(&args.list.admin, "batch", path)?;
     let (limit, none) = (args.limit as usize, "nothing waits for another attempt");
-    retries.list(limit, args.list.output, none, RETRIES).await
+    retries.first(limit, args.list.output, none, RETRIES).await
 }
 
 async fn give_up(args: &GiveUpArgs) -> Result<(), CliError> {

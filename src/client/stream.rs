@@ -102,8 +102,7 @@ pub async fn run(args: StreamArgs) -> Result<(), CliError> {
     match args.command {
         StreamCommand::List(args) => {
             let none = "there are no streams; create one with `headgate stream create NAME`";
-            let streams = streams(&args.admin)?;
-            streams.list(usize::MAX, args.output, none, COLUMNS).await
+            streams(&args.admin)?.list(args.output, none, COLUMNS).await
         }
         StreamCommand::Create(args) => {
             let streams = streams(&args.admin)?;

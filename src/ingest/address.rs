@@ -50,14 +50,7 @@ impl Ingest {
     ) -> Result<Admitted<'a>, Box<Refusal<'a>>> {
         let started = Instant::now();
         if let Some(caller) = self.caller_at(&head, &address) {
-            let quota = caller.key.quota.take();
-            let known = Known {
-                head,
-                caller,
-                quota,
-                started,
-            };
-            return self.admit_known(known);
+            return self.admit_known(Known::new(head, caller, started));
         }
         // What is not signed names no other item than what is.
         let head = Head {
@@ -100,13 +93,7 @@ impl Ingest {
             let url = self.url(&address);
             let challenge = handshake::of_keyed(&delivery(&address, &url, &[]));
             let challenge = challenge.or_else(of_nobody)?;
-            let quota = caller.key.quota.take();
-            let known = Known {
-                head,
-                caller,
-                quota,
-                started,
-            };
+            let known = Known::new(head, caller, started);
             return Some(self.answer_challenge(&known, challenge, None));
         }
         let Some(connector) = self.catalog.connector(address.connector) else {

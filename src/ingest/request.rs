@@ -144,7 +144,17 @@ pub(super) struct Known<'a> {
     pub(super) started: Instant,
 }
 
-impl Known<'_> {
+impl<'a> Known<'a> {
+    /// One of a key, of which it takes what it costs: every answer to a known key says what is left.
+    pub(super) fn new(head: Head<'a>, caller: Caller, started: Instant) -> Self {
+        Self {
+            head,
+            quota: caller.key.quota.take(),
+            caller,
+            started,
+        }
+    }
+
     pub(super) fn log_entry(&self, outcome: Outcome, http_status: u16) -> LogEntry {
         let (head, key) = (&self.head, &self.caller.key);
         let (connector, stream) = (Arc::clone(&key.connector), Arc::clone(&key.stream));

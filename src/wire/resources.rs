@@ -2,8 +2,6 @@
 //!
 //! **Invariant**: no secret is in them, except where one was made: the answer that has it says so.
 
-use serde_json::Value;
-
 use crate::{ShownSettings, answers};
 
 answers! {
@@ -54,22 +52,17 @@ answers! {
 
     /// An ingest key without its secret.
     pub struct KeyData {
-        /// Its name.
-        name: String,
-        /// Who has it, or where it is used; null: nobody said.
-        description: Option<String>,
+        /// What can be set of it.
+        #[serde(flatten)]
+        settings: ShownSettings,
         /// The part that may be shown; empty while only the digest is known.
         prefix: String,
-        /// The stream that it may submit to.
-        stream: String,
         /// Where to send, on the service listener.
         path: String,
         /// The same as a whole URL; null unless `server.public_url` says what stands before the path.
         url: Option<String>,
         /// `active`, `expired` or `revoked`.
         state: String,
-        /// When it ends, RFC 3339.
-        expires_at: Option<String>,
         /// When it was revoked, RFC 3339.
         revoked_at: Option<String>,
         /// Whether it stands in a configuration file, and so cannot be changed at run time.
@@ -80,13 +73,6 @@ answers! {
         last_used_at: Option<String>,
         /// When somebody came with it last after it had expired or was revoked, RFC 3339; null: nobody did, as far as is known.
         last_refused_at: Option<String>,
-        /// Whether it may stand in a URL, as `?access_token=`.
-        allow_in_url: bool,
-        /// From where it is taken: networks, and `unix`; empty: from everywhere.
-        networks: Vec<String>,
-        /// If requests are verified by their signature: how, without the secret, which is null while that of the tool is
-        /// awaited.
-        verify: Option<Value>,
         /// When the tool sent the secret that is awaited, RFC 3339; null: it did not.
         secret_sent_at: Option<String>,
     }
@@ -111,28 +97,15 @@ answers! {
 
     /// A read key without its secret.
     pub struct ReadKeyData {
-        /// Its name.
-        name: String,
-        /// Who has it, or where it is used; null: nobody said.
-        description: Option<String>,
+        /// What can be set of it. Of its streams that are gone it reads nothing.
+        #[serde(flatten)]
+        settings: ShownSettings,
         /// The part that may be shown; empty while only the digest is known.
         prefix: String,
-        /// The streams that it names; of those that are gone it reads nothing.
-        streams: Vec<String>,
         /// `active`, `expired` or `revoked`.
         state: String,
-        /// When it ends, RFC 3339.
-        expires_at: Option<String>,
         /// When it was revoked, RFC 3339.
         revoked_at: Option<String>,
-        /// Whether it may stand in a URL.
-        allow_in_url: bool,
-        /// From where it is taken: networks, and `unix`; empty: from everywhere.
-        networks: Vec<String>,
-        /// How many feeds it may ask for in a second; null: 50.
-        requests_per_second: Option<u32>,
-        /// Origins whose pages may read with it, beside those of `[live]`; `null` is that of pages in files.
-        origins: Vec<String>,
         /// Whether it stands in a configuration file, and so cannot be changed at run time.
         declared: bool,
         /// When it was made at run time, RFC 3339.

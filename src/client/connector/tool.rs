@@ -189,11 +189,8 @@ pub(super) fn print(preset: &Preset, made: &ConnectorData) {
         None => url,
     };
     note(&format!("the URL for {}: {}", preset.title, shown(&url)));
-    if key
-        .verify
-        .as_ref()
-        .is_some_and(|verify| verify["secret"].is_null())
-    {
+    let verify = &key.settings["verify"];
+    if verify.is_object() && verify["secret"].is_null() {
         note(
             "enter it there first: the tool sends its secret to it then, and `headgate key take-secret` prints it, to be pasted there",
         );
