@@ -32,6 +32,8 @@ fn sink_data(of: &SinkCondition, backlog_bytes: Option<u64>) -> SinkData {
         plugin: of.plugin(),
         streams: list(sink.as_ref().map(|sink| &sink.streams)),
         except: list(sink.as_ref().map(|sink| &sink.except)),
+        conditions: of.conditions(),
+        fields: of.fields(),
         writes: sink.map_or_else(Vec::new, |sink| sink.writes().patterns(&sink.streams)),
         state: of.state().to_owned(),
         reason,

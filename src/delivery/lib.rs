@@ -11,6 +11,7 @@ mod commands;
 mod lane;
 mod retries;
 mod routing_gaps;
+mod selection;
 mod status;
 mod unsettled;
 mod verdict;

@@ -146,6 +146,32 @@ impl Batch {
         slices.all(|action| action == Some(first)).then_some(first)
     }
 
+    /// The slices of these that have the items that are kept, as few as that takes.
+    pub fn kept(
+        slices: Vec<Slice>,
+        mut keeps: impl FnMut(&Slice, &ItemRef<'_>) -> bool,
+    ) -> Vec<Slice> {
+        let mut kept = Vec::with_capacity(slices.len());
+        for slice in slices {
+            let mut begin = slice.start;
+            let mut cut = |end: u32| {
+                let (start, next) = (std::mem::replace(&mut begin, end + 1), end);
+                (start < next).then(|| Slice {
+                    start,
+                    end: next,
+                    ..slice.clone()
+                })
+            };
+            for ((_, item), at) in slice.items().zip(slice.start..) {
+                if !keeps(&slice, &item) {
+                    kept.extend(cut(at));
+                }
+            }
+            kept.extend(cut(slice.end));
+        }
+        kept
+    }
+
     /// The items without removals.
     pub fn updates(&self) -> Batch {
         if self.action() == Some(Action::Upsert) {

@@ -246,6 +246,18 @@ impl SinkCondition {
         }
     }
 
+    /// The conditions on the items that it receives, as they were written.
+    pub fn conditions(&self) -> Option<String> {
+        let sink = self.lane.as_ref()?.sink();
+        sink.r#where.as_ref().map(|one| one.text().to_owned())
+    }
+
+    /// The fields that it receives, as they were written.
+    pub fn fields(&self) -> Option<String> {
+        let sink = self.lane.as_ref()?.sink();
+        sink.fields.as_ref().map(|one| one.text().to_owned())
+    }
+
     /// The streams that it may write in the data pool, as people read them; empty if it is not configured.
     pub fn writes_in_words(&self) -> String {
         let writes = self.lane.as_ref().map(|lane| lane.sink().writes());

@@ -11,7 +11,7 @@ use std::hash::{Hash, Hasher};
 
 use item::members;
 
-use crate::error::SyntaxError;
+use crate::error::{SyntaxError, is_spaced};
 use crate::marks::escape_into;
 use crate::number::Decimal;
 use crate::scope::{Own, Record, Scope, Source};
@@ -132,6 +132,26 @@ impl Where {
         let names = self.conditions.iter().map(|one| one.source.name());
         let names = names.filter(|name| known.insert(name.clone()));
         names.map(|name| name.into_owned()).collect()
+    }
+
+    /// A field that a condition is on.
+    pub fn field(&self) -> Option<String> {
+        let mut sources = self.conditions.iter().map(|one| &one.source);
+        let field = sources.find(|source| matches!(source, Source::Field(_)))?;
+        Some(field.name().into_owned())
+    }
+
+    /// A name or value that begins or ends with a space, which is seldom meant.
+    pub fn spaced(&self) -> Option<String> {
+        let texts = self.conditions.iter().flat_map(|condition| {
+            let values: &[String] = match &condition.test {
+                Test::Is(values) => &values.texts,
+                Test::Begins(beginnings) => beginnings,
+                Test::Compares(..) | Test::Exists => &[],
+            };
+            std::iter::once(condition.source.name().into_owned()).chain(values.iter().cloned())
+        });
+        texts.into_iter().find(|text| is_spaced(text))
     }
 
     /// Whether an item meets all conditions.

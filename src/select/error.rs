@@ -46,6 +46,11 @@ impl fmt::Display for SyntaxError {
 
 impl std::error::Error for SyntaxError {}
 
+/// Whether a text begins or ends with a space.
+pub(crate) fn is_spaced(text: &str) -> bool {
+    text.trim_matches(' ').len() < text.len()
+}
+
 /// A text as errors repeat it.
 pub(crate) fn quoted(text: &str) -> String {
     let visible = |character: char| match character.is_control() {

@@ -9,7 +9,7 @@ use std::fmt;
 
 use item::{field_name, members, string_into};
 
-use crate::error::{SyntaxError, quoted};
+use crate::error::{SyntaxError, is_spaced, quoted};
 use crate::marks::{LastBackslash, Mark, end, entries, escape_into, marks, plain, split_at_first};
 use crate::scope::{Own, Record, Scope, Source};
 use crate::{ENTRIES_MAX, check_length};
@@ -80,6 +80,18 @@ impl Fields {
     /// Whether all fields are taken as they are.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// A name that begins or ends with a space, which is seldom meant.
+    pub fn spaced(&self) -> Option<String> {
+        let names = self.entries.iter().flat_map(|entry| match entry {
+            FieldEntry::One { name, source } => {
+                let name = name.clone().unwrap_or_default();
+                [name, source.name().into_owned()]
+            }
+            FieldEntry::Beginning(beginning) => [String::new(), beginning.clone()],
+        });
+        names.into_iter().find(|name| is_spaced(name))
     }
 
     /// Whether this is chosen.

@@ -233,6 +233,14 @@ impl Shape {
     }
 }
 
+/// The name of a field: one that is a word of the language stands in a row as `r#where`.
+pub(crate) const fn plain_name(written: &'static str) -> &'static str {
+    match written.as_bytes() {
+        [b'r', b'#', ..] => written.split_at(2).1,
+        _ => written,
+    }
+}
+
 /// Rows alone, of a struct of another package: the sentence, the name, the [`Shape`] and words. What a row does not say is
 /// that of the first.
 macro_rules! rows {
@@ -241,7 +249,7 @@ macro_rules! rows {
         $name:ident, $shape:ident $(($($bound:expr),*))? $(, $word:ident: $said:expr)*;
     )*) => {
         &[$($crate::record::Field {
-            name: stringify!($name),
+            name: $crate::record::plain_name(stringify!($name)),
             doc: concat!($($doc),+),
             shape: $crate::record::Shape::$shape $(($($bound),*))?,
             $($word: $said,)*
@@ -320,7 +328,9 @@ macro_rules! record {
             /// The value is of another type.
             pub fn set(&mut self, name: &str, value: serde_json::Value) -> serde_json::Result<()> {
                 match name {
-                    $(stringify!($name) => self.$name = serde_json::from_value(value)?,)*
+                    $(_ if name == $crate::record::plain_name(stringify!($name)) => {
+                        self.$name = serde_json::from_value(value)?;
+                    })*
                     _ => {}
                 }
                 Ok(())

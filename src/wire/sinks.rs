@@ -17,6 +17,11 @@ answers! {
         streams: Vec<String>,
         /// Those of them that it leaves to others.
         except: Vec<String>,
+        /// The conditions on the items that it receives; null: all.
+        #[serde(rename = "where")]
+        conditions: Option<String>,
+        /// The fields that it receives; null: all.
+        fields: Option<String>,
         /// The streams that it may write in the data pool, if its plugin does.
         writes: Vec<String>,
         /// `starting`, `running`, `paused`, `crashed`; `failing`: it runs, and does what it should not; or `unconfigured`: what

@@ -7,7 +7,7 @@
 
 use super::{Lane, Step, StepError, trace};
 use crate::retries::lost_list;
-use crate::verdict;
+use crate::{selection, verdict};
 use base::clock::Unix;
 use base::order::Seq;
 use item::batch::Batch;
@@ -151,6 +151,13 @@ impl Lane {
         &mut self,
         batch: Batch,
     ) -> Result<Result<Taken, NotTaken>, StepError> {
+        let batch = match selection::with_fields(&self.sink, &batch) {
+            Ok(chosen) => chosen.unwrap_or(batch),
+            Err(error) => {
+                let reason = format!("its `fields` cannot be chosen: {error}");
+                return Ok(Err(Failure::Reject { reason }.into()));
+            }
+        };
         match self.instance.as_ref().map(Instance::recycle_reason) {
             None => {}
             Some(None) => self.note_healthy(),

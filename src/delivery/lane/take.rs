@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::{Lane, Step, StepError};
-use crate::verdict;
+use crate::{selection, verdict};
 use base::clock::Lived;
 use base::order::Seq;
 use item::batch::{Action, Batch, Slice};
@@ -146,6 +146,14 @@ impl Lane {
         let mut slices: Vec<Slice> = entries.into_iter().map(Slice::whole).collect();
         if !removals {
             slices = Batch::new(slices, 1).updates().slices().to_vec();
+        }
+        let slices = selection::selected(sink, slices);
+        let has_more = !settlement.dead_letters.is_empty() || !settlement.retries.is_empty();
+        if slices.is_empty() && !has_more {
+            return Ok(Cut::Nothing(match after {
+                None => self.skip_to(cursor, taken.through)?,
+                Some(_) => Step::Worked,
+            }));
         }
         let batch = self.without_waiting(slices, settlement);
         if self.reaches_others() && !batch.is_empty() {
