@@ -20,14 +20,7 @@ async fn tickets_are_not_asked_for_without_end() {
                 refusal(401)
             }
         });
-        let run = run(
-            &server,
-            Setup {
-                admin: Some(&admin),
-                ..Setup::default()
-            },
-        )
-        .await;
+        let run = run(&server, of_admin(&admin)).await;
         assert!(
             run.done
                 .is_err_and(|error| error.message.starts_with("401 "))
