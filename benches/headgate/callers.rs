@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use base::clock::Lived;
 use base::clock::Unix;
+use base::order::Seq;
 use item::ItemsWriter;
 use journal::log::{Client, Endpoint};
 use journal::{Claim, Durability, Journal, LogEntry, Options, Outcome, Submission};
@@ -25,7 +26,7 @@ pub(crate) async fn open(path: &Path, log_bytes_max: u64) -> Result<Arc<Journal>
     let options = Options {
         durability: Durability::Fsync,
         pending_bytes_max: 64 << 20,
-        seq_floor: 0,
+        seq_floor: Seq::MIN,
         log_retention: Duration::MAX,
         log_retention_bytes: log_bytes_max,
     };

@@ -24,6 +24,7 @@ use crate::options::TARGET_TMP;
 use crate::table::Table;
 use crate::times::Times;
 use crate::{Result, daemon};
+use base::order::Seq;
 use fill::Filled;
 
 pub(crate) mod fill;
@@ -186,7 +187,7 @@ async fn pages(daemon: &Daemon, filled: &Filled) -> Result<Aim> {
             for _ in 0..PAGES {
                 let mut filter = kind.filter.clone();
                 if deep {
-                    filter.before = Some(1 + random.below(filled.entries));
+                    filter.before = Some(Seq::new(1 + random.below(filled.entries)));
                 }
                 let begun = Instant::now();
                 let page = (daemon.operator.requests)

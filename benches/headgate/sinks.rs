@@ -29,6 +29,7 @@ use crate::aim::{self, Aim};
 use crate::options::TARGET_TMP;
 use crate::table::Table;
 use crate::times::percentile;
+use base::order::Seq;
 use batches::Batches;
 
 mod batches;
@@ -85,7 +86,7 @@ impl Side {
     async fn open(folder: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
         let pool = Pool::open(&folder.join("pool.db"), &Default::default()).await?;
-        pool.add_sink("pool", 0)?;
+        pool.add_sink("pool", Seq::MIN)?;
         Ok(Self {
             pool,
             cursor: 0,
@@ -98,7 +99,7 @@ impl Side {
         self.pool.settle(&Settlement {
             sink: "pool".into(),
             staged,
-            cursor: Some(self.cursor),
+            cursor: Some(Seq::new(self.cursor)),
             ..Settlement::default()
         })?;
         Ok(())

@@ -3,9 +3,7 @@
 //! **Invariant**: a page is newest first, and `next` leads to exactly the entries after it. Verifying changes nothing.
 
 use salvo_core::{Request, Router};
-use salvo_oapi::{RouterExt, ToSchema, endpoint};
-use serde::Serialize;
-use serde_json::Value;
+use salvo_oapi::{RouterExt, endpoint};
 
 use super::paging::{cursor, limit};
 use super::time;
@@ -15,6 +13,7 @@ use catalog::{AUDIT_ACTIONS, AuditEntry, AuditFilter, ChainHead, ResourceKind, V
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::Operator;
+use wire::{AuditData, ChainMismatchData, MarkData, VerifiedData};
 
 /// Longer is no name, and nobody is called.
 const TEXT_CHARS_MAX: usize = 256;
@@ -27,52 +26,20 @@ pub(super) fn routes(operator: &Operator) -> Router {
         .push(Router::with_path("verify").get(VerifyAudit(operator.clone())))
 }
 
-/// A change at run time, or something that was done.
-#[derive(Debug, Serialize, ToSchema)]
-struct AuditData {
-    /// Rises with each change.
-    id: String,
-    /// When, RFC 3339 in UTC with milliseconds.
-    at: String,
-    /// By what they were admitted who made it: `admin token`, or `admin page` for a session; with another token of the
-    /// configuration `token NAME`, or `page of token NAME`.
-    who: String,
-    /// Their address, or `unix`.
-    client: String,
-    /// `change`, `create`, `delete`, `discard`, `forget`, `give_up`, `remove`, `retry`, `revoke`, `role_refused`, `rotate`,
-    /// `send_again`, `sign_in`, `sign_in_refused`, `sign_out`, `take-secret` or `trigger`.
-    action: String,
-    /// `stream`, `connector`, `key`, `read_key`, `request`, `sink`, `item`, `backup`, `ticket`, `session` or
-    /// `sign_in_link`.
-    kind: String,
-    /// Name of what was changed.
-    name: String,
-    /// Connector of a key or a request.
-    connector: Option<String>,
-    /// What it was; null: it did not exist.
-    before: Option<Value>,
-    /// What it is; null: it is gone. After a rotation both keys, `new` and `old`. Of what was done to a sink: how much.
-    after: Option<Value>,
-    /// SHA-256 over this entry and the digest of the one before it, in hexadecimal; null: somebody took it away.
-    digest: Option<String>,
-}
-
-impl From<AuditEntry> for AuditData {
-    fn from(entry: AuditEntry) -> Self {
-        let json = |text: Option<String>| text.and_then(|text| serde_json::from_str(&text).ok());
-        Self {
-            id: entry.id.to_string(),
-            at: clock::rfc3339(entry.at),
-            who: entry.who,
-            client: entry.client,
-            action: entry.action,
-            kind: entry.kind,
-            name: entry.name,
-            connector: entry.connector,
-            before: json(entry.before),
-            after: json(entry.after),
-            digest: entry.digest.map(|digest| digest.to_string()),
-        }
+fn entry_data(entry: AuditEntry) -> AuditData {
+    let json = |text: Option<String>| text.and_then(|text| serde_json::from_str(&text).ok());
+    AuditData {
+        id: entry.id.to_string(),
+        at: clock::rfc3339(entry.at),
+        who: entry.who,
+        client: entry.client,
+        action: entry.action,
+        kind: entry.kind,
+        name: entry.name,
+        connector: entry.connector,
+        before: json(entry.before),
+        after: json(entry.after),
+        digest: entry.digest.map(|digest| digest.to_string()),
     }
 }
 
@@ -100,7 +67,7 @@ impl ListAudit {
         let (entries, more) = self.0.audit(filter, limit).await?;
         let next = entries.last().filter(|_| more);
         let next = next.map(|last| last.id.to_string());
-        let entries = entries.into_iter().map(AuditData::from);
+        let entries = entries.into_iter().map(entry_data);
         Ok(envelope::list(entries.collect(), next))
     }
 }
@@ -141,69 +108,27 @@ fn text(req: &mut Request, name: &str) -> Result<Option<String>, ApiError> {
     }
 }
 
-/// What became of reading the whole audit log.
-#[derive(Debug, Serialize, ToSchema)]
-struct VerifiedData {
-    /// Whether every entry is as it was written, and the digest that was asked for, if one was, is among them.
-    good: bool,
-    /// Entries that fit, up to the first that does not.
-    entries: u64,
-    /// The first of them; null: there is none.
-    oldest: Option<MarkData>,
-    /// The last of them. Its digest, noted elsewhere, shows later that nothing up to it was changed or cut off.
-    newest: Option<MarkData>,
-    /// The first entry that does not fit; null: all do.
-    misfit: Option<ChainMismatchData>,
-    /// Whether the digest `expect` is in the audit log; null: none was asked for.
-    expected: Option<bool>,
-}
-
-/// An entry and its digest.
-#[derive(Debug, Serialize, ToSchema)]
-struct MarkData {
-    /// The entry's id.
-    id: String,
-    /// When it was written, RFC 3339.
-    at: String,
-    /// Its digest.
-    digest: String,
-}
-
-/// An entry that does not fit.
-#[derive(Debug, Serialize, ToSchema)]
-struct ChainMismatchData {
-    /// The entry's id.
-    id: String,
-    /// When it says that it was written, RFC 3339; null: that cannot be read.
-    at: Option<String>,
-    /// What does not fit.
-    reason: String,
-}
-
-impl From<ChainHead> for MarkData {
-    fn from(mark: ChainHead) -> Self {
-        Self {
-            id: mark.id.to_string(),
-            at: clock::rfc3339(mark.at),
-            digest: mark.digest.to_string(),
-        }
+fn mark_data(mark: ChainHead) -> MarkData {
+    MarkData {
+        id: mark.id.to_string(),
+        at: clock::rfc3339(mark.at),
+        digest: mark.digest.to_string(),
     }
 }
 
-impl From<Verified> for VerifiedData {
-    fn from(verified: Verified) -> Self {
-        Self {
-            good: verified.is_good(),
-            entries: verified.entries,
-            oldest: verified.oldest.map(MarkData::from),
-            newest: verified.newest.map(MarkData::from),
-            misfit: verified.misfit.map(|misfit| ChainMismatchData {
-                id: misfit.id.to_string(),
-                at: misfit.at.map(clock::rfc3339),
-                reason: misfit.reason,
-            }),
-            expected: verified.expected,
-        }
+/// What was found when an audit log was read, of a daemon or of a file.
+pub fn verified_data(verified: Verified) -> VerifiedData {
+    VerifiedData {
+        good: verified.is_good(),
+        entries: verified.entries,
+        oldest: verified.oldest.map(mark_data),
+        newest: verified.newest.map(mark_data),
+        misfit: verified.misfit.map(|misfit| ChainMismatchData {
+            id: misfit.id.to_string(),
+            at: misfit.at.map(clock::rfc3339),
+            reason: misfit.reason,
+        }),
+        expected: verified.expected,
     }
 }
 
@@ -228,6 +153,6 @@ impl VerifyAudit {
             .transpose()
             .map_err(|error: KeyHashError| ApiError::invalid(format!("expect: {error}")))?;
         let verified = self.0.verify_audit(expected).await?;
-        Ok(envelope::ok(verified.into()))
+        Ok(envelope::ok(verified_data(verified)))
     }
 }

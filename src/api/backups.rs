@@ -4,15 +4,15 @@
 
 use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::by;
 use backup::manifest::{CopiedFile, Manifest};
-use base::order::Epoch;
 use http::body;
 use http::envelope::{self, Success};
 use http::error::ApiError;
 use operate::Operator;
+use wire::{BackupData, BackupFile};
 
 /// Making a backup.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -30,53 +30,20 @@ struct WantedBackup {
     dir: Option<String>,
 }
 
-/// A backup.
-#[derive(Debug, Serialize, ToSchema)]
-struct BackupData {
-    /// The folder.
-    dir: String,
-    /// The version that made it.
-    version: String,
-    /// When it was complete, RFC 3339.
-    made_at: String,
-    /// The epoch of renderers' positions in it.
-    #[salvo(schema(value_type = u64))]
-    epoch: Epoch,
-    /// The highest sequence number of a request in it.
-    highest_seq: u64,
-    /// The bytes of all files together.
-    bytes: u64,
-    /// The files beside `manifest.json`.
-    files: Vec<BackupFile>,
-}
-
-/// A file of a backup.
-#[derive(Debug, Serialize, ToSchema)]
-struct BackupFile {
-    /// Its name.
-    name: String,
-    /// Its length.
-    bytes: u64,
-    /// Its SHA-256, in hexadecimal.
-    sha256: String,
-}
-
-impl BackupData {
-    fn new(dir: String, manifest: Manifest) -> Self {
-        let file = |file: CopiedFile| BackupFile {
-            name: file.name,
-            bytes: file.bytes,
-            sha256: file.sha256,
-        };
-        Self {
-            dir,
-            bytes: manifest.bytes(),
-            version: manifest.version,
-            made_at: manifest.made_at,
-            epoch: manifest.epoch,
-            highest_seq: manifest.highest_seq,
-            files: manifest.files.into_iter().map(file).collect(),
-        }
+fn backup_data(dir: String, manifest: Manifest) -> BackupData {
+    let file = |file: CopiedFile| BackupFile {
+        name: file.name,
+        bytes: file.bytes,
+        sha256: file.sha256,
+    };
+    BackupData {
+        dir,
+        bytes: manifest.bytes(),
+        version: manifest.version,
+        made_at: manifest.made_at,
+        epoch: manifest.epoch.get(),
+        highest_seq: manifest.highest_seq.get(),
+        files: manifest.files.into_iter().map(file).collect(),
     }
 }
 
@@ -107,6 +74,6 @@ impl PostBackup {
             None => self.0.backups.suggested().to_string_lossy().into_owned(),
         };
         let manifest = self.0.back_up(&dir, by(req)).await?;
-        Ok(envelope::created(BackupData::new(dir, manifest)))
+        Ok(envelope::created(backup_data(dir, manifest)))
     }
 }

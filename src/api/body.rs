@@ -4,8 +4,6 @@
 //! wrong place.
 
 use salvo_core::Request;
-use salvo_oapi::schema::Schema;
-use salvo_oapi::{Components, ComposeSchema, RefOr, ToSchema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -14,6 +12,7 @@ use base::clock::{self, Unix};
 use http::body;
 use http::error::ApiError;
 use settings::{hint, quoted};
+use wire::ShownSettings;
 
 /// A field: none if it is absent. In a tuple, so that null is something else.
 pub(super) type Field = Option<(Value,)>;
@@ -45,31 +44,16 @@ where
         .map_err(|_| ApiError::invalid("the body cannot be read"))
 }
 
-/// What can be set of a record, as answers have it. The document has its rows in the schema around it.
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-pub(super) struct Shown(pub(super) Map<String, Value>);
-
-impl ToSchema for Shown {
-    fn to_schema(_: &mut Components) -> RefOr<Schema> {
-        RefOr::Type(Schema::Object(Box::default()))
-    }
-}
-
-impl ComposeSchema for Shown {
-    fn compose(components: &mut Components, _: Vec<RefOr<Schema>>) -> RefOr<Schema> {
-        Self::to_schema(components)
-    }
-}
-
-/// What can be set of a record. Keys are an answer of their own.
-pub(super) fn shown(record: &impl Serialize) -> Shown {
+/// What can be set of a record, but for what only files set: its keys, which are an answer of their own, and secrets.
+pub(super) fn shown(fields: &[settings::Field], record: &impl Serialize) -> ShownSettings {
     let mut settings = match serde_json::to_value(record) {
         Ok(Value::Object(settings)) => settings,
         _ => Map::new(),
     };
-    settings.shift_remove("keys");
-    Shown(settings)
+    for row in fields.iter().filter(|row| row.declared) {
+        settings.shift_remove(row.name);
+    }
+    ShownSettings(settings)
 }
 
 /// A field that need not be given.

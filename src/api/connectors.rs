@@ -4,11 +4,10 @@
 
 use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
-use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::body::{self, Shown};
-use super::keys::KeyData;
+use super::body;
+use super::keys::key_data;
 use super::{by, paging, param};
 use base::clock;
 use catalog::{CatalogError, Connector, FIRST_KEY, FirstStream, ResourceKind, SetUp};
@@ -16,6 +15,7 @@ use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::Operator;
 use settings::Patch;
+use wire::{ConnectorData, WebhookAddress};
 
 /// What can be done with connectors.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -32,70 +32,34 @@ pub(super) fn routes(operator: &Operator) -> Router {
         )
 }
 
-/// A connector.
-#[derive(Debug, Serialize, ToSchema)]
-struct ConnectorData {
-    /// Its id.
-    id: String,
-    /// What can be set of it.
-    #[serde(flatten)]
-    settings: Shown,
-    /// Whether it stands in a configuration file, and so cannot be changed at run time.
-    declared: bool,
-    /// When it was made at run time, RFC 3339.
-    created_at: Option<String>,
-    /// Its address for each stream that its keys name, by name.
-    webhooks: Vec<WebhookAddress>,
-    /// Its keys, without their secrets, by name.
-    keys: Vec<KeyData>,
-    /// The key that was made with it, shown only then; absent where none was made, or its tool signs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    secret: Option<String>,
-}
-
-/// Where a connector takes what is for a stream.
-#[derive(Debug, Serialize, ToSchema)]
-struct WebhookAddress {
-    /// The stream.
-    stream: String,
-    /// The path, on the service listener.
-    path: String,
-    /// The same as a whole URL; null unless `server.public_url` says what stands before the path.
-    url: Option<String>,
-}
-
-impl WebhookAddress {
-    fn new(connector: &Connector, stream: &str, public_url: Option<&str>) -> Self {
-        let path = connector.path(stream);
-        Self {
-            stream: stream.to_owned(),
-            url: public_url.map(|before| format!("{before}{path}")),
-            path,
-        }
+fn address(connector: &Connector, stream: &str, public_url: Option<&str>) -> WebhookAddress {
+    let path = connector.path(stream);
+    WebhookAddress {
+        stream: stream.to_owned(),
+        url: public_url.map(|before| format!("{before}{path}")),
+        path,
     }
 }
 
-impl ConnectorData {
-    fn new(operator: &Operator, connector: &Connector) -> Self {
-        let public_url = operator.catalog.public_url();
-        let keys = connector.keys.iter();
-        let mut settings = body::shown(&*connector.settings);
-        settings
-            .0
-            .insert("may_delete".to_owned(), connector.may_delete().into());
-        Self {
-            id: connector.name.to_string(),
-            settings,
-            declared: connector.created_at.is_none(),
-            created_at: connector.created_at.map(clock::rfc3339),
-            webhooks: (connector.streams().into_iter())
-                .map(|stream| WebhookAddress::new(connector, stream, public_url))
-                .collect(),
-            keys: keys
-                .map(|key| KeyData::new(key, connector.kind, public_url))
-                .collect(),
-            secret: None,
-        }
+fn connector_data(operator: &Operator, connector: &Connector) -> ConnectorData {
+    let public_url = operator.catalog.public_url();
+    let keys = connector.keys.iter();
+    let mut settings = body::shown(settings::Connector::FIELDS, &*connector.settings);
+    settings
+        .0
+        .insert("may_delete".to_owned(), connector.may_delete().into());
+    ConnectorData {
+        id: connector.name.to_string(),
+        settings,
+        declared: connector.created_at.is_none(),
+        created_at: connector.created_at.map(clock::rfc3339),
+        webhooks: (connector.streams().into_iter())
+            .map(|stream| address(connector, stream, public_url))
+            .collect(),
+        keys: keys
+            .map(|key| key_data(key, connector.kind, public_url))
+            .collect(),
+        secret: None,
     }
 }
 
@@ -133,7 +97,7 @@ struct ListConnectors(Operator);
 impl ListConnectors {
     async fn handle(&self, req: &mut Request) -> Result<Listing<ConnectorData>, ApiError> {
         let all = self.0.catalog.connectors();
-        let show = |one: &Connector| ConnectorData::new(&self.0, one);
+        let show = |one: &Connector| connector_data(&self.0, one);
         paging::by_name(&all, |one| &one.name, show, req)
     }
 }
@@ -161,8 +125,7 @@ impl CreateConnector {
         let mut connector = Patch::of_new(settings::Connector::FIELDS, &of_first_key, body)?;
         let taken = names.map(|name| Some((name.to_owned(), connector.take(name)?)));
         let given: Map<String, Value> = taken.into_iter().flatten().collect();
-        let mut key = settings::Key::default();
-        key.set_all(&given)?;
+        let key = settings::Key::of(&given)?;
         if !given.contains_key("stream") {
             if given.contains_key("allow_in_url") || key.verify.is_some() {
                 let message = "allow_in_url and verify are of the key that is made with stream; give that too, or make the key later";
@@ -172,7 +135,7 @@ impl CreateConnector {
                 catalog.create_connector(&connector, by)
             });
             let created = created.await?;
-            return Ok(envelope::created(ConnectorData::new(&self.0, &created)));
+            return Ok(envelope::created(connector_data(&self.0, &created)));
         }
         let set_up = SetUp {
             connector,
@@ -193,7 +156,7 @@ impl CreateConnector {
         let connector = connector.ok_or(CatalogError::NotFound(ResourceKind::Connector))?;
         Ok(envelope::created(ConnectorData {
             secret: secret.map(|secret| secret.expose().to_owned()),
-            ..ConnectorData::new(&self.0, &connector)
+            ..connector_data(&self.0, &connector)
         }))
     }
 }
@@ -210,7 +173,7 @@ impl GetConnector {
     async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
         let connector = self.0.catalog.connector(&param(req, "id"));
         let connector = connector.ok_or(CatalogError::NotFound(ResourceKind::Connector))?;
-        Ok(envelope::ok(ConnectorData::new(&self.0, &connector)))
+        Ok(envelope::ok(connector_data(&self.0, &connector)))
     }
 }
 
@@ -233,7 +196,7 @@ impl ChangeConnector {
         let changed = self.0.change(by(req), move |catalog, by| {
             catalog.change_connector(&id, &patch, by)
         });
-        Ok(envelope::ok(ConnectorData::new(&self.0, &*changed.await?)))
+        Ok(envelope::ok(connector_data(&self.0, &*changed.await?)))
     }
 }
 
@@ -253,6 +216,6 @@ impl DeleteConnector {
         let deleted = self.0.change(by(req), move |catalog, by| {
             catalog.delete_connector(&id, by)
         });
-        Ok(envelope::ok(ConnectorData::new(&self.0, &*deleted.await?)))
+        Ok(envelope::ok(connector_data(&self.0, &*deleted.await?)))
     }
 }

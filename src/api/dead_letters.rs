@@ -5,7 +5,7 @@
 
 use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -19,6 +19,7 @@ use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::{LettersSent, Operator};
 use pool::{DeadLetter, Selection};
+use wire::{DeadLetterData, DiscardedData, SentAgainData};
 
 /// Ids in one call, at most.
 const IDS_MAX: usize = 1_000;
@@ -34,46 +35,18 @@ pub(super) fn routes(operator: &Operator) -> Router {
         .push(Router::with_path("{id}").delete(DiscardLetter(p())))
 }
 
-/// An item that a sink gave up.
-#[derive(Debug, Serialize, ToSchema)]
-struct DeadLetterData {
-    /// Its id; newer ones are higher.
-    id: String,
-    /// The request that it came with.
-    request_id: String,
-    /// Its stream.
-    stream: String,
-    /// Its position in the request, from 0.
-    position: u32,
-    /// Its key.
-    key: String,
-    /// `upsert`, or `remove` of an item that was to be removed.
-    action: &'static str,
-    /// Its fields; null if the payload could not be read.
-    #[salvo(schema(value_type = serde_json::Value))]
-    fields: Option<Box<RawValue>>,
-    /// Why it was given up.
-    reason: String,
-    /// How often it was tried.
-    attempts: u32,
-    /// When it was given up, RFC 3339.
-    at: String,
-}
-
-impl From<DeadLetter> for DeadLetterData {
-    fn from(letter: DeadLetter) -> Self {
-        Self {
-            id: letter.id.to_string(),
-            request_id: letter.request_id,
-            stream: letter.stream.to_string(),
-            position: letter.position,
-            key: letter.key,
-            action: letter.action.as_str(),
-            fields: RawValue::from_string(letter.fields).ok(),
-            reason: letter.reason,
-            attempts: letter.attempts,
-            at: clock::rfc3339(letter.at),
-        }
+fn letter_data(letter: DeadLetter) -> DeadLetterData {
+    DeadLetterData {
+        id: letter.id.to_string(),
+        request_id: letter.request_id,
+        stream: letter.stream.to_string(),
+        position: letter.position.get(),
+        key: letter.key,
+        action: letter.action.as_str().to_owned(),
+        fields: RawValue::from_string(letter.fields).ok(),
+        reason: letter.reason,
+        attempts: letter.attempts,
+        at: clock::rfc3339(letter.at),
     }
 }
 
@@ -95,27 +68,9 @@ impl ListDeadLetters {
         let (limit, before) = (limit(req)?, cursor(req)?);
         let letters = self.0.pool.dead_letters(&sink, before, limit).await?;
         let next = next_after(&letters, limit, |last| last.id.to_string());
-        let letters = letters.into_iter().map(DeadLetterData::from).collect();
+        let letters = letters.into_iter().map(letter_data).collect();
         Ok(envelope::list(letters, next))
     }
-}
-
-/// What became of a selection of dead letters.
-#[derive(Debug, Serialize, ToSchema)]
-struct SentAgainData {
-    /// Items that wait for the sink again.
-    sent_again: u64,
-    /// Items that are still dead letters: their payloads could not be read, so there is nothing to send.
-    skipped: u64,
-    /// Items that are still dead letters: something that was accepted later has changed or removed them.
-    items_left: u64,
-}
-
-/// What became of a selection of dead letters.
-#[derive(Debug, Serialize, ToSchema)]
-struct DiscardedData {
-    /// Items that are gone.
-    discarded: u64,
 }
 
 /// Which dead letters, neither: all of them; and whether also what is newer is overwritten.

@@ -17,6 +17,7 @@ use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::Operator;
 use settings::{ConnectorKind, Patch, Secret};
+use wire::{KeyData, MadeKey, TakenSecret};
 
 const GRACE_SECONDS_DEFAULT: u64 = 86_400;
 
@@ -38,92 +39,24 @@ pub(super) fn routes(operator: &Operator) -> Router {
         )
 }
 
-/// An ingest key without its secret.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct KeyData {
-    /// Its name.
-    name: String,
-    /// Who has it, or where it is used; null: nobody said.
-    description: Option<String>,
-    /// The part that may be shown; empty while only the digest is known.
-    prefix: String,
-    /// The stream that it may submit to.
-    stream: String,
-    /// Where to send, on the service listener.
-    path: String,
-    /// The same as a whole URL; null unless `server.public_url` says what stands before the path.
-    url: Option<String>,
-    /// `active`, `expired` or `revoked`.
-    state: &'static str,
-    /// When it ends, RFC 3339.
-    expires_at: Option<String>,
-    /// When it was revoked, RFC 3339.
-    revoked_at: Option<String>,
-    /// Whether it stands in a configuration file, and so cannot be changed at run time.
-    declared: bool,
-    /// When it was made at run time, RFC 3339.
-    created_at: Option<String>,
-    /// When somebody came with it last, RFC 3339; null: not yet, as far as is known.
-    last_used_at: Option<String>,
-    /// When somebody came with it last after it had expired or was revoked, RFC 3339; null: nobody did, as far as is known.
-    last_refused_at: Option<String>,
-    /// Whether it may stand in a URL, as `?access_token=`.
-    allow_in_url: bool,
-    /// From where it is taken: networks, and `unix`; empty: from everywhere.
-    networks: Vec<String>,
-    /// If requests are verified by their signature: how, without the secret, which is null while that of the tool is
-    /// awaited.
-    verify: Option<serde_json::Value>,
-    /// When the tool sent the secret that is awaited, RFC 3339; null: it did not.
-    secret_sent_at: Option<String>,
-}
-
-impl KeyData {
-    pub(super) fn new(key: &IngestKey, kind: ConnectorKind, public_url: Option<&str>) -> Self {
-        let path = match kind {
-            ConnectorKind::Ingest => "/api/ingest".to_owned(),
-            ConnectorKind::Webhook => key.path(),
-        };
-        Self {
-            url: public_url.map(|before| format!("{before}{path}")),
-            path,
-            name: key.name.to_string(),
-            description: key.description.as_deref().map(str::to_owned),
-            prefix: key.prefix().to_string(),
-            stream: key.stream.to_string(),
-            state: key.state().as_str(),
-            expires_at: key.expires_at.map(clock::rfc3339),
-            revoked_at: key.revoked_at.map(clock::rfc3339),
-            declared: key.created_at.is_none(),
-            created_at: key.created_at.map(clock::rfc3339),
-            last_used_at: key.used_at().map(clock::rfc3339),
-            last_refused_at: key.refused_at().map(clock::rfc3339),
-            allow_in_url: key.allow_in_url,
-            networks: key.networks.texts(),
-            verify: (key.verify()).and_then(|verify| serde_json::to_value(&**verify).ok()),
-            secret_sent_at: key.sent_secret_at().map(clock::rfc3339),
-        }
+pub(super) fn key_data(key: &IngestKey, kind: ConnectorKind, public_url: Option<&str>) -> KeyData {
+    let path = match kind {
+        ConnectorKind::Ingest => "/api/ingest".to_owned(),
+        ConnectorKind::Webhook => key.path(),
+    };
+    KeyData {
+        settings: body::shown(settings::Key::FIELDS, &key.own_settings()),
+        url: public_url.map(|before| format!("{before}{path}")),
+        path,
+        prefix: key.prefix().to_string(),
+        state: key.state().as_str().to_owned(),
+        revoked_at: key.revoked_at.map(clock::rfc3339),
+        declared: key.created_at.is_none(),
+        created_at: key.created_at.map(clock::rfc3339),
+        last_used_at: key.used_at().map(clock::rfc3339),
+        last_refused_at: key.refused_at().map(clock::rfc3339),
+        secret_sent_at: key.sent_secret_at().map(clock::rfc3339),
     }
-}
-
-/// A new ingest key.
-#[derive(Debug, Serialize, ToSchema)]
-struct MadeKey {
-    /// The key itself, shown only here; null: it has no text, its tool signs.
-    secret: Option<String>,
-    /// What will be shown of it.
-    key: KeyData,
-    /// After a rotation: the one before, which ends.
-    previous: Option<KeyData>,
-}
-
-/// The secret that a tool has sent.
-#[derive(Debug, Serialize, ToSchema)]
-struct TakenSecret {
-    /// The secret, shown only here, to be entered in the tool.
-    secret: String,
-    /// The key. If it is declared in the configuration, the secret has to be set there.
-    key: KeyData,
 }
 
 /// An ingest key that is to be made.
@@ -170,7 +103,7 @@ struct ListKeys(Operator);
 impl ListKeys {
     async fn handle(&self, req: &mut Request) -> Result<Listing<KeyData>, ApiError> {
         let connector = find(&self.0, req)?;
-        let show = |key: &IngestKey| KeyData::new(key, connector.kind, self.0.catalog.public_url());
+        let show = |key: &IngestKey| key_data(key, connector.kind, self.0.catalog.public_url());
         paging::by_name(&connector.keys, |one| &one.name, show, req)
     }
 }
@@ -196,11 +129,9 @@ impl CreateKey {
         let mut body = body::object(req).await?;
         let test = body.shift_remove("test").map(|test| flag("test", test));
         let patch = Patch::of_new(settings::Key::FIELDS, &[], body)?;
-        let mut settings = settings::Key::default();
-        settings.set_all(&patch)?;
         let wanted = catalog::NewKey {
             connector: param(req, "id"),
-            settings,
+            settings: settings::Key::of(&patch)?,
             test: test.transpose()?.unwrap_or(false),
         };
         let created = self
@@ -231,7 +162,7 @@ impl GetKey {
         let connector = find(&self.0, req)?;
         let key = connector.key(&param(req, "name"));
         let key = key.ok_or(CatalogError::NotFound(ResourceKind::Key))?;
-        Ok(envelope::ok(KeyData::new(
+        Ok(envelope::ok(key_data(
             key,
             connector.kind,
             self.0.catalog.public_url(),
@@ -391,7 +322,7 @@ impl RevokeKey {
 
 fn show(operator: &Operator, key: &IngestKey) -> KeyData {
     let connector = operator.catalog.connector(&key.connector);
-    KeyData::new(
+    key_data(
         key,
         connector.map_or(ConnectorKind::Ingest, |one| one.kind),
         operator.catalog.public_url(),

@@ -37,6 +37,8 @@ use http::error::ApiError;
 use http::sessions::Sessions;
 use operate::Operator;
 
+pub use audit::verified_data;
+
 /// Every route of the admin API, and the roles that it needs.
 pub fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
     let subjects = [

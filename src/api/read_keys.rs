@@ -5,7 +5,6 @@
 
 use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
-use serde::Serialize;
 
 use super::{body, by, paging, param};
 use base::clock;
@@ -14,6 +13,7 @@ use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::Operator;
 use settings::Patch;
+use wire::{MadeReadKey, ReadKeyData};
 
 /// What can be done with read keys.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -31,64 +31,21 @@ pub(super) fn routes(operator: &Operator) -> Router {
         )
 }
 
-/// A read key without its secret.
-#[derive(Debug, Serialize, ToSchema)]
-struct ReadKeyData {
-    /// Its name.
-    name: String,
-    /// Who has it, or where it is used; null: nobody said.
-    description: Option<String>,
-    /// The part that may be shown; empty while only the digest is known.
-    prefix: String,
-    /// The streams that it names; of those that are gone it reads nothing.
-    streams: Vec<String>,
-    /// `active`, `expired` or `revoked`.
-    state: &'static str,
-    /// When it ends, RFC 3339.
-    expires_at: Option<String>,
-    /// When it was revoked, RFC 3339.
-    revoked_at: Option<String>,
-    /// Whether it may stand in a URL.
-    allow_in_url: bool,
-    /// From where it is taken: networks, and `unix`; empty: from everywhere.
-    networks: Vec<String>,
-    /// How many feeds it may ask for in a second; null: 50.
-    requests_per_second: Option<u32>,
-    /// Origins whose pages may read with it, beside those of `[live]`; `null` is that of pages in files.
-    origins: Vec<String>,
-    /// Whether it stands in a configuration file, and so cannot be changed at run time.
-    declared: bool,
-    /// When it was made at run time, RFC 3339.
-    created_at: Option<String>,
-}
-
-impl From<&ReadKey> for ReadKeyData {
-    fn from(key: &ReadKey) -> Self {
-        Self {
-            name: key.name.to_string(),
-            description: key.description.clone(),
-            prefix: key.prefix.as_deref().unwrap_or_default().to_owned(),
-            streams: key.streams.clone(),
-            state: key.state().as_str(),
-            expires_at: key.expires_at.map(clock::rfc3339),
-            revoked_at: key.revoked_at.map(clock::rfc3339),
-            allow_in_url: key.allow_in_url,
-            networks: key.networks.texts(),
-            requests_per_second: key.requests_per_second,
-            origins: key.origins.clone(),
-            declared: key.created_at.is_none(),
-            created_at: key.created_at.map(clock::rfc3339),
-        }
+fn show(key: &ReadKey) -> ReadKeyData {
+    let mut settings = body::shown(settings::ReadKey::FIELDS, &*key.settings);
+    // A file may have written it in another form.
+    let expires_at = key.expires_at.map(clock::rfc3339);
+    settings
+        .0
+        .insert("expires_at".to_owned(), expires_at.into());
+    ReadKeyData {
+        settings,
+        prefix: key.prefix.as_deref().unwrap_or_default().to_owned(),
+        state: key.state().as_str().to_owned(),
+        revoked_at: key.revoked_at.map(clock::rfc3339),
+        declared: key.created_at.is_none(),
+        created_at: key.created_at.map(clock::rfc3339),
     }
-}
-
-/// A new read key.
-#[derive(Debug, Serialize, ToSchema)]
-struct MadeReadKey {
-    /// The key itself, shown only here.
-    secret: String,
-    /// What will be shown of it.
-    key: ReadKeyData,
 }
 
 /// A read key that is to be made.
@@ -112,7 +69,7 @@ struct ListReadKeys(Operator);
 impl ListReadKeys {
     async fn handle(&self, req: &mut Request) -> Result<Listing<ReadKeyData>, ApiError> {
         let all = self.0.catalog.read_keys();
-        paging::by_name(&all, |one| &one.name, |one| ReadKeyData::from(one), req)
+        paging::by_name(&all, |one| &one.name, show, req)
     }
 }
 
@@ -134,15 +91,14 @@ impl CreateReadKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<MadeReadKey>, ApiError> {
         let body = body::object(req).await?;
         let patch = Patch::of_new(settings::ReadKey::FIELDS, &[], body)?;
-        let mut wanted = settings::ReadKey::default();
-        wanted.set_all(&patch)?;
+        let wanted = settings::ReadKey::of(&patch)?;
         let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_read_key(wanted, by)
         });
         let (secret, key) = created.await?;
         Ok(envelope::created(MadeReadKey {
             secret: secret.expose().to_owned(),
-            key: ReadKeyData::from(&*key),
+            key: show(&key),
         }))
     }
 }
@@ -159,7 +115,7 @@ impl GetReadKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
         let key = self.0.catalog.read_key(&param(req, "name"));
         let key = key.ok_or(CatalogError::NotFound(ResourceKind::ReadKey))?;
-        Ok(envelope::ok(ReadKeyData::from(&*key)))
+        Ok(envelope::ok(show(&key)))
     }
 }
 
@@ -186,7 +142,7 @@ impl ChangeReadKey {
         let changed = self.0.change(by(req), move |catalog, by| {
             catalog.change_read_key(&name, &patch, by)
         });
-        Ok(envelope::ok(ReadKeyData::from(&*changed.await?)))
+        Ok(envelope::ok(show(&*changed.await?)))
     }
 }
 
@@ -206,7 +162,7 @@ impl DeleteReadKey {
         let deleted = self.0.change(by(req), move |catalog, by| {
             catalog.delete_read_key(&name, by)
         });
-        Ok(envelope::ok(ReadKeyData::from(&*deleted.await?)))
+        Ok(envelope::ok(show(&*deleted.await?)))
     }
 }
 
@@ -226,6 +182,6 @@ impl RevokeReadKey {
         let revoked = self.0.change(by(req), move |catalog, by| {
             catalog.revoke_read_key(&name, by)
         });
-        Ok(envelope::ok(ReadKeyData::from(&*revoked.await?)))
+        Ok(envelope::ok(show(&*revoked.await?)))
     }
 }

@@ -5,8 +5,7 @@
 use std::sync::Arc;
 
 use salvo_core::{Request, Router};
-use salvo_oapi::{RouterExt, ToSchema, endpoint};
-use serde::Serialize;
+use salvo_oapi::{RouterExt, endpoint};
 use serde_json::json;
 
 use super::by;
@@ -15,9 +14,10 @@ use catalog::{AuditChange, Reader, ResourceKind};
 use http::access::token_of;
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
-use http::ticket::{TicketData, TicketRequest, give_ticket};
+use http::ticket::{TicketRequest, give_ticket};
 use operate::Operator;
 use operate::renderers::Connected;
+use wire::{RendererData, TicketData};
 
 /// The renderers and their tickets.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -27,27 +27,6 @@ pub(super) fn routes(operator: &Operator) -> Router {
         .push(Router::with_path("tickets").post(PostAdminTicket(operator.clone())))
 }
 
-/// A renderer that is connected.
-#[derive(Debug, Serialize, ToSchema)]
-struct RendererData {
-    /// Rises with each connection.
-    id: u64,
-    /// Name of its read key.
-    key: String,
-    /// What it follows.
-    streams: Vec<String>,
-    /// `sse` or `websocket`.
-    transport: &'static str,
-    /// Where it is connected from.
-    client: String,
-    /// Since when, RFC 3339.
-    connected_at: String,
-    /// The position that it was told last.
-    position: String,
-    /// By how many numbers it is behind; an upper bound of the changes that wait for it.
-    lag: u64,
-}
-
 struct ListRenderers(Operator);
 
 /// The renderers that are connected.
@@ -55,23 +34,21 @@ struct ListRenderers(Operator);
 impl ListRenderers {
     async fn handle(&self) -> Listing<RendererData> {
         let renderers = self.0.renderers();
-        envelope::list(renderers.iter().map(RendererData::from).collect(), None)
+        envelope::list(renderers.iter().map(renderer_data).collect(), None)
     }
 }
 
-impl From<&Connected> for RendererData {
-    fn from(connected: &Connected) -> Self {
-        let renderer = &connected.renderer;
-        Self {
-            id: renderer.id,
-            key: renderer.key.to_string(),
-            streams: renderer.streams.iter().map(ToString::to_string).collect(),
-            transport: renderer.transport.as_str(),
-            client: renderer.client.clone(),
-            connected_at: clock::rfc3339(renderer.connected_at),
-            position: connected.position.to_string(),
-            lag: connected.lag,
-        }
+fn renderer_data(connected: &Connected) -> RendererData {
+    let renderer = &connected.renderer;
+    RendererData {
+        id: renderer.id,
+        key: renderer.key.to_string(),
+        streams: renderer.streams.iter().map(ToString::to_string).collect(),
+        transport: renderer.transport.as_str().to_owned(),
+        client: renderer.client.clone(),
+        connected_at: clock::rfc3339(renderer.connected_at),
+        position: connected.position.to_string(),
+        lag: connected.lag,
     }
 }
 

@@ -5,8 +5,7 @@
 use std::sync::Arc;
 
 use salvo_core::{Request, Router};
-use salvo_oapi::{RouterExt, ToSchema, endpoint};
-use serde::Serialize;
+use salvo_oapi::{RouterExt, endpoint};
 use uuid::Uuid;
 
 use super::paging::{cursor, limit};
@@ -14,13 +13,13 @@ use super::{param, time};
 use base::clock;
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
-use http::sink_state::SinkStateData;
-use http::stale::StaleData;
+use http::{sink_state, stale};
 use ingest::AgainError;
 use journal::StorageError;
 use journal::log::{Filter, Sender};
 use operate::Operator;
 use operate::requests::{Report, Status};
+use wire::{HeaderData, LoggedRequest};
 
 /// Looking into the request log.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -30,115 +29,45 @@ pub(super) fn routes(operator: &Operator) -> Router {
         .push(Router::with_path("requests/{request_id}").get(GetRequest(operator.clone())))
 }
 
-/// One entry of the request log.
-#[derive(Debug, Serialize, ToSchema)]
-struct LoggedRequest {
-    /// When it arrived, RFC 3339 in UTC with milliseconds.
-    timestamp: String,
-    /// UUIDv7.
-    request_id: String,
-    /// Number of items; 0 if it was refused.
-    items_received: u32,
-    /// `accepted`, `processed`, `stale`, `failed`, `discarded`, `rejected`, `duplicate`, `test`, `removed` or `handshake`.
-    status: &'static str,
-    /// Why it was refused, what is odd about it, why sinks gave up on it, or which of its items are older than what the
-    /// data pool has.
-    errors: Vec<String>,
-    /// Its operations that are older than what the data pool has, the first 20.
-    stale: Vec<StaleData>,
-    /// How many there are.
-    stale_count: u64,
-    /// Name of the connector.
-    connector: String,
-    /// The key's stream.
-    stream: String,
-    /// `ingest` or `webhook`.
-    endpoint: &'static str,
-    /// The status that was answered.
-    http_status: u16,
-    /// The part of the key that may be shown.
-    key: String,
-    /// Size of the body in bytes.
-    bytes: u64,
-    /// Address of the caller.
-    client: String,
-    /// The field that identified the items.
-    item_key: Option<String>,
-    /// The caller's idempotency key.
-    idempotency_key: Option<String>,
-    /// The first request, for a repeat.
-    duplicate_of: Option<String>,
-    /// How a delivery to the address of its connector was verified: the scheme; null: it came with a key.
-    scheme: Option<String>,
-    /// The event of such a delivery, as its tool names it.
-    event: Option<String>,
-    /// The id of such a delivery.
-    delivery_id: Option<String>,
-    /// Headers worth knowing.
-    headers: Vec<HeaderData>,
-    /// The request that this one was sent again from.
-    sent_again_from: Option<String>,
-    /// What it became when it was sent again, newest first, at most 20; only where a single request is asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sent_again_as: Option<Vec<String>>,
-    /// When the last sink had it; null until then.
-    processed_at: Option<String>,
-    /// The sinks that want its stream.
-    sinks: Vec<SinkStateData>,
-}
-
-/// A header of a request.
-#[derive(Debug, Serialize, ToSchema)]
-struct HeaderData {
-    /// Its name, in lower case.
-    name: String,
-    /// The beginning of its value; null: the value is not kept.
-    value: Option<String>,
-}
-
-impl From<(&str, Option<&str>)> for HeaderData {
-    fn from((name, value): (&str, Option<&str>)) -> Self {
-        Self {
-            name: name.to_owned(),
-            value: value.map(str::to_owned),
-        }
+fn header((name, value): (&str, Option<&str>)) -> HeaderData {
+    HeaderData {
+        name: name.to_owned(),
+        value: value.map(str::to_owned),
     }
 }
 
-impl From<&Report> for LoggedRequest {
-    fn from(report: &Report) -> Self {
-        let entry = &report.row.entry;
-        let said = |what: fn(&Sender) -> Option<&str>| {
-            let said = entry.sender.as_deref().and_then(what);
-            said.map(str::to_owned)
-        };
-        Self {
-            timestamp: clock::rfc3339(entry.received_at),
-            request_id: entry.request_id.to_string(),
-            items_received: entry.items,
-            status: report.status.as_str(),
-            errors: report.errors().map(str::to_owned).collect(),
-            stale: StaleData::of(report),
-            stale_count: report.left_behind.count,
-            connector: entry.connector.to_string(),
-            stream: entry.stream.to_string(),
-            endpoint: entry.endpoint.as_str(),
-            http_status: entry.http_status,
-            key: entry.key.to_string(),
-            bytes: entry.bytes,
-            client: entry.client.to_string(),
-            item_key: entry.item_key.as_deref().map(str::to_owned),
-            idempotency_key: entry.idempotency_key.as_deref().map(str::to_owned),
-            duplicate_of: report.row.duplicate_of.map(|id| id.to_string()),
-            scheme: said(|sender| sender.scheme.as_deref()),
-            event: said(|sender| sender.event.as_deref()),
-            delivery_id: said(|sender| sender.delivery.as_deref()),
-            headers: entry.headers().map(HeaderData::from).collect(),
-            sent_again_from: entry.sent_again_from.map(|id| id.to_string()),
-            sent_again_as: None,
-            processed_at: report.processed_at.map(clock::rfc3339),
-            sinks: report.sinks.iter().map(SinkStateData::from).collect(),
-        }
+fn logged(report: &Report) -> LoggedRequest {
+    let entry = &report.row.entry;
+    let said = |what: fn(&Sender) -> Option<&str>| {
+        let said = entry.sender.as_deref().and_then(what);
+        said.map(str::to_owned)
+    };
+    LoggedRequest {
+        timestamp: clock::rfc3339(entry.received_at),
+        request_id: entry.request_id.to_string(),
+        items_received: entry.items,
+        status: report.status.as_str().to_owned(),
+        errors: report.errors().map(str::to_owned).collect(),
+        stale: stale::listed(report),
+        stale_count: report.left_behind.count,
+        connector: entry.connector.to_string(),
+        stream: entry.stream.to_string(),
+        endpoint: entry.endpoint.as_str().to_owned(),
+        http_status: entry.http_status,
+        key: entry.key.to_string(),
+        bytes: entry.bytes,
+        client: entry.client.to_string(),
+        item_key: entry.item_key.as_deref().map(str::to_owned),
+        idempotency_key: entry.idempotency_key.as_deref().map(str::to_owned),
+        duplicate_of: report.row.duplicate_of.map(|id| id.to_string()),
+        scheme: said(|sender| sender.scheme.as_deref()),
+        event: said(|sender| sender.event.as_deref()),
+        delivery_id: said(|sender| sender.delivery.as_deref()),
+        headers: entry.headers().map(header).collect(),
+        sent_again_from: entry.sent_again_from.map(|id| id.to_string()),
+        sent_again_as: None,
+        processed_at: report.processed_at.map(clock::rfc3339),
+        sinks: report.sinks.iter().map(sink_state::data).collect(),
     }
 }
 
@@ -174,7 +103,7 @@ impl ListRequests {
             ..filter
         };
         let page = self.0.requests.page(&filter, &statuses, limit).await?;
-        let requests = page.reports.iter().map(LoggedRequest::from).collect();
+        let requests = page.reports.iter().map(logged).collect();
         Ok(envelope::list(
             requests,
             page.next.map(|next| next.to_string()),
@@ -243,7 +172,7 @@ impl GetRequest {
         let sent_again_as = self.0.journal.sent_again_as(id).await?;
         Ok(envelope::ok(LoggedRequest {
             sent_again_as: Some(sent_again_as.iter().map(ToString::to_string).collect()),
-            ..LoggedRequest::from(&report)
+            ..logged(&report)
         }))
     }
 }

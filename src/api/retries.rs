@@ -3,8 +3,7 @@
 //! **Invariant**: an answer comes after the change is in the pool and in the audit log, and says how much was changed.
 
 use salvo_core::{Request, Router};
-use salvo_oapi::{RouterExt, ToSchema, endpoint};
-use serde::Serialize;
+use salvo_oapi::{RouterExt, endpoint};
 
 use super::paging::{cursor, limit, next_after};
 use super::{by, param};
@@ -13,6 +12,7 @@ use delivery::{GivenUp, Waiting};
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::Operator;
+use wire::{GivenUpData, RetriedData, RetryData};
 
 /// What can be done with the batches of a sink that wait.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -28,64 +28,30 @@ pub(super) fn routes(operator: &Operator) -> Router {
         )
 }
 
-/// A batch that waits for another attempt.
-#[derive(Debug, Serialize, ToSchema)]
-struct RetryData {
-    /// Its id. What is left of the batch after another attempt keeps it; no other batch ever has it.
-    id: String,
-    /// How often it was tried. Halves of a batch have the attempts of the whole one.
-    attempts: u32,
-    /// When it is tried next, RFC 3339; later if the sink is paused then.
-    due_at: String,
-    /// Why the last attempt failed.
-    reason: String,
-    /// The request that its first item came with; null if the log does not know it any more.
-    first_request_id: Option<String>,
-    /// The stream of its first item, likewise.
-    first_stream: Option<String>,
-    /// Number of its items; null if the list of them is damaged.
-    items: Option<u64>,
-    /// Whether its items were dead letters that somebody sent again.
-    sent_again: bool,
-}
-
-impl From<Waiting> for RetryData {
-    fn from(waiting: Waiting) -> Self {
-        let Waiting {
-            retry,
-            due_at,
-            items,
-            first,
-        } = waiting;
-        let (first_request_id, first_stream) = first.unzip();
-        Self {
-            id: retry.id.to_string(),
-            attempts: retry.attempts,
-            due_at: clock::rfc3339(due_at),
-            reason: retry.reason,
-            first_request_id,
-            first_stream: first_stream.map(|stream| stream.to_string()),
-            items,
-            sent_again: retry.resent,
-        }
+fn retry_data(waiting: Waiting) -> RetryData {
+    let Waiting {
+        retry,
+        due_at,
+        items,
+        first,
+    } = waiting;
+    let (first_request_id, first_stream) = first.unzip();
+    RetryData {
+        id: retry.id.to_string(),
+        attempts: retry.attempts,
+        due_at: clock::rfc3339(due_at),
+        reason: retry.reason,
+        first_request_id,
+        first_stream: first_stream.map(|stream| stream.to_string()),
+        items,
+        sent_again: retry.resent,
     }
 }
 
-/// What was given up.
-#[derive(Debug, Serialize, ToSchema)]
-struct GivenUpData {
-    /// Batches that do not wait any more.
-    given_up: u64,
-    /// Dead letters that they became.
-    dead_letters: u64,
-}
-
-impl From<GivenUp> for GivenUpData {
-    fn from(given_up: GivenUp) -> Self {
-        Self {
-            given_up: given_up.retries,
-            dead_letters: given_up.items,
-        }
+fn given_up_data(given_up: GivenUp) -> GivenUpData {
+    GivenUpData {
+        given_up: given_up.retries,
+        dead_letters: given_up.items,
     }
 }
 
@@ -106,7 +72,7 @@ impl ListRetries {
         self.0.require_sink(&sink).await?;
         let (limit, after) = (limit(req)?, cursor(req)?);
         let waiting = self.0.delivery.waiting(&sink, after.unwrap_or(0), limit);
-        let retries: Vec<RetryData> = waiting.await?.into_iter().map(RetryData::from).collect();
+        let retries: Vec<RetryData> = waiting.await?.into_iter().map(retry_data).collect();
         let next = next_after(&retries, limit, |last| last.id.clone());
         Ok(envelope::list(retries, next))
     }
@@ -138,7 +104,7 @@ impl GiveUpRetry {
             .0
             .give_up(&param(req, "name"), Some(id), by(req))
             .await?;
-        Ok(envelope::ok(given_up.into()))
+        Ok(envelope::ok(given_up_data(given_up)))
     }
 }
 
@@ -155,15 +121,8 @@ struct GiveUpRetries(Operator);
 impl GiveUpRetries {
     async fn handle(&self, req: &mut Request) -> Result<Success<GivenUpData>, ApiError> {
         let given_up = self.0.give_up(&param(req, "name"), None, by(req)).await?;
-        Ok(envelope::ok(given_up.into()))
+        Ok(envelope::ok(given_up_data(given_up)))
     }
-}
-
-/// What became of the retries of a sink.
-#[derive(Debug, Serialize, ToSchema)]
-struct RetriedData {
-    /// Batches that are tried again now.
-    retries: u64,
 }
 
 struct RetrySink(Operator);

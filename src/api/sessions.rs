@@ -5,8 +5,7 @@
 use std::sync::Arc;
 
 use salvo_core::{Request, Router};
-use salvo_oapi::{RouterExt, ToSchema, endpoint};
-use serde::Serialize;
+use salvo_oapi::{RouterExt, endpoint};
 
 use super::{by, param};
 use base::clock;
@@ -14,6 +13,7 @@ use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use http::sessions::{Sessions, SignedIn};
 use operate::Operator;
+use wire::SessionData;
 
 /// Looking who is signed in, and ending a session.
 pub(super) fn routes(operator: &Operator, sessions: &Arc<Sessions>) -> Router {
@@ -23,36 +23,15 @@ pub(super) fn routes(operator: &Operator, sessions: &Arc<Sessions>) -> Router {
         .push(Router::with_path("{id}").delete(EndSession(operator.clone(), Arc::clone(sessions))))
 }
 
-/// Somebody who is signed in.
-#[derive(Debug, Serialize, ToSchema)]
-struct SessionData {
-    /// What the session is called; opens nothing.
-    id: String,
-    /// Name of the token that it began with.
-    token: String,
-    /// The role of that token: `viewer`, `operator` or `admin`.
-    role: &'static str,
-    /// Address where it began, or `unix`.
-    client: String,
-    /// Since when, RFC 3339.
-    since: String,
-    /// When the last page was asked for, RFC 3339.
-    last_seen: String,
-    /// When it ends if nobody signs out, RFC 3339.
-    ends_at: String,
-}
-
-impl From<SignedIn> for SessionData {
-    fn from(one: SignedIn) -> Self {
-        Self {
-            id: one.id.to_string(),
-            token: one.token.name.to_string(),
-            role: one.token.role.as_str(),
-            client: one.client.to_string(),
-            since: clock::rfc3339(one.since),
-            last_seen: clock::rfc3339(one.seen_at),
-            ends_at: clock::rfc3339(one.ends_at),
-        }
+fn session_data(one: SignedIn) -> SessionData {
+    SessionData {
+        id: one.id.to_string(),
+        token: one.token.name.to_string(),
+        role: one.token.role.as_str().to_owned(),
+        client: one.client.to_string(),
+        since: clock::rfc3339(one.since),
+        last_seen: clock::rfc3339(one.seen_at),
+        ends_at: clock::rfc3339(one.ends_at),
     }
 }
 
@@ -62,7 +41,7 @@ struct ListSessions(Arc<Sessions>);
 #[endpoint(operation_id = "list_sessions")]
 impl ListSessions {
     async fn handle(&self) -> Listing<SessionData> {
-        let all = self.0.list().into_iter().map(SessionData::from);
+        let all = self.0.list().into_iter().map(session_data);
         envelope::list(all.collect(), None)
     }
 }
@@ -89,6 +68,6 @@ impl EndSession {
             ApiError::not_found("SESSION_NOT_FOUND", message)
         })?;
         operator.record(by(req), ended.signed_out()).await;
-        Ok(envelope::ok(ended.into()))
+        Ok(envelope::ok(session_data(ended)))
     }
 }

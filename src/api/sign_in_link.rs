@@ -5,8 +5,7 @@
 use std::sync::Arc;
 
 use salvo_core::{Request, Router};
-use salvo_oapi::{RouterExt, ToSchema, endpoint};
-use serde::Serialize;
+use salvo_oapi::{RouterExt, endpoint};
 use serde_json::json;
 
 use super::by;
@@ -17,21 +16,13 @@ use http::envelope::{self, Success};
 use http::error::ApiError;
 use http::sessions::Sessions;
 use operate::Operator;
+use wire::SignInLinkData;
 
 /// Getting a link.
 pub(super) fn routes(operator: &Operator, sessions: &Arc<Sessions>) -> Router {
     Router::with_path("sign-in-links")
         .oapi_tag("status")
         .post(PostSignInLink(operator.clone(), Arc::clone(sessions)))
-}
-
-/// A link to sign in.
-#[derive(Debug, Serialize, ToSchema)]
-struct SignInLinkData {
-    /// Its path, to be opened at the address of the admin listener; what follows `#` is the secret.
-    path: String,
-    /// Until when it works, RFC 3339.
-    expires_at: String,
 }
 
 struct PostSignInLink(Operator, Arc<Sessions>);

@@ -4,10 +4,9 @@
 
 use salvo_core::{Request, Response, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
-use serde::Serialize;
 use serde_json::Value;
 
-use super::body::{self, Shown};
+use super::body;
 use super::{by, paging, param};
 use base::clock;
 use catalog::{CatalogError, ResourceKind, Stream};
@@ -16,6 +15,7 @@ use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::Operator;
 use settings::Patch;
+use wire::StreamData;
 
 /// What can be done with streams.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -33,32 +33,14 @@ pub(super) fn routes(operator: &Operator) -> Router {
         )
 }
 
-/// A stream.
-#[derive(Debug, Serialize, ToSchema)]
-struct StreamData {
-    /// What can be set of it.
-    #[serde(flatten)]
-    settings: Shown,
-    /// Items that it has in the data pool.
-    items: u64,
-    /// The bytes of their keys and fields.
-    bytes: u64,
-    /// Whether it stands in a configuration file, and so cannot be changed at run time.
-    declared: bool,
-    /// When it was made at run time, RFC 3339.
-    created_at: Option<String>,
-}
-
-impl StreamData {
-    fn new(operator: &Operator, stream: &Stream) -> Self {
-        let size = operator.pool.sizes().of(&stream.name);
-        Self {
-            settings: body::shown(&stream.settings),
-            items: size.items,
-            bytes: size.bytes,
-            declared: stream.created_at.is_none(),
-            created_at: stream.created_at.map(clock::rfc3339),
-        }
+fn stream_data(operator: &Operator, stream: &Stream) -> StreamData {
+    let size = operator.pool.sizes().of(&stream.name);
+    StreamData {
+        settings: body::shown(settings::Stream::FIELDS, &stream.settings),
+        items: size.items,
+        bytes: size.bytes,
+        declared: stream.created_at.is_none(),
+        created_at: stream.created_at.map(clock::rfc3339),
     }
 }
 
@@ -83,12 +65,7 @@ struct ListStreams(Operator);
 impl ListStreams {
     async fn handle(&self, req: &mut Request) -> Result<Listing<StreamData>, ApiError> {
         let all = self.0.catalog.streams();
-        paging::by_name(
-            &all,
-            |one| &one.name,
-            |one| StreamData::new(&self.0, one),
-            req,
-        )
+        paging::by_name(&all, |one| &one.name, |one| stream_data(&self.0, one), req)
     }
 }
 
@@ -143,10 +120,7 @@ impl CreateStream {
         let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_stream(&stream, by)
         });
-        Ok(envelope::created(StreamData::new(
-            &self.0,
-            &*created.await?,
-        )))
+        Ok(envelope::created(stream_data(&self.0, &*created.await?)))
     }
 }
 
@@ -162,7 +136,7 @@ impl GetStream {
     async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
         let stream = self.0.catalog.stream(&param(req, "name"));
         let stream = stream.ok_or(CatalogError::NotFound(ResourceKind::Stream))?;
-        Ok(envelope::ok(StreamData::new(&self.0, &stream)))
+        Ok(envelope::ok(stream_data(&self.0, &stream)))
     }
 }
 
@@ -185,7 +159,7 @@ impl ChangeStream {
         let changed = self.0.change(by(req), move |catalog, by| {
             catalog.change_stream(&name, &patch, by)
         });
-        Ok(envelope::ok(StreamData::new(&self.0, &*changed.await?)))
+        Ok(envelope::ok(stream_data(&self.0, &*changed.await?)))
     }
 }
 
@@ -213,6 +187,6 @@ impl DeleteStream {
         let force = envelope::flag(req, "force", false)?;
         let items = envelope::flag(req, "items", false)?;
         let deleted = (self.0).delete_stream(param(req, "name"), (force, items), by(req));
-        Ok(envelope::ok(StreamData::new(&self.0, &*deleted.await?)))
+        Ok(envelope::ok(stream_data(&self.0, &*deleted.await?)))
     }
 }

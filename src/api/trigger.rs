@@ -12,25 +12,13 @@ use super::{by, param};
 use http::envelope::{self, Success};
 use http::error::ApiError;
 use operate::Operator;
+use wire::TriggeredData;
 
 /// What can be sent for a connector's tool.
 pub(super) fn routes(operator: &Operator) -> Router {
     Router::with_path("connectors/{id}/trigger")
         .oapi_tag("connectors")
         .post(Trigger(operator.clone()))
-}
-
-/// What was sent.
-#[derive(Debug, Serialize, ToSchema)]
-struct TriggeredData {
-    /// The request that was accepted; null: the event is one that is not stored.
-    request_id: Option<String>,
-    /// Its event.
-    event: &'static str,
-    /// The stream.
-    stream: Option<String>,
-    /// Number of items.
-    items_received: u32,
 }
 
 /// What is to be sent.
@@ -76,7 +64,7 @@ impl Trigger {
         let accepted = sent.accepted.as_ref();
         Ok(envelope::ok(TriggeredData {
             request_id: accepted.map(|one| one.receipt.request_id.to_string()),
-            event: sent.event,
+            event: sent.event.to_owned(),
             stream: accepted.map(|one| one.stream.to_string()),
             items_received: accepted.map_or(0, |one| one.receipt.items),
         })

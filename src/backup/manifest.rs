@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::MANIFEST;
-use base::order::Epoch;
+use base::order::{Epoch, Seq};
 
 /// The form of manifests that this version writes.
 pub(super) const LAYOUT: u32 = 1;
@@ -26,7 +26,7 @@ pub struct Manifest {
     /// The epoch of the pool's positions.
     pub epoch: Epoch,
     /// The highest sequence number of a request in it.
-    pub highest_seq: u64,
+    pub highest_seq: Seq,
     /// The copies.
     pub files: Vec<CopiedFile>,
 }

@@ -16,6 +16,7 @@ use super::manifest::{self, CopiedFile, Manifest};
 use super::{BackupError, FILES, OWN_FOLDER};
 use base::clock;
 use base::clock::Unix;
+use base::order::Seq;
 use base::text::hex;
 use journal::Hold;
 
@@ -29,9 +30,9 @@ pub(super) struct Run {
     /// As long as this one lives no payload is released.
     pub(super) _hold: Hold,
     /// Payloads of requests after this one were there when the hold began.
-    pub(super) kept_after: u64,
+    pub(super) kept_after: Seq,
     /// [`journal::Journal::seq_floor`].
-    pub(super) seq_floor: u64,
+    pub(super) seq_floor: Seq,
 }
 
 impl Run {

@@ -12,6 +12,7 @@ use super::folder::Folder;
 use super::*;
 use base::clock::Lived;
 use base::clock::Unix;
+use base::order::Seq;
 use catalog::{Catalog, FILE as CATALOG};
 use item::ItemsWriter;
 use journal::log::Client;
@@ -37,7 +38,7 @@ impl Files {
         let root = tempfile::tempdir().expect("a folder");
         let pool = Pool::open(&root.path().join(POOL), &FailStop::default()).await;
         let pool = pool.expect("it opens");
-        pool.add_sink("sink", 0).expect("it is new");
+        pool.add_sink("sink", Seq::MIN).expect("it is new");
         let catalog = Catalog::open(
             &root.path().join(CATALOG),
             &Settings::default(),
@@ -47,7 +48,7 @@ impl Files {
         let options = Options {
             durability: Durability::Os,
             pending_bytes_max: 1 << 20,
-            seq_floor: 0,
+            seq_floor: Seq::MIN,
             log_retention: Duration::MAX,
             log_retention_bytes: u64::MAX,
         };
@@ -76,12 +77,12 @@ impl Files {
     async fn deliver(&self) {
         let settlement = Settlement {
             sink: "sink".into(),
-            cursor: Some(REQUESTS),
+            cursor: Some(Seq::new(REQUESTS)),
             ..Settlement::default()
         };
         self.pool.settle(&settlement).expect("it is written");
         let low_water = self.pool.low_water().expect("it reads");
-        assert_eq!(low_water, REQUESTS);
+        assert_eq!(low_water.get(), REQUESTS);
         self.journal.release(low_water);
         // Each is a group, after which the writer deletes what it may.
         for _ in 0..3 {
@@ -135,7 +136,7 @@ async fn what_is_delivered_between_the_two_copies_stays_in_the_journal() {
     files.deliver().await;
     run.copy(JOURNAL, &folder).expect("it is copied");
     let manifest = run.verified(&folder.path).expect("they belong together");
-    assert_eq!(manifest.highest_seq, REQUESTS);
+    assert_eq!(manifest.highest_seq.get(), REQUESTS);
     assert_eq!(payloads(&folder.path.join(JOURNAL)), REQUESTS);
 
     drop(run);

@@ -7,7 +7,9 @@
 //! tests have them: [`Seq::new`], [`Seq::get`] and their like.
 
 use std::fmt;
+use std::num::ParseIntError;
 use std::ops::{Add, AddAssign, Sub};
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +71,14 @@ macro_rules! sequence {
             pub const MAX: Self = Self(u64::MAX);
         }
 
+        impl FromStr for $name {
+            type Err = ParseIntError;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                text.parse().map(Self)
+            }
+        }
+
         impl Add<u64> for $name {
             type Output = Self;
 
@@ -103,7 +113,7 @@ macro_rules! sequence {
 }
 
 sequence! {
-    /// The number of an entry of the journal: its place in the order in which requests are accepted. The first is 1.
+    /// The number of an entry of the request log, the first is 1: of accepted ones the order in which sinks are handed them.
     Seq
 }
 
@@ -126,6 +136,8 @@ number! {
 pub struct ItemPosition(u32);
 
 impl ItemPosition {
+    /// The first.
+    pub const MIN: Self = Self(0);
     /// After every other.
     pub const MAX: Self = Self(u32::MAX);
 
@@ -145,6 +157,15 @@ impl Add<u32> for ItemPosition {
 
     fn add(self, more: u32) -> Self {
         Self(self.0.saturating_add(more))
+    }
+}
+
+/// How far `self` lies after the other one; 0 if it does not.
+impl Sub for ItemPosition {
+    type Output = u32;
+
+    fn sub(self, earlier: Self) -> u32 {
+        self.0.saturating_sub(earlier.0)
     }
 }
 

@@ -59,7 +59,6 @@ pub struct Change {
     pub action: &'static str,
     /// To what kind of thing.
     pub kind: ResourceKind,
-    /// Its name.
     pub name: String,
     /// The connector of an ingest key, or of a request.
     pub connector: Option<String>,

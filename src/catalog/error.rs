@@ -17,13 +17,10 @@ const NAMED_MAX: usize = 5;
 /// What there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResourceKind {
-    /// A stream.
     Stream,
-    /// A connector.
     Connector,
     /// An ingest key.
     Key,
-    /// A read key.
     ReadKey,
     /// A request that was sent again.
     Request,
@@ -125,7 +122,6 @@ pub enum FieldError {
     /// There is no such stream.
     #[error("there is no stream {}{}", quoted(.name), did_you_mean(.meant.as_deref()))]
     NoStream {
-        /// The name.
         name: String,
         /// A stream that there is, with a name like it.
         meant: Option<String>,

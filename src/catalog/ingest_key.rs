@@ -66,6 +66,20 @@ pub(super) struct KeyRow {
 }
 
 impl KeyRow {
+    /// What can be set of it.
+    pub(super) fn settings(&self) -> settings::Key {
+        settings::Key {
+            name: self.name.to_string(),
+            description: self.description.as_deref().map(str::to_owned),
+            stream: self.stream.to_string(),
+            expires_at: self.expires_at.map(clock::rfc3339),
+            networks: self.networks.clone(),
+            allow_in_url: self.allow_in_url,
+            verify: self.verify.as_deref().cloned(),
+            ..settings::Key::default()
+        }
+    }
+
     /// For the audit log.
     pub(super) fn shown(&self) -> Value {
         json!({
@@ -342,6 +356,11 @@ impl IngestKey {
     /// Who still holds it from an earlier lookup is refused.
     pub(super) fn go(&self) {
         self.gone.store(true, Ordering::Release);
+    }
+
+    /// What can be set of it, but for what it is found by.
+    pub fn own_settings(&self) -> settings::Key {
+        self.row().settings()
     }
 
     /// As it is written down.

@@ -118,7 +118,6 @@ impl std::fmt::Debug for Store {
 /// Who calls.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// The key.
     pub key: Arc<IngestKey>,
     /// Whether everything is checked and logged but nothing stored.
     pub test: bool,

@@ -61,7 +61,6 @@ impl Quota {
         (self.requests_per_second, self.burst) == (requests_per_second.max(1), burst.max(1))
     }
 
-    /// Requests a second.
     pub fn requests_per_second(&self) -> u32 {
         self.requests_per_second
     }

@@ -17,7 +17,6 @@ pub const POLLS_PER_SECOND: u32 = 50;
 /// A read key as it is listed and written down. What can be set of it is read as its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReadKey {
-    /// Its name.
     pub name: Arc<str>,
     /// What can be set of it, in a file or at run time, but for what it is found by. Some of its streams may be gone.
     pub settings: Arc<settings::ReadKey>,
@@ -101,7 +100,6 @@ impl ReadKey {
 /// Who reads: a read key, or what stands for one.
 #[derive(Debug)]
 pub struct Reader {
-    /// Its name.
     pub name: Box<str>,
     /// The streams that it may read.
     pub streams: Vec<Arc<str>>,

@@ -23,7 +23,6 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Of a connector in a stream.
     pub(super) fn of(connector: &Connector, stream: Option<&Stream>) -> Self {
         let version = connector.version.as_deref();
         let delete_when = connector.delete_when.as_ref();

@@ -20,7 +20,6 @@ pub const FIRST_KEY: &str = "main";
 /// What is to be made together.
 #[derive(Debug, Clone)]
 pub struct SetUp {
-    /// The connector.
     pub connector: Patch,
     /// Name of its first key.
     pub key: String,

@@ -10,7 +10,6 @@ use base::clock::Unix;
 /// A named destination for items. What can be set of it is read as its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stream {
-    /// Its name.
     pub name: Arc<str>,
     /// What can be set of it, in a file or at run time.
     pub settings: settings::Stream,

@@ -62,9 +62,7 @@ pub struct VolumeState {
 /// What is left of both limits; none: there is no such limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VolumeLeft {
-    /// Of the rate.
     pub rate: Option<VolumeState>,
-    /// Of the day.
     pub day: Option<VolumeState>,
 }
 

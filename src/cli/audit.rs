@@ -7,17 +7,18 @@
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
-use serde_json::{Value, json};
 
 use super::client::AdminArgs;
 use super::error::CliError;
-use super::output::{ListOutput, json_pretty, plain, print, print_list, shown};
+use super::output::{ListOutput, cut, json_pretty, plain, print, print_list, shown};
 use super::repair::Output;
 use super::requests::moment;
 use super::resource::{Column, table};
+use api::verified_data;
 use base::clock::{self, Unix};
 use base::text::percent_encoded;
-use catalog::{AUDIT_ACTIONS, ChainHead, KeyHash, ResourceKind, Verified};
+use catalog::{AUDIT_ACTIONS, KeyHash, ResourceKind};
+use wire::{AuditData, VerifiedData};
 
 const LIMIT_MAX: u64 = 100_000;
 
@@ -96,15 +97,15 @@ struct VerifyArgs {
     admin: AdminArgs,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::field("AT", "at"),
-    Column::field("ACTION", "action"),
-    Column::field("KIND", "kind"),
-    Column::beginning("NAME", "name"),
-    Column::field("BY", "who"),
-    Column::field("FROM", "client"),
-    Column::of("DIGEST", |entry| {
-        plain(&entry["digest"]).chars().take(12).collect()
+const COLUMNS: &[Column<AuditData>] = &[
+    Column::new("AT", |entry| plain(&entry.at)),
+    Column::new("ACTION", |entry| plain(&entry.action)),
+    Column::new("KIND", |entry| plain(&entry.kind)),
+    Column::new("NAME", |entry| cut(plain(&entry.name))),
+    Column::new("BY", |entry| plain(&entry.who)),
+    Column::new("FROM", |entry| plain(&entry.client)),
+    Column::new("DIGEST", |entry| {
+        plain(&entry.digest).chars().take(12).collect()
     }),
 ];
 
@@ -154,85 +155,52 @@ async fn verify(args: VerifyArgs) -> Result<(), CliError> {
             let expect = args.expect.map(|digest| digest.to_string());
             let query = expect.map(|digest| format!("?expect={}", percent_encoded(&digest)));
             let path = format!("/api/admin/audit/verify{}", query.unwrap_or_default());
-            args.admin.client()?.get(&path).await?.data
+            args.admin.client()?.get(&path).await?
         }
     };
     match args.output {
         Output::Json => print(&json_pretty(&found)?)?,
         Output::Text => print(&summary(&found))?,
     }
-    match found["good"].as_bool() {
-        Some(true) => Ok(()),
-        _ => Err(CliError::failed(wrong(&found))),
+    match found.good {
+        true => Ok(()),
+        false => Err(CliError::failed(wrong(&found))),
     }
 }
 
 /// What the admin API answers, of a file.
-fn of_folder(folder: &Path, expect: Option<KeyHash>) -> Result<Value, CliError> {
+fn of_folder(folder: &Path, expect: Option<KeyHash>) -> Result<VerifiedData, CliError> {
     let path = folder.join(catalog::FILE);
     let verified = catalog::verify_audit_of(&path, expect).map_err(|error| {
         let summary = format!("cannot read {}: {error}", path.display());
         CliError::failed(shown(&summary).into_owned())
     })?;
-    let mark = |mark: ChainHead| {
-        json!({
-            "id": mark.id.to_string(),
-            "at": clock::rfc3339(mark.at),
-            "digest": mark.digest.to_string(),
-        })
-    };
-    let good = verified.is_good();
-    let Verified {
-        entries,
-        oldest,
-        newest,
-        misfit,
-        expected,
-    } = verified;
-    Ok(json!({
-        "good": good,
-        "entries": entries,
-        "oldest": oldest.map(mark),
-        "newest": newest.map(mark),
-        "misfit": misfit.map(|misfit| json!({
-            "id": misfit.id.to_string(),
-            "at": misfit.at.map(clock::rfc3339),
-            "reason": misfit.reason,
-        })),
-        "expected": expected,
-    }))
+    Ok(verified_data(verified))
 }
 
-fn summary(found: &Value) -> String {
-    let text = |value: &Value| shown(&plain(value)).into_owned();
-    let (oldest, newest) = (&found["oldest"], &found["newest"]);
-    if newest.is_null() {
-        let none = match found["misfit"].is_null() {
-            true => "there are no entries\n",
-            false => "no entry fits\n",
-        };
+fn summary(found: &VerifiedData) -> String {
+    let none = match found.misfit {
+        None => "there are no entries\n",
+        Some(_) => "no entry fits\n",
+    };
+    let (Some(oldest), Some(newest)) = (&found.oldest, &found.newest) else {
         return none.to_owned();
-    }
+    };
     format!(
         "{} entries fit, from {} ({}) to {} ({})\nnewest digest: {}\n",
-        text(&found["entries"]),
-        text(&oldest["id"]),
-        text(&oldest["at"]),
-        text(&newest["id"]),
-        text(&newest["at"]),
-        text(&newest["digest"])
+        found.entries,
+        shown(&oldest.id),
+        shown(&oldest.at),
+        shown(&newest.id),
+        shown(&newest.at),
+        shown(&newest.digest)
     )
 }
 
-fn wrong(found: &Value) -> String {
-    let misfit = &found["misfit"];
-    let summary = match misfit.is_null() {
-        true => "the digest that was expected is not in the audit log: entries were cut off or rewritten, or it is older than the oldest that is kept".to_owned(),
-        false => format!(
-            "the entry {} does not fit: {}",
-            plain(&misfit["id"]),
-            plain(&misfit["reason"])
-        ),
+fn wrong(found: &VerifiedData) -> String {
+    let summary = match &found.misfit {
+        None => "the digest that was expected is not in the audit log: entries were cut off or rewritten, or it is older than the oldest that is kept".to_owned(),
+        Some(misfit) => format!("the entry {} does not fit: {}", misfit.id, misfit.reason),
     };
     shown(&summary).into_owned()
 }

@@ -7,13 +7,14 @@
 use std::path::PathBuf;
 
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::client::{AdminArgs, CallError};
 use super::error::CliError;
-use super::output::{json_pretty, plain, print, shown};
+use super::output::{json_pretty, print, shown};
 use crate::daemon;
 use base::process;
+use wire::BackupData;
 
 /// What `headgate backup` is told.
 #[derive(Debug, clap::Args)]
@@ -76,8 +77,8 @@ pub async fn backup(args: BackupArgs) -> Result<(), CliError> {
     let dir = args.dir.as_ref().map(absolute).transpose()?;
     let body = json!({"dir": dir});
     let asked = client.change_slowly(Method::POST, "/api/admin/backups", &body);
-    let made = match asked.await {
-        Ok(made) => made.data,
+    let made: BackupData = match asked.await {
+        Ok(made) => made,
         Err(error @ CallError::NoAnswer { .. }) => {
             return Err(CliError::failed(format!(
                 "{error}; if there is no manifest.json in {}, there is no backup",
@@ -92,14 +93,13 @@ pub async fn backup(args: BackupArgs) -> Result<(), CliError> {
     }
 }
 
-fn sentence(made: &Value) -> String {
-    let dir = plain(&made["dir"]);
-    let files = made["files"].as_array().map(Vec::len).unwrap_or_default();
+fn sentence(made: &BackupData) -> String {
     format!(
-        "{}: {files} files, {} bytes, all requests up to {}",
-        shown(&dir),
-        made["bytes"],
-        made["highest_seq"]
+        "{}: {} files, {} bytes, all requests up to {}",
+        shown(&made.dir),
+        made.files.len(),
+        made.bytes,
+        made.highest_seq
     )
 }
 

@@ -23,6 +23,7 @@ use catalog::key::{KeyKind, generate};
 use item::{field_name, members};
 use pool::{Item, PageLimit};
 use settings::{Loaded, Secret, Sources};
+use wire::{ReceiptData, RequestState, Status};
 
 const PAYLOAD: &str = include_str!("../../examples/payloads/scoreboard.json");
 const STREAM: &str = "scoreboard";
@@ -229,21 +230,20 @@ fn ingest_key<'a>(loaded: &'a Loaded, config_file: &Path) -> Result<&'a str, Cli
 async fn send_payload(client: &Client, path: &str) -> Result<String, CliError> {
     let payload = serde_json::from_str(PAYLOAD)
         .map_err(|error| CliError::failed(format!("the demo's payload: {error}")))?;
-    let receipt = client
+    let receipt: ReceiptData = client
         .change(reqwest::Method::POST, path, Some(&payload))
         .await
         .map_err(|error| CliError::failed(error.to_string()))?;
-    let id = receipt.data.get("request_id").and_then(|id| id.as_str());
-    Ok(id.unwrap_or_default().to_owned())
+    Ok(receipt.request_id)
 }
 
 async fn wait_until_processed(client: &Client, id: &str) -> Result<(), CliError> {
     for _ in 0..500 {
-        let state = client
+        let state: RequestState = client
             .get(&format!("/api/requests/{id}"))
             .await
             .map_err(|error| CliError::failed(error.to_string()))?;
-        if state.data.get("status").and_then(|status| status.as_str()) == Some("processed") {
+        if state.status == Status::Processed.as_str() {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

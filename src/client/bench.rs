@@ -13,7 +13,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
-use serde_json::Value;
 use tokio::time::Instant;
 
 use self::disk::Disk;
@@ -24,8 +23,9 @@ use self::site::Site;
 use self::times::Times;
 use super::client::{AdminArgs, Client};
 use super::error::CliError;
-use super::output::{json_pretty, note, plain, print, shown};
+use super::output::{json_pretty, note, print, shown};
 use super::signals::Signals;
+use wire::StatusData;
 
 mod disk;
 mod load;
@@ -99,7 +99,7 @@ impl BenchArgs {
 pub async fn run(args: BenchArgs) -> Result<(), CliError> {
     let mut signals = Signals::new()?;
     let admin = args.admin.client()?;
-    let status = admin.get("/api/admin/status").await?.data;
+    let status: StatusData = admin.get("/api/admin/status").await?;
     let mut site = Site::new(&admin, &args.url, args.keep_rate);
     let pool = sinks_allow(&status, site.name(), args.all_sinks)?;
     note(&format!(
@@ -135,23 +135,17 @@ pub async fn run(args: BenchArgs) -> Result<(), CliError> {
 }
 
 /// Whether the data pool takes what is sent; an error if others would take it too and nobody said that they may.
-fn sinks_allow(status: &Value, stream: &str, all: bool) -> Result<bool, CliError> {
-    let texts = |list: &Value| {
-        let list = list.as_array().into_iter().flatten();
-        list.filter_map(|text| text.as_str().map(str::to_owned))
-            .collect()
-    };
-    let sinks = status["sinks"].as_array().into_iter().flatten();
+fn sinks_allow(status: &StatusData, stream: &str, all: bool) -> Result<bool, CliError> {
     let (mut pool, mut others) = (false, Vec::new());
-    for sink in sinks {
+    for sink in &status.sinks {
         let patterns = settings::Sink {
-            streams: texts(&sink["streams"]),
-            except: texts(&sink["except"]),
+            streams: sink.streams.clone(),
+            except: sink.except.clone(),
             ..settings::Sink::default()
         };
         match patterns.matches(stream) {
-            true if sink["plugin"] == "pool" => pool = true,
-            true => others.push(shown(&plain(&sink["name"])).into_owned()),
+            true if sink.plugin == "pool" => pool = true,
+            true => others.push(shown(&sink.name).into_owned()),
             false => {}
         }
     }
@@ -171,7 +165,7 @@ fn sinks_allow(status: &Value, stream: &str, all: bool) -> Result<bool, CliError
 async fn measure(
     args: &BenchArgs,
     site: &Site<'_>,
-    status: &Value,
+    status: &StatusData,
     pool: bool,
     report: &mut Report,
 ) -> Result<(), CliError> {
@@ -205,10 +199,10 @@ async fn measure(
 }
 
 /// Measures the disk, or says why not.
-async fn disk(args: &BenchArgs, status: &Value, local: bool) -> Result<Disk, String> {
+async fn disk(args: &BenchArgs, status: &StatusData, local: bool) -> Result<Disk, String> {
     let folder = match &args.disk_dir {
         Some(folder) => folder.clone(),
-        None if local => PathBuf::from(plain(&status["data_dir"])),
+        None if local => PathBuf::from(&status.data_dir),
         None => {
             return Err("the daemon is on another machine: its disk was not measured".to_owned());
         }

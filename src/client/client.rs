@@ -15,6 +15,7 @@ use bytes::Bytes;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error::CliError;
@@ -102,14 +103,12 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// A successful answer of the admin API.
+/// A successful answer.
 #[derive(Debug, Deserialize)]
-pub struct Envelope {
+pub struct Envelope<T> {
     /// What was asked for.
-    #[serde(default)]
-    pub data: Value,
+    pub data: T,
     /// The cursor of the next page of a list, if there is one.
-    #[serde(default)]
     pub next: Option<String>,
 }
 
@@ -254,7 +253,12 @@ impl Client {
     }
 
     /// Gets from the admin API.
-    pub async fn get(&self, path: &str) -> Result<Envelope, CallError> {
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
+        Ok(self.page(path).await?.data)
+    }
+
+    /// Gets a page of a list from the admin API.
+    pub async fn page<T: DeserializeOwned>(&self, path: &str) -> Result<Envelope<T>, CallError> {
         let answer = self
             .call(Method::GET, path, HeaderMap::new(), Bytes::new())
             .await?;
@@ -262,12 +266,12 @@ impl Client {
     }
 
     /// Sends a change to the admin API, with a JSON body if one is given.
-    pub async fn change(
+    pub async fn change<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Envelope, CallError> {
+    ) -> Result<T, CallError> {
         let mut headers = HeaderMap::new();
         let mut bytes = Bytes::new();
         if let Some(body) = body {
@@ -275,31 +279,26 @@ impl Client {
             bytes = Bytes::from(body.to_string());
         }
         let answer = self.call(method, path, headers, bytes).await?;
-        self.envelope(&answer)
+        Ok(self.envelope(&answer)?.data)
     }
 
     /// The same for work that takes as long as it takes: there is no deadline.
-    pub async fn change_slowly(
+    pub async fn change_slowly<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         body: &Value,
-    ) -> Result<Envelope, CallError> {
+    ) -> Result<T, CallError> {
         let request = self.request(method, path, HeaderMap::new());
         let request = request.header(CONTENT_TYPE, "application/json");
         let response = request.body(body.to_string()).send().await;
         let response = response.map_err(|error| self.no_answer(error))?;
-        self.envelope(&self.read(response).await?)
+        Ok(self.envelope(&self.read(response).await?)?.data)
     }
 
     /// Decodes a success, turns everything else into an error.
-    pub fn envelope(&self, answer: &Answer) -> Result<Envelope, CallError> {
+    pub fn envelope<T: DeserializeOwned>(&self, answer: &Answer) -> Result<Envelope<T>, CallError> {
         match answer.status {
-            // Nothing to say, such as after a deletion.
-            204 => Ok(Envelope {
-                data: Value::Null,
-                next: None,
-            }),
             200..=299 => serde_json::from_slice(&answer.body)
                 .map_err(|error| self.foreign(shown(&error.to_string()).into_owned())),
             _ => Err(CallError::Refused(Refusal::of_admin(answer))),

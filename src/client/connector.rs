@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use super::client::AdminArgs;
 use super::error::CliError;
-use super::output::{confirmed, note, print, shown};
+use super::output::{confirmed, cut, note, plain, print, shown};
 use super::record::{CONNECTOR, NEW_CONNECTOR, Settings};
-use super::resource::{Column, DESCRIPTION, ListArgs, Resource};
+use super::resource::{Column, ListArgs, Resource};
+use wire::ConnectorData;
 
 pub(super) mod tool;
 
@@ -98,19 +99,18 @@ struct DeleteArgs {
     admin: AdminArgs,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::field("NAME", "name"),
-    Column::field("KIND", "kind"),
-    Column::field("ITEM KEY", "item_key"),
-    Column::field("MAY DELETE", "may_delete"),
-    Column::field("RATE", "requests_per_second"),
-    Column::field("BURST", "burst"),
-    Column::of("KEYS", |connector| {
-        let keys = connector["keys"].as_array();
-        keys.map_or(0, Vec::len).to_string()
+const COLUMNS: &[Column<ConnectorData>] = &[
+    Column::new("NAME", |one| plain(&one.settings["name"])),
+    Column::new("KIND", |one| plain(&one.settings["kind"])),
+    Column::new("ITEM KEY", |one| plain(&one.settings["item_key"])),
+    Column::new("MAY DELETE", |one| plain(&one.settings["may_delete"])),
+    Column::new("RATE", |one| plain(&one.settings["requests_per_second"])),
+    Column::new("BURST", |one| plain(&one.settings["burst"])),
+    Column::new("KEYS", |one| one.keys.len().to_string()),
+    Column::new("DECLARED", |one| plain(&one.declared)),
+    Column::new("DESCRIPTION", |one| {
+        cut(plain(&one.settings["description"]))
     }),
-    Column::field("DECLARED", "declared"),
-    DESCRIPTION,
 ];
 
 /// Runs the verb.
@@ -119,9 +119,8 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
     match args.command {
         ConnectorCommand::List(args) => {
             let none = "there are no connectors; create one with `headgate connector create NAME`";
-            let connectors = connectors(&args.admin)?;
-            connectors
-                .list(usize::MAX, args.output, none, COLUMNS)
+            connectors(&args.admin)?
+                .list(args.output, none, COLUMNS)
                 .await
         }
         ConnectorCommand::Presets(args) => tool::presets(&args),
@@ -175,8 +174,8 @@ async fn create_with_key(args: CreateArgs) -> Result<(), CliError> {
         return Err(CliError::wrong_use(message));
     }
     let connectors = Resource::new(&args.admin, "connector", "/api/admin/connectors")?;
-    let made = connectors.call(Method::POST, "", Some(body)).await?;
-    match (preset, made["secret"].as_str()) {
+    let made: ConnectorData = connectors.call(Method::POST, "", Some(body)).await?;
+    match (preset, &made.secret) {
         (Some(preset), _) => {
             print(&format!("connector {} created\n", shown(&args.name)))?;
             tool::print(preset, &made);

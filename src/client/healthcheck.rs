@@ -9,8 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
+use serde::de::IgnoredAny;
 
-use super::client::Client;
+use super::client::{Client, Envelope};
 use super::configuration::{ConfigArgs, load};
 use super::error::CliError;
 use super::output::print;
@@ -66,7 +67,10 @@ async fn check(args: &HealthcheckArgs) -> Result<(), CliError> {
     };
     let asked = client.call(Method::GET, "/readyz", HeaderMap::new(), Bytes::new());
     match tokio::time::timeout(PATIENCE, asked).await {
-        Ok(answer) => client.envelope(&answer?).map(drop).map_err(CliError::from),
+        Ok(answer) => {
+            let ready: Result<Envelope<IgnoredAny>, _> = client.envelope(&answer?);
+            ready.map(drop).map_err(CliError::from)
+        }
         Err(_) => Err(CliError::failed(format!(
             "no answer from {} within {} seconds",
             client.address(),

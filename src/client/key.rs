@@ -5,15 +5,17 @@
 //! **Invariant**: the key is printed once, on standard output, and kept nowhere.
 
 use reqwest::Method;
+use serde::Serialize;
 use serde_json::Value;
 
 use super::client::AdminArgs;
 use super::connector::tool::{self, SecretArgs, VerifyArgs};
 use super::error::CliError;
-use super::output::{json_pretty, note, plain, print, shown};
+use super::output::{cut, json_pretty, note, plain, print, shown};
 use super::record::{KEY, NEW_KEY, Settings};
-use super::resource::{Column, DESCRIPTION, ListArgs, Resource, given};
+use super::resource::{Column, ListArgs, Resource, given};
 use base::text::percent_encoded;
+use wire::{KeyData, MadeKey, TakenSecret};
 
 mod new;
 
@@ -82,11 +84,8 @@ struct CreateArgs {
     /// Create a test key: its requests are checked and logged, but reach no sink
     #[arg(long)]
     test: bool,
-    /// How to print it
-    #[arg(long, value_enum, default_value = "text")]
-    output: MadeOutput,
     #[command(flatten)]
-    admin: AdminArgs,
+    made: MadeArgs,
 }
 
 /// What `headgate key list` is told.
@@ -122,11 +121,8 @@ struct RotateArgs {
     expires: Option<String>,
     #[command(flatten)]
     secret: SecretArgs,
-    /// How to print it
-    #[arg(long, value_enum, default_value = "text")]
-    output: MadeOutput,
     #[command(flatten)]
-    admin: AdminArgs,
+    made: MadeArgs,
 }
 
 /// What `headgate key change` is told.
@@ -153,6 +149,16 @@ struct Named {
     admin: AdminArgs,
 }
 
+/// How a new key is printed, and who makes it.
+#[derive(Debug, clap::Args)]
+pub(super) struct MadeArgs {
+    /// How to print it
+    #[arg(long, value_enum, default_value = "text")]
+    pub(super) output: MadeOutput,
+    #[command(flatten)]
+    pub(super) admin: AdminArgs,
+}
+
 /// How a new key is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum MadeOutput {
@@ -162,17 +168,19 @@ pub(super) enum MadeOutput {
     Json,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::field("NAME", "name"),
-    Column::field("PREFIX", "prefix"),
-    Column::field("STREAM", "stream"),
-    Column::field("STATE", "state"),
-    Column::field("EXPIRES", "expires_at"),
-    Column::field("LAST USED", "last_used_at"),
-    Column::field("LAST REFUSED", "last_refused_at"),
-    Column::field("DECLARED", "declared"),
-    Column::field("PATH", "path"),
-    DESCRIPTION,
+const COLUMNS: &[Column<KeyData>] = &[
+    Column::new("NAME", |one| plain(&one.settings["name"])),
+    Column::new("PREFIX", |one| plain(&one.prefix)),
+    Column::new("STREAM", |one| plain(&one.settings["stream"])),
+    Column::new("STATE", |one| plain(&one.state)),
+    Column::new("EXPIRES", |one| plain(&one.settings["expires_at"])),
+    Column::new("LAST USED", |one| plain(&one.last_used_at)),
+    Column::new("LAST REFUSED", |one| plain(&one.last_refused_at)),
+    Column::new("DECLARED", |one| plain(&one.declared)),
+    Column::new("PATH", |one| plain(&one.path)),
+    Column::new("DESCRIPTION", |one| {
+        cut(plain(&one.settings["description"]))
+    }),
 ];
 
 /// Runs the verb.
@@ -183,7 +191,7 @@ pub async fn run(args: KeyArgs) -> Result<(), CliError> {
         KeyCommand::List(args) => {
             let none = "the connector has no keys; create one with `headgate key create CONNECTOR NAME --stream STREAM`";
             let keys = keys_of(&args.list.admin, &args.connector)?;
-            keys.list(usize::MAX, args.list.output, none, COLUMNS).await
+            keys.list(args.list.output, none, COLUMNS).await
         }
         KeyCommand::Rotate(args) => rotate(args).await,
         KeyCommand::TakeSecret(key) => take_secret(&key).await,
@@ -220,13 +228,13 @@ async fn create(args: CreateArgs) -> Result<(), CliError> {
         }
         None => {}
     }
-    let keys = keys_of(&args.admin, &args.connector)?;
-    let made = keys.call(Method::POST, "", Some(body)).await?;
+    let keys = keys_of(&args.made.admin, &args.connector)?;
+    let made: MadeKey = keys.call(Method::POST, "", Some(body)).await?;
     let hint = format!(
         "send with it: POST {} on the service listener",
-        shown(&plain(&made["key"]["path"]))
+        shown(&made.key.path)
     );
-    print_made(&keys, args.output, &made, &hint)
+    print_key(&keys, args.made.output, &made, &hint)
 }
 
 async fn rotate(args: RotateArgs) -> Result<(), CliError> {
@@ -235,31 +243,31 @@ async fn rotate(args: RotateArgs) -> Result<(), CliError> {
         ("expires_at", args.expires.map(Value::from)),
         ("secret", args.secret.read()?.map(Value::from)),
     ]);
-    let keys = keys_of(&args.admin, &args.connector)?;
+    let keys = keys_of(&args.made.admin, &args.connector)?;
     let below = format!("/{}/rotate", percent_encoded(&args.name));
-    let made = keys.call(Method::POST, &below, Some(body)).await?;
-    let old = |name: &str| shown(&plain(&made["previous"][name])).into_owned();
-    let hint = match old("state").as_str() {
-        "revoked" => format!("the old one, {}, has ended", old("prefix")),
+    let made: MadeKey = keys.call(Method::POST, &below, Some(body)).await?;
+    let Some(old) = &made.previous else {
+        return Err(keys.foreign("it does not say which key it replaces"));
+    };
+    let hint = match old.state.as_str() {
+        "revoked" => format!("the old one, {}, has ended", shown(&old.prefix)),
         _ => format!(
             "the old one, {}, ends at {}; it is listed as {}",
-            old("prefix"),
-            old("expires_at"),
-            old("name")
+            shown(&old.prefix),
+            shown(&plain(&old.settings["expires_at"])),
+            shown(&plain(&old.settings["name"]))
         ),
     };
-    print_made(&keys, args.output, &made, &hint)
+    print_key(&keys, args.made.output, &made, &hint)
 }
 
 async fn take_secret(key: &Named) -> Result<(), CliError> {
     let keys = key.keys()?;
     let below = format!("/{}/take-secret", percent_encoded(&key.name));
-    let taken = keys.call(Method::POST, &below, None).await?;
-    let secret = taken["secret"].as_str();
-    let secret = secret.ok_or_else(|| keys.foreign("it has no secret"))?;
-    print(&format!("{}\n", shown(secret)))?;
+    let taken: TakenSecret = keys.call(Method::POST, &below, None).await?;
+    print(&format!("{}\n", shown(&taken.secret)))?;
     note("this is the only time that the secret is shown: enter it in the tool");
-    match taken["key"]["declared"] == true {
+    match taken.key.declared {
         true => note("set it as `secret` of the key's `verify` in the configuration, too"),
         false => note("what is signed with it is accepted from now on"),
     }
@@ -270,54 +278,61 @@ async fn revoke(key: &Named) -> Result<(), CliError> {
     let keys = key.keys()?;
     keys.revoke(&key.name).await?;
     // Those that rotations replaced are listed under the name and their public ids.
-    let listed = keys.entries(usize::MAX).await?;
-    let older = listed.iter().filter(|listed| {
-        let replaced = plain(&listed["name"]);
-        let was = replaced.rsplit_once('.').map(|(was, _)| was);
-        was == Some(&key.name) && listed["state"] == "active"
+    let listed: Vec<KeyData> = keys.entries(usize::MAX).await?;
+    let older = listed.iter().filter_map(|listed| {
+        let name = plain(&listed.settings["name"]);
+        let (was, _) = name.rsplit_once('.')?;
+        (was == key.name && listed.state == "active").then_some((name, listed))
     });
-    for older in older {
-        let until = match &older["expires_at"] {
+    for (name, older) in older {
+        let until = match &older.settings["expires_at"] {
             Value::Null => String::new(),
             until => format!(" until {}", plain(until)),
         };
         note(&format!(
             "an older key of it still works{}: {} ({})",
             shown(&until),
-            shown(&plain(&older["name"])),
-            shown(&plain(&older["prefix"]))
+            shown(&name),
+            shown(&older.prefix)
         ));
     }
     Ok(())
 }
 
-/// Prints a key that the daemon made: itself on standard output, all else beside it.
-pub(super) fn print_made(
+/// Prints an ingest key that the daemon made. One that verifies signatures has no text.
+fn print_key(
     keys: &Resource,
     output: MadeOutput,
-    made: &Value,
+    made: &MadeKey,
     hint: &str,
 ) -> Result<(), CliError> {
-    let secret = match (made["secret"].as_str(), &made["key"]["verify"]) {
-        (Some(secret), _) => Some(secret),
-        (None, Value::Object(_)) => None,
-        (None, _) => return Err(keys.foreign("it has no key")),
-    };
-    match (output, secret) {
-        (MadeOutput::Json, _) => print(&json_pretty(made)?),
-        (MadeOutput::Text, None) if made["key"]["verify"]["secret"].is_null() => {
-            note(
-                "it has no secret yet: `headgate key take-secret` takes the one that the tool sends",
-            );
+    match (output, &made.secret, &made.key.settings["verify"]) {
+        (_, None, Value::Null) => Err(keys.foreign("it has no key")),
+        (_, Some(secret), _) => print_made(output, made, secret, hint),
+        (MadeOutput::Json, ..) => print(&json_pretty(made)?),
+        (MadeOutput::Text, None, verify) => {
+            note(match verify["secret"].is_null() {
+                true => {
+                    "it has no secret yet: `headgate key take-secret` takes the one that the tool sends"
+                }
+                false => "what is signed with this secret is accepted from now on",
+            });
             note(hint);
             Ok(())
         }
-        (MadeOutput::Text, None) => {
-            note("what is signed with this secret is accepted from now on");
-            note(hint);
-            Ok(())
-        }
-        (MadeOutput::Text, Some(secret)) => {
+    }
+}
+
+/// Prints a key that the daemon made: itself on standard output, all else beside it.
+pub(super) fn print_made(
+    output: MadeOutput,
+    made: &impl Serialize,
+    secret: &str,
+    hint: &str,
+) -> Result<(), CliError> {
+    match output {
+        MadeOutput::Json => print(&json_pretty(made)?),
+        MadeOutput::Text => {
             print(&format!("{}\n", shown(secret)))?;
             note("this is the only time that the key is shown");
             note(hint);

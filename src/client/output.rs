@@ -30,17 +30,18 @@ pub enum ListOutput {
 }
 
 /// Prints a list; an empty one as `none`, beside standard output.
-pub fn print_list<T: fmt::Display>(
+pub fn print_list<T: Serialize, D: fmt::Display>(
     output: ListOutput,
-    entries: &[Value],
+    entries: &[T],
     none: &str,
-    table: impl FnOnce(&[Value]) -> T,
+    table: impl FnOnce(&[T]) -> D,
 ) -> Result<(), CliError> {
     match output {
-        ListOutput::Json => print(&json_pretty(&entries)?),
+        // What is raw JSON in an entry is laid out like the rest.
+        ListOutput::Json => print(&json_pretty(&json(&entries))?),
         ListOutput::Ndjson => entries
             .iter()
-            .try_for_each(|entry| print(&json_line(entry)?)),
+            .try_for_each(|entry| print(&json_line(&json(entry))?)),
         ListOutput::Table if entries.is_empty() => {
             note(none);
             Ok(())
@@ -109,13 +110,18 @@ pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// A JSON value without quotes; nothing for null. Not escaped.
-pub fn plain(value: &Value) -> String {
-    match value {
+/// A value as JSON without quotes; nothing for null. Not escaped.
+pub fn plain(value: &impl Serialize) -> String {
+    match json(value) {
         Value::Null => String::new(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => text,
         value => value.to_string(),
     }
+}
+
+/// A value as JSON, of which each part can be reached.
+pub(super) fn json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
 }
 
 /// The beginning of a text that would fill the screen as a table's cell. Not escaped.

@@ -8,10 +8,11 @@ use reqwest::Method;
 
 use super::client::AdminArgs;
 use super::error::CliError;
-use super::key::{MadeOutput, print_made};
+use super::key::{MadeArgs, print_made};
 use super::output::{cut, plain};
 use super::record::{NEW_READ_KEY, READ_KEY, Settings};
-use super::resource::{Column, DESCRIPTION, ListArgs, Resource};
+use super::resource::{Column, ListArgs, Resource};
+use wire::{MadeReadKey, ReadKeyData};
 
 /// What `headgate read-key` is told.
 #[derive(Debug, clap::Args)]
@@ -53,11 +54,8 @@ struct CreateArgs {
     name: String,
     #[command(flatten)]
     settings: Settings<NEW_READ_KEY>,
-    /// How to print it
-    #[arg(long, value_enum, default_value = "text")]
-    output: MadeOutput,
     #[command(flatten)]
-    admin: AdminArgs,
+    made: MadeArgs,
 }
 
 /// What `headgate read-key change` is told.
@@ -81,17 +79,19 @@ struct Named {
     admin: AdminArgs,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::field("NAME", "name"),
-    Column::field("PREFIX", "prefix"),
-    Column::of("STREAMS", |key| {
-        let streams = key["streams"].as_array().into_iter().flatten();
+const COLUMNS: &[Column<ReadKeyData>] = &[
+    Column::new("NAME", |one| plain(&one.settings["name"])),
+    Column::new("PREFIX", |one| plain(&one.prefix)),
+    Column::new("STREAMS", |one| {
+        let streams = one.settings["streams"].as_array().into_iter().flatten();
         cut(streams.map(plain).collect::<Vec<_>>().join(", "))
     }),
-    Column::field("STATE", "state"),
-    Column::field("EXPIRES", "expires_at"),
-    Column::field("DECLARED", "declared"),
-    DESCRIPTION,
+    Column::new("STATE", |one| plain(&one.state)),
+    Column::new("EXPIRES", |one| plain(&one.settings["expires_at"])),
+    Column::new("DECLARED", |one| plain(&one.declared)),
+    Column::new("DESCRIPTION", |one| {
+        cut(plain(&one.settings["description"]))
+    }),
 ];
 
 /// Runs the verb.
@@ -100,16 +100,15 @@ pub async fn run(args: ReadKeyArgs) -> Result<(), CliError> {
     match args.command {
         ReadKeyCommand::List(args) => {
             let none = "there are no read keys; create one with `headgate read-key create NAME --stream STREAM`";
-            let keys = keys(&args.admin)?;
-            keys.list(usize::MAX, args.output, none, COLUMNS).await
+            keys(&args.admin)?.list(args.output, none, COLUMNS).await
         }
         ReadKeyCommand::Create(args) => {
             let mut body = args.settings.0;
             body.insert("name".to_owned(), args.name.into());
-            let keys = keys(&args.admin)?;
-            let made = keys.call(Method::POST, "", Some(body)).await?;
+            let keys = keys(&args.made.admin)?;
+            let made: MadeReadKey = keys.call(Method::POST, "", Some(body)).await?;
             let hint = "a page that shows it: http://…/render/STREAM#KEY on the service listener";
-            print_made(&keys, args.output, &made, hint)
+            print_made(args.made.output, &made, &made.secret, hint)
         }
         ReadKeyCommand::Change(args) => {
             let options = Settings::<READ_KEY>::options();

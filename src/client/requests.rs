@@ -9,15 +9,18 @@
 use super::client::{AdminArgs, CallError, Client};
 use super::error::CliError;
 use super::output::{
-    ListOutput, cut, json_line, json_pretty, note, plain, print, print_list, shown,
+    ListOutput, cut, json, json_line, json_pretty, note, plain, print, print_list, shown,
 };
 use super::resource::{Column, table};
 use base::clock::{self, Unix};
 use base::text::percent_encoded;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reqwest::Method;
-use serde_json::{Value, json};
-use wire::Status;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use std::cmp::Ordering;
+use wire::{AgainData, ContentData, LoggedRequest, Status};
 
 const LIMIT_MAX: u64 = 100_000;
 
@@ -122,7 +125,8 @@ pub(super) fn status() -> impl TypedValueParser<Value = Status> {
     })
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a connector is called.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Connector {
     pub(super) id: String,
     pub(super) name: String,
@@ -151,37 +155,37 @@ pub async fn run(args: RequestsArgs) -> Result<(), CliError> {
 /// Prints a request with what is kept of it.
 async fn show(client: &Client, id: &str, output: ListOutput) -> Result<(), CliError> {
     let path = format!("/api/admin/requests/{}", percent_encoded(id));
-    let mut request = client.get(&path).await?.data;
-    let content = client.get(&format!("{path}/content")).await?.data;
-    if let Some(fields) = request.as_object_mut() {
-        let content = match output {
-            ListOutput::Table => for_people(content),
-            ListOutput::Json | ListOutput::Ndjson => content,
-        };
-        fields.insert("content".to_owned(), content);
-    }
+    let request: LoggedRequest = client.get(&path).await?;
+    let content: ContentData = client.get(&format!("{path}/content")).await?;
+    let mut shown = json(&request);
+    shown["content"] = match output {
+        ListOutput::Table => for_people(&content),
+        ListOutput::Json | ListOutput::Ndjson => json(&content),
+    };
     print(&match output {
-        ListOutput::Table => described(&request),
-        ListOutput::Json => json_pretty(&request)?,
-        ListOutput::Ndjson => json_line(&request)?,
+        ListOutput::Table => described(&shown),
+        ListOutput::Json => json_pretty(&shown)?,
+        ListOutput::Ndjson => json_line(&shown)?,
     })
 }
 
 /// A request's content with a line for each field of an item.
-fn for_people(mut content: Value) -> Value {
-    let items = content["items"].as_array_mut().into_iter().flatten();
-    for item in items {
-        let fields = item["fields"].as_array().cloned().unwrap_or_default();
-        let lines = fields.iter().map(|field| {
-            let mut value = plain(&field["value"]);
-            if let Some(left_out) = field["bytes_left_out"].as_u64().filter(|bytes| *bytes > 0) {
-                value.push_str(&format!("… ({left_out} more bytes)"));
-            }
-            (plain(&field["name"]), Value::from(value))
+fn for_people(content: &ContentData) -> Value {
+    let mut shown = json(content);
+    for (index, item) in content.items.iter().enumerate() {
+        let lines = item.fields.iter().map(|field| {
+            let left_out = match field.bytes_left_out {
+                0 => String::new(),
+                bytes => format!("… ({bytes} more bytes)"),
+            };
+            (
+                field.name.clone(),
+                [&*field.value, &*left_out].concat().into(),
+            )
         });
-        item["fields"] = Value::Object(lines.collect());
+        shown["items"][index]["fields"] = Value::Object(lines.collect());
     }
-    content
+    shown
 }
 
 async fn send_again(args: &SendAgainArgs) -> Result<(), CliError> {
@@ -190,20 +194,19 @@ async fn send_again(args: &SendAgainArgs) -> Result<(), CliError> {
         "/api/admin/requests/{}/send-again",
         percent_encoded(&args.request_id)
     );
-    let body = args.overwrite.then(|| json!({"overwrite": true}));
-    let sent = client
-        .change(Method::POST, &path, body.as_ref())
-        .await?
-        .data;
+    let body = args
+        .overwrite
+        .then(|| serde_json::json!({"overwrite": true}));
+    let sent: AgainData = client.change(Method::POST, &path, body.as_ref()).await?;
     match args.output {
         ListOutput::Table => {}
         ListOutput::Json => return print(&json_pretty(&sent)?),
         ListOutput::Ndjson => return print(&json_line(&sent)?),
     }
-    if sent["replayed"] == true {
+    if sent.replayed {
         note("its idempotency key was accepted before; this is the request that came first");
     }
-    let left = sent["items_left"].as_u64().unwrap_or(0);
+    let left = sent.items_left;
     if left > 0 {
         let (items, were) = if left == 1 {
             ("item", "was")
@@ -214,15 +217,17 @@ async fn send_again(args: &SendAgainArgs) -> Result<(), CliError> {
             "{left} {items} left as in the data pool: changed or removed since; --overwrite sends what {were} left too"
         ));
     }
-    if sent["request_id"].is_null() {
-        note("nothing was sent");
-        return Ok(());
+    match &sent.request_id {
+        Some(id) => print(&format!("{}\n", shown(id))),
+        None => {
+            note("nothing was sent");
+            Ok(())
+        }
     }
-    print(&format!("{}\n", shown(&plain(&sent["request_id"]))))
 }
 
 /// The newest entries that match, over all connectors asked for.
-async fn newest(client: &Client, args: &RequestsArgs) -> Result<Vec<Value>, CliError> {
+async fn newest(client: &Client, args: &RequestsArgs) -> Result<Vec<LoggedRequest>, CliError> {
     let connectors = match args.connector.as_deref() {
         Some(wanted) => vec![named(client, wanted).await?],
         None => connectors(client).await?,
@@ -235,15 +240,9 @@ async fn newest(client: &Client, args: &RequestsArgs) -> Result<Vec<Value>, CliE
             "/api/admin/connectors/{}/requests",
             percent_encoded(&connector.id)
         );
-        for mut entry in client.list(&path, &filter, limit).await? {
-            if let Some(fields) = entry.as_object_mut() {
-                let name = || Value::from(connector.name.as_str());
-                fields.entry("connector").or_insert_with(name);
-            }
-            entries.push(entry);
-        }
+        entries.extend(client.list(&path, &filter, limit).await?);
         // Each connector's newest `limit` are enough: no other can be among the newest of all.
-        sort_newest_first(&mut entries);
+        entries.sort_by(|a, b| by_time(b, a));
         entries.truncate(limit);
     }
     Ok(entries)
@@ -251,13 +250,7 @@ async fn newest(client: &Client, args: &RequestsArgs) -> Result<Vec<Value>, CliE
 
 /// The connectors of the daemon.
 pub(super) async fn connectors(client: &Client) -> Result<Vec<Connector>, CallError> {
-    let found = client.list("/api/admin/connectors", "", usize::MAX).await?;
-    let connector = |entry: &Value| {
-        let id = plain(&entry["id"]);
-        let name = entry["name"].as_str().unwrap_or(&id).to_owned();
-        Connector { id, name }
-    };
-    Ok(found.iter().map(connector).collect())
+    client.list("/api/admin/connectors", "", usize::MAX).await
 }
 
 /// The connector of this name or id; also one that was deleted, while the log has requests of it.
@@ -267,7 +260,7 @@ async fn named(client: &Client, wanted: &str) -> Result<Connector, CliError> {
         Err(unknown) => unknown,
     };
     let path = format!("/api/admin/connectors/{}/requests", percent_encoded(wanted));
-    match client.list(&path, "", 1).await {
+    match client.list::<IgnoredAny>(&path, "", 1).await {
         Ok(_) => Ok(Connector {
             id: wanted.to_owned(),
             name: wanted.to_owned(),
@@ -324,32 +317,26 @@ fn filter(args: &RequestsArgs) -> String {
 }
 
 /// Times are UTC in one form and ids are UUIDv7, so the order of their texts is that of time.
-fn sort_newest_first(entries: &mut [Value]) {
-    let key = |entry: &Value| (plain(&entry["timestamp"]), plain(&entry["request_id"]));
-    entries.sort_by_cached_key(|entry| std::cmp::Reverse(key(entry)));
+pub(super) fn by_time(a: &LoggedRequest, b: &LoggedRequest) -> Ordering {
+    (&a.timestamp, &a.request_id).cmp(&(&b.timestamp, &b.request_id))
 }
 
-const COLUMNS: &[Column] = &[
-    Column::field("TIME", "timestamp"),
-    Column::field("CONNECTOR", "connector"),
-    Column::field("STREAM", "stream"),
-    Column::field("STATUS", "status"),
-    Column::field("HTTP", "http_status"),
-    Column::field("ITEMS", "items_received"),
-    Column::field("BYTES", "bytes"),
-    Column::field("KEY", "key"),
-    Column::field("REQUEST", "request_id"),
-    Column::of("ERRORS", |entry| errors(&entry["errors"])),
+const COLUMNS: &[Column<LoggedRequest>] = &[
+    Column::new("TIME", |one| plain(&one.timestamp)),
+    Column::new("CONNECTOR", |one| plain(&one.connector)),
+    Column::new("STREAM", |one| plain(&one.stream)),
+    Column::new("STATUS", |one| plain(&one.status)),
+    Column::new("HTTP", |one| plain(&one.http_status)),
+    Column::new("ITEMS", |one| plain(&one.items_received)),
+    Column::new("BYTES", |one| plain(&one.bytes)),
+    Column::new("KEY", |one| plain(&one.key)),
+    Column::new("REQUEST", |one| plain(&one.request_id)),
+    Column::new("ERRORS", errors),
 ];
 
 /// An entry's errors on one line, cut where they would fill the screen.
-pub(super) fn errors(errors: &Value) -> String {
-    let errors = errors.as_array().map(Vec::as_slice).unwrap_or_default();
-    let texts = errors.iter().map(|error| match &error["message"] {
-        Value::String(message) => message.clone(),
-        _ => plain(error),
-    });
-    cut(texts.collect::<Vec<_>>().join("; "))
+pub(super) fn errors(entry: &LoggedRequest) -> String {
+    cut(entry.errors.join("; "))
 }
 
 /// A request in full: a line for each field, lists and objects indented below theirs.

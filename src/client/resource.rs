@@ -5,11 +5,13 @@
 //! **Invariant**: what was not given is not sent, so a change leaves it as it is.
 
 use reqwest::Method;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::client::{AdminArgs, Client};
 use super::error::CliError;
-use super::output::{self, ListOutput, Table, plain, print, print_list, shown};
+use super::output::{ListOutput, Table, print, print_list, shown};
 use base::text::percent_encoded;
 
 /// What a `list` is told.
@@ -23,54 +25,24 @@ pub(super) struct ListArgs {
 }
 
 /// A column of a list.
-pub struct Column {
+pub struct Column<T> {
     heading: &'static str,
-    cell: Cell,
+    cell: fn(&T) -> String,
 }
 
-enum Cell {
-    Field(&'static str),
-    Beginning(&'static str),
-    Of(fn(&Value) -> String),
-}
-
-impl Column {
-    /// A field as it is.
-    pub const fn field(heading: &'static str, name: &'static str) -> Self {
-        let cell = Cell::Field(name);
+impl<T> Column<T> {
+    /// One with this heading, and with what is to be said of an entry.
+    pub const fn new(heading: &'static str, cell: fn(&T) -> String) -> Self {
         Self { heading, cell }
-    }
-
-    /// The beginning of a field that may be long.
-    pub const fn beginning(heading: &'static str, name: &'static str) -> Self {
-        let cell = Cell::Beginning(name);
-        Self { heading, cell }
-    }
-
-    /// What is to be said of an entry.
-    pub const fn of(heading: &'static str, cell: fn(&Value) -> String) -> Self {
-        let cell = Cell::Of(cell);
-        Self { heading, cell }
-    }
-
-    fn text(&self, entry: &Value) -> String {
-        match self.cell {
-            Cell::Field(name) => plain(&entry[name]),
-            Cell::Beginning(name) => output::cut(plain(&entry[name])),
-            Cell::Of(cell) => cell(entry),
-        }
     }
 }
-
-/// What people said of an entry.
-pub(super) const DESCRIPTION: Column = Column::beginning("DESCRIPTION", "description");
 
 /// A row for each entry.
-pub fn table(columns: &[Column], entries: &[Value]) -> Table {
+pub fn table<T>(columns: &[Column<T>], entries: &[T]) -> Table {
     let headings: Vec<&str> = columns.iter().map(|column| column.heading).collect();
     let mut table = Table::new(&headings);
     for entry in entries {
-        let cells: Vec<String> = columns.iter().map(|column| column.text(entry)).collect();
+        let cells: Vec<String> = columns.iter().map(|column| (column.cell)(entry)).collect();
         let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
         table.row(&cells);
     }
@@ -96,33 +68,45 @@ impl Resource {
     }
 
     /// The first `limit` of them.
-    pub(super) async fn entries(&self, limit: usize) -> Result<Vec<Value>, CliError> {
+    pub(super) async fn entries<T: DeserializeOwned>(
+        &self,
+        limit: usize,
+    ) -> Result<Vec<T>, CliError> {
         Ok(self.client.list(&self.path, "", limit).await?)
     }
 
-    /// Prints the first `limit` of them, or that there are none.
-    pub(super) async fn list(
+    /// Prints all of them, or that there are none.
+    pub(super) async fn list<T: Serialize + DeserializeOwned>(
+        &self,
+        output: ListOutput,
+        none: &str,
+        columns: &[Column<T>],
+    ) -> Result<(), CliError> {
+        self.first(usize::MAX, output, none, columns).await
+    }
+
+    /// The same of the first `limit`.
+    pub(super) async fn first<T: Serialize + DeserializeOwned>(
         &self,
         limit: usize,
         output: ListOutput,
         none: &str,
-        columns: &[Column],
+        columns: &[Column<T>],
     ) -> Result<(), CliError> {
         let entries = self.entries(limit).await?;
         print_list(output, &entries, none, |entries| table(columns, entries))
     }
 
     /// Calls the path, or one below it, and returns the data of the answer.
-    pub async fn call(
+    pub async fn call<T: DeserializeOwned>(
         &self,
         method: Method,
         below: &str,
         body: Option<Map<String, Value>>,
-    ) -> Result<Value, CliError> {
+    ) -> Result<T, CliError> {
         let path = format!("{}{below}", self.path);
         let body = body.map(Value::Object);
-        let done = self.client.change(method, &path, body.as_ref()).await?;
-        Ok(done.data)
+        Ok(self.client.change(method, &path, body.as_ref()).await?)
     }
 
     /// The error for an answer that lacks what it must have.
@@ -137,7 +121,7 @@ impl Resource {
         mut body: Map<String, Value>,
     ) -> Result<(), CliError> {
         body.insert("name".to_owned(), json!(name));
-        self.call(Method::POST, "", Some(body)).await?;
+        let _: IgnoredAny = self.call(Method::POST, "", Some(body)).await?;
         print(&format!("{} {} created\n", self.noun, shown(name)))
     }
 
@@ -155,32 +139,43 @@ impl Resource {
         }
         let below = format!("/{}", percent_encoded(name));
         let done = self.call(Method::PATCH, &below, Some(body)).await?;
-        self.say(name, &done, "changed")
+        self.say(&done, "changed")
     }
 
     /// Revokes a key for good.
     pub(super) async fn revoke(&self, name: &str) -> Result<(), CliError> {
         let below = format!("/{}/revoke", percent_encoded(name));
         let done = self.call(Method::POST, &below, None).await?;
-        self.say(name, &done, "revoked")
+        self.say(&done, "revoked")
     }
 
     /// Deletes one, `query` included in the call.
     pub(super) async fn delete(&self, name: &str, query: &str) -> Result<(), CliError> {
         let below = format!("/{}{query}", percent_encoded(name));
         let done = self.call(Method::DELETE, &below, None).await?;
-        self.say(name, &done, "deleted")
+        self.say(&done, "deleted")
     }
 
     /// Says what was done; of a key also its public beginning.
-    fn say(&self, name: &str, done: &Value, what: &str) -> Result<(), CliError> {
-        let name = done["name"].as_str().unwrap_or(name);
-        let prefix = match done["prefix"].as_str() {
+    fn say(&self, done: &Named, what: &str) -> Result<(), CliError> {
+        let prefix = match &done.prefix {
             Some(prefix) => format!(" ({})", shown(prefix)),
             None => String::new(),
         };
-        print(&format!("{} {}{prefix} {what}\n", self.noun, shown(name)))
+        print(&format!(
+            "{} {}{prefix} {what}\n",
+            self.noun,
+            shown(&done.name)
+        ))
     }
+}
+
+/// What answers have of all things that have names.
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+    /// Only keys have one.
+    prefix: Option<String>,
 }
 
 /// The body of a call: what was given.

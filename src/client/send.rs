@@ -1,7 +1,8 @@
 //! `headgate send`: a JSON or NDJSON file, or standard input, submitted in batches.
 //!
 //! Called by the command line. Reads on a thread of its own (`batch`, `split`), sends in order
-//! (`deliver`, `upload`), and tells how it went (`report`).
+//! (`deliver`, `upload`), and reports how it went (`report`). With `--spool` the client library for Rust
+//! sends (`spool`).
 //!
 //! Running the same command on the same input again within 24 hours doubles nothing: every batch has
 //! an idempotency key made of the options and its content. The other side of it: content that went
@@ -23,10 +24,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::batch::{BatchLimits, Batcher};
-use self::deliver::{Delivery, Feed};
+use self::deliver::{Delivery, Feed, stopped};
 use self::report::Report;
 use self::split::ITEM_BYTES_MAX;
-use self::spool::Spool;
 use self::upload::{Pauses, Upload, UploadOptions};
 use super::client::Client;
 use super::error::CliError;
@@ -34,7 +34,6 @@ use super::output::{json_pretty, note, print, shown};
 use base::key::{self, KeyFormError};
 
 pub mod batch;
-mod cut;
 mod deliver;
 pub mod report;
 pub mod split;
@@ -65,6 +64,12 @@ pub struct SendArgs {
     #[arg(long, value_name = "FOLDER",
           conflicts_with_all = ["file", "item_key", "idempotency_prefix", "batch_bytes", "batch_items"])]
     spool: Option<PathBuf>,
+    /// First send again what was rejected and lies in the directory `rejected` of the spool
+    #[arg(long, requires = "spool", conflicts_with = "dry_run")]
+    again: bool,
+    /// List what was rejected and lies in the directory `rejected` of the spool, and send nothing
+    #[arg(long, requires = "spool", conflicts_with_all = ["again", "dry_run"])]
+    rejected: bool,
     /// Where the service listens: http://host:port or unix:/path
     #[arg(long, env = "HEADGATE_URL", default_value = "http://127.0.0.1:8080")]
     url: String,
@@ -120,61 +125,39 @@ enum SendOutput {
 
 /// Runs the verb. Ctrl-C stops after the request in flight; a second one stops at once.
 pub async fn run(args: SendArgs) -> Result<(), CliError> {
+    if let (Some(folder), true) = (&args.spool, args.rejected) {
+        return spool::print_rejected(folder, args.output);
+    }
     let stop = CancellationToken::new();
-    let options = UploadOptions {
-        stream: args.stream.clone(),
-        item_key: args.item_key.clone(),
-        prefix: args.idempotency_prefix.clone(),
-        retries_max: args.retries,
+    let key = match args.dry_run {
+        true => None,
+        false => Some(ingest_key(&args)?),
     };
-    let key = if args.dry_run {
-        None
-    } else {
-        Some(ingest_key(&args)?)
+    let (source, screen) = match &args.spool {
+        Some(_) => (None, Screen::new(None)),
+        None => {
+            let (input, len) = open(&args.file)?;
+            (Some(read_batches(input, args.limits())?), Screen::new(len))
+        }
     };
-    let client = match &key {
-        Some(key) => Some(Client::new(&args.url, key)?),
-        None => None,
-    };
-    let upload = match &client {
-        Some(client) => Some(Upload::new(client, &options, Pauses::default(), &stop)?),
-        None => None,
-    };
-    let (source, len) = Source::of(&args)?;
-    let screen = Screen::new(len);
     let mut report = Report {
         dry_run: args.dry_run,
         ..Report::default()
     };
     let started = Instant::now();
+    let key = key.as_deref();
     let done = {
-        let delivery = Delivery {
-            upload: upload.as_ref(),
-            positional: options.item_key.is_none(),
-            stop: &stop,
-            tell: &|text| screen.note(text),
-            progress: &|input_bytes| screen.progress(input_bytes),
-            report: &mut report,
-        };
         let work = async {
-            match source {
-                Source::Input(feed) => delivery.run(feed).await,
-                Source::Spool(spool) => delivery.empty(&spool).await,
+            match (source, &args.spool) {
+                (Some(feed), _) => send_input(&args, key, feed, &stop, &screen, &mut report).await,
+                (None, Some(folder)) => {
+                    let tell = |text: &str| screen.note(text);
+                    spool::run(&args, folder, key, &stop, &tell, &mut report).await
+                }
+                (None, None) => Ok(()),
             }
         };
-        tokio::pin!(work);
-        loop {
-            tokio::select! {
-                done = &mut work => break done,
-                signal = tokio::signal::ctrl_c() => {
-                    if signal.is_err() || stop.is_cancelled() {
-                        break Err(CliError::failed("stopped; the request in flight may have arrived"));
-                    }
-                    stop.cancel();
-                    screen.note("stopping after the request in flight; Ctrl-C again to stop at once");
-                }
-            }
-        }
+        until_stopped(work, &stop, &screen).await
     };
     report.seconds = started.elapsed().as_secs_f64();
     screen.clear();
@@ -185,24 +168,63 @@ pub async fn run(args: SendArgs) -> Result<(), CliError> {
     done
 }
 
-/// Where batches come from.
-enum Source {
-    Input(Feed),
-    Spool(Spool),
+/// Ends at the second Ctrl-C, whatever the work does.
+async fn until_stopped(
+    work: impl Future<Output = Result<(), CliError>>,
+    stop: &CancellationToken,
+    screen: &Screen,
+) -> Result<(), CliError> {
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            signal = tokio::signal::ctrl_c() => {
+                if signal.is_err() || stop.is_cancelled() {
+                    return Err(CliError::failed("stopped; the request in flight may have arrived"));
+                }
+                stop.cancel();
+                screen.note("stopping after the request in flight; Ctrl-C again to stop at once");
+            }
+        }
+    }
 }
 
-impl Source {
-    /// The input, and how long it is if that is known.
-    fn of(args: &SendArgs) -> Result<(Self, Option<u64>), CliError> {
-        if let Some(folder) = &args.spool {
-            return Ok((Self::Spool(Spool::open(folder)?), None));
+async fn send_input(
+    args: &SendArgs,
+    key: Option<&str>,
+    feed: Feed,
+    stop: &CancellationToken,
+    screen: &Screen,
+    report: &mut Report,
+) -> Result<(), CliError> {
+    let options = UploadOptions {
+        stream: args.stream.clone(),
+        item_key: args.item_key.clone(),
+        prefix: args.idempotency_prefix.clone(),
+        retries_max: args.retries,
+    };
+    let client = key.map(|key| Client::new(&args.url, key)).transpose()?;
+    let upload = client
+        .as_ref()
+        .map(|client| Upload::new(client, &options, Pauses::default(), stop))
+        .transpose()?;
+    let delivery = Delivery {
+        upload: upload.as_ref(),
+        positional: options.item_key.is_none(),
+        stop,
+        tell: &|text| screen.note(text),
+        progress: &|input_bytes| screen.progress(input_bytes),
+        report,
+    };
+    delivery.run(feed).await
+}
+
+impl SendArgs {
+    fn limits(&self) -> BatchLimits {
+        BatchLimits {
+            bytes_max: self.batch_bytes as usize,
+            items_max: self.batch_items.map_or(u64::MAX, NonZeroU64::get),
         }
-        let (input, len) = open(&args.file)?;
-        let limits = BatchLimits {
-            bytes_max: args.batch_bytes as usize,
-            items_max: args.batch_items.map_or(u64::MAX, NonZeroU64::get),
-        };
-        Ok((Self::Input(read_batches(input, limits)?), len))
     }
 }
 

@@ -11,6 +11,7 @@ use super::error::CliError;
 use super::output::{plain, print, shown};
 use super::resource::{Column, ListArgs, Resource};
 use base::text::percent_encoded;
+use wire::SessionData;
 
 /// What `headgate session` is told.
 #[derive(Debug, clap::Args)]
@@ -42,14 +43,14 @@ struct EndArgs {
     admin: AdminArgs,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::field("ID", "id"),
-    Column::field("TOKEN", "token"),
-    Column::field("ROLE", "role"),
-    Column::field("FROM", "client"),
-    Column::field("SINCE", "since"),
-    Column::field("LAST SEEN", "last_seen"),
-    Column::field("ENDS", "ends_at"),
+const COLUMNS: &[Column<SessionData>] = &[
+    Column::new("ID", |one| plain(&one.id)),
+    Column::new("TOKEN", |one| plain(&one.token)),
+    Column::new("ROLE", |one| plain(&one.role)),
+    Column::new("FROM", |one| plain(&one.client)),
+    Column::new("SINCE", |one| plain(&one.since)),
+    Column::new("LAST SEEN", |one| plain(&one.last_seen)),
+    Column::new("ENDS", |one| plain(&one.ends_at)),
 ];
 
 fn sessions(admin: &AdminArgs) -> Result<Resource, CliError> {
@@ -64,18 +65,18 @@ pub async fn run(args: SessionArgs) -> Result<(), CliError> {
     match args.command {
         SessionCommand::List(args) => {
             let none = "nobody is signed in";
-            let sessions = sessions(&args.admin)?;
-            sessions.list(usize::MAX, args.output, none, COLUMNS).await
+            sessions(&args.admin)?
+                .list(args.output, none, COLUMNS)
+                .await
         }
         SessionCommand::End(args) => {
             let below = format!("/{}", percent_encoded(&args.id));
             let sessions = sessions(&args.admin)?;
-            let ended = sessions.call(Method::DELETE, &below, None).await?;
-            let (id, token) = (plain(&ended["id"]), plain(&ended["token"]));
+            let ended: SessionData = sessions.call(Method::DELETE, &below, None).await?;
             print(&format!(
                 "session {} of {} ended\n",
-                shown(&id),
-                shown(&token)
+                shown(&ended.id),
+                shown(&ended.token)
             ))
         }
     }

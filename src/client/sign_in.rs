@@ -8,7 +8,8 @@ use reqwest::Method;
 
 use super::client::AdminArgs;
 use super::error::CliError;
-use super::output::{plain, print, shown};
+use super::output::{print, shown};
+use wire::SignInLinkData;
 
 /// What `headgate sign-in` is told.
 #[derive(Debug, clap::Args)]
@@ -37,8 +38,8 @@ pub async fn run(args: SignInArgs) -> Result<(), CliError> {
     }
     let client = args.admin.client()?;
     let asked = client.change(Method::POST, "/api/admin/sign-in-links", None);
-    let link = asked.await?.data;
-    print(&sentence(url, &shown(&plain(&link["path"]))))
+    let link: SignInLinkData = asked.await?;
+    print(&sentence(url, &shown(&link.path)))
 }
 
 /// How a link is told.

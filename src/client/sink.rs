@@ -9,11 +9,15 @@ use std::io::IsTerminal as _;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::{AdminArgs, Client};
+use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::{confirmed, cut, note, plain, print, print_list, shown};
 use super::resource::{Column, ListArgs, Resource, table};
 use base::text::percent_encoded;
+use wire::{
+    DeadLetterData, DiscardedData, ForgottenData, GivenUpData, RetriedData, RetryData,
+    SentAgainData, SinkData,
+};
 
 const LIMIT_MAX: u64 = 100_000;
 
@@ -36,30 +40,36 @@ Examples:
   headgate sink list --output json")]
     List(ListArgs),
     /// List the dead letters of a sink, newest first
-    DeadLetters(DeadLettersArgs),
+    #[command(after_help = "\
+Examples:
+  headgate sink dead-letters pool
+  headgate sink dead-letters pool --limit 1000 --output json",
+              mut_arg("limit", |arg| arg.help("How many to show, the newest")),
+              mut_arg("output", |arg| arg.help("How to print them; only JSON has the fields")))]
+    DeadLetters(SinkListArgs),
     /// Run waiting retries now and end a pause, or retry dead letters
     Retry(RetryArgs),
     /// Discard dead letters permanently
     Discard(DiscardArgs),
     /// List the batches that wait for a retry
-    Retries(RetriesArgs),
+    #[command(after_help = "\
+Examples:
+  headgate sink retries team
+  headgate sink retries team --output json",
+              mut_arg("limit", |arg| arg.help("Number of batches to show, longest wait first")))]
+    Retries(SinkListArgs),
     /// Move waiting batches to the dead letters
     GiveUp(GiveUpArgs),
     /// Delete all data of a sink that is no longer in the configuration
     Forget(ForgetArgs),
 }
 
-/// What `headgate sink dead-letters` is told.
+/// What is told of a list of a sink.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  headgate sink dead-letters pool
-  headgate sink dead-letters pool --limit 1000 --output json",
-          mut_arg("output", |arg| arg.help("How to print them; only JSON has the fields")))]
-struct DeadLettersArgs {
+struct SinkListArgs {
     /// The sink
     name: String,
-    /// How many to show, the newest
+    /// How many to show
     #[arg(long, value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
     limit: u64,
@@ -107,23 +117,6 @@ struct DiscardArgs {
     yes: bool,
     #[command(flatten)]
     admin: AdminArgs,
-}
-
-/// What `headgate sink retries` is told.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  headgate sink retries team
-  headgate sink retries team --output json")]
-struct RetriesArgs {
-    /// The sink
-    name: String,
-    /// Number of batches to show, longest wait first
-    #[arg(long, value_name = "N", default_value_t = 50,
-          value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
-    limit: u64,
-    #[command(flatten)]
-    list: ListArgs,
 }
 
 /// What `headgate sink give-up` is told.
@@ -237,76 +230,72 @@ async fn list(args: &ListArgs) -> Result<(), CliError> {
 }
 
 /// What is kept for sinks that are not configured any more, and what failing ones do.
-fn reasons(sinks: &[Value]) -> String {
-    let stated = |sink: &&Value| sink["state"] == "unconfigured" || sink["state"] == "failing";
+fn reasons(sinks: &[SinkData]) -> String {
+    let stated = |sink: &&SinkData| matches!(&*sink.state, "unconfigured" | "failing");
     let lines = sinks.iter().filter(stated).map(|sink| {
-        let (name, reason) = (plain(&sink["name"]), plain(&sink["reason"]));
-        format!("\n{}: {}\n", shown(&name), shown(&reason))
+        let reason = sink.reason.as_deref().unwrap_or_default();
+        format!("\n{}: {}\n", shown(&sink.name), shown(reason))
     });
     lines.collect()
 }
 
 /// What is new for sinks and not in use, with the reasons.
-fn refusals(sinks: &[Value]) -> String {
-    let refused = sinks.iter().filter(|sink| !sink["refused"].is_null());
-    let lines = refused.map(|sink| {
-        let (name, reason) = (plain(&sink["name"]), plain(&sink["refused"]));
+fn refusals(sinks: &[SinkData]) -> String {
+    let refused = sinks
+        .iter()
+        .filter_map(|sink| Some((sink, sink.refused.as_deref()?)));
+    let lines = refused.map(|(sink, reason)| {
         format!(
             "\n{} goes on as before; what is new for it cannot be used: {}\n",
-            shown(&name),
-            shown(&reason)
+            shown(&sink.name),
+            shown(reason)
         )
     });
     lines.collect()
 }
 
-const SINKS: &[Column] = &[
-    Column::field("NAME", "name"),
-    Column::field("PLUGIN", "plugin"),
-    Column::field("STATE", "state"),
-    Column::field("LAG", "lag"),
-    Column::field("RETRIES", "retries"),
-    Column::field("DEAD LETTERS", "dead_letters"),
-    Column::of("LAST ERROR", |sink| match &sink["last_error"] {
-        Value::Null => String::new(),
-        error => cut(format!(
-            "{} {}",
-            plain(&error["at"]),
-            plain(&error["reason"])
-        )),
+const SINKS: &[Column<SinkData>] = &[
+    Column::new("NAME", |sink| plain(&sink.name)),
+    Column::new("PLUGIN", |sink| plain(&sink.plugin)),
+    Column::new("STATE", |sink| plain(&sink.state)),
+    Column::new("LAG", |sink| plain(&sink.lag)),
+    Column::new("RETRIES", |sink| plain(&sink.retries)),
+    Column::new("DEAD LETTERS", |sink| plain(&sink.dead_letters)),
+    Column::new("LAST ERROR", |sink| match &sink.last_error {
+        None => String::new(),
+        Some(error) => cut(format!("{} {}", error.at, error.reason)),
     }),
 ];
 
-const LETTERS: &[Column] = &[
-    Column::field("ID", "id"),
-    Column::field("TIME", "at"),
-    Column::field("STREAM", "stream"),
-    Column::beginning("KEY", "key"),
-    Column::field("ATTEMPTS", "attempts"),
-    Column::field("REQUEST", "request_id"),
-    Column::beginning("REASON", "reason"),
+const LETTERS: &[Column<DeadLetterData>] = &[
+    Column::new("ID", |letter| plain(&letter.id)),
+    Column::new("TIME", |letter| plain(&letter.at)),
+    Column::new("STREAM", |letter| plain(&letter.stream)),
+    Column::new("KEY", |letter| cut(plain(&letter.key))),
+    Column::new("ATTEMPTS", |letter| plain(&letter.attempts)),
+    Column::new("REQUEST", |letter| plain(&letter.request_id)),
+    Column::new("REASON", |letter| cut(plain(&letter.reason))),
 ];
 
-const RETRIES: &[Column] = &[
-    Column::field("ID", "id"),
-    Column::field("DUE", "due_at"),
-    Column::field("ITEMS", "items"),
-    Column::field("ATTEMPTS", "attempts"),
-    Column::field("FIRST REQUEST", "first_request_id"),
-    Column::beginning("REASON", "reason"),
+const RETRIES: &[Column<RetryData>] = &[
+    Column::new("ID", |retry| plain(&retry.id)),
+    Column::new("DUE", |retry| plain(&retry.due_at)),
+    Column::new("ITEMS", |retry| plain(&retry.items)),
+    Column::new("ATTEMPTS", |retry| plain(&retry.attempts)),
+    Column::new("FIRST REQUEST", |retry| plain(&retry.first_request_id)),
+    Column::new("REASON", |retry| cut(plain(&retry.reason))),
 ];
 
-async fn dead_letters(args: &DeadLettersArgs) -> Result<(), CliError> {
+async fn dead_letters(args: &SinkListArgs) -> Result<(), CliError> {
     let letters = Resource::new(&args.list.admin, "dead letter", letters_of(&args.name))?;
     let (limit, none) = (args.limit as usize, "the sink has no dead letters");
-    letters.list(limit, args.list.output, none, LETTERS).await
+    letters.first(limit, args.list.output, none, LETTERS).await
 }
 
 async fn retry_now(args: &RetryArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let path = format!("/api/admin/sinks/{}/retry", percent_encoded(&args.name));
-    let retried = client.change(Method::POST, &path, None).await?.data;
-    let retries = count(&client, &retried, "retries")?;
+    let RetriedData { retries } = client.change(Method::POST, &path, None).await?;
     let noun = if retries == 1 { "batch" } else { "batches" };
     print(&format!("{retries} waiting {noun} tried now\n"))?;
     if retries == 0 {
@@ -322,12 +311,11 @@ async fn send_again(args: &RetryArgs) -> Result<(), CliError> {
     if args.overwrite {
         body.get_or_insert_with(|| json!({}))["overwrite"] = true.into();
     }
-    let done = client
-        .change(Method::POST, &path, body.as_ref())
-        .await?
-        .data;
-    let sent = count(&client, &done, "sent_again")?;
-    let skipped = count(&client, &done, "skipped")?;
+    let SentAgainData {
+        sent_again: sent,
+        skipped,
+        items_left: left,
+    } = client.change(Method::POST, &path, body.as_ref()).await?;
     print(&format!("{} sent again\n", letters(sent)))?;
     if skipped > 0 {
         let message = format!(
@@ -339,8 +327,6 @@ async fn send_again(args: &RetryArgs) -> Result<(), CliError> {
         }
         note(&message);
     }
-    // A daemon of before does not say it.
-    let left = done["items_left"].as_u64().unwrap_or(0);
     if left > 0 {
         note(&format!(
             "{} left: something accepted later has changed or removed what they are about; --overwrite sends them too",
@@ -361,16 +347,15 @@ async fn discard(args: &DiscardArgs) -> Result<(), CliError> {
         return Err(CliError::failed("nothing was discarded"));
     }
     let path = format!("{}?{}", letters_of(&args.name), args.chosen.query());
-    let done = client.change(Method::DELETE, &path, None).await?.data;
-    let discarded = count(&client, &done, "discarded")?;
+    let DiscardedData { discarded } = client.change(Method::DELETE, &path, None).await?;
     print(&format!("{} discarded\n", letters(discarded)))
 }
 
-async fn retries(args: &RetriesArgs) -> Result<(), CliError> {
+async fn retries(args: &SinkListArgs) -> Result<(), CliError> {
     let path = format!("{}/retries", sink(&args.name));
     let retries = Resource::new(&args.list.admin, "batch", path)?;
     let (limit, none) = (args.limit as usize, "nothing waits for another attempt");
-    retries.list(limit, args.list.output, none, RETRIES).await
+    retries.first(limit, args.list.output, none, RETRIES).await
 }
 
 async fn give_up(args: &GiveUpArgs) -> Result<(), CliError> {
@@ -389,10 +374,12 @@ async fn give_up(args: &GiveUpArgs) -> Result<(), CliError> {
             format!("{}/retries/give-up", sink(&args.name)),
         ),
     };
-    let done = client.change(method, &path, None).await?.data;
-    let given_up = count(&client, &done, "given_up")?;
+    let GivenUpData {
+        given_up,
+        dead_letters,
+    } = client.change(method, &path, None).await?;
     let noun = if given_up == 1 { "batch" } else { "batches" };
-    let dead = letters(count(&client, &done, "dead_letters")?);
+    let dead = letters(dead_letters);
     print(&format!("{given_up} waiting {noun} given up: {dead}\n"))
 }
 
@@ -403,13 +390,14 @@ async fn forget(args: &ForgetArgs) -> Result<(), CliError> {
     if !args.yes && !confirmed(&question, "forget")? {
         return Err(CliError::failed("nothing was forgotten"));
     }
-    let done = client
-        .change(Method::DELETE, &sink(&args.name), None)
-        .await?
-        .data;
-    let retries = count(&client, &done, "retries")?;
+    let path = sink(&args.name);
+    let forgotten = client.change(Method::DELETE, &path, None);
+    let ForgottenData {
+        retries,
+        dead_letters,
+    } = forgotten.await?;
     let noun = if retries == 1 { "batch" } else { "batches" };
-    let dead = letters(count(&client, &done, "dead_letters")?);
+    let dead = letters(dead_letters);
     print(&format!(
         "the sink {name} is forgotten, with {retries} waiting {noun} and {dead}\n"
     ))
@@ -435,11 +423,6 @@ fn letters_of(name: &str) -> String {
 fn letters(count: u64) -> String {
     let noun = if count == 1 { "letter" } else { "letters" };
     format!("{count} dead {noun}")
-}
-
-fn count(client: &Client, data: &Value, name: &str) -> Result<u64, CliError> {
-    let count = data[name].as_u64();
-    count.ok_or_else(|| client.foreign(format!("it does not say {name}")).into())
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@
 
 use super::client::AdminArgs;
 use super::error::CliError;
+use super::output::{cut, plain};
 use super::record::{NEW_STREAM, STREAM, Settings};
-use super::resource::{Column, DESCRIPTION, ListArgs, Resource};
+use super::resource::{Column, ListArgs, Resource};
+use wire::StreamData;
 
 /// What `headgate stream` is told.
 #[derive(Debug, clap::Args)]
@@ -77,17 +79,21 @@ struct DeleteArgs {
     admin: AdminArgs,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::field("NAME", "name"),
-    Column::field("ON UPDATE", "on_update"),
-    Column::field("STALE AFTER", "stale_after_seconds"),
-    Column::field("ITEMS", "items"),
-    Column::field("ITEMS MAX", "items_max"),
-    Column::field("BYTES", "bytes"),
-    Column::field("BYTES MAX", "bytes_max"),
-    Column::field("DECLARED", "declared"),
-    Column::field("CREATED", "created_at"),
-    DESCRIPTION,
+const COLUMNS: &[Column<StreamData>] = &[
+    Column::new("NAME", |one| plain(&one.settings["name"])),
+    Column::new("ON UPDATE", |one| plain(&one.settings["on_update"])),
+    Column::new("STALE AFTER", |one| {
+        plain(&one.settings["stale_after_seconds"])
+    }),
+    Column::new("ITEMS", |one| plain(&one.items)),
+    Column::new("ITEMS MAX", |one| plain(&one.settings["items_max"])),
+    Column::new("BYTES", |one| plain(&one.bytes)),
+    Column::new("BYTES MAX", |one| plain(&one.settings["bytes_max"])),
+    Column::new("DECLARED", |one| plain(&one.declared)),
+    Column::new("CREATED", |one| plain(&one.created_at)),
+    Column::new("DESCRIPTION", |one| {
+        cut(plain(&one.settings["description"]))
+    }),
 ];
 
 /// Runs the verb.
@@ -96,8 +102,7 @@ pub async fn run(args: StreamArgs) -> Result<(), CliError> {
     match args.command {
         StreamCommand::List(args) => {
             let none = "there are no streams; create one with `headgate stream create NAME`";
-            let streams = streams(&args.admin)?;
-            streams.list(usize::MAX, args.output, none, COLUMNS).await
+            streams(&args.admin)?.list(args.output, none, COLUMNS).await
         }
         StreamCommand::Create(args) => {
             let streams = streams(&args.admin)?;

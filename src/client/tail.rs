@@ -151,8 +151,13 @@ pub async fn run(args: TailArgs) -> Result<(), CliError> {
         out: &mut io::stdout(),
         tell: &note,
     };
+    until_left(follow.run()).await
+}
+
+/// Follows until somebody ends it, or its reader goes away.
+async fn until_left(follow: impl Future<Output = Result<(), CliError>>) -> Result<(), CliError> {
     tokio::select! {
-        done = follow.run() => done,
+        done = follow => done,
         Ok(()) = tokio::signal::ctrl_c() => Ok(()),
         () = closed() => Ok(()),
     }
@@ -169,11 +174,7 @@ async fn follow_log(args: TailArgs) -> Result<(), CliError> {
         out: &mut io::stdout(),
         tell: &note,
     };
-    tokio::select! {
-        done = follow.run() => done,
-        Ok(()) = tokio::signal::ctrl_c() => Ok(()),
-        () = closed() => Ok(()),
-    }
+    until_left(follow.run()).await
 }
 
 fn default_output(to_terminal: bool) -> TailOutput {

@@ -10,9 +10,10 @@ use serde_json::Value;
 use super::client::AdminArgs;
 use super::connector::tool;
 use super::error::CliError;
-use super::output::{note, plain, print, shown};
+use super::output::{note, print, shown};
 use super::resource::{Resource, given};
 use base::text::percent_encoded;
+use wire::TriggeredData;
 
 /// What `headgate trigger` is told.
 #[derive(Debug, clap::Args)]
@@ -43,14 +44,14 @@ pub async fn run(args: TriggerArgs) -> Result<(), CliError> {
     ]);
     let connectors = Resource::new(&args.admin, "connector", "/api/admin/connectors")?;
     let below = format!("/{}/trigger", percent_encoded(&args.connector));
-    let sent = connectors.call(Method::POST, &below, Some(body)).await?;
-    match sent["request_id"].as_str() {
+    let sent: TriggeredData = connectors.call(Method::POST, &below, Some(body)).await?;
+    match &sent.request_id {
         Some(id) => print(&format!("{}\n", shown(id)))?,
         None => note("the event is one that is not stored"),
     }
     note(&format!(
         "{} of {} was sent to {}",
-        shown(&plain(&sent["event"])),
+        shown(&sent.event),
         preset.title,
         shown(&args.connector)
     ));

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use base::clock::Unix;
+use base::order::Seq;
 use journal::StorageError;
 use journal::log::Filter;
 use observe::metrics::Minute;
@@ -17,7 +18,7 @@ const HOUR: Duration = Duration::from_hours(1);
 const TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Counts the entries up to the position `through`, in the background.
-pub(super) async fn count(operator: Operator, through: u64, stop: CancellationToken) {
+pub(super) async fn count(operator: Operator, through: Seq, stop: CancellationToken) {
     let counted = tokio::select! {
         counted = count_back(&operator, through) => counted,
         () = stop.cancelled() => return,
@@ -32,7 +33,7 @@ pub(super) async fn count(operator: Operator, through: u64, stop: CancellationTo
 }
 
 /// Whether all of them were counted.
-async fn count_back(operator: &Operator, through: u64) -> Result<bool, StorageError> {
+async fn count_back(operator: &Operator, through: Seq) -> Result<bool, StorageError> {
     let started = Instant::now();
     let since = Unix::now() - HOUR;
     let mut filter = Filter {

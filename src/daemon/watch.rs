@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ballast, memory};
 use base::clock::{self, Lived, Unix};
+use base::order::Seq;
 use journal::Retention;
 use operate::Operator;
 use pool::Pool;
@@ -41,7 +42,7 @@ pub(super) struct Watch {
 impl Watch {
     pub(super) async fn run(self, stop: CancellationToken) {
         // How far requests and sinks had come a second ago; how many renderers were connected.
-        let mut before = (0, 0, 0);
+        let mut before = (Seq::MIN, Seq::MIN, 0);
         // Seconds since something moved, and when the next item expires.
         let mut still = 0_u64;
         let mut next_expiry = None;

@@ -22,6 +22,7 @@ use super::commands::Commands;
 use super::status::Assignment;
 use super::{Delivery, LaneState, LaneStatus, verdict};
 use base::clock::{self, Lived, Unix};
+use base::order::Seq;
 use journal::{JournalError, StorageError};
 use plugin::{Failure, GuestLog, Instance, Plugin, PluginError, SinkContext};
 use pool::{Call, PoolError};
@@ -55,7 +56,7 @@ pub struct Lane {
     /// What an instance is told of the sink.
     context: SinkContext,
     /// The cursor as it stands in the pool.
-    stored_cursor: u64,
+    stored_cursor: Seq,
     stored_at: Instant,
     /// The lane has looked at what it left behind when it ran the last time.
     opened: bool,
@@ -260,11 +261,15 @@ impl Lane {
         if self.delivery.journal.has_released_after(cursor).await? {
             tracing::warn!(
                 sink = &*self.name,
-                cursor,
+                cursor = cursor.get(),
                 "the sink was not configured for a while: entries after its cursor are gone, it goes on with what is there"
             );
         }
-        tracing::info!(sink = &*self.name, cursor, "the sink is loaded");
+        tracing::info!(
+            sink = &*self.name,
+            cursor = cursor.get(),
+            "the sink is loaded"
+        );
         self.opened = true;
         Ok(())
     }

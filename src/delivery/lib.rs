@@ -11,10 +11,12 @@ mod commands;
 mod lane;
 mod retries;
 mod routing_gaps;
+mod selection;
 mod status;
 mod unsettled;
 mod verdict;
 
+use base::order::Seq;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::runtime::Handle;
@@ -110,19 +112,19 @@ impl Delivery {
     fn add_from(
         &self,
         sinks: &[settings::Sink],
-        oldest: u64,
+        oldest: Seq,
         stop: &CancellationToken,
-    ) -> Result<(Vec<Arc<LaneStatus>>, Option<u64>), AddError> {
+    ) -> Result<(Vec<Arc<LaneStatus>>, Option<Seq>), AddError> {
         // Nothing is released meanwhile: what a new lane starts with is still there.
         let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
         let newest = *self.journal.newest().borrow();
         let oldest = oldest.max(self.journal.released());
         let is_new = self.pool.is_new()?;
         let mut added = Vec::with_capacity(sinks.len());
-        let mut behind: Option<u64> = None;
+        let mut behind: Option<Seq> = None;
         for sink in sinks {
             let start = match sink.start {
-                _ if is_new => 0,
+                _ if is_new => Seq::MIN,
                 settings::Start::Now => newest,
                 settings::Start::Oldest => oldest.min(newest),
             };
@@ -140,7 +142,7 @@ impl Delivery {
 
     /// The pool may have forgotten what was removed after this entry, because every sink had passed it: one that begins
     /// there now must not bring it back.
-    async fn remember_removals(&self, after: u64) -> Result<(), AddError> {
+    async fn remember_removals(&self, after: Seq) -> Result<(), AddError> {
         let mut after = after;
         while let Some((removals, through)) = self.journal.removals_after(after).await? {
             self.pool.remember_removals(&removals)?;
@@ -244,7 +246,7 @@ impl Delivery {
     }
 
     /// The lowest cursor of the sinks that write a stream in the data pool; none: there is none, as far as is known.
-    pub fn settled_through(&self, stream: &str) -> Option<u64> {
+    pub fn settled_through(&self, stream: &str) -> Option<Seq> {
         let writers = self.writers(stream).into_iter();
         writers.map(|lane| lane.cursor()).min()
     }
@@ -266,11 +268,11 @@ impl Delivery {
     }
 
     /// Everything up to here is behind every lane.
-    pub fn passed(&self) -> u64 {
+    pub fn passed(&self) -> Seq {
         self.passed_by(&self.lanes.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn passed_by(&self, lanes: &[Arc<LaneStatus>]) -> u64 {
+    fn passed_by(&self, lanes: &[Arc<LaneStatus>]) -> Seq {
         let newest = *self.journal.newest().borrow();
         let cursors = lanes.iter().map(|lane| lane.cursor());
         cursors.min().unwrap_or(newest)

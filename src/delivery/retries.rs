@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::{Delivery, verdict};
 use base::clock::{self, Lived, Unix};
+use base::order::Seq;
 use item::batch::{Batch, Slice};
 use journal::StorageError;
 use journal::log::Filter;
@@ -63,7 +64,7 @@ impl Delivery {
         limit: u32,
     ) -> Result<Vec<Waiting>, ReadError> {
         let waiting = self.pool.waiting(sink, after, limit).await?;
-        let firsts: Vec<u64> = waiting.iter().map(|one| one.retry.seqs.0).collect();
+        let firsts: Vec<Seq> = waiting.iter().map(|one| one.retry.seqs.0).collect();
         let rows = self.journal.log_at(&Filter::default(), &firsts).await?;
         let with_first = |pool::Waiting { retry, items }| {
             let row = rows.iter().find(|row| row.seq == retry.seqs.0);
@@ -187,20 +188,20 @@ impl Delivery {
     pub(super) async fn read_parts(
         &self,
         parts: &[Part],
-    ) -> Result<(Vec<Slice>, Vec<(u64, String)>), StorageError> {
-        let mut seqs: Vec<u64> = parts.iter().map(|Part(seq, ..)| *seq).collect();
+    ) -> Result<(Vec<Slice>, Vec<(Seq, String)>), StorageError> {
+        let mut seqs: Vec<Seq> = parts.iter().map(|Part(seq, ..)| *seq).collect();
         seqs.dedup();
         let entries = self.journal.read_many(&seqs).await?;
-        let entries: HashMap<u64, _> = entries.into_iter().map(|one| (one.seq, one)).collect();
+        let entries: HashMap<Seq, _> = entries.into_iter().map(|one| (one.seq, one)).collect();
         let mut slices = Vec::with_capacity(parts.len());
         let mut gone = Vec::new();
         for Part(seq, start, end) in parts.iter().copied() {
             match entries.get(&seq) {
-                Some(entry) if end as usize <= entry.items.len() => slices.push(Slice {
-                    entry: Arc::clone(entry),
-                    start,
-                    end,
-                    base: 0,
+                // The journal has whole requests: positions are places in the entry.
+                Some(entry) if end.get() as usize <= entry.items.len() => slices.push(Slice {
+                    start: start.get(),
+                    end: end.get(),
+                    ..Slice::whole(Arc::clone(entry))
                 }),
                 Some(_) => gone.push((seq, "the list of its items is damaged".to_owned())),
                 None => gone.push((seq, "the payload cannot be read any more".to_owned())),
@@ -212,7 +213,7 @@ impl Delivery {
     /// Dead letters of requests that only the log still knows.
     pub(super) async fn letters_of(
         &self,
-        unreadable: Vec<(u64, String)>,
+        unreadable: Vec<(Seq, String)>,
     ) -> Result<Vec<DeadLetter>, StorageError> {
         let mut letters = Vec::with_capacity(unreadable.len());
         for (seq, reason) in unreadable {

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::commands::Commands;
 use base::clock::Unix;
+use base::order::Seq;
 use plugin::{GuestLog, Plugin};
 
 /// What a lane is doing.
@@ -77,10 +78,10 @@ struct Shown {
 }
 
 impl LaneStatus {
-    pub(super) fn new(sink: &settings::Sink, cursor: u64, stopping: CancellationToken) -> Self {
+    pub(super) fn new(sink: &settings::Sink, cursor: Seq, stopping: CancellationToken) -> Self {
         Self {
             name: sink.name.as_str().into(),
-            cursor: AtomicU64::new(cursor),
+            cursor: AtomicU64::new(cursor.get()),
             stopping,
             assigned: Notify::new(),
             commands: watch::Sender::default(),
@@ -122,8 +123,8 @@ impl LaneStatus {
     }
 
     /// Everything up to here was delivered, put aside for a retry, or given up.
-    pub fn cursor(&self) -> u64 {
-        self.cursor.load(Ordering::Acquire)
+    pub fn cursor(&self) -> Seq {
+        Seq::new(self.cursor.load(Ordering::Acquire))
     }
 
     /// Whether the sink hears of removals; as long as its plugin is not loaded, it may.
@@ -211,8 +212,8 @@ impl LaneStatus {
         shown.takes_removals = plugin.takes_removals();
     }
 
-    pub(super) fn set_cursor(&self, cursor: u64) {
-        self.cursor.store(cursor, Ordering::Release);
+    pub(super) fn set_cursor(&self, cursor: Seq) {
+        self.cursor.store(cursor.get(), Ordering::Release);
     }
 
     pub(super) fn set_state(&self, state: LaneState) {

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{Delivery, LaneStatus, ReadError};
+use base::order::Seq;
 use item::batch::Slice;
 use journal::Pin;
 
@@ -21,7 +22,7 @@ const OPERATIONS_MAX: usize = 100_000;
 #[derive(Debug)]
 pub struct Unsettled {
     /// Everything up to here is settled, or in a retry.
-    pub settled: u64,
+    pub settled: Seq,
     /// Keys of operations that wait in retries.
     pub retried: HashSet<String>,
     /// Entries above `settled` stay in memory.
@@ -74,7 +75,7 @@ impl Delivery {
     }
 
     /// Everything up to here is settled by the writers of the data pool, or in a retry.
-    pub fn settled_in_pool(&self) -> u64 {
+    pub fn settled_in_pool(&self) -> Seq {
         let writers = self.pool_writers();
         let cursors = writers.iter().map(|lane| lane.cursor());
         cursors.min().unwrap_or_default()

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use base::backoff;
 use base::clock::{Lived, Unix};
+use base::order::{ItemPosition, Seq};
 use item::ItemMeta;
 use item::batch::{Batch, Slice};
 use journal::log::LogRow;
@@ -117,7 +118,7 @@ pub(super) fn defer(
 pub(super) fn retry(batch: &Batch, attempts: u32, due_at: Lived, reason: &str) -> Retry {
     Retry {
         id: 0,
-        seqs: (0, 0),
+        seqs: (Seq::MIN, Seq::MIN),
         parts: parts(batch),
         resent: batch.is_resent(),
         attempts,
@@ -185,14 +186,14 @@ pub(super) fn dead_letter(
 
 /// A dead letter for a payload that nobody can read: the log knows where it came from, the journal's
 /// table `quarantine` has its bytes.
-pub(super) fn unreadable(seq: u64, row: Option<&LogRow>, reason: String) -> DeadLetter {
+pub(super) fn unreadable(seq: Seq, row: Option<&LogRow>, reason: String) -> DeadLetter {
     let entry = row.map(|row| &row.entry);
     DeadLetter {
         id: 0,
         seq,
         request_id: entry.map_or_else(String::new, |entry| entry.request_id.to_string()),
         stream: entry.map_or_else(|| "".into(), |entry| Arc::clone(&entry.stream)),
-        position: 0,
+        position: ItemPosition::MIN,
         key: String::new(),
         action: entry
             .and_then(|entry| entry.outcome.action())
@@ -212,6 +213,7 @@ mod tests {
 
     use super::{ASKED_PAUSE_MAX, rest, schedule_retry};
     use base::clock::{Lived, Unix};
+    use base::order::{ItemPosition, Seq};
     use item::ItemsWriter;
     use item::batch::{Batch, Entry, Slice};
     use plugin::{Failure, Progress};
@@ -224,7 +226,7 @@ mod tests {
             writer.push(&item.to_string(), "{}").expect("it fits");
         }
         let entry = Entry {
-            seq: 7,
+            seq: Seq::new(7),
             request_id: uuid::Uuid::nil(),
             stream: "s".into(),
             received_at: Unix::MIN,
@@ -259,6 +261,12 @@ mod tests {
         }
     }
 
+    /// Items of the request that [`batch`] makes.
+    fn part(start: u32, end: u32) -> Part {
+        let position = ItemPosition::new;
+        Part(Seq::new(7), position(start), position(end))
+    }
+
     #[test]
     fn a_trap_is_tried_three_times_then_halved_then_a_dead_letter() {
         for attempts in [1, 2] {
@@ -272,7 +280,7 @@ mod tests {
             .iter()
             .map(|one| &one.parts[..])
             .collect();
-        assert_eq!(parts, [&[Part(7, 0, 2)][..], &[Part(7, 2, 5)]]);
+        assert_eq!(parts, [&[part(0, 2)][..], &[part(2, 5)]]);
         let settlement = decide(1, 3, trap());
         assert_eq!(settlement.retries, []);
         assert_eq!(settlement.dead_letters[0].attempts, 3);
@@ -287,7 +295,7 @@ mod tests {
         let mut settlement = Settlement::default();
         let (left, attempts) = rest(batch(5), 7, progress.clone(), &mut settlement);
         let dead: Vec<_> = (settlement.dead_letters.iter())
-            .map(|one| (one.position, &*one.reason, one.attempts))
+            .map(|one| (one.position.get(), &*one.reason, one.attempts))
             .collect();
         assert_eq!(dead, [(1, "no", 7), (2, "never", 7)]);
         assert_eq!(attempts, 1, "it is the first one at this batch");
@@ -298,7 +306,7 @@ mod tests {
             asks(None),
             &mut settlement,
         );
-        assert_eq!(settlement.retries[0].parts, [Part(7, 3, 5)]);
+        assert_eq!(settlement.retries[0].parts, [part(3, 5)]);
 
         let mut settlement = Settlement::default();
         let (left, _) = rest(batch(3), 1, progress, &mut settlement);
@@ -324,7 +332,7 @@ mod tests {
         let positions: Vec<_> = settlement
             .dead_letters
             .iter()
-            .map(|one| one.position)
+            .map(|one| one.position.get())
             .collect();
         assert_eq!(positions, [0, 1, 2]);
     }

@@ -7,22 +7,9 @@ use std::collections::HashSet;
 
 use super::query::{Format, Names, Query, Shape};
 use super::xml;
-use item::{field_name, string_into};
+use item::field_name;
+use select::{FieldEntry, Fields, Own, Source};
 
-/// Where a value comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Source {
-    /// `_key`: what identifies the item.
-    Key,
-    /// `_updated_at`: when its data arrived.
-    UpdatedAt,
-    /// `_position`: 1 for the first row, and so on.
-    Position,
-    /// A field, its name as JSON writes it.
-    Field(String),
-}
-
-/// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     /// What it is called.
@@ -32,7 +19,7 @@ pub struct Column {
 }
 
 /// A column that was asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug)]
 pub(super) struct Wanted {
     /// What it is to be called, in place of its own name.
     pub(super) name: Option<String>,
@@ -40,43 +27,53 @@ pub(super) struct Wanted {
     pub(super) source: Source,
 }
 
-impl Source {
-    /// What a name stands for.
-    pub(super) fn of(name: &str) -> Self {
-        match name {
-            "_key" => Self::Key,
-            "_updated_at" => Self::UpdatedAt,
-            "_position" => Self::Position,
-            field => {
-                let mut quoted = String::with_capacity(field.len() + 2);
-                string_into(field, &mut quoted);
-                Self::Field(quoted)
+/// The columns that are asked for, of a stream with these fields; `has_key` says whether the key is one of all.
+pub(super) fn wanted(chosen: &Fields, has_key: bool, fields: &[String]) -> Vec<Wanted> {
+    let entries = chosen.entries();
+    let named = entries.iter().filter_map(|entry| match entry {
+        FieldEntry::One { source, .. } => Some(source),
+        FieldEntry::Beginning(_) => None,
+    });
+    let named: HashSet<&Source> = named.collect();
+    let begins = |field: &str, beginning: &str| field_name(field).starts_with(beginning);
+    let own_name = |source| Wanted { name: None, source };
+    if chosen.is_empty() || chosen.leaves_out() {
+        let own = has_key.then_some(Source::Own(Own::Key));
+        let all = own
+            .into_iter()
+            .chain(fields.iter().cloned().map(Source::Field));
+        let is_left_out = |source: &Source| {
+            named.contains(source)
+                || entries.iter().any(|entry| match (entry, source) {
+                    (FieldEntry::Beginning(one), Source::Field(field)) => begins(field, one),
+                    _ => false,
+                })
+        };
+        return all.filter(|one| !is_left_out(one)).map(own_name).collect();
+    }
+    let mut columns = Vec::new();
+    let mut begun = HashSet::new();
+    for entry in entries {
+        match entry {
+            FieldEntry::One { name, source } => columns.push(Wanted {
+                name: name.clone(),
+                source: source.clone(),
+            }),
+            FieldEntry::Beginning(beginning) => {
+                let fields = fields.iter().filter(|field| begins(field, beginning));
+                let sources = fields.cloned().map(Source::Field);
+                let sources = sources.filter(|source| !named.contains(source));
+                let first = sources.filter(|source| begun.insert(source.clone()));
+                columns.extend(first.map(own_name));
             }
         }
     }
-
-    /// Its own name.
-    pub(super) fn name(&self) -> String {
-        match self {
-            Self::Key => "_key".to_owned(),
-            Self::UpdatedAt => "_updated_at".to_owned(),
-            Self::Position => "_position".to_owned(),
-            Self::Field(quoted) => field_name(quoted).into_owned(),
-        }
-    }
+    columns
 }
 
 /// The columns that a query asks for, of a stream with these fields.
 pub fn columns(query: &Query, fields: Vec<String>) -> Vec<Column> {
-    let wanted = match &query.fields {
-        Some(wanted) => wanted.clone(),
-        None => {
-            let own = has_key_column(query).then_some(Source::Key);
-            let sources = own.into_iter().chain(fields.into_iter().map(Source::Field));
-            let own_name = |source| Wanted { name: None, source };
-            sources.map(own_name).collect()
-        }
-    };
+    let wanted = wanted(&query.fields, has_key_column(query), &fields);
     // Names that were given are never changed: the others make room.
     let given = wanted.iter().filter_map(|one| one.name.as_deref());
     let mut taken: HashSet<String> = given.map(|name| in_format(query.format, name)).collect();
@@ -91,7 +88,7 @@ pub fn columns(query: &Query, fields: Vec<String>) -> Vec<Column> {
                 }
             }
             None => {
-                let own = named(query.names, one.source.name());
+                let own = named(query.names, one.source.name().into_owned());
                 free(&mut taken, in_format(query.format, &own))
             }
         };

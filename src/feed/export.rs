@@ -109,10 +109,18 @@ impl Export {
         if !std::mem::replace(&mut self.is_begun, true) {
             writer.begin(0, &mut out);
         }
-        for item in items.iter().filter(|item| feed::wants(&self.query, item)) {
+        for item in items
+            .iter()
+            .filter(|item| feed::wants(&self.query, item, &self.stream))
+        {
             self.rows += 1;
             let position = self.rows;
-            writer.row(Row { item, position }, &mut out);
+            let row = Row {
+                item,
+                stream: &self.stream,
+                position,
+            };
+            writer.row(row, &mut out);
         }
         self.is_done = items.is_empty();
         if self.is_done {

@@ -3,10 +3,10 @@
 //! **Invariant**: an object of rows names all columns, in their order; a program that maps by place finds each at the
 //! same place in every row.
 
-use super::cell::Cell;
 use super::column::Column;
 use super::query::{Names, Query, Shape};
 use item::{nest, string_into};
+use select::Value;
 
 /// What stands before the first row.
 pub(super) fn begin(query: &Query, out: &mut String) {
@@ -17,10 +17,9 @@ pub(super) fn begin(query: &Query, out: &mut String) {
     });
 }
 
-/// A row.
 pub(super) fn row(
     query: &Query,
-    (columns, cells): (&[Column], &[Cell<'_>]),
+    (columns, cells): (&[Column], &[Value<'_>]),
     (key, is_first): (&str, bool),
     out: &mut String,
 ) {
@@ -45,12 +44,12 @@ pub(super) fn end(query: &Query, is_empty: bool, out: &mut String) {
 }
 
 /// A row that is a line of its own.
-pub(super) fn line(query: &Query, columns: &[Column], cells: &[Cell<'_>], out: &mut String) {
+pub(super) fn line(query: &Query, columns: &[Column], cells: &[Value<'_>], out: &mut String) {
     object(query, columns, cells, out);
     out.push('\n');
 }
 
-fn object(query: &Query, columns: &[Column], cells: &[Cell<'_>], out: &mut String) {
+fn object(query: &Query, columns: &[Column], cells: &[Value<'_>], out: &mut String) {
     if query.names == Names::Nested {
         out.push_str(&nested(columns, cells));
     } else {
@@ -59,13 +58,13 @@ fn object(query: &Query, columns: &[Column], cells: &[Cell<'_>], out: &mut Strin
 }
 
 /// The row with the parts of names between dots as objects.
-pub(super) fn nested(columns: &[Column], cells: &[Cell<'_>]) -> String {
+pub(super) fn nested(columns: &[Column], cells: &[Value<'_>]) -> String {
     let mut object = String::new();
     flat(columns, cells, true, &mut object);
     nest(&object)
 }
 
-fn flat(columns: &[Column], cells: &[Cell<'_>], is_nested: bool, out: &mut String) {
+fn flat(columns: &[Column], cells: &[Value<'_>], is_nested: bool, out: &mut String) {
     out.push('{');
     for (at, (column, cell)) in columns.iter().zip(cells).enumerate() {
         if at > 0 {

@@ -12,9 +12,7 @@ mod column;
 pub mod export;
 mod json;
 mod kept;
-mod list;
 mod natural;
-mod number;
 mod preview;
 mod query;
 mod rows;
@@ -51,9 +49,10 @@ pub use write::Writer;
 const X_TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 
 /// Whether a query wants an item.
-pub fn wants(query: &Query, item: &Item) -> bool {
+pub fn wants(query: &Query, item: &Item, stream: &str) -> bool {
     let keys = query.keys.as_ref();
-    keys.is_none_or(|keys| keys.contains(&item.key)) && rows::holds(item, &query.conditions)
+    keys.is_none_or(|keys| keys.contains(&item.key))
+        && query.conditions.holds(&rows::record(item, stream))
 }
 
 /// The ends of the paths of feeds.
@@ -84,17 +83,17 @@ pub struct GetFeed {
     parameters(
         ("stream" = String, Path, description = "Name of the stream."),
         ("format" = String, Path, description = "What it is written as."),
-        ("fields" = Option<String>, Query, description = "The columns, in this order: `home.name,home.score`; with new names: `Home:home.name,Score:home.score`. Beside fields there are `_key`, `_updated_at` and `_position`. All fields if absent, in the order in which they were first seen."),
+        ("fields" = Option<String>, Query, description = "The columns, in this order: `home.name,home.score`; with new names: `Home:home.name,Score:home.score`; `home.*`: all that begin so; `-note`: all but this. Beside fields there are `_key`, `_stream`, `_updated_at` and `_position`. All fields if absent, in the order in which they were first seen."),
         ("names" = Option<String>, Query, description = "`_`: dots in names become `_`; `.`: they stay; `nested`: objects (json, ndjson, xml)."),
         ("key" = Option<String>, Query, description = "One item, or several: `m1,m2`."),
-        ("where" = Option<String>, Query, description = "`status:live,period:1|2,!team:x`: all must hold."),
+        ("where" = Option<String>, Query, description = "`status:live,period:1|2,!team:x,score>=2,name^A,winner?`: all must hold. Equal to one, a number that compares so, a beginning, there and not null; `!` negates."),
         ("sort" = Option<String>, Query, description = "`-home.score,home.name`; by key if absent. Digits count as numbers."),
         ("limit" = Option<u32>, Query, description = "Rows, 1 to 10000; 1000 if absent."),
         ("offset" = Option<u32>, Query, description = "Rows that are left out before the first."),
         ("shape" = Option<String>, Query, description = "`rows`; `object`: by key (json); `one`: the first item alone; `fields`: the fields of the first item, as names and values."),
         ("decimals" = Option<u32>, Query, description = "Places that numbers are rounded to, 0 to 20."),
         ("comma" = Option<bool>, Query, description = "Numbers with a decimal comma."),
-        ("text" = Option<String>, Query, description = "A line of txt, a title of rss: `{home.name} {home.score}:{away.score}`."),
+        ("text" = Option<String>, Query, description = "A line of txt, a title of rss: `{home.name} {home.score|or:0}:{away.score}`."),
         ("join" = Option<String>, Query, description = "Between lines of txt, in place of a line break."),
         ("header" = Option<bool>, Query, description = "`false`: csv and tsv without names of columns."),
         ("sep" = Option<String>, Query, description = "The character between values of csv; a comma if absent."),

@@ -2,14 +2,14 @@
 //!
 //! **Invariant**: it costs the same however large the stream is: the first items by key are looked at, no others.
 
-use super::cell::{Cell, Row};
-use super::column::{Source, columns};
-use super::list::escaped;
-use super::query::{Format, Numbers, Query, listed};
+use super::cell::Row;
+use super::column::{columns, wanted};
+use super::query::{Format, Query};
 use super::rows::Found;
 use super::write;
 use http::error::ApiError;
 use pool::{Item, PageLimit, Pool};
+use select::{FieldEntry, Fields, Own, Scope, Source, Value};
 
 /// Rows that are shown.
 const FIRST: PageLimit = PageLimit {
@@ -39,7 +39,6 @@ pub struct Choice {
 }
 
 impl Preview {
-    /// Reads it.
     pub async fn read(pool: &Pool, stream: &str) -> Result<Self, ApiError> {
         Ok(Self {
             stream: stream.to_owned(),
@@ -51,11 +50,15 @@ impl Preview {
     /// The columns that a feed can have: those that are chosen (`fields=`) in their order; then what identifies the
     /// item, and its fields in the order in which they were first seen; what is not there unless it is asked for, last.
     pub fn choices(&self, fields: &str) -> Vec<Choice> {
-        let chosen = listed(fields).unwrap_or_default();
-        let own = |name: &str| Source::of(name);
-        let others = std::iter::once(own("_key"))
+        // What cannot be read chooses nothing; the preview says why.
+        let fields = Fields::parse(fields, Scope::FEED).unwrap_or_default();
+        let chosen = match fields.is_empty() {
+            true => Vec::new(),
+            false => wanted(&fields, true, &self.fields),
+        };
+        let others = std::iter::once(Source::Own(Own::Key))
             .chain(self.fields.iter().cloned().map(Source::Field))
-            .chain([own("_updated_at"), own("_position")])
+            .chain([Own::UpdatedAt, Own::Position].map(Source::Own))
             .filter(|source| chosen.iter().all(|column| column.source != *source));
         let others = others.map(|source| (None, String::new(), source));
         let first = chosen.iter().zip(1..).map(|(column, place)| {
@@ -65,7 +68,7 @@ impl Preview {
         let choices = first.chain(others).map(|(place, name, source)| Choice {
             place,
             name,
-            field: source.name(),
+            field: source.name().into_owned(),
             sample: self.sample(&source),
         });
         choices.collect()
@@ -74,17 +77,25 @@ impl Preview {
     /// A value of a column; empty if none of the first items has one.
     fn sample(&self, source: &Source) -> String {
         let values = self.items.iter().zip(1..).map(|(item, position)| {
-            let row = Row { item, position };
-            row.value(source, Numbers::default())
+            let row = Row {
+                item,
+                stream: &self.stream,
+                position,
+            };
+            row.record().value(source)
         });
-        let found = values.into_iter().find(|value| *value != Cell::Empty);
+        let found = values.into_iter().find(|value| *value != Value::Empty);
         found.map_or_else(String::new, |value| value.text().to_owned())
     }
 
     /// The first rows with these columns (`fields=`), or with all.
     pub fn first_rows(&self, format: Format, fields: &str) -> String {
+        let fields = match Fields::parse(fields, Scope::FEED) {
+            Ok(fields) => fields,
+            Err(error) => return error.to_string(),
+        };
         let query = Query {
-            fields: listed(fields),
+            fields,
             ..Query::of(format)
         };
         let columns = columns(&query, self.fields.clone());
@@ -99,8 +110,9 @@ impl Preview {
 
 /// A column as `fields=` has it: a field, and what it is to be called.
 pub fn entry(field: &str, name: &str) -> String {
-    match name.is_empty() {
-        true => escaped(field),
-        false => format!("{}:{}", escaped(name), escaped(field)),
-    }
+    let entry = FieldEntry::One {
+        name: (!name.is_empty()).then(|| name.to_owned()),
+        source: Source::field(field),
+    };
+    entry.to_string()
 }

@@ -5,16 +5,15 @@
 
 use salvo_core::Request;
 
-use super::column::{Source, Wanted};
-use super::list::{Part, pattern, plain, split, split_once};
 use http::error::ApiError;
+use select::{Fields, Numbers, Scope, SortBy, Template, TemplatePlace, Where};
 
 /// Rows of a feed, at most.
 pub(super) const ROWS_MAX: usize = 10_000;
 /// Items that are looked at for a feed, at most.
 pub(super) const LOOKED_AT_MAX: usize = 100_000;
 const ROWS_DEFAULT: usize = 1_000;
-/// Columns, keys, conditions, sort fields, at most of each.
+/// Keys and sort fields, at most of each.
 const ENTRIES_MAX: usize = 1_000;
 const DECIMALS_MAX: u32 = 20;
 
@@ -56,56 +55,31 @@ pub(super) enum Shape {
     Fields,
 }
 
-/// `where=`: one of several that must all hold.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Condition {
-    pub(super) source: Source,
-    /// The value is one of these; or, if negated, none of them.
-    pub(super) values: Vec<String>,
-    pub(super) is_negated: bool,
-}
-
-/// `sort=`: one of several that count one after the other.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct SortBy {
-    pub(super) source: Source,
-    pub(super) descends: bool,
-}
-
-/// How numbers are written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(super) struct Numbers {
-    /// Rounded to so many places.
-    pub(super) decimals: Option<u32>,
-    /// With a comma in place of the point.
-    pub(super) comma: bool,
-}
-
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Query {
     pub(super) format: Format,
-    pub(super) fields: Option<Vec<Wanted>>,
+    pub(super) fields: Fields,
     pub(super) names: Names,
     pub(super) keys: Option<Vec<String>>,
-    pub(super) conditions: Vec<Condition>,
+    pub(super) conditions: Where,
     pub(super) sort: Vec<SortBy>,
     pub(super) limit: usize,
     pub(super) offset: usize,
     pub(super) shape: Shape,
     pub(super) numbers: Numbers,
     /// The lines of txt, the titles of rss.
-    pub(super) text: Option<Vec<Part>>,
+    pub(super) text: Option<Template>,
     /// Between lines of txt.
     pub(super) join: Option<String>,
     pub(super) header: bool,
     pub(super) separator: char,
     pub(super) bom: bool,
     pub(super) safe: bool,
-    pub(super) title: Option<Vec<Part>>,
-    pub(super) description: Option<Vec<Part>>,
-    pub(super) link: Option<Vec<Part>>,
-    pub(super) image: Option<Vec<Part>>,
+    pub(super) title: Option<Template>,
+    pub(super) description: Option<Template>,
+    pub(super) link: Option<Template>,
+    pub(super) image: Option<Template>,
 }
 
 impl Format {
@@ -143,10 +117,10 @@ impl Query {
     pub fn of(format: Format) -> Self {
         Self {
             format,
-            fields: None,
+            fields: Fields::default(),
             names: Names::default(),
             keys: None,
-            conditions: Vec::new(),
+            conditions: Where::default(),
             sort: Vec::new(),
             limit: ROWS_DEFAULT,
             offset: 0,
@@ -167,16 +141,17 @@ impl Query {
 
     /// Reads the query of a request.
     pub fn read(format: Format, req: &mut Request) -> Result<Self, ApiError> {
-        let fields: Option<String> = req.query("fields");
-        let keys = entries(req, "key")?;
-        let keys = keys.map(|keys| keys.iter().map(|key| plain(key)).collect());
+        let keys = select::list(&text(req, "key"));
+        within_max("key", keys.len())?;
+        let sort = SortBy::parse(&text(req, "sort"), Scope::FEED)?;
+        within_max("sort", sort.len())?;
         let query = Self {
             format,
-            fields: listed(fields.as_deref().unwrap_or_default()),
+            fields: Fields::parse(&text(req, "fields"), Scope::FEED)?,
             names: names(req)?,
-            keys,
-            conditions: conditions(req)?,
-            sort: sort(req)?,
+            keys: (!keys.is_empty()).then_some(keys),
+            conditions: Where::parse(&text(req, "where"), Scope::FEED)?,
+            sort,
             limit: number(req, "limit", 1, ROWS_MAX)?.unwrap_or(ROWS_DEFAULT),
             offset: number(req, "offset", 0, LOOKED_AT_MAX)?.unwrap_or(0),
             shape: shape(req)?,
@@ -184,16 +159,16 @@ impl Query {
                 decimals: number(req, "decimals", 0, DECIMALS_MAX)?,
                 comma: flag(req, "comma", false)?,
             },
-            text: template(req, "text"),
+            text: template(req, "text")?,
             join: req.query("join"),
             header: flag(req, "header", true)?,
             separator: separator(format, req)?,
             bom: flag(req, "bom", false)?,
             safe: flag(req, "safe", false)?,
-            title: field_or_template(req, "title"),
-            description: field_or_template(req, "description"),
-            link: field_or_template(req, "link"),
-            image: field_or_template(req, "image"),
+            title: field_or_template(req, "title")?,
+            description: field_or_template(req, "description")?,
+            link: field_or_template(req, "link")?,
+            image: field_or_template(req, "image")?,
         };
         query.check()?;
         Ok(query)
@@ -224,80 +199,17 @@ impl Query {
     }
 }
 
-/// The entries of a list, still with their backslashes; none if it is absent or empty.
-fn entries(req: &mut Request, name: &str) -> Result<Option<Vec<String>>, ApiError> {
-    let Some(text) = req.query::<String>(name) else {
-        return Ok(None);
-    };
-    let entries: Vec<String> = (split(&text, ',').into_iter())
-        .filter(|entry| !entry.is_empty())
-        .map(str::to_owned)
-        .collect();
-    if entries.len() > ENTRIES_MAX {
-        let message = format!("{name} may list {ENTRIES_MAX} at most; ask for fewer at once");
-        return Err(ApiError::invalid(message));
+/// A parameter; empty if it is absent.
+fn text(req: &mut Request, name: &str) -> String {
+    req.query(name).unwrap_or_default()
+}
+
+fn within_max(name: &str, count: usize) -> Result<(), ApiError> {
+    if count <= ENTRIES_MAX {
+        return Ok(());
     }
-    Ok((!entries.is_empty()).then_some(entries))
-}
-
-/// The columns of `fields=`; none if it names none.
-pub(super) fn listed(fields: &str) -> Option<Vec<Wanted>> {
-    let entries = split(fields, ',')
-        .into_iter()
-        .filter(|entry| !entry.is_empty());
-    let columns: Vec<Wanted> = entries.take(ENTRIES_MAX).map(wanted).collect();
-    (!columns.is_empty()).then_some(columns)
-}
-
-/// `new name:field`, or `field`.
-fn wanted(entry: &str) -> Wanted {
-    match split_once(entry, ':') {
-        Some((name, field)) if !name.is_empty() => Wanted {
-            name: Some(plain(name)),
-            source: Source::of(&plain(field)),
-        },
-        _ => Wanted {
-            name: None,
-            source: Source::of(&plain(entry)),
-        },
-    }
-}
-
-/// `status:live,period:1|2,!team:x`
-fn conditions(req: &mut Request) -> Result<Vec<Condition>, ApiError> {
-    let entries = entries(req, "where")?.unwrap_or_default();
-    let conditions = entries.iter().map(|entry| {
-        let (is_negated, entry) = match entry.strip_prefix('!') {
-            Some(rest) => (true, rest),
-            None => (false, entry.as_str()),
-        };
-        let Some((field, values)) = split_once(entry, ':') else {
-            let message = "where wants a field, a colon and a value, such as where=status:live; several are separated by commas, several values of one by |";
-            return Err(ApiError::invalid(message));
-        };
-        Ok(Condition {
-            source: Source::of(&plain(field)),
-            values: split(values, '|').into_iter().map(plain).collect(),
-            is_negated,
-        })
-    });
-    conditions.collect()
-}
-
-/// `-home.score,home.name`
-fn sort(req: &mut Request) -> Result<Vec<SortBy>, ApiError> {
-    let entries = entries(req, "sort")?.unwrap_or_default();
-    let sort = entries.iter().map(|entry| {
-        let (descends, field) = match entry.strip_prefix('-') {
-            Some(field) => (true, field),
-            None => (false, entry.as_str()),
-        };
-        SortBy {
-            source: Source::of(&plain(field)),
-            descends,
-        }
-    });
-    Ok(sort.collect())
+    let message = format!("{name} may list {ENTRIES_MAX} at most; ask for fewer at once");
+    Err(ApiError::invalid(message))
 }
 
 fn names(req: &mut Request) -> Result<Names, ApiError> {
@@ -369,16 +281,18 @@ fn flag(req: &mut Request, name: &str, default: bool) -> Result<bool, ApiError> 
     }
 }
 
-fn template(req: &mut Request, name: &str) -> Option<Vec<Part>> {
-    let text: String = req.query(name)?;
-    Some(pattern(&text))
+fn template(req: &mut Request, name: &str) -> Result<Option<Template>, ApiError> {
+    let Some(text) = req.query::<String>(name) else {
+        return Ok(None);
+    };
+    let template = Template::parse(name, &text, TemplatePlace::Feed, Scope::FEED)?;
+    Ok(Some(template))
 }
 
 /// A text with values in it, or the name of one field.
-fn field_or_template(req: &mut Request, name: &str) -> Option<Vec<Part>> {
-    let text: String = req.query(name)?;
-    Some(match text.contains('{') {
-        true => pattern(&text),
-        false => vec![Part::Value(Source::of(&plain(&text)))],
-    })
+fn field_or_template(req: &mut Request, name: &str) -> Result<Option<Template>, ApiError> {
+    match req.query::<String>(name) {
+        Some(text) if !text.contains('{') => Ok(Some(Template::of_field(name, &text)?)),
+        _ => template(req, name),
+    }
 }

@@ -5,12 +5,11 @@
 
 use std::cmp::Ordering;
 
-use super::cell::{Cell, Row};
-use super::column::Source;
+use super::cell::Row;
 use super::natural;
-use super::number::Decimal;
-use super::query::{Condition, LOOKED_AT_MAX, Numbers, Query, SortBy};
+use super::query::{LOOKED_AT_MAX, Query};
 use pool::{Item, Pool, PoolError};
+use select::{Decimal, Own, Record, SortBy, Source, Value};
 
 /// About how much the items take that are held while others are looked at.
 const BYTES_MAX: usize = 64 << 20;
@@ -39,12 +38,12 @@ pub(super) async fn find(
         if looked_at > LOOKED_AT_MAX {
             return false;
         }
-        if !holds(&item, &query.conditions) {
+        if !query.conditions.holds(&record(&item, stream)) {
             return true;
         }
         total += 1;
         bytes += item.fields.len() + item.key.len();
-        kept.push((ranks(&item, &query.sort), item));
+        kept.push((ranks(&record(&item, stream), &query.sort), item));
         if kept.len() >= 2 * kept_max || bytes > BYTES_MAX {
             shorten(&mut kept, kept_max, &query.sort);
             bytes = kept
@@ -77,14 +76,15 @@ pub(super) fn too_large() -> String {
     "the feed would be over 16 MiB; ask for fewer rows with limit, key or where, or for fewer columns with fields".to_owned()
 }
 
-/// Whether all conditions hold.
-pub(super) fn holds(item: &Item, conditions: &[Condition]) -> bool {
-    let row = Row { item, position: 0 };
-    conditions.iter().all(|condition| {
-        let value = row.value(&condition.source, Numbers::default());
-        let is_one = condition.values.iter().any(|one| one == value.text());
-        is_one != condition.is_negated
-    })
+/// An item whose place among the rows is not known yet.
+pub(super) fn record<'a>(item: &'a Item, stream: &'a str) -> Record<'a> {
+    let position = 0;
+    let row = Row {
+        item,
+        stream,
+        position,
+    };
+    row.record()
 }
 
 /// What an item is sorted by.
@@ -95,14 +95,15 @@ enum Rank {
     Absent,
 }
 
-fn ranks(item: &Item, sort: &[SortBy]) -> Vec<Rank> {
-    let row = Row { item, position: 0 };
-    let rank = |by: &SortBy| match row.value(&by.source, Numbers::default()) {
-        Cell::Number(text) if by.source != Source::Position => match Decimal::parse(&text) {
+fn ranks(record: &Record<'_>, sort: &[SortBy]) -> Vec<Rank> {
+    let rank = |by: &SortBy| match record.value(&by.source) {
+        // Rows are counted when they are sorted.
+        _ if by.source == Source::Own(Own::Position) => Rank::Absent,
+        Value::Number(text) => match Decimal::parse(&text) {
             Some(number) => Rank::Number(number),
             None => Rank::Text(text.into_owned()),
         },
-        Cell::Empty | Cell::Number(_) => Rank::Absent,
+        Value::Empty => Rank::Absent,
         other => Rank::Text(other.text().to_owned()),
     };
     sort.iter().map(rank).collect()

@@ -4,12 +4,12 @@
 //! **Invariant**: the `guid` of an item is the same as long as the item is, and nothing moves by itself: there is no
 //! date of building.
 
-use super::cell::{Cell, Row};
+use super::cell::Row;
 use super::column::Column;
-use super::list::Part;
 use super::query::{Query, Shape};
 use super::xml::{PROLOG, element, escape_into};
 use base::clock;
+use select::{Template, Value};
 
 /// Between the values of a description that nobody wrote a pattern for.
 const BETWEEN: &str = " · ";
@@ -28,21 +28,20 @@ pub(super) fn begin(query: &Query, stream: &str, out: &mut String) {
     out.push('\n');
 }
 
-/// A row.
 pub(super) fn row(
     query: &Query,
     stream: &str,
-    (columns, cells): (&[Column], &[Cell<'_>]),
+    (columns, cells): (&[Column], &[Value<'_>]),
     row: Row<'_>,
     out: &mut String,
 ) {
-    let filled = |pattern: &Vec<Part>| row.filled(pattern, query.numbers);
+    let filled = |pattern: &Template| row.filled(pattern, query.numbers);
     out.push_str("<item>");
-    let first = cells.first().map_or("", Cell::text);
+    let first = cells.first().map_or("", Value::text);
     let guid = format!("{stream}/{}", row.item.key);
     if query.shape == Shape::Fields {
         element("title", first, out);
-        element("description", cells.get(1).map_or("", Cell::text), out);
+        element("description", cells.get(1).map_or("", Value::text), out);
         guid_into(&format!("{guid}/{first}"), out);
     } else {
         let title = query.title.as_ref().or(query.text.as_ref());
@@ -84,7 +83,7 @@ fn guid_into(guid: &str, out: &mut String) {
 }
 
 /// The values that are not the title, each with its name.
-fn others(query: &Query, columns: &[Column], cells: &[Cell<'_>]) -> String {
+fn others(query: &Query, columns: &[Column], cells: &[Value<'_>]) -> String {
     let pairs = columns.iter().zip(cells).skip(1);
     let pairs = pairs.filter(|(_, cell)| !cell.text().is_empty());
     let pairs = pairs.map(|(column, cell)| format!("{}: {}", column.name, cell.text()));

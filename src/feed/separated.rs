@@ -3,10 +3,9 @@
 //! **Invariant**: a row is a line: there is no line break in a value, and none with CR. Quotes stand only where they are
 //! needed: for programs that do not know them, most values have none.
 
-use super::cell::Cell;
 use super::column::Column;
-use super::number::Decimal;
 use super::query::{Format, Query};
+use select::{Decimal, Value};
 
 /// What stands before the first row.
 pub(super) fn begin(query: &Query, columns: &[Column], out: &mut String) {
@@ -18,9 +17,8 @@ pub(super) fn begin(query: &Query, columns: &[Column], out: &mut String) {
     }
 }
 
-/// A row.
-pub(super) fn row(query: &Query, cells: &[Cell<'_>], out: &mut String) {
-    line(query, cells.iter().map(Cell::text), out);
+pub(super) fn row(query: &Query, cells: &[Value<'_>], out: &mut String) {
+    line(query, cells.iter().map(Value::text), out);
 }
 
 fn line<'a>(query: &Query, values: impl Iterator<Item = &'a str>, out: &mut String) {

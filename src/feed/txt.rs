@@ -2,18 +2,18 @@
 //!
 //! **Invariant**: there is no line break behind the last line, and none inside a line, but in a value that stands alone.
 
-use super::cell::{Cell, Row};
+use super::cell::Row;
 use super::column::Column;
 use super::query::Query;
 use super::separated::one_line_into;
+use select::Value;
 
 /// Between the values of a row without a pattern.
 const BETWEEN: &str = " ";
 
-/// A row.
 pub(super) fn row(
     query: &Query,
-    (columns, cells): (&[Column], &[Cell<'_>]),
+    (columns, cells): (&[Column], &[Value<'_>]),
     (row, is_first): (Row<'_>, bool),
     out: &mut String,
 ) {

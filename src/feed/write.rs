@@ -4,11 +4,12 @@
 //!
 //! **Invariant**: nothing is in a body that moves by itself: the same items and the same query give the same bytes.
 
-use super::cell::{Cell, Cells, Row};
-use super::column::{Column, Source};
+use super::cell::{Cells, Row};
+use super::column::Column;
 use super::query::{Format, Query, Shape};
 use super::rows::{Found, too_large};
 use super::{json, rss, separated, txt, xml};
+use select::{Own, Source, Value};
 
 /// Bytes of a feed, at most.
 pub(super) const BYTES_MAX: usize = 16 << 20;
@@ -48,11 +49,15 @@ pub(super) fn body(
     };
     writer.begin(total, &mut out);
     for (item, position) in found.items.iter().take(rows_max).zip(query.offset + 1..) {
-        let row = Row { item, position };
+        let row = Row {
+            item,
+            stream,
+            position,
+        };
         if query.shape == Shape::Fields {
             let cells = Cells::new(columns, query.numbers).of(row);
             for (column, cell) in columns.iter().zip(cells) {
-                let name = Cell::Text(column.name.as_str().into());
+                let name = Value::Text(column.name.as_str().into());
                 writer.cells(row, &[name, cell], &mut out);
             }
         } else {
@@ -72,7 +77,7 @@ pub(super) fn body(
 fn name(name: &str) -> Column {
     Column {
         name: name.to_owned(),
-        source: Source::Position,
+        source: Source::Own(Own::Position),
     }
 }
 
@@ -103,14 +108,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A row.
     pub fn row(&mut self, row: Row<'_>, out: &mut String) {
         let cells = self.cells.of(row);
         self.cells(row, &cells, out);
     }
 
     /// A row of these values.
-    fn cells(&mut self, row: Row<'_>, cells: &[Cell<'_>], out: &mut String) {
+    fn cells(&mut self, row: Row<'_>, cells: &[Value<'_>], out: &mut String) {
         let is_first = self.rows == 0;
         self.rows += 1;
         let (query, table) = (self.query, (self.columns, cells));

@@ -3,11 +3,11 @@
 //! **Invariant**: well-formed XML 1.0 whatever the names and values are; what XML cannot have is replaced, in names by
 //! `_`, in values by U+FFFD.
 
-use super::cell::Cell;
 use super::column::Column;
 use super::json;
-use super::query::{Names, Numbers, Query, Shape};
+use super::query::{Names, Query, Shape};
 use item::{field_name, members};
+use select::Value;
 
 /// Elements of elements, at most; what is deeper is JSON text.
 const DEPTH_MAX: usize = 32;
@@ -21,10 +21,9 @@ pub(super) fn begin(query: &Query, total: usize, out: &mut String) {
     }
 }
 
-/// A row.
 pub(super) fn row(
     query: &Query,
-    (columns, cells): (&[Column], &[Cell<'_>]),
+    (columns, cells): (&[Column], &[Value<'_>]),
     key: &str,
     out: &mut String,
 ) {
@@ -62,7 +61,7 @@ fn elements(object: &str, depth_max: usize, out: &mut String) {
             elements(value, depth_max - 1, out);
             out.push_str(&format!("</{name}>"));
         } else {
-            element(&name, Cell::of(value, Numbers::default()).text(), out);
+            element(&name, Value::of(value).text(), out);
         }
     }
 }

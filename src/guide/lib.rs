@@ -14,7 +14,6 @@
 #[cfg(test)]
 mod render;
 
-/// A page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuidePage {
     /// The name of its file without `.md`, and of its address below `/docs/`.

@@ -13,7 +13,7 @@ use std::slice::Iter;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 
 /// The pages, in the order in which they are listed: the names of their files without `.md`.
-const PAGES: [&str; 16] = [
+const PAGES: [&str; 17] = [
     "install",
     "connect",
     "tools",
@@ -21,6 +21,7 @@ const PAGES: [&str; 16] = [
     "clients",
     "show",
     "feeds",
+    "select",
     "configure",
     "operate",
     "watch",

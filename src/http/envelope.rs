@@ -12,6 +12,7 @@ use super::error::ApiError;
 use super::middleware::request_id;
 use ::ingest::error::Detail;
 use catalog::{FieldError, NamedBy, ResourceKind};
+use select::SyntaxError;
 use settings::{BodyFault, looks_secret};
 
 /// Most places that an error lists.
@@ -73,6 +74,9 @@ pub struct Place {
     /// Column, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     column: Option<u64>,
+    /// Character of a parameter, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    character: Option<u64>,
     /// What is missing, or in the way: `stream`, `key` or `read_key`.
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
@@ -122,6 +126,16 @@ impl Place {
             field: Some(field.to_owned()),
             kind: stream.as_ref().map(|_| ResourceKind::Stream.as_str()),
             name: stream,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<&SyntaxError> for Place {
+    fn from(error: &SyntaxError) -> Self {
+        Self {
+            field: Some(error.setting.clone()),
+            character: u64::try_from(error.character).ok(),
             ..Self::default()
         }
     }

@@ -24,6 +24,7 @@ use journal::StorageError;
 use operate::trigger::TriggerError;
 use operate::{OperateError, RemoveError};
 use pool::PoolError;
+use select::SyntaxError;
 use settings::BodyFault;
 use sqlite::damage;
 use webhook::body::ENCODINGS;
@@ -213,6 +214,12 @@ impl From<AcceptError> for ApiError {
             header,
             ..Self::new(status, code, message).with_places(details)
         }
+    }
+}
+
+impl From<SyntaxError> for ApiError {
+    fn from(error: SyntaxError) -> Self {
+        Self::invalid(error.to_string()).with_places(vec![Place::from(&error)])
     }
 }
 

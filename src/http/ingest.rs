@@ -17,10 +17,10 @@ use salvo_oapi::endpoint;
 use super::body;
 use super::envelope::Success;
 use ::ingest::{BodyError, Ingest};
-pub(super) use answer::ReceiptData;
 use head::Parts;
 use journal::log::Endpoint;
 pub use state::GetRequest;
+use wire::ReceiptData;
 
 /// What submitting needs.
 #[derive(Debug, Clone)]

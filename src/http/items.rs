@@ -15,13 +15,14 @@ use serde_json::value::RawValue;
 
 use super::envelope::{self, Listing, Success};
 use super::error::ApiError;
-use super::ingest::{self, ReceiptData};
+use super::ingest;
 use super::reader::{self, Readers};
 use super::tag;
 use ::ingest::Ingest;
 use base::order::ChangeSeq;
 use catalog::Reader;
 use pool::{Item, PageLimit, Position};
+use wire::ReceiptData;
 
 const LIMIT_DEFAULT: u32 = 100;
 const LIMIT_MAX: u32 = 1_000;
@@ -39,8 +40,7 @@ pub(super) struct ItemData {
     /// When the data arrived, RFC 3339.
     updated_at: String,
     /// Number of its last change in the one sequence over all streams.
-    #[salvo(schema(value_type = u64))]
-    seq: ChangeSeq,
+    seq: u64,
 }
 
 impl ItemData {
@@ -54,7 +54,7 @@ impl ItemData {
             key: item.key,
             fields: RawValue::from_string(fields)?,
             updated_at: item.updated_at,
-            seq: item.seq,
+            seq: item.seq.get(),
         })
     }
 }

@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use futures_util::FutureExt;
 use salvo_core::conn::SocketAddr;
-use salvo_core::http::header::{CONNECTION, HOST, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use salvo_core::http::header::{
+    AUTHORIZATION, CONNECTION, HOST, HeaderName, HeaderValue, WWW_AUTHENTICATE,
+};
 use salvo_core::http::{StatusCode, Version};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use uuid::Uuid;
@@ -144,6 +146,10 @@ impl Outer {
 /// Why somebody in front of the daemon may have read the request as another one than it is here. (Where both lengths
 /// are there, the HTTP library reads chunks and ends the connection with the answer.)
 fn two_ways_to_read(req: &Request) -> Option<&'static str> {
+    let mut keys = req.headers().get_all(AUTHORIZATION).iter();
+    if keys.next().is_some() && keys.next().is_some() {
+        return Some("there is more than one Authorization header; send one");
+    }
     let mut hosts = req.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (Some(_), None) => None,

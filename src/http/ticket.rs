@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use salvo_core::Request;
 use salvo_oapi::{ToSchema, endpoint};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::body;
 use super::envelope::{self, Success};
@@ -16,6 +16,7 @@ use ::live::Live;
 use ::live::tickets::Grant;
 use base::clock;
 use catalog::Reader;
+use wire::TicketData;
 
 /// What a ticket is asked for.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -25,15 +26,6 @@ pub struct TicketRequest {
     streams: Option<Vec<String>>,
     /// The origin that may use it; if absent, that of the page that asks.
     origin: Option<String>,
-}
-
-/// A ticket.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct TicketData {
-    /// Good for one connection, as `?token=` or as a WebSocket subprotocol.
-    ticket: String,
-    /// Until when, RFC 3339.
-    expires_at: String,
 }
 
 /// `POST /api/tickets`

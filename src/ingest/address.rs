@@ -50,14 +50,7 @@ impl Ingest {
     ) -> Result<Admitted<'a>, Box<Refusal<'a>>> {
         let started = Instant::now();
         if let Some(caller) = self.caller_at(&head, &address) {
-            let quota = caller.key.quota.take();
-            let known = Known {
-                head,
-                caller,
-                quota,
-                started,
-            };
-            return self.admit_known(known);
+            return self.admit_known(Known::new(head, caller, started));
         }
         // What is not signed names no other item than what is.
         let head = Head {
@@ -95,19 +88,17 @@ impl Ingest {
     pub fn write_challenge(&self, head: Head<'_>) -> Option<Answer> {
         let started = Instant::now();
         let address = head.address?;
+        let of_nobody = || handshake::of_nobody(address.method);
         if let Some(caller) = self.caller_at(&head, &address) {
             let url = self.url(&address);
-            let challenge = handshake::of_keyed(&delivery(&address, &url, &[]))?;
-            let quota = caller.key.quota.take();
-            let known = Known {
-                head,
-                caller,
-                quota,
-                started,
-            };
+            let challenge = handshake::of_keyed(&delivery(&address, &url, &[]));
+            let challenge = challenge.or_else(of_nobody)?;
+            let known = Known::new(head, caller, started);
             return Some(self.answer_challenge(&known, challenge, None));
         }
-        let connector = self.catalog.connector(address.connector)?;
+        let Some(connector) = self.catalog.connector(address.connector) else {
+            return of_nobody().map(answer_to);
+        };
         let stream = head.stream.unwrap_or_default();
         let unverified = Unverified {
             keys: connector.signing_keys(stream, Unix::now()),
@@ -121,7 +112,22 @@ impl Ingest {
                 .is_some_and(|preset| preset.methods().contains(&address.method))
         };
         if !unverified.keys.iter().any(understands) {
-            return None;
+            let challenge = of_nobody()?;
+            return Some(match unverified.keys.first() {
+                Some(key) => {
+                    let known = Known {
+                        head,
+                        caller: Caller {
+                            key: Arc::clone(key),
+                            test: false,
+                        },
+                        quota: Ok(key.quota.full()),
+                        started,
+                    };
+                    self.answer_challenge(&known, challenge, None)
+                }
+                None => answer_to(challenge),
+            });
         }
         Some(match self.prove(unverified, &[]) {
             Ok(Proof::Challenge(known, challenge, say)) => {
@@ -206,11 +212,7 @@ impl Ingest {
             self.journal.record(log);
         }
         self.metrics.challenges.inc();
-        Answer {
-            quota: None,
-            volume: VolumeLeft::default(),
-            result: Ok(Reply::Challenge(challenge)),
-        }
+        answer_to(challenge)
     }
 
     /// What became of the body of a request that nobody vouches for yet.
@@ -301,6 +303,14 @@ impl Ingest {
     pub(super) fn url(&self, address: &Address<'_>) -> String {
         let public = self.catalog.public_url().unwrap_or_default();
         [public, address.target].concat()
+    }
+}
+
+fn answer_to(challenge: Challenge) -> Answer {
+    Answer {
+        quota: None,
+        volume: VolumeLeft::default(),
+        result: Ok(Reply::Challenge(challenge)),
     }
 }
 

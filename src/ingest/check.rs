@@ -46,14 +46,7 @@ impl Ingest {
         else {
             return Err(self.refuse_unknown(head, started));
         };
-        // Taken first, because every answer to a known key tells what is left; told after the stream.
-        let quota = caller.key.quota.take();
-        Ok(Known {
-            head,
-            caller,
-            quota,
-            started,
-        })
+        Ok(Known::new(head, caller, started))
     }
 
     /// Everything that can be known before the body is read.

@@ -75,11 +75,11 @@ impl Scope<'_> {
     }
 }
 
-/// What tells a delivery from others: its id or idempotency key, and its body.
+/// What tells a delivery from others: its id or idempotency key, and what was signed.
 fn known_by<'a>(log: &'a LogEntry, repeats: &'a Repeats) -> [Option<&'a str>; 2] {
     [
         repeats.id.as_deref().or(log.idempotency_key.as_deref()),
-        repeats.body.as_deref(),
+        repeats.signed.as_deref(),
     ]
 }
 

@@ -27,10 +27,7 @@ pub enum AcceptError {
     #[error(
         "keys of the connector {connector:?} may not remove items; an operator allows it with `may_delete = true` for this connector"
     )]
-    NotAllowed {
-        /// The connector.
-        connector: std::sync::Arc<str>,
-    },
+    NotAllowed { connector: std::sync::Arc<str> },
     /// The key is not taken from where the request comes from.
     #[error("this key is not taken from {address}; an operator adds that to `networks` of the key")]
     AddressNotAllowed {
@@ -62,7 +59,6 @@ pub enum AcceptError {
         "the stream {stream:?} is full: it may have {max} {what}; items that are there can be updated and removed, and there is room for new ones when others are gone, or an operator raises {setting}"
     )]
     StreamFull {
-        /// The stream.
         stream: std::sync::Arc<str>,
         /// `items`, or `bytes`.
         what: &'static str,
@@ -75,10 +71,7 @@ pub enum AcceptError {
     },
     /// Body over the limit.
     #[error("the body is over the limit of {limit_bytes} bytes; split it into several requests")]
-    PayloadTooLarge {
-        /// The limit in bytes.
-        limit_bytes: u64,
-    },
+    PayloadTooLarge { limit_bytes: u64 },
     /// The body is compressed in a way that is not known here.
     #[error("{message}")]
     UnknownEncoding {

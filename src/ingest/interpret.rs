@@ -15,11 +15,12 @@ use super::request::{Address, Named};
 use super::{Ingest, flatten};
 use crate::error::AcceptError;
 use base::text::hex;
+use catalog::Signing;
 use item::{Items, field_name, members, string_into, unescape};
 use settings::Replay;
-use webhook::Preset;
 use webhook::body::{self, DecodeError, Form};
 use webhook::handshake::{self, Challenge};
+use webhook::{Delivery, Preset};
 
 /// The item key of those whose deliveries are items of their own.
 pub(super) const DELIVERY: &str = "@delivery";
@@ -58,8 +59,8 @@ pub(super) struct Delivered {
 pub(super) struct Repeats {
     /// Its id, where that is not the idempotency key.
     pub(super) id: Option<Box<str>>,
-    /// Its body, where that counts.
-    pub(super) body: Option<Box<str>>,
+    /// What was signed, where that counts: its body, or its body with its time.
+    pub(super) signed: Option<Box<str>>,
 }
 
 /// What identifies items.
@@ -69,7 +70,6 @@ enum By {
     Named,
     /// The other field of a preset.
     Other(&'static str),
-    /// Their delivery.
     Delivery,
 }
 
@@ -96,8 +96,8 @@ impl Ingest {
             return Ok(Reading::Delivery(delivered));
         };
         let whole = self.decoded(named.form, body)?;
+        let url = self.url(&address);
         if of.signing.is_none() {
-            let url = self.url(&address);
             let delivery = delivery(&address, &url, &whole);
             if let Some(challenge) = handshake::of_keyed(&delivery) {
                 return Ok(Reading::Challenge(challenge, handshake::to_do(&delivery)));
@@ -130,7 +130,7 @@ impl Ingest {
         let policy = ItemPolicy::of(&of, event.as_deref());
         let (items, unreadable) =
             self.identified(items, &of, &policy, by_delivery, name, &object(&more))?;
-        let replay = of.signing.map(|signing| signing.verify.replay);
+        let delivery = delivery(&address, &url, body);
         Ok(Reading::Delivery(Delivered {
             items,
             item_key: match by {
@@ -145,8 +145,7 @@ impl Ingest {
                 id: source
                     .zip(id.as_deref())
                     .map(|(source, id)| format!("{source} {id}").into()),
-                body: (replay == Some(Replay::Body))
-                    .then(|| format!("body {}", digest(body)).into()),
+                signed: of.signing.and_then(|signing| signed(signing, &delivery)),
             },
             status: of.status(),
             without_item_key,
@@ -292,6 +291,17 @@ fn object(fields: &[(String, String)]) -> String {
     }
     json.push('}');
     json
+}
+
+/// What a delivery that is sent again has in common with the first, whatever its headers say.
+fn signed(signing: &Signing, delivery: &Delivery<'_>) -> Option<Box<str>> {
+    match signing.verify.replay {
+        Replay::Body => Some(format!("body {}", digest(delivery.body)).into()),
+        _ => {
+            let digest = signing.verifier.signed_digest(delivery)?;
+            Some(format!("signed {}", hex(digest.as_ref())).into())
+        }
+    }
 }
 
 /// The id of a delivery as its idempotency key: a long one, or one of other than visible ASCII, by its digest.

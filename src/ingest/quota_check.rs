@@ -11,6 +11,7 @@ use super::Ingest;
 use super::request::Known;
 use super::unsettled::{Reserved, left_by};
 use crate::error::AcceptError;
+use base::order::Seq;
 use catalog::IngestKey;
 use item::Items;
 use pool::{PoolError, Size};
@@ -83,7 +84,7 @@ impl Ingest {
         }
         let unsettled = self.unsettled.of(&key.stream);
         // Asked first: what is settled by then is in the pool when that is read.
-        unsettled.settle((self.settled_through)(&key.stream).unwrap_or(u64::MAX));
+        unsettled.settle((self.settled_through)(&key.stream).unwrap_or(Seq::MAX));
         let reserved = unsettled.reserve(items, *self.journal.newest().borrow());
         let over = self.limit_reached(key, &reserved, items).await;
         if matches!(over, Ok(None)) {

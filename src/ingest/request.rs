@@ -28,7 +28,6 @@ use webhook::handshake::Challenge;
 /// What the pipeline may spend on one request.
 #[derive(Debug, Clone, Copy)]
 pub struct IngestLimits {
-    /// Bytes of a body.
     pub body_bytes_max: u64,
     /// Bytes of its flattened form.
     pub flattened_bytes_max: usize,
@@ -145,8 +144,17 @@ pub(super) struct Known<'a> {
     pub(super) started: Instant,
 }
 
-impl Known<'_> {
-    /// Its log entry.
+impl<'a> Known<'a> {
+    /// One of a key, of which it takes what it costs: every answer to a known key says what is left.
+    pub(super) fn new(head: Head<'a>, caller: Caller, started: Instant) -> Self {
+        Self {
+            head,
+            quota: caller.key.quota.take(),
+            caller,
+            started,
+        }
+    }
+
     pub(super) fn log_entry(&self, outcome: Outcome, http_status: u16) -> LogEntry {
         let (head, key) = (&self.head, &self.caller.key);
         let (connector, stream) = (Arc::clone(&key.connector), Arc::clone(&key.stream));

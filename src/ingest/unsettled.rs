@@ -11,10 +11,11 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use base::order::Seq;
 use item::{Action, ItemRef, Items};
 
 /// How far the sinks have come that write a stream in the data pool: the lowest of their cursors; none: there is none.
-pub type SettledThrough = Box<dyn Fn(&str) -> Option<u64> + Send + Sync>;
+pub type SettledThrough = Box<dyn Fn(&str) -> Option<Seq> + Send + Sync>;
 
 /// What is not settled yet, by stream.
 #[derive(Debug, Default)]
@@ -30,14 +31,14 @@ struct Held {
     /// What all of them have, each key as often as it comes.
     sum: Sum,
     next_id: u64,
-    settled_through: u64,
+    settled_through: Seq,
 }
 
 #[derive(Debug)]
 struct Request {
     id: u64,
     /// No number above this one is its own; none: it is not stored yet.
-    through: Option<u64>,
+    through: Option<Seq>,
     items: Items,
     sum: Sum,
 }
@@ -55,7 +56,7 @@ pub(super) struct Sum {
 pub(super) struct Reserved {
     stream: Arc<OfStream>,
     id: u64,
-    through_if_unknown: u64,
+    through_if_unknown: Seq,
 }
 
 /// The keys that operations leave, with the bytes of their fields: of operations on one key the last one decides.
@@ -88,7 +89,7 @@ impl Unsettled {
 
 impl OfStream {
     /// Forgets what is settled.
-    pub(super) fn settle(&self, through: u64) {
+    pub(super) fn settle(&self, through: Seq) {
         let mut held = self.held();
         if held.settled_through == through {
             return;
@@ -98,7 +99,7 @@ impl OfStream {
     }
 
     /// From now on these items count. `newest` is the number of the newest accepted entry.
-    pub(super) fn reserve(self: Arc<Self>, items: &Items, newest: u64) -> Reserved {
+    pub(super) fn reserve(self: Arc<Self>, items: &Items, newest: Seq) -> Reserved {
         let mut held = self.held();
         let bytes: usize = items
             .iter()
@@ -123,7 +124,7 @@ impl OfStream {
         Reserved {
             stream: self,
             id,
-            through_if_unknown: newest.saturating_add(WAITING_MAX),
+            through_if_unknown: newest + WAITING_MAX,
         }
     }
 
@@ -166,7 +167,7 @@ impl Reserved {
     }
 
     /// The request is stored, under no number above `through`; none: nothing of it is.
-    pub(super) fn end(mut self, through: Option<u64>) {
+    pub(super) fn end(mut self, through: Option<Seq>) {
         match through {
             Some(through) => self.through_if_unknown = through,
             None => {
@@ -208,7 +209,7 @@ mod tests {
 
     /// What counts for one that comes now.
     fn counted(stream: &Arc<OfStream>) -> (Sum, Vec<Box<str>>) {
-        let next = Arc::clone(stream).reserve(&items(&["z"]), 0);
+        let next = Arc::clone(stream).reserve(&items(&["z"]), Seq::new(0));
         let mut keys: Vec<_> = next.before().into_keys().collect();
         keys.sort();
         let counted = (next.others_at_most(), keys);
@@ -220,8 +221,8 @@ mod tests {
     fn what_is_stored_counts_until_it_is_settled_and_what_is_not_does_not() {
         let all = Unsettled::default();
         let stream = all.of(&"orders".into());
-        let first = Arc::clone(&stream).reserve(&items(&["a", "b"]), 3);
-        let second = Arc::clone(&stream).reserve(&items(&["b", "c"]), 3);
+        let first = Arc::clone(&stream).reserve(&items(&["a", "b"]), Seq::new(3));
+        let second = Arc::clone(&stream).reserve(&items(&["b", "c"]), Seq::new(3));
         assert_eq!((first.before().len(), second.before().len()), (0, 2));
         assert_eq!(second.others_at_most(), sum(2));
         let whole = (sum(4), vec!["a".into(), "b".into(), "c".into()]);
@@ -230,16 +231,16 @@ mod tests {
         first.end(None);
         let rest = (sum(2), vec!["b".into(), "c".into()]);
         assert_eq!(counted(&stream), rest, "nothing of the first was stored");
-        second.end(Some(7));
-        stream.settle(6);
+        second.end(Some(Seq::new(7)));
+        stream.settle(Seq::new(6));
         assert_eq!(counted(&stream), rest);
-        stream.settle(7);
+        stream.settle(Seq::new(7));
         assert_eq!(counted(&stream), (sum(0), Vec::new()));
         // Of this one nobody knows.
-        drop(Arc::clone(&stream).reserve(&items(&["d"]), 8));
-        stream.settle(8);
+        drop(Arc::clone(&stream).reserve(&items(&["d"]), Seq::new(8)));
+        stream.settle(Seq::new(8));
         assert_eq!(counted(&stream).0, sum(1));
-        stream.settle(8 + WAITING_MAX);
+        stream.settle(Seq::new(8 + WAITING_MAX));
         assert_eq!(counted(&stream).0, sum(0));
     }
 }

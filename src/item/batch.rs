@@ -22,6 +22,7 @@ use uuid::Uuid;
 pub use crate::Action;
 use crate::{ItemRef, Items};
 use base::clock::{Lived, Unix};
+use base::order::{ItemPosition, Seq};
 pub use derive::DeriveError;
 pub use read::{Form, Span};
 
@@ -29,7 +30,7 @@ pub use read::{Form, Span};
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// Position in the order of acceptance; rises with each request.
-    pub seq: u64,
+    pub seq: Seq,
     /// The identifier that the caller was given.
     pub request_id: Uuid,
     /// The stream that the items belong to.
@@ -48,13 +49,13 @@ pub struct Entry {
 pub struct Slice {
     /// The request that they came with.
     pub entry: Arc<Entry>,
-    /// Position of the first item within the request.
+    /// The first of them, counted in the entry.
     pub start: u32,
-    /// One past the position of the last item.
+    /// One past the last.
     pub end: u32,
     /// Position, in the request, of the entry's first item: not 0 in an entry that was derived from a
     /// part of another.
-    pub base: u32,
+    pub base: ItemPosition,
 }
 
 impl Slice {
@@ -66,7 +67,7 @@ impl Slice {
             entry,
             start: 0,
             end,
-            base: 0,
+            base: ItemPosition::default(),
         }
     }
 
@@ -92,7 +93,7 @@ impl Slice {
     }
 
     /// The items, in order, each with its position in the request.
-    pub fn items(&self) -> impl Iterator<Item = (u32, ItemRef<'_>)> {
+    pub fn items(&self) -> impl Iterator<Item = (ItemPosition, ItemRef<'_>)> {
         let base = self.base;
         (self.start..self.end)
             .zip(self.entry.items.iter_from(self.start))
@@ -143,6 +144,32 @@ impl Batch {
         let mut slices = self.slices.iter().map(Slice::action);
         let first = slices.next().unwrap_or(Some(Action::Upsert))?;
         slices.all(|action| action == Some(first)).then_some(first)
+    }
+
+    /// The slices of these that have the items that are kept, as few as that takes.
+    pub fn kept(
+        slices: Vec<Slice>,
+        mut keeps: impl FnMut(&Slice, &ItemRef<'_>) -> bool,
+    ) -> Vec<Slice> {
+        let mut kept = Vec::with_capacity(slices.len());
+        for slice in slices {
+            let mut begin = slice.start;
+            let mut cut = |end: u32| {
+                let (start, next) = (std::mem::replace(&mut begin, end + 1), end);
+                (start < next).then(|| Slice {
+                    start,
+                    end: next,
+                    ..slice.clone()
+                })
+            };
+            for ((_, item), at) in slice.items().zip(slice.start..) {
+                if !keeps(&slice, &item) {
+                    kept.extend(cut(at));
+                }
+            }
+            kept.extend(cut(slice.end));
+        }
+        kept
     }
 
     /// The items without removals.
@@ -276,7 +303,7 @@ impl Batch {
             match runs.last_mut() {
                 _ if taken == 0 => {}
                 Some(last) if last.request_id == request_id && last.end == start => {
-                    last.end += taken;
+                    last.end = last.end + taken;
                 }
                 _ => runs.push(Run {
                     request_id,
@@ -327,16 +354,16 @@ impl Batch {
 #[derive(Debug)]
 struct Run {
     request_id: Uuid,
-    start: u32,
-    end: u32,
+    start: ItemPosition,
+    end: ItemPosition,
 }
 
 fn digest_of(runs: &[Run]) -> [u8; 32] {
     let mut digest = Sha256::new();
     for run in runs {
         digest.update(run.request_id.as_bytes());
-        digest.update(run.start.to_be_bytes());
-        digest.update(run.end.to_be_bytes());
+        digest.update(run.start.get().to_be_bytes());
+        digest.update(run.end.get().to_be_bytes());
     }
     digest.finalize().into()
 }

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use base::clock::Lived;
+use base::order::Seq;
 
 /// Entries that arrive within this time after one share its moment.
 const GRAIN: Duration = Duration::from_millis(100);
@@ -18,11 +19,11 @@ const MOMENTS_MAX: usize = 4_096;
 
 /// Numbers of entries, each with the moment at which it arrived; both rise.
 #[derive(Debug, Default)]
-pub(super) struct Arrivals(VecDeque<(u64, Lived)>);
+pub(super) struct Arrivals(VecDeque<(Seq, Lived)>);
 
 impl Arrivals {
     /// The entry of this number, higher than all before, arrived then.
-    pub(super) fn note(&mut self, seq: u64, arrived: Lived) {
+    pub(super) fn note(&mut self, seq: Seq, arrived: Lived) {
         if (self.0.back()).is_some_and(|(_, newest)| arrived < *newest + GRAIN) {
             return;
         }
@@ -33,14 +34,14 @@ impl Arrivals {
     }
 
     /// When the entry arrived; `None`: before what is remembered.
-    pub(super) fn of(&self, seq: u64) -> Option<Lived> {
+    pub(super) fn of(&self, seq: Seq) -> Option<Lived> {
         let behind = self.0.partition_point(|(first, _)| *first <= seq);
         let (_, arrived) = self.0.get(behind.checked_sub(1)?)?;
         Some(*arrived)
     }
 
     /// Nobody asks for entries up to this one any more.
-    pub(super) fn forget_through(&mut self, seq: u64) {
+    pub(super) fn forget_through(&mut self, seq: Seq) {
         while let Some((next, _)) = self.0.get(1)
             && *next <= seq
         {
@@ -57,18 +58,21 @@ mod tests {
     fn entries_share_the_moment_of_one_that_came_shortly_before() {
         let at = |tenths: u64| Lived::from_ms(1_000 + tenths * 100);
         let mut arrivals = Arrivals::default();
-        assert_eq!(arrivals.of(7), None);
+        assert_eq!(arrivals.of(Seq::new(7)), None);
         let soon = Duration::from_millis(99);
         for (seq, arrived) in [(7, at(0)), (8, at(0) + soon), (12, at(1)), (20, at(50))] {
-            arrivals.note(seq, arrived);
+            arrivals.note(Seq::new(seq), arrived);
         }
-        let found = [6, 7, 8, 12, 19, 20, 900].map(|seq| arrivals.of(seq));
+        let found = [6, 7, 8, 12, 19, 20, 900].map(|seq| arrivals.of(Seq::new(seq)));
         let some = [0, 0, 1, 1, 50, 50].map(|tenths| Some(at(tenths)));
         assert_eq!((found[0], &found[1..]), (None, &some[..]));
-        arrivals.forget_through(15);
-        assert_eq!((arrivals.of(11), arrivals.of(15)), (None, Some(at(1))));
-        arrivals.forget_through(900);
-        assert_eq!(arrivals.of(900), Some(at(50)));
+        arrivals.forget_through(Seq::new(15));
+        assert_eq!(
+            (arrivals.of(Seq::new(11)), arrivals.of(Seq::new(15))),
+            (None, Some(at(1)))
+        );
+        arrivals.forget_through(Seq::new(900));
+        assert_eq!(arrivals.of(Seq::new(900)), Some(at(50)));
     }
 
     #[test]
@@ -76,10 +80,10 @@ mod tests {
         let mut arrivals = Arrivals::default();
         let seconds = |seq: u64| Lived::from_ms(seq * 1_000);
         for seq in 0..10_000 {
-            arrivals.note(seq, seconds(seq));
+            arrivals.note(Seq::new(seq), seconds(seq));
         }
         assert_eq!(arrivals.0.len(), MOMENTS_MAX);
-        assert_eq!(arrivals.of(9_999), Some(seconds(9_999)));
-        assert_eq!(arrivals.of(5_000), None);
+        assert_eq!(arrivals.of(Seq::new(9_999)), Some(seconds(9_999)));
+        assert_eq!(arrivals.of(Seq::new(5_000)), None);
     }
 }

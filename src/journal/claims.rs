@@ -31,7 +31,6 @@ use filter::{Filter, Filters, Key};
 pub(super) use turn::list_runs;
 use turn::{Clearing, Turn};
 
-/// The tables.
 pub(super) const TABLES: &str = "
 CREATE TABLE claim_log (
     id INTEGER PRIMARY KEY,

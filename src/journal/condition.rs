@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use super::queue::Job;
 use super::recent::Recent;
 use super::{Journal, JournalError, Receipt, Shared, Submission};
+use base::order::Seq;
 use item::ItemsWriter;
 use item::batch::Entry;
 
@@ -33,7 +34,7 @@ pub enum Named {
 #[derive(Debug, Clone, Copy)]
 pub struct Condition {
     /// Everything up to here is settled.
-    pub settled: u64,
+    pub settled: Seq,
     /// What becomes of the others.
     pub named: Named,
 }
@@ -89,12 +90,12 @@ impl Condition {
 #[derive(Debug)]
 pub struct Pin {
     shared: Arc<Shared>,
-    after: u64,
+    after: Seq,
 }
 
 impl Pin {
     /// The entries above this number.
-    pub fn after(&self) -> u64 {
+    pub fn after(&self) -> Seq {
         self.after
     }
 }
@@ -159,13 +160,13 @@ mod tests {
     #[tokio::test]
     async fn what_is_named_by_something_that_is_not_settled_is_left_out_or_refused() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let journal = open_with(&folder.path().join("journal.db"), u64::MAX, 0).await;
+        let journal = open_with(&folder.path().join("journal.db"), u64::MAX, Seq::MIN).await;
         let update = async |key: &str| {
             let submitted = journal.submit(submission(&[key], Action::Upsert)).await;
             submitted.expect("it is stored");
             *journal.newest().borrow()
         };
-        let remove = async |keys: &[&str], settled: u64, named: Named| {
+        let remove = async |keys: &[&str], settled: Seq, named: Named| {
             let removal = submission(keys, Action::Remove);
             journal
                 .submit_if(removal, Condition { settled, named })

@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::schema::ACCEPTED;
 use super::{Durability, StorageError, claims, schema};
+use base::order::Seq;
 
 /// More requests than the other life can have taken since it was copied.
 const NUMBERS_SKIPPED: u64 = 1 << 40;
@@ -20,13 +21,13 @@ const NUMBERS_SKIPPED: u64 = 1 << 40;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyState {
     /// The highest sequence number that it gave out.
-    pub last_seq: u64,
+    pub last_seq: Seq,
     /// The first accepted request that was asked for and has no payload, neither in place nor put aside.
-    pub missing: Option<u64>,
+    pub missing: Option<Seq>,
 }
 
 /// Looks into a journal that nobody writes to. The payloads of requests after `after` are asked for.
-pub fn copy_state(connection: &Connection, after: u64) -> Result<CopyState, rusqlite::Error> {
+pub fn copy_state(connection: &Connection, after: Seq) -> Result<CopyState, rusqlite::Error> {
     let sql = format!(
         "SELECT r.seq FROM requests r WHERE r.seq > ?1 AND {ACCEPTED}
             AND NOT EXISTS (SELECT 1 FROM payloads p WHERE p.seq = r.seq)
@@ -34,11 +35,11 @@ pub fn copy_state(connection: &Connection, after: u64) -> Result<CopyState, rusq
          ORDER BY r.seq LIMIT 1"
     );
     let missing: Option<i64> = connection
-        .query_row(&sql, [after.cast_signed()], |row| row.get(0))
+        .query_row(&sql, [after.to_column()], |row| row.get(0))
         .optional()?;
     Ok(CopyState {
         last_seq: schema::last_seq(connection)?,
-        missing: missing.map(i64::unsigned_abs),
+        missing: missing.map(Seq::from_column),
     })
 }
 
@@ -58,7 +59,7 @@ pub fn forget_spans(connection: &Connection) -> Result<(), rusqlite::Error> {
 }
 
 /// Has a journal that was salvaged give these numbers to nobody: those after the start, up to and including the end.
-pub fn skip(connection: &Connection, numbers: Range<u64>) -> Result<(), rusqlite::Error> {
+pub fn skip(connection: &Connection, numbers: Range<Seq>) -> Result<(), rusqlite::Error> {
     schema::skip(connection, numbers)
 }
 
@@ -66,7 +67,7 @@ pub fn skip(connection: &Connection, numbers: Range<u64>) -> Result<(), rusqlite
 ///
 /// # Errors
 /// SQLite's; the file was written by a newer version.
-pub fn begin_anew(path: &Path, highest: u64) -> Result<(), StorageError> {
+pub fn begin_anew(path: &Path, highest: Seq) -> Result<(), StorageError> {
     let connection = schema::open_writer(path, Durability::Fsync)?;
     schema::skip(&connection, highest..highest + NUMBERS_SKIPPED)?;
     Ok(())

@@ -19,6 +19,7 @@ use super::segments::Segments;
 use super::writer::{Answer, Answers};
 use super::{JournalError, Receipt, Submission};
 use base::clock::Lived;
+use base::order::Seq;
 use item::batch::Entry;
 
 const INSERT_REQUEST: &str = "INSERT INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint, \
@@ -33,7 +34,7 @@ pub(super) struct Group<'a> {
     connection: &'a Connection,
     claims: &'a mut Claims,
     bodies: &'a mut Bodies,
-    last_seq: u64,
+    last_seq: Seq,
     spans: &'a mut Segments,
     /// Who called last, as the log has it: most often the same as before.
     client: (Client, String),
@@ -73,13 +74,13 @@ impl<'a> RequestStatement<'a> {
 
     fn execute(
         &mut self,
-        seq: u64,
+        seq: Seq,
         log: &LogEntry,
         client: &str,
         duplicate_of: Option<Uuid>,
     ) -> Result<(), rusqlite::Error> {
         let statement = &mut self.statement;
-        statement.raw_bind_parameter(1, seq.cast_signed())?;
+        statement.raw_bind_parameter(1, seq.to_column())?;
         statement.raw_bind_parameter(2, &log.request_id.as_bytes()[..])?;
         statement.raw_bind_parameter(3, log.received_at.to_column())?;
         bind_text(statement, 4, &mut self.connector, &log.connector)?;
@@ -144,7 +145,7 @@ impl<'a> Group<'a> {
         connection: &'a Connection,
         claims: &'a mut Claims,
         bodies: &'a mut Bodies,
-        last_seq: u64,
+        last_seq: Seq,
         spans: &'a mut Segments,
         recent: &'a Mutex<Recent>,
     ) -> Self {
@@ -161,7 +162,7 @@ impl<'a> Group<'a> {
     }
 
     /// The highest sequence number given out. Counts only if [`Group::write`] succeeded.
-    pub(super) fn last_seq(&self) -> u64 {
+    pub(super) fn last_seq(&self) -> Seq {
         self.last_seq
     }
 
@@ -298,7 +299,7 @@ impl<'a> Group<'a> {
         let bytes = items.as_bytes();
         Origin::pack(&log, &mut self.origin);
         statements.payload.execute(rusqlite::params![
-            self.last_seq.cast_signed(),
+            self.last_seq.to_column(),
             crc32fast::hash(bytes),
             &bytes[..],
             &*self.origin,
@@ -329,14 +330,14 @@ impl<'a> Group<'a> {
         self.spans.add(self.connection, self.last_seq, log, client)
     }
 
-    fn quarantine(&self, seq: u64, reason: &str) -> Result<(), rusqlite::Error> {
+    fn quarantine(&self, seq: Seq, reason: &str) -> Result<(), rusqlite::Error> {
         self.connection.execute(
             "INSERT OR IGNORE INTO quarantine (seq, reason, crc32, items, request)
                  SELECT seq, ?2, crc32, items, request FROM payloads WHERE seq = ?1",
-            rusqlite::params![seq.cast_signed(), reason],
+            rusqlite::params![seq.to_column(), reason],
         )?;
         self.connection
-            .execute("DELETE FROM payloads WHERE seq = ?1", [seq.cast_signed()])?;
+            .execute("DELETE FROM payloads WHERE seq = ?1", [seq.to_column()])?;
         Ok(())
     }
 }

@@ -35,6 +35,7 @@ mod tests;
 mod timeline;
 mod writer;
 
+use base::order::Seq;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -77,7 +78,7 @@ pub struct Options {
     pub pending_bytes_max: usize,
     /// Sequence numbers start above this, whatever the file says: what a sink has already seen is
     /// never given out twice, even if the file lost its end in a power cut.
-    pub seq_floor: u64,
+    pub seq_floor: Seq,
     /// How long log entries are kept.
     pub log_retention: Duration,
     /// Bytes that log entries may take in the file, about; the oldest go first.
@@ -183,9 +184,9 @@ pub struct Journal {
     kept: tokio::sync::Mutex<Kept>,
     /// How many want every payload to stay.
     holds: Mutex<u32>,
-    seq_floor: u64,
+    seq_floor: Seq,
     /// Numbers that no request has: after the start of each, up to and including its end.
-    skipped: Vec<Range<u64>>,
+    skipped: Vec<Range<Seq>>,
 }
 
 /// As long as it lives no payload is released that was not released before.
@@ -204,7 +205,7 @@ struct Shared {
     /// The newest entries, so that lanes that keep up never read the file.
     recent: Mutex<Recent>,
     /// Sequence number of the newest accepted entry; lanes wait on it.
-    newest: watch::Sender<u64>,
+    newest: watch::Sender<Seq>,
     /// How many bodies of refused requests are kept; none: that was not said yet, all stay and none is added.
     bodies: Mutex<Option<Retention>>,
     /// Payloads up to here are needed by nobody any more.
@@ -339,12 +340,12 @@ impl Journal {
     ///
     /// # Errors
     /// See [`JournalError`]: then the lane must not pass the entry yet.
-    pub fn quarantine(&self, seq: u64, reason: String) -> Result<(), JournalError> {
+    pub fn quarantine(&self, seq: Seq, reason: String) -> Result<(), JournalError> {
         self.queue.push(Job::Quarantine { seq, reason }, 0)
     }
 
     /// The sequence number of the newest accepted entry, and its changes.
-    pub fn newest(&self) -> watch::Receiver<u64> {
+    pub fn newest(&self) -> watch::Receiver<Seq> {
         self.shared.newest.subscribe()
     }
 
@@ -359,16 +360,16 @@ impl Journal {
     }
 
     /// Every lane has entries up to and including `seq` behind it: they leave the memory.
-    pub fn passed(&self, seq: u64) {
+    pub fn passed(&self, seq: Seq) {
         self.shared.lock_recent().forget_through(seq);
     }
 
     /// What every lane did with payloads up to and including `seq` is on disk: they may be deleted, unless
     /// somebody holds them.
-    pub fn release(&self, seq: u64) {
+    pub fn release(&self, seq: Seq) {
         let holds = self.lock_holds();
         if *holds == 0 {
-            self.shared.prune_to.fetch_max(seq, Ordering::Relaxed);
+            self.shared.prune_to.fetch_max(seq.get(), Ordering::Relaxed);
         }
     }
 
@@ -383,18 +384,18 @@ impl Journal {
     }
 
     /// How many numbers lie after `cursor`, up to the newest accepted entry.
-    pub fn lag(&self, cursor: u64) -> u64 {
+    pub fn lag(&self, cursor: Seq) -> u64 {
         lag(cursor, *self.shared.newest.borrow(), &self.skipped)
     }
 
     /// [`Options::seq_floor`].
-    pub fn seq_floor(&self) -> u64 {
+    pub fn seq_floor(&self) -> Seq {
         self.seq_floor
     }
 
     /// Up to here entries may have been deleted since the start.
-    pub fn released(&self) -> u64 {
-        self.shared.prune_to.load(Ordering::Relaxed)
+    pub fn released(&self) -> Seq {
+        Seq::new(self.shared.prune_to.load(Ordering::Relaxed))
     }
 
     /// The reading connections, for the [`log`].
@@ -418,13 +419,13 @@ impl Journal {
     }
 }
 
-fn lag(cursor: u64, newest: u64, skipped: &[Range<u64>]) -> u64 {
-    let between = |range: &Range<u64>| {
+fn lag(cursor: Seq, newest: Seq, skipped: &[Range<Seq>]) -> u64 {
+    let between = |range: &Range<Seq>| {
         let (start, end) = (range.start.max(cursor), range.end.min(newest));
-        end.saturating_sub(start)
+        end - start
     };
     let skipped: u64 = skipped.iter().map(between).sum();
-    newest.saturating_sub(cursor) - skipped
+    (newest - cursor) - skipped
 }
 
 impl Drop for Journal {

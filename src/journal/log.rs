@@ -19,6 +19,7 @@ use super::segment_index::{CLOSED, EVERY};
 use super::segments::{self, WITHIN_MS};
 use super::{Journal, StorageError};
 use base::clock::Unix;
+use base::order::Seq;
 use item::batch::Action;
 
 /// What became of a request at the door.
@@ -239,7 +240,7 @@ impl LogEntry {
 #[derive(Debug, Clone)]
 pub struct LogRow {
     /// Position in the log.
-    pub seq: u64,
+    pub seq: Seq,
     /// What was written.
     pub entry: LogEntry,
     /// The first request, for a repeat.
@@ -254,7 +255,7 @@ pub struct Filter {
     /// Only this outcome.
     pub outcome: Option<Outcome>,
     /// Only rows before this position (the cursor).
-    pub before: Option<u64>,
+    pub before: Option<Seq>,
     /// Received at or after.
     pub since: Option<Unix>,
     /// Received at or before.
@@ -272,7 +273,6 @@ pub(super) const COLUMNS: &str = "SELECT seq, request_id, received_ms, connector
      http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors, headers, sent_again_from, sender FROM requests WHERE ";
 
 impl Journal {
-    /// One request.
     pub async fn log_get(&self, request_id: Uuid) -> Result<Option<LogRow>, StorageError> {
         let row = sqlx::query(sqlx::AssertSqlSafe(of_id()))
             .bind(request_id.as_bytes().to_vec())
@@ -295,11 +295,11 @@ impl Journal {
     }
 
     /// The position of the oldest entry of the log.
-    pub async fn oldest_logged(&self) -> Result<Option<u64>, StorageError> {
+    pub async fn oldest_logged(&self) -> Result<Option<Seq>, StorageError> {
         let oldest: Option<i64> = sqlx::query_scalar("SELECT min(seq) FROM requests")
             .fetch_one(self.reads())
             .await?;
-        Ok(oldest.map(i64::unsigned_abs))
+        Ok(oldest.map(Seq::from_column))
     }
 
     /// The connectors that the log has requests of, by name, at most 1,000.
@@ -360,7 +360,7 @@ pub(super) fn read_row(row: &SqliteRow) -> Result<LogRow, StorageError> {
         Ok(number.unsigned_abs())
     };
     Ok(LogRow {
-        seq: number("seq")?,
+        seq: Seq::from_column(row.try_get("seq")?),
         duplicate_of: id("duplicate_of")?,
         entry: LogEntry {
             request_id: id("request_id")?.unwrap_or_default(),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::segment_index::CLOSED;
 use super::{Journal, StorageError, timeline};
 use base::clock::{Lived, Unix};
+use base::order::Seq;
 
 /// Payloads whose bytes are added up; further ones are taken to be alike.
 const PAYLOADS_MAX: i64 = 100_000;
@@ -19,7 +20,6 @@ const STEP: u32 = 20_000;
 /// Requests of one key in one minute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogMinute {
-    /// The connector.
     pub connector: String,
     /// The part of the key that may be shown.
     pub key: String,
@@ -37,12 +37,12 @@ pub struct LogMinute {
 
 impl Journal {
     /// About how many bytes the payloads after `seq` take. Exact if they are few.
-    pub async fn payload_bytes_after(&self, seq: u64) -> Result<u64, StorageError> {
+    pub async fn payload_bytes_after(&self, seq: Seq) -> Result<u64, StorageError> {
         let (bytes, first, last, newest): (i64, Option<i64>, Option<i64>, Option<i64>) = sqlx::query_as(
             "SELECT coalesce(sum(bytes), 0), min(seq), max(seq), (SELECT max(seq) FROM payloads)
              FROM (SELECT seq, length(items) AS bytes FROM payloads WHERE seq > ?1 ORDER BY seq LIMIT ?2)",
         )
-        .bind(seq.cast_signed())
+        .bind(seq.to_column())
         .bind(PAYLOADS_MAX)
         .fetch_one(self.reads())
         .await?;
@@ -58,18 +58,18 @@ impl Journal {
     /// that nobody sets.
     pub async fn oldest_after(
         &self,
-        seq: u64,
+        seq: Seq,
     ) -> Result<Option<(Unix, Option<Duration>)>, StorageError> {
         let oldest: Option<(i64, i64)> = sqlx::query_as(
             "SELECT seq, received_ms FROM requests WHERE seq = (SELECT min(seq) FROM payloads WHERE seq > ?)",
         )
-        .bind(seq.cast_signed())
+        .bind(seq.to_column())
         .fetch_optional(self.reads())
         .await?;
         let Some((seq, received_ms)) = oldest else {
             return Ok(None);
         };
-        let remembered = self.shared.lock_recent().arrivals.of(seq.unsigned_abs());
+        let remembered = self.shared.lock_recent().arrivals.of(Seq::from_column(seq));
         let arrived = match remembered {
             Some(arrived) => Some(arrived),
             None => {
@@ -107,22 +107,22 @@ impl Journal {
     }
 
     /// The position of the newest entry of the log; 0 if it is empty.
-    pub async fn newest_logged(&self) -> Result<u64, StorageError> {
+    pub async fn newest_logged(&self) -> Result<Seq, StorageError> {
         let newest: Option<i64> = sqlx::query_scalar("SELECT max(seq) FROM requests")
             .fetch_one(self.reads())
             .await?;
-        Ok(newest.unwrap_or(0).unsigned_abs())
+        Ok(newest.map_or(Seq::MIN, Seq::from_column))
     }
 
     /// Counts the newest entries among these positions that came at or after `since`, by connector, key and minute.
     /// The second part of the answer is where those begin that were not looked at; none: there are no more.
     pub async fn log_minutes(
         &self,
-        range: Range<u64>,
+        range: Range<Seq>,
         since: Unix,
-    ) -> Result<(Vec<LogMinute>, Option<u64>), StorageError> {
-        let start = range.start.cast_signed();
-        let end = i64::try_from(range.end).unwrap_or(i64::MAX);
+    ) -> Result<(Vec<LogMinute>, Option<Seq>), StorageError> {
+        let start = range.start.to_column();
+        let end = range.end.to_column();
         let (looked_at, lowest): (u32, Option<i64>) = sqlx::query_as(
             "SELECT count(*), min(seq) FROM (
                  SELECT seq FROM requests WHERE seq >= ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3)",
@@ -159,6 +159,6 @@ impl Journal {
             },
         );
         let more = looked_at == STEP;
-        Ok((minutes.collect(), more.then_some(lowest.unsigned_abs())))
+        Ok((minutes.collect(), more.then_some(Seq::from_column(lowest))))
     }
 }

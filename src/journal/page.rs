@@ -13,15 +13,16 @@ use std::time::{Duration, Instant};
 use sqlx::{QueryBuilder, Sqlite};
 
 use super::log::{COLUMNS, Filter, LogRow, Outcome, read_row};
-use super::segment_index::{self, CLOSED, signed};
+use super::segment_index::{self, CLOSED};
 use super::{Journal, StorageError};
 use base::clock::Unix;
+use base::order::Seq;
 
 /// Entries looked through in the first step, and in every other one.
 const FIRST_STEP: u32 = 200;
 const STEP: u32 = 1_000;
 /// Positions stay far below.
-const HIGHEST: u64 = u64::MAX >> 1;
+const HIGHEST: Seq = Seq::new(u64::MAX >> 1);
 
 /// How far a page may look for entries that nothing leads to.
 #[derive(Debug, Clone, Copy)]
@@ -62,11 +63,10 @@ pub struct LogPage {
     /// At most as many as were asked for.
     pub rows: Vec<LogRow>,
     /// What comes after these begins below this position; `None` at the end of the log.
-    pub next: Option<u64>,
+    pub next: Option<Seq>,
 }
 
 impl Journal {
-    /// A page of the log.
     pub async fn log_page(
         &self,
         filter: &Filter,
@@ -106,16 +106,16 @@ impl Journal {
     }
 
     /// The entries among these positions that match, newest first.
-    pub async fn log_at(&self, filter: &Filter, seqs: &[u64]) -> Result<Vec<LogRow>, StorageError> {
+    pub async fn log_at(&self, filter: &Filter, seqs: &[Seq]) -> Result<Vec<LogRow>, StorageError> {
         self.rows_at(filter, seqs, u32::MAX).await
     }
 
     /// Where entries of the filter's times can be, below its cursor: from the first position to before the last.
     /// `None`: nowhere.
-    pub async fn log_range(&self, filter: &Filter) -> Result<Option<Range<u64>>, StorageError> {
+    pub async fn log_range(&self, filter: &Filter) -> Result<Option<Range<Seq>>, StorageError> {
         let before = filter.before.unwrap_or(HIGHEST);
         if filter.since.is_none() && filter.until.is_none() {
-            return Ok(Some(0..before));
+            return Ok(Some(Seq::MIN..before));
         }
         let (since, until) = (
             filter.since.unwrap_or(Unix::MIN),
@@ -130,25 +130,25 @@ impl Journal {
         );
         let (closed, first, last): (i64, Option<i64>, Option<i64>) =
             sqlx::query_as(sqlx::AssertSqlSafe(sql))
-                .bind(signed(before))
+                .bind(before.to_column())
                 .bind(until.to_column())
                 .bind(since.to_column())
                 .fetch_one(self.reads())
                 .await?;
-        let behind = closed.unsigned_abs() + 1;
-        let first = first.map(i64::unsigned_abs);
+        let behind = Seq::from_column(closed) + 1;
+        let first = first.map(Seq::from_column);
         if before > behind {
             return Ok(Some(first.unwrap_or(behind)..before));
         }
-        let last = last.map(|last| before.min(last.unsigned_abs() + 1));
+        let last = last.map(|last| before.min(Seq::from_column(last) + 1));
         Ok(first.zip(last).map(|(first, last)| first..last))
     }
 
     /// When the entry at or below a position arrived.
-    pub async fn log_time(&self, seq: u64) -> Result<Option<Unix>, StorageError> {
+    pub async fn log_time(&self, seq: Seq) -> Result<Option<Unix>, StorageError> {
         let sql = "SELECT received_ms FROM requests WHERE seq <= ? ORDER BY seq DESC LIMIT 1";
         let found: Option<i64> = sqlx::query_scalar(sql)
-            .bind(signed(seq))
+            .bind(seq.to_column())
             .fetch_optional(self.reads())
             .await?;
         Ok(found.map(Unix::from_column))
@@ -158,7 +158,7 @@ impl Journal {
     async fn look(
         &self,
         filter: &Filter,
-        range: &Range<u64>,
+        range: &Range<Seq>,
         candidates: u32,
         limit: u32,
     ) -> Result<Looked, StorageError> {
@@ -176,8 +176,8 @@ impl Journal {
             "SELECT count(*), min(seq) FROM (
                  SELECT seq FROM requests WHERE seq >= ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3)",
         )
-        .bind(signed(range.start))
-        .bind(signed(range.end))
+        .bind(range.start.to_column())
+        .bind(range.end.to_column())
         .bind(candidates)
         .fetch_one(self.reads())
         .await?;
@@ -186,10 +186,10 @@ impl Journal {
         };
         let mut query = QueryBuilder::new(COLUMNS);
         query.push("seq >= ").push_bind(lowest);
-        query.push(" AND seq < ").push_bind(signed(range.end));
+        query.push(" AND seq < ").push_bind(range.end.to_column());
         Ok(Looked {
             candidates,
-            lowest: Some(lowest.unsigned_abs()),
+            lowest: Some(Seq::from_column(lowest)),
             rows: self.fetch(filter, query, limit).await?,
         })
     }
@@ -197,7 +197,7 @@ impl Journal {
     async fn rows_at(
         &self,
         filter: &Filter,
-        seqs: &[u64],
+        seqs: &[Seq],
         limit: u32,
     ) -> Result<Vec<LogRow>, StorageError> {
         let mut query = QueryBuilder::new(COLUMNS);
@@ -227,7 +227,7 @@ impl Journal {
 struct Looked {
     /// How many there were, and the position of the last.
     candidates: u32,
-    lowest: Option<u64>,
+    lowest: Option<Seq>,
     /// Those that match.
     rows: Vec<LogRow>,
 }
@@ -302,8 +302,8 @@ fn like(text: &str) -> String {
 }
 
 /// Positions as a JSON array: the text of the statement stays the same, however many there are.
-fn list(seqs: &[u64]) -> String {
-    let seqs: Vec<String> = seqs.iter().map(u64::to_string).collect();
+fn list(seqs: &[Seq]) -> String {
+    let seqs: Vec<String> = seqs.iter().map(Seq::to_string).collect();
     format!("[{}]", seqs.join(","))
 }
 

@@ -15,6 +15,7 @@ use super::rejected_bodies::Bodies;
 use super::segments::{self, Segments};
 use super::timeline::{self, Timeline};
 use base::clock::Lived;
+use base::order::Seq;
 
 /// A slice ends after this time, at the next step.
 const SLICE: Duration = Duration::from_millis(5);
@@ -37,7 +38,7 @@ const EXPIRE_EVERY: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy)]
 struct Round {
     /// Entries up to here go because the log is too large.
-    excess: u64,
+    excess: Seq,
     /// When its next slice may begin.
     resume_at: Instant,
 }
@@ -51,7 +52,7 @@ pub(super) struct Work<'a> {
     pub(super) timeline: &'a mut Timeline,
     pub(super) shared: &'a Shared,
     /// The highest number that was given out.
-    pub(super) last_seq: u64,
+    pub(super) last_seq: Seq,
     /// No request waits.
     pub(super) idle: bool,
 }
@@ -61,7 +62,7 @@ pub(super) struct Pruner {
     log_retention: Duration,
     log_retention_bytes: u64,
     /// Payloads up to here are deleted; unknown at the start.
-    pruned_to: Option<u64>,
+    pruned_to: Option<Seq>,
     /// When claims, log and free space were last looked at.
     expired_at: Option<Instant>,
     round: Option<Round>,
@@ -96,12 +97,12 @@ impl Pruner {
             last_seq,
             idle,
         } = work;
-        let target = shared.prune_to.load(Ordering::Relaxed);
+        let target = Seq::new(shared.prune_to.load(Ordering::Relaxed));
         let pruned_to = match self.pruned_to {
             Some(pruned_to) => pruned_to,
             None => *self.pruned_to.insert(before_first_payload(connection)?),
         };
-        let waiting = target.saturating_sub(pruned_to);
+        let waiting = target - pruned_to;
         let started = Instant::now();
         let expire = match self.round {
             Some(round) => round.resume_at <= started,
@@ -160,7 +161,7 @@ impl Pruner {
         connection: &Connection,
         claims: &mut Claims,
         spans: &Segments,
-        released: u64,
+        released: Seq,
         started: Instant,
     ) -> Result<bool, rusqlite::Error> {
         let now = Lived::now();
@@ -204,31 +205,31 @@ impl Pruner {
 #[derive(Debug, Clone, Copy)]
 struct Due {
     /// Up to this position: they are too old, or too many.
-    through: u64,
+    through: Seq,
     /// Every sink has the requests up to here.
-    released: u64,
+    released: Seq,
 }
 
 /// The sequence number before the first payload; with none, payloads begin above everything.
-fn before_first_payload(connection: &Connection) -> Result<u64, rusqlite::Error> {
+fn before_first_payload(connection: &Connection) -> Result<Seq, rusqlite::Error> {
     let first: Option<i64> =
         connection.query_row("SELECT min(seq) FROM payloads", [], |row| row.get(0))?;
-    Ok(first.map_or(0, |first| first.unsigned_abs().saturating_sub(1)))
+    Ok(first.map_or(Seq::MIN, |first| Seq::from_column(first) - 1))
 }
 
 /// Deletes payloads up to the target while the slice lasts; returns up to where.
 fn delete_payloads(
     connection: &Connection,
-    from: u64,
-    target: u64,
+    from: Seq,
+    target: Seq,
     started: Instant,
-) -> Result<u64, rusqlite::Error> {
+) -> Result<Seq, rusqlite::Error> {
     let mut pruned_to = from;
     while pruned_to < target && started.elapsed() < SLICE {
         let next = next_payloads(connection, pruned_to, target)?;
         connection
             .prepare_cached("DELETE FROM payloads WHERE seq > ?1 AND seq <= ?2")?
-            .execute([pruned_to.cast_signed(), next.cast_signed()])?;
+            .execute([pruned_to.to_column(), next.to_column()])?;
         pruned_to = next;
     }
     Ok(pruned_to)
@@ -237,17 +238,17 @@ fn delete_payloads(
 /// The end of the next step: so many payloads further, or the target. Gaps cost nothing.
 fn next_payloads(
     connection: &Connection,
-    pruned_to: u64,
-    target: u64,
-) -> Result<u64, rusqlite::Error> {
+    pruned_to: Seq,
+    target: Seq,
+) -> Result<Seq, rusqlite::Error> {
     let end: Option<i64> = connection
         .prepare_cached("SELECT seq FROM payloads WHERE seq > ?1 ORDER BY seq LIMIT 1 OFFSET ?2")?
         .query_row(
-            [pruned_to.cast_signed(), (PAYLOADS_STEP - 1).cast_signed()],
+            [pruned_to.to_column(), (PAYLOADS_STEP - 1).cast_signed()],
             |row| row.get(0),
         )
         .optional()?;
-    Ok(end.map_or(target, |end| end.unsigned_abs().min(target)))
+    Ok(end.map_or(target, |end| Seq::from_column(end).min(target)))
 }
 
 /// Deletes the oldest log entries that are due; true if there may be more. Entries of payloads that are
@@ -263,8 +264,8 @@ fn expire_log(connection: &Connection, due: Due) -> Result<bool, rusqlite::Error
                  AND seq < coalesce((SELECT min(seq) FROM quarantine WHERE seq > ?2), 9223372036854775807)",
         )?
         .execute([
-            due.through.cast_signed(),
-            due.released.cast_signed(),
+            due.through.to_column(),
+            due.released.to_column(),
             LOG_STEP,
         ])?;
     Ok(i64::try_from(deleted).unwrap_or(0) >= LOG_STEP)

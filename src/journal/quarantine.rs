@@ -5,6 +5,7 @@
 //!
 //! **Invariant**: what is kept is bounded, and nothing is given up that a sink has not passed.
 
+use base::order::Seq;
 use rusqlite::Connection;
 
 /// The most that are kept.
@@ -14,13 +15,13 @@ const BYTES_MAX: i64 = 64 << 20;
 
 /// Gives up those whose log entries are gone, and the oldest if there are too many. Every sink has the requests up to
 /// `released`.
-pub(super) fn give_up(connection: &Connection, released: u64) -> Result<(), rusqlite::Error> {
+pub(super) fn give_up(connection: &Connection, released: Seq) -> Result<(), rusqlite::Error> {
     give_up_beyond(connection, released, ROWS_MAX, BYTES_MAX)
 }
 
 fn give_up_beyond(
     connection: &Connection,
-    released: u64,
+    released: Seq,
     rows_max: i64,
     bytes_max: i64,
 ) -> Result<(), rusqlite::Error> {
@@ -33,7 +34,7 @@ fn give_up_beyond(
                      FROM quarantine WINDOW newest AS (ORDER BY seq DESC))
                  WHERE number > ?2 OR bytes > ?3))",
         )?
-        .execute([released.cast_signed(), rows_max, bytes_max])?;
+        .execute([released.to_column(), rows_max, bytes_max])?;
     Ok(())
 }
 
@@ -54,6 +55,7 @@ mod tests {
             )
             .expect("tables");
         let left = |released, rows_max, bytes_max| -> String {
+            let released = Seq::new(released);
             give_up_beyond(&connection, released, rows_max, bytes_max).expect("it is given up");
             let sql = "SELECT group_concat(seq, '') FROM quarantine";
             connection

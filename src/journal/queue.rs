@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::{Claim, Condition, JournalError, LogEntry, Receipt, RejectedBody, Submission};
+use base::order::Seq;
 
 /// Work for the writer thread.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub(super) enum Job {
     /// Put a payload aside.
     Quarantine {
         /// Which one.
-        seq: u64,
+        seq: Seq,
         /// Why.
         reason: String,
     },

@@ -12,6 +12,7 @@ use super::log::Outcome;
 use super::schema::ACCEPTED;
 use super::{Journal, StorageError, timeline};
 use base::clock::{Lived, Unix};
+use base::order::Seq;
 use item::Items;
 use item::batch::{Action, Entry};
 
@@ -52,7 +53,7 @@ const LOOKED_AT: std::ops::RangeInclusive<u32> = 64..=4_096;
 #[derive(Clone, Copy)]
 pub struct ReadRequest<'a> {
     /// Only entries with a higher sequence number.
-    pub after: u64,
+    pub after: Seq,
     /// About so many items at the most.
     pub items_max: usize,
     /// About so many bytes at the most.
@@ -76,11 +77,11 @@ pub struct Taken {
     /// The wanted entries, oldest first.
     pub entries: Vec<Arc<Entry>>,
     /// Everything up to here was looked at: the cursor after these entries.
-    pub through: u64,
+    pub through: Seq,
     /// Entries whose payload cannot be read, with the reason.
-    pub corrupt: Vec<(u64, String)>,
+    pub corrupt: Vec<(Seq, String)>,
     /// Entries whose payload was put aside before.
-    pub quarantined: Vec<(u64, String)>,
+    pub quarantined: Vec<(Seq, String)>,
 }
 
 impl Journal {
@@ -99,14 +100,14 @@ impl Journal {
     }
 
     /// An entry, if its payload is still there and can be read.
-    pub async fn entry(&self, seq: u64) -> Result<Option<Arc<Entry>>, StorageError> {
+    pub async fn entry(&self, seq: Seq) -> Result<Option<Arc<Entry>>, StorageError> {
         let found = read_many(&self.reads, &[seq]).await?;
         Ok(found.into_iter().find_map(|(_, entry)| entry.ok()))
     }
 
     /// Entries by their sequence numbers, for a retry; those that are gone or cannot be read are left
     /// out.
-    pub async fn read_many(&self, seqs: &[u64]) -> Result<Vec<Arc<Entry>>, StorageError> {
+    pub async fn read_many(&self, seqs: &[Seq]) -> Result<Vec<Arc<Entry>>, StorageError> {
         let found = read_many(&self.lane_reads, seqs).await?;
         let entries = found.into_iter().filter_map(|(_, entry)| entry.ok());
         Ok(entries.collect())
@@ -116,13 +117,13 @@ impl Journal {
     /// where they were looked for; none: there are no more.
     pub async fn removals_after(
         &self,
-        seq: u64,
-    ) -> Result<Option<(Vec<Arc<Entry>>, u64)>, StorageError> {
+        seq: Seq,
+    ) -> Result<Option<(Vec<Arc<Entry>>, Seq)>, StorageError> {
         let found: Vec<i64> = sqlx::query_scalar(sqlx::AssertSqlSafe(with_removals()))
-            .bind(seq.cast_signed())
+            .bind(seq.to_column())
             .fetch_all(&*self.lane_reads)
             .await?;
-        let seqs: Vec<u64> = found.into_iter().map(i64::unsigned_abs).collect();
+        let seqs: Vec<Seq> = found.into_iter().map(Seq::from_column).collect();
         let Some(last) = seqs.last().copied() else {
             return Ok(None);
         };
@@ -131,14 +132,14 @@ impl Journal {
 
     /// Whether accepted entries after `seq` have been deleted already: the oldest has no payload, neither in place nor
     /// put aside.
-    pub async fn has_released_after(&self, seq: u64) -> Result<bool, StorageError> {
+    pub async fn has_released_after(&self, seq: Seq) -> Result<bool, StorageError> {
         let sql = format!(
             "SELECT NOT EXISTS (SELECT 1 FROM payloads p WHERE p.seq = r.seq)
                 AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.seq = r.seq)
              FROM requests r WHERE r.seq > ? AND {ACCEPTED} ORDER BY r.seq LIMIT 1"
         );
         let released: Option<bool> = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
-            .bind(seq.cast_signed())
+            .bind(seq.to_column())
             .fetch_optional(&*self.lane_reads)
             .await?;
         Ok(released.unwrap_or(false))
@@ -151,11 +152,11 @@ impl Journal {
     }
 
     /// The oldest entry that is still there, if there is one.
-    pub async fn oldest_kept(&self) -> Result<Option<u64>, StorageError> {
+    pub async fn oldest_kept(&self) -> Result<Option<Seq>, StorageError> {
         let oldest: Option<i64> = sqlx::query_scalar("SELECT min(seq) FROM payloads")
             .fetch_one(&*self.lane_reads)
             .await?;
-        Ok(oldest.map(i64::unsigned_abs))
+        Ok(oldest.map(Seq::from_column))
     }
 }
 
@@ -197,8 +198,8 @@ async fn read_after(
     }
     // After the payloads: another lane may have put one aside in between.
     let quarantined = sqlx::query(SELECT_QUARANTINED)
-        .bind(request.after.cast_signed())
-        .bind(taken.through.cast_signed())
+        .bind(request.after.to_column())
+        .bind(taken.through.to_column())
         .fetch_all(reads)
         .await?;
     for row in quarantined {
@@ -206,7 +207,7 @@ async fn read_after(
             .try_get::<&str, _>("stream")
             .is_ok_and(|stream| (request.wanted)(stream, action(&row)))
         {
-            let seq = row.try_get::<i64, _>("seq")?.unsigned_abs();
+            let seq = Seq::from_column(row.try_get("seq")?);
             if !taken.corrupt.iter().any(|(corrupt, _)| *corrupt == seq) {
                 taken.quarantined.push((seq, row.try_get("reason")?));
             }
@@ -219,9 +220,9 @@ async fn read_after(
 #[derive(Default)]
 struct Look {
     /// Everything up to here was looked at.
-    through: u64,
+    through: Seq,
     /// What is to be fetched.
-    wanted: Vec<u64>,
+    wanted: Vec<Seq>,
     bytes: usize,
 }
 
@@ -234,12 +235,12 @@ impl Look {
         step: u32,
     ) -> Result<bool, StorageError> {
         let rows = sqlx::query(SELECT_WAITING)
-            .bind(self.through.cast_signed())
+            .bind(self.through.to_column())
             .bind(step)
             .fetch_all(reads)
             .await?;
         for row in &rows {
-            let seq = row.try_get::<i64, _>("seq")?.unsigned_abs();
+            let seq = Seq::from_column(row.try_get("seq")?);
             // A name that cannot be read is nobody's; the entry is looked at when it is fetched.
             let stream: Option<&str> = row.try_get("stream").ok();
             let size: Option<i64> = row.try_get("bytes")?;
@@ -264,8 +265,8 @@ impl Look {
 /// read. Those that are gone are left out.
 async fn read_many(
     reads: &sqlx::SqlitePool,
-    seqs: &[u64],
-) -> Result<Vec<(u64, Result<Arc<Entry>, String>)>, StorageError> {
+    seqs: &[Seq],
+) -> Result<Vec<(Seq, Result<Arc<Entry>, String>)>, StorageError> {
     let mut found = Vec::with_capacity(seqs.len());
     for chunk in seqs.chunks(FETCHED_MAX) {
         found.extend(fetch(reads, chunk).await?);
@@ -275,19 +276,19 @@ async fn read_many(
 
 async fn fetch(
     reads: &sqlx::SqlitePool,
-    seqs: &[u64],
-) -> Result<Vec<(u64, Result<Arc<Entry>, String>)>, sqlx::Error> {
+    seqs: &[Seq],
+) -> Result<Vec<(Seq, Result<Arc<Entry>, String>)>, sqlx::Error> {
     let mut query = QueryBuilder::<Sqlite>::new(select_entries());
     let mut list = query.separated(", ");
     for seq in seqs {
-        list.push_bind(seq.cast_signed());
+        list.push_bind(seq.to_column());
     }
     query.push(") ORDER BY p.seq");
     let rows = query.build().persistent(false).fetch_all(reads).await?;
     rows.iter()
         .map(|row| {
-            let seq: i64 = row.try_get("seq")?;
-            Ok((seq.unsigned_abs(), read_entry(row)))
+            let seq = Seq::from_column(row.try_get("seq")?);
+            Ok((seq, read_entry(row)))
         })
         .collect()
 }
@@ -320,7 +321,7 @@ fn read_entry(row: &SqliteRow) -> Result<Arc<Entry>, String> {
     let items = Items::from_stored(items.into(), action(row))
         .map_err(|error| format!("the payload cannot be decoded: {error}"))?;
     Ok(Arc::new(Entry {
-        seq: seq.unsigned_abs(),
+        seq: Seq::from_column(seq),
         request_id: Uuid::from_slice(&request_id)
             .map_err(|error| format!("the request id cannot be decoded: {error}"))?,
         stream: stream.into(),

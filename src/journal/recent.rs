@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::arrivals::Arrivals;
 use super::retention::Written;
 use super::{ReadRequest, Taken};
+use base::order::Seq;
 use item::batch::Entry;
 
 /// Bytes of entries that stay in memory for the lanes.
@@ -22,9 +23,9 @@ pub(super) struct Recent {
     entries: VecDeque<Arc<Entry>>,
     bytes: usize,
     /// Every accepted entry above this one is in `entries`.
-    floor: u64,
+    floor: Seq,
     /// What is above one of these stays, unless it is too much.
-    pins: Vec<u64>,
+    pins: Vec<Seq>,
     /// What has come since somebody counted it.
     pub(super) written: Written,
     /// Of entries that are not here any more, too.
@@ -32,7 +33,7 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    pub(super) fn starting_after(seq: u64) -> Self {
+    pub(super) fn starting_after(seq: Seq) -> Self {
         Self {
             entries: VecDeque::new(),
             bytes: 0,
@@ -60,7 +61,7 @@ impl Recent {
     }
 
     /// Forgets what every lane has behind it.
-    pub(super) fn forget_through(&mut self, seq: u64) {
+    pub(super) fn forget_through(&mut self, seq: Seq) {
         let seq = self.pins.iter().fold(seq, |seq, pin| seq.min(*pin));
         self.arrivals.forget_through(seq);
         while let Some(oldest) = self.entries.front() {
@@ -74,20 +75,20 @@ impl Recent {
     }
 
     /// From now on what is here stays; above which entry that is.
-    pub(super) fn pin(&mut self) -> u64 {
+    pub(super) fn pin(&mut self) -> Seq {
         self.pins.push(self.floor);
         self.floor
     }
 
     /// What was pinned above this entry may go.
-    pub(super) fn unpin(&mut self, after: u64) {
+    pub(super) fn unpin(&mut self, after: Seq) {
         if let Some(at) = self.pins.iter().position(|pin| *pin == after) {
             self.pins.swap_remove(at);
         }
     }
 
     /// The entries above this one; `None` if the memory does not reach back far enough.
-    pub(super) fn after(&self, seq: u64) -> Option<impl Iterator<Item = &Arc<Entry>>> {
+    pub(super) fn after(&self, seq: Seq) -> Option<impl Iterator<Item = &Arc<Entry>>> {
         let start = self.entries.partition_point(|entry| entry.seq <= seq);
         (seq >= self.floor).then(|| self.entries.range(start..))
     }

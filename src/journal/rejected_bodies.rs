@@ -14,6 +14,7 @@ use rusqlite::{Connection, params};
 use sqlx::Row;
 
 use super::{Journal, LogEntry, Retention, Shared, StorageError, timeline};
+use base::order::Seq;
 
 /// Bodies given up in one step.
 const STEP: i64 = 16;
@@ -74,7 +75,7 @@ impl Bodies {
     pub(super) fn keep(
         &mut self,
         connection: &Connection,
-        seq: u64,
+        seq: Seq,
         log: &LogEntry,
         kept: &RejectedBody,
     ) -> Result<(), rusqlite::Error> {
@@ -91,7 +92,7 @@ impl Bodies {
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
             )?
             .execute(params![
-                seq.cast_signed(),
+                seq.to_column(),
                 log.received_at.to_column(),
                 bytes.cast_signed(),
                 kept.test,
@@ -122,7 +123,7 @@ impl Bodies {
             return Ok(false);
         };
         let aged = timeline::older_than(connection, retention.age_max)?;
-        let mut gone = oldest(connection, AGED, aged.cast_signed())?;
+        let mut gone = oldest(connection, AGED, aged.to_column())?;
         let held = self.held(connection)?;
         let mut all: u64 = held.values().sum();
         let is_over = all > retention.bytes_max;
@@ -207,9 +208,9 @@ impl Journal {
     }
 
     /// The body of a refused request, if it is kept.
-    pub async fn refused_body(&self, seq: u64) -> Result<Option<RejectedBody>, StorageError> {
+    pub async fn refused_body(&self, seq: Seq) -> Result<Option<RejectedBody>, StorageError> {
         let sql = "SELECT test, stream, content_type, item_key, idempotency_key, body, headers FROM bodies WHERE seq = ?";
-        let row = sqlx::query(sql).bind(seq.cast_signed());
+        let row = sqlx::query(sql).bind(seq.to_column());
         let Some(row) = row.fetch_optional(self.reads()).await? else {
             return Ok(None);
         };

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{Journal, StorageError, timeline};
+use base::order::Seq;
 
 /// Payloads looked at in one query.
 const STEP: i64 = 1_000;
@@ -26,7 +27,7 @@ pub struct Retention {
 /// Payloads that lie one behind the other, after those of the stretch before.
 #[derive(Debug, Clone, Copy)]
 struct OpenSegment {
-    last_seq: u64,
+    last_seq: Seq,
     bytes: u64,
 }
 
@@ -36,7 +37,7 @@ pub(super) struct Written(Vec<OpenSegment>);
 
 impl Written {
     /// This payload was written.
-    pub(super) fn note(&mut self, seq: u64, bytes: usize) {
+    pub(super) fn note(&mut self, seq: Seq, bytes: usize) {
         let bytes = bytes as u64;
         match self.0.last_mut() {
             Some(last) if last.bytes < STRETCH_BYTES => {
@@ -55,9 +56,9 @@ impl Written {
 #[derive(Debug)]
 pub(super) struct Kept {
     /// Those after this one.
-    from: u64,
+    from: Seq,
     /// What the file ended with when it was opened, until that was counted.
-    uncounted: Option<u64>,
+    uncounted: Option<Seq>,
     stretches: VecDeque<OpenSegment>,
     /// Of all stretches.
     bytes: u64,
@@ -65,9 +66,9 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Of a file that ends with this payload.
-    pub(super) fn of_file(last_seq: u64) -> Self {
+    pub(super) fn of_file(last_seq: Seq) -> Self {
         Self {
-            from: 0,
+            from: Seq::MIN,
             uncounted: Some(last_seq),
             stretches: VecDeque::new(),
             bytes: 0,
@@ -85,12 +86,12 @@ impl Journal {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub async fn kept_from(&self, retention: Retention) -> Result<u64, StorageError> {
+    pub async fn kept_from(&self, retention: Retention) -> Result<Seq, StorageError> {
         let mut kept = self.kept.lock().await;
         if let Some(last_seq) = kept.uncounted {
             let sql = "SELECT coalesce(sum(length(items)), 0) FROM payloads WHERE seq <= ?";
             let found: i64 = sqlx::query_scalar(sql)
-                .bind(last_seq.cast_signed())
+                .bind(last_seq.to_column())
                 .fetch_one(&*self.reads)
                 .await?;
             kept.add(vec![OpenSegment {
@@ -102,13 +103,13 @@ impl Journal {
         let written = std::mem::take(&mut self.shared.lock_recent().written);
         kept.add(written.0);
         if retention.age_max.is_zero() || retention.bytes_max == 0 {
-            return Ok(u64::MAX);
+            return Ok(Seq::MAX);
         }
         let aged: i64 = sqlx::query_scalar(timeline::OLDER_THAN)
             .bind(timeline::before(retention.age_max))
             .fetch_one(&*self.reads)
             .await?;
-        let aged = aged.unsigned_abs();
+        let aged = Seq::from_column(aged);
         while let Some(oldest) = kept.stretches.front().copied() {
             let rest = kept.bytes - oldest.bytes;
             if oldest.last_seq > aged && rest < retention.bytes_max {
@@ -126,7 +127,7 @@ impl Journal {
     async fn shorten(
         &self,
         kept: &mut Kept,
-        aged: u64,
+        aged: Seq,
         bytes_max: u64,
     ) -> Result<(), StorageError> {
         while let Some(oldest) = kept.stretches.front().copied()
@@ -135,8 +136,8 @@ impl Journal {
             let rows: Vec<(i64, i64)> = sqlx::query_as(
                 "SELECT seq, length(items) FROM payloads WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
             )
-            .bind(kept.from.cast_signed())
-            .bind(oldest.last_seq.cast_signed())
+            .bind(kept.from.to_column())
+            .bind(oldest.last_seq.to_column())
             .bind(STEP)
             .fetch_all(&*self.reads)
             .await?;
@@ -147,7 +148,7 @@ impl Journal {
                 kept.stretches.pop_front();
             }
             for (seq, bytes) in rows {
-                let (seq, bytes) = (seq.unsigned_abs(), bytes.unsigned_abs());
+                let (seq, bytes) = (Seq::from_column(seq), bytes.unsigned_abs());
                 if kept.bytes <= bytes_max && seq > aged {
                     return Ok(());
                 }
@@ -213,7 +214,7 @@ mod tests {
         let options = Options {
             durability: Durability::Os,
             pending_bytes_max: 1 << 20,
-            seq_floor: 0,
+            seq_floor: Seq::MIN,
             log_retention: Duration::MAX,
             log_retention_bytes: u64::MAX,
         };
@@ -236,7 +237,7 @@ mod tests {
         let kept = |bytes_max, age_max| {
             let retention = Retention { bytes_max, age_max };
             let journal = &journal;
-            async move { journal.kept_from(retention).await.expect("it reads") }
+            async move { journal.kept_from(retention).await.expect("it reads").get() }
         };
         assert_eq!(kept(1 << 20, HOUR).await, 0, "all of it");
         assert_eq!(kept(1 << 20, MINUTE).await, 1, "the first is too old");
@@ -258,11 +259,11 @@ mod tests {
             age_max: HOUR,
         };
         let kept = journal.kept_from(retention).await.expect("it reads");
-        assert_eq!(kept, 3, "the last two");
+        assert_eq!(kept.get(), 3, "the last two");
         let submitted = journal.submit(submission(Unix::from_ms(6_000))).await;
         submitted.expect("it is taken");
         let kept = journal.kept_from(retention).await.expect("it reads");
-        assert_eq!(kept, 4, "the last two");
+        assert_eq!(kept.get(), 4, "the last two");
         journal.close().await;
     }
 }

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 
 use super::claims::TABLES as CLAIMS_4;
 use super::{Durability, StorageError};
+use base::order::Seq;
 
 /// Its name in the data folder.
 pub const FILE: &str = "journal.db";
@@ -181,7 +182,7 @@ pub(super) fn forget_spans(connection: &Connection) -> Result<(), rusqlite::Erro
 }
 
 /// The highest sequence number that was given out or skipped, 0 for none.
-pub(super) fn last_seq(connection: &Connection) -> Result<u64, rusqlite::Error> {
+pub(super) fn last_seq(connection: &Connection) -> Result<Seq, rusqlite::Error> {
     let last = highest(connection, "SELECT max(seq) FROM requests")?;
     let skipped = skipped(connection)?;
     Ok(skipped.iter().fold(last, |last, range| last.max(range.end)))
@@ -189,37 +190,37 @@ pub(super) fn last_seq(connection: &Connection) -> Result<u64, rusqlite::Error> 
 
 /// Numbers that are given to no request, because another life of this file may have given them out: those after
 /// `start`, up to and including `end`. Only a file that was restored has any.
-pub(super) fn skipped(connection: &Connection) -> Result<Vec<Range<u64>>, rusqlite::Error> {
+pub(super) fn skipped(connection: &Connection) -> Result<Vec<Range<Seq>>, rusqlite::Error> {
     let known = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'skipped'";
     if connection.query_row(known, [], |row| row.get::<_, i64>(0))? == 0 {
         return Ok(Vec::new());
     }
     let mut statement = connection.prepare("SELECT after, through FROM skipped ORDER BY after")?;
-    let number = |row: &rusqlite::Row<'_>, at| row.get::<_, i64>(at).map(i64::unsigned_abs);
+    let number = |row: &rusqlite::Row<'_>, at| row.get::<_, i64>(at).map(Seq::from_column);
     let ranges = statement.query_map([], |row| Ok(number(row, 0)?..number(row, 1)?))?;
     ranges.collect()
 }
 
 /// Skips numbers from now on.
-pub(super) fn skip(connection: &Connection, numbers: Range<u64>) -> Result<(), rusqlite::Error> {
+pub(super) fn skip(connection: &Connection, numbers: Range<Seq>) -> Result<(), rusqlite::Error> {
     connection.execute_batch(
         "CREATE TABLE IF NOT EXISTS skipped (after INTEGER NOT NULL, through INTEGER NOT NULL)",
     )?;
     connection.execute(
         "INSERT INTO skipped (after, through) VALUES (?1, ?2)",
-        [numbers.start.cast_signed(), numbers.end.cast_signed()],
+        [numbers.start.to_column(), numbers.end.to_column()],
     )?;
     Ok(())
 }
 
 /// The highest sequence number that has a payload, 0 if there is none.
-pub(super) fn last_payload_seq(connection: &Connection) -> Result<u64, rusqlite::Error> {
+pub(super) fn last_payload_seq(connection: &Connection) -> Result<Seq, rusqlite::Error> {
     highest(connection, "SELECT max(seq) FROM payloads")
 }
 
-fn highest(connection: &Connection, sql: &str) -> Result<u64, rusqlite::Error> {
+fn highest(connection: &Connection, sql: &str) -> Result<Seq, rusqlite::Error> {
     let found: Option<i64> = connection.query_row(sql, [], |row| row.get(0))?;
-    Ok(found.unwrap_or(0).unsigned_abs())
+    Ok(found.map_or(Seq::MIN, Seq::from_column))
 }
 
 #[cfg(test)]

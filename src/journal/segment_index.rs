@@ -14,6 +14,7 @@ use rusqlite::Connection;
 use sqlx::{QueryBuilder, Row, Sqlite};
 
 use super::log::Outcome;
+use base::order::Seq;
 
 /// Stands for all connectors: no connector has this name.
 pub(super) const EVERY: &str = "*";
@@ -28,7 +29,7 @@ pub(super) fn write(
     connection: &Connection,
     connector: &str,
     outcome: Outcome,
-    first_seq: u64,
+    first_seq: Seq,
     places: &[u16],
 ) -> Result<(), rusqlite::Error> {
     let Some(last) = places.last() else {
@@ -41,8 +42,8 @@ pub(super) fn write(
         .execute(rusqlite::params![
             connector,
             outcome.code(),
-            first_seq.cast_signed(),
-            (first_seq + u64::from(*last)).cast_signed(),
+            first_seq.to_column(),
+            (first_seq + u64::from(*last)).to_column(),
             pack(places),
         ])?;
     Ok(())
@@ -83,10 +84,10 @@ fn unpack(bytes: &[u8]) -> Vec<u16> {
 pub(super) fn query(
     connector: Option<&str>,
     outcomes: &[Outcome],
-    range: &Range<u64>,
+    range: &Range<Seq>,
     newest_first: bool,
 ) -> QueryBuilder<Sqlite> {
-    let (start, end) = (signed(range.start), signed(range.end));
+    let (start, end) = (range.start.to_column(), range.end.to_column());
     let mut query = QueryBuilder::new("");
     for outcome in outcomes {
         query
@@ -130,10 +131,10 @@ pub(super) async fn find(
     reads: &sqlx::SqlitePool,
     connector: Option<&str>,
     outcomes: &[Outcome],
-    range: &Range<u64>,
+    range: &Range<Seq>,
     newest_first: bool,
     limit: usize,
-) -> Result<Vec<u64>, sqlx::Error> {
+) -> Result<Vec<Seq>, sqlx::Error> {
     let mut query = query(connector, outcomes, range, newest_first);
     let mut rows = query.build().fetch(reads);
     let mut found = Found {
@@ -143,7 +144,7 @@ pub(super) async fn find(
     while found.whole.len() < limit
         && let Some(row) = rows.try_next().await?
     {
-        let at = row.try_get::<i64, _>(0)?.unsigned_abs();
+        let at = Seq::from_column(row.try_get(0)?);
         found.begin(at);
         match row.try_get::<Option<Vec<u8>>, _>(1)? {
             None => found.stretch.push(at),
@@ -167,14 +168,14 @@ pub(super) async fn find(
 struct Found {
     newest_first: bool,
     /// In order.
-    whole: Vec<u64>,
+    whole: Vec<Seq>,
     /// Of the stretch that begins there; other outcomes of it may follow.
-    at: Option<u64>,
-    stretch: Vec<u64>,
+    at: Option<Seq>,
+    stretch: Vec<Seq>,
 }
 
 impl Found {
-    fn begin(&mut self, at: u64) {
+    fn begin(&mut self, at: Seq) {
         if self.at.replace(at) != Some(at) {
             self.end();
         }
@@ -187,11 +188,6 @@ impl Found {
         }
         self.whole.append(&mut self.stretch);
     }
-}
-
-/// SQLite's integers are signed; positions and times stay far below the limit.
-pub(super) fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

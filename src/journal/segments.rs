@@ -20,6 +20,7 @@ use rusqlite::Connection;
 use super::log::{LogEntry, Outcome};
 use super::segment_index;
 use base::clock::{self, Unix};
+use base::order::Seq;
 
 /// Entries of a stretch: each costs the accept path a thousandth of what closing it costs.
 pub(super) const SPAN_ENTRIES: u32 = 1_000;
@@ -52,7 +53,7 @@ pub(super) struct Segments {
 
 /// What a stretch is made of.
 struct Entry<'a> {
-    seq: u64,
+    seq: Seq,
     request_id: &'a [u8],
     received_at: Unix,
     connector: &'a str,
@@ -83,14 +84,14 @@ impl Segments {
     pub(super) fn add(
         &mut self,
         connection: &Connection,
-        seq: u64,
+        seq: Seq,
         entry: &LogEntry,
         client: &str,
     ) -> Result<(), rusqlite::Error> {
         let open = match &mut self.open {
             Some(open) => open,
             None => {
-                let (open, _) = OpenSegment::read(connection, seq.cast_signed(), u32::MAX)?;
+                let (open, _) = OpenSegment::read(connection, seq.to_column(), u32::MAX)?;
                 self.open.insert(open)
             }
         };
@@ -120,13 +121,13 @@ impl Segments {
         &self,
         connection: &Connection,
         bytes_max: u64,
-    ) -> Result<u64, rusqlite::Error> {
+    ) -> Result<Seq, rusqlite::Error> {
         let closed: i64 = connection
             .prepare_cached("SELECT coalesce(sum(bytes), 0) FROM log_spans")?
             .query_row([], |row| row.get(0))?;
         let open = self.open.as_ref().map_or(0, |open| open.bytes);
         let mut bytes = closed.unsigned_abs() + open;
-        let mut excess = 0;
+        let mut excess = Seq::MIN;
         if bytes <= bytes_max {
             return Ok(excess);
         }
@@ -136,7 +137,7 @@ impl Segments {
         while bytes > bytes_max
             && let Some(row) = oldest.next()?
         {
-            excess = row.get::<_, i64>(0)?.unsigned_abs();
+            excess = Seq::from_column(row.get(0)?);
             bytes = bytes.saturating_sub(row.get::<_, i64>(1)?.unsigned_abs());
         }
         Ok(excess)
@@ -146,8 +147,8 @@ impl Segments {
 #[derive(Debug, Default)]
 struct OpenSegment {
     entries: u32,
-    first_seq: u64,
-    last_seq: u64,
+    first_seq: Seq,
+    last_seq: Seq,
     oldest: Unix,
     newest: Unix,
     bytes: u64,
@@ -199,7 +200,7 @@ impl OpenSegment {
                 Ok(row.get_ref(at)?.as_bytes().unwrap_or_default())
             };
             let entry = Entry {
-                seq: number(0)?.unsigned_abs(),
+                seq: Seq::from_column(number(0)?),
                 request_id: bytes(1)?,
                 received_at: Unix::from_column(number(2)?),
                 connector: &String::from_utf8_lossy(bytes(3)?),
@@ -233,7 +234,7 @@ impl OpenSegment {
                 .prepare_cached(
                     "INSERT OR IGNORE INTO log_sent_again (seq, sent_again_from) VALUES (?1, ?2)",
                 )?
-                .execute(rusqlite::params![entry.seq.cast_signed(), from])?;
+                .execute(rusqlite::params![entry.seq.to_column(), from])?;
         }
         match self.entries < SPAN_ENTRIES {
             true => Ok(()),
@@ -267,7 +268,7 @@ impl OpenSegment {
         }
         connection
             .prepare_cached("INSERT OR IGNORE INTO log_late (seq, request_id) VALUES (?1, ?2)")?
-            .execute(rusqlite::params![entry.seq.cast_signed(), entry.request_id])?;
+            .execute(rusqlite::params![entry.seq.to_column(), entry.request_id])?;
         Ok(())
     }
 
@@ -294,8 +295,8 @@ impl OpenSegment {
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             )?
             .execute(rusqlite::params![
-                self.first_seq.cast_signed(),
-                self.last_seq.cast_signed(),
+                self.first_seq.to_column(),
+                self.last_seq.to_column(),
                 self.oldest.to_column(),
                 self.newest.to_column(),
                 self.bytes.cast_signed(),
@@ -309,7 +310,7 @@ impl OpenSegment {
                 "INSERT OR REPLACE INTO log_mark_names (first_seq, names) VALUES (?1, ?2)",
             )?
             .execute(rusqlite::params![
-                self.first_seq.cast_signed(),
+                self.first_seq.to_column(),
                 serde_json::to_string(&named).unwrap_or_default(),
             ])?;
         *self = Self {

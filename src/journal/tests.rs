@@ -1,10 +1,12 @@
 //! How far a cursor is behind.
 
 use super::lag;
+use base::order::Seq;
 
 #[test]
 fn skipped_numbers_are_no_lag() {
-    let skipped = [10..1_010, 2_000..3_000];
+    let skipped = [(10, 1_010), (2_000, 3_000)];
+    let skipped = skipped.map(|(start, end)| Seq::new(start)..Seq::new(end));
     for (cursor, newest, expected) in [
         (5, 9, 4),
         (5, 1_011, 6),
@@ -14,6 +16,10 @@ fn skipped_numbers_are_no_lag() {
         (1_012, 10, 0),
         (0, 3_001, 1_001),
     ] {
-        assert_eq!(lag(cursor, newest, &skipped), expected, "{cursor} {newest}");
+        assert_eq!(
+            lag(Seq::new(cursor), Seq::new(newest), &skipped),
+            expected,
+            "{cursor} {newest}"
+        );
     }
 }

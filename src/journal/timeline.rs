@@ -13,6 +13,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension};
 
 use base::clock::{self, Lived, Unix};
+use base::order::Seq;
 
 /// A point is noted this often while requests come.
 const EVERY: Duration = Duration::from_secs(30);
@@ -25,7 +26,7 @@ const SAID_FROM: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timeline {
     lived: Lived,
-    seq: u64,
+    seq: Seq,
     /// The point before it has the same number: it says since when.
     idle: bool,
     /// Since this moment time may have passed that was not lived: the wall clock was not trusted yet.
@@ -37,7 +38,7 @@ const CLOCK: &str = "CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY C
 
 impl Timeline {
     /// Has the clock of this process live on from the newest point; a new file begins its life now.
-    pub(super) fn open(connection: &Connection, last_seq: u64) -> Result<Self, rusqlite::Error> {
+    pub(super) fn open(connection: &Connection, last_seq: Seq) -> Result<Self, rusqlite::Error> {
         let newest = connection
             .query_row(
                 "SELECT lived_ms, seq FROM timeline ORDER BY lived_ms DESC LIMIT 1",
@@ -45,7 +46,7 @@ impl Timeline {
                 |row| {
                     Ok(Self {
                         lived: Lived::from_column(row.get(0)?),
-                        seq: row.get::<_, i64>(1)?.unsigned_abs(),
+                        seq: Seq::from_column(row.get(1)?),
                         idle: false,
                         away: None,
                     })
@@ -86,7 +87,7 @@ impl Timeline {
     }
 
     /// Whether a point should be noted, `seq` being the highest number that was given out.
-    pub(super) fn is_due(&self, seq: u64) -> bool {
+    pub(super) fn is_due(&self, seq: Seq) -> bool {
         let waits = seq > self.seq || self.away.is_some();
         let every = if waits { EVERY } else { IDLE_EVERY };
         Lived::now() >= self.lived + every
@@ -96,7 +97,7 @@ impl Timeline {
     pub(super) fn noted(
         mut self,
         connection: &Connection,
-        seq: u64,
+        seq: Seq,
     ) -> Result<Self, rusqlite::Error> {
         self = self.caught_up();
         let now = Lived::now();
@@ -117,7 +118,7 @@ impl Timeline {
         }
         connection
             .prepare_cached("INSERT INTO timeline (lived_ms, seq) VALUES (?1, ?2)")?
-            .execute([now.to_column(), seq.cast_signed()])?;
+            .execute([now.to_column(), seq.to_column()])?;
         self = Self {
             lived: now,
             seq,
@@ -158,12 +159,10 @@ pub(super) fn before(age: Duration) -> i64 {
 }
 
 /// The highest number that is at least so old; 0 if none is.
-pub(super) fn older_than(connection: &Connection, age: Duration) -> Result<u64, rusqlite::Error> {
+pub(super) fn older_than(connection: &Connection, age: Duration) -> Result<Seq, rusqlite::Error> {
     connection
         .prepare_cached(OLDER_THAN)?
-        .query_row([before(age)], |row| {
-            row.get::<_, i64>(0).map(i64::unsigned_abs)
-        })
+        .query_row([before(age)], |row| row.get(0).map(Seq::from_column))
 }
 
 /// Forgets the points that nobody asks for who asks for nothing older than this.

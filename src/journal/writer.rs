@@ -23,6 +23,7 @@ use super::segments::Segments;
 use super::timeline::Timeline;
 use super::{Durability, JournalError, Options, Receipt, Shared, StorageError};
 use base::clock::{self, Lived};
+use base::order::Seq;
 use item::batch::Entry;
 use sqlite::{DiskError, FileWriter};
 
@@ -42,7 +43,7 @@ const CHECKPOINT_BYTES: u32 = 16 << 20;
 struct Writer {
     connection: FileWriter,
     options: Options,
-    last_seq: u64,
+    last_seq: Seq,
     claims: Claims,
     spans: Segments,
     bodies: Bodies,
@@ -71,7 +72,7 @@ pub(super) struct Answers {
 pub(super) fn start(
     connection: Connection,
     options: Options,
-    last_seq: u64,
+    last_seq: Seq,
     queue: Arc<Queue>,
     shared: Arc<Shared>,
 ) -> Result<JoinHandle<()>, StorageError> {

@@ -49,7 +49,6 @@ pub const RATE_MAX: u32 = 1_000;
 pub enum Transport {
     /// Server-Sent Events.
     Sse,
-    /// WebSocket.
     WebSocket,
 }
 

@@ -24,7 +24,6 @@ const TOLD_EVERY: Duration = Duration::from_mins(1);
 /// A token of the admin listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    /// Its name.
     pub name: Arc<str>,
     /// What it may do.
     pub role: Role,

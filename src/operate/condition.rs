@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::Operator;
 use super::error::CRASHED;
 use base::clock::Unix;
+use base::order::Seq;
 use delivery::{LaneState, LaneStatus};
 use observe::metrics::SinkGauges;
 use pool::Undelivered;
@@ -41,12 +42,11 @@ pub struct Condition {
 /// How a sink is.
 #[derive(Debug)]
 pub struct SinkCondition {
-    /// Its name.
     pub name: Arc<str>,
     /// None: it is not in the configuration any more, and not forgotten.
     pub lane: Option<Arc<LaneStatus>>,
     /// Everything up to this sequence number is behind it.
-    pub cursor: u64,
+    pub cursor: Seq,
     /// By how many sequence numbers it is behind.
     pub lag: u64,
     /// When the oldest request arrived that it has not taken.
@@ -101,7 +101,7 @@ impl Operator {
         &self,
         name: Arc<str>,
         lane: Option<Arc<LaneStatus>>,
-        cursor: u64,
+        cursor: Seq,
         unreadable: &mut Vec<String>,
     ) -> SinkCondition {
         let lag = self.journal.lag(cursor);
@@ -137,7 +137,7 @@ impl Operator {
         }
         Amounts {
             log_bytes: journal.log_bytes().await.ok(),
-            payload_bytes: journal.payload_bytes_after(0).await.ok(),
+            payload_bytes: journal.payload_bytes_after(Seq::MIN).await.ok(),
             backlog_bytes,
         }
     }
@@ -244,6 +244,18 @@ impl SinkCondition {
             [] => streams,
             except => format!("{streams} except {}", except.join(", ")),
         }
+    }
+
+    /// The conditions on the items that it receives, as they were written.
+    pub fn conditions(&self) -> Option<String> {
+        let sink = self.lane.as_ref()?.sink();
+        sink.r#where.as_ref().map(|one| one.text().to_owned())
+    }
+
+    /// The fields that it receives, as they were written.
+    pub fn fields(&self) -> Option<String> {
+        let sink = self.lane.as_ref()?.sink();
+        sink.fields.as_ref().map(|one| one.text().to_owned())
     }
 
     /// The streams that it may write in the data pool, as people read them; empty if it is not configured.

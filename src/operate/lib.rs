@@ -115,7 +115,6 @@ pub struct By {
     pub who: Arc<str>,
     /// Where they call from.
     pub client: Client,
-    /// The id of their request.
     pub request_id: Uuid,
 }
 

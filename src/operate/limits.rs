@@ -13,7 +13,6 @@ const PROBLEM_PERCENT: u128 = 90;
 /// So many of them are named.
 const NAMED_MAX: usize = 20;
 
-/// A limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitUse {
     /// The setting, or what it is where nobody can set it.

@@ -11,7 +11,6 @@ use pool::Position;
 /// A renderer and how far behind it is.
 #[derive(Debug)]
 pub struct Connected {
-    /// The renderer.
     pub renderer: Arc<Renderer>,
     /// The position that it was told last.
     pub position: Position,

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use base::clock::Unix;
+use base::order::Seq;
 use delivery::{Delivery, ReadError};
 use journal::Journal;
 use journal::log::Filter;
@@ -25,7 +26,7 @@ pub struct Page {
     /// The requests.
     pub reports: Vec<Report>,
     /// Where the next page begins, if there may be one.
-    pub next: Option<u64>,
+    pub next: Option<Seq>,
     /// Of a page that is not full although there is a next one: when the oldest entry arrived that was looked at, Unix
     /// time in milliseconds.
     pub looked_back_to: Option<Unix>,
@@ -251,8 +252,8 @@ impl Requests {
 }
 
 /// Only entries up to this position from now on.
-fn lower(filter: &mut Filter, highest: u64) {
-    let before = highest.saturating_add(1);
+fn lower(filter: &mut Filter, highest: Seq) {
+    let before = highest + 1;
     filter.before = Some(filter.before.map_or(before, |old| old.min(before)));
 }
 

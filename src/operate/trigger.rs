@@ -19,7 +19,6 @@ use webhook::{CannotSign, Draft, Headers, Preset, Sample, Signed};
 /// What was sent.
 #[derive(Debug)]
 pub struct Triggered {
-    /// Its event.
     pub event: &'static str,
     /// What was accepted; none: it is an event that is not stored.
     pub accepted: Option<Accepted>,

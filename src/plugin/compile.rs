@@ -47,7 +47,6 @@ const BUSY_TIME: Duration = Duration::from_secs(600);
 /// What compiling one file may take.
 #[derive(Debug, Clone, Copy)]
 pub struct CompileLimits {
-    /// Bytes of the file.
     pub file_bytes_max: u64,
     /// Address space of the compiler, the program itself included.
     pub memory_bytes_max: u64,

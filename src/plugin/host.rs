@@ -126,7 +126,7 @@ impl Host {
             wasi,
             stderr,
             http: egress::context(),
-            calls: Calls::new(Arc::clone(&context.sink), grants.egress.clone()),
+            calls: Calls::new(context, grants.egress.clone()),
             database: grants.database.clone(),
             writes: Arc::clone(&grants.writes),
             lent: 0,

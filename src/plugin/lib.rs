@@ -98,6 +98,8 @@ const TICK: Duration = Duration::from_millis(10);
 pub struct SinkContext {
     /// Name of the sink.
     pub sink: Arc<str>,
+    /// Its `where` and `fields`, which requests with the same items are told apart by; empty without them.
+    pub selection: Arc<str>,
     /// Its `config`, an object.
     pub config: serde_json::Value,
     /// What it may read.
@@ -122,6 +124,7 @@ impl SinkContext {
     ) -> Self {
         Self {
             sink: sink.name.as_str().into(),
+            selection: sink.selection().into(),
             config: sink.config.clone(),
             secrets: sink.secrets.clone(),
             pool: pool.cloned(),
@@ -143,9 +146,7 @@ struct Grants {
 /// What a plugin says of itself.
 #[derive(Debug, Clone, Default)]
 pub struct Descriptor {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
     /// JSON Schema of its settings; empty if it takes none.
     pub config_schema: String,

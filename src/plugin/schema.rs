@@ -40,7 +40,6 @@ const BUILT_IN: [(&str, &str); 6] = [
 
 /// Problems that a message lists.
 const PROBLEMS_MAX: usize = 5;
-/// Bytes of a schema.
 const SCHEMA_BYTES_MAX: usize = 64 << 10;
 /// Parts of a schema, each counted wherever a reference leads to it.
 const PARTS_MAX: u64 = 10_000;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use base::order::Epoch;
+use base::order::{Epoch, Seq};
 
 use super::{PoolError, history, rebuilt, schema, sizes, views};
 
@@ -19,20 +19,16 @@ pub struct CopyState {
     /// The epoch of its positions.
     pub epoch: Epoch,
     /// The cursor of each sink, by name.
-    pub cursors: Vec<(String, u64)>,
+    pub cursors: Vec<(String, Seq)>,
     /// Every sink has what was accepted up to here behind it, retries included.
-    pub low_water: u64,
+    pub low_water: Seq,
 }
 
 /// Looks into a pool.
 pub fn copy_state(connection: &Connection) -> Result<CopyState, rusqlite::Error> {
     let mut statement = connection.prepare("SELECT sink, seq FROM cursors ORDER BY sink")?;
-    let rows = statement.query_map([], |row| {
-        Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
-    })?;
-    let number = |sql: &str| {
-        connection.query_row(sql, [], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))
-    };
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, Seq::from_column(row.get(1)?))))?;
+    let number = |sql: &str| connection.query_row(sql, [], |row| row.get(0).map(Seq::from_column));
     Ok(CopyState {
         epoch: connection.query_row("SELECT epoch FROM history", [], |row| {
             row.get(0).map(Epoch::from_column)

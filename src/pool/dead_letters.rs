@@ -14,6 +14,7 @@ use sqlx::sqlite::SqliteRow;
 
 use super::{Pool, PoolError};
 use base::clock::Unix;
+use base::order::{ItemPosition, Seq};
 use item::batch::Action;
 use item::{ItemMeta, Version};
 
@@ -23,13 +24,13 @@ pub struct DeadLetter {
     /// Row in the table; 0 until it is stored. Newer ones are higher.
     pub id: i64,
     /// Sequence number of the request.
-    pub seq: u64,
+    pub seq: Seq,
     /// The request that it came with.
     pub request_id: String,
     /// The item's stream.
     pub stream: Arc<str>,
     /// Its position in the request.
-    pub position: u32,
+    pub position: ItemPosition,
     /// The item's key.
     pub key: String,
     /// What was asked of the sink.
@@ -71,10 +72,10 @@ pub(super) fn store_letters(
             )?
             .execute(rusqlite::params![
                 sink,
-                letter.seq.cast_signed(),
+                letter.seq.to_column(),
                 letter.request_id,
                 &*letter.stream,
-                letter.position,
+                letter.position.get(),
                 letter.key,
                 letter.fields,
                 letter.reason,
@@ -127,10 +128,10 @@ impl Pool {
 fn read_letter(row: &SqliteRow) -> Result<DeadLetter, PoolError> {
     Ok(DeadLetter {
         id: row.try_get("id")?,
-        seq: row.try_get::<i64, _>("seq")?.unsigned_abs(),
+        seq: Seq::from_column(row.try_get("seq")?),
         request_id: row.try_get("request_id")?,
         stream: row.try_get::<String, _>("stream")?.into(),
-        position: row.try_get("position")?,
+        position: ItemPosition::new(row.try_get("position")?),
         key: row.try_get("key")?,
         action: action(row.try_get("removal")?),
         fields: row.try_get("fields")?,

@@ -12,6 +12,7 @@ use sqlx::sqlite::SqliteRow;
 
 use super::{Part, Pool, PoolError};
 use base::clock::Unix;
+use base::order::Seq;
 
 /// How one sink stands to one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,11 +69,11 @@ const REASONS_LOOKED_AT: u32 = 1_000;
 pub(super) fn move_cursor(
     connection: &Connection,
     sink: &str,
-    cursor: u64,
+    cursor: Seq,
     now: Unix,
 ) -> Result<(), rusqlite::Error> {
     let since = (now + Duration::from_millis(1) - PROGRESS_GRAIN).to_column();
-    let (cursor, now) = (cursor.cast_signed(), now.to_column());
+    let (cursor, now) = (cursor.to_column(), now.to_column());
     let moved = connection
         .prepare_cached(
             "UPDATE cursors SET seq = ?2, at_ms = ?3 WHERE sink = ?1 AND since_ms BETWEEN ?4 AND ?3",
@@ -104,14 +105,14 @@ pub(super) fn note_late(
     let sql = "INSERT OR REPLACE INTO settled_late (sink, seq, at_ms) VALUES (?1, ?2, ?3)";
     let mut insert = connection.prepare_cached(sql)?;
     for Part(seq, ..) in parts {
-        insert.execute(rusqlite::params![sink, seq.cast_signed(), now.to_column()])?;
+        insert.execute(rusqlite::params![sink, seq.to_column(), now.to_column()])?;
     }
     Ok(())
 }
 
 impl Pool {
     /// Forgets what became of requests that the log does not have any more: those before this one. Blocks.
-    pub fn forget_before(&self, seq: u64) -> Result<(), PoolError> {
+    pub fn forget_before(&self, seq: Seq) -> Result<(), PoolError> {
         let sinks: Vec<String> = {
             let writer = self.lock();
             let mut known = writer
@@ -130,34 +131,34 @@ impl Pool {
     }
 
     /// True if there may be more.
-    fn forget_chunk_of(&self, table: &str, sink: &str, seq: u64) -> Result<bool, PoolError> {
+    fn forget_chunk_of(&self, table: &str, sink: &str, seq: Seq) -> Result<bool, PoolError> {
         let sql = format!(
             "DELETE FROM {table} WHERE sink = ?1 AND seq < ?2 AND seq <= (
                  SELECT max(seq) FROM (SELECT seq FROM {table} WHERE sink = ?1 ORDER BY seq LIMIT ?3))"
         );
         let deleted = self.write(|writer| {
-            let params = rusqlite::params![sink, seq.cast_signed(), EXPIRE_CHUNK];
+            let params = rusqlite::params![sink, seq.to_column(), EXPIRE_CHUNK];
             writer.connection.execute(&sql, params)
         })?;
         Ok(i64::try_from(deleted).unwrap_or(0) >= EXPIRE_CHUNK)
     }
 
     /// Sequence numbers below `before` that have dead letters, highest first.
-    pub async fn failed_seqs(&self, before: u64, limit: u32) -> Result<Vec<u64>, PoolError> {
+    pub async fn failed_seqs(&self, before: Seq, limit: u32) -> Result<Vec<Seq>, PoolError> {
         self.seqs_of("dead_letters", before, limit).await
     }
 
     /// The same for those of which somebody discarded dead letters.
-    pub async fn discarded_seqs(&self, before: u64, limit: u32) -> Result<Vec<u64>, PoolError> {
+    pub async fn discarded_seqs(&self, before: Seq, limit: u32) -> Result<Vec<Seq>, PoolError> {
         self.seqs_of("discarded", before, limit).await
     }
 
     /// The same for those of which items changed nothing.
-    pub async fn stale_seqs(&self, before: u64, limit: u32) -> Result<Vec<u64>, PoolError> {
+    pub async fn stale_seqs(&self, before: Seq, limit: u32) -> Result<Vec<Seq>, PoolError> {
         self.seqs_of("stale", before, limit).await
     }
 
-    async fn seqs_of(&self, table: &str, before: u64, limit: u32) -> Result<Vec<u64>, PoolError> {
+    async fn seqs_of(&self, table: &str, before: Seq, limit: u32) -> Result<Vec<Seq>, PoolError> {
         // From one number to the next, however many rows have it.
         let sql = format!(
             "WITH RECURSIVE found (seq) AS (
@@ -167,15 +168,15 @@ impl Pool {
              ) SELECT seq FROM found WHERE seq IS NOT NULL"
         );
         let seqs: Vec<i64> = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
-            .bind(i64::try_from(before).unwrap_or(i64::MAX))
+            .bind(before.to_column())
             .bind(limit)
             .fetch_all(&*self.reads)
             .await?;
-        Ok(seqs.into_iter().map(i64::unsigned_abs).collect())
+        Ok(seqs.into_iter().map(Seq::from_column).collect())
     }
 
     /// Why a sink gave up on each of these requests: the first few reasons, in the order of the items.
-    pub async fn reasons(&self, sink: &str, seqs: &[u64]) -> Result<Vec<Vec<GivenUp>>, PoolError> {
+    pub async fn reasons(&self, sink: &str, seqs: &[Seq]) -> Result<Vec<Vec<GivenUp>>, PoolError> {
         let sql = format!(
             "SELECT (SELECT json_group_array(json_object('reason', reason, 'attempts', attempts, 'items', items)) FROM (
                  SELECT reason, max(attempts) AS attempts, count(*) AS items FROM (
@@ -194,21 +195,21 @@ impl Pool {
     }
 
     /// Nothing below `before` and above this number waits for a retry; `None`: nothing below it does.
-    pub async fn highest_retried(&self, before: u64) -> Result<Option<u64>, PoolError> {
+    pub async fn highest_retried(&self, before: Seq) -> Result<Option<Seq>, PoolError> {
         let highest: Option<i64> = sqlx::query_scalar(
             "SELECT max(min(last_seq, ?1 - 1)) FROM retries WHERE first_seq < ?1",
         )
-        .bind(i64::try_from(before).unwrap_or(i64::MAX))
+        .bind(before.to_column())
         .fetch_one(&*self.reads)
         .await?;
-        Ok(highest.map(i64::unsigned_abs))
+        Ok(highest.map(Seq::from_column))
     }
 
     /// How a sink stands to each of these requests; `None` if the sink was added after it.
     pub async fn sink_states(
         &self,
         sink: &str,
-        seqs: &[u64],
+        seqs: &[Seq],
     ) -> Result<Vec<Option<SinkState>>, PoolError> {
         let (Some(lowest), Some(highest)) = (seqs.iter().min(), seqs.iter().max()) else {
             return Ok(Vec::new());
@@ -235,8 +236,8 @@ impl Pool {
         )
         .bind(sink.to_owned())
         .bind(list(seqs))
-        .bind(lowest.cast_signed())
-        .bind(highest.cast_signed())
+        .bind(lowest.to_column())
+        .bind(highest.to_column())
         .fetch_all(&*self.reads)
         .await?;
         rows.iter().map(read_state).collect()
@@ -244,8 +245,8 @@ impl Pool {
 }
 
 /// Numbers as a JSON array: the text of the statement stays the same, however many there are.
-pub(super) fn list(seqs: &[u64]) -> String {
-    let seqs: Vec<String> = seqs.iter().map(u64::to_string).collect();
+pub(super) fn list(seqs: &[Seq]) -> String {
+    let seqs: Vec<String> = seqs.iter().map(Seq::to_string).collect();
     format!("[{}]", seqs.join(","))
 }
 

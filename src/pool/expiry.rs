@@ -14,9 +14,7 @@ use base::clock::Lived;
 /// An item whose time is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expired {
-    /// Its stream.
     pub stream: Arc<str>,
-    /// Its key.
     pub key: String,
     /// Where the next ones follow.
     pub at: (i64, i64),

@@ -29,7 +29,6 @@ pub struct Page {
 /// How much a page holds.
 #[derive(Debug, Clone, Copy)]
 pub struct PageLimit {
-    /// Rows.
     pub rows: u32,
     /// About so many bytes of JSON.
     pub bytes: usize,
@@ -140,7 +139,6 @@ impl Pool {
         Ok(items)
     }
 
-    /// One item.
     pub async fn item(&self, stream: &str, key: &str) -> Result<Option<Item>, PoolError> {
         let row = sqlx::query(
             "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1 AND key = ?2",

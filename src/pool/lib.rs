@@ -47,7 +47,7 @@ use rusqlite::Connection;
 use thiserror::Error;
 
 use base::opaque::Opaque;
-use base::order::{ChangeSeq, Epoch};
+use base::order::{ChangeSeq, Epoch, Seq};
 use settings::OnUpdate;
 use sqlite::{DiskError, FailStop, FileError, FileWriter, Notice};
 
@@ -201,13 +201,13 @@ impl Pool {
     }
 
     /// The highest accepted request that the file knows of: no item is above every cursor.
-    pub fn highest_seq(&self) -> Result<u64, PoolError> {
+    pub fn highest_seq(&self) -> Result<Seq, PoolError> {
         let highest: i64 = self.lock().connection.query_row(
             "SELECT coalesce(max(seq), 0) FROM cursors",
             [],
             |row| row.get(0),
         )?;
-        Ok(highest.unsigned_abs())
+        Ok(Seq::from_column(highest))
     }
 
     /// Whether any sink has ever run on this file.
@@ -316,8 +316,8 @@ impl Pool {
 
     /// Every sink has what was accepted up to here behind it, waiting retries included: it needs nothing of the journal
     /// any more. Blocks.
-    pub fn low_water(&self) -> Result<u64, PoolError> {
-        Ok(low_water(&self.lock().connection)?.unsigned_abs())
+    pub fn low_water(&self) -> Result<Seq, PoolError> {
+        Ok(low_water(&self.lock().connection)?)
     }
 
     /// Has the daemon end, and the next start repair the file, if somebody met damage in it.
@@ -384,8 +384,8 @@ impl Writer {
 
 /// The lowest sequence number that every sink has completely behind it, configured or not, waiting retries included. Dead
 /// letters that are sent again need nothing of the journal.
-fn low_water(connection: &Connection) -> Result<i64, rusqlite::Error> {
+fn low_water(connection: &Connection) -> Result<Seq, rusqlite::Error> {
     connection
         .prepare_cached(LOW_WATER)?
-        .query_row([], |row| row.get(0))
+        .query_row([], |row| row.get(0).map(Seq::from_column))
 }

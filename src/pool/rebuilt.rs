@@ -8,6 +8,7 @@
 use rusqlite::{Connection, params};
 
 use super::{Pool, PoolError};
+use base::order::Seq;
 
 /// Every sink that has a cursor must look back. Only a pool that was rebuilt has this table.
 pub(super) fn note(connection: &Connection) -> Result<(), rusqlite::Error> {
@@ -23,10 +24,10 @@ impl Pool {
     pub fn look_back(
         &self,
         sink: &str,
-        cursor: u64,
-        to: u64,
+        cursor: Seq,
+        to: Seq,
         writes_pool: bool,
-    ) -> Result<u64, PoolError> {
+    ) -> Result<Seq, PoolError> {
         self.write(|writer| {
             let connection = &writer.connection;
             let known =
@@ -39,7 +40,7 @@ impl Pool {
             if !must || !writes_pool || to >= cursor {
                 return Ok(cursor);
             }
-            let values = params![sink, to.cast_signed()];
+            let values = params![sink, to.to_column()];
             connection.execute("UPDATE cursors SET seq = ?2 WHERE sink = ?1", values)?;
             connection.execute("DELETE FROM progress WHERE sink = ?1 AND seq > ?2", values)?;
             connection.execute("DELETE FROM stale WHERE sink = ?1 AND seq > ?2", values)?;

@@ -21,6 +21,7 @@ use super::dead_letters::{action, meta};
 use super::rules::{self, Place};
 use super::{Part, Pool, PoolError, Retry, Writer};
 use base::clock::{Lived, Unix};
+use base::order::{ItemPosition, Seq};
 use item::batch::{Action, Entry, Slice};
 use item::{ItemMeta, ItemsWriter};
 use settings::OnUpdate;
@@ -116,9 +117,9 @@ pub(super) fn hand_over(
         statement.execute(rusqlite::params![
             retry_id,
             from,
-            seq.cast_signed(),
-            start,
-            end
+            seq.to_column(),
+            start.get(),
+            end.get()
         ])?;
     }
     Ok(())
@@ -135,11 +136,11 @@ pub(super) fn finish(connection: &Connection, retry_id: i64) -> Result<(), rusql
 
 /// One row of `resends`.
 struct Letter {
-    seq: u64,
+    seq: Seq,
     request_id: Uuid,
     stream: Arc<str>,
     received_at: Unix,
-    position: u32,
+    position: ItemPosition,
     key: String,
     action: Action,
     fields: String,
@@ -213,8 +214,8 @@ impl Pool {
                  VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, 1)",
                 rusqlite::params![
                     sink,
-                    first.seq.cast_signed(),
-                    last.seq.cast_signed(),
+                    first.seq.to_column(),
+                    last.seq.to_column(),
                     serde_json::to_string(&parts(places)).unwrap_or_default(),
                     Lived::now().to_column(),
                     REASON,
@@ -290,11 +291,11 @@ impl Pool {
         let rows = statement.query_map([retry_id], |row| {
             let request_id = row.get_ref(1)?.as_str().unwrap_or_default();
             Ok(Letter {
-                seq: row.get::<_, i64>(0)?.unsigned_abs(),
+                seq: Seq::from_column(row.get(0)?),
                 request_id: Uuid::try_parse(request_id).unwrap_or_default(),
                 stream: row.get_ref(2)?.as_str().unwrap_or_default().into(),
                 received_at: Unix::from_column(row.get(3)?),
-                position: row.get(4)?,
+                position: ItemPosition::new(row.get(4)?),
                 key: row.get(5)?,
                 fields: row.get(6)?,
                 action: action(row.get(7)?),
@@ -312,8 +313,8 @@ impl Pool {
 /// A dead letter that is about to be sent again.
 struct Chosen {
     id: i64,
-    seq: u64,
-    position: u32,
+    seq: Seq,
+    position: ItemPosition,
     /// What is sent of it.
     fields: String,
 }
@@ -343,7 +344,7 @@ impl Writer {
         {
             let (stream, key) = (row.get_ref(3)?.as_str()?, row.get_ref(4)?.as_str()?);
             let (fields, removes) = (row.get_ref(5)?.as_str()?, row.get(6)?);
-            let place = (row.get(1)?, row.get(2)?);
+            let place = rules::place(row.get(1)?, row.get(2)?);
             let sent = match newer {
                 LaterChanges::Overwritten => Some(fields.into()),
                 LaterChanges::Stays { in_pool } => {
@@ -357,7 +358,7 @@ impl Writer {
             }
             chunk.push(Chosen {
                 id: row.get(0)?,
-                seq: place.0.unsigned_abs(),
+                seq: place.0,
                 position: place.1,
                 fields: sent.into_owned(),
             });
@@ -388,11 +389,11 @@ impl Writer {
 }
 
 /// Places, in order, as runs of consecutive items.
-fn parts(places: impl Iterator<Item = (u64, u32)>) -> Vec<Part> {
+fn parts(places: impl Iterator<Item = Place>) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     for (seq, position) in places {
         match parts.last_mut() {
-            Some(Part(last, _, end)) if *last == seq && *end == position => *end += 1,
+            Some(Part(last, _, end)) if *last == seq && *end == position => *end = *end + 1,
             _ => parts.push(Part(seq, position, position + 1)),
         }
     }

@@ -13,10 +13,11 @@ use sqlx::Row;
 use super::dead_letters::{DeadLetter, store_letters};
 use super::{Pool, PoolError, Settlement, delivery_status, resends};
 use base::clock::{Lived, Unix};
+use base::order::{ItemPosition, Seq};
 
 /// Some consecutive items of one request: sequence number, first position, one past the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Part(pub u64, pub u32, pub u32);
+pub struct Part(pub Seq, pub ItemPosition, pub ItemPosition);
 
 /// A batch that is to be tried again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub struct Retry {
     /// that, or 0.
     pub id: i64,
     /// The sequence numbers of its first and its last request, once it is stored.
-    pub seqs: (u64, u64),
+    pub seqs: (Seq, Seq),
     /// Its items, in order of acceptance; empty if the list of them cannot be read.
     pub parts: Vec<Part>,
     /// Its items were dead letters: the pool keeps them, the journal may have let them go.
@@ -45,13 +46,12 @@ pub struct Call {
     /// Its items, in order of acceptance.
     pub parts: Vec<Part>,
     /// Where the cursor stands after it.
-    pub through: u64,
+    pub through: Seq,
 }
 
 /// A retry as it stands in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
-    /// The retry.
     pub retry: Retry,
     /// Number of its items; `None` if the list of them cannot be read.
     pub items: Option<u64>,
@@ -68,7 +68,7 @@ pub(super) fn note_call(
         .execute(rusqlite::params![
             sink,
             serde_json::to_string(&call.parts).unwrap_or_default(),
-            call.through.cast_signed(),
+            call.through.to_column(),
         ])?;
     Ok(())
 }
@@ -125,7 +125,7 @@ pub(super) fn store_retries(
 
 /// Adds a retry, or its items to the row that it names; the id of the row.
 fn store_retry(connection: &Connection, sink: &str, retry: &Retry) -> Result<i64, rusqlite::Error> {
-    let seq = |part: Option<&Part>| part.map_or(0, |Part(seq, ..)| seq.cast_signed());
+    let seq = |part: Option<&Part>| part.map_or(0, |Part(seq, ..)| seq.to_column());
     let (first, last) = (seq(retry.parts.first()), seq(retry.parts.last()));
     let parts = serde_json::to_string(&retry.parts).unwrap_or_default();
     if retry.id != 0 {
@@ -168,7 +168,7 @@ impl Pool {
                 let parts = row.get_ref(0)?.as_bytes().unwrap_or_default();
                 Ok(Call {
                     parts: parts_of(parts),
-                    through: row.get::<_, i64>(1)?.unsigned_abs(),
+                    through: Seq::from_column(row.get(1)?),
                 })
             })
             .optional()?;
@@ -204,8 +204,8 @@ impl Pool {
             let retry = Retry {
                 id: row.try_get("id")?,
                 seqs: (
-                    row.try_get::<i64, _>("first_seq")?.unsigned_abs(),
-                    row.try_get::<i64, _>("last_seq")?.unsigned_abs(),
+                    Seq::from_column(row.try_get("first_seq")?),
+                    Seq::from_column(row.try_get("last_seq")?),
                 ),
                 parts: parts_of(parts),
                 resent: row.try_get("resent")?,
@@ -214,7 +214,7 @@ impl Pool {
                 reason: String::from_utf8_lossy(reason).into_owned(),
             };
             let lens = retry.parts.iter();
-            let lens = lens.map(|Part(_, start, end)| u64::from(end.saturating_sub(*start)));
+            let lens = lens.map(|Part(_, start, end)| u64::from(*end - *start));
             let listed = (!retry.parts.is_empty()).then(|| lens.sum());
             let kept: Option<i64> = row.try_get("items")?;
             Ok(Waiting {
@@ -287,7 +287,7 @@ fn retry_of(
 
 /// A row with the columns `id`, `first_seq`, `last_seq`, `parts`, `attempts`, `due_ms`, `reason`, `resent`.
 pub(super) fn read_retry(row: &rusqlite::Row<'_>) -> Result<Retry, rusqlite::Error> {
-    let number = |at| row.get::<_, i64>(at).map(i64::unsigned_abs);
+    let number = |at| row.get(at).map(Seq::from_column);
     let text = |at| -> Result<&[u8], rusqlite::Error> {
         Ok(match row.get_ref(at)? {
             ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes,

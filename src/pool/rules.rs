@@ -14,13 +14,19 @@ pub(crate) mod tests;
 
 use std::borrow::Cow;
 
+use base::order::{ItemPosition, Seq};
 use item::{Version, field_name, members};
 use settings::OnUpdate;
 
 pub(super) use fields::{Fields, Written};
 
 /// A place in the order of acceptance: entry, and position in it.
-pub(super) type Place = (i64, u32);
+pub(super) type Place = (Seq, ItemPosition);
+
+/// A place as a row of a database has it.
+pub(super) fn place(seq: i64, position: u32) -> Place {
+    (Seq::from_column(seq), ItemPosition::new(position))
+}
 
 /// A version with its text as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]

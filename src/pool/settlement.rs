@@ -10,6 +10,7 @@ use super::{
     Call, Claim, DeadLetter, Retry, Writer, dead_letters, delivery_status, retries, state,
 };
 use base::clock::Unix;
+use base::order::Seq;
 use item::batch::{Action, Batch};
 
 /// What a sink did in one call. It happens together with the cursor, or not at all.
@@ -65,7 +66,7 @@ pub struct Settlement {
     /// What the sink did to the pool, to renderers and to its own state.
     pub staged: Staged,
     /// The lane's new cursor, if it moves.
-    pub cursor: Option<u64>,
+    pub cursor: Option<Seq>,
     /// A retry that is over: delivered, given up or replaced.
     pub retry_done: Option<Retry>,
     /// Batches to be tried again.

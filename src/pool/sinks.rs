@@ -9,6 +9,7 @@
 use sqlx::Row;
 
 use super::{Pool, PoolError, Undelivered};
+use base::order::Seq;
 
 /// Rows that are deleted in one transaction, at most: lanes wait for it.
 const CHUNK_MAX: u32 = 5_000;
@@ -16,24 +17,23 @@ const CHUNK_MAX: u32 = 5_000;
 /// A sink that the file knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
-    /// Its name.
     pub name: String,
     /// Everything up to here is behind it.
-    pub cursor: u64,
+    pub cursor: Seq,
 }
 
 impl Pool {
     /// From now on the sink holds payloads back. Returns its cursor; a sink that was never seen starts after `start`. Blocks.
-    pub fn add_sink(&self, sink: &str, start: u64) -> Result<u64, PoolError> {
+    pub fn add_sink(&self, sink: &str, start: Seq) -> Result<Seq, PoolError> {
         let cursor: i64 = self.write(|writer| {
             writer.connection.execute(
                 "INSERT OR IGNORE INTO cursors (sink, seq, start) VALUES (?1, ?2, ?2)",
-                rusqlite::params![sink, start.cast_signed()],
+                rusqlite::params![sink, start.to_column()],
             )?;
             let sql = "SELECT seq FROM cursors WHERE sink = ?1";
             (writer.connection).query_row(sql, [sink], |row| row.get(0))
         })?;
-        Ok(cursor.unsigned_abs())
+        Ok(Seq::from_column(cursor))
     }
 
     /// Every sink that ran on this file and was not forgotten, by name.
@@ -44,7 +44,7 @@ impl Pool {
         let known = rows.iter().map(|row| {
             Ok(Known {
                 name: row.try_get("sink")?,
-                cursor: row.try_get::<i64, _>("seq")?.unsigned_abs(),
+                cursor: Seq::from_column(row.try_get("seq")?),
             })
         });
         known.collect()

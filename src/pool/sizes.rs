@@ -14,6 +14,7 @@ use rusqlite::{Connection, params};
 
 use super::rules::{self, Place};
 use super::{Pool, PoolError};
+use base::order::{ItemPosition, Seq};
 
 const TABLE_7: &str = "
 CREATE TABLE stream_sizes (
@@ -35,7 +36,6 @@ const KEYS_MAX: usize = 2_000;
 /// What the pool holds of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Its items.
     pub items: u64,
     /// The bytes of their keys and fields.
     pub bytes: u64,
@@ -64,13 +64,13 @@ thread_local! {
     /// The bytes of the row that the upsert of this thread is about to replace.
     static REPLACED: Cell<Option<usize>> = const { Cell::new(None) };
     /// The place of the operation that it applies.
-    static PLACE: Cell<Place> = const { Cell::new((0, 0)) };
+    static PLACE: Cell<Place> = const { Cell::new((Seq::MIN, ItemPosition::MIN)) };
 }
 
 /// Lets statements of this connection say what they replace.
 pub(super) fn listen(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.create_scalar_function(REPLACES, 3, FunctionFlags::SQLITE_UTF8, |call| {
-        if rules::is_behind(PLACE.get(), (call.get(1)?, call.get(2)?)) {
+        if rules::is_behind(PLACE.get(), rules::place(call.get(1)?, call.get(2)?)) {
             return Ok(false);
         }
         let bytes: i64 = call.get(0)?;

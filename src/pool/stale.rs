@@ -12,13 +12,14 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 use super::{Pool, PoolError, delivery_status};
+use base::order::{ItemPosition, Seq};
 
 /// Of each request so many are kept.
 const KEPT_MAX: i64 = 20;
 
 /// One that was left behind.
 pub(super) struct Noted<'a> {
-    pub(super) position: u32,
+    pub(super) position: ItemPosition,
     pub(super) key: &'a str,
     pub(super) version: &'a str,
     pub(super) reached: &'a str,
@@ -30,7 +31,7 @@ pub(super) struct Noted<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stale {
     /// Its position in the request.
-    pub item: u32,
+    pub item: ItemPosition,
     /// The key of its item.
     pub key: String,
     /// Its version, as it was sent.
@@ -45,7 +46,7 @@ pub struct Stale {
 pub(super) fn note(
     connection: &Connection,
     sink: &str,
-    seq: i64,
+    seq: Seq,
     noted: &Noted<'_>,
 ) -> Result<(), rusqlite::Error> {
     let partly = !noted.taken.is_empty();
@@ -54,7 +55,7 @@ pub(super) fn note(
             "INSERT INTO stale (sink, seq, items, partly) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT (sink, seq) DO UPDATE SET items = items + ?3, partly = partly + ?4 RETURNING items + partly",
         )?
-        .query_row(params![sink, seq, !partly, partly], |row| row.get(0))?;
+        .query_row(params![sink, seq.to_column(), !partly, partly], |row| row.get(0))?;
     if count > KEPT_MAX {
         return Ok(());
     }
@@ -65,8 +66,8 @@ pub(super) fn note(
         )?
         .execute(params![
             sink,
-            seq,
-            noted.position,
+            seq.to_column(),
+            noted.position.get(),
             noted.key,
             noted.version,
             noted.reached,
@@ -90,7 +91,7 @@ impl Pool {
     ///
     /// # Errors
     /// SQLite's.
-    pub async fn left_behind(&self, seqs: &[u64]) -> Result<HashMap<u64, LeftBehind>, PoolError> {
+    pub async fn left_behind(&self, seqs: &[Seq]) -> Result<HashMap<Seq, LeftBehind>, PoolError> {
         let seqs = delivery_status::list(seqs);
         let rows = sqlx::query(
             "SELECT seq, sink, items + partly AS count FROM stale
@@ -100,9 +101,9 @@ impl Pool {
         .fetch_all(&*self.reads)
         .await?;
         let mut found = HashMap::new();
-        let mut sinks: HashMap<u64, String> = HashMap::new();
+        let mut sinks: HashMap<Seq, String> = HashMap::new();
         for row in &rows {
-            let seq = row.try_get::<i64, _>("seq")?.unsigned_abs();
+            let seq = Seq::from_column(row.try_get("seq")?);
             let left = LeftBehind {
                 first: Vec::new(),
                 count: row.try_get::<i64, _>("count")?.unsigned_abs(),
@@ -121,7 +122,7 @@ impl Pool {
         .fetch_all(&*self.reads)
         .await?;
         for row in &rows {
-            let seq = row.try_get::<i64, _>("seq")?.unsigned_abs();
+            let seq = Seq::from_column(row.try_get("seq")?);
             let sink: &str = row.try_get("sink")?;
             if let Some(left) = found.get_mut(&seq)
                 && sinks.get(&seq).is_some_and(|one| one == sink)
@@ -137,7 +138,7 @@ impl Stale {
     fn read(row: &SqliteRow) -> Result<Self, PoolError> {
         let taken: Option<&str> = row.try_get("taken")?;
         Ok(Self {
-            item: row.try_get("position")?,
+            item: ItemPosition::new(row.try_get("position")?),
             key: row.try_get("key")?,
             version: row.try_get("version")?,
             reached: row.try_get("reached")?,

@@ -40,7 +40,7 @@ impl Pool {
                      AND NOT EXISTS (SELECT 1 FROM items WHERE items.stream = ?1 AND items.key = asked.value)",
             )
             .bind(entry.stream.to_string())
-            .bind(entry.seq.cast_signed())
+            .bind(entry.seq.to_column())
             .bind(serde_json::json!(keys).to_string())
             .fetch_all(&*self.reads)
             .await?;

@@ -13,7 +13,7 @@ mod views;
 
 use super::*;
 use base::clock::Unix;
-use base::order::ChangeSeq;
+use base::order::{ChangeSeq, ItemPosition};
 use changes::Recent;
 use item::batch::{Action, Batch, Entry, Slice};
 use item::{ItemMeta, Items, ItemsWriter};
@@ -103,7 +103,7 @@ impl Test {
     fn passes(&self, sink: &str, seq: u64) {
         let settlement = Settlement {
             sink: sink.into(),
-            cursor: Some(seq),
+            cursor: Some(Seq::new(seq)),
             ..Settlement::default()
         };
         self.pool.settle(&settlement).expect("it settles");
@@ -152,7 +152,7 @@ async fn open(folder: &Path) -> Arc<Pool> {
     let opened = Pool::open(&folder.join("pool.db"), &FailStop::default()).await;
     let opened = opened.expect("it opens");
     opened.set_on_update(HashMap::from([("merged".into(), OnUpdate::Merge)]));
-    opened.add_sink("pool", 0).expect("it writes");
+    opened.add_sink("pool", Seq::new(0)).expect("it writes");
     opened
 }
 
@@ -166,6 +166,15 @@ fn told(key: &str, seq: u64) -> (String, u64, bool) {
 
 fn gone(key: &str, seq: u64) -> (String, u64, bool) {
     (key.to_owned(), seq, true)
+}
+
+/// Some items of a request, as they are to be tried again.
+fn part(seq: u64, start: u32, end: u32) -> Part {
+    Part(
+        Seq::new(seq),
+        ItemPosition::new(start),
+        ItemPosition::new(end),
+    )
 }
 
 /// A batch of one request, with key and fields of each item.
@@ -185,7 +194,7 @@ fn request_of(stream: &str, accepted_seq: u64, items: &[(&str, &str)], action: A
 /// A batch of one request.
 fn whole(stream: &str, accepted_seq: u64, items: Items) -> Batch {
     let entry = Entry {
-        seq: accepted_seq,
+        seq: Seq::new(accepted_seq),
         request_id: Uuid::from_u128(accepted_seq.into()),
         stream: stream.into(),
         received_at: Unix::from_ms(accepted_seq * 1_000),
@@ -199,7 +208,7 @@ fn whole(stream: &str, accepted_seq: u64, items: Items) -> Batch {
 fn removal(stream: &str, accepted_seq: u64, key: &str) -> Batch {
     let batch = request_of(stream, accepted_seq, &[(key, "{}")], Action::Remove);
     let slice = Slice {
-        base: u32::MAX - 1,
+        base: ItemPosition::new(u32::MAX - 1),
         ..batch.slices()[0].clone()
     };
     Batch::new(vec![slice], 1)

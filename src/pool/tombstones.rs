@@ -13,17 +13,19 @@
 //! **Invariant**: when renderers cannot be told of a removal any more, the history's floor has risen to it: nobody
 //! resumes from before it and misses it.
 
+mod forgetting;
+
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::rules::{self, Place};
 use super::version_column::{self, Column};
 use super::{Pool, PoolError, Writer};
-use base::order::ChangeSeq;
+use base::order::{ChangeSeq, ItemPosition, Seq};
+use forgetting::Forgetting;
 use item::batch::{Action, Entry};
 use item::{ItemRef, Version};
 
@@ -31,13 +33,6 @@ use item::{ItemRef, Version};
 const TOLD_MAX: i64 = 100_000;
 /// Removals with a version that nothing else needs: the newest ones of each stream.
 const VERSIONS_MAX: i64 = 100_000;
-/// Tombstones that are looked at in one transaction.
-const CHUNK: u32 = 1_000;
-/// Forgetting ends after this time, at the next chunk.
-const FORGET_TIME: Duration = Duration::from_millis(100);
-/// Tombstones that dead letters held up are looked at again after this time.
-const AGAIN_AFTER: Duration = Duration::from_secs(600);
-
 /// A dead letter from before the removal may be sent again at any time, and must not bring the item back. A
 /// sink may have put it into another stream, but never under another key.
 const NO_LETTER: &str = "NOT EXISTS (SELECT 1 FROM dead_letters AS letter WHERE letter.key = removed.key AND letter.seq <= removed.accepted_seq AND letter.removal = 0)
@@ -73,21 +68,6 @@ struct OfStream {
     versions: bool,
 }
 
-/// How far forgetting has come.
-#[derive(Debug, Default)]
-struct Forgetting {
-    /// Renderers were told of removals since the excess was counted.
-    told: bool,
-    /// Up to this number there are more than are kept for renderers.
-    excess: Option<ChangeSeq>,
-    /// Streams with removals that have a version and were not counted yet.
-    versions: HashSet<Arc<str>>,
-    /// Up to here tombstones without a number were looked at: request, stream and key.
-    at: (i64, String, String),
-    /// When it began at the first one.
-    began: Option<Instant>,
-}
-
 impl Removals {
     pub(super) fn load(connection: &Connection) -> Result<Self, rusqlite::Error> {
         let mut statement = connection.prepare(
@@ -95,7 +75,7 @@ impl Removals {
         )?;
         let rows = statement.query_map([], |row| {
             let of_stream = OfStream {
-                last: (row.get(1)?, u32::MAX),
+                last: (Seq::from_column(row.get(1)?), ItemPosition::MAX),
                 versions: row.get::<_, i64>(2)? > 0,
             };
             Ok((row.get::<_, String>(0)?.into(), of_stream))
@@ -156,7 +136,7 @@ impl Removals {
             )?
             .query_row([stream, key], |row| {
                 Ok(Removed {
-                    place: (row.get(0)?, row.get(1)?),
+                    place: rules::place(row.get(0)?, row.get(1)?),
                     reached: version_column::with_text(row, 2)?,
                 })
             })
@@ -183,8 +163,8 @@ impl Removals {
                 &**stream,
                 key,
                 seq.map_or(0, ChangeSeq::to_column),
-                removed.place.0,
-                removed.place.1,
+                removed.place.0.to_column(),
+                removed.place.1.get(),
                 reached.map(|(version, _)| Column(*version)),
                 reached.map(|(_, text)| text),
             ])?;
@@ -201,7 +181,7 @@ impl Removals {
 
     fn know(&mut self, stream: &Arc<str>, removed: &Removed) {
         let known = self.of.entry(Arc::clone(stream)).or_insert(OfStream {
-            last: (0, 0),
+            last: Place::default(),
             versions: false,
         });
         known.last = known.last.max(removed.place);
@@ -218,121 +198,15 @@ impl Removals {
             "DELETE FROM removed WHERE stream = ?1 AND key = ?2 AND seq = 0 AND version IS NULL AND accepted_seq <= ?3 AND {NO_LETTER}"
         ))?;
         for (stream, key) in self.absent.drain(..) {
-            forget.execute(params![&*stream, key, settled])?;
+            forget.execute(params![&*stream, key, settled.to_column()])?;
         }
         Ok(())
     }
 
-    fn settled(&self, connection: &Connection) -> Result<i64, rusqlite::Error> {
+    fn settled(&self, connection: &Connection) -> Result<Seq, rusqlite::Error> {
         connection
             .prepare_cached(SETTLED)?
-            .query_row([&self.bystanders], |row| row.get(0))
-    }
-
-    /// A chunk of what renderers are not told of any more; returns the number of the last one. What may still hold
-    /// something older up stays, without a number.
-    fn forget_published(
-        &mut self,
-        connection: &Connection,
-    ) -> Result<Option<ChangeSeq>, rusqlite::Error> {
-        let forgetting = &mut self.forgetting;
-        if forgetting.excess.is_none() && forgetting.told {
-            forgetting.excess = connection
-                .prepare_cached(
-                    "SELECT seq FROM removed WHERE seq > 0 ORDER BY seq DESC LIMIT 1 OFFSET ?1",
-                )?
-                .query_row([self.told_max], |row| {
-                    row.get(0).map(ChangeSeq::from_column)
-                })
-                .optional()?;
-            forgetting.told = false;
-        }
-        let Some(excess) = forgetting.excess else {
-            return Ok(None);
-        };
-        let settled = self.settled(connection)?;
-        let through: Option<i64> = connection
-            .prepare_cached(
-                "SELECT max(seq) FROM (SELECT seq FROM removed WHERE seq > 0 AND seq <= ?1 ORDER BY seq LIMIT ?2)",
-            )?
-            .query_row(params![excess.to_column(), CHUNK], |row| row.get(0))?;
-        let Some(through) = through else {
-            self.forgetting.excess = None;
-            return Ok(None);
-        };
-        connection
-            .prepare_cached(&format!(
-                "DELETE FROM removed WHERE seq > 0 AND seq <= ?1 AND version IS NULL AND accepted_seq <= ?2 AND {NO_LETTER}"
-            ))?
-            .execute([through, settled])?;
-        let mut end = connection.prepare_cached(
-            "UPDATE removed SET seq = 0 WHERE seq > 0 AND seq <= ?1 RETURNING stream",
-        )?;
-        let streams = end.query_map([through], |row| row.get::<_, Arc<str>>(0))?;
-        for stream in streams {
-            self.forgetting.versions.insert(stream?);
-        }
-        connection
-            .prepare_cached("UPDATE history SET floor = max(floor, ?1)")?
-            .execute([through])?;
-        Ok(Some(ChangeSeq::from_column(through)))
-    }
-
-    /// Looks at a chunk of the tombstones that renderers are not told of; true if there may be more.
-    fn forget_others(&mut self, connection: &Connection) -> Result<bool, rusqlite::Error> {
-        let settled = self.settled(connection)?;
-        let forgetting = &mut self.forgetting;
-        if forgetting
-            .began
-            .is_none_or(|began| began.elapsed() >= AGAIN_AFTER)
-        {
-            forgetting.at = (0, String::new(), String::new());
-            forgetting.began = Some(Instant::now());
-        }
-        let mut select = connection.prepare_cached(&format!(
-            "SELECT accepted_seq, stream, key, {NO_LETTER} FROM removed
-             WHERE seq = 0 AND version IS NULL AND accepted_seq <= ?1 AND (accepted_seq, stream, key) > (?2, ?3, ?4)
-             ORDER BY accepted_seq, stream, key LIMIT {CHUNK}"
-        ))?;
-        let (accepted_seq, stream, key) = &forgetting.at;
-        let rows = select.query_map(params![settled, accepted_seq, stream, key], |row| {
-            Ok(((row.get(0)?, row.get(1)?, row.get(2)?), row.get(3)?))
-        })?;
-        let looked_at: Vec<((i64, String, String), bool)> = rows.collect::<Result<_, _>>()?;
-        let mut forget =
-            connection.prepare_cached("DELETE FROM removed WHERE stream = ?1 AND key = ?2")?;
-        for ((_, stream, key), over) in &looked_at {
-            if *over {
-                forget.execute([stream, key])?;
-            }
-        }
-        let more = looked_at.len() >= CHUNK as usize;
-        if let Some((last, _)) = looked_at.into_iter().next_back() {
-            forgetting.at = last;
-        }
-        Ok(more)
-    }
-
-    /// A chunk of the removals with a version of which a stream has too many; true if there may be more. What has none any
-    /// more is looked at like the others.
-    fn forget_versions(&mut self, connection: &Connection) -> Result<bool, rusqlite::Error> {
-        let Some(stream) = self.forgetting.versions.iter().next().cloned() else {
-            return Ok(false);
-        };
-        let forgotten = connection
-            .prepare_cached(
-                "UPDATE removed SET version = NULL, version_text = NULL WHERE (stream, key) IN (
-                     SELECT stream, key FROM removed INDEXED BY removed_versions
-                     WHERE stream = ?3 AND seq = 0 AND version IS NOT NULL AND accepted_seq <= (
-                         SELECT accepted_seq FROM removed INDEXED BY removed_versions
-                         WHERE stream = ?3 AND seq = 0 AND version IS NOT NULL ORDER BY accepted_seq DESC LIMIT 1 OFFSET ?1)
-                     ORDER BY accepted_seq LIMIT ?2)",
-            )?
-            .execute(params![self.versions_max, CHUNK, &*stream])?;
-        if forgotten == 0 {
-            self.forgetting.versions.remove(&stream);
-        }
-        Ok(true)
+            .query_row([&self.bystanders], |row| row.get(0).map(Seq::from_column))
     }
 }
 
@@ -367,64 +241,12 @@ impl Pool {
             for entry in entries {
                 let removals = entry.items.iter().zip(0..);
                 for (item, position) in removals.filter(|(item, _)| item.action == Action::Remove) {
-                    let place = (entry.seq.cast_signed(), position);
+                    let place = (entry.seq, ItemPosition::new(position));
                     writer.remember(&entry.stream, &item, place)?;
                 }
             }
             Ok(())
         })
-    }
-
-    /// Forgets removals that nobody needs any more, for a moment, or until `stop` says so. How far `bystanders` are does not
-    /// matter to it: they never write the pool. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's; what was forgotten before stays so.
-    pub fn forget_removed(
-        &self,
-        bystanders: &[String],
-        stop: impl Fn() -> bool,
-    ) -> Result<(), PoolError> {
-        self.lock().removals.bystanders = serde_json::json!(bystanders).to_string();
-        if !self.may_forget()? {
-            return Ok(());
-        }
-        let began = Instant::now();
-        // The lock is given back between chunks: lanes go on meanwhile.
-        while self.forget_chunk()? && began.elapsed() < FORGET_TIME && !stop() {}
-        Ok(())
-    }
-
-    /// Whether it is worth a transaction to look.
-    fn may_forget(&self) -> Result<bool, PoolError> {
-        let writer = self.lock();
-        let Forgetting {
-            told,
-            excess,
-            versions,
-            ..
-        } = &writer.removals.forgetting;
-        let others = "SELECT EXISTS (SELECT 1 FROM removed WHERE seq = 0 AND version IS NULL)";
-        Ok(*told
-            || !versions.is_empty()
-            || excess.is_some()
-            || writer.connection.query_row(others, [], |row| row.get(0))?)
-    }
-
-    /// True if there may be more.
-    fn forget_chunk(&self) -> Result<bool, PoolError> {
-        let (floor, more) = self.write(|writer| {
-            let connection = &writer.connection;
-            let floor = writer.removals.forget_published(connection)?;
-            let versions = writer.removals.forget_versions(connection)?;
-            let more = writer.removals.forget_others(connection)?;
-            Ok((floor, more || versions || floor.is_some()))
-        })?;
-        if let Some(floor) = floor {
-            self.floor
-                .fetch_max(floor.get(), std::sync::atomic::Ordering::AcqRel);
-        }
-        Ok(more)
     }
 }
 

@@ -30,7 +30,6 @@ impl ToSql for Column {
     }
 }
 
-/// A version of a row.
 pub(super) fn version(row: &Row<'_>, at: usize) -> Result<Option<Version>, rusqlite::Error> {
     Ok(row.get::<_, Option<Column>>(at)?.map(|column| column.0))
 }

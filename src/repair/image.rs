@@ -54,7 +54,6 @@ pub(super) struct Image {
     file: File,
     log: Option<File>,
     looked: Looked,
-    /// Bytes of a page.
     pub(super) page_bytes: usize,
     /// Number of pages.
     pub(super) pages: u32,

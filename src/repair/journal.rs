@@ -16,6 +16,7 @@ use super::salvage::Salvaged;
 use super::{POOL, RepairError};
 use ::journal::{Origin, Outcome, copy};
 use base::clock::Unix;
+use base::order::Seq;
 use item::Items;
 
 /// More requests than can have stood in what cannot be read.
@@ -72,7 +73,7 @@ pub(super) fn settle(
         }
         let last: Option<i64> =
             connection.query_row("SELECT max(seq) FROM requests", [], |row| row.get(0))?;
-        let last = last.unwrap_or(0).unsigned_abs();
+        let last = last.map_or(Seq::MIN, Seq::from_column);
         copy::skip(connection, last..above.max(last) + NUMBERS_SKIPPED)?;
     }
     if salvaged.schema_is_damaged {
@@ -105,13 +106,13 @@ fn list_lost(path: &Path, connection: &Connection) -> Result<usize, RepairError>
         "INSERT OR IGNORE INTO quarantine (seq, reason) SELECT seq, ?1 FROM requests r
              WHERE (outcome = 0 OR (outcome = 4 AND http_status = 202)) AND seq > ?2
                  AND NOT EXISTS (SELECT 1 FROM payloads p WHERE p.seq = r.seq)",
-        params![LOST, after.cast_signed()],
+        params![LOST, after.to_column()],
     )?;
     Ok(lost)
 }
 
 /// The highest number that stands anywhere. A file of an older format may lack a table.
-fn highest(connection: &Connection) -> Result<u64, RepairError> {
+fn highest(connection: &Connection) -> Result<Seq, RepairError> {
     let mut highest = 0;
     for (table, column) in [
         ("requests", "seq"),
@@ -128,11 +129,11 @@ fn highest(connection: &Connection) -> Result<u64, RepairError> {
             highest = highest.max(found);
         }
     }
-    Ok(highest.unsigned_abs())
+    Ok(Seq::from_column(highest))
 }
 
 /// Every sink has the requests up to here, as far as the pool knows.
-fn needed_after(path: &Path) -> Option<u64> {
+fn needed_after(path: &Path) -> Option<Seq> {
     let pool = path.with_file_name(POOL);
     let meta = sqlite::open_reader(&pool, &std::sync::Arc::default())
         .and_then(|connection| ::pool::copy::copy_state(&connection));
@@ -140,10 +141,10 @@ fn needed_after(path: &Path) -> Option<u64> {
     (!meta.cursors.is_empty()).then_some(meta.low_water)
 }
 
-fn lowest_payload(connection: &Connection) -> Result<Option<u64>, rusqlite::Error> {
+fn lowest_payload(connection: &Connection) -> Result<Option<Seq>, rusqlite::Error> {
     let lowest: Option<i64> =
         connection.query_row("SELECT min(seq) FROM payloads", [], |row| row.get(0))?;
-    Ok(lowest.map(i64::unsigned_abs))
+    Ok(lowest.map(Seq::from_column))
 }
 
 /// Log entries whose rows are lost, of what stands beside their payloads, in place or put aside. How many.
@@ -232,7 +233,7 @@ struct Known {
 fn restore_of_indexes(
     connection: &Connection,
     salvaged: &Salvaged,
-) -> Result<(u64, u64), RepairError> {
+) -> Result<(u64, Seq), RepairError> {
     let (lost, highest) = known_to_indexes(connection, salvaged)?;
     let mut streams: HashMap<String, Option<String>> = HashMap::new();
     let mut restored = 0;
@@ -274,7 +275,7 @@ fn restore_of_indexes(
 fn known_to_indexes(
     connection: &Connection,
     salvaged: &Salvaged,
-) -> Result<(HashMap<i64, Known>, u64), RepairError> {
+) -> Result<(HashMap<i64, Known>, Seq), RepairError> {
     let mut lost: HashMap<i64, Known> = HashMap::new();
     let mut highest = 0;
     for (index, entries) in &salvaged.indexes {
@@ -298,7 +299,7 @@ fn known_to_indexes(
             }
         }
     }
-    Ok((lost, highest.unsigned_abs()))
+    Ok((lost, Seq::from_column(highest)))
 }
 
 /// The stream that a connector's requests are for, if it is always the same.

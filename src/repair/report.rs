@@ -118,7 +118,6 @@ pub fn repairs(data_dir: &Path) -> Vec<Repair> {
     repairs
 }
 
-/// Remembers a repair.
 pub(super) fn remember(data_dir: &Path, repair: &Repair) -> Result<(), RepairError> {
     let mut repairs = repairs(data_dir);
     repairs.insert(0, repair.clone());

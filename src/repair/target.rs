@@ -24,7 +24,6 @@ struct Column {
     name: String,
     declared: String,
     not_null: bool,
-    /// It is the rowid.
     is_rowid: bool,
     /// Stands where a record ends early, because the column came later.
     default: Value,

@@ -8,6 +8,7 @@ mod addresses;
 mod credentials;
 mod headers;
 
+use select::{Fields, Scope, Where};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -95,6 +96,16 @@ pub(super) mod kinds {
     pub(crate) const ORIGIN: TextKind = TextKind {
         pattern: r#"^(\*|null|[a-z-]+://[!-"$-.0->\[-~]+)$"#,
         ..TextKind::of(origin)
+    };
+    /// `where` of a sink.
+    pub(crate) const CONDITIONS: TextKind = TextKind {
+        any_start: true,
+        ..TextKind::of(conditions)
+    };
+    /// `fields` of a sink.
+    pub(crate) const FIELDS: TextKind = TextKind {
+        any_start: true,
+        ..TextKind::of(fields)
     };
     pub(crate) const LISTEN: TextKind = TextKind::of(listen);
     pub(crate) const PUBLIC_URL: TextKind = TextKind::of(public_url);
@@ -246,6 +257,18 @@ pub(super) fn pattern(text: &str) -> Result<(), String> {
         return Ok(());
     }
     stream_name(literal).map_err(|message| format!("bad pattern {}: {message}", quoted(text)))
+}
+
+/// Conditions on items.
+pub(super) fn conditions(text: &str) -> Result<(), String> {
+    let read = Where::parse(text, Scope::SINK);
+    read.map(drop).map_err(|error| error.to_string())
+}
+
+/// Fields of items.
+pub(super) fn fields(text: &str) -> Result<(), String> {
+    let read = Fields::parse(text, Scope::SINK);
+    read.map(drop).map_err(|error| error.to_string())
 }
 
 /// The path of a file or folder.

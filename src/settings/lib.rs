@@ -72,8 +72,8 @@ pub use settings::{
     ADMIN, Admin, AdminToken, Batch, ClientCertificates, Connector, ConnectorKind, DeleteWhen,
     Durability, Http, Key, Limits, Listed, Live, Log, LogFormat, Millis, OnUpdate, Ordering, Otlp,
     Plugins, Pool, PoolMode, Postgres, ProxyHeader, ReadKey, Replay, Retry, Role, Runtime, Server,
-    Settings, Sink, SinkLimits, Start, Storage, Stream, System, Telemetry, Tls, TrustClock, Verify,
-    Writes, shown_certificate,
+    Settings, Sink, SinkFields, SinkLimits, SinkWhere, Start, Storage, Stream, System, Telemetry,
+    Tls, TrustClock, Verify, Writes, shown_certificate,
 };
 
 use loader::Loader;

@@ -29,6 +29,8 @@ pub struct Field {
     pub declared: bool,
     /// Only the form that changes a record asks for it.
     pub late: bool,
+    /// A form has a box to tick for each of the streams.
+    pub boxes: bool,
     /// Entries of a list, at most. The catalog holds what is made at run time to it.
     pub entries_max: usize,
     /// The meaning of null; empty: the field is never null.
@@ -73,6 +75,7 @@ impl Field {
         fixed: false,
         declared: false,
         late: false,
+        boxes: false,
         entries_max: usize::MAX,
         none: "",
         none_word: "",
@@ -230,6 +233,31 @@ impl Shape {
     }
 }
 
+/// The name of a field: one that is a word of the language stands in a row as `r#where`.
+pub(crate) const fn plain_name(written: &'static str) -> &'static str {
+    match written.as_bytes() {
+        [b'r', b'#', ..] => written.split_at(2).1,
+        _ => written,
+    }
+}
+
+/// Rows alone, of a struct of another package: the sentence, the name, the [`Shape`] and words. What a row does not say is
+/// that of the first.
+macro_rules! rows {
+    ($usual:expr; $(
+        $(#[doc = $doc:literal])+
+        $name:ident, $shape:ident $(($($bound:expr),*))? $(, $word:ident: $said:expr)*;
+    )*) => {
+        &[$($crate::record::Field {
+            name: $crate::record::plain_name(stringify!($name)),
+            doc: concat!($($doc),+),
+            shape: $crate::record::Shape::$shape $(($($bound),*))?,
+            $($word: $said,)*
+            ..$usual
+        },)*]
+    };
+}
+
 /// A record and its rows. A row is the sentence, the name, the type, the default if it is not that of the type, the
 /// [`Shape`], and the words that faces need, which are the fields of [`Field`]. Fields that nobody sets follow `beside`.
 macro_rules! record {
@@ -262,17 +290,26 @@ macro_rules! record {
             pub const ABOUT: &'static str = concat!($($about),+);
 
             /// Its rows.
-            pub const FIELDS: &'static [$crate::record::Field] = &[$($crate::record::Field {
-                name: stringify!($name),
-                doc: concat!($($doc),+),
-                shape: $crate::record::Shape::$shape $(($($bound),*))?,
-                default: || {
-                    let value: $kind = record!(@default $($default)?);
-                    serde_json::to_value(value).unwrap_or_default()
-                },
-                $($word: $said,)*
-                ..$crate::record::Field::PLAIN
-            },)*];
+            pub const FIELDS: &'static [$crate::record::Field] = $crate::record::rows! {
+                $crate::record::Field::PLAIN;
+                $(
+                    $(#[doc = $doc])+
+                    $name, $shape $(($($bound),*))?, default: || {
+                        let value: $kind = record!(@default $($default)?);
+                        serde_json::to_value(value).unwrap_or_default()
+                    } $(, $word: $said)*;
+                )*
+            };
+
+            /// The record with what these fields set, which passed the check of their rows; the rest is as usual.
+            ///
+            /// # Errors
+            /// A value is of another type.
+            pub fn of(values: &serde_json::Map<String, serde_json::Value>) -> serde_json::Result<Self> {
+                let mut record = Self::default();
+                record.set_all(values)?;
+                Ok(record)
+            }
 
             /// Sets fields to values that passed the check of their rows.
             ///
@@ -291,7 +328,9 @@ macro_rules! record {
             /// The value is of another type.
             pub fn set(&mut self, name: &str, value: serde_json::Value) -> serde_json::Result<()> {
                 match name {
-                    $(stringify!($name) => self.$name = serde_json::from_value(value)?,)*
+                    $(_ if name == $crate::record::plain_name(stringify!($name)) => {
+                        self.$name = serde_json::from_value(value)?;
+                    })*
                     _ => {}
                 }
                 Ok(())
@@ -302,4 +341,4 @@ macro_rules! record {
     (@default) => { Default::default() };
 }
 
-pub(super) use record;
+pub(super) use {record, rows};

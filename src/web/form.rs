@@ -124,13 +124,8 @@ impl Typed {
         self.data.all(name).map(str::to_owned).collect()
     }
 
-    /// A whole number up to `max` that may be missing; anything else is wrong.
-    pub(super) fn number(&mut self, name: &'static str, max: u64) -> Option<u64> {
-        self.number_from(name, 1, max)
-    }
-
-    /// The same that is at least so large.
-    pub(super) fn number_from(&mut self, name: &'static str, min: u64, max: u64) -> Option<u64> {
+    /// A whole number from `min` to `max` that may be missing; anything else is wrong.
+    pub(super) fn number(&mut self, name: &'static str, min: u64, max: u64) -> Option<u64> {
         let text = self.optional(name)?;
         let number = text.parse::<u64>().ok();
         let number = number.filter(|number| (min..=max).contains(number));

@@ -5,17 +5,15 @@
 
 mod end;
 mod new;
-mod settings;
 
 use std::sync::Arc;
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
-use serde_json::Map;
 
-use super::form::{self, Typed, form_time};
+use super::form::{self, Typed};
 use super::frame::{FormAnswer, FormPage, NoPage, Place};
-use super::key::{self, ENDS, Ending, shown_once};
+use super::key::{self, Ending, shown_once};
 use super::origin::origin;
 use super::text::text;
 use super::{description, paths, snippets};
@@ -52,14 +50,7 @@ impl ShowReadKey {
             return Ok(typed.show(page(&self.0, &key, shown, &typed)));
         };
         let key = find_changeable(&self.0, req)?;
-        let mut known = Map::new();
-        let streams = settings::streams(&mut typed);
-        known.insert("streams".to_owned(), streams.into());
-        known.insert(
-            "allow_in_url".to_owned(),
-            typed.is_ticked("allow_in_url").into(),
-        );
-        let patch = typed.changed_record(::settings::ReadKey::FIELDS, known);
+        let patch = typed.changed_record(settings::ReadKey::FIELDS);
         let name = Arc::clone(&key.name);
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
             catalog.change_read_key(&name, &patch, by)
@@ -74,19 +65,8 @@ impl ShowReadKey {
 
 /// The form with the key as it is.
 fn initial(depot: &Depot, key: &ReadKey) -> Typed {
-    let streams = key.streams.iter();
-    let streams = streams.map(|name| ("streams", name.to_string()));
-    let mut values: Vec<(&str, String)> = streams.collect();
-    values.push(description::initial(key.description.as_deref()));
-    values.push((ENDS.name, form_time(key.expires_at)));
-    values.push(key::initial_networks(&key.networks));
-    values.push(settings::initial_origins(&key.origins));
-    if let Some(rate) = key.requests_per_second {
-        values.push((settings::RATE, rate.to_string()));
-    }
-    if key.allow_in_url {
-        values.push(("allow_in_url", "yes".to_owned()));
-    }
+    let settings = serde_json::to_value(&*key.settings).unwrap_or_default();
+    let values = Typed::initial(settings::ReadKey::FIELDS, &settings);
     Typed::new(depot, "", &values)
 }
 
@@ -112,7 +92,7 @@ fn page(operator: &Operator, key: &ReadKey, shown: Option<Markup>, typed: &Typed
     let is_revoked = key.state() == KeyState::Revoked;
     let fields = html! {
         p.quiet { "Renderers that are connected with it connect again." }
-        (settings::fields(typed, &operator.catalog))
+        (typed.record(settings::ReadKey::FIELDS, false, &operator.catalog))
         p.row { button { "Save" } }
     };
     FormPage {

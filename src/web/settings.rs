@@ -101,7 +101,7 @@ fn backup_table(backups: &[(PathBuf, Manifest)]) -> Markup {
                     td.tight data-label="Made" { (time(&manifest.made_at)) }
                     td.mono data-label="Folder" { (text(&path.to_string_lossy())) }
                     td.number data-label="Size" { (bytes(manifest.bytes())) }
-                    td data-label="Holds" { "all requests up to number " (grouped(manifest.highest_seq)) }
+                    td data-label="Holds" { "all requests up to number " (grouped(manifest.highest_seq.get())) }
                     td data-label="Version" { (text(&manifest.version)) }
                 } } }
             } }
@@ -218,7 +218,7 @@ fn sentence(dir: &str, made: &Manifest) -> String {
         plain(dir),
         count(made.files.len() as u64, "file"),
         bytes(made.bytes()),
-        grouped(made.highest_seq)
+        grouped(made.highest_seq.get())
     )
 }
 

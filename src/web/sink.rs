@@ -117,6 +117,8 @@ fn facts(sink: &SinkCondition) -> Markup {
             dt { "State" } dd { (badge::sink(sink.state())) }
             dt { "Plugin" } dd { (text(&sink.plugin())) }
             dt { "Streams" } dd { (text(&sink.streams_in_words())) }
+            @if let Some(conditions) = sink.conditions() { dt { "Where" } dd { code { (text(&conditions)) } } }
+            @if let Some(fields) = sink.fields() { dt { "Fields" } dd { code { (text(&fields)) } } }
             dt { "Writes in the pool" } dd { (text(&sink.writes_in_words())) }
             dt { "Waiting" } dd { (count(sink.lag, "request")) " at most, it has everything up to number " (sink.cursor) }
             dt { "Retries" } dd { (known(sink.retries())) }

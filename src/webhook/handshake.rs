@@ -25,11 +25,9 @@ const TOKEN_LEN_MAX: usize = 128;
 /// An answer that the sender wants to its greeting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Challenge {
-    /// The status.
     pub status: u16,
     /// The `Content-Type`, if there is one.
     pub content_type: Option<&'static str>,
-    /// The body.
     pub body: String,
     /// More headers.
     pub headers: Vec<(&'static str, String)>,
@@ -206,6 +204,12 @@ impl Verifier {
             _ => Err(no_plain_token("hub.challenge")),
         }
     }
+}
+
+/// The answer to who only tries an address before it is used, as Intercom and many a button "test URL" do. It says
+/// nothing: the same at every address.
+pub fn of_nobody(method: &str) -> Option<Challenge> {
+    matches!(method, "GET" | "HEAD").then(|| Challenge::empty(200, None))
 }
 
 /// The answer to handshakes of senders that are known by a key in the request and sign nothing; the caller has checked

@@ -52,6 +52,25 @@ impl Layout {
         }
     }
 
+    /// Whether the timestamp is part of what is signed.
+    pub(super) fn signs_time(&self) -> bool {
+        match self.timestamp.as_ref().map(|time| &time.place) {
+            None => false,
+            Some(Place::Source(source)) if self.signs(source) => true,
+            Some(_) => self.message.contains(&Part::Timestamp),
+        }
+    }
+
+    /// Whether what stands there is part of what is signed: in the body, or as the id.
+    pub(super) fn signs(&self, source: &Source) -> bool {
+        match source {
+            Source::Body(_) | Source::EitherBody(..) => self.message.contains(&Part::Body),
+            Source::Header(_) | Source::EitherHeader(..) => {
+                self.message.contains(&Part::Id) && self.id.as_ref() == Some(source)
+            }
+        }
+    }
+
     /// Reads the headers and checks what can be checked without the body.
     pub(super) fn head<'a>(
         &self,

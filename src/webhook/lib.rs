@@ -141,7 +141,6 @@ pub struct Delivery<'a> {
     /// The URL as the sender was given it, with the query of this request. A [`Verifier`] with a URL of its own signs
     /// with that one, and still reads the query here.
     pub url: &'a str,
-    /// The headers.
     pub headers: Headers<'a>,
     /// The bytes of the body; compressed if they came so.
     pub body: &'a [u8],

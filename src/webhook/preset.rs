@@ -182,7 +182,6 @@ pub enum Algorithm {
     HmacSha384,
     /// HMAC with SHA-512.
     HmacSha512,
-    /// Ed25519.
     Ed25519,
     /// ECDSA over P-256 with SHA-256, signatures in DER.
     P256,
@@ -227,7 +226,6 @@ pub enum Part<S = String> {
     Url,
     /// The URL with some escapes undone, as HubSpot has it.
     DecodedUrl,
-    /// The method.
     Method,
     /// Fixed text.
     Text(S),

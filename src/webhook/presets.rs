@@ -13,7 +13,6 @@ mod code;
 mod commerce;
 mod messages;
 
-/// The preset of this name.
 pub fn preset(name: &str) -> Option<&'static Preset> {
     TABLE.iter().find(|preset| preset.name == name)
 }
@@ -23,7 +22,7 @@ pub fn presets() -> &'static [Preset] {
     &TABLE
 }
 
-static TABLE: [Preset; 42] = [
+static TABLE: [Preset; 43] = [
     cloud::STANDARD,
     cloud::SVIX,
     commerce::STRIPE,
@@ -64,6 +63,7 @@ static TABLE: [Preset; 42] = [
     cloud::SNS,
     cloud::PUBSUB,
     commerce::PAYPAL,
+    cloud::ELEVENLABS,
     HMAC,
     TOKEN,
 ];

@@ -19,7 +19,6 @@ pub struct Sample {
     pub event: &'static str,
     /// The body, with `{id}`, `{now}` (RFC 3339) and `{now_s}` (Unix seconds) where those belong.
     pub body: &'static str,
-    /// Its `Content-Type`.
     pub content_type: &'static str,
 }
 
@@ -98,6 +97,10 @@ static SAMPLES: &[(&str, &[Sample])] = &[
     ("sns", &[json!("Notification", "sns")]),
     ("pubsub", &[json!("message", "pubsub")]),
     ("paypal", &[json!("PAYMENT.CAPTURE.COMPLETED", "paypal")]),
+    (
+        "elevenlabs",
+        &[json!("post_call_transcription", "elevenlabs")],
+    ),
     ("hmac", EXAMPLE),
     ("token", EXAMPLE),
 ];

@@ -4,6 +4,8 @@
 //!
 //! **Invariant**: no message here shows any part of a secret.
 
+use base::text::hex;
+
 use super::InvalidVerifier;
 use super::key::{ED25519_KEY_LEN, Key, decode};
 use super::preset::{Algorithm, Encoding, Preset, SecretForm, Way};
@@ -23,6 +25,17 @@ const P256_SPKI_START: [u8; 26] = [
 ];
 const P256_POINT_LEN: usize = 65;
 
+/// The points of Ed25519 whose order is 1, 2, 4 or 8, in all encodings, without the sign.
+const SMALL_ORDER: [&str; 7] = [
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+];
+
 /// Checks that a secret is there, begins as this tool's secrets do, and cannot be guessed.
 pub(super) fn check(preset: &Preset, secret: &str) -> Result<(), InvalidVerifier> {
     if secret.is_empty() {
@@ -40,6 +53,15 @@ pub(super) fn check(preset: &Preset, secret: &str) -> Result<(), InvalidVerifier
         && (preset.secret == SecretForm::Text || is_token(preset, secret));
     if as_it_is && secret.len() < SECRET_LEN_MIN {
         return Err(invalid(too_short(secret.len())));
+    }
+    let text = secret.trim_start_matches(preset.secret_prefix);
+    let text = text.trim_start_matches(WHSEC);
+    let first = text.chars().next();
+    let is_one_character = text.chars().all(|other| Some(other) == first);
+    if preset.published().is_none() && text.len() >= SECRET_LEN_MIN && is_one_character {
+        return Err(invalid(
+            "it is one character over and over, so that it can be guessed; choose a random one in the tool and here",
+        ));
     }
     Ok(())
 }
@@ -98,8 +120,8 @@ fn whsec(secret: &str) -> Result<Vec<u8>, InvalidVerifier> {
 
 fn public_whpk(secret: &str) -> Result<Key, InvalidVerifier> {
     let text = secret.strip_prefix(WHPK).unwrap_or(secret);
-    let bytes = decode(text, Encoding::Base64).and_then(|bytes| bytes.try_into().ok());
-    bytes.map(Key::Ed25519).ok_or_else(|| {
+    let bytes = decode(text, Encoding::Base64).and_then(ed25519);
+    bytes.ok_or_else(|| {
         invalid(format!(
             "it is not `whpk_` and padded Base64 of {ED25519_KEY_LEN} bytes; copy the whole public key again"
         ))
@@ -107,13 +129,22 @@ fn public_whpk(secret: &str) -> Result<Key, InvalidVerifier> {
 }
 
 fn public_hex(secret: &str) -> Result<Key, InvalidVerifier> {
-    let bytes = decode(secret, Encoding::Hex).and_then(|bytes| bytes.try_into().ok());
-    bytes.map(Key::Ed25519).ok_or_else(|| {
+    let bytes = decode(secret, Encoding::Hex).and_then(ed25519);
+    bytes.ok_or_else(|| {
         invalid(format!(
             "it is not a public key of {} hexadecimal digits; copy the Public Key, not a token or client secret",
             2 * ED25519_KEY_LEN
         ))
     })
+}
+
+/// A public key, unless anybody could sign for it: that is so of points of a small order, whatever the sign of theirs.
+fn ed25519(bytes: Vec<u8>) -> Option<Key> {
+    let key: [u8; ED25519_KEY_LEN] = bytes.try_into().ok()?;
+    let mut unsigned = key;
+    unsigned[ED25519_KEY_LEN - 1] &= 0x7f;
+    let is_small = SMALL_ORDER.iter().any(|point| hex(&unsigned) == *point);
+    (!is_small).then_some(Key::Ed25519(key))
 }
 
 fn public_der(secret: &str) -> Result<Key, InvalidVerifier> {

@@ -39,7 +39,6 @@ pub struct Draft<'a> {
 pub struct Signed {
     /// The headers: content type, signature, timestamp, id and event, as far as the tool has them there.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Vec<u8>,
 }
 

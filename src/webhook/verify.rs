@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use ring::digest;
+
 use super::certified::{Paypal, Sns};
 use super::key::{Key, Token};
 use super::layout::Layout;
@@ -189,6 +191,24 @@ impl Verifier {
         }
         let message = format!("the signature in {header} does not match");
         Err(Refused::signature(message))
+    }
+
+    /// The SHA-256 of what is signed, where that tells deliveries apart: the time is part of it, and the delivery's id is
+    /// not, so that a captured delivery could be sent again under another one. For a delivery that was checked.
+    pub fn signed_digest(&self, delivery: &Delivery<'_>) -> Option<digest::Digest> {
+        let Check::Signature(layout, key) = &self.check else {
+            return None;
+        };
+        let has_signed_id = (self.id.as_ref()).is_some_and(|id| layout.signs(id));
+        if has_signed_id || !layout.signs_time() {
+            return None;
+        }
+        let url = self.url.as_deref().unwrap_or(delivery.url);
+        let head = layout.head(key, delivery.headers, delivery.now).ok()?;
+        let message = layout.message(head, delivery, url).ok()?;
+        let mut context = digest::Context::new(&digest::SHA256);
+        message.iter().for_each(|part| context.update(part));
+        Some(context.finish())
     }
 
     /// Whether the URL is signed, so that [`Delivery::url`] must be the public one.

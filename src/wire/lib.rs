@@ -1,8 +1,70 @@
-//! What answers of the admin API say: words that the daemon writes and the command line reads.
+//! Answers of the API: the daemon writes them, the command line reads them.
 //!
-//! **Invariant**: plain data. It names no other package, so that both sides can use it.
+//! **Invariant**: plain data. It names no other package, so that both sides can use it. The feature `schema` describes
+//! the answers for OpenAPI; only the daemon turns it on.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
+
+mod audit;
+mod requests;
+mod resources;
+mod sinks;
+mod status;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+pub use audit::*;
+pub use requests::*;
+pub use resources::*;
+pub use sinks::*;
+pub use status::*;
+
+/// Declares answers: structs whose fields are public. Daemons of version 0.1.0 leave out what has a default.
+macro_rules! answers {
+    ($(
+        $(#[doc = $about:literal])+
+        pub struct $Answer:ident { $( $(#[$($attribute:tt)*])* $field:ident: $kind:ty, )* }
+    )*) => { $(
+        $(#[doc = $about])+
+        #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(feature = "schema", derive(salvo_oapi::ToSchema))]
+        pub struct $Answer { $( $(#[$($attribute)*])* pub $field: $kind, )* }
+    )* };
+}
+
+use answers;
+
+/// What can be set of a record, by the names of its rows. The OpenAPI documents have the rows in the schema around it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ShownSettings(pub Map<String, Value>);
+
+impl std::ops::Index<&str> for ShownSettings {
+    type Output = Value;
+
+    /// Null: there is no such row.
+    fn index(&self, name: &str) -> &Value {
+        self.0.get(name).unwrap_or(&Value::Null)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl salvo_oapi::ToSchema for ShownSettings {
+    fn to_schema(_: &mut salvo_oapi::Components) -> salvo_oapi::RefOr<salvo_oapi::schema::Schema> {
+        salvo_oapi::RefOr::Type(salvo_oapi::schema::Schema::Object(Box::default()))
+    }
+}
+
+#[cfg(feature = "schema")]
+impl salvo_oapi::ComposeSchema for ShownSettings {
+    fn compose(
+        components: &mut salvo_oapi::Components,
+        _: Vec<salvo_oapi::RefOr<salvo_oapi::schema::Schema>>,
+    ) -> salvo_oapi::RefOr<salvo_oapi::schema::Schema> {
+        <Self as salvo_oapi::ToSchema>::to_schema(components)
+    }
+}
 
 /// The status of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

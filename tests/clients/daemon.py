@@ -13,12 +13,14 @@ import os
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
 from run import Runner
 
 KEY = "ik_live_for_the_stream_of_this_test"
+REVOKED_KEY = "ik_live_that_no_connector_has_any_more"
 READ_KEY = "rk_live_for_the_reader_of_this_test"
 LONG = 120.0
 LONG_MS = 120_000
@@ -77,6 +79,16 @@ class Daemon:
         connection.close()
         return text
 
+    def values(self):
+        """The field `value` of every item, asked page after page, whatever the library can read."""
+        found, after = [], ""
+        while after is not None:
+            page = json.loads(self.text("/api/streams/orders/items?limit=1000" + after))
+            found += [(item["key"], item["fields"].get("value")) for item in page["data"]]
+            after = page.get("next") and "&cursor=" + page["next"]
+        assert len(found) == len(dict(found)), "an item came twice"
+        return dict(found)
+
     def kill(self):
         self.child.kill()
         self.child.wait()
@@ -88,7 +100,9 @@ class Library:
     def __init__(self, command, daemon):
         self.runner = Runner(command, {}, False)
         self.do("client", url=daemon.url, key=KEY, backoff_max_ms=1000)
-        self.do("reader", url=daemon.url, key=READ_KEY)
+        reader = self.runner.hear(self.begin("reader", url=daemon.url, key=READ_KEY), LONG)
+        self.reads = "ok" in reader
+        assert self.reads or reader["error"]["code"] == "UNKNOWN_OP", reader
 
     def begin(self, op, **members):
         return self.runner.tell({"op": op, **members})
@@ -125,17 +139,29 @@ def numbers(begin, end, value=None):
 
 
 def one_by_one(daemon, library):
-    """Send, wait, read back, follow, view, remove."""
+    """Send, wait, remove; and what the library reads of it."""
     first = dict(items=['{"id": "a/b", "total": 1.10}'], one=True, item_key="id", idempotency_key="first")
     receipt = library.do("send", **first)
     assert (receipt["stream"], receipt["items_received"], receipt["replayed"]) == ("orders", 1, False), receipt
     again = library.do("send", **first)
     assert again["replayed"] and again["request_id"] == receipt["request_id"], again
     assert library.do("wait", timeout_ms=LONG_MS)["status"] == "processed"
-    item = library.do("item", stream="orders", key="a/b")["item"]
-    assert item["key"] == "a/b" and item["fields"]["total"] == 1.1, item
     stored = daemon.text("/api/streams/orders/items/a%2Fb")
     assert '"total":1.10' in stored.replace(" ", ""), stored
+    if library.reads:
+        reading(daemon, library)
+    else:
+        library.do("send", items=numbers(0, 250), item_key="id")
+        library.do("remove", stream="orders", key="7")
+        assert library.do("wait", timeout_ms=LONG_MS)["status"] == "removed"
+    keys = sorted({"a/b", *map(str, range(250))} - {"7"})
+    eventually("the pool has what was sent", lambda: sorted(daemon.values()) == keys)
+
+
+def reading(daemon, library):
+    """Read back, follow, view."""
+    item = library.do("item", stream="orders", key="a/b")["item"]
+    assert item["key"] == "a/b" and item["fields"]["total"] == 1.1, item
     assert library.do("item", stream="orders", key="none").get("item") is None
     refused = library.refused("follow", streams=["none"], count=1)
     assert refused["status"] in (403, 404), refused
@@ -189,14 +215,88 @@ def of_kills(daemon, library):
     assert sum(each["items"] for each in events["accepted"]) == ITEMS, now
     assert now["retries"] >= KILLS, now
     new = {str(number): "new" for number in range(ITEMS)}
-    eventually("the pool has the last values", lambda: values(library) == new)
+    eventually("the pool has the last values", lambda: daemon.values() == new)
     print(f"{now['accepted']} items accepted over {KILLS} kills, with {now['retries']} retries")
 
 
-def values(library):
-    items = library.do("items", stream="orders", page=1000)["items"]
-    assert len(items) == len({item["key"] for item in items}), "an item came twice"
-    return {item["key"]: item["fields"].get("value") for item in items}
+class Way:
+    """What lies between a client and the daemon: a portal, whose page answers every request, or an open way."""
+
+    PAGES = (
+        b"HTTP/1.1 302 Found\r\nlocation: http://portal.invalid/\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 20\r\n\r\n<html>Sign in</html>",
+        b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/html\r\ncontent-length: 16\r\n\r\n<html>No!</html>",
+        b"HTTP/1.1 511 Network Authentication Required\r\ncontent-type: text/html\r\ncontent-length: 0\r\n\r\n",
+    )
+
+    def __init__(self, daemon):
+        self.daemon, self.open, self.pages = daemon, False, 0
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = "http://127.0.0.1:%d" % self.socket.getsockname()[1]
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while True:
+            try:
+                client, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.pass_on if self.open else self.page, args=(client,), daemon=True).start()
+
+    def page(self, client):
+        """Answers one request, and closes."""
+        with client, client.makefile("rb") as request:
+            length = 0
+            while line := request.readline().strip():
+                name, _, value = line.partition(b":")
+                length = int(value) if name.lower() == b"content-length" else length
+            request.read(length)
+            page = self.PAGES[self.pages % len(self.PAGES)]
+            self.pages += 1
+            client.sendall(page)
+
+    def pass_on(self, client):
+        host, port = self.daemon.service.split(":")
+        server = socket.create_connection((host, int(port)))
+        for one, other in ((client, server), (server, client)):
+            threading.Thread(target=self.pump, args=(one, other), daemon=True).start()
+
+    @staticmethod
+    def pump(one, other):
+        try:
+            while data := one.recv(65536):
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+def of_portals_and_keys(daemon, library):
+    """What was added behind a portal and with a revoked key arrives, once, when both are over; no file is given up."""
+    way, folder = Way(daemon), os.path.join(daemon.folder, "spool")
+    library.do("client", url=way.url, key=REVOKED_KEY, backoff_ms=5, backoff_max_ms=50)
+    library.do("batcher", item_key="id", max_items=100, linger_ms=20, spool=folder)
+    stats = lambda: library.do("stats")  # noqa: E731
+    half = ITEMS // 2
+    assert library.do("add", items=numbers(0, half, "new"))["added"] == half
+    eventually("every page of the portal was shown", lambda: way.pages >= 2 * len(way.PAGES))
+    now = stats()
+    assert (now["state"], now["accepted"], now["rejected"]) == ("retrying", 0, 0), now
+    way.open = True
+    eventually("the key is refused", lambda: stats()["state"] == "blocked")
+    assert library.do("add", items=numbers(half, ITEMS, "new"))["added"] == ITEMS - half
+    now = stats()
+    assert (now["code"], now["accepted"], now["rejected"]) == ("UNAUTHORIZED", 0, 0), now
+    library.do("set_key", key=KEY)
+    flushed, now, events = library.do("flush", timeout_ms=LONG_MS), stats(), library.do("events")
+    assert flushed["done"] and flushed["state"] == "ok", (flushed, now)
+    assert (now["accepted"], now["rejected"], now["damaged"]) == (ITEMS, 0, 0), now
+    assert not any(each["replayed"] for each in events["accepted"]), events["accepted"]
+    assert not [name for name in os.listdir(folder) if not name.startswith(".")], os.listdir(folder)
+    new = {str(number): "new" for number in range(ITEMS)}
+    eventually("the pool has every item", lambda: daemon.values() == new)
+    way.socket.close()
+    print(f"{now['accepted']} items accepted after {way.pages} pages and a revoked key")
 
 
 def main():
@@ -204,7 +304,7 @@ def main():
     parser.add_argument("daemon")
     parser.add_argument("runner", nargs="+")
     told = parser.parse_args()
-    for part in (one_by_one, of_kills):
+    for part in (one_by_one, of_kills, of_portals_and_keys):
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="headgate-clients-") as folder:
             daemon, library = Daemon(told.daemon, folder), None

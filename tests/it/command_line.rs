@@ -11,6 +11,7 @@ mod screen; // screen new, url and save
 mod send; // send and requests against a running daemon
 mod sign_in; // links to the admin pages
 mod sink; // sink list, dead-letters, retry, discard
+mod spool; // send --spool, against a daemon that refuses, is killed, is not there
 mod tail_log; // the request log as it grows
 mod tools; // tools that sign, connected from the command line
 

@@ -22,6 +22,7 @@ mod ordering;
 mod poison;
 mod removals;
 mod rules;
+mod selected;
 mod statements;
 mod supplied;
 mod tables;

@@ -431,6 +431,10 @@ async fn what_a_proxy_could_read_in_another_way_is_refused() {
     for (hosts, says) in [
         ("", "wants a Host header"),
         ("Host: a\r\nHost: b\r\n", "more than one Host header"),
+        (
+            "Host: a\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n",
+            "more than one Authorization header",
+        ),
     ] {
         let mut raw = Raw::connect(&app.service).await;
         raw.send(format!("GET /healthz HTTP/1.1\r\n{hosts}\r\n"))

@@ -52,7 +52,7 @@ const HOMES: [(&str, &[&str]); 27] = [
     ("ruzstd", &["webhook"]),
     ("pulldown-cmark", &["guide"]),
     ("salvo_core", &["api", "feed", "headgate", "http", "web"]),
-    ("salvo-oapi", &["api", "feed", "http"]),
+    ("salvo-oapi", &["api", "feed", "http", "wire"]),
     ("salvo_extra", &["http"]),
     ("tungstenite", &["http"]),
     ("maud", &["web"]),
@@ -466,7 +466,10 @@ fn public_types_carry_their_noun() {
             if public != Some("pub") || !matches!(kind, Some("struct" | "enum" | "type")) {
                 continue;
             }
-            let name = words.next().unwrap_or_default();
+            // What a macro names is named where it is called.
+            let Some(name) = words.next().filter(|name| !name.starts_with('$')) else {
+                continue;
+            };
             let name = name.split(|c: char| !c.is_alphanumeric()).next();
             let named = named.entry(name.unwrap_or_default().to_owned());
             named.or_default().push(source.path.display().to_string());

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use base::clock::Unix;
+use base::order::Seq;
 use item::ItemsWriter;
 use item::batch::{Batch, Entry, Slice};
 
@@ -50,7 +51,7 @@ impl Batches {
             items.push(&key, &fields).expect("the bound fits");
         }
         let entry = Entry {
-            seq: self.seq,
+            seq: Seq::new(self.seq),
             request_id: uuid::Uuid::now_v7(),
             stream: "products".into(),
             received_at: Unix::from_ms(1_700_000_000_000 + self.seq),

@@ -88,11 +88,12 @@ func (b *Batcher) attempt(h *hand) {
 	c := b.request(h)
 	fresh := b.mark(h)
 	o := judge(t.exchange(b.ctx, c), len(entries), t.now())
-	if b.ctx.Err() != nil && o.kind == retrying {
-		return // the end of the batcher: the mark says that the outcome is unknown
-	}
 	if fresh && !o.unknown {
 		h.tried = false
+	}
+	if b.ctx.Err() != nil && o.kind == retrying {
+		b.save(h)
+		return // the end of the batcher: whether bytes left is on disk
 	}
 	if o.kind == blocked && t.key() != key {
 		b.save(h)

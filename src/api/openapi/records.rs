@@ -19,9 +19,11 @@ const BODIES: [(&str, &[Field], bool); 8] = [
 ];
 
 /// The schemas of answers that have all that can be set.
-const ANSWERS: [(&str, &[Field]); 2] = [
+const ANSWERS: [(&str, &[Field]); 4] = [
     ("StreamData", Stream::FIELDS),
     ("ConnectorData", Connector::FIELDS),
+    ("KeyData", Key::FIELDS),
+    ("ReadKeyData", ReadKey::FIELDS),
 ];
 
 /// Adds the rows to the answers that show a record.
@@ -39,6 +41,7 @@ pub(super) fn add_to_answers(schemas: &mut Value) {
                 ..*row
             };
             schema["properties"][row.name] = of_row(&effective);
+            mask(row, &mut schema["properties"][row.name]);
             // As of other answers: what may be null may be left out.
             if effective.none.is_empty() {
                 required.push(row.name.into());
@@ -51,6 +54,25 @@ pub(super) fn add_to_answers(schemas: &mut Value) {
         if let Some(properties) = schema["properties"].as_object_mut() {
             properties.sort_keys();
         }
+    }
+}
+
+/// Says how an answer has the secrets of a table.
+fn mask(row: &Field, schema: &mut Value) {
+    let Shape::Table(fields) = row.shape else {
+        return;
+    };
+    for row in fields {
+        let Shape::Secret = row.shape else {
+            continue;
+        };
+        let shown = format!(
+            "{} Shown as `********`, or as the file or variable that holds it. Null: there is none.",
+            row.about()
+        );
+        let secret = &mut schema["properties"][row.name];
+        secret["type"] = json!(["string", "object", "null"]);
+        secret["description"] = shown.into();
     }
 }
 

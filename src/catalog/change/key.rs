@@ -84,13 +84,7 @@ impl Catalog {
             if key.revoked_at.is_some() {
                 return Err(CatalogError::Revoked);
             }
-            let mut settings = settings::Key {
-                description: key.description.take().map(Into::into),
-                expires_at: key.expires_at.map(clock::rfc3339),
-                allow_in_url: key.allow_in_url,
-                networks: std::mem::take(&mut key.networks),
-                ..settings::Key::default()
-            };
+            let mut settings = key.settings();
             set(settings.set_all(patch))?;
             key.description = settings.description.map(Into::into);
             key.expires_at = settings

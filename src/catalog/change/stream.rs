@@ -43,7 +43,6 @@ impl Catalog {
         Ok(schema::deleted_streams(&self.store().connection, name)?)
     }
 
-    /// Changes a stream.
     pub fn change_stream(&self, name: &str, patch: &Patch, actor: &Actor) -> Changed<Arc<Stream>> {
         self.commit(actor, |database, entries| {
             let before = find_runtime_stream(entries, name)?;

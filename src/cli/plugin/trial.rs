@@ -15,6 +15,7 @@ use super::super::error::CliError;
 use super::super::output::{Table, json_pretty, print, shown};
 use super::{PluginOutput, Subject};
 use base::clock::Unix;
+use base::order::Seq;
 use ingest::flatten::{FlattenLimits, flatten};
 use item::batch::{Action, Batch, Entry, Slice};
 use plugin::{Failure, NotTaken, Taken};
@@ -120,7 +121,7 @@ pub(super) fn batch_of(
     };
     let items = flatten(body, item_key, limits).map_err(|error| error.to_string())?;
     let entry = Entry {
-        seq: 1,
+        seq: Seq::new(1),
         request_id: Uuid::now_v7(),
         stream: stream.into(),
         received_at: Unix::now(),

@@ -3,7 +3,6 @@
 //! **Invariant**: a key that is made here is made once and printed as part of what was asked for, nowhere else.
 
 use reqwest::Method;
-use serde_json::Value;
 
 use crate::cli::client::AdminArgs;
 use crate::cli::error::CliError;
@@ -11,6 +10,7 @@ use crate::cli::output::note;
 use crate::cli::resource::{Resource, given};
 use base::text::percent_encoded;
 use catalog::key;
+use wire::MadeReadKey;
 
 /// What a screen shows.
 #[derive(clap::Args)]
@@ -107,9 +107,8 @@ async fn read_key(args: &ShownArgs, origins: &[&str]) -> Result<String, CliError
             ("streams", Some(vec![args.stream.as_str()].into())),
             ("origins", Some(origins.into())),
         ]);
-        let made: Value = keys.call(Method::POST, "", Some(body)).await?;
-        let secret = made["secret"].as_str().map(str::to_owned);
-        return secret.ok_or_else(|| CliError::failed("the answer has no key; is it Headgate's?"));
+        let made: MadeReadKey = keys.call(Method::POST, "", Some(body)).await?;
+        return Ok(made.secret);
     }
     let given = args
         .read_key

@@ -7,14 +7,14 @@
 use std::fmt;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::disk::Disk;
 use super::load::Step;
 use super::push::Push;
 use super::times::Times;
 use super::verdict::{Facts, Verdict};
-use crate::output::{Table, plain, shown};
+use crate::output::{Table, shown};
+use wire::StatusData;
 
 /// The result.
 #[derive(Debug, Serialize)]
@@ -47,12 +47,12 @@ pub(super) struct Report {
 
 impl Report {
     /// An empty one of a daemon with this status.
-    pub(super) fn new(url: &str, status: &Value, stream: &str) -> Self {
+    pub(super) fn new(url: &str, status: &StatusData, stream: &str) -> Self {
         Self {
-            version: plain(&status["version"]),
+            version: status.version.clone(),
             url: url.to_owned(),
             stream: stream.to_owned(),
-            durability: plain(&status["durability"]),
+            durability: status.durability.clone(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             disk: None,
             round_trip: Times::default(),

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -19,6 +20,7 @@ use super::load::{KEYS, post};
 use crate::client::{CallError, Client, Refusal};
 use crate::error::CliError;
 use base::clock::{self, Unix};
+use wire::{ConnectorData, MadeKey, MadeReadKey, StreamData};
 
 /// What the parts say that they are for.
 const DESCRIPTION: &str = "headgate bench; it can be deleted when no bench runs";
@@ -96,7 +98,7 @@ impl<'a> Site<'a> {
         self.made.push(Part::Stream);
         let rule = json!({ "field": REMOVED, "is": ["yes"] });
         let body = json!({ "name": name, "description": DESCRIPTION, "delete_when": rule });
-        self.create("/api/admin/streams", body).await?;
+        let _: StreamData = self.create("/api/admin/streams", body).await?;
         self.made.push(Part::Connector);
         let mut body = json!({
             "name": name, "description": DESCRIPTION, "kind": "ingest", "item_key": "id",
@@ -106,31 +108,25 @@ impl<'a> Site<'a> {
             body["requests_per_second"] = RATE.into();
             body["burst"] = RATE.into();
         }
-        self.create("/api/admin/connectors", body).await?;
+        let _: ConnectorData = self.create("/api/admin/connectors", body).await?;
         let expires_at = clock::rfc3339(Unix::now() + EXPIRES_AFTER);
         let path = format!("/api/admin/connectors/{name}/keys");
         let body = json!({ "name": "bench", "stream": name, "expires_at": expires_at });
-        let key = self.secret(&path, body).await?;
+        let made: MadeKey = self.create(&path, body).await?;
+        let missing = || self.admin.foreign("the key has no secret".to_owned());
+        let key = made.secret.ok_or_else(missing)?;
         self.sender = Some(Arc::new(Client::new(&self.url, &key)?));
         self.made.push(Part::ReadKey);
         let body = json!({
             "name": name, "description": DESCRIPTION, "streams": [name], "expires_at": expires_at,
         });
-        let key = self.secret("/api/admin/read-keys", body).await?;
-        self.reader = Some(Client::new(&self.url, &key)?);
+        let made: MadeReadKey = self.create("/api/admin/read-keys", body).await?;
+        self.reader = Some(Client::new(&self.url, &made.secret)?);
         Ok(())
     }
 
-    async fn create(&self, path: &str, body: Value) -> Result<Value, CliError> {
-        let made = self.admin.change(Method::POST, path, Some(&body)).await?;
-        Ok(made.data)
-    }
-
-    async fn secret(&self, path: &str, body: Value) -> Result<String, CliError> {
-        let made = self.create(path, body).await?;
-        let secret = made["secret"].as_str().map(str::to_owned);
-        let missing = || self.admin.foreign("the key has no secret".to_owned());
-        Ok(secret.ok_or_else(missing)?)
+    async fn create<T: DeserializeOwned>(&self, path: &str, body: Value) -> Result<T, CliError> {
+        Ok(self.admin.change(Method::POST, path, Some(&body)).await?)
     }
 
     /// Waits until everything that was sent is in the data pool; how long that took, in milliseconds.
@@ -203,8 +199,8 @@ impl<'a> Site<'a> {
         let begun = Instant::now();
         let path = format!("/api/admin/streams/{}", self.name);
         while begun.elapsed() < POOL_MAX {
-            let stream = self.admin.get(&path).await?.data;
-            if stream["items"] == 0 {
+            let stream: StreamData = self.admin.get(&path).await?;
+            if stream.items == 0 {
                 return Ok(());
             }
             tokio::time::sleep(LOOK_PAUSE).await;
@@ -225,7 +221,7 @@ impl<'a> Site<'a> {
         };
         let path = format!("/api/admin/{kind}/{}{query}", self.name);
         let deleted = self.admin.change(Method::DELETE, &path, None).await;
-        deleted.map(|_| ())
+        deleted.map(|_: IgnoredAny| ())
     }
 
     /// What is left, and how to remove it.

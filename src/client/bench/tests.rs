@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use clap::Parser;
-use serde_json::json;
 
 use super::*;
 use crate::error::WRONG_USE;
+use wire::SinkData;
 
 #[derive(Parser)]
 struct Program {
@@ -33,20 +33,29 @@ fn the_time_is_bounded_and_shared() {
 
 #[test]
 fn sinks_of_others_are_sent_nothing_unless_somebody_says_so() {
-    let status = |sinks: serde_json::Value| json!({ "sinks": sinks });
-    let pool = json!({ "name": "pool", "plugin": "pool", "streams": ["*"], "except": [] });
-    let orders =
-        json!({ "name": "crm", "plugin": "http-forward", "streams": ["orders"], "except": [] });
-    let every =
-        json!({ "name": "ware\u{1b}house", "plugin": "postgres", "streams": ["*"], "except": [] });
-    let apart =
-        json!({ "name": "team", "plugin": "webhook", "streams": ["*"], "except": ["bench-*"] });
-    let check = |sinks, all| sinks_allow(&status(sinks), "bench-1", all);
-    assert_eq!(check(json!([pool, orders, apart]), false), Ok(true));
-    assert_eq!(check(json!([orders]), false), Ok(false));
-    let refused = check(json!([pool, every]), false).expect_err("it would be sent on");
+    let sink = |name: &str, plugin: &str, streams: &str, except: &[&str]| SinkData {
+        name: name.to_owned(),
+        plugin: plugin.to_owned(),
+        streams: vec![streams.to_owned()],
+        except: except.iter().map(|&name| name.to_owned()).collect(),
+        ..SinkData::default()
+    };
+    let pool = || sink("pool", "pool", "*", &[]);
+    let orders = || sink("crm", "http-forward", "orders", &[]);
+    let every = || sink("ware\u{1b}house", "postgres", "*", &[]);
+    let apart = || sink("team", "webhook", "*", &["bench-*"]);
+    let check = |sinks, all| {
+        let status = StatusData {
+            sinks,
+            ..StatusData::default()
+        };
+        sinks_allow(&status, "bench-1", all)
+    };
+    assert_eq!(check(vec![pool(), orders(), apart()], false), Ok(true));
+    assert_eq!(check(vec![orders()], false), Ok(false));
+    let refused = check(vec![pool(), every()], false).expect_err("it would be sent on");
     assert_eq!(refused.code, WRONG_USE);
     assert!(refused.message.contains("ware\\u{1b}house"), "{refused}");
     assert!(refused.message.contains("--all-sinks"), "{refused}");
-    assert_eq!(check(json!([pool, every]), true), Ok(true));
+    assert_eq!(check(vec![pool(), every()], true), Ok(true));
 }

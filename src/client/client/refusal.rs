@@ -33,8 +33,6 @@ pub struct Refusal {
     pub request_id: Option<String>,
     /// JSON texts, one for each place that is wrong.
     pub details: Vec<String>,
-    /// The items of the body that the details name, counted from 0.
-    pub items: Box<[u64]>,
 }
 
 impl Refusal {
@@ -44,14 +42,13 @@ impl Refusal {
         let error = &body["error"];
         let text = |name: &str| error[name].as_str().map(str::to_owned);
         let places = error["details"].as_array().into_iter().flatten();
-        let details = places.clone().map(Value::to_string);
+        let details = places.map(Value::to_string);
         Refusal {
             status: answer.status,
             code: text("code"),
             message: text("message").unwrap_or_else(|| foreign_message(answer)),
             request_id: text("request_id"),
             details: details.take(DETAILS_SHOWN_MAX).collect(),
-            items: places.filter_map(|place| place["item"].as_u64()).collect(),
         }
     }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::error::CliError;
 use crate::output::{ListOutput, Table, note, print_list, shown};
 use webhook::Preset;
+use wire::ConnectorData;
 
 /// The longest secret file that is read, in bytes.
 const SECRET_BYTES_MAX: u64 = 64 * 1024;
@@ -175,24 +176,26 @@ pub(crate) fn key_of(
 }
 
 /// Says what to do in the tool, with the key's part of the daemon's answer.
-pub(super) fn print(preset: &Preset, made: &Value) {
-    let key = &made["keys"][0];
-    let url = match (key["url"].as_str(), key["path"].as_str()) {
-        (Some(url), _) => url.to_owned(),
-        (None, Some(path)) => format!("https://YOUR.PUBLIC.ADDRESS{path}"),
-        (None, None) => return,
+pub(super) fn print(preset: &Preset, made: &ConnectorData) {
+    let Some(key) = made.keys.first() else {
+        return;
     };
-    let url = match made["secret"].as_str() {
+    let url = match &key.url {
+        Some(url) => url.clone(),
+        None => format!("https://YOUR.PUBLIC.ADDRESS{}", key.path),
+    };
+    let url = match &made.secret {
         Some(secret) => format!("{url}?access_token={secret}"),
         None => url,
     };
     note(&format!("the URL for {}: {}", preset.title, shown(&url)));
-    if key["verify"].is_object() && key["verify"]["secret"].is_null() {
+    let verify = &key.settings["verify"];
+    if verify.is_object() && verify["secret"].is_null() {
         note(
             "enter it there first: the tool sends its secret to it then, and `headgate key take-secret` prints it, to be pasted there",
         );
     }
-    if key["url"].is_null() {
+    if key.url.is_none() {
         note("set server.public_url, and the whole URL stands here and on the connector's page");
     }
     if !preset.events_hint.is_empty() {

@@ -27,9 +27,13 @@ fn args(line: &str) -> RequestsArgs {
 }
 
 /// Entry `n` of a connector's log: `shop` has the odd minutes, `sensors` the even ones.
-fn entry(connector: &str, n: usize) -> Value {
+fn entry(connector: &str, n: usize) -> LoggedRequest {
     let minute = 59 - 2 * n - usize::from(connector == "c2");
-    json!({"timestamp": format!("2025-03-01T10:{minute:02}:00.000Z"), "request_id": format!("{connector}-{n}")})
+    LoggedRequest {
+        timestamp: format!("2025-03-01T10:{minute:02}:00.000Z"),
+        request_id: format!("{connector}-{n}"),
+        ..LoggedRequest::default()
+    }
 }
 
 /// An admin API with two connectors of ten requests each, and pages of at most three entries.
@@ -44,8 +48,12 @@ fn admin_api() -> StandIn {
                     json!({"id": "c2", "name": "sensors"}),
                 ]
             }
-            "GET /api/admin/connectors/c1/requests" => (0..10).map(|n| entry("c1", n)).collect(),
-            "GET /api/admin/connectors/c2/requests" => (0..10).map(|n| entry("c2", n)).collect(),
+            "GET /api/admin/connectors/c1/requests" => {
+                (0..10).map(|n| json!(entry("c1", n))).collect()
+            }
+            "GET /api/admin/connectors/c2/requests" => {
+                (0..10).map(|n| json!(entry("c2", n))).collect()
+            }
             path => panic!("{path} was asked for"),
         };
         let from: usize = value("cursor=").map_or(0, |at| at.parse().expect("our cursor"));
@@ -60,10 +68,7 @@ fn admin_api() -> StandIn {
 async fn ids(server: &StandIn, line: &str) -> Result<Vec<String>, CliError> {
     let client = Client::new(&server.url(), "token").expect("an address");
     let entries = newest(&client, &args(line)).await?;
-    Ok(entries
-        .iter()
-        .map(|entry| plain(&entry["request_id"]))
-        .collect())
+    Ok(entries.into_iter().map(|entry| entry.request_id).collect())
 }
 
 #[tokio::test]
@@ -130,11 +135,9 @@ async fn filters_are_sent_with_every_page() {
 #[tokio::test]
 async fn a_server_that_repeats_its_page_is_not_asked_for_ever() {
     let server = StandIn::start(|_, _| {
-        Reply::Answer(
-            200,
-            String::new(),
-            r#"{"data":[{}],"next":"again"}"#.to_owned(),
-        )
+        let data = [json!({"id": "c1", "name": "shop"})];
+        let body = json!({"data": data, "next": "again"}).to_string();
+        Reply::Answer(200, String::new(), body)
     });
     let error = ids(&server, "").await.expect_err("no progress");
     assert!(
@@ -189,23 +192,30 @@ fn times_are_ages_or_moments() {
 
 #[test]
 fn a_table_shows_an_entry_on_one_line_and_nothing_raw() {
-    let entry = json!({
-        "timestamp": "2025-03-01T10:00:00.000Z", "request_id": "0192", "connector": "shop",
-        "stream": "orders", "status": "rejected", "http_status": 400, "items_received": 0,
-        "bytes": 12, "key": "ik_live_a1b2c3d4",
-        "errors": ["line 1\u{1b}[2J\nis wrong", {"code": "X", "message": "second"}],
-    });
+    let entry = LoggedRequest {
+        timestamp: "2025-03-01T10:00:00.000Z".to_owned(),
+        request_id: "0192".to_owned(),
+        connector: "shop".to_owned(),
+        stream: "orders".to_owned(),
+        status: "rejected".to_owned(),
+        http_status: 400,
+        bytes: 12,
+        key: "ik_live_a1b2c3d4".to_owned(),
+        errors: vec!["line 1\u{1b}[2J\nis wrong".to_owned(), "second".to_owned()],
+        ..LoggedRequest::default()
+    };
     let text = table(COLUMNS, &[entry]).to_string();
     let expected = "\
 TIME                      CONNECTOR  STREAM  STATUS    HTTP  ITEMS  BYTES  KEY               REQUEST  ERRORS
 2025-03-01T10:00:00.000Z  shop       orders  rejected  400   0      12     ik_live_a1b2c3d4  0192     line 1\\u{1b}[2J\\nis wrong; second
 ";
     assert_eq!(text, expected);
-    assert_eq!(
-        errors(&json!(["é".repeat(81)])),
-        format!("{}…", "é".repeat(80))
-    );
-    assert_eq!(errors(&Value::Null), "");
+    let long = LoggedRequest {
+        errors: vec!["é".repeat(81)],
+        ..LoggedRequest::default()
+    };
+    assert_eq!(errors(&long), format!("{}…", "é".repeat(80)));
+    assert_eq!(errors(&LoggedRequest::default()), "");
 }
 
 #[test]

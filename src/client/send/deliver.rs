@@ -104,7 +104,7 @@ pub(super) fn stopped() -> CliError {
     )
 }
 
-pub(super) fn not_accepted(error: UploadError) -> CliError {
+fn not_accepted(error: UploadError) -> CliError {
     match error {
         UploadError::Stopped => stopped(),
         UploadError::Call(CallError::Refused(refusal)) if refusal.status == 413 => {

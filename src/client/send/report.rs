@@ -27,10 +27,12 @@ pub struct Report {
     pub retries: u64,
     /// Items left out because no request can carry them.
     pub too_large: u64,
-    /// Items of a spool that were refused, each for itself.
+    /// Items of a spool that were rejected now.
     pub refused: u64,
-    /// Batches of a spool that were not accepted, or not with all of their items, and stay in their files.
+    /// Files of a spool that stay: batches that were not accepted, and what is no batch.
     pub kept: u64,
+    /// Items that lie in the directory `rejected` of a spool.
+    pub rejected: u64,
     /// Bytes of the accepted batches' bodies.
     pub bytes: u64,
     /// How long all of it took.

@@ -1,318 +1,393 @@
-//! `send --spool`: the batches that a client library has left on disk, each a file, sent as the library would have sent
-//! them.
+//! `send --spool`: what a client library has left in its spool, sent as the library would have sent it, by the library for
+//! Rust.
 //!
-//! Called by `send`. A file is `<UUIDv7>.json`: a line that says whose batch it is, then the body. The page of the client
-//! libraries defines it.
+//! Called by `send`. The library works on a thread of its own, because its calls block; what it does comes here as events.
 //!
-//! **Invariant**: a file is deleted only after its batch, or every part that it was cut into, was answered with 202. The
-//! batch carried the idempotency key and the bytes that the file holds; a part has a key of its own, which is the same
-//! whenever the same part is cut out of the same batch.
+//! **Invariant**: a user waits, so what blocks ends the command, and so do too many failures in a row. Nothing is lost by
+//! that: a file goes only when Headgate has accepted its batch, or when what it rejected lies in `rejected`.
 
-use std::ffi::OsStr;
-use std::fs::{self, File, TryLockError};
-use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
-use reqwest::header::HeaderValue;
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use headgate_send::{
+    Again, BatcherOptions, Cancel, Client, ClientOptions, Drain, DrainStep, Error, RejectedPart,
+    State, code,
+};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_util::sync::CancellationToken;
 
-use super::cut::cut;
-use super::deliver::{Delivery, not_accepted, stopped};
-use super::report::counted;
-use super::upload::{Submission, UploadError};
-use crate::client::{CallError, Refusal};
+use super::report::{Report, counted};
+use super::{SendArgs, SendOutput, stopped};
 use crate::error::CliError;
-use crate::output::shown;
-use base::clock::Unix;
+use crate::output::{json_pretty, print, shown};
 
-/// The daemon knows idempotency keys for 24 hours: what it may have taken must not come again after that.
-const AGE_MAX: Duration = Duration::from_hours(23);
-/// How many of the refused items of a batch are shown.
-const REFUSED_SHOWN_MAX: usize = 5;
+/// How many of the rejected parts are shown.
+const REJECTED_SHOWN_MAX: usize = 20;
+/// The longest first pause between attempts.
+const BACKOFF: Duration = Duration::from_millis(500);
+/// No pause of our own is longer.
+const BACKOFF_MAX: Duration = Duration::from_secs(15);
 
-/// The first line of a file.
-#[derive(Deserialize)]
-struct Head {
-    v: u64,
-    idempotency_key: String,
-    /// Absent: the connector has one.
-    item_key: Option<String>,
-    /// Unix time in milliseconds.
-    created: u64,
-}
-
-/// A batch that was left.
-#[derive(Debug)]
-struct Left {
-    submission: Submission,
-    /// Slices of the body.
-    items: Vec<Bytes>,
-    created_at: Unix,
-}
-
-/// A folder of batches, which no batcher uses meanwhile.
-pub(super) struct Spool {
+/// What the thread is given.
+struct Job {
     folder: PathBuf,
-    _lock: File,
+    client: Client,
+    stream: Option<String>,
+    retries_max: u32,
+    /// What lies in `rejected` is sent, too.
+    sends_rejected: bool,
 }
 
-impl Spool {
-    /// Takes a folder; libraries hold the same lock.
-    pub(super) fn open(folder: &Path) -> Result<Self, CliError> {
-        let wrong = |reason: &dyn std::fmt::Display| {
-            let folder = folder.to_string_lossy();
-            CliError::wrong_use(format!("can't use the spool {}: {reason}", shown(&folder)))
-        };
-        if !folder.is_dir() {
-            return Err(wrong(&"there is no such folder"));
-        }
-        let lock = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(folder.join(".lock"))
-            .map_err(|error| wrong(&error))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(wrong(&"a program that sends from it is running"));
-            }
-            Err(TryLockError::Error(error)) => return Err(wrong(&error)),
-        }
-        Ok(Self {
-            folder: folder.to_owned(),
-            _lock: lock,
-        })
-    }
-
-    /// The files, in order of their names, which is that of their batches.
-    fn files(&self) -> io::Result<Vec<PathBuf>> {
-        let mut files = Vec::new();
-        for entry in fs::read_dir(&self.folder)? {
-            let path = entry?.path();
-            if path.extension() == Some(OsStr::new("json")) {
-                files.push(path);
-            }
-        }
-        files.sort();
-        Ok(files)
-    }
+/// What it does.
+enum Event {
+    Accepted {
+        stream: String,
+        items: usize,
+        bytes: usize,
+        replayed: bool,
+    },
+    /// Items that were rejected.
+    Rejected(usize),
+    Retried(String),
+    Note(String),
+    /// What stays in files.
+    Left(u64),
 }
 
-impl Left {
-    /// Reads a file; says what is wrong with one that holds no batch.
-    fn read(path: &Path) -> Result<Self, String> {
-        let text = fs::read(path).map_err(|error| error.to_string())?;
-        let end = text.iter().position(|byte| *byte == b'\n');
-        let end = end.ok_or("it has one line only")?;
-        let head: Head =
-            serde_json::from_slice(&text[..end]).map_err(|error| format!("line 1: {error}"))?;
-        if head.v != 1 {
-            return Err(format!("version {} of the format is not known", head.v));
-        }
-        let body = Bytes::from(text).slice(end + 1..);
-        let items: Vec<&RawValue> =
-            serde_json::from_slice(&body).map_err(|error| format!("line 2: {error}"))?;
-        let header = |text: &str| {
-            HeaderValue::from_bytes(text.as_bytes()).map_err(|error| format!("line 1: {error}"))
-        };
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        Ok(Self {
-            submission: Submission {
-                name: shown(&name).into_owned(),
-                idempotency_key: header(&head.idempotency_key)?,
-                item_key: head.item_key.as_deref().map(header).transpose()?,
-                items: items.len() as u64,
-                body: body.clone(),
-            },
-            items: (items.iter())
-                .map(|item| body.slice_ref(item.get().as_bytes()))
-                .collect(),
-            created_at: Unix::from_ms(head.created),
-        })
-    }
-
-    /// Some of its items, with a key of their own, as client libraries make it; or all, as the file holds them.
-    fn part(&self, part: &Range<usize>) -> Submission {
-        if part.len() == self.items.len() {
-            return self.submission.clone();
-        }
-        let key = self.submission.idempotency_key.as_bytes();
-        let suffix = format!("/{}/{}", part.start, part.len());
-        let key = HeaderValue::from_bytes(&[key, suffix.as_bytes()].concat());
-        Submission {
-            name: format!("{}{suffix}", self.submission.name),
-            idempotency_key: key.expect("a header, digits and slashes"),
-            item_key: self.submission.item_key.clone(),
-            items: part.len() as u64,
-            body: [b"[", &self.items[part.clone()].join(&b","[..])[..], b"]"]
-                .concat()
-                .into(),
-        }
-    }
-}
-
-/// Why a file stays whose batch was sent but for these items.
-fn why_it_stays(refused: &[(usize, Refusal)], count: usize) -> String {
-    if let ([(_, refusal)], 0 | 1) = (refused, count) {
-        return refusal.to_string();
-    }
-    let shown = refused.iter().take(REFUSED_SHOWN_MAX);
-    let shown = shown.map(|(item, refusal)| format!("\n  item {item}, counted from 0: {refusal}"));
-    let more = match refused.len().saturating_sub(REFUSED_SHOWN_MAX) {
-        0 => String::new(),
-        more => format!("\n  and {more} more"),
+/// Sends everything; an error if something is left.
+pub(super) async fn run(
+    args: &SendArgs,
+    folder: &Path,
+    key: Option<&str>,
+    stop: &CancellationToken,
+    tell: &dyn Fn(&str),
+    report: &mut Report,
+) -> Result<(), CliError> {
+    check_folder(folder, args.stream.as_deref())?;
+    let Some(key) = key else {
+        return count(folder, tell, report);
     };
-    format!(
-        "{} of its {} {} refused, and all others were sent:{}{more}",
-        refused.len(),
-        counted(count as u64, "item"),
-        if refused.len() == 1 { "was" } else { "were" },
-        shown.collect::<String>()
-    )
+    let options = ClientOptions {
+        backoff: BACKOFF,
+        backoff_max: BACKOFF_MAX,
+        user_agent: "headgate-send".to_owned(),
+        ..ClientOptions::default()
+    };
+    let job = Job {
+        folder: folder.to_owned(),
+        client: Client::with(&args.url, key, options).map_err(|error| refused(&error))?,
+        stream: args.stream.clone(),
+        retries_max: args.retries,
+        sends_rejected: args.again,
+    };
+    let (sender, events) = unbounded_channel();
+    let cancel = Cancel::default();
+    let (done, result) = tokio::sync::oneshot::channel();
+    let canceled = cancel.clone();
+    std::thread::Builder::new()
+        .name("spool".to_owned())
+        .spawn(move || {
+            // Nobody waits for it where the user has stopped twice.
+            done.send(job.empty(&sender, &canceled)).ok();
+        })
+        .map_err(|error| CliError::failed(format!("can't start a thread: {error}")))?;
+    follow(events, stop, &cancel, tell, report).await;
+    let sent = result.await;
+    let sent = sent.unwrap_or_else(|_| Err(CliError::failed("the thread that sends has ended")));
+    let listed = list_rejected(folder, tell, report)?;
+    sent.and(match (report.kept, listed) {
+        (0, 0) => Ok(()),
+        (0, _) => Err(CliError::failed(format!(
+            "{} in {}: --rejected lists what it is, --again sends it again",
+            counted(report.rejected, "rejected item"),
+            shown(&folder.join("rejected").to_string_lossy())
+        ))),
+        (count, _) => Err(CliError::failed(format!(
+            "{} left in {}",
+            counted(count, "file"),
+            shown(&folder.to_string_lossy())
+        ))),
+    })
 }
 
-impl Delivery<'_> {
-    /// Sends every batch of a folder; an error if one stays there.
-    pub(super) async fn empty(mut self, spool: &Spool) -> Result<(), CliError> {
-        let files = spool.files().map_err(|error| {
-            CliError::failed(format!("can't read {}: {error}", spool.folder.display()))
-        })?;
-        for path in files {
-            if self.stop.is_cancelled() {
-                return Err(stopped());
+/// Adds up what the thread does, until it ends.
+async fn follow(
+    mut events: UnboundedReceiver<Event>,
+    stop: &CancellationToken,
+    cancel: &Cancel,
+    tell: &dyn Fn(&str),
+    report: &mut Report,
+) {
+    loop {
+        let event = tokio::select! {
+            event = events.recv() => event,
+            () = stop.cancelled(), if !cancel.is_canceled() => {
+                cancel.cancel();
+                continue;
             }
-            if let Some(reason) = self.take(&path).await? {
-                self.report.kept += 1;
-                let path = path.to_string_lossy();
-                (self.tell)(&format!("{} stays where it is: {reason}", shown(&path)));
-            }
-        }
-        match self.report.kept {
-            0 => Ok(()),
-            1 => Err(CliError::failed(
-                "1 batch was not sent, and stays in its file",
-            )),
-            count => Err(CliError::failed(format!(
-                "{count} batches were not sent, and stay in their files"
-            ))),
-        }
-    }
-
-    /// Sends one, and deletes its file; why not, if that concerns this batch alone.
-    async fn take(&mut self, path: &Path) -> Result<Option<String>, CliError> {
-        let left = match Left::read(path) {
-            Ok(left) => left,
-            Err(reason) => return Ok(Some(format!("it holds no batch: {reason}"))),
         };
-        if Unix::now() - left.created_at >= AGE_MAX {
-            let items = counted(left.submission.items, "item");
-            return Ok(Some(format!(
-                "it is older than 23 hours, and repeats are known for 24: if its {items} did not arrive, send its second line"
-            )));
+        match event {
+            None => return,
+            Some(Event::Accepted {
+                stream,
+                items,
+                bytes,
+                replayed,
+            }) => {
+                report.stream = Some(stream);
+                report.batches += 1;
+                report.items += items as u64;
+                report.bytes += bytes as u64;
+                report.replayed += u64::from(replayed);
+            }
+            Some(Event::Rejected(items)) => report.refused += items as u64,
+            Some(Event::Retried(why)) => {
+                report.retries += 1;
+                tell(&why);
+            }
+            Some(Event::Note(text)) => tell(&text),
+            Some(Event::Left(files)) => report.kept = files,
         }
-        let refused = self.send_in_parts(&left).await?;
-        if !refused.is_empty() {
-            self.report.refused += refused.len() as u64;
-            return Ok(Some(why_it_stays(&refused, left.items.len())));
+    }
+}
+
+impl Job {
+    fn empty(&self, events: &UnboundedSender<Event>, cancel: &Cancel) -> Result<(), CliError> {
+        // What goes on, so that a disk that does not is noticed.
+        let progress = Arc::new(AtomicU64::new(0));
+        let options = options(&self.stream, events, &progress);
+        let drain = self.client.drain(&self.folder, options);
+        let drain = drain.map_err(|error| refused(&error))?;
+        let sent = match self.sends_rejected {
+            true => drain.send_rejected(cancel, |part, again| sent_again(part, again, events)),
+            false => Ok(()),
+        };
+        let sent = sent.map_err(|error| failed(&error));
+        let sent = sent.and_then(|()| self.send(&drain, events, cancel, &progress));
+        let left = drain.left();
+        if left.damaged > 0 {
+            let files = counted(left.damaged, "file");
+            let note = format!("{files} without a batch, renamed to ….json.damaged");
+            events.send(Event::Note(note)).ok();
         }
-        if self.upload.is_none() {
-            return Ok(None);
-        }
-        fs::remove_file(path).map_err(|error| {
-            let path = path.display();
-            CliError::failed(format!("{path} was accepted and can't be deleted: {error}"))
-        })?;
-        Ok(None)
+        events
+            .send(Event::Left(left.batches as u64 + left.damaged))
+            .ok();
+        sent
     }
 
-    /// Sends a batch, and in parts what is refused as a whole; the items that are refused alone.
-    async fn send_in_parts(&mut self, left: &Left) -> Result<Vec<(usize, Refusal)>, CliError> {
-        let mut refused = Vec::new();
-        // The next one is the last.
-        let whole = 0..left.items.len();
-        let mut parts = vec![whole];
-        while let Some(part) = parts.pop() {
-            if self.stop.is_cancelled() {
+    fn send(
+        &self,
+        drain: &Drain,
+        events: &UnboundedSender<Event>,
+        cancel: &Cancel,
+        progress: &AtomicU64,
+    ) -> Result<(), CliError> {
+        let (mut seen, mut stalls) = (0, 0);
+        loop {
+            if cancel.is_canceled() {
                 return Err(stopped());
             }
-            let submission = left.part(&part);
-            match self.submit(&submission).await {
-                Ok(()) => self.count(&submission),
-                Err(UploadError::Call(CallError::Refused(refusal)))
-                    if matches!(refusal.status, 400 | 413) =>
-                {
-                    let smaller = cut(&part, &refusal.items);
-                    if smaller.is_empty() {
-                        refused.push((part.start, refusal));
-                    }
-                    parts.extend(smaller.into_iter().rev());
+            let (pause, error, state, failures) = match drain.step() {
+                DrainStep::Empty => return Ok(()),
+                DrainStep::Paused {
+                    pause,
+                    error,
+                    state,
+                    failures,
+                } => (pause, error, state, failures),
+                _ => continue,
+            };
+            let before = std::mem::replace(&mut seen, progress.load(Ordering::Relaxed));
+            match error {
+                Some(error) if state == State::Blocked || failures > self.retries_max => {
+                    return Err(failed(&error));
                 }
-                Err(error) => return Err(not_accepted(error)),
+                Some(error) => {
+                    let why = format!(
+                        "{}; retry {failures} of {} in {:.1} s",
+                        in_words(&error),
+                        self.retries_max,
+                        pause.as_secs_f64()
+                    );
+                    events.send(Event::Retried(why)).ok();
+                }
+                None => stalls = if before == seen { stalls + 1 } else { 0 },
             }
+            if stalls > self.retries_max {
+                return Err(CliError::failed(
+                    "the spool can't be read or written: check its disk and who may use its files",
+                ));
+            }
+            drain.wait(pause, cancel);
         }
-        Ok(refused)
-    }
-
-    async fn submit(&mut self, submission: &Submission) -> Result<(), UploadError> {
-        let Some(upload) = self.upload else {
-            return Ok(()); // a dry run
-        };
-        let report = &mut *self.report;
-        let retried = |why: &str| {
-            report.retries += 1;
-            (self.tell)(why);
-        };
-        let accepted = upload.submit(submission, retried).await?;
-        self.report.replayed += u64::from(accepted.replayed);
-        self.report.stream = Some(accepted.stream);
-        Ok(())
-    }
-
-    fn count(&mut self, sent: &Submission) {
-        self.report.batches += 1;
-        self.report.items += sent.items;
-        self.report.bytes += sent.body.len() as u64;
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn options(
+    stream: &Option<String>,
+    events: &UnboundedSender<Event>,
+    progress: &Arc<AtomicU64>,
+) -> BatcherOptions {
+    let (accepted, rejected) = (events.clone(), events.clone());
+    let (one, other) = (progress.clone(), progress.clone());
+    BatcherOptions {
+        stream: stream.clone(),
+        on_accepted: Some(Arc::new(move |receipt, items| {
+            one.fetch_add(1, Ordering::Relaxed);
+            let bytes: usize = items.iter().map(|item| item.get().len() + 1).sum();
+            let event = Event::Accepted {
+                stream: receipt.stream.clone(),
+                items: items.len(),
+                bytes: bytes + 1,
+                replayed: receipt.replayed,
+            };
+            accepted.send(event).ok();
+        })),
+        on_rejected: Some(Arc::new(move |items, _| {
+            other.fetch_add(1, Ordering::Relaxed);
+            rejected.send(Event::Rejected(items.len())).ok();
+        })),
+        ..BatcherOptions::default()
+    }
+}
 
-    #[test]
-    fn a_file_that_holds_no_batch_says_what_is_wrong_with_it() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("a.json");
-        let read = |text: &str| {
-            fs::write(&path, text).expect("a file");
-            Left::read(&path)
-        };
-        let head = r#"{"v":1,"idempotency_key":"k","item_key":null,"created":7}"#;
-        let left = read(&format!("{head}\n[{{\"a\":1.10}},{{}}]")).expect("a batch");
-        assert_eq!(left.submission.items, 2);
-        assert_eq!(left.submission.body, r#"[{"a":1.10},{}]"#);
-        assert_eq!(left.submission.item_key, None);
-        for (text, reason) in [
-            (head.to_owned(), "one line only"),
-            (format!("{head}\n[{{"), "line 2: EOF"),
-            (format!("{head}\n{{}}"), "line 2: invalid type"),
-            (
-                format!("{}\n[]", head.replace("\"v\":1", "\"v\":2")),
-                "version 2",
-            ),
-            (
-                format!("{}\n[]", head.replace("\"k\"", "\"a\\nb\"")),
-                "line 1: ",
-            ),
-            ("{\"v\":1}\n[]".to_owned(), "line 1: missing field"),
-        ] {
-            let wrong = read(&text).expect_err(&text);
-            assert!(wrong.contains(reason), "{text}: {wrong}");
+fn sent_again(part: &RejectedPart, again: Again<'_>, events: &UnboundedSender<Event>) {
+    let items = &part.items;
+    let event = match again {
+        Again::Accepted(receipt) => Event::Accepted {
+            stream: receipt.stream.clone(),
+            items: items.len(),
+            bytes: items.iter().map(|item| item.get().len() + 1).sum::<usize>() + 1,
+            replayed: receipt.replayed,
+        },
+        _ => Event::Rejected(items.len()),
+    };
+    events.send(event).ok();
+}
+
+fn check_folder(folder: &Path, stream: Option<&str>) -> Result<(), CliError> {
+    let name = folder.to_string_lossy();
+    let wrong = |reason: &str| {
+        CliError::wrong_use(format!("can't use the spool {}: {reason}", shown(&name)))
+    };
+    if !folder.is_dir() {
+        return Err(wrong("there is no such folder"));
+    }
+    let Some(stream) = stream else {
+        return Ok(());
+    };
+    let batches = headgate_send::spooled(folder).map_err(|error| wrong(&error.to_string()))?;
+    for batch in batches.flatten() {
+        if let Some(own) = batch.stream.filter(|own| own != stream) {
+            let reason = format!(
+                "{} is for the stream {own}, and --stream is {stream}",
+                batch.name
+            );
+            return Err(wrong(&shown(&reason)));
         }
+    }
+    Ok(())
+}
+
+/// A dry run: reads and counts.
+fn count(folder: &Path, tell: &dyn Fn(&str), report: &mut Report) -> Result<(), CliError> {
+    let batches = headgate_send::spooled(folder)
+        .map_err(|error| CliError::failed(format!("can't read the spool: {error}")))?;
+    for batch in batches {
+        match batch {
+            Ok(batch) => {
+                report.batches += 1;
+                report.items += batch.items as u64;
+                report.bytes += batch.bytes as u64;
+            }
+            Err(name) => {
+                report.kept += 1;
+                tell(&format!("{} holds no batch", shown(&name)));
+            }
+        }
+    }
+    list_rejected(folder, tell, report)?;
+    Ok(())
+}
+
+/// `--rejected`: prints what lies there, and sends nothing.
+pub(super) fn print_rejected(folder: &Path, output: SendOutput) -> Result<(), CliError> {
+    check_folder(folder, None)?;
+    let parts = rejected_parts(folder)?;
+    match output {
+        SendOutput::Json => print(&json_pretty(&parts)?),
+        SendOutput::Text => {
+            let lines: String = parts.iter().map(|part| line_of(part) + "\n").collect();
+            print(&lines)
+        }
+    }
+}
+
+/// Says what lies in `rejected`; how many parts that are.
+fn list_rejected(
+    folder: &Path,
+    tell: &dyn Fn(&str),
+    report: &mut Report,
+) -> Result<usize, CliError> {
+    let parts = rejected_parts(folder)?;
+    report.rejected = parts.iter().map(|part| part.items.len() as u64).sum();
+    for part in parts.iter().take(REJECTED_SHOWN_MAX) {
+        tell(&format!("rejected: {}", line_of(part)));
+    }
+    if let Some(more @ 1..) = parts.len().checked_sub(REJECTED_SHOWN_MAX) {
+        tell(&format!("and {more} more"));
+    }
+    Ok(parts.len())
+}
+
+fn rejected_parts(folder: &Path) -> Result<Vec<RejectedPart>, CliError> {
+    headgate_send::rejected(folder)
+        .map_err(|error| CliError::failed(format!("can't read what was rejected: {error}")))
+}
+
+fn line_of(part: &RejectedPart) -> String {
+    let line = format!(
+        "{}, {}: {}: {}",
+        part.idempotency_key,
+        counted(part.items.len() as u64, "item"),
+        part.error.code,
+        part.error.message
+    );
+    shown(&line).into_owned()
+}
+
+/// An error for people, escaped.
+fn in_words(error: &Error) -> String {
+    let status = error
+        .status
+        .map_or_else(String::new, |status| format!("{status} "));
+    let request =
+        (error.request_id.as_ref()).map_or_else(String::new, |id| format!(" (request {id})"));
+    let text = format!("{status}{}: {}{request}", error.code, error.message);
+    shown(&text).into_owned()
+}
+
+/// What ends the command; the batches stay.
+fn failed(error: &Error) -> CliError {
+    if error.code == code::CANCELED {
+        return stopped();
+    }
+    CliError::failed(format!(
+        "{}; what was not accepted stays in the spool",
+        in_words(error)
+    ))
+}
+
+/// What keeps it from beginning.
+fn refused(error: &Error) -> CliError {
+    let text = shown(&error.message).into_owned();
+    match error.code.as_str() {
+        code::SPOOL_IN_USE => {
+            CliError::wrong_use(format!("{text}; stop that program, or wait for its end"))
+        }
+        _ => CliError::wrong_use(text),
     }
 }

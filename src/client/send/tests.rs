@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::client::stand_in::{Received, Reply, StandIn};
 use crate::error::FAILED;
+use wire::ReceiptData;
 
 mod options;
 
@@ -263,8 +264,14 @@ async fn a_refusal_stops_at_once_with_the_server_s_words() {
 
 #[tokio::test]
 async fn what_is_not_a_receipt_is_not_taken_for_one() {
-    let data =
-        |items: u64| json!({"data": {"stream": "orders", "items_received": items}}).to_string();
+    let data = |items: u32| {
+        let receipt = ReceiptData {
+            stream: "orders".to_owned(),
+            items_received: items,
+            ..ReceiptData::default()
+        };
+        json!({"data": receipt}).to_string()
+    };
     for (status, body, reason) in [
         (200, data(1), "status 200 in place of 202"),
         (202, "<html>".to_owned(), "expected value"),

@@ -7,18 +7,16 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use super::batch::{SendBatch, idempotency_key};
-use crate::client::{Answer, CallError, Client, Refusal};
+use crate::client::{Answer, CallError, Client, Envelope, Refusal};
 use crate::error::CliError;
-use crate::output::shown;
 use base::backoff;
 use base::text::percent_encoded;
+use wire::ReceiptData;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -70,21 +68,6 @@ pub struct Upload<'a> {
     stop: &'a CancellationToken,
 }
 
-/// A request, the same at every attempt.
-#[derive(Debug, Clone)]
-pub struct Submission {
-    /// What it is called in what is said of it.
-    pub name: String,
-    /// What repeats of it are known by.
-    pub idempotency_key: HeaderValue,
-    /// The field that identifies each item, if the options do not say it.
-    pub item_key: Option<HeaderValue>,
-    /// How many items the body holds.
-    pub items: u64,
-    /// JSON.
-    pub body: Bytes,
-}
-
 /// The options of `send` that concern requests.
 #[derive(Debug, Clone, Default)]
 pub struct UploadOptions {
@@ -116,17 +99,6 @@ pub enum UploadError {
     /// The user asked to stop while a failed batch waited for its next attempt.
     #[error("stopped")]
     Stopped,
-}
-
-#[derive(Deserialize)]
-struct Receipt {
-    data: ReceiptData,
-}
-
-#[derive(Deserialize)]
-struct ReceiptData {
-    stream: String,
-    items_received: u64,
 }
 
 impl<'a> Upload<'a> {
@@ -174,7 +146,7 @@ impl<'a> Upload<'a> {
     pub async fn send(
         &self,
         batch: &SendBatch,
-        on_retry: impl FnMut(&str),
+        mut on_retry: impl FnMut(&str),
     ) -> Result<Accepted, UploadError> {
         let UploadOptions {
             stream,
@@ -189,27 +161,8 @@ impl<'a> Upload<'a> {
             batch,
         );
         let key = HeaderValue::try_from(key).expect("hexadecimal digits and a checked prefix");
-        let submission = Submission {
-            name: format!("batch {}", batch.number + 1),
-            idempotency_key: key,
-            item_key: None,
-            items: batch.items,
-            body: batch.body.clone(),
-        };
-        self.submit(&submission, on_retry).await
-    }
-
-    /// Sends a request, again and again where that can help. `on_retry` is told why, before each pause.
-    pub async fn submit(
-        &self,
-        submission: &Submission,
-        mut on_retry: impl FnMut(&str),
-    ) -> Result<Accepted, UploadError> {
         let mut headers = self.headers.clone();
-        headers.insert(IDEMPOTENCY_KEY, submission.idempotency_key.clone());
-        if let Some(field) = &submission.item_key {
-            headers.insert(ITEM_KEY, field.clone());
-        }
+        headers.insert(IDEMPOTENCY_KEY, key);
         let retries_max = self.options.retries_max;
         let mut retries = 0;
         loop {
@@ -217,11 +170,11 @@ impl<'a> Upload<'a> {
                 Method::POST,
                 &self.path,
                 headers.clone(),
-                submission.body.clone(),
+                batch.body.clone(),
             );
             let (error, asked_seconds) = match call.await {
                 Ok(answer) if answer.status == 202 => {
-                    return Ok(self.receipt(&answer, submission.items)?);
+                    return Ok(self.receipt(&answer, batch.items)?);
                 }
                 Ok(answer) if is_passing(answer.status) => {
                     let asked = retry_after_seconds(&answer.headers);
@@ -241,8 +194,8 @@ impl<'a> Upload<'a> {
             retries += 1;
             let pause = self.pauses.before(retries, asked_seconds);
             on_retry(&format!(
-                "{}: {error}; retry {retries} of {retries_max} in {:.1} s",
-                submission.name,
+                "batch {}: {error}; retry {retries} of {retries_max} in {:.1} s",
+                batch.number + 1,
                 pause.as_secs_f64()
             ));
             tokio::select! {
@@ -255,13 +208,13 @@ impl<'a> Upload<'a> {
 
     /// Checks that the server received what was sent.
     fn receipt(&self, answer: &Answer, items: u64) -> Result<Accepted, CallError> {
-        let receipt: Receipt = serde_json::from_slice(&answer.body)
-            .map_err(|error| self.client.foreign(shown(&error.to_string()).into_owned()))?;
+        let receipt: Envelope<ReceiptData> = self.client.envelope(answer)?;
         let ReceiptData {
             stream,
             items_received,
+            ..
         } = receipt.data;
-        if items_received != items {
+        if u64::from(items_received) != items {
             return Err(self.client.foreign(format!(
                 "it counts {items_received} items where {items} were sent"
             )));

@@ -7,6 +7,7 @@ use clap::Parser;
 use super::super::output::is_yes;
 use super::*;
 use crate::client::stand_in::{Reply, StandIn};
+use wire::SinkError;
 
 #[derive(Parser)]
 struct Program {
@@ -129,22 +130,43 @@ fn wrong_options_are_refused() {
 
 #[test]
 fn tables_show_a_sink_or_a_letter_on_one_line_and_nothing_raw() {
-    let sink = json!({
-        "name": "pool", "plugin": "pool", "state": "paused", "lag": 3, "retries": 1, "dead_letters": 2,
-        "last_error": {"at": "2025-03-01T10:00:00.000Z", "reason": "no\u{1b}[2J\nway"},
-    });
-    let calm = json!({"name": "b", "plugin": "b.wasm", "state": "running", "lag": 0, "retries": 0,
-        "dead_letters": 0, "last_error": null});
+    let sink = SinkData {
+        name: "pool".to_owned(),
+        plugin: "pool".to_owned(),
+        state: "paused".to_owned(),
+        lag: 3,
+        retries: Some(1),
+        dead_letters: Some(2),
+        last_error: Some(SinkError {
+            at: "2025-03-01T10:00:00.000Z".to_owned(),
+            reason: "no\u{1b}[2J\nway".to_owned(),
+        }),
+        ..SinkData::default()
+    };
+    let calm = SinkData {
+        name: "b".to_owned(),
+        plugin: "b.wasm".to_owned(),
+        state: "running".to_owned(),
+        retries: Some(0),
+        dead_letters: Some(0),
+        ..SinkData::default()
+    };
     let expected = "\
 NAME  PLUGIN  STATE    LAG  RETRIES  DEAD LETTERS  LAST ERROR
 pool  pool    paused   3    1        2             2025-03-01T10:00:00.000Z no\\u{1b}[2J\\nway
 b     b.wasm  running  0    0        0
 ";
     assert_eq!(table(SINKS, &[sink, calm]).to_string(), expected);
-    let letter = json!({
-        "id": "17", "at": "2025-03-01T10:00:00.000Z", "stream": "orders", "key": "k\u{9b}", "attempts": 3,
-        "request_id": "0192", "reason": "é".repeat(81), "fields": {"a": 1},
-    });
+    let letter = DeadLetterData {
+        id: "17".to_owned(),
+        at: "2025-03-01T10:00:00.000Z".to_owned(),
+        stream: "orders".to_owned(),
+        key: "k\u{9b}".to_owned(),
+        attempts: 3,
+        request_id: "0192".to_owned(),
+        reason: "é".repeat(81),
+        ..DeadLetterData::default()
+    };
     let text = table(LETTERS, &[letter]).to_string();
     let (_, row) = text.split_once('\n').expect("two lines");
     let reason = "é".repeat(80);
@@ -155,10 +177,12 @@ b     b.wasm  running  0    0        0
 
 #[test]
 fn what_is_new_and_not_in_use_stands_under_the_table() {
-    let sinks = [
-        json!({"name": "a", "refused": "no\u{1b}[31m component"}),
-        json!({"name": "b", "refused": null}),
-    ];
+    let sink = |name: &str, refused: Option<&str>| SinkData {
+        name: name.to_owned(),
+        refused: refused.map(str::to_owned),
+        ..SinkData::default()
+    };
+    let sinks = [sink("a", Some("no\u{1b}[31m component")), sink("b", None)];
     let shown = refusals(&sinks);
     assert!(shown.contains("a goes on as before"), "{shown}");
     assert!(shown.contains("component") && !shown.contains('\u{1b}'));

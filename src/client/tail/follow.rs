@@ -20,6 +20,7 @@ use crate::error::CliError;
 use crate::output::shown;
 use base::backoff;
 use base::text::percent_encoded;
+use wire::TicketData;
 
 const EVENT_STREAM: &str = "text/event-stream";
 /// No silence is borne for longer. The service can be set up to send a heartbeat only every 5 minutes.
@@ -269,12 +270,9 @@ pub(super) fn position(text: &str) -> Result<String, String> {
 
 async fn ticket(admin: &Client, streams: &[String]) -> Result<String, CallError> {
     let body = json!({"streams": streams});
-    let envelope = admin
-        .change(Method::POST, "/api/admin/tickets", Some(&body))
-        .await?;
-    let ticket = envelope.data["ticket"].as_str();
-    let ticket = ticket.ok_or_else(|| admin.foreign("it has no ticket".to_owned()))?;
-    Ok(ticket.to_owned())
+    let given = admin.change(Method::POST, "/api/admin/tickets", Some(&body));
+    let given: TicketData = given.await?;
+    Ok(given.ticket)
 }
 
 /// Whether a failed call is worth another: not if the server was reached and says no.

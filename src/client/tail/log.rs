@@ -10,15 +10,13 @@ use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::time::Duration;
 
-use serde_json::Value;
-
-use super::super::client::{CallError, Client};
+use super::super::client::{CallError, Client, Envelope};
 use super::super::error::CliError;
-use super::super::output::{json_line, plain, shown};
-use super::super::requests::{connectors, errors, matching};
+use super::super::output::{json_line, shown};
+use super::super::requests::{by_time, connectors, errors, matching};
 use super::view::TailOutput;
 use base::text::percent_encoded;
-use wire::Status;
+use wire::{LoggedRequest, Status};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Entries that are shown of what was there before.
@@ -59,9 +57,9 @@ struct Log {
 /// Entries of one connector's log, newest first.
 #[derive(Default)]
 struct News {
-    new: Vec<Value>,
+    new: Vec<LoggedRequest>,
     /// Seen before.
-    again: Vec<Value>,
+    again: Vec<LoggedRequest>,
 }
 
 impl FollowLog<'_> {
@@ -80,7 +78,7 @@ impl FollowLog<'_> {
             before.extend(self.take(&mut log, news));
             logs.insert(connector.id, log);
         }
-        sort(&mut before);
+        before.sort_by(by_time);
         let skipped = match self.before {
             true => before.len().saturating_sub(BEFORE),
             false => before.len(),
@@ -93,7 +91,7 @@ impl FollowLog<'_> {
             tokio::time::sleep(EVERY).await;
             let mut new = Vec::new();
             let looked = self.look(&mut logs, &mut new).await;
-            sort(&mut new);
+            new.sort_by(by_time);
             new.truncate(usize::try_from(left).unwrap_or(usize::MAX));
             self.print(&new)?;
             left -= new.len() as u64;
@@ -121,7 +119,7 @@ impl FollowLog<'_> {
     async fn look(
         &self,
         logs: &mut HashMap<String, Log>,
-        new: &mut Vec<Value>,
+        new: &mut Vec<LoggedRequest>,
     ) -> Result<(), CallError> {
         let found = connectors(self.admin).await?;
         // One that is gone has nothing new.
@@ -145,11 +143,10 @@ impl FollowLog<'_> {
         loop {
             let (page, next) = self.page(id, limit, &cursor).await?;
             for entry in page {
-                let request_id = request_id(&entry);
-                is_new &= log.newest.as_deref() != Some(request_id);
+                is_new &= log.newest.as_deref() != Some(&*entry.request_id);
                 if is_new {
                     news.new.push(entry);
-                } else if waiting.remove(request_id) {
+                } else if waiting.remove(&*entry.request_id) {
                     news.again.push(entry);
                 }
             }
@@ -169,31 +166,27 @@ impl FollowLog<'_> {
         id: &str,
         limit: usize,
         cursor: &str,
-    ) -> Result<(Vec<Value>, Option<String>), CallError> {
+    ) -> Result<(Vec<LoggedRequest>, Option<String>), CallError> {
         let path = format!(
             "/api/admin/connectors/{}/requests?limit={limit}{cursor}",
             percent_encoded(id)
         );
-        let envelope = self.admin.get(&path).await?;
-        match envelope.data {
-            Value::Array(entries) => Ok((entries, envelope.next)),
-            _ => Err(self.admin.foreign("a list was expected".to_owned())),
-        }
+        let page: Envelope<Vec<LoggedRequest>> = self.admin.page(&path).await?;
+        Ok((page.data, page.next))
     }
 
     /// Notes what was seen; what of it is to be printed.
-    fn take(&self, log: &mut Log, news: News) -> Vec<Value> {
+    fn take(&self, log: &mut Log, news: News) -> Vec<LoggedRequest> {
         if let Some(newest) = news.new.first() {
-            log.newest = Some(request_id(newest).to_owned());
+            log.newest = Some(newest.request_id.clone());
         }
         log.waiting.clear();
         let mut taken = Vec::new();
         for entry in news.new.into_iter().chain(news.again) {
-            let status = entry["status"].as_str().unwrap_or_default();
-            if self.wants(status) {
+            if self.wants(&entry.status) {
                 taken.push(entry);
-            } else if status == Status::Accepted.as_str() && log.waiting.len() < WAITING_MAX {
-                log.waiting.push(request_id(&entry).to_owned());
+            } else if entry.status == Status::Accepted.as_str() && log.waiting.len() < WAITING_MAX {
+                log.waiting.push(entry.request_id);
             }
         }
         taken
@@ -203,7 +196,7 @@ impl FollowLog<'_> {
         self.statuses.is_empty() || self.statuses.iter().any(|wanted| wanted.as_str() == status)
     }
 
-    fn print(&mut self, entries: &[Value]) -> Result<(), CliError> {
+    fn print(&mut self, entries: &[LoggedRequest]) -> Result<(), CliError> {
         for entry in entries {
             let line = match self.output {
                 TailOutput::Json => json_line(entry)?,
@@ -222,15 +215,6 @@ impl FollowLog<'_> {
     }
 }
 
-fn request_id(entry: &Value) -> &str {
-    entry["request_id"].as_str().unwrap_or_default()
-}
-
-/// Times are UTC in one form and ids are UUIDv7, so the order of their texts is that of time.
-fn sort(entries: &mut [Value]) {
-    entries.sort_by_cached_key(|entry| (plain(&entry["timestamp"]), plain(&entry["request_id"])));
-}
-
 /// Whether asking again brings the same: the token is wrong, or it is no daemon.
 fn is_final(error: &CallError) -> bool {
     match error {
@@ -241,18 +225,17 @@ fn is_final(error: &CallError) -> bool {
 }
 
 /// An entry as one line for people.
-fn line(entry: &Value) -> String {
-    let cell = |name: &str| shown(&plain(&entry[name])).into_owned();
+fn line(entry: &LoggedRequest) -> String {
     let line = format!(
         "{} {:9} {:>3} {:>6} {}/{} {} {}",
-        cell("timestamp"),
-        cell("status"),
-        cell("http_status"),
-        cell("items_received"),
-        cell("connector"),
-        cell("stream"),
-        cell("request_id"),
-        shown(&errors(&entry["errors"])),
+        shown(&entry.timestamp),
+        shown(&entry.status),
+        entry.http_status,
+        entry.items_received,
+        shown(&entry.connector),
+        shown(&entry.stream),
+        shown(&entry.request_id),
+        shown(&errors(entry)),
     );
     format!("{}\n", line.trim_end())
 }

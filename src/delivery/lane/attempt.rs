@@ -7,8 +7,9 @@
 
 use super::{Lane, Step, StepError, trace};
 use crate::retries::lost_list;
-use crate::verdict;
+use crate::{selection, verdict};
 use base::clock::Unix;
+use base::order::Seq;
 use item::batch::Batch;
 use plugin::{Failure, Instance, NotTaken, Progress, RecycleReason, Taken};
 use pool::{Part, Retry, Settlement};
@@ -150,6 +151,13 @@ impl Lane {
         &mut self,
         batch: Batch,
     ) -> Result<Result<Taken, NotTaken>, StepError> {
+        let batch = match selection::with_fields(&self.sink, &batch) {
+            Ok(chosen) => chosen.unwrap_or(batch),
+            Err(error) => {
+                let reason = format!("its `fields` cannot be chosen: {error}");
+                return Ok(Err(Failure::Reject { reason }.into()));
+            }
+        };
         match self.instance.as_ref().map(Instance::recycle_reason) {
             None => {}
             Some(None) => self.note_healthy(),
@@ -219,7 +227,12 @@ impl Lane {
         settlement: &mut Settlement,
     ) -> Result<(), StepError> {
         for (seq, reason) in &taken.corrupt {
-            tracing::error!(sink = &*self.name, seq, reason, "a payload is put aside");
+            tracing::error!(
+                sink = &*self.name,
+                seq = seq.get(),
+                reason,
+                "a payload is put aside"
+            );
             self.delivery.journal.quarantine(*seq, reason.clone())?;
         }
         let mut unreadable = std::mem::take(&mut taken.corrupt);
@@ -230,7 +243,7 @@ impl Lane {
     /// Makes dead letters of entries that only the log still knows.
     async fn dead_letter(
         &self,
-        unreadable: Vec<(u64, String)>,
+        unreadable: Vec<(Seq, String)>,
         settlement: &mut Settlement,
     ) -> Result<(), StepError> {
         let letters = self.delivery.letters_of(unreadable).await?;

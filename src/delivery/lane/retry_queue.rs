@@ -9,6 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use base::clock::Lived;
+use base::order::{ItemPosition, Seq};
 use item::batch::Slice;
 use pool::{Part, Retry};
 use settings::Batch as BatchSettings;
@@ -22,8 +23,8 @@ const BEHIND_MAX: usize = 100_000;
 /// Where a retry stands: its first operation in the order of acceptance, and its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
-    seq: u64,
-    position: u32,
+    seq: Seq,
+    position: ItemPosition,
     id: i64,
 }
 
@@ -88,7 +89,6 @@ impl RetryQueue {
         self.ready.len() == 1
     }
 
-    /// The ids of all.
     pub(super) fn ids(&self) -> impl Iterator<Item = i64> {
         self.places.keys().copied()
     }
@@ -170,7 +170,7 @@ impl RetryQueue {
         }
         let (seq, position) = match retry.parts.first() {
             Some(Part(seq, start, _)) => (*seq, *start),
-            None => (retry.seqs.0, 0),
+            None => (retry.seqs.0, ItemPosition::MIN),
         };
         let place = Place { seq, position, id };
         let row = Row {

@@ -7,8 +7,9 @@
 use std::time::Duration;
 
 use super::{Lane, Step, StepError};
-use crate::verdict;
+use crate::{selection, verdict};
 use base::clock::Lived;
+use base::order::Seq;
 use item::batch::{Action, Batch, Slice};
 use journal::ReadRequest;
 use plugin::{NotTaken, Plugin, Taken};
@@ -146,6 +147,14 @@ impl Lane {
         if !removals {
             slices = Batch::new(slices, 1).updates().slices().to_vec();
         }
+        let slices = selection::selected(sink, slices);
+        let has_more = !settlement.dead_letters.is_empty() || !settlement.retries.is_empty();
+        if slices.is_empty() && !has_more {
+            return Ok(Cut::Nothing(match after {
+                None => self.skip_to(cursor, taken.through)?,
+                Some(_) => Step::Worked,
+            }));
+        }
         let batch = self.without_waiting(slices, settlement);
         if self.reaches_others() && !batch.is_empty() {
             let call = Call {
@@ -182,7 +191,7 @@ impl Lane {
     }
 
     /// Moves over entries that this sink does not want.
-    fn skip_to(&mut self, cursor: u64, through: u64) -> Result<Step, StepError> {
+    fn skip_to(&mut self, cursor: Seq, through: Seq) -> Result<Step, StepError> {
         self.status.set_cursor(through);
         if self.stored_at.elapsed() >= SKIP_STORED_EVERY {
             self.store_cursor()?;

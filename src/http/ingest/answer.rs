@@ -5,8 +5,6 @@
 use salvo_core::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use salvo_core::http::{ResBody, StatusCode};
 use salvo_core::{Request, Response};
-use salvo_oapi::ToSchema;
-use serde::Serialize;
 use uuid::Uuid;
 
 use crate::envelope;
@@ -20,17 +18,6 @@ use webhook::handshake::Challenge;
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const X_HEADGATE_NOTICE: HeaderName = HeaderName::from_static("x-headgate-notice");
 const WITHOUT_ITEM_KEY: &str = "nothing says what identifies this item, so the next one takes its place; set item_key for the connector, or send X-Item-Key";
-
-/// What a caller is told of an accepted request.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct ReceiptData {
-    /// The key's stream.
-    stream: String,
-    /// Number of items.
-    items_received: u32,
-    /// UUIDv7; the same as in `X-Request-Id`.
-    request_id: String,
-}
 
 /// Writes what the pipeline says.
 pub(super) fn write(answer: Answer, endpoint: Endpoint, req: &Request, res: &mut Response) {

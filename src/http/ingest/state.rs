@@ -6,22 +6,21 @@ use std::sync::Arc;
 
 use salvo_core::http::header::{AUTHORIZATION, HeaderValue};
 use salvo_core::{Request, Response};
-use salvo_oapi::{ToSchema, endpoint};
-use serde::Serialize;
+use salvo_oapi::endpoint;
 use uuid::Uuid;
 
 use crate::envelope::{self, Success};
 use crate::error::ApiError;
 use crate::middleware::client;
 use crate::rate;
-use crate::sink_state::SinkStateData;
-use crate::stale::StaleData;
 use crate::tls::fingerprint;
+use crate::{sink_state, stale};
 use ::ingest::error::AcceptError;
 use ::ingest::{Ingest, check_place};
 use base::clock;
 use catalog::Caller;
 use operate::requests::{Report, Requests};
+use wire::RequestState;
 
 /// The caller of a request without items, once its rate allows it.
 fn known_caller(ingest: &Ingest, req: &Request, res: &mut Response) -> Result<Caller, AcceptError> {
@@ -39,46 +38,19 @@ fn known_caller(ingest: &Ingest, req: &Request, res: &mut Response) -> Result<Ca
     }
 }
 
-/// What became of a request, for its caller.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct RequestState {
-    /// UUIDv7.
-    request_id: String,
-    /// When it arrived, RFC 3339 in UTC.
-    timestamp: String,
-    /// Its stream.
-    stream: String,
-    /// `accepted`, `processed`, `stale`, `failed`, `discarded`, `rejected`, `duplicate`, `test`, `removed` or `handshake`.
-    status: &'static str,
-    /// Number of items.
-    items_received: u32,
-    /// Why it was refused, why sinks gave up on it, or which of its items are older than what the data pool has.
-    errors: Vec<String>,
-    /// Its operations that are older than what the data pool has, the first 20.
-    stale: Vec<StaleData>,
-    /// How many there are.
-    stale_count: u64,
-    /// When the last sink had it; null until then.
-    processed_at: Option<String>,
-    /// The sinks that want its stream.
-    sinks: Vec<SinkStateData>,
-}
-
-impl From<&Report> for RequestState {
-    fn from(report: &Report) -> Self {
-        let entry = &report.row.entry;
-        Self {
-            request_id: entry.request_id.to_string(),
-            timestamp: clock::rfc3339(entry.received_at),
-            stream: entry.stream.to_string(),
-            status: report.status.as_str(),
-            items_received: entry.items,
-            errors: report.errors().map(str::to_owned).collect(),
-            stale: StaleData::of(report),
-            stale_count: report.left_behind.count,
-            processed_at: report.processed_at.map(clock::rfc3339),
-            sinks: report.sinks.iter().map(SinkStateData::from).collect(),
-        }
+fn state(report: &Report) -> RequestState {
+    let entry = &report.row.entry;
+    RequestState {
+        request_id: entry.request_id.to_string(),
+        timestamp: clock::rfc3339(entry.received_at),
+        stream: entry.stream.to_string(),
+        status: report.status.as_str().to_owned(),
+        items_received: entry.items,
+        errors: report.errors().map(str::to_owned).collect(),
+        stale: stale::listed(report),
+        stale_count: report.left_behind.count,
+        processed_at: report.processed_at.map(clock::rfc3339),
+        sinks: report.sinks.iter().map(sink_state::data).collect(),
     }
 }
 
@@ -120,6 +92,6 @@ impl GetRequest {
             let message = "this connector has no request with this id; check the id, or use a key of the connector that submitted it";
             ApiError::not_found("REQUEST_NOT_FOUND", message)
         })?;
-        Ok(envelope::ok(RequestState::from(&own)))
+        Ok(envelope::ok(state(&own)))
     }
 }

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use super::{Action, Batch, Slice};
 use crate::{ItemRef, field_name, members, string_into};
 use base::clock::{self, Unix};
+use base::order::{ItemPosition, Seq};
 
 /// Items `start .. start + count` of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +44,7 @@ pub enum Form {
 
 impl Batch {
     /// The items of a range, in order, each with what it came with and its position there.
-    fn range(&self, span: Span) -> impl Iterator<Item = (&Slice, u32, ItemRef<'_>)> {
+    fn range(&self, span: Span) -> impl Iterator<Item = (&Slice, ItemPosition, ItemRef<'_>)> {
         let mut skip = span.start;
         let mut left = span.count;
         self.slices.iter().flat_map(move |slice| {
@@ -53,10 +54,9 @@ impl Batch {
             left -= taken;
             let first = slice.start + skipped;
             let items = slice.entry.items.iter_from(first).take(taken as usize);
-            let positions = slice.base + first..;
             items
-                .zip(positions)
-                .map(move |(item, position)| (slice, position, item))
+                .zip(first..)
+                .map(move |(item, index)| (slice, slice.base + index, item))
         })
     }
 
@@ -94,7 +94,7 @@ impl Batch {
     }
 
     /// The places of the items of a range in the order of acceptance: entry, and position in it.
-    pub fn places(&self, span: Span) -> Vec<(u64, u32)> {
+    pub fn places(&self, span: Span) -> Vec<(Seq, ItemPosition)> {
         self.range(span)
             .map(|(slice, position, _)| (slice.entry.seq, position))
             .collect()
@@ -181,7 +181,7 @@ impl Batch {
     }
 }
 
-fn write_item(slice: &Slice, position: u32, item: &ItemRef<'_>, json: &mut String) {
+fn write_item(slice: &Slice, position: ItemPosition, item: &ItemRef<'_>, json: &mut String) {
     let entry = &slice.entry;
     json.push_str(r#"{"stream":"#);
     string_into(&entry.stream, json);

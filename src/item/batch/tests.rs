@@ -15,7 +15,7 @@ pub(super) fn batch(requests: &[&[&str]]) -> Batch {
                 .expect("there is room");
         }
         Slice::whole(Arc::new(Entry {
-            seq: number + 1,
+            seq: Seq::new(number + 1),
             request_id: Uuid::from_u128(u128::from(number) + 1),
             stream: format!("s{number}").into(),
             received_at: Unix::from_ms(1_000 + number),
@@ -78,7 +78,7 @@ fn request(seq: u64, operations: &str) -> Slice {
         pushed.expect("there is room");
     }
     Slice::whole(Arc::new(Entry {
-        seq,
+        seq: Seq::new(seq),
         request_id: Uuid::from_u128(seq.into()),
         stream: "s".into(),
         received_at: Unix::MIN,

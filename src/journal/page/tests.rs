@@ -14,6 +14,7 @@ use super::*;
 use crate::log::{Client, Endpoint, LogEntry};
 use crate::{Durability, Options};
 use base::clock::Unix;
+use base::order::Seq;
 use observe::metrics::Metrics;
 use sqlite::FailStop;
 
@@ -39,13 +40,13 @@ impl Random {
 }
 
 async fn open(path: &Path) -> Arc<Journal> {
-    open_with(path, u64::MAX, 0).await
+    open_with(path, u64::MAX, Seq::MIN).await
 }
 
 pub(crate) async fn open_with(
     path: &Path,
     log_retention_bytes: u64,
-    seq_floor: u64,
+    seq_floor: Seq,
 ) -> Arc<Journal> {
     let options = Options {
         durability: Durability::Os,
@@ -141,9 +142,9 @@ fn matches(filter: &Filter, row: &LogRow) -> bool {
 }
 
 /// All pages: the positions, and how many pages there were.
-async fn followed(journal: &Journal, filter: &Filter, limit: u32) -> Vec<u64> {
+async fn followed(journal: &Journal, filter: &Filter, limit: u32) -> Vec<Seq> {
     let mut filter = filter.clone();
-    let mut seqs: Vec<u64> = Vec::new();
+    let mut seqs: Vec<Seq> = Vec::new();
     loop {
         let page = journal.log_page(&filter, limit, &mut Budget::of(1)).await;
         let page = page.expect("it reads");
@@ -180,7 +181,7 @@ async fn pages_followed_to_their_end_are_what_a_look_through_all_entries_finds()
                     .into()
             }),
             outcome: some(&mut random).then(|| random.one_of(&Outcome::ALL)),
-            before: some(&mut random).then(|| random.below(6_000)),
+            before: some(&mut random).then(|| Seq::new(random.below(6_000))),
             since: some(&mut random).then(|| middle - random.ms(2 * 3_600_000)),
             until: some(&mut random).then(|| middle + random.ms(90_000)),
             text: some(&mut random).then(|| {
@@ -199,7 +200,7 @@ async fn pages_followed_to_their_end_are_what_a_look_through_all_entries_finds()
                 random.one_of(&texts).to_owned()
             }),
         };
-        let expected: Vec<u64> = (all.iter())
+        let expected: Vec<Seq> = (all.iter())
             .filter(|row| filter.before.is_none_or(|before| row.seq < before))
             .filter(|row| matches(&filter, row))
             .map(|row| row.seq)
@@ -213,13 +214,13 @@ async fn pages_followed_to_their_end_are_what_a_look_through_all_entries_finds()
             "{filter:?}"
         );
         found += expected.len();
-        let sample: Vec<u64> = all.iter().step_by(3).map(|row| row.seq).collect();
+        let sample: Vec<Seq> = all.iter().step_by(3).map(|row| row.seq).collect();
         let at = journal.log_at(&filter, &sample).await.expect("it reads");
-        let wanted: HashSet<u64> = sample.into_iter().collect();
+        let wanted: HashSet<Seq> = sample.into_iter().collect();
         let wanted = all
             .iter()
             .filter(|row| wanted.contains(&row.seq) && matches(&filter, row));
-        let at: Vec<u64> = at.iter().map(|row| row.seq).collect();
+        let at: Vec<Seq> = at.iter().map(|row| row.seq).collect();
         assert_eq!(
             at,
             wanted.map(|row| row.seq).collect::<Vec<_>>(),

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::log::Client;
 use crate::{Durability, Journal, LogEntry, Options, Outcome, ReadRequest, Submission};
 use base::clock::{Lived, Unix};
+use base::order::Seq;
 use item::ItemsWriter;
 use observe::metrics::Metrics;
 use sqlite::FailStop;
@@ -19,7 +20,7 @@ async fn open(path: &Path, log_retention: Duration, log_retention_bytes: u64) ->
     let options = Options {
         durability: Durability::Os,
         pending_bytes_max: 1 << 30,
-        seq_floor: 0,
+        seq_floor: Seq::MIN,
         log_retention,
         log_retention_bytes,
     };
@@ -117,7 +118,7 @@ async fn a_log_that_is_too_large_loses_its_oldest_entries_but_none_that_is_neede
     journal.close().await;
 
     let journal = open(&path, Duration::MAX, BOUND.unsigned_abs()).await;
-    journal.release(5_000);
+    journal.release(Seq::new(5_000));
     let bound = "SELECT (SELECT sum(bytes) FROM log_spans) <= 700000";
     lowest(&journal, |lowest| lowest > 5_000).await;
     let done = async {
@@ -239,7 +240,7 @@ async fn it_is_known_when_an_entry_arrived_whatever_the_time_of_day_was() {
     submitted.await.expect("it is taken");
     // From memory.
     let taken = journal.read_after(ReadRequest {
-        after: 0,
+        after: Seq::MIN,
         items_max: 10,
         bytes_max: 1 << 20,
         wanted: &|_, _| true,
@@ -250,7 +251,7 @@ async fn it_is_known_when_an_entry_arrived_whatever_the_time_of_day_was() {
     // The file says the interval, but the process remembers.
     let read = || async {
         journal
-            .entry(1)
+            .entry(Seq::new(1))
             .await
             .expect("it reads")
             .expect("it is there")
@@ -277,7 +278,7 @@ async fn it_is_known_when_an_entry_arrived_whatever_the_time_of_day_was() {
         .expect("it reads");
     let journal = open(&path, Duration::MAX, u64::MAX).await;
     let entry = journal
-        .entry(1)
+        .entry(Seq::new(1))
         .await
         .expect("it reads")
         .expect("it is there");

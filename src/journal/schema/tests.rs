@@ -12,6 +12,7 @@ use crate::log::Filter;
 use crate::page::Budget;
 use crate::{Journal, Options, Outcome, ReadRequest};
 use base::clock::Unix;
+use base::order::Seq;
 use item::{Action, ItemsWriter};
 use observe::metrics::Metrics;
 use sqlite::FailStop;
@@ -34,7 +35,7 @@ async fn open(path: &Path) -> Arc<Journal> {
     let options = Options {
         durability: Durability::Os,
         pending_bytes_max: 1 << 20,
-        seq_floor: 0,
+        seq_floor: Seq::MIN,
         log_retention: Duration::MAX,
         log_retention_bytes: u64::MAX,
     };
@@ -68,8 +69,15 @@ async fn a_journal_of_format_1_goes_on() {
         };
         let page = journal.log_page(&filter, 500, &mut Budget::of(1)).await;
         let page = page.expect("it reads").rows;
-        let seqs: Vec<u64> = page.iter().map(|row| row.seq).collect();
-        assert_eq!(seqs, (900..=1_000).rev().step_by(10).collect::<Vec<_>>());
+        let seqs: Vec<Seq> = page.iter().map(|row| row.seq).collect();
+        assert_eq!(
+            seqs,
+            (900..=1_000)
+                .rev()
+                .step_by(10)
+                .map(Seq::new)
+                .collect::<Vec<_>>()
+        );
         let all = journal
             .log_page(&Filter::default(), 9_999, &mut Budget::of(1))
             .await;
@@ -152,31 +160,31 @@ async fn a_journal_of_format_5_goes_on_and_delivers_what_waits() {
         for (seq, id) in ids.iter().step_by(37).chain(ids.iter().step_by(333)) {
             let found = journal.log_get(Uuid::from_bytes(*id)).await;
             let found = found.expect("it reads").map(|row| row.seq);
-            assert_eq!(found, Some(seq.unsigned_abs()), "round {round}");
+            assert_eq!(found, Some(Seq::from_column(*seq)), "round {round}");
         }
         let became = journal.sent_again_as(id(7)).await.expect("it reads");
         assert_eq!(became, [id(3_400), id(9)]);
         let waiting = ReadRequest {
-            after: 0,
+            after: Seq::MIN,
             items_max: 1_000,
             bytes_max: 1 << 20,
             wanted: &|stream, _| stream == "orders",
         };
         let taken = journal.read_after(waiting).await.expect("it reads");
-        let seqs: Vec<u64> = taken.entries.iter().map(|entry| entry.seq).collect();
-        assert_eq!(seqs, (3_461..=3_500).collect::<Vec<_>>());
+        let seqs: Vec<Seq> = taken.entries.iter().map(|entry| entry.seq).collect();
+        assert_eq!(seqs, (3_461..=3_500).map(Seq::new).collect::<Vec<_>>());
         // What was asked of all items of a request is asked of each.
         let mut removing = taken.entries.iter().filter(|one| one.items.removals() > 0);
         let last = removing.next().expect("the last is a removal");
         assert_eq!(
             (last.seq, last.items.action()),
-            (3_500, Some(Action::Remove))
+            (Seq::new(3_500), Some(Action::Remove))
         );
         assert!(removing.next().is_none());
         assert_eq!(taken.entries[0].request_id, id(3_461));
-        let removals = journal.removals_after(0).await.expect("it reads");
+        let removals = journal.removals_after(Seq::MIN).await.expect("it reads");
         let (removals, through) = removals.expect("there are some");
-        assert_eq!((removals.len(), through), (1, 3_500));
+        assert_eq!((removals.len(), through), (1, Seq::new(3_500)));
         assert_eq!(removals[0].items, last.items);
         let bodies = Filter {
             connector: Some("shop".into()),
@@ -224,7 +232,7 @@ async fn a_journal_of_format_6_gives_each_item_what_was_asked_of_its_request() {
     drop(old);
     let journal = open(&path).await;
     let everything = ReadRequest {
-        after: 0,
+        after: Seq::MIN,
         items_max: 1_000,
         bytes_max: 1 << 20,
         wanted: &|_, _| true,

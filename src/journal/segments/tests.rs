@@ -3,6 +3,8 @@
 //!
 //! Run by `cargo test`. **Invariant**: random numbers are the same in every run.
 
+mod rolled_back;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
@@ -15,6 +17,7 @@ use crate::page::Budget;
 use crate::page::tests::{Random, open_with as open};
 use crate::{Durability, Journal, schema};
 use base::clock::Unix;
+use base::order::Seq;
 
 impl Random {
     fn id(&mut self, at: Unix) -> Uuid {
@@ -29,7 +32,7 @@ impl Random {
 /// What the file says of an entry.
 #[derive(Debug, Clone)]
 struct Known {
-    seq: u64,
+    seq: Seq,
     id: Uuid,
     connector: String,
     outcome: Outcome,
@@ -44,7 +47,7 @@ fn all(path: &Path) -> Vec<Known> {
     let mut statement = file.prepare(sql).expect("the log");
     let rows = statement.query_map([], |row| {
         Ok(Known {
-            seq: row.get::<_, i64>(0)?.unsigned_abs(),
+            seq: Seq::from_column(row.get(0)?),
             id: Uuid::from_bytes(row.get(1)?),
             connector: row.get(2)?,
             outcome: Outcome::from_code(row.get(3)?),
@@ -98,7 +101,7 @@ fn record(journal: &Journal, random: &mut Random, clock: &mut Unix, entries: u64
 }
 
 /// All pages of a filter.
-async fn followed(journal: &Journal, filter: &Filter) -> Vec<u64> {
+async fn followed(journal: &Journal, filter: &Filter) -> Vec<Seq> {
     let mut filter = filter.clone();
     let mut seqs = Vec::new();
     loop {
@@ -151,14 +154,14 @@ async fn compare(journal: &Journal, known: &[Known], random: &mut Random) {
                 && filter.since.is_none_or(|since| one.received_at >= since)
                 && filter.until.is_none_or(|until| one.received_at <= until)
         };
-        let expected: Vec<u64> = known.iter().rev().filter(is).map(|one| one.seq).collect();
+        let expected: Vec<Seq> = known.iter().rev().filter(is).map(|one| one.seq).collect();
         assert_eq!(followed(journal, &filter).await, expected, "{filter:?}");
     }
-    let removals: Vec<u64> = (known.iter())
+    let removals: Vec<Seq> = (known.iter())
         .filter(|one| one.outcome == Outcome::Removed)
         .map(|one| one.seq)
         .collect();
-    let (every, removed) = (0..u64::MAX, [Outcome::Removed]);
+    let (every, removed) = (Seq::MIN..Seq::MAX, [Outcome::Removed]);
     let found = segment_index::find(journal.reads(), None, &removed, &every, false, 100_000);
     let mut found = found.await.expect("it reads");
     found.retain(|seq| *seq >= known[0].seq);
@@ -173,10 +176,14 @@ async fn every_entry_is_found_whatever_the_clock_did() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("journal.db");
         let mut clock = Unix::from_ms(1_000_000 * 3_600_000);
-        let mut last_seq = 0;
+        let mut last_seq = Seq::MIN;
         let mut late = 0;
         for round in 0..8 {
-            let floor = if round == 5 { last_seq + 100_000 } else { 0 };
+            let floor = if round == 5 {
+                last_seq + 100_000
+            } else {
+                Seq::MIN
+            };
             let journal = open(&path, u64::MAX, floor).await;
             let entries = 200 + random.below(2_500);
             record(&journal, &mut random, &mut clock, entries);
@@ -208,11 +215,11 @@ async fn prune(path: &Path, known: &[Known], random: &mut Random) {
             .expect("a number")
     };
     let bytes = number("SELECT sum(bytes) FROM log_spans").unwrap_or(0);
-    let journal = open(path, u64::MAX, 0).await;
+    let journal = open(path, u64::MAX, Seq::MIN).await;
     let begun = begun(&journal).await;
     journal.close().await;
-    let journal = open(path, bytes.unsigned_abs() / 2, 0).await;
-    let lowest = || number("SELECT min(seq) FROM requests").map(i64::unsigned_abs);
+    let journal = open(path, bytes.unsigned_abs() / 2, Seq::MIN).await;
+    let lowest = || number("SELECT min(seq) FROM requests").map(Seq::from_column);
     let is_less = async {
         while lowest() == Some(known[0].seq) {
             journal.flush().await.expect("it writes");
@@ -229,7 +236,7 @@ async fn prune(path: &Path, known: &[Known], random: &mut Random) {
     ] {
         let sql = format!("SELECT min({column}) FROM {table}");
         assert!(
-            number(&sql).is_none_or(|seq| seq.unsigned_abs() >= lowest),
+            number(&sql).is_none_or(|seq| Seq::from_column(seq) >= lowest),
             "{table}"
         );
     }
@@ -239,7 +246,7 @@ async fn prune(path: &Path, known: &[Known], random: &mut Random) {
         );
         assert_eq!(number(&orphans), Some(0), "{table}");
     }
-    let journal = open(path, u64::MAX, 0).await;
+    let journal = open(path, u64::MAX, Seq::MIN).await;
     let (gone, left): (Vec<Known>, Vec<Known>) =
         known.iter().cloned().partition(|one| one.seq < lowest);
     for one in gone.iter().filter(|_| random.below(40) == 0) {
@@ -252,7 +259,7 @@ async fn prune(path: &Path, known: &[Known], random: &mut Random) {
                 && filter.outcome.is_none_or(|outcome| outcome == one.outcome)
                 && one.seq < before
         };
-        let expected: Vec<u64> = left.iter().rev().filter(is).map(|one| one.seq).collect();
+        let expected: Vec<Seq> = left.iter().rev().filter(is).map(|one| one.seq).collect();
         let filter = Filter {
             before: Some(before),
             ..filter
@@ -263,7 +270,7 @@ async fn prune(path: &Path, known: &[Known], random: &mut Random) {
 }
 
 /// Filters, each with the cursors that its pages gave.
-async fn begun(journal: &Journal) -> Vec<(Filter, u64)> {
+async fn begun(journal: &Journal) -> Vec<(Filter, Seq)> {
     let mut begun = Vec::new();
     for connector in [None, Some("big"), Some("mid"), Some("a"), Some("rare")] {
         for outcome in [None, Some(Outcome::Accepted), Some(Outcome::Rejected)] {
@@ -288,116 +295,6 @@ async fn begun(journal: &Journal) -> Vec<(Filter, u64)> {
     begun
 }
 
-/// Writes entries as a group does.
-fn write(file: &Connection, spans: &mut Segments, random: &mut Random, from: u64, entries: u64) {
-    for seq in from..from + entries {
-        let at = Unix::from_ms(3_600_000 + seq * 10);
-        let late = if random.below(200) == 0 {
-            HOUR
-        } else {
-            Duration::ZERO
-        };
-        let outcome = Outcome::ALL[random.below(6) as usize];
-        let connector = ["a", "b", "c"][random.below(3) as usize];
-        let mut entry = LogEntry::of(
-            random.id(at - late),
-            at,
-            connector.into(),
-            "s".into(),
-            outcome,
-        );
-        entry.sent_again_from = (random.below(100) == 0).then(|| random.id(at));
-        let sql = "INSERT INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint, http_status, items,
-             bytes, key, client, sent_again_from) VALUES (?1, ?2, ?3, ?4, 's', ?5, 0, 202, 1, 1, '', '', ?6)";
-        let row = rusqlite::params![
-            seq.cast_signed(),
-            &entry.request_id.as_bytes()[..],
-            at.to_column(),
-            connector,
-            outcome.code(),
-            entry.sent_again_from.map(|id| id.as_bytes().to_vec()),
-        ];
-        file.prepare_cached(sql)
-            .expect("the log")
-            .execute(row)
-            .expect("an entry");
-        spans.add(file, seq, &entry, "").expect("it is added");
-    }
-}
-
-/// What is made of the log, table by table.
-fn dump(file: &Connection) -> BTreeMap<&'static str, Vec<String>> {
-    let dump = |table| {
-        let mut statement = file
-            .prepare(&format!("SELECT * FROM {table}"))
-            .expect("a table");
-        let columns = statement.column_count();
-        let rows = statement.query_map([], |row| {
-            let values = (0..columns).map(|at| row.get::<_, rusqlite::types::Value>(at));
-            let values = values.collect::<Result<Vec<_>, _>>()?;
-            // The order of the names of marks says nothing.
-            let shown = values.into_iter().map(|value| match value {
-                rusqlite::types::Value::Text(text) if text.starts_with("[[") => {
-                    let mut named: Vec<(String, i64)> = serde_json::from_str(&text).expect("marks");
-                    named.sort();
-                    format!("{named:?}")
-                }
-                other => format!("{other:?}"),
-            });
-            Ok(shown.collect::<Vec<_>>().join(" "))
-        });
-        let rows = rows.expect("rows").map(|row| row.expect("a row"));
-        (table, rows.collect::<Vec<_>>())
-    };
-    schema::OF_LOG.into_iter().map(dump).collect()
-}
-
-#[test]
-fn what_is_rolled_back_leaves_nothing_and_a_start_reads_what_was_written() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("journal.db");
-    let file = schema::open_writer(&path, Durability::Os).expect("it opens");
-    let mut spans = Segments::open(&file).expect("an empty log");
-    let mut random = Random(5);
-    let mut seq = 1;
-    for _ in 0..60 {
-        let entries = 1 + random.below(300);
-        sqlite::begin(&file).expect("it begins");
-        write(&file, &mut spans, &mut random, seq, entries);
-        match random.below(3) {
-            0 => {
-                sqlite::roll_back(&file).expect("it is taken back");
-                spans.rolled_back();
-            }
-            1 => {
-                sqlite::commit(&file).expect("it commits");
-                spans = Segments::open(&file).expect("it reads");
-                seq += entries;
-            }
-            _ => {
-                sqlite::commit(&file).expect("it commits");
-                seq += entries;
-            }
-        }
-    }
-    let written = dump(&file);
-    assert!(written.values().all(|rows| rows.len() > 3), "{written:?}");
-    schema::forget_spans(&file).expect("they are forgotten");
-    assert!(dump(&file).values().all(Vec::is_empty));
-    drop(Segments::open(&file).expect("it reads"));
-    assert_eq!(dump(&file), written);
-    // In parts, and by starts that are broken off.
-    schema::forget_spans(&file).expect("they are forgotten");
-    sqlite::begin(&file).expect("it begins");
-    OpenSegment::read(&file, i64::MAX, 3_456).expect("it reads");
-    sqlite::commit(&file).expect("it commits");
-    sqlite::begin(&file).expect("it begins");
-    OpenSegment::read(&file, i64::MAX, 2_222).expect("it reads");
-    sqlite::roll_back(&file).expect("it is taken back");
-    drop(Segments::open_in_parts(&file, 1_001).expect("it reads"));
-    assert_eq!(dump(&file), written);
-}
-
 #[test]
 fn nothing_is_sorted_and_nothing_is_looked_through_that_a_mark_can_lead_to() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -419,7 +316,12 @@ fn nothing_is_sorted_and_nothing_is_looked_through_that_a_mark_can_lead_to() {
     for connector in [Some("shop"), None] {
         for outcomes in [&Outcome::ALL[1..2], &Outcome::ALL] {
             for newest_first in [true, false] {
-                let query = segment_index::query(connector, outcomes, &(5..9), newest_first);
+                let query = segment_index::query(
+                    connector,
+                    outcomes,
+                    &(Seq::new(5)..Seq::new(9)),
+                    newest_first,
+                );
                 plans.push(plan(query.sql().as_str()));
             }
         }

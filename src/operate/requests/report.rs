@@ -6,6 +6,7 @@ pub use wire::Status;
 
 use super::Requests;
 use base::clock::Unix;
+use base::order::Seq;
 use delivery::ReadError;
 use item::batch::Action;
 use journal::Outcome;
@@ -77,7 +78,7 @@ impl Requests {
                 })
                 .filter(|report| sink.matches(&report.row.entry.stream))
                 .collect();
-            let seqs: Vec<u64> = wanted.iter().map(|report| report.row.seq).collect();
+            let seqs: Vec<Seq> = wanted.iter().map(|report| report.row.seq).collect();
             let states = self.pool.sink_states(lane.name(), &seqs).await?;
             for (report, state) in wanted.iter_mut().zip(states) {
                 if let Some(state) = state {
@@ -122,7 +123,7 @@ impl Requests {
 
     /// Adds why sinks gave up, and what is older than what the data pool has.
     pub(super) async fn explain(&self, reports: &mut [Report]) -> Result<(), PoolError> {
-        let seqs: Vec<u64> = reports.iter().map(|report| report.row.seq).collect();
+        let seqs: Vec<Seq> = reports.iter().map(|report| report.row.seq).collect();
         let mut left_behind = self.pool.left_behind(&seqs).await?;
         for report in reports.iter_mut() {
             if let Some(left) = left_behind.remove(&report.row.seq) {
@@ -140,7 +141,7 @@ impl Requests {
             if failed.is_empty() {
                 continue;
             }
-            let seqs: Vec<u64> = failed.iter().map(|report| report.row.seq).collect();
+            let seqs: Vec<Seq> = failed.iter().map(|report| report.row.seq).collect();
             let reasons = self.pool.reasons(name, &seqs).await?;
             for (report, reasons) in failed.into_iter().zip(reasons) {
                 let told = reasons.iter().map(|reason| failure(name, reason));

@@ -20,6 +20,7 @@ use wasmtime_wasi_http::{
 use super::Egress;
 use super::body::{Answer, Outgoing};
 use super::target::Target;
+use crate::SinkContext;
 use base::text::hex;
 use item::batch::{Batch, Span};
 use observe::telemetry::Parent;
@@ -35,6 +36,7 @@ const AGENT: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
 /// The requests of one instance.
 pub(crate) struct Calls {
     sink: Arc<str>,
+    selection: Arc<str>,
     egress: Option<Arc<Egress>>,
     call: Option<Call>,
     /// The span that requests belong to, if a request of the batch is followed.
@@ -54,9 +56,10 @@ struct Call {
 }
 
 impl Calls {
-    pub(crate) fn new(sink: Arc<str>, egress: Option<Arc<Egress>>) -> Self {
+    pub(crate) fn new(context: &SinkContext, egress: Option<Arc<Egress>>) -> Self {
         Self {
-            sink,
+            sink: Arc::clone(&context.sink),
+            selection: Arc::clone(&context.selection),
             egress,
             call: None,
             parent: None,
@@ -135,7 +138,8 @@ impl Calls {
             egress.log_refusal(sink, &target, "http.request_bytes_max", message);
             return Err(Error::HttpRequestBodySize(declared));
         }
-        let key = call.key(sink, &head.method, &target, head.uri.path());
+        let of = (sink, &*self.selection);
+        let key = call.key(of, &head.method, &target, head.uri.path());
         complete(
             &mut head.headers,
             &target,
@@ -160,9 +164,16 @@ impl Calls {
 impl Call {
     /// The same for a request with the same items, in whatever batch they come and however often; requests with other
     /// items or to other targets don't change it.
-    fn key(&mut self, sink: &str, method: &Method, target: &Target, path: &str) -> String {
+    /// Another selection of fields is another body, which must not come under a key that was seen.
+    fn key(
+        &mut self,
+        (sink, selection): (&str, &str),
+        method: &Method,
+        target: &Target,
+        path: &str,
+    ) -> String {
         let mut digest = Sha256::new();
-        digest.update(format!("{sink}\0{method}\0{target}{path}\0"));
+        digest.update(format!("{sink}\0{selection}{method}\0{target}{path}\0"));
         digest.update(self.carried);
         let digest: [u8; 32] = digest.finalize().into();
         let count = self.keys.entry(digest).or_default();

@@ -7,6 +7,7 @@ use wasmtime::component::Resource;
 use super::Host;
 use super::bindings::headgate::sink::batches;
 use base::clock::Unix;
+use base::order::{ItemPosition, Seq};
 use item::batch::{self, Action, Batch, DeriveError};
 
 impl batches::Host for Host {}
@@ -76,7 +77,10 @@ impl batches::HostBatch for Host {
         range: batches::Span,
     ) -> wasmtime::Result<Vec<batches::Place>> {
         let places = self.table.get(&batch)?.places(range.into()).into_iter();
-        let place = |(entry, position)| batches::Place { entry, position };
+        let place = |(entry, position): (Seq, ItemPosition)| batches::Place {
+            entry: entry.get(),
+            position: position.get(),
+        };
         Ok(places.map(place).collect())
     }
 

@@ -11,6 +11,7 @@ use super::*;
 use crate::GuestLog;
 use ::pool::Effect;
 use base::clock::Unix;
+use base::order::Seq;
 use item::ItemsWriter;
 use item::batch::{Entry, Slice};
 use observe::metrics::Metrics;
@@ -88,7 +89,7 @@ fn lent() -> Batch {
             items.push(key, &fields).expect("there is room");
         }
         Slice::whole(Arc::new(Entry {
-            seq,
+            seq: Seq::new(seq),
             request_id: Uuid::from_u128(u128::from(seq)),
             stream: stream.into(),
             received_at: Unix::from_ms(1_000),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::rules::{Operation, Place, Reached};
 use base::clock::{self, Lived, Unix};
+use base::order::{ItemPosition, Seq};
 use item::batch::Slice;
 use item::{ItemRef, Version};
 use settings::OnUpdate;
@@ -16,14 +17,14 @@ use settings::OnUpdate;
 pub(super) struct Row<'a> {
     pub(super) stream: &'a Arc<str>,
     pub(super) item: ItemRef<'a>,
-    pub(super) position: u32,
+    pub(super) position: ItemPosition,
     pub(super) removes: bool,
     pub(super) origin: &'a Origin,
 }
 
 /// What the operations of a slice have in common.
 pub(super) struct Origin {
-    pub(super) accepted_seq: i64,
+    pub(super) accepted_seq: Seq,
     pub(super) received_at: Unix,
     /// The same in time lived; of what was read from a file, now.
     arrived: Lived,
@@ -35,7 +36,7 @@ impl Origin {
     pub(super) fn of(slice: &Slice) -> Self {
         let entry = &slice.entry;
         Self {
-            accepted_seq: entry.seq.cast_signed(),
+            accepted_seq: entry.seq,
             received_at: entry.received_at,
             arrived: entry.arrived.unwrap_or_else(Lived::now),
             time: clock::rfc3339(entry.received_at),

@@ -4,7 +4,7 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::rules::{Fields, Place, Reached, Shown, State};
+use crate::rules::{Fields, Place, Reached, Shown, State, place};
 use crate::tombstones::{Removals, Removed};
 use crate::version_column::{version, with_text};
 use item::Version;
@@ -88,11 +88,11 @@ pub(super) fn row(
             Ok(StoredRow {
                 json: row.get(0)?,
                 merged: row.get(1)?,
-                place: (row.get(2)?, row.get(3)?),
+                place: place(row.get(2)?, row.get(3)?),
                 updated_at: row.get(4)?,
                 reached: with_text(row, 5)?,
                 floor: version(row, 7)?,
-                removed: (row.get(8)?, row.get(9)?),
+                removed: place(row.get(8)?, row.get(9)?),
             })
         })
         .optional()

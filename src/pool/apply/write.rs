@@ -66,12 +66,12 @@ impl<'a> Upsert<'a> {
             statement.raw_bind_parameter(1, &**row.stream)?;
             statement.raw_bind_parameter(5, &row.origin.time)?;
             statement.raw_bind_parameter(6, &row.origin.request_id)?;
-            statement.raw_bind_parameter(7, row.origin.accepted_seq)?;
+            statement.raw_bind_parameter(7, row.origin.accepted_seq.to_column())?;
         }
         statement.raw_bind_parameter(2, row.item.key)?;
         statement.raw_bind_parameter(3, row.item.fields)?;
         statement.raw_bind_parameter(4, seq.to_column())?;
-        statement.raw_bind_parameter(8, row.position)?;
+        statement.raw_bind_parameter(8, row.position.get())?;
         statement.raw_bind_parameter(9, row.expires_at().map(Lived::to_column))?;
         Ok(statement.raw_execute()? > 0)
     }
@@ -153,16 +153,16 @@ impl Key<'_> {
             pass.next().to_column(),
             by.origin.time,
             by.origin.request_id,
-            state.place.0,
-            state.place.1,
+            state.place.0.to_column(),
+            state.place.1.get(),
             item.fields.runs(state.written()),
             version,
             text,
             state.floor.map(Column),
             by.expires_at().map(Lived::to_column),
             item.is_new,
-            state.removed.0,
-            state.removed.1,
+            state.removed.0.to_column(),
+            state.removed.1.get(),
         ])?;
         (target.counting).wrote(
             self.stream,
@@ -194,10 +194,10 @@ impl Key<'_> {
             item.fields.runs(state.written()),
             state.floor.map(Column),
             pass.next().to_column(),
-            state.place.0,
-            state.place.1,
-            state.removed.0,
-            state.removed.1,
+            state.place.0.to_column(),
+            state.place.1.get(),
+            state.removed.0.to_column(),
+            state.removed.1.get(),
         ])?;
         (target.counting).wrote(self.stream, self.key, &fields, Some(row.json.len()));
         self.publish(pass, Unix::MIN, |seq| {
@@ -213,8 +213,8 @@ impl Key<'_> {
             &**self.stream,
             self.key,
             state.floor.map(Column),
-            state.removed.0,
-            state.removed.1
+            state.removed.0.to_column(),
+            state.removed.1.get()
         ])?;
         Ok(())
     }

@@ -98,7 +98,7 @@ pub(crate) fn play(case: &Case) -> Vec<(i64, Vec<Op>)> {
                 stream.expire_at = later;
                 for key in BTreeMap::into_keys(due) {
                     played.push((seq, vec![removals[key].clone()]));
-                    stream.apply(&removals[key], (seq, 0), case.on_update);
+                    stream.apply(&removals[key], place(seq, 0), case.on_update);
                 }
                 continue;
             }
@@ -116,7 +116,7 @@ pub(crate) fn play(case: &Case) -> Vec<(i64, Vec<Op>)> {
         played.push((seq, ops.to_vec()));
         let mut became = Vec::new();
         for (op, position) in ops.iter().zip(0..) {
-            let one = stream.apply(op, (seq, position), case.on_update);
+            let one = stream.apply(op, place(seq, position), case.on_update);
             if let Some(after) = case.expire_after
                 && one["became"] == "applied"
             {
@@ -139,7 +139,7 @@ pub(crate) fn play(case: &Case) -> Vec<(i64, Vec<Op>)> {
     for index in delivery {
         let (seq, ops) = requests[*index];
         for (op, position) in ops.iter().zip(0..) {
-            stream.apply(op, (seq, position), case.on_update);
+            stream.apply(op, place(seq, position), case.on_update);
         }
     }
     stream.check(case);
@@ -175,7 +175,7 @@ fn what_a_key_has_reached_never_falls_and_what_comes_again_changes_nothing() {
         let mut stream = Stream::default();
         for (op, seq) in ops.iter().zip(1..) {
             let before = stream.keys.get(&*op.key).and_then(State::version);
-            stream.apply(op, (seq, 0), on_update);
+            stream.apply(op, place(seq, 0), on_update);
             let state = &stream.keys[&*op.key];
             prop_assert!(state.version() >= before);
             prop_assert!(state.version() >= op.version());
@@ -186,13 +186,13 @@ fn what_a_key_has_reached_never_falls_and_what_comes_again_changes_nothing() {
         let mut same = Stream::default();
         let last = again.index(ops.len());
         for (op, seq) in ops.iter().zip(1..) {
-            same.apply(op, (seq, 0), on_update);
+            same.apply(op, place(seq, 0), on_update);
         }
         let before = same.shown();
         let op = ops[last];
-        let (place, state) = ((last as i64 + 1, 0), same.keys[&*op.key].clone());
-        if is_behind(place, state.place) {
-            let said = same.apply(op, place, on_update);
+        let (at, state) = (place(last as i64 + 1, 0), same.keys[&*op.key].clone());
+        if is_behind(at, state.place) {
+            let said = same.apply(op, at, on_update);
             prop_assert_eq!(&said["became"], "again", "{}", told(&same));
             prop_assert_eq!(same.shown(), before);
         }
@@ -210,7 +210,7 @@ fn updates_that_merge_may_come_late_if_they_have_no_version() {
         for op in &mut ops {
             op.text = None;
         }
-        let places = (1..).map(|seq| (seq, 0));
+        let places = (1..).map(|seq| place(seq, 0));
         let mut placed: Vec<(&Op, Place)> = ops.iter().zip(places).collect();
         let end = |placed: &[(&Op, Place)]| {
             let mut keys: BTreeMap<&str, State<'_>> = BTreeMap::new();
@@ -256,7 +256,7 @@ fn versions_alone_decide_in_whatever_order_they_are_accepted() {
         let end = |ops: &[Op]| {
             let mut stream = Stream::default();
             for (op, seq) in ops.iter().zip(1..) {
-                stream.apply(op, (seq, 0), on_update);
+                stream.apply(op, place(seq, 0), on_update);
             }
             json!(stream.shown())
         };

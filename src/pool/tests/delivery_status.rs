@@ -7,7 +7,7 @@ use super::*;
 use base::clock::Unix;
 
 async fn at(test: &Test, seq: u64) -> Option<Unix> {
-    let states = test.pool.sink_states("pool", &[seq]).await;
+    let states = test.pool.sink_states("pool", &[Seq::new(seq)]).await;
     match states.expect("it reads")[..] {
         [Some(SinkState::Done(at))] => at,
         ref other => panic!("{seq}: {other:?}"),
@@ -22,9 +22,12 @@ fn rows(test: &Test, table: &str) -> i64 {
 }
 
 fn progressed(test: &Test, seq: u64, now: Unix) {
-    test.pool.add_sink("pool", 0).expect("it is known");
+    test.pool
+        .add_sink("pool", Seq::new(0))
+        .expect("it is known");
     let writer = test.pool.lock();
-    crate::delivery_status::move_cursor(&writer.connection, "pool", seq, now).expect("it writes");
+    crate::delivery_status::move_cursor(&writer.connection, "pool", Seq::new(seq), now)
+        .expect("it writes");
 }
 
 #[tokio::test]
@@ -64,7 +67,7 @@ async fn what_is_told_of_requests_goes_with_their_log_entries() {
     let late = "INSERT INTO settled_late (sink, seq, at_ms) VALUES ('pool', 4, 1), ('pool', 9, 1)";
     let written = test.pool.lock().connection.execute(late, []);
     assert_eq!(written, Ok(2));
-    test.pool.forget_before(8).expect("it forgets");
+    test.pool.forget_before(Seq::new(8)).expect("it forgets");
     let left = ["progress", "discarded", "settled_late"].map(|table| rows(&test, table));
     assert_eq!(left, [2, 1, 1]);
 }
@@ -74,13 +77,16 @@ async fn what_was_discarded_is_never_done() {
     let test = Test::new().await;
     let settlement = Settlement {
         sink: "pool".into(),
-        cursor: Some(5),
+        cursor: Some(Seq::new(5)),
         dead_letters: vec![letter(3, 0, "a"), letter(3, 2, "b"), letter(4, 0, "c")],
         ..Settlement::default()
     };
     test.pool.settle(&settlement).expect("it settles");
     let states = async || {
-        let states = test.pool.sink_states("pool", &[3, 4, 5, 6]).await;
+        let states = test
+            .pool
+            .sink_states("pool", &[3, 4, 5, 6].map(Seq::new))
+            .await;
         let states = states.expect("it reads").into_iter().flatten();
         let name = |state| match state {
             SinkState::Waiting => "waiting",
@@ -109,11 +115,15 @@ async fn what_was_discarded_is_never_done() {
         states().await,
         ["discarded", "discarded", "done", "waiting"]
     );
-    let seqs = test.pool.discarded_seqs(100, 10).await;
-    assert_eq!(seqs.expect("it reads"), [4, 3]);
+    let seqs = test.pool.discarded_seqs(Seq::new(100), 10).await;
+    assert_eq!(seqs.expect("it reads"), [4, 3].map(Seq::new));
     // Over a restart as well.
     let test = test.reopened().await;
-    let states = test.pool.sink_states("pool", &[3]).await.expect("it reads");
+    let states = test
+        .pool
+        .sink_states("pool", &[3].map(Seq::new))
+        .await
+        .expect("it reads");
     assert!(matches!(states[..], [Some(SinkState::Discarded(_))]));
 }
 
@@ -132,7 +142,11 @@ async fn the_reasons_are_told_in_the_order_of_the_items() {
         with(3, "third", 1),
         with(4, "fourth", 1),
     ]);
-    let reasons = test.pool.reasons("pool", &[6, 7]).await.expect("it reads");
+    let reasons = test
+        .pool
+        .reasons("pool", &[6, 7].map(Seq::new))
+        .await
+        .expect("it reads");
     assert_eq!(reasons[0], []);
     let told: Vec<_> = (reasons[1].iter())
         .map(|one| (&*one.reason, one.attempts, one.items))

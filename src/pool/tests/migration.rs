@@ -1,6 +1,7 @@
 //! A file of an older format is brought to this one, and nothing is lost on the way.
 
 use super::*;
+use crate::rules::place;
 use base::clock::Unix;
 use item::Version;
 
@@ -68,10 +69,13 @@ impl Test {
 
     /// What [`COMMON`] says of retries and dead letters holds on, and can be sent again.
     async fn keeps_what_waits(&self) {
-        assert_eq!(self.pool.add_sink("pool", 0).expect("it reads"), 90);
+        assert_eq!(
+            self.pool.add_sink("pool", Seq::MIN).expect("it reads"),
+            Seq::new(90)
+        );
         assert_eq!(
             self.pool.low_water().expect("it reads"),
-            69,
+            Seq::new(69),
             "the retry needs its payload"
         );
         let retry = self.pool.next_retry("pool").expect("it reads");
@@ -98,8 +102,8 @@ impl Test {
         assert_eq!(sent.expect("it is sent"), 1);
         let slices = self.pool.resent(4).expect("it reads");
         assert_eq!(slices[0].entry.received_at.ms(), 0x019a_0000_0000);
-        assert_eq!((slices[0].entry.seq, slices[0].base), (60, 4));
-        assert_eq!(self.pool.low_water().expect("it reads"), 69);
+        assert_eq!((slices[0].entry.seq, slices[0].base), place(60, 4));
+        assert_eq!(self.pool.low_water().expect("it reads"), Seq::new(69));
     }
 
     fn format(&self) -> i64 {
@@ -235,9 +239,16 @@ async fn a_pool_of_format_8_keeps_its_versions_and_what_was_merged() {
     // What its fields had reached apart is not known of a file of that format: all of them have what the item has.
     test.upsert(&one("merged", 13, "a", r#"{"n":8,"m":8}"#, "8.999"), true);
     assert_eq!(test.seq(), before);
-    let left = test.pool.left_behind(&[12]).await.expect("it reads");
+    let left = test
+        .pool
+        .left_behind(&[12].map(Seq::new))
+        .await
+        .expect("it reads");
     assert_eq!(
-        (left[&12].first[0].reached.as_str(), left[&12].count),
+        (
+            left[&Seq::new(12)].first[0].reached.as_str(),
+            left[&Seq::new(12)].count
+        ),
         ("9", 1)
     );
     test.upsert(&one(STREAM, 14, "a", r#"{"n":9}"#, "9"), true);
@@ -251,7 +262,9 @@ async fn a_pool_of_format_8_keeps_its_versions_and_what_was_merged() {
 #[tokio::test]
 async fn a_pool_of_format_7_knows_when_its_sinks_had_what() {
     let test = Test::new().await;
-    test.pool.add_sink("pool", 0).expect("it is known");
+    test.pool
+        .add_sink("pool", Seq::new(0))
+        .expect("it is known");
     (test.pool.lock().connection.execute_batch(TO_FORMAT_8)).expect("an older format");
     let old = "
         UPDATE cursors SET seq = 4;
@@ -265,11 +278,14 @@ async fn a_pool_of_format_7_knows_when_its_sinks_had_what() {
     assert_eq!(test.format(), FORMAT);
     let settlement = Settlement {
         sink: "pool".into(),
-        cursor: Some(5),
+        cursor: Some(Seq::new(5)),
         ..Settlement::default()
     };
     test.pool.settle(&settlement).expect("it settles");
-    let states = test.pool.sink_states("pool", &[2, 4, 5]).await;
+    let states = test
+        .pool
+        .sink_states("pool", &[2, 4, 5].map(Seq::new))
+        .await;
     let states = states.expect("it reads");
     let done = |at| Some(SinkState::Done(Some(Unix::from_ms(at))));
     assert_eq!(states[..2], [done(1_000), done(2_000)]);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::apply::Stored;
 use crate::rules::cases::{Op, cases};
+use crate::rules::place;
 use crate::rules::tests::{Stream, on_update, play, runner};
 use item::{ItemRef, Version};
 use proptest::prelude::*;
@@ -59,7 +60,7 @@ fn entry(stream: &str, seq: u64, ops: &[Op]) -> Entry {
         pushed.expect("it fits");
     }
     Entry {
-        seq,
+        seq: Seq::new(seq),
         request_id: Uuid::from_u128(seq.into()),
         stream: stream.into(),
         received_at: Unix::from_ms(seq * 1_000),
@@ -160,7 +161,7 @@ async fn random_histories_end_as_the_rules_say_in_random_batches() {
         let mut left = [0, 0];
         for (seq, ops) in &requests {
             for (op, position) in ops.iter().zip(0..) {
-                let said = expected.apply(op, (*seq, position), on_update);
+                let said = expected.apply(op, place(*seq, position), on_update);
                 left[0] += i64::from(said["became"] == "stale");
                 left[1] += i64::from(said["became"] == "partly");
             }

@@ -12,10 +12,10 @@ const NEWEST: i64 = i64::MAX;
 pub(super) fn letter(seq: u64, position: u32, key: &str) -> DeadLetter {
     DeadLetter {
         id: 0,
-        seq,
+        seq: Seq::new(seq),
         request_id: Uuid::from_u128(seq.into()).to_string(),
         stream: STREAM.into(),
-        position,
+        position: ItemPosition::new(position),
         key: key.to_owned(),
         fields: format!("{{\"key\":\"{key}\"}}"),
         meta: item::ItemMeta::default(),
@@ -69,8 +69,8 @@ impl Test {
     fn items_of(&self, retry: &Retry) -> Vec<(u64, u32, String)> {
         let slices = self.pool.resent(retry.id).expect("it reads");
         let items = slices.iter().flat_map(|slice| {
-            let item = |(position, item): (u32, item::ItemRef<'_>)| {
-                (slice.entry.seq, position, item.key.to_owned())
+            let item = |(position, item): (ItemPosition, item::ItemRef<'_>)| {
+                (slice.entry.seq.get(), position.get(), item.key.to_owned())
             };
             slice.items().map(item).collect::<Vec<_>>()
         });
@@ -100,7 +100,7 @@ async fn a_retry_holds_the_items_in_order_as_they_were_accepted() {
     assert_eq!(test.send(&Selection::All, LIMITS), 4);
     assert_eq!(test.send(&Selection::All, LIMITS), 0);
     let retry = test.next_retry();
-    assert_eq!(retry.parts, [Part(4, 1, 3), Part(4, 6, 7), Part(9, 0, 1)]);
+    assert_eq!(retry.parts, [part(4, 1, 3), part(4, 6, 7), part(9, 0, 1)]);
     assert_eq!((retry.attempts, retry.resent), (0, true));
     let slices = test.pool.resent(retry.id).expect("it reads");
     let entry = &slices[0].entry;
@@ -159,7 +159,7 @@ async fn halves_share_the_items_and_a_settled_retry_leaves_nothing() {
     let whole = test.next_retry();
     let half = |start, end| Retry {
         id: 0,
-        parts: vec![Part(1, start, end)],
+        parts: vec![part(1, start, end)],
         ..whole.clone()
     };
     let replaced = Settlement {
@@ -264,12 +264,12 @@ async fn what_fails_meanwhile_and_what_is_not_chosen_stays() {
 #[tokio::test]
 async fn the_journal_need_not_wait_for_what_is_sent_again() {
     let test = Test::new().await;
-    test.pool.add_sink("pool", 0).expect("it reads");
+    test.pool.add_sink("pool", Seq::new(0)).expect("it reads");
     test.dead_letter(vec![letter(2, 0, "a")]);
     test.send(&Selection::All, LIMITS);
     let settlement = Settlement {
         sink: "pool".into(),
-        cursor: Some(7),
+        cursor: Some(Seq::new(7)),
         ..Settlement::default()
     };
     test.pool.settle(&settlement).expect("it settles");
@@ -286,19 +286,19 @@ async fn the_journal_need_not_wait_for_what_is_sent_again() {
         ..Settlement::default()
     };
     test.pool.settle(&again).expect("it settles");
-    assert_eq!(test.pool.low_water().expect("it reads"), 7);
+    assert_eq!(test.pool.low_water().expect("it reads"), Seq::new(7));
     let other = Settlement {
         sink: "pool".into(),
-        cursor: Some(9),
+        cursor: Some(Seq::new(9)),
         retries: vec![Retry {
-            parts: vec![Part(9, 0, 1)],
+            parts: vec![part(9, 0, 1)],
             resent: false,
             ..whole
         }],
         ..Settlement::default()
     };
     test.pool.settle(&other).expect("it settles");
-    assert_eq!(test.pool.low_water().expect("it reads"), 8);
+    assert_eq!(test.pool.low_water().expect("it reads"), Seq::new(8));
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@ const SINK: &str = "pool";
 fn retry(seq: u64, items: u32) -> Retry {
     Retry {
         id: 0,
-        seqs: (seq, seq),
-        parts: vec![Part(seq, 0, items)],
+        seqs: (Seq::new(seq), Seq::new(seq)),
+        parts: vec![part(seq, 0, items)],
         resent: false,
         attempts: 1,
         due_at: Lived::from_ms(7),
@@ -155,10 +155,14 @@ async fn a_damaged_list_of_items_is_found() {
             .execute(&sql, [])
             .expect("it writes");
         let retry = test.next().expect("it is there");
-        assert_eq!((retry.parts.len(), retry.seqs), (0, (5, 5)), "{damage}");
+        assert_eq!(
+            (retry.parts.len(), retry.seqs),
+            (0, (Seq::new(5), Seq::new(5))),
+            "{damage}"
+        );
         let waiting = test.pool.waiting(SINK, 0, 9).await.expect("it reads");
         assert_eq!((waiting.len(), waiting[0].items), (1, None), "{damage}");
-        let states = test.pool.sink_states(SINK, &[5]).await;
+        let states = test.pool.sink_states(SINK, &[5].map(Seq::new)).await;
         assert_eq!(states.expect("it reads").len(), 1, "{damage}");
     }
 }
@@ -184,8 +188,8 @@ async fn items_are_added_to_a_retry_that_nobody_has_tried_and_to_no_other() {
     assert_eq!(stores(vec![behind(ids[1], 3)]), [ids[1]]);
     let joined = test.pool.retry(SINK, ids[1]).expect("it reads");
     let joined = joined.expect("it is there");
-    assert_eq!(joined.parts, [Part(2, 0, 2), Part(3, 0, 2)]);
-    assert_eq!(joined.seqs, (2, 3));
+    assert_eq!(joined.parts, [part(2, 0, 2), part(3, 0, 2)]);
+    assert_eq!(joined.seqs, (Seq::new(2), Seq::new(3)));
     // Not to one that was tried, is gone, or is another sink's.
     let tried = stores(vec![behind(ids[0], 4)])[0];
     assert!(!ids.contains(&tried));
@@ -203,8 +207,8 @@ async fn items_are_added_to_a_retry_that_nobody_has_tried_and_to_no_other() {
 async fn a_call_is_there_until_the_cursor_has_passed_it() {
     let test = Test::new().await;
     let call = Call {
-        parts: vec![Part(3, 0, 2), Part(4, 0, 1)],
-        through: 6,
+        parts: vec![part(3, 0, 2), part(4, 0, 1)],
+        through: Seq::new(6),
     };
     let calling = Settlement {
         calling: Some(call.clone()),
@@ -215,7 +219,7 @@ async fn a_call_is_there_until_the_cursor_has_passed_it() {
     assert_eq!(test.pool.call(SINK).expect("it reads"), Some(call));
     assert_eq!(test.pool.call("other").expect("it reads"), None);
     let settled = Settlement {
-        cursor: Some(6),
+        cursor: Some(Seq::new(6)),
         called: true,
         ..Settlement::default()
     };
@@ -227,11 +231,11 @@ async fn a_call_is_there_until_the_cursor_has_passed_it() {
 async fn every_sink_that_the_file_knows_holds_what_it_has_not_behind_it() {
     let test = Test::new().await;
     let low_water = || test.pool.low_water().expect("it reads");
-    test.pool.add_sink("gone", 4).expect("it writes");
+    test.pool.add_sink("gone", Seq::new(4)).expect("it writes");
     let settled = |sink: &str, cursor: u64, retries: Vec<Retry>| {
         let settlement = Settlement {
             sink: sink.into(),
-            cursor: Some(cursor),
+            cursor: Some(Seq::new(cursor)),
             retries,
             dead_letters: vec![super::resends::letter(2, 0, "a")],
             ..Settlement::default()
@@ -240,16 +244,16 @@ async fn every_sink_that_the_file_knows_holds_what_it_has_not_behind_it() {
         assert!(settled.is_some());
     };
     settled(SINK, 9, Vec::new());
-    assert_eq!(low_water(), 4);
+    assert_eq!(low_water(), Seq::new(4));
     settled("gone", 8, vec![retry(3, 1)]);
-    assert_eq!(low_water(), 2);
+    assert_eq!(low_water(), Seq::new(2));
     let known = test.pool.known_sinks().await.expect("it reads");
     let known: Vec<_> = known.iter().map(|one| (&*one.name, one.cursor)).collect();
-    assert_eq!(known, [("gone", 8), (SINK, 9)]);
+    assert_eq!(known, [("gone", Seq::new(8)), (SINK, Seq::new(9))]);
     let forgotten = test.pool.forget_sink("gone").expect("it writes");
     let forgotten = forgotten.expect("it was known");
     assert_eq!((forgotten.retries, forgotten.dead_letters), (1, 1));
-    assert_eq!(low_water(), 9);
+    assert_eq!(low_water(), Seq::new(9));
     assert_eq!(test.pool.forget_sink("gone").expect("it reads"), None);
     let kept = test.pool.undelivered(SINK).await.expect("it reads");
     assert_eq!(kept.dead_letters, 1, "only the one sink is forgotten");

@@ -91,7 +91,7 @@ async fn what_has_expired_is_found_in_parts_and_counted_until_it_is_removed() {
     let pushed = writer.push_with("a", r#"{"n":1}"#, Action::Upsert, soon);
     pushed.expect("it fits");
     let entry = Entry {
-        seq: 1,
+        seq: Seq::new(1),
         request_id: Uuid::from_u128(1),
         stream: STREAM.into(),
         received_at: Unix::from_ms(1_000),
@@ -127,7 +127,7 @@ async fn what_was_taken_back_is_not_counted() {
     let gone = Settlement {
         retry_done: Some(Retry {
             id: 77,
-            seqs: (2, 2),
+            seqs: (Seq::new(2), Seq::new(2)),
             parts: Vec::new(),
             resent: false,
             attempts: 1,
@@ -144,7 +144,7 @@ async fn what_was_taken_back_is_not_counted() {
         .execute_batch("DROP TABLE cursors")
         .expect("it writes");
     let broken = Settlement {
-        cursor: Some(9),
+        cursor: Some(Seq::new(9)),
         ..deletion(&removal(STREAM, 2, "a"))
     };
     assert!(test.pool.settle(&broken).is_err());

@@ -7,7 +7,7 @@ use base::clock::Lived;
 #[tokio::test]
 async fn a_removal_is_remembered_until_every_sink_has_passed_it() {
     let test = Test::new().await;
-    test.pool.add_sink("late", 0).expect("it writes");
+    test.pool.add_sink("late", Seq::new(0)).expect("it writes");
     test.passes("pool", 9);
     test.remove(STREAM, "never", 3);
     test.forget();
@@ -17,11 +17,11 @@ async fn a_removal_is_remembered_until_every_sink_has_passed_it() {
     assert_eq!(test.tombstones(), "never!");
     let waiting = Settlement {
         sink: "late".into(),
-        cursor: Some(9),
+        cursor: Some(Seq::new(9)),
         retries: vec![Retry {
             id: 0,
-            seqs: (0, 0),
-            parts: vec![Part(3, 0, 1)],
+            seqs: (Seq::new(0), Seq::new(0)),
+            parts: vec![part(3, 0, 1)],
             resent: false,
             attempts: 1,
             due_at: Lived::MIN,
@@ -50,14 +50,14 @@ async fn what_never_was_and_nothing_can_bring_leaves_nothing_behind() {
     test.upsert(&batch(4, &["a"]), true);
     let before = test.seq();
     let settlement = Settlement {
-        cursor: Some(5),
+        cursor: Some(Seq::new(5)),
         ..deletion(&removal(STREAM, 5, "never"))
     };
     test.pool.settle(&settlement).expect("it settles");
     assert_eq!((test.tombstones().as_str(), test.seq()), ("", before));
     // Of what was there, renderers that come back are told.
     let settlement = Settlement {
-        cursor: Some(6),
+        cursor: Some(Seq::new(6)),
         ..deletion(&removal(STREAM, 6, "a"))
     };
     test.pool.settle(&settlement).expect("it settles");
@@ -71,7 +71,7 @@ async fn a_sink_that_never_writes_the_pool_holds_no_removal_up() {
     let test = Test::new().await;
     test.passes("pool", 4);
     for sink in ["late", "receiver"] {
-        test.pool.add_sink(sink, 1).expect("it writes");
+        test.pool.add_sink(sink, Seq::new(1)).expect("it writes");
     }
     test.remove(STREAM, "never", 4);
     let forget = |bystanders: &[&str]| {
@@ -215,7 +215,7 @@ async fn the_oldest_removals_of_too_many_raise_what_can_be_resumed_from() {
     test.upsert(&batch(1, &["a", "b", "c", "d"]), true);
     test.passes("pool", 3);
     // An older request may still bring one of them.
-    test.pool.add_sink("late", 1).expect("it writes");
+    test.pool.add_sink("late", Seq::new(1)).expect("it writes");
     for (key, seq) in [("a", 1), ("b", 2)] {
         test.remove(STREAM, key, seq);
     }

@@ -241,7 +241,7 @@ record! {
             example: r#""The player in the lobby""#, placeholder: "TEXT", label: "Description (optional)";
         /// Streams that the key reads. All of them must exist.
         streams: Vec<String>, List(kinds::STREAM, 1), required: true, example: r#"["orders"]"#, placeholder: "STREAM",
-            flag: "stream", entries_max: KEY_STREAMS_MAX, label: "Streams";
+            flag: "stream", entries_max: KEY_STREAMS_MAX, boxes: true, label: "Streams";
         /// Read key: it begins with `rk_` and has at least 24 characters.
         secret: Option<Secret>, Secret, none: "another field identifies the key", declared: true,
             example: r#"{ file = "lobby-screen.key" }"#;

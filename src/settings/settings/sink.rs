@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Millis;
+use super::{Millis, SinkFields, SinkWhere};
 use crate::checks::kinds;
 use crate::record::{Element, record};
 use crate::schema::{DAY_MS, GIB, MIB};
@@ -26,6 +26,12 @@ record! {
         /// Streams that the sink does not receive although `streams` matches them.
         except: Vec<String>, List(kinds::PATTERN, 0),
             guide: "If neither `streams` nor `except` is set for `pool`, it leaves the streams of `filter-map` sinks to them.";
+        /// Items that the sink receives: conditions that must all hold.
+        r#where: Option<SinkWhere>, Text(kinds::CONDITIONS), none: "all items of its streams", example: r#""status:paid,total>=100""#,
+            guide: "See [what it receives][sinks-select]. An update that does not match is skipped.";
+        /// Fields that the sink receives, in this order.
+        fields: Option<SinkFields>, Text(kinds::FIELDS), none: "all fields", example: r#""id,Customer:customer.name,total""#,
+            guide: "See [what it receives][sinks-select].";
         /// Streams that the sink can write in the data pool; a `*` at the end of a name matches any rest.
         writes: Option<Vec<String>>, List(kinds::PATTERN, 0), none: "the streams that the plugin is made for",
             example: r#"["orders", "sensor-*"]"#,
@@ -172,6 +178,21 @@ impl Sink {
     /// Whether items of every stream go to this sink.
     pub fn takes_all(&self) -> bool {
         self.except.is_empty() && self.streams.iter().any(|pattern| pattern == "*")
+    }
+
+    /// `where` and `fields` in one text, the same for all that mean the same; empty without them.
+    pub fn selection(&self) -> String {
+        let conditions = self
+            .r#where
+            .as_ref()
+            .map(|one| one.conditions().canonical());
+        let fields = self.fields.as_ref().map(|one| one.fields().canonical());
+        let named = [("where", conditions), ("fields", fields)];
+        let named = named.into_iter().filter_map(|(name, text)| {
+            let text = text.filter(|text| !text.is_empty())?;
+            Some(format!("{name}\0{text}\0"))
+        });
+        named.collect()
     }
 
     /// Whether items of this stream go to this sink.

@@ -9,8 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::Secret;
 use crate::checks::kinds;
-use crate::record::Field;
-use crate::record::Shape::{self, Choice, Integer, Secret as IsSecret, Table, Text};
+use crate::record::{Field, rows};
 use base::text::hex;
 use webhook::{InvalidVerifier, Options, Preset, Verifier};
 
@@ -33,227 +32,73 @@ pub struct Verify {
     pub options: Options,
 }
 
-/// The rows of [`Verify`], which has the options of all schemes in one table: these are of a room below this one. What
+/// What is the same of most rows below.
+const OPTION: Field = Field {
+    none: "the usual of the scheme",
+    ..Field::PLAIN
+};
+
+/// The rows of [`Verify`], which has the options of all schemes in one table: these are of a package below this one. What
 /// each scheme takes of them its verifier says.
-pub(crate) const VERIFY: &[Field] = &[
-    Field {
-        required: true,
-        example: r#""hmac""#,
-        none: "",
-        default: || "".into(),
-        ..row(
-            "scheme",
-            Text(kinds::PRESET),
-            "Preset of a provider that signs, `hmac`, or `token` for a fixed secret.",
-        )
-    },
-    Field {
-        example: r#""as the provider shows it""#,
-        usual: "required",
-        guide: "For some providers it is their public key, [their certificates or their key set][tools-certificates]; for a provider that [sends its own][tools-own-secret] it can be omitted at first.",
-        ..row(
-            "secret",
-            IsSecret,
-            "Signing secret of the provider, at least 16 bytes. A file is read again when it changes.",
-        )
-    },
-    Field {
-        example: r#"{ env = "META_WORD" }"#,
-        alternative: true,
-        ..row(
-            "verify_token",
-            IsSecret,
-            "Verify token that was entered in Meta's settings; `meta` only.",
-        )
-    },
-    Field {
-        none: "",
-        default: || "delivery".into(),
-        guide: "See [repeats and replays][tools-replay].",
-        ..row(
-            "replay",
-            Choice(&["delivery", "body"]),
-            "Duplicates within 24 hours: `delivery` for the same delivery id, `body` also for the same bytes.",
-        )
-    },
-    Field {
-        example: "300",
-        usual: "the preset's, mostly 300",
-        ..row(
-            "tolerance_seconds",
-            Integer(0, u32::MAX as u64),
-            "Largest difference between a signed time and the daemon's clock, in seconds; 0 ignores the time.",
-        )
-    },
-    Field {
-        example: r#""https://hooks.example.com/x""#,
-        alternative: true,
-        usual: "`server.public_url` and the path",
-        ..row(
-            "url",
-            Text(kinds::URL),
-            "URL that the provider signs, if it differs from `server.public_url` and the path.",
-        )
-    },
-    Field {
-        example: "202",
-        usual: "the preset's, mostly 202",
-        ..row(
-            "answer",
-            Integer(200, 204),
-            "Status of the answer: 200, 202 or 204.",
-        )
-    },
-    Field {
-        example: r#""X-Signature""#,
-        usual: "required",
-        ..row(
-            "header",
-            Text(kinds::HEADER_NAME),
-            "Header with the signature, or with the secret; `hmac` and `token` only.",
-        )
-    },
-    Field {
-        example: r#""v1=""#,
-        ..row(
-            "prefix",
-            Text(kinds::ANY),
-            "Beginning of a signature in the header, such as `sha256=`; `hmac` only.",
-        )
-    },
-    Field {
-        example: r#"",""#,
-        ..row(
-            "separator",
-            Text(kinds::ANY),
-            "Character between several parts of the header; `hmac` only.",
-        )
-    },
-    Field {
-        example: r#""{ts}.{body}""#,
-        usual: "`{body}`",
-        ..row(
-            "signed",
-            Text(kinds::ANY),
-            "Signed text, made of `{body}`, `{ts}`, `{id}`, `{url}`, `{method}` and other characters; `hmac` only.",
-        )
-    },
-    Field {
-        example: r#""sha256""#,
-        usual: "`sha256`",
-        ..row(
-            "hash",
-            Choice(&["sha1", "sha256", "sha384", "sha512"]),
-            "Hash function of the signature; `hmac` only.",
-        )
-    },
-    Field {
-        example: r#""hex""#,
-        usual: "`hex`",
-        ..row(
-            "encoding",
-            Choice(&["hex", "base64"]),
-            "Encoding of the signature; `hmac` only.",
-        )
-    },
-    Field {
-        example: r#""text""#,
-        usual: "`text`",
-        ..row(
-            "secret_encoding",
-            Choice(&["text", "hex", "base64"]),
-            "Encoding of the secret; `hmac` only.",
-        )
-    },
-    Field {
-        example: r#"{ header = "X-Timestamp", unit = "s" }"#,
-        guide: "A `part` is one of the signature header, a `body` a field of the body. The `unit` is `s` (default), `ms` or `rfc3339`.",
-        ..row(
-            "timestamp",
-            Table(TIMESTAMP),
-            "Place of the signed time: `{ header = \"X-Timestamp\" }`, `{ part = \"t=\" }` or `{ body = \"sent_at\" }`; `hmac` only.",
-        )
-    },
-    Field {
-        example: r#""header:X-Delivery""#,
-        ..row(
-            "id",
-            Text(kinds::ANY),
-            "Place of the delivery id, as `header:NAME` or `body:PATH`; `hmac` and `token` only.",
-        )
-    },
-    Field {
-        example: r#""body:type""#,
-        ..row(
-            "event",
-            Text(kinds::ANY),
-            "Place of the event name, as `header:NAME` or `body:PATH`; `hmac` and `token` only.",
-        )
-    },
-    Field {
-        example: r#""arn:aws:sns:eu-west-1:123456789012:orders""#,
-        alternative: true,
-        usual: "required",
-        ..row("topic", Text(kinds::ANY), "ARN of the topic; `sns` only.")
-    },
-    Field {
-        example: r#""1JE4291016473214C""#,
-        alternative: true,
-        usual: "required",
-        ..row(
-            "webhook_id",
-            Text(kinds::ANY),
-            "Id of the webhook; `paypal` only.",
-        )
-    },
-    Field {
-        example: r#""https://hooks.example.com""#,
-        alternative: true,
-        usual: "required",
-        ..row(
-            "audience",
-            Text(kinds::ANY),
-            "Audience of the push subscription; `pubsub` only.",
-        )
-    },
-    Field {
-        example: r#""push@example.iam.gserviceaccount.com""#,
-        alternative: true,
-        usual: "any",
-        guide: "`headgate check` warns if it is missing.",
-        ..row(
-            "email",
-            Text(kinds::ANY),
-            "Service account of the push subscription; `pubsub` only.",
-        )
-    },
-];
+pub(crate) const VERIFY: &[Field] = rows! { OPTION;
+    /// Preset of a provider that signs, `hmac`, or `token` for a fixed secret.
+    scheme, Text(kinds::PRESET), required: true, example: r#""hmac""#, none: "", default: || "".into();
+    /// Signing secret of the provider, at least 16 bytes. A file is read again when it changes.
+    secret, Secret, example: r#""as the provider shows it""#, usual: "required",
+        guide: "For some providers it is their public key, [their certificates or their key set][tools-certificates]; for a provider that [sends its own][tools-own-secret] it can be omitted at first.";
+    /// Verify token that was entered in Meta's settings; `meta` only.
+    verify_token, Secret, example: r#"{ env = "META_WORD" }"#, alternative: true;
+    /// Duplicates within 24 hours: `delivery` for the same delivery id, `body` also for the same bytes.
+    replay, Choice(&["delivery", "body"]), none: "", default: || "delivery".into(),
+        guide: "See [repeats and replays][tools-replay].";
+    /// Largest difference between a signed time and the daemon's clock, in seconds; 0 ignores the time.
+    tolerance_seconds, Integer(0, u32::MAX as u64), example: "300", usual: "the preset's, mostly 300";
+    /// URL that the provider signs, if it differs from `server.public_url` and the path.
+    url, Text(kinds::URL), example: r#""https://hooks.example.com/x""#, alternative: true, usual: "`server.public_url` and the path";
+    /// Status of the answer: 200, 202 or 204.
+    answer, Integer(200, 204), example: "202", usual: "the preset's, mostly 202";
+    /// Header with the signature, or with the secret; `hmac` and `token` only.
+    header, Text(kinds::HEADER_NAME), example: r#""X-Signature""#, usual: "required";
+    /// Beginning of a signature in the header, such as `sha256=`; `hmac` only.
+    prefix, Text(kinds::ANY), example: r#""v1=""#;
+    /// Character between several parts of the header; `hmac` only.
+    separator, Text(kinds::ANY), example: r#"",""#;
+    /// Signed text, made of `{body}`, `{ts}`, `{id}`, `{url}`, `{method}` and other characters; `hmac` only.
+    signed, Text(kinds::ANY), example: r#""{ts}.{body}""#, usual: "`{body}`";
+    /// Hash function of the signature; `hmac` only.
+    hash, Choice(&["sha1", "sha256", "sha384", "sha512"]), example: r#""sha256""#, usual: "`sha256`";
+    /// Encoding of the signature; `hmac` only.
+    encoding, Choice(&["hex", "base64"]), example: r#""hex""#, usual: "`hex`";
+    /// Encoding of the secret; `hmac` only.
+    secret_encoding, Choice(&["text", "hex", "base64"]), example: r#""text""#, usual: "`text`";
+    /// Place of the signed time: `{ header = "X-Timestamp" }`, `{ part = "t=" }` or `{ body = "sent_at" }`; `hmac` only.
+    timestamp, Table(TIMESTAMP), example: r#"{ header = "X-Timestamp", unit = "s" }"#,
+        guide: "A `part` is one of the signature header, a `body` a field of the body. The `unit` is `s` (default), `ms` or `rfc3339`.";
+    /// Place of the delivery id, as `header:NAME` or `body:PATH`; `hmac` and `token` only.
+    id, Text(kinds::ANY), example: r#""header:X-Delivery""#;
+    /// Place of the event name, as `header:NAME` or `body:PATH`; `hmac` and `token` only.
+    event, Text(kinds::ANY), example: r#""body:type""#;
+    /// ARN of the topic; `sns` only.
+    topic, Text(kinds::ANY), example: r#""arn:aws:sns:eu-west-1:123456789012:orders""#, alternative: true, usual: "required";
+    /// Id of the webhook; `paypal` only.
+    webhook_id, Text(kinds::ANY), example: r#""1JE4291016473214C""#, alternative: true, usual: "required";
+    /// Audience of the push subscription; `pubsub` only.
+    audience, Text(kinds::ANY), example: r#""https://hooks.example.com""#, alternative: true, usual: "required";
+    /// Service account of the push subscription; `pubsub` only.
+    email, Text(kinds::ANY), example: r#""push@example.iam.gserviceaccount.com""#, alternative: true, usual: "any",
+        guide: "`headgate check` warns if it is missing.";
+};
 
-const TIMESTAMP: &[Field] = &[
-    row("header", Text(kinds::HEADER_NAME), "Header with the time."),
-    row(
-        "part",
-        Text(kinds::ANY),
-        "Beginning of the part of the signature header with the time.",
-    ),
-    row("body", Text(kinds::ANY), "Field of the body with the time."),
-    row(
-        "unit",
-        Choice(&["s", "ms", "rfc3339"]),
-        "Unit of the time: `s`, `ms` or `rfc3339`.",
-    ),
-];
-
-/// A row of an option that need not be set.
-const fn row(name: &'static str, shape: Shape, doc: &'static str) -> Field {
-    Field {
-        name,
-        doc,
-        shape,
-        none: "the usual of the scheme",
-        ..Field::PLAIN
-    }
-}
+const TIMESTAMP: &[Field] = rows! { OPTION;
+    /// Header with the time.
+    header, Text(kinds::HEADER_NAME);
+    /// Beginning of the part of the signature header with the time.
+    part, Text(kinds::ANY);
+    /// Field of the body with the time.
+    body, Text(kinds::ANY);
+    /// Unit of the time: `s`, `ms` or `rfc3339`.
+    unit, Choice(&["s", "ms", "rfc3339"]);
+};
 
 /// What is taken for a repeat within 24 hours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -279,6 +279,30 @@ fn warnings_name_what_should_be_known() {
 }
 
 #[test]
+fn what_a_selection_may_not_mean_is_a_warning() {
+    let sink = |name: &str, more: &str| {
+        format!("[[sinks]]\nname = \"{name}\"\nplugin = \"webhook\"\nstreams = [\"o*\"]\n{more}")
+    };
+    let place = Place::with(&format!(
+        "[[streams]]\nname = \"orders\"\non_update = \"merge\"\n{}{}",
+        sink("a", "where = \"_key:1, total>5\"\n"),
+        sink("b", "where = \"_stream:orders\"\nfields = \"id, total\"\n"),
+    ));
+    let warnings = place.warnings();
+    let found = |words: &str| warnings.iter().filter(|one| one.contains(words)).count();
+    assert_eq!(found("sinks[0].where: has \" total\""), 1, "{warnings:?}");
+    assert_eq!(
+        found(
+            "sinks[0].where: is about the field \" total\", and updates of the stream \"orders\" are merged"
+        ),
+        1,
+        "{warnings:?}"
+    );
+    assert_eq!(found("sinks[1].where"), 0, "{warnings:?}");
+    assert_eq!(found("sinks[1].fields: has \" total\""), 1, "{warnings:?}");
+}
+
+#[test]
 fn the_admin_listener_is_not_reached_in_the_open_by_mistake() {
     let place = Place::with("[admin]\nlisten = \"10.0.0.5:81\"\n");
     let problems = place.problems();

@@ -32,6 +32,27 @@ fn unknown_keys_name_the_nearest_known_one() {
 }
 
 #[test]
+fn conditions_and_fields_of_a_sink_are_named_with_their_place() {
+    let sink = "[[sinks]]\nname = \"a\"\nplugin = \"webhook\"\nstreams = [\"*\"]\n";
+    check(
+        &format!("{sink}where = \"total>=abc\"\n"),
+        &["5: sinks[0].where: where, character 8: a number is expected behind `>=`; `abc` is none"],
+    );
+    check(
+        &format!("{sink}fields = \"a,b:\"\n"),
+        &["5: sinks[0].fields: fields, character 5: a field is expected behind `:`"],
+    );
+    check(
+        &format!("{sink}where = 5\n"),
+        &["5: sinks[0].where: wants a string, found the integer 5"],
+    );
+    check(
+        &format!("{sink}where = \"status:paid|shipped,total>=100\"\nfields = \"-note\"\n"),
+        &[],
+    );
+}
+
+#[test]
 fn numbers_that_no_json_has_are_refused_in_settings_of_plugins() {
     let sink = "[[sinks]]\nname = \"a\"\nplugin = \"webhook\"\nstreams = [\"*\"]\n";
     check(

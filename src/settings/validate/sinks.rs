@@ -7,7 +7,10 @@ use std::path::Path;
 
 use super::Validator;
 use crate::problem::{self, quoted};
-use crate::{BUILT_IN_PLUGINS, Http, Listed, Retry, Secret, Settings, checks, masking, pool};
+use crate::{
+    BUILT_IN_PLUGINS, Http, Listed, OnUpdate, Retry, Secret, Settings, Sink, SinkWhere, Stream,
+    checks, masking, pool,
+};
 use base::clock::millis;
 
 impl Validator<'_> {
@@ -63,6 +66,34 @@ impl Validator<'_> {
                 self.warning(&format!("sinks[{index}].writes"), message);
             }
             self.retry(&format!("sinks[{index}].retry.max_ms"), &sink.retry);
+            self.selection(index, sink, &settings.streams);
+        }
+    }
+
+    /// What is read of `where` and `fields` may be something else than was meant.
+    fn selection(&mut self, index: usize, sink: &Sink, streams: &[Stream]) {
+        let spaced = sink.fields.as_ref().and_then(|one| one.fields().spaced());
+        if let Some(spaced) = spaced {
+            self.warning(&format!("sinks[{index}].fields"), with_space(&spaced));
+        }
+        let Some(conditions) = sink.r#where.as_ref().map(SinkWhere::conditions) else {
+            return;
+        };
+        let path = format!("sinks[{index}].where");
+        if let Some(spaced) = conditions.spaced() {
+            self.warning(&path, with_space(&spaced));
+        }
+        let mut merged = streams
+            .iter()
+            .filter(|stream| stream.on_update == OnUpdate::Merge && sink.matches(&stream.name));
+        if let Some(field) = conditions.field()
+            && let Some(stream) = merged.next()
+        {
+            let (field, stream) = (quoted(&field), quoted(&stream.name));
+            let message = format!(
+                "is about the field {field}, and updates of the stream {stream} are merged: a request that leaves the field out is looked at without it"
+            );
+            self.warning(&path, message);
         }
     }
 
@@ -141,4 +172,11 @@ impl Validator<'_> {
             format!("neither a built-in plugin nor a file: {plugin}{meant}"),
         );
     }
+}
+
+fn with_space(text: &str) -> String {
+    format!(
+        "has {}, which begins or ends with a space: spaces belong to names and values",
+        quoted(text)
+    )
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use maud::html;
 use salvo_core::{Depot, Request, handler};
-use serde_json::Map;
 
 use super::{find_connector, settings};
 use crate::form::{self, Typed};
@@ -31,7 +30,7 @@ impl ChangeConnector {
             let typed = settings::initial(depot, &connector, chosen.map(beginning));
             return Ok(typed.show(change_page(&self.0, &connector, &typed)));
         };
-        let patch = typed.changed_record(::settings::Connector::FIELDS, Map::new());
+        let patch = typed.changed_record(::settings::Connector::FIELDS);
         let id = Arc::clone(&connector.name);
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
             catalog.change_connector(&id, &patch, by)
@@ -52,7 +51,7 @@ fn beginning(item_key: String) -> String {
 fn change_page(operator: &Operator, connector: &Connector, typed: &Typed) -> FormPage {
     let fields = html! {
         p.quiet { "Its name stays, because its log is kept under it. The stream is its keys': make a key for another one." }
-        (settings::fields(typed, &operator.catalog, false))
+        (typed.record(::settings::Connector::FIELDS, false, &operator.catalog))
         (form::buttons("Save", &paths::connector(&connector.name)))
     };
     FormPage {

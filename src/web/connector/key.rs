@@ -10,25 +10,17 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
-use serde_json::Map;
 
 use super::{find_connector, own_secret, verification};
 use crate::description;
-use crate::form::{self, Field, Typed, form_time};
+use crate::form::{self, Field, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
-use crate::key::{self, ENDS, Ending};
+use crate::key::{self, Ending};
 use crate::text::{text, time};
 use crate::{paths, tool};
 use base::clock;
 use catalog::{GRACE_SECONDS_MAX, IngestKey, KeyState, ResourceKind, Rotation};
 use operate::Operator;
-
-/// Whether a key may stand in a URL.
-const IN_URL: Field<'_> = Field {
-    name: "allow_in_url",
-    label: "May stand in a URL",
-    hint: "As ?access_token=, only for tools that have a field for the URL and nothing else: URLs are kept in logs and histories.",
-};
 
 /// Words of the field `grace_unit`, in seconds.
 const UNITS: [(&str, u64); 4] = [
@@ -62,24 +54,18 @@ struct ShowKey(Operator);
 impl ShowKey {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
         let key = find_key(&self.0, req)?;
-        Ok(show(depot, &key, Typed::new(depot, "", &[])))
+        Ok(show(&self.0, depot, &key, Typed::new(depot, "", &[])))
     }
 }
 
 /// The page of the key, with what was sent in the one of its forms that was sent.
-fn show(depot: &Depot, key: &IngestKey, typed: Typed) -> FormAnswer {
-    // A box that is not ticked is not sent.
-    let in_url = key.allow_in_url && !typed.has(ENDS.name);
-    let values = [
-        description::initial(key.description.as_deref()),
-        ("expires_at", form_time(key.expires_at)),
-        key::initial_networks(&key.networks),
-        ("grace", "24".to_owned()),
-        ("grace_unit", "hours".to_owned()),
-        (IN_URL.name, if in_url { "yes" } else { "" }.to_owned()),
-    ];
+fn show(operator: &Operator, depot: &Depot, key: &IngestKey, typed: Typed) -> FormAnswer {
+    let settings = serde_json::to_value(key.own_settings()).unwrap_or_default();
+    let mut values = Typed::initial(::settings::Key::FIELDS, &settings);
+    values.push(("grace", "24".to_owned()));
+    values.push(("grace_unit", "hours".to_owned()));
     let typed = typed.with_defaults(Typed::new(depot, "", &values));
-    typed.show(page(key, &typed))
+    typed.show(page(operator, key, &typed))
 }
 
 /// `POST /sources/{name}/keys/{key}/change`
@@ -90,17 +76,13 @@ impl ChangeKey {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
         let key = find_key(&self.0, req)?;
         let mut typed = Typed::sent(depot).unwrap_or_default();
-        let mut known = Map::new();
-        if takes_url(&key) {
-            known.insert(IN_URL.name.to_owned(), typed.is_ticked(IN_URL.name).into());
-        }
-        let patch = typed.changed_record(::settings::Key::FIELDS, known);
+        let patch = typed.changed_record(::settings::Key::FIELDS);
         let (id, name) = (Arc::clone(&key.connector), key.name.clone());
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
             catalog.change_key(&id, &name, &patch, by)
         });
         if changed.await?.is_none() {
-            return Ok(show(depot, &key, typed));
+            return Ok(show(&self.0, depot, &key, typed));
         }
         let flash = format!("The key {} is changed.", key.name);
         Ok(FormAnswer::Done(paths::connector(&key.connector), flash))
@@ -126,7 +108,7 @@ impl RotateKey {
             catalog.rotate_key(&id, &name, rotation, by)
         });
         let Some((secret, new, old)) = rotated.await? else {
-            return Ok(show(depot, &key, typed));
+            return Ok(show(&self.0, depot, &key, typed));
         };
         let ends_at = old.revoked_at.or(old.expires_at).unwrap_or_default();
         let path = paths::connector(&key.connector);
@@ -171,7 +153,7 @@ fn read_rotation(typed: &mut Typed, key: &IngestKey) -> Rotation {
     }
 }
 
-fn page(key: &IngestKey, typed: &Typed) -> FormPage {
+fn page(operator: &Operator, key: &IngestKey, typed: &Typed) -> FormPage {
     let path = paths::ingest_key(key);
     let is_revoked = key.state() == KeyState::Revoked;
     FormPage {
@@ -184,7 +166,7 @@ fn page(key: &IngestKey, typed: &Typed) -> FormPage {
                 h2 { "Rotate" }
                 (typed.form(&format!("{path}/rotate"), &html! { (rotate_fields(typed, key)) p.row { button { "Rotate the key" } } }))
                 h2 { "Change" }
-                (typed.form(&format!("{path}/change"), &html! { (description::field(typed)) (typed.time_input(ENDS)) (key::networks_field(typed)) @if takes_url(key) { (typed.tick(IN_URL)) } p.row { button.plain { "Save" } } }))
+                (typed.form(&format!("{path}/change"), &html! { (typed.record(rows(key.signing.is_some()), false, &operator.catalog)) p.row { button.plain { "Save" } } }))
             }
             p.row {
                 @if !is_revoked { a.button.danger href={ (path) "/revoke" } { "Revoke…" } }
@@ -222,9 +204,10 @@ pub(super) fn form_of(key: &IngestKey) -> Markup {
     } }
 }
 
-/// Whether it has a text that could stand in one.
-fn takes_url(key: &IngestKey) -> bool {
-    key.signing.is_none()
+/// The rows of its forms. A key that verifies signatures has no text that could stand in a URL.
+fn rows(signs: bool) -> impl Iterator<Item = &'static ::settings::Field> {
+    let rows = ::settings::Key::FIELDS.iter();
+    rows.filter(move |row| !signs || row.name != "allow_in_url")
 }
 
 /// Whether it can be used, and how long.

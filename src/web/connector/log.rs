@@ -13,6 +13,7 @@ use crate::form::parse_time;
 use crate::frame::NoPage;
 use crate::text::{grouped, plain, segment, text, text_of, time};
 use base::clock;
+use base::order::Seq;
 use journal::log::Filter;
 use operate::Operator;
 use operate::requests::{self, Report, Status};
@@ -30,7 +31,7 @@ pub(super) struct LogQuery {
     since: String,
     until: String,
     text: String,
-    pub(super) before: Option<u64>,
+    pub(super) before: Option<Seq>,
 }
 
 impl LogQuery {
@@ -63,7 +64,7 @@ impl LogQuery {
     }
 
     /// The query of the page that begins before a position.
-    fn older(&self, before: u64) -> String {
+    fn older(&self, before: Seq) -> String {
         let status = self.status.map_or("", Status::as_str);
         format!(
             "?status={status}&since={}&until={}&text={}&before={before}",

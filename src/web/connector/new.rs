@@ -8,7 +8,6 @@ use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 use serde_json::Map;
 
-use super::settings;
 use crate::form::{self, Field, NAME, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::paths;
@@ -51,7 +50,7 @@ fn page(operator: &Operator, typed: &Typed) -> FormPage {
     let fields = html! {
         (typed.input(NAME, 64, true))
         (stream_fields(typed, &operator.catalog))
-        (settings::fields(typed, &operator.catalog, true))
+        (typed.record(::settings::Connector::FIELDS, true, &operator.catalog))
         (form::buttons("Create connector", "/sources"))
     };
     FormPage {

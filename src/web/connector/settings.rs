@@ -3,11 +3,10 @@
 //! **Invariant**: the form that creates a connector and the one that changes it have the same fields and words. What a
 //! form has no field for stays as it is.
 
-use maud::Markup;
 use salvo_core::Depot;
 
 use crate::form::Typed;
-use catalog::{Catalog, Connector};
+use catalog::Connector;
 
 /// The form with the connector as it is; with an item key that was chosen elsewhere, its field has the focus.
 pub(super) fn initial(depot: &Depot, connector: &Connector, chosen: Option<String>) -> Typed {
@@ -19,10 +18,4 @@ pub(super) fn initial(depot: &Depot, connector: &Connector, chosen: Option<Strin
         values.push(("item_key", chosen));
     }
     Typed::new(depot, first, &values)
-}
-
-/// The controls of a connector.
-pub(super) fn fields(typed: &Typed, catalog: &Catalog, is_new: bool) -> Markup {
-    let limits = serde_json::to_value(catalog.limits()).unwrap_or_default();
-    typed.record(::settings::Connector::FIELDS, is_new, &limits)
 }

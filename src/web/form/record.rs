@@ -5,12 +5,14 @@
 //! **Invariant**: what is typed is read back as it is shown. What a form has no control for stays as it is.
 
 use maud::{Markup, html};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::Typed;
 use super::controls;
 use crate::text::{as_sentence, grouped};
 use base::clock;
+use catalog::Catalog;
 use settings::{BodyFault, Field, Patch, Shape};
 
 /// Characters of a list, and of a text that says no limit of its own.
@@ -25,22 +27,28 @@ fn inner(field: &'static Field) -> &'static str {
 }
 
 impl Typed {
-    /// The controls of a record, in the order of its rows. What a row inherits is that of `usual`.
-    pub(crate) fn record(&self, fields: &'static [Field], is_new: bool, usual: &Value) -> Markup {
+    /// The controls of these rows of a record, in their order. What a row inherits is that of the limits.
+    pub(crate) fn record(
+        &self,
+        fields: impl IntoIterator<Item = &'static Field>,
+        is_new: bool,
+        catalog: &Catalog,
+    ) -> Markup {
         let is_asked = |row: &&Field| !(row.declared || row.fixed || is_new && row.late);
         let is_shown = |row: &&Field| !row.label.is_empty() || matches!(row.shape, Shape::Table(_));
-        let rows: Vec<&'static Field> = fields.iter().filter(is_asked).filter(is_shown).collect();
+        let rows = fields.into_iter().filter(is_asked).filter(is_shown);
+        let rows: Vec<&'static Field> = rows.collect();
         let groups = rows.chunk_by(|a, b| !a.group.is_empty() && a.group == b.group);
         html! {
             @for group in groups {
-                @if let [row] = group { (self.control(row.name, row, usual)) }
-                @else { div.fields { @for row in group { (self.control(row.name, row, usual)) } } }
+                @if let [row] = group { (self.control(row.name, row, catalog)) }
+                @else { div.fields { @for row in group { (self.control(row.name, row, catalog)) } } }
             }
         }
     }
 
     /// The control of a row, by this name.
-    fn control(&self, name: &'static str, row: &'static Field, usual: &Value) -> Markup {
+    fn control(&self, name: &'static str, row: &'static Field, catalog: &Catalog) -> Markup {
         let hint = hint(row);
         let field = controls::Field {
             name,
@@ -48,12 +56,20 @@ impl Typed {
             hint: &hint,
         };
         match row.shape {
-            Shape::Boolean if row.none.is_empty() => self.tick(field),
+            // A box that is not ticked is not sent.
+            Shape::Boolean if row.none.is_empty() => html! {
+                input type="hidden" name=(name) value="no";
+                (self.tick(field))
+            },
+            Shape::List(..) if row.boxes => html! {
+                input type="hidden" name=(name) value="";
+                (self.stream_boxes(field, catalog))
+            },
             Shape::Boolean | Shape::Choice(_) => self.select(field, row.choices),
-            Shape::Integer(..) => self.number_input(field, &placeholder(row, usual)),
+            Shape::Integer(..) => self.number_input(field, &placeholder(row, catalog)),
             Shape::Time => self.time_input(field),
             Shape::Table(fields) => html! {
-                div.fields { @for field in fields { (self.control(inner(field), field, usual)) } }
+                div.fields { @for field in fields { (self.control(inner(field), field, catalog)) } }
             },
             Shape::Text(kind) => {
                 let words = (kind.words)();
@@ -73,8 +89,8 @@ impl Typed {
         fields: &'static [Field],
         known: Map<String, Value>,
     ) -> Patch {
-        let mut body = self.body(fields.iter().filter(|row| !row.declared));
-        body.extend(known);
+        let rows = fields.iter().filter(|row| !row.declared);
+        let mut body = self.body(rows, known);
         if body
             .get("name")
             .and_then(Value::as_str)
@@ -89,22 +105,35 @@ impl Typed {
         patch.unwrap_or_else(|faults| self.reject_faults(fields, faults))
     }
 
-    /// What the form sets of a record that exists, with what is known beside it.
-    pub(crate) fn changed_record(
+    /// The record that a form makes; what is wrong with it is said.
+    pub(crate) fn settings<R: Default + DeserializeOwned>(
         &mut self,
         fields: &'static [Field],
         known: Map<String, Value>,
-    ) -> Patch {
-        let mut body = self.body(fields.iter().filter(|row| !row.declared && !row.fixed));
-        body.extend(known);
+    ) -> R {
+        let patch = self.new_record(fields, known);
+        serde_json::from_value(Value::Object((*patch).clone())).unwrap_or_default()
+    }
+
+    /// What the form sets of a record that exists.
+    pub(crate) fn changed_record(&mut self, fields: &'static [Field]) -> Patch {
+        let rows = fields.iter().filter(|row| !row.declared && !row.fixed);
+        let body = self.body(rows, Map::new());
         let patch = Patch::of_change(fields, body);
         patch.unwrap_or_else(|faults| self.reject_faults(fields, faults))
     }
 
-    /// The body of the API that asks for the same.
-    fn body(&mut self, rows: impl Iterator<Item = &'static Field>) -> Map<String, Value> {
+    /// The body of the API that asks for the same, with what is known beside the form.
+    fn body(
+        &mut self,
+        rows: impl Iterator<Item = &'static Field>,
+        known: Map<String, Value>,
+    ) -> Map<String, Value> {
+        let rows = rows.filter(|row| !known.contains_key(row.name));
         let values = rows.filter_map(|row| Some((row.name.to_owned(), self.value(row)?)));
-        values.collect()
+        let mut body: Map<String, Value> = values.collect();
+        body.extend(known);
+        body
     }
 
     /// What a control says; none: there is no such control, or it is wrong.
@@ -115,12 +144,16 @@ impl Typed {
         if !self.has(row.name) {
             return None;
         }
+        if row.boxes {
+            let chosen = self.all(row.name);
+            return Some(chosen.into_iter().filter(|one| !one.is_empty()).collect());
+        }
         let text = self.text(row.name);
         let is_none = text.is_empty() && !row.none.is_empty();
         Some(match row.shape {
             Shape::Boolean if row.none.is_empty() => self.is_ticked(row.name).into(),
             Shape::Integer(..) if text.is_empty() => (row.default)(),
-            Shape::Integer(min, max) => self.number_from(row.name, min, max).into(),
+            Shape::Integer(min, max) => self.number(row.name, min, max).into(),
             Shape::Time => self.time(row.name).map(clock::rfc3339).into(),
             Shape::List(..) => {
                 let entries = text.split([',', ' ']).filter(|one| !one.is_empty());
@@ -173,6 +206,9 @@ impl Typed {
                 _ => row.name,
             };
             let message = match row.shape {
+                Shape::List(..) if row.boxes && self.all(row.name).iter().all(String::is_empty) => {
+                    "Choose at least one stream.".to_owned()
+                }
                 Shape::Choice(_) => "Choose one of these.".to_owned(),
                 _ => as_sentence(&fault.message),
             };
@@ -184,7 +220,7 @@ impl Typed {
     /// What the controls of a record hold at first.
     pub(crate) fn initial(fields: &'static [Field], record: &Value) -> Vec<(&'static str, String)> {
         let mut values = Vec::new();
-        for row in fields.iter().filter(|row| !row.declared) {
+        for row in fields.iter().filter(|row| !row.declared && !row.fixed) {
             let value = &record[row.name];
             match row.shape {
                 Shape::Table(fields) => values.extend(
@@ -192,6 +228,11 @@ impl Typed {
                         .iter()
                         .map(|field| (inner(field), shown(field, &value[field.name]))),
                 ),
+                _ if row.boxes => {
+                    let chosen = value.as_array().into_iter().flatten();
+                    let chosen = chosen.filter_map(Value::as_str);
+                    values.extend(chosen.map(|one| (row.name, one.to_owned())));
+                }
                 _ => values.push((row.name, shown(row, value))),
             }
         }
@@ -207,16 +248,18 @@ fn hint(row: &Field) -> String {
         row.hint
     };
     let is_typed = matches!(row.shape, Shape::Text(_) | Shape::Time);
-    let default = match row.none {
-        none if is_typed && !row.usual.is_empty() => format!(" Default: {none}."),
+    let default = match (row.none, row.shape) {
+        (none, _) if is_typed && !row.usual.is_empty() => format!(" Default: {none}."),
+        (_, Shape::List(..)) if !row.boxes => " Separate several with commas.".to_owned(),
         _ => String::new(),
     };
     format!("{said}{default}").replace('`', "")
 }
 
 /// What counts where no number is typed.
-fn placeholder(row: &Field, usual: &Value) -> String {
-    match usual[row.inherits].as_u64() {
+fn placeholder(row: &Field, catalog: &Catalog) -> String {
+    let limits = serde_json::to_value(catalog.limits()).unwrap_or_default();
+    match limits[row.inherits].as_u64() {
         Some(0) => "unlimited".to_owned(),
         Some(number) => grouped(number),
         None if row.none.is_empty() => (row.default)().to_string(),

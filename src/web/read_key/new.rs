@@ -4,14 +4,11 @@
 
 use maud::html;
 use salvo_core::{Depot, Request, handler};
+use serde_json::Map;
 
-use super::settings;
-use crate::description;
 use crate::form::{self, NAME, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
-use crate::key::{ENDS, read_networks};
 use crate::paths;
-use base::clock;
 use http::sessions::IssuedKey;
 use operate::Operator;
 
@@ -25,17 +22,7 @@ impl NewReadKey {
             let typed = Typed::new(depot, "name", &[]);
             return Ok(typed.show(page(&self.0, &typed)));
         };
-        let key = ::settings::ReadKey {
-            name: typed.name(),
-            description: description::read(&typed),
-            streams: settings::streams(&mut typed),
-            expires_at: typed.time(ENDS.name).map(clock::rfc3339),
-            networks: read_networks(&mut typed),
-            allow_in_url: typed.is_ticked("allow_in_url"),
-            requests_per_second: settings::rate(&mut typed),
-            origins: settings::origins(&mut typed),
-            ..::settings::ReadKey::default()
-        };
+        let key = typed.settings(settings::ReadKey::FIELDS, Map::new());
         let created = typed.submit(&self.0, req, &[], |catalog, by| {
             catalog.create_read_key(key, by)
         });
@@ -50,7 +37,7 @@ impl NewReadKey {
 fn page(operator: &Operator, typed: &Typed) -> FormPage {
     let fields = html! {
         (typed.input(NAME, 64, true))
-        (settings::fields(typed, &operator.catalog))
+        (typed.record(settings::ReadKey::FIELDS, true, &operator.catalog))
         (form::buttons("Create read key", "/renderers"))
     };
     FormPage {

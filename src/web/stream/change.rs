@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use maud::html;
 use salvo_core::{Depot, Request, handler};
-use serde_json::{Map, Value};
 
 use super::find_stream;
 use crate::form::{self, Field, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::paths;
 use crate::text::{plain, text};
-use catalog::{ResourceKind, Stream};
+use catalog::{Catalog, ResourceKind, Stream};
 use operate::Operator;
 
 /// `/streams/{name}/change`
@@ -25,15 +24,15 @@ impl ChangeStream {
         let stream = find_changeable(&self.0, req)?;
         let Some(mut typed) = Typed::sent(depot) else {
             let typed = initial(depot, &stream);
-            return Ok(typed.show(change_page(&stream, &typed)));
+            return Ok(typed.show(change_page(&self.0.catalog, &stream, &typed)));
         };
-        let patch = typed.changed_record(settings::Stream::FIELDS, Map::new());
+        let patch = typed.changed_record(settings::Stream::FIELDS);
         let name = Arc::clone(&stream.name);
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
             catalog.change_stream(&name, &patch, by)
         });
         let Some(changed) = changed.await? else {
-            return Ok(typed.show(change_page(&stream, &typed)));
+            return Ok(typed.show(change_page(&self.0.catalog, &stream, &typed)));
         };
         let flash = format!("The stream {} is changed.", plain(&changed.name));
         Ok(FormAnswer::Done(paths::stream(&changed.name), flash))
@@ -47,9 +46,9 @@ fn initial(depot: &Depot, stream: &Stream) -> Typed {
     Typed::new(depot, "on_update", &values)
 }
 
-fn change_page(stream: &Stream, typed: &Typed) -> FormPage {
+fn change_page(catalog: &Catalog, stream: &Stream, typed: &Typed) -> FormPage {
     let fields = html! {
-        (typed.record(settings::Stream::FIELDS, false, &Value::Null))
+        (typed.record(settings::Stream::FIELDS, false, catalog))
         (form::buttons("Save", &paths::stream(&stream.name)))
     };
     FormPage {

@@ -10,6 +10,7 @@ use crate::form::{self, Field, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::paths;
 use crate::text::plain;
+use catalog::Catalog;
 use operate::Operator;
 use settings::OnUpdate;
 
@@ -22,7 +23,7 @@ impl NewStream {
         let Some(mut typed) = Typed::sent(depot) else {
             let values = [("on_update", OnUpdate::default().as_str().to_owned())];
             let typed = Typed::new(depot, "name", &values);
-            return Ok(typed.show(page(&typed)));
+            return Ok(typed.show(page(&typed, &self.0.catalog)));
         };
         let stream = typed.new_record(settings::Stream::FIELDS, Map::new());
         let name = stream.get("name").and_then(Value::as_str);
@@ -34,14 +35,14 @@ impl NewStream {
             move |catalog, by| catalog.create_stream(&stream, by),
         );
         let Some(stream) = created.await? else {
-            return Ok(typed.show(page(&typed)));
+            return Ok(typed.show(page(&typed, &self.0.catalog)));
         };
         let flash = format!("The stream {} is made.", plain(&stream.name));
         Ok(FormAnswer::Done(paths::stream(&stream.name), flash))
     }
 }
 
-fn page(typed: &Typed) -> FormPage {
+fn page(typed: &Typed, catalog: &Catalog) -> FormPage {
     let name = Field {
         name: "name",
         label: "Name",
@@ -49,7 +50,7 @@ fn page(typed: &Typed) -> FormPage {
     };
     let fields = html! {
         (typed.input(name, 256, true))
-        (typed.record(settings::Stream::FIELDS, true, &Value::Null))
+        (typed.record(settings::Stream::FIELDS, true, catalog))
         (form::buttons("Create stream", "/streams"))
     };
     FormPage {

@@ -4,7 +4,7 @@
 //!
 //! **Invariant**: facts about a tool, and nothing else.
 
-use super::{BASE, body, time};
+use super::{BASE, TIMESTAMP_DOT_BODY, body, part, time};
 use crate::preset::{Detail, Encoding, Handshake, Part, Preset, SecretForm, Source, Unit, Way};
 
 /// `{id}.{ts}.{body}`
@@ -18,7 +18,7 @@ pub(super) const STANDARD_MESSAGE: &[Part<&str>] = &[
 
 pub(super) const STANDARD: Preset = Preset {
     name: "standard",
-    title: "Standard Webhooks (OpenAI, Clerk, Resend, Replicate, ElevenLabs, Supabase)",
+    title: "Standard Webhooks (OpenAI, Clerk, Resend, Replicate, Supabase)",
     signature: Source::EitherHeader("webhook-signature", "svix-signature"),
     separator: Some(' '),
     prefix: "v1,",
@@ -49,6 +49,22 @@ pub(super) const SVIX: Preset = Preset {
     ),
     id: Some(Source::EitherHeader("svix-id", "webhook-id")),
     ..STANDARD
+};
+
+pub(super) const ELEVENLABS: Preset = Preset {
+    name: "elevenlabs",
+    title: "ElevenLabs",
+    signature: Source::Header("ElevenLabs-Signature"),
+    separator: Some(','),
+    prefix: "v0=",
+    message: TIMESTAMP_DOT_BODY,
+    timestamp: part("t="),
+    event: body("type"),
+    item_key: Some("data.conversation_id"),
+    item_key_or: Some("data.agent_id"),
+    secret_hint: "ElevenLabs, Developers, Webhooks: the secret that is shown once when the webhook is made.",
+    events_hint: "post_call_transcription",
+    ..BASE
 };
 
 pub(super) const NOTION: Preset = Preset {

@@ -20,6 +20,8 @@ pub(super) const STRIPE: Preset = Preset {
     id: body("id"),
     event: body("type"),
     item_key: Some("data.object.id"),
+    // Events of the second version carry no object, but say which one it is.
+    item_key_or: Some("related_object.id"),
     secret_hint: "Stripe Dashboard, Developers, Webhooks, your endpoint: Signing secret, which begins with whsec_.",
     events_hint: "checkout.session.completed, invoice.paid, customer.subscription.updated",
     version: Some("created"),

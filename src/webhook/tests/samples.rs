@@ -37,7 +37,7 @@ fn whatever_is_signed_has_samples() {
         events.dedup();
         assert_eq!(events.len(), samples.len(), "{}", preset.name);
     }
-    assert_eq!(all().count(), 61);
+    assert_eq!(all().count(), 62);
 }
 
 #[test]

@@ -263,3 +263,23 @@ fn every_detail_can_be_set_and_read() {
         }
     }
 }
+
+#[test]
+fn a_secret_that_can_be_guessed_and_a_key_for_which_anybody_signs_are_refused() {
+    let varied = "one character over and over";
+    let zeros = "0".repeat(64);
+    let blanks = " ".repeat(20);
+    let of_zeros = format!("whsec_{}", "A".repeat(32));
+    for (scheme, secret) in [
+        ("github", &*blanks),
+        ("github", &zeros),
+        ("telegram", "aaaaaaaaaaaaaaaaaaaa"),
+        ("standard", &of_zeros),
+    ] {
+        invalid(&Options::of(scheme), secret, "secret", varied);
+    }
+    let order_8 = "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85";
+    invalid(&Options::of("discord"), order_8, "secret", "public key");
+    let good = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+    assert!(Verifier::new(&Options::of("discord"), good, None).is_ok());
+}

@@ -11,6 +11,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use base::clock::Unix;
+use base::order::Seq;
 use item::batch::{Batch, DeriveError, Entry, Form, Slice, Span};
 use item::flatten::{FlattenLimits, flatten};
 use plugin::Redactor;
@@ -129,7 +130,7 @@ fn requests(input: &[u8]) -> (Held, &[u8]) {
             });
         }
         slices.push(Slice::whole(Arc::new(Entry {
-            seq: number as u64,
+            seq: Seq::new(number as u64),
             request_id: Uuid::from_u128(request),
             stream: stream.into(),
             received_at: Unix::from_ms(1_000 * number as u64),
@@ -286,7 +287,7 @@ impl Held {
             .slices()
             .iter()
             .flat_map(Slice::items)
-            .map(|(place, _)| place);
+            .map(|(place, _)| place.get());
         assert!(places.eq(all.iter().map(|item| item.place)));
         assert_eq!(batch.identity(span).is_none(), items.is_empty());
 

@@ -16,6 +16,7 @@ mod flatten;
 mod headers;
 mod items;
 mod request;
+mod select;
 mod verify;
 
 use std::sync::LazyLock;
@@ -37,6 +38,7 @@ static TARGET: LazyLock<fn(&[u8])> = LazyLock::new(|| {
         "headers" => headers::headers,
         "cursors" => cursors::cursors,
         "batches" => batches::batches,
+        "select" => select::select,
         name => {
             panic!("HEADGATE_FUZZ_TARGET is `{name}`, which is no target; README.md lists them")
         }

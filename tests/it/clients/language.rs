@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use serde_json::Value;
+
 use super::run;
 use crate::guide::root;
 use crate::languages::{Workshop, copy};
@@ -23,9 +25,10 @@ pub(crate) enum Language {
     Node,
     Go,
     CSharp,
+    Rust,
 }
 
-use Language::{CSharp, Go, Node, Python};
+use Language::{CSharp, Go, Node, Python, Rust};
 
 /// Whether this runs, and ends well.
 fn runs(command: &mut Command) -> bool {
@@ -70,11 +73,49 @@ fn workshop(language: Language) -> &'static Workshop {
     static GO: OnceLock<Workshop> = OnceLock::new();
     static CSHARP: OnceLock<Workshop> = OnceLock::new();
     let workshop = match language {
-        Node | Python => &NODE,
+        Node | Python | Rust => &NODE,
         Go => &GO,
         CSharp => &CSHARP,
     };
     workshop.get_or_init(|| Workshop::enter(&format!("client-{}", language.name())))
+}
+
+/// What cargo makes of the library for Rust.
+struct RustLibrary {
+    runner: PathBuf,
+    /// What a program of its own is compiled with.
+    libraries: Vec<(String, PathBuf)>,
+}
+
+/// Beside the program that is tested; most of what the library needs is there.
+fn rust() -> &'static RustLibrary {
+    static BUILT: OnceLock<RustLibrary> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--locked", "--package", "headgate-send"]);
+        build.args(["--features", "conformance", "--message-format", "json"]);
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
+        let said = run(build.arg("--target-dir").arg(target.expect("a folder")));
+        let mut built = RustLibrary {
+            runner: PathBuf::new(),
+            libraries: Vec::new(),
+        };
+        for line in said.lines().filter(|line| line.starts_with('{')) {
+            let message: Value = serde_json::from_str(line).expect("JSON");
+            let name = message["target"]["name"].as_str().unwrap_or_default();
+            if let Some(program) = message["executable"].as_str() {
+                built.runner = program.into();
+            } else if matches!(name, "headgate_send" | "serde_json") {
+                let files = message["filenames"].as_array().into_iter().flatten();
+                let mut files = files.filter_map(Value::as_str);
+                if let Some(library) = files.find(|file| file.ends_with(".rlib")) {
+                    built.libraries.push((name.to_owned(), library.into()));
+                }
+            }
+        }
+        assert_eq!(built.libraries.len(), 2, "{said}");
+        built
+    })
 }
 
 impl Language {
@@ -85,6 +126,7 @@ impl Language {
             Node => "node",
             Go => "go",
             CSharp => "csharp",
+            Rust => "rust",
         }
     }
 
@@ -96,13 +138,14 @@ impl Language {
         }
     }
 
-    /// Where the page of a connector has it among its languages.
+    /// Where the page of a connector has it among its languages; Rust is not there.
     pub(crate) fn place(self) -> u8 {
         match self {
             Node => 1,
             Python => 2,
             CSharp => 3,
             Go => 4,
+            Rust => unreachable!("no page shows Rust"),
         }
     }
 
@@ -118,6 +161,7 @@ impl Language {
             Node => "package.json",
             Go => "go.mod",
             CSharp => "Headgate.Client.csproj",
+            Rust => "Cargo.toml",
         })
     }
 
@@ -138,7 +182,7 @@ impl Language {
     /// What is missing on this machine.
     fn lacks(self) -> Option<String> {
         let (there, reason) = match self {
-            Python => (true, ""),
+            Python | Rust => (true, ""),
             Node => (
                 runs(Command::new("node").arg("--version"))
                     && runs(Command::new("npm").arg("--version")),
@@ -188,6 +232,7 @@ impl Language {
                 });
                 vec![built.into()]
             }
+            Rust => vec![rust().runner.clone().into()],
         }
     }
 
@@ -229,6 +274,22 @@ impl Language {
             CSharp => {
                 write("program.cs", &in_a_class(text));
                 run(self.compile(folder).arg(folder.join("program.cs")));
+                Command::new(folder.join("program"))
+            }
+            Rust => {
+                write("program.rs", text);
+                let mut rustc = Command::new("rustc");
+                rustc.args(["--edition", "2024", "program.rs"]);
+                for (name, library) in &rust().libraries {
+                    rustc
+                        .arg("--extern")
+                        .arg(format!("{name}={}", library.display()));
+                    let dependencies = library.with_file_name("deps");
+                    rustc
+                        .arg("-L")
+                        .arg(format!("dependency={}", dependencies.display()));
+                }
+                run(rustc.current_dir(folder));
                 Command::new(folder.join("program"))
             }
         };
@@ -273,6 +334,8 @@ impl Language {
             }
             // The compiler takes warnings for errors; what is left to test, the shared cases do.
             CSharp => drop(self.runner()),
+            // A package of the workspace, whose tests run beside this one.
+            Rust => drop(self.runner()),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! `send` and `requests` against a running daemon.
 
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -9,7 +8,7 @@ use super::{Done, finish, headgate, run};
 use crate::app::TestApp;
 use crate::setup::Setup;
 
-fn sending(app: &TestApp, args: &[&str]) -> Command {
+pub(super) fn sending(app: &TestApp, args: &[&str]) -> Command {
     let mut command = headgate(app.data_dir().parent().expect("a folder"));
     command.arg("send").args(args);
     command.env("HEADGATE_URL", &app.service);
@@ -17,11 +16,11 @@ fn sending(app: &TestApp, args: &[&str]) -> Command {
     command
 }
 
-fn send(app: &TestApp, args: &[&str], input: &str) -> Done {
+pub(super) fn send(app: &TestApp, args: &[&str], input: &str) -> Done {
     finish(&mut sending(app, args), input)
 }
 
-fn report(done: Done) -> Value {
+pub(super) fn report(done: Done) -> Value {
     serde_json::from_str(&done.ok()).expect("the report is JSON")
 }
 
@@ -185,131 +184,6 @@ async fn a_dry_run_sends_nothing() {
     assert!(told.contains("would send 2 items"), "{told}");
     assert_eq!(app.fields("orders").await, []);
     assert_eq!(accepted(&app).await, 0.0);
-}
-
-/// Puts a batch into a spool, as a library does.
-fn spooled(spool: &Path, name: u32, key: &str, created: u64, body: &str) {
-    let head =
-        format!(r#"{{"v":1,"idempotency_key":"{key}","item_key":"id","created":{created}}}"#);
-    let file = spool.join(format!("018e0000-0000-7000-8000-{name:012}.json"));
-    std::fs::write(file, format!("{head}\n{body}")).expect("a file");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_refused_batch_of_a_spool_is_cut_and_its_parts_are_known_again() {
-    let app = Setup::shop().start().await;
-    let spool = tempfile::tempdir().expect("a folder");
-    let folder = spool.path().to_str().expect("a path");
-    let args = ["--spool", folder, "--output", "json"];
-    let now = base::clock::Unix::now().ms();
-    // A library has sent the first part, before its program ended.
-    spooled(
-        spool.path(),
-        1,
-        "whole/0/2",
-        now,
-        r#"[{"id": 1}, {"id": 2}]"#,
-    );
-    assert_eq!(report(send(&app, &args, ""))["items"], 2);
-    let body = r#"[{"id": 1}, {"id": 2}, {"no": "key"}, {"id": 4, "total": 1.10}]"#;
-    spooled(spool.path(), 2, "whole", now, body);
-    spooled(spool.path(), 3, "next", now, r#"[{"id": 5}]"#);
-
-    let counts = |sent: &Value| {
-        let names = ["items", "batches", "replayed", "refused", "kept"];
-        names.map(|name| sent[name].as_u64().expect("a number"))
-    };
-    let done = send(&app, &args, "");
-    let sent: Value = serde_json::from_str(&done.out).expect("JSON");
-    assert_eq!(counts(&sent), [4, 3, 1, 1, 1], "{sent}");
-    let told = done.failed(1);
-    for says in [
-        "1 of its 4 items was refused",
-        "item 2, counted from 0: 400 INVALID_PAYLOAD",
-    ] {
-        assert!(told.contains(says), "{says}: {told}");
-    }
-    let items = app.items("orders").await;
-    assert_eq!(items.len(), 4, "{items:?}");
-    let last = r#"{"id":4,"total":1.10}"#;
-    assert!(items.iter().any(|item| item.fields == last), "{items:?}");
-
-    // Only the batch with the refused item is left; of it nothing is taken twice.
-    let again: Value = serde_json::from_str(&send(&app, &args, "").out).expect("JSON");
-    assert_eq!(counts(&again), [3, 2, 2, 1, 1], "{again}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_spool_is_emptied_in_order_and_what_is_not_accepted_stays() {
-    let app = Setup::shop().start().await;
-    let spool = tempfile::tempdir().expect("a folder");
-    let write = |number: u32, created: u64, body: &str| {
-        let key = format!("018e0000-0000-7000-8000-{number:012}");
-        spooled(spool.path(), number, &key, created, body);
-    };
-    let files = || {
-        let entries = std::fs::read_dir(spool.path()).expect("a folder");
-        let names = entries.map(|entry| entry.expect("an entry").file_name());
-        let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
-        names.retain(|name| !name.starts_with('.'));
-        names.sort();
-        names
-    };
-    let now = base::clock::Unix::now().ms();
-    write(2, now, r#"[{"id": 7, "total": 1.10}, {"id": 8}]"#);
-    write(1, now, r#"[{"id": 7, "total": 1}]"#);
-    let folder = spool.path().to_str().expect("a path");
-    let args = ["--spool", folder, "--output", "json"];
-    let mut tried = args.to_vec();
-    tried.push("--dry-run");
-    assert_eq!(report(send(&app, &tried, ""))["items"], 3);
-    assert_eq!(files().len(), 2);
-
-    let sent = report(send(&app, &args, ""));
-    assert_eq!(
-        (&sent["items"], &sent["batches"]),
-        (&3.into(), &2.into()),
-        "{sent}"
-    );
-    assert_eq!((&sent["replayed"], &sent["kept"]), (&0.into(), &0.into()));
-    assert_eq!(files(), Vec::<String>::new());
-    let items = app.items("orders").await;
-    assert_eq!(items[0].fields, r#"{"id":7,"total":1.10}"#);
-    assert_eq!(items.len(), 2);
-
-    // It was taken before, and its answer was lost; one that is too old, one that is none, one that is refused.
-    write(1, now, r#"[{"id": 7, "total": 1}]"#);
-    write(3, now - 24 * 3600 * 1000, r#"[{"id": 9}]"#);
-    write(4, now, "[{");
-    write(5, now, "[7]");
-    write(6, now, r#"[{"id": 11}]"#);
-    let done = send(&app, &args, "");
-    let sent: Value = serde_json::from_str(&done.out).expect("JSON");
-    assert_eq!(
-        (&sent["batches"], &sent["replayed"], &sent["kept"]),
-        (&2.into(), &1.into(), &3.into()),
-        "{sent}"
-    );
-    let told = done.failed(1);
-    for says in [
-        "older than 23 hours",
-        "it holds no batch: line 2",
-        "INVALID_PAYLOAD",
-    ] {
-        assert!(told.contains(says), "{says}: {told}");
-    }
-    assert_eq!(files().len(), 3, "{:?}", files());
-    let items = app.items("orders").await;
-    let newest = r#"{"id":7,"total":1.10}"#;
-    assert!(items.iter().any(|item| item.fields == newest), "{items:?}");
-
-    let lock = std::fs::File::create(spool.path().join(".lock")).expect("a file");
-    lock.lock().expect("a lock");
-    let told = send(&app, &args, "").failed(2);
-    assert!(
-        told.contains("a program that sends from it is running"),
-        "{told}"
-    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -118,6 +118,13 @@ async fn rows_are_chosen_and_sorted() {
         ("&where=goals:", "m10"),
         ("&where=!goals:,!team:a", "m1 m3"),
         (r"&where=team:item\,%20or:%20so", "m3"),
+        ("&where=goals%3E=10", "m1 m3"),
+        ("&where=goals%3C10", "m2"),
+        ("&where=goals%3E9,!period:1", "m2 m3"),
+        ("&where=goals?", "m1 m2 m3"),
+        ("&where=!goals?", "m10"),
+        ("&where=_key^m1", "m1 m10"),
+        ("&where=_stream:scores,status^o", "m10"),
         ("&where=_key:m2", "m2"),
         ("&sort=-goals&limit=1", "m3"),
     ] {
@@ -132,6 +139,50 @@ async fn rows_are_chosen_and_sorted() {
     )
     .await;
     assert_eq!(position.text(), "2 m3\n3 m2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn columns_are_chosen_by_their_beginning_and_left_out() {
+    let app = scores().start().await;
+    let item = r#"{"id": "m1", "home": {"name": "A", "score": 2}, "away": {"name": "B", "score": 1}, "note": null}"#;
+    send(&app, item).await;
+    for (query, expected) in [
+        ("fields=home.*,id", "home_name,home_score,id"),
+        ("fields=home.*,Goals:home.score", "home_name,Goals"),
+        (
+            "fields=away.name,home.*,away.*",
+            "away_name,home_name,home_score,away_score",
+        ),
+        ("fields=-note,-away.*", "_key,id,home_name,home_score"),
+        ("fields=-_key,-home.*", "id,away_name,away_score,note"),
+        (r"fields=\-note,home.\*", "-note,home_*"),
+        ("fields=_stream,id", "_stream,id"),
+    ] {
+        let text = feed(&app, &format!("scores.csv?{query}")).await.text();
+        assert_eq!(text.lines().next(), Some(expected), "{query}");
+    }
+    let stream = feed(&app, "scores.txt?fields=_stream,id").await;
+    assert_eq!(stream.text(), "scores m1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn values_in_a_text_are_changed_by_filters() {
+    let app = scores().start().await;
+    let item = r#"{"id": "m1", "price": 12.345, "name": "Ann", "a|b": 1, "_position": "mine"}"#;
+    send(&app, item).await;
+    for (text, expected) in [
+        ("{price|decimals:2}", "12.35"),
+        ("{price|decimals:1}&comma&decimals=0", "12,3"),
+        ("{price}&comma&decimals=0", "12"),
+        ("{price|first:2}&decimals=1", "12"),
+        ("[{name|pad:4}{name|pad:-4}]", "[Ann  Ann]"),
+        ("{note|or:none} {_stream}", "none scores"),
+        (r"{a\|b} {_position}&decimals=2", "1.00 1"),
+        (r"{name|json}{{name}{open\", "\"Ann\"{open\\"),
+    ] {
+        let query = format!("scores.txt?text={}", text.replace(' ', "%20"));
+        assert_eq!(feed(&app, &query).await.text(), expected, "{query}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -151,7 +202,22 @@ async fn what_cannot_be_used_is_said_and_what_is_not_known_is_ignored() {
         ("scores.csv?names=nested", "names=nested is for json"),
         ("scores.csv?shape=table", "shape must be"),
         ("scores.csv?shape=object", "shape=object is for json"),
-        ("scores.csv?where=status", "where=status:live"),
+        (
+            "scores.csv?where=period:1,status",
+            "where, character 16: `:`, `^`, `>`, `<` or `?` is expected behind `status`",
+        ),
+        (
+            "scores.csv?where=_position:1",
+            "where, character 1: `_position` is counted after `where`",
+        ),
+        (
+            "scores.csv?fields=-id,period",
+            "fields, character 5: a list names fields or leaves fields out, not both",
+        ),
+        (
+            "scores.txt?text={id|desimals:2}",
+            "text, character 5: the filter `desimals` is not known; `decimals` is",
+        ),
         ("scores.csv?sep=%22", "sep must be one character"),
         ("scores.csv?sep=ab", "sep must be one character"),
         ("scores.csv?header=maybe", "header must be true or false"),

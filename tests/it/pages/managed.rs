@@ -588,14 +588,14 @@ fn read_keys_are_made_changed_and_revoked() {
     let origins = || process.admin("/api/admin/read-keys/wall")["origins"].take();
     assert_eq!(origins(), serde_json::json!(["null", "https://a.example"]));
     let shown = site.page("/read-keys/wall");
-    assert!(
-        shown.contains("value=\"null, https://a.example\""),
-        "{shown}"
-    );
+    let unticked = r#"<input type="hidden" name="allow_in_url" value="no">"#;
+    for control in ["value=\"null, https://a.example\"", unticked] {
+        assert!(shown.contains(control), "{control}: {shown}");
+    }
     let wrong = site.submit("/read-keys/wall", "streams=prices&origins=http://a/path");
     assert_eq!(wrong.status, 400);
     leads_to(
-        &site.submit("/read-keys/wall", "streams=prices&origins="),
+        &site.submit("/read-keys/wall", "streams=prices&origins=&allow_in_url=no"),
         "/renderers",
     );
     assert_eq!((reads(&key, "orders"), reads(&key, "prices")), (404, 200));

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{GitHub, SECRET, Shopify, address, daemon};
+use super::{GitHub, SECRET, Shopify, address, daemon, hex, mac, now_seconds};
 use crate::app::{TestApp, Transport};
 use crate::setup::Setup;
 use crate::wait::eventually_async;
@@ -93,6 +93,38 @@ async fn the_newest_version_stays_whatever_comes_after_it() {
     for entry in &log {
         assert_eq!(entry["sinks"][0]["state"], "stale", "{entry}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_was_signed_with_its_time_and_no_id_counts_once() {
+    let app = daemon("rooms", "zoom").await;
+    let anyone = app.anonymous();
+    let send = async |seconds_ago: u64, more: (&str, &str)| {
+        let time = (now_seconds() - seconds_ago).to_string();
+        let body = r#"{"event": "meeting.started", "payload": {"object": {"id": "r1"}}}"#;
+        let signature = hex(&mac(SECRET, format!("v0:{time}:{body}").as_bytes()));
+        let signature = format!("v0={signature}");
+        let headers = [
+            ("x-zm-signature", &*signature),
+            ("x-zm-request-timestamp", &*time),
+            more,
+        ];
+        let reply = anyone.post(&address("rooms"), &headers, body).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    };
+    let processed = async || {
+        app.drain().await;
+        app.admin().log("rooms", "status=processed").await.len()
+    };
+    // Captured, it is sent again under ids that nobody signed.
+    send(90, ("x-more", "1")).await;
+    for id in ["a", "b", "c"] {
+        send(90, ("Idempotency-Key", id)).await;
+    }
+    assert_eq!(processed().await, 1);
+    // On again is in earnest: it has another time.
+    send(60, ("Idempotency-Key", "d")).await;
+    assert_eq!(processed().await, 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

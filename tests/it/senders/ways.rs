@@ -268,9 +268,17 @@ async fn tools_ask_in_their_own_ways_before_they_send() {
     let forged = ask(Method::GET, "/api/webhook/x/x?crc_token=%7B%22a%22%3A1%7D").await;
     forged.refused(401, "UNAUTHORIZED");
     assert_eq!(ask(Method::HEAD, "/api/webhook/t/t").await.status, 200);
+    // Whoever tries an address hears that it is reached, and nothing of whether it is known.
     for path in ["/api/webhook/t/t", "/api/webhook/nobody/nobody"] {
-        assert_eq!(ask(Method::GET, path).await.status, 405, "{path}");
+        for method in [Method::GET, Method::HEAD] {
+            let reply = ask(method, path).await;
+            assert_eq!((reply.status, &*reply.text()), (200, ""), "{path}");
+        }
+        let reply = ask(Method::OPTIONS, path).await;
+        reply.refused(405, "METHOD_NOT_ALLOWED");
     }
+    let logged = app.admin().log("t", "status=handshake").await;
+    assert!(!logged.is_empty());
     let origin = [("WebHook-Request-Origin", "events.example.com")];
     let path = "/api/webhook/c/c?access_token=ik_live_of_cloud_events_x";
     let greeted = anyone.call(Method::OPTIONS, path, &origin, "").await;

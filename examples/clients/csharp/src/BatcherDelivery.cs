@@ -91,7 +91,17 @@ namespace Headgate.Client
             Transport.Key key = transport.CurrentKey;
             Call call = HeadgateClient.Submission(Batch.Body(next.Part), next.Batch.ItemKey, next.PartKey, next.Batch.Stream);
             bool fresh = Mark(next);
-            Reply reply = await transport.Exchange(call, ending.Token).ConfigureAwait(false);
+            Reply reply;
+            try
+            {
+                reply = await transport.Exchange(call, ending.Token).ConfigureAwait(false);
+            }
+            catch (Transport.CanceledException canceled) when (fresh && !canceled.Left)
+            {
+                next.Tried = false;
+                Save(next);
+                throw;
+            }
             Outcome outcome = Outcome.Of(reply, next.Parts[0].Count, transport.Now());
             if (fresh && !outcome.Unknown)
             {

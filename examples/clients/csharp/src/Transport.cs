@@ -334,7 +334,10 @@ namespace Headgate.Client
             }
             catch (Exception error)
             {
-                caller.ThrowIfCancellationRequested();
+                if (caller.IsCancellationRequested)
+                {
+                    throw new CanceledException(HasLeft(answered, request), caller);
+                }
                 if (ending.IsCancellationRequested)
                 {
                     failed = new HeadgateException(HeadgateCode.Timeout, "no answer within the time", true);
@@ -348,8 +351,25 @@ namespace Headgate.Client
                     throw;
                 }
             }
-            // The body is written with the head before it: without it, not a byte has left.
-            return new Reply { Failed = failed, Left = answered || !(request.Content is OnceContent once) || once.Written };
+            return new Reply { Failed = failed, Left = HasLeft(answered, request) };
+        }
+
+        /// <summary>The body is written with the head before it: without it, not a byte has left.</summary>
+        private static bool HasLeft(bool answered, HttpRequestMessage request)
+        {
+            return answered || !(request.Content is OnceContent once) || once.Written;
+        }
+
+        /// <summary>The caller ended an attempt.</summary>
+        internal sealed class CanceledException : OperationCanceledException
+        {
+            /// <summary>Whether bytes of the request may have left.</summary>
+            internal readonly bool Left;
+
+            internal CanceledException(bool left, CancellationToken caller) : base(caller)
+            {
+                Left = left;
+            }
         }
 
         internal static HeadgateException Broken(Exception error)

@@ -52,28 +52,10 @@ fn bodies_are_filled_to_their_limits() {
         u64::MAX,
         &[r#"[{"a":1},{"a":2}]"#, r#"[{"a":3},{"a":4}]"#, r#"{"a":5}"#],
     );
-    check(
-        16,
-        u64::MAX,
-        &[
-            r#"{"a":1}"#,
-            r#"{"a":2}"#,
-            r#"{"a":3}"#,
-            r#"{"a":4}"#,
-            r#"{"a":5}"#,
-        ],
-    );
-    check(
-        1,
-        u64::MAX,
-        &[
-            r#"{"a":1}"#,
-            r#"{"a":2}"#,
-            r#"{"a":3}"#,
-            r#"{"a":4}"#,
-            r#"{"a":5}"#,
-        ],
-    );
+    let each = [1, 2, 3, 4, 5].map(|number| format!(r#"{{"a":{number}}}"#));
+    let each = each.each_ref().map(String::as_str);
+    check(16, u64::MAX, &each);
+    check(1, u64::MAX, &each);
     check(
         1_000,
         2,

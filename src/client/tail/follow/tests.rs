@@ -46,6 +46,14 @@ struct Run {
     told: Vec<String>,
 }
 
+/// With tickets of an admin API in place of a read key.
+fn of_admin(admin: &StandIn) -> Setup<'_> {
+    Setup {
+        admin: Some(admin),
+        ..Setup::default()
+    }
+}
+
 async fn run(server: &StandIn, setup: Setup<'_>) -> Run {
     let mut out = Vec::new();
     let (done, told) = run_into(server, setup, &mut out).await;
@@ -247,7 +255,8 @@ async fn the_position_is_the_users_then_the_servers_then_none_while_incomplete()
 async fn without_a_read_key_each_connection_gets_a_ticket() {
     let admin = StandIn::start(|request, count| {
         assert_eq!(request.body, r#"{"streams":["orders","a,b c"]}"#);
-        let ticket = format!(r#"{{"success":true,"data":{{"ticket":"tk_&{count}"}}}}"#);
+        let ticket =
+            format!(r#"{{"success":true,"data":{{"ticket":"tk_&{count}","expires_at":""}}}}"#);
         Reply::Answer(201, String::new(), ticket)
     });
     let server = StandIn::start(|request, count| {
@@ -264,14 +273,7 @@ async fn without_a_read_key_each_connection_gets_a_ticket() {
             _ => events(&[update(2)]),
         }
     });
-    let run = run(
-        &server,
-        Setup {
-            admin: Some(&admin),
-            ..Setup::default()
-        },
-    )
-    .await;
+    let run = run(&server, of_admin(&admin)).await;
     assert_eq!(
         (run.done, run.told),
         (

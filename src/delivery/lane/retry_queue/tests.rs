@@ -16,7 +16,7 @@ fn entry(seq: u64, keys: &[u8]) -> Slice {
         items.push(&key.to_string(), "{}").expect("it fits");
     }
     Slice::whole(Arc::new(Entry {
-        seq,
+        seq: Seq::new(seq),
         request_id: uuid::Uuid::nil(),
         stream: "s".into(),
         received_at: Unix::MIN,
@@ -32,10 +32,10 @@ fn ms(number: u16) -> Lived {
 fn retry(id: i64, slices: &[Slice], attempts: u32, due_at: Lived) -> Retry {
     let parts = slices
         .iter()
-        .map(|one| Part(one.entry.seq, one.start, one.end));
+        .map(|one| Part(one.entry.seq, one.base + one.start, one.base + one.end));
     Retry {
         id,
-        seqs: (0, 0),
+        seqs: (Seq::MIN, Seq::MIN),
         parts: parts.collect(),
         resent: false,
         attempts,
@@ -125,15 +125,15 @@ struct World {
     next_id: i64,
     queue: RetryQueue,
     /// For each key the places in the order in which they were taken or given up.
-    ended: HashMap<String, Vec<(u64, u32)>>,
+    ended: HashMap<String, Vec<(Seq, ItemPosition)>>,
 }
 
 impl World {
     fn read(&self, retry: &Retry) -> Vec<Slice> {
         let slice = |Part(seq, start, end): &Part| Slice {
-            start: *start,
-            end: *end,
-            ..self.journal[usize::try_from(*seq).expect("small") - 1].clone()
+            start: start.get(),
+            end: end.get(),
+            ..self.journal[usize::try_from(seq.get()).expect("small") - 1].clone()
         };
         retry.parts.iter().map(slice).collect()
     }
@@ -217,9 +217,9 @@ impl World {
         self.queue = RetryQueue::default();
         for (id, row) in &self.rows {
             let slices = row.parts.iter().map(|Part(seq, start, end)| Slice {
-                start: *start,
-                end: *end,
-                ..self.journal[usize::try_from(*seq).expect("small") - 1].clone()
+                start: start.get(),
+                end: end.get(),
+                ..self.journal[usize::try_from(seq.get()).expect("small") - 1].clone()
             });
             let contents = self.queue.contents(&slices.collect::<Vec<_>>());
             self.queue.add(*id, row, contents);
@@ -249,7 +249,7 @@ proptest! {
             world.try_again(3);
         }
         prop_assert!(world.rows.is_empty() && world.queue.is_empty());
-        let mut expected: HashMap<String, Vec<(u64, u32)>> = HashMap::new();
+        let mut expected: HashMap<String, Vec<(Seq, ItemPosition)>> = HashMap::new();
         for slice in &world.journal {
             for (position, item) in slice.items() {
                 expected.entry(item.key.to_owned()).or_default().push((slice.entry.seq, position));

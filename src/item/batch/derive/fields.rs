@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{DeriveError, NAMES_MAX};
 use crate::batch::read::quoted;
 use crate::batch::{Batch, Entry, Slice};
-use crate::{ItemRef, Items, ItemsWriter, members};
+use crate::{Action, ItemRef, Items, ItemsWriter, members};
 
 /// Bytes of the items of one derived batch.
 pub(super) const DERIVED_BYTES_MAX: usize = 64 << 20;
@@ -86,11 +86,43 @@ impl Batch {
         Ok(self.derived(slices, bytes, "rename", texts(step)))
     }
 
+    /// All items with other fields: `write` gets an update and appends its new fields, a whole object. A removal stays as
+    /// it is. `about` tells what is written from all else that could be.
+    ///
+    /// # Errors
+    /// [`DeriveError::TooLarge`].
+    pub fn with_fields(
+        &self,
+        about: &str,
+        room: usize,
+        mut write: impl FnMut(&Slice, &ItemRef<'_>, &mut String),
+    ) -> Result<Self, DeriveError> {
+        let slices = self.rewritten_items(room, |slice, item, out| match item.action {
+            Action::Upsert => write(slice, item, out),
+            Action::Remove => out.push_str(item.fields),
+        })?;
+        let bytes = own_bytes(&slices);
+        Ok(self.derived(slices, bytes, "fields", about.bytes()))
+    }
+
     /// Slices of new entries: `write` gets the fields of an item and appends those of the new one.
     fn rewritten(
         &self,
         room: usize,
         mut write: impl FnMut(&str, &mut String),
+    ) -> Result<Vec<Slice>, DeriveError> {
+        self.rewritten_items(room, |_, item, out| {
+            out.push('{');
+            write(item.fields, out);
+            out.push('}');
+        })
+    }
+
+    /// The same with `write` that gets an item and appends a whole object.
+    fn rewritten_items(
+        &self,
+        room: usize,
+        mut write: impl FnMut(&Slice, &ItemRef<'_>, &mut String),
     ) -> Result<Vec<Slice>, DeriveError> {
         let too_large = DeriveError::TooLarge(room.min(DERIVED_BYTES_MAX));
         let mut room = room.saturating_sub(self.entries_bytes());
@@ -105,9 +137,7 @@ impl Batch {
             let mut writer = ItemsWriter::new(room, expected * slice.len() as usize);
             for (_, item) in slice.items() {
                 fields.clear();
-                fields.push('{');
-                write(item.fields, &mut fields);
-                fields.push('}');
+                write(slice, &item, &mut fields);
                 writer
                     .push_item(&ItemRef {
                         fields: &fields,

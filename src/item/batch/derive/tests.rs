@@ -28,7 +28,11 @@ fn fields(batch: &Batch) -> String {
 fn positions(batch: &Batch) -> Vec<(u64, u32)> {
     let slices = batch.slices().iter();
     slices
-        .flat_map(|slice| slice.items().map(|(at, _)| (slice.entry.seq, at)))
+        .flat_map(|slice| {
+            slice
+                .items()
+                .map(|(at, _)| (slice.entry.seq.get(), at.get()))
+        })
         .collect()
 }
 

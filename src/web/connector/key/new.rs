@@ -4,15 +4,12 @@
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
+use serde_json::{Map, Value};
 
-use super::IN_URL;
 use crate::connector::{find_connector, verification};
-use crate::description;
 use crate::form::{self, Field, NAME, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
-use crate::key::{ENDS, networks_field, read_networks};
 use crate::paths;
-use base::clock;
 use catalog::Connector;
 use operate::Operator;
 use webhook::Preset;
@@ -68,24 +65,22 @@ fn initial(depot: &Depot, connector: &Connector, signs: Option<&Preset>) -> Type
 
 /// What the form asks for.
 fn read(typed: &mut Typed, connector: &Connector, signs: Option<&Preset>) -> catalog::NewKey {
-    let name = typed.name();
     let test = match signs {
         None => typed.choice("mode", &[("live", false), ("test", true)]) == Some(true),
         Some(_) => false,
     };
-    let settings = settings::Key {
-        name,
-        description: description::read(typed),
-        expires_at: typed.time(ENDS.name).map(clock::rfc3339),
-        networks: read_networks(typed),
-        stream: typed.raw("stream").to_owned(),
-        allow_in_url: signs.is_none() && typed.is_ticked(IN_URL.name),
-        verify: signs.and_then(|preset| verification::read(typed, preset)),
-        ..::settings::Key::default()
-    };
-    if settings.stream.is_empty() {
+    let stream = typed.raw("stream").to_owned();
+    if stream.is_empty() {
         typed.reject("stream", "Choose a stream.");
     }
+    let mut known = Map::new();
+    known.insert("stream".to_owned(), stream.into());
+    known.insert("verify".to_owned(), Value::Null);
+    let verify = signs.and_then(|preset| verification::read(typed, preset));
+    let settings = settings::Key {
+        verify,
+        ..typed.settings(settings::Key::FIELDS, known)
+    };
     catalog::NewKey {
         connector: connector.name.to_string(),
         settings,
@@ -112,15 +107,12 @@ fn page(
     };
     let fields = html! {
         (typed.input(NAME, 64, true))
-        (description::field(typed))
         (typed.stream_select(stream, &operator.catalog, None))
         @match signs {
             Some(preset) => { (verification::fields(typed, preset)) },
             None => { (typed.select(mode, &[("live", "live"), ("test", "test")])) },
         }
-        (typed.time_input(ENDS))
-        (networks_field(typed))
-        @if signs.is_none() { (typed.tick(IN_URL)) }
+        (typed.record(super::rows(signs.is_some()), true, &operator.catalog))
         (form::buttons("Create key", &path))
     };
     let own = match signs {

@@ -8,7 +8,7 @@ use crate::error::FAILED;
 #[tokio::test]
 async fn tickets_are_not_asked_for_without_end() {
     let ticket = |_: &Received, _| {
-        let ticket = r#"{"success":true,"data":{"ticket":"tk_1"}}"#;
+        let ticket = r#"{"success":true,"data":{"ticket":"tk_1","expires_at":""}}"#;
         Reply::Answer(201, String::new(), ticket.to_owned())
     };
     let admin = StandIn::start(ticket);
@@ -20,14 +20,7 @@ async fn tickets_are_not_asked_for_without_end() {
                 refusal(401)
             }
         });
-        let run = run(
-            &server,
-            Setup {
-                admin: Some(&admin),
-                ..Setup::default()
-            },
-        )
-        .await;
+        let run = run(&server, of_admin(&admin)).await;
         assert!(
             run.done
                 .is_err_and(|error| error.message.starts_with("401 "))

@@ -3,13 +3,18 @@
 //! **Invariant**: no floating point: `1e400`, 2^64 and `0.1` are what they say.
 
 use std::cmp::Ordering;
+use std::fmt;
 
 /// A number with more digits than this is not written out to be rounded.
 const DIGITS_MAX: i64 = 64;
+/// An exponent beyond this counts as this.
+const EXPONENT_MAX: i64 = 1 << 61;
+/// A number that takes more characters is printed with an exponent.
+const PRINTED_MAX: usize = 40;
 
 /// A number in one form: 0.d₁d₂d₃… × 10^exponent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Decimal {
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Decimal {
     is_negative: bool,
     /// Neither the first nor the last is 0; none of zero.
     digits: String,
@@ -17,8 +22,8 @@ pub(super) struct Decimal {
 }
 
 impl Decimal {
-    /// The value of a JSON number.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    /// The value of a text that is written as JSON writes a number.
+    pub fn parse(text: &str) -> Option<Self> {
         let (is_negative, unsigned) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text),
@@ -27,9 +32,11 @@ impl Decimal {
             Some((mantissa, exponent)) => (mantissa, read_exponent(exponent)?),
             None => (unsigned, 0),
         };
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        if whole.is_empty() || !are_digits(whole) || !are_digits(fraction) {
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
+        let are_digits =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let has_leading_zero = whole.len() > 1 && whole.starts_with('0');
+        if has_leading_zero || !are_digits(whole) || !are_digits(fraction) {
             return None;
         }
         let all = format!("{whole}{fraction}");
@@ -42,13 +49,13 @@ impl Decimal {
         Some(Self {
             is_negative,
             digits: digits.to_owned(),
-            exponent: exponent.saturating_add(whole.len() as i64 - zeros),
+            exponent: (exponent + whole.len() as i64 - zeros).clamp(-EXPONENT_MAX, EXPONENT_MAX),
         })
     }
 
     /// The number with so many places behind the point, the last one rounded, a half away from zero. None: it is too
     /// long to be written out.
-    pub(super) fn rounded(&self, places: u32) -> Option<String> {
+    pub fn rounded(&self, places: u32) -> Option<String> {
         let places = i64::from(places);
         if self.exponent.abs() > DIGITS_MAX {
             let is_tiny = self.exponent < 0;
@@ -114,8 +121,29 @@ fn read_exponent(text: &str) -> Option<i64> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let size = digits.parse().unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
+    let size = digits.parse().unwrap_or(i64::MAX).min(2 * EXPONENT_MAX);
     Some(if is_negative { -size } else { size })
+}
+
+/// Written out where that is short, else as `d.ddde±n`: what is read of it is the same number.
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.is_negative { "-" } else { "" };
+        let count = self.digits.len() as i64;
+        if self.exponent.abs() <= PRINTED_MAX as i64 {
+            let places = (count - self.exponent).max(0);
+            let digits: Vec<u8> = (0..count.max(self.exponent))
+                .map(|at| self.digit(at))
+                .collect();
+            let text = self.written(&digits, places);
+            if text.len() <= PRINTED_MAX {
+                return f.write_str(&text);
+            }
+        }
+        let (first, others) = self.digits.split_at(1);
+        let point = if others.is_empty() { "" } else { "." };
+        write!(f, "{sign}{first}{point}{others}e{}", self.exponent - 1)
+    }
 }
 
 impl Ord for Decimal {
@@ -184,7 +212,9 @@ mod tests {
         ] {
             assert_eq!(decimal(one), decimal(same));
         }
-        for wrong in ["", "-", "x", "1.2.3", "1e", ".5", "true", "0x10"] {
+        for wrong in [
+            "", "-", "x", "1.2.3", "1e", ".5", "5.", "007", "+1", " 1", "1,5", "true", "0x10", "٥",
+        ] {
             assert_eq!(Decimal::parse(wrong), None, "{wrong}");
         }
     }

@@ -1,0 +1,92 @@
+//! What a sink receives of its streams: `where` and `fields` of its settings.
+//!
+//! The lane selects items when it takes new entries, so that a retry has what was selected then; it chooses fields before
+//! each call, so that a dead letter has the whole item.
+//!
+//! **Invariant**: a sink without them pays nothing. A removal is passed on unless its key or its stream says that the sink
+//! never had the item.
+
+use base::clock;
+use base::order::Seq;
+use item::ItemRef;
+use item::batch::{Action, Batch, DeriveError, Slice};
+use select::{Fields, Own, Record, Where};
+use settings::Sink;
+
+/// Bytes that the items of a batch may take with other fields.
+const FIELDS_BYTES_MAX: usize = 64 << 20;
+
+/// What is known of the items of one request, as far as somebody names it.
+#[derive(Debug, Default)]
+struct OfRequest {
+    seq: Option<Seq>,
+    received_at: String,
+    request_id: String,
+}
+
+impl OfRequest {
+    fn record<'a>(&'a self, slice: &'a Slice, item: &ItemRef<'a>) -> Record<'a> {
+        Record {
+            key: item.key,
+            stream: &slice.entry.stream,
+            updated_at: &self.received_at,
+            received_at: &self.received_at,
+            request_id: &self.request_id,
+            fields: item.fields,
+            ..Record::default()
+        }
+    }
+
+    /// Goes on to the request of a slice.
+    fn update(&mut self, slice: &Slice, names: impl Fn(Own) -> bool) {
+        let entry = &slice.entry;
+        if self.seq.replace(entry.seq) == Some(entry.seq) {
+            return;
+        }
+        if names(Own::ReceivedAt) || names(Own::UpdatedAt) {
+            self.received_at = clock::rfc3339(entry.received_at);
+        }
+        if names(Own::RequestId) {
+            self.request_id = entry.request_id.to_string();
+        }
+    }
+}
+
+/// The slices of the items that a sink receives.
+pub(crate) fn selected(sink: &Sink, slices: Vec<Slice>) -> Vec<Slice> {
+    match &sink.r#where {
+        Some(selection) if !selection.conditions().is_empty() => {
+            select(selection.conditions(), slices)
+        }
+        _ => slices,
+    }
+}
+
+fn select(conditions: &Where, slices: Vec<Slice>) -> Vec<Slice> {
+    let mut request = OfRequest::default();
+    Batch::kept(slices, |slice, item| match item.action {
+        Action::Remove => conditions.passes_removal(item.key, &slice.entry.stream),
+        Action::Upsert => {
+            request.update(slice, |own| conditions.names(own));
+            conditions.holds(&request.record(slice, item))
+        }
+    })
+}
+
+/// The batch with the fields that a sink receives.
+pub(crate) fn with_fields(sink: &Sink, batch: &Batch) -> Result<Option<Batch>, DeriveError> {
+    match &sink.fields {
+        Some(selection) if !selection.fields().is_empty() => {
+            chosen(selection.fields(), batch).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn chosen(fields: &Fields, batch: &Batch) -> Result<Batch, DeriveError> {
+    let (mut request, chooser) = (OfRequest::default(), fields.chooser());
+    batch.with_fields(&fields.canonical(), FIELDS_BYTES_MAX, |slice, item, out| {
+        request.update(slice, |own| fields.names(own));
+        chooser.choose_into(&request.record(slice, item), out);
+    })
+}

@@ -1,0 +1,344 @@
+//! `where`: which items. `status:paid|shipped,total>=100,note?`: all conditions must hold.
+//!
+//! **Invariant**: a condition looks at one item alone. Of an item only the fields that are named are read, each once.
+
+mod read;
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use item::members;
+
+use crate::error::{SyntaxError, is_spaced};
+use crate::marks::escape_into;
+use crate::number::Decimal;
+use crate::scope::{Own, Record, Scope, Source};
+use crate::value::Value;
+
+/// From so many values on they are looked up by their hash.
+const HASHED_FROM: usize = 8;
+
+/// Which items: conditions that must all hold.
+#[derive(Debug, Clone, Default)]
+pub struct Where {
+    /// As they were written.
+    conditions: Vec<Condition>,
+    /// Those on what the daemon knows, the cheapest first.
+    own: Vec<usize>,
+    /// Those on fields, by the name as JSON writes it.
+    fields: BTreeMap<String, OfField>,
+    /// Fields that an item must have, or its conditions do not hold.
+    needed: usize,
+}
+
+/// The conditions on one field.
+#[derive(Debug, Clone, Default)]
+struct OfField {
+    /// The cheapest first.
+    conditions: Vec<usize>,
+    /// Whether all hold for an item that does not have the field.
+    hold_without: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Condition {
+    is_negated: bool,
+    source: Source,
+    test: Test,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Test {
+    /// The text is one of these.
+    Is(Values),
+    /// It begins with one of these.
+    Begins(Vec<String>),
+    /// The number compares so.
+    Compares(Comparison, Decimal),
+    /// It is there, and not null.
+    Exists,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Comparison {
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+}
+
+/// Texts in their order, and to be looked up where they are many.
+#[derive(Debug, Clone)]
+struct Values {
+    texts: Vec<String>,
+    hashed: HashSet<String>,
+}
+
+impl Where {
+    /// Reads conditions.
+    ///
+    /// # Errors
+    /// What was expected, and where.
+    pub fn parse(text: &str, scope: Scope) -> Result<Self, SyntaxError> {
+        let conditions = read::parse(text, scope).map_err(|error| error.of("where"))?;
+        Ok(Self::of(conditions))
+    }
+
+    fn of(conditions: Vec<Condition>) -> Self {
+        let mut order: Vec<usize> = (0..conditions.len()).collect();
+        order.sort_by_key(|at| conditions[*at].test.cost());
+        let mut compiled = Self::default();
+        for at in order {
+            match &conditions[at].source {
+                Source::Own(_) => compiled.own.push(at),
+                Source::Field(name) => {
+                    let of_field = compiled.fields.entry(name.clone()).or_default();
+                    of_field.conditions.push(at);
+                }
+            }
+        }
+        for of_field in compiled.fields.values_mut() {
+            let mut all = of_field.conditions.iter();
+            of_field.hold_without = all.all(|at| conditions[*at].holds(&Value::Empty));
+            compiled.needed += usize::from(!of_field.hold_without);
+        }
+        Self {
+            conditions,
+            ..compiled
+        }
+    }
+
+    /// Whether there is no condition.
+    pub fn is_empty(&self) -> bool {
+        self.conditions.is_empty()
+    }
+
+    /// Whether a condition is on this.
+    pub fn names(&self, own: Own) -> bool {
+        let mut sources = self.own.iter().map(|at| &self.conditions[*at].source);
+        sources.any(|source| *source == Source::Own(own))
+    }
+
+    /// Whether all conditions are on keys and streams, which are the same for all that was ever sent of an item.
+    pub fn is_of_keys(&self) -> bool {
+        self.conditions.iter().all(Condition::is_of_keys)
+    }
+
+    /// The names of the fields and own names that it has, once each.
+    pub fn sources(&self) -> Vec<String> {
+        let mut known = HashSet::new();
+        let names = self.conditions.iter().map(|one| one.source.name());
+        let names = names.filter(|name| known.insert(name.clone()));
+        names.map(|name| name.into_owned()).collect()
+    }
+
+    /// A field that a condition is on.
+    pub fn field(&self) -> Option<String> {
+        let mut sources = self.conditions.iter().map(|one| &one.source);
+        let field = sources.find(|source| matches!(source, Source::Field(_)))?;
+        Some(field.name().into_owned())
+    }
+
+    /// A name or value that begins or ends with a space, which is seldom meant.
+    pub fn spaced(&self) -> Option<String> {
+        let texts = self.conditions.iter().flat_map(|condition| {
+            let values: &[String] = match &condition.test {
+                Test::Is(values) => &values.texts,
+                Test::Begins(beginnings) => beginnings,
+                Test::Compares(..) | Test::Exists => &[],
+            };
+            std::iter::once(condition.source.name().into_owned()).chain(values.iter().cloned())
+        });
+        texts.into_iter().find(|text| is_spaced(text))
+    }
+
+    /// Whether an item meets all conditions.
+    pub fn holds(&self, record: &Record<'_>) -> bool {
+        let of_own = |at: &usize| {
+            let condition = &self.conditions[*at];
+            condition.holds(&record.value(&condition.source))
+        };
+        if !self.own.iter().all(of_own) {
+            return false;
+        }
+        if self.fields.is_empty() {
+            return true;
+        }
+        let mut needed = self.needed;
+        for (name, json) in members(record.fields) {
+            let Some(of_field) = self.fields.get(name) else {
+                continue;
+            };
+            let value = Value::of(json);
+            let mut all = of_field.conditions.iter();
+            if !all.all(|at| self.conditions[*at].holds(&value)) {
+                return false;
+            }
+            needed -= usize::from(!of_field.hold_without);
+        }
+        needed == 0
+    }
+
+    /// Whether a removal is passed on: nothing is known of the item that it removes but its key and its stream.
+    pub fn passes_removal(&self, key: &str, stream: &str) -> bool {
+        let record = Record {
+            key,
+            stream,
+            ..Record::default()
+        };
+        let mut decisive = self.conditions.iter().filter(|one| one.is_of_keys());
+        decisive.all(|condition| condition.holds(&record.value(&condition.source)))
+    }
+
+    /// The same text for conditions that mean the same: each once, in the order of code points.
+    pub fn canonical(&self) -> String {
+        let mut texts: Vec<String> = self.conditions.iter().map(Condition::canonical).collect();
+        texts.sort_unstable();
+        texts.dedup();
+        texts.join(",")
+    }
+}
+
+impl PartialEq for Where {
+    fn eq(&self, other: &Self) -> bool {
+        self.conditions == other.conditions
+    }
+}
+
+impl Eq for Where {}
+
+impl Hash for Where {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.conditions.hash(state);
+    }
+}
+
+/// With the fewest backslashes: what is read of it is equal.
+impl fmt::Display for Where {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<String> = self.conditions.iter().map(Condition::print).collect();
+        f.write_str(&texts.join(","))
+    }
+}
+
+impl Condition {
+    fn is_of_keys(&self) -> bool {
+        matches!(self.source, Source::Own(Own::Key | Own::Stream))
+    }
+
+    fn holds(&self, value: &Value<'_>) -> bool {
+        let holds = match &self.test {
+            Test::Is(values) => values.contain(value.text()),
+            Test::Begins(beginnings) => beginnings.iter().any(|one| value.text().starts_with(one)),
+            Test::Compares(comparison, number) => value
+                .number()
+                .is_some_and(|value| comparison.holds(value.cmp(number))),
+            Test::Exists => *value != Value::Empty,
+        };
+        holds != self.is_negated
+    }
+
+    fn print(&self) -> String {
+        self.with_values(<[String]>::to_vec)
+    }
+
+    fn canonical(&self) -> String {
+        self.with_values(|values| {
+            let mut values = values.to_vec();
+            values.sort_unstable();
+            values.dedup();
+            values
+        })
+    }
+
+    fn with_values(&self, order: impl Fn(&[String]) -> Vec<String>) -> String {
+        let mut out = String::new();
+        let name = self.source.name();
+        if self.is_negated {
+            out.push('!');
+        }
+        if name.starts_with('!') {
+            out.push('\\');
+        }
+        escape_into(&name, ",:^><?", &mut out);
+        let list = |sign: char, values: &[String], out: &mut String| {
+            for (at, value) in order(values).iter().enumerate() {
+                out.push(if at == 0 { sign } else { '|' });
+                escape_into(value, ",|", out);
+            }
+        };
+        match &self.test {
+            Test::Is(values) => list(':', &values.texts, &mut out),
+            Test::Begins(beginnings) => list('^', beginnings, &mut out),
+            Test::Compares(comparison, number) => {
+                out.push_str(comparison.sign());
+                out.push_str(&number.to_string());
+            }
+            Test::Exists => out.push('?'),
+        }
+        out
+    }
+}
+
+impl Test {
+    /// What is cheap comes first.
+    fn cost(&self) -> u8 {
+        match self {
+            Self::Exists => 0,
+            Self::Is(_) => 1,
+            Self::Begins(_) => 2,
+            Self::Compares(..) => 3,
+        }
+    }
+}
+
+impl Comparison {
+    fn sign(self) -> &'static str {
+        match self {
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+        }
+    }
+
+    fn holds(self, ordering: Ordering) -> bool {
+        match self {
+            Self::Greater => ordering.is_gt(),
+            Self::GreaterOrEqual => ordering.is_ge(),
+            Self::Less => ordering.is_lt(),
+            Self::LessOrEqual => ordering.is_le(),
+        }
+    }
+}
+
+impl Values {
+    fn of(texts: Vec<String>) -> Self {
+        let is_hashed = texts.len() >= HASHED_FROM;
+        let hashed = texts.iter().filter(|_| is_hashed).cloned().collect();
+        Self { texts, hashed }
+    }
+
+    fn contain(&self, text: &str) -> bool {
+        match self.hashed.is_empty() {
+            true => self.texts.iter().any(|one| one == text),
+            false => self.hashed.contains(text),
+        }
+    }
+}
+
+impl PartialEq for Values {
+    fn eq(&self, other: &Self) -> bool {
+        self.texts == other.texts
+    }
+}
+
+impl Eq for Values {}
+
+impl Hash for Values {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.texts.hash(state);
+    }
+}

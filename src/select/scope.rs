@@ -1,0 +1,186 @@
+//! What a name stands for: a field of an item, or what the daemon knows of it.
+//!
+//! **Invariant**: which own names there are depends on the place alone. A field that has such a name is hidden by it where
+//! it is named.
+
+use std::borrow::Cow;
+
+use item::{field_name, members, string_into};
+
+use crate::error::quoted;
+use crate::value::Value;
+
+/// What the daemon knows of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Own {
+    /// `_key`: what identifies the item.
+    Key,
+    /// `_stream`: the stream that it belongs to.
+    Stream,
+    /// `_updated_at`: when its data arrived.
+    UpdatedAt,
+    /// `_received_at`: when the request arrived that brought it.
+    ReceivedAt,
+    /// `_request_id`: that request.
+    RequestId,
+    /// `_position`: 1 for the first row of a feed, and so on.
+    Position,
+    /// `_fields`: its fields as a JSON object.
+    Fields,
+}
+
+const OWN: [(&str, Own); 7] = [
+    ("_key", Own::Key),
+    ("_stream", Own::Stream),
+    ("_updated_at", Own::UpdatedAt),
+    ("_received_at", Own::ReceivedAt),
+    ("_request_id", Own::RequestId),
+    ("_position", Own::Position),
+    ("_fields", Own::Fields),
+];
+
+impl Own {
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let found = OWN.iter().find(|(known, _)| *known == name);
+        found.map(|(_, own)| *own)
+    }
+
+    fn name(self) -> &'static str {
+        let found = OWN.iter().find(|(_, own)| *own == self);
+        found.map_or("", |(name, _)| name)
+    }
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// What the daemon knows.
+    Own(Own),
+    /// A field, its name as JSON writes it.
+    Field(String),
+}
+
+impl Source {
+    /// The field with this name.
+    pub fn field(name: &str) -> Self {
+        let mut quoted = String::with_capacity(name.len() + 2);
+        string_into(name, &mut quoted);
+        Self::Field(quoted)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> Cow<'_, str> {
+        match self {
+            Self::Own(own) => own.name().into(),
+            Self::Field(quoted) => field_name(quoted),
+        }
+    }
+}
+
+/// Which own names there are, and how a text is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scope {
+    own: &'static [Own],
+    /// Own names of other places are those of fields.
+    takes_others: bool,
+    /// The lenience that URLs of feeds rely on.
+    pub(crate) is_feed: bool,
+}
+
+impl Scope {
+    /// Feeds and exports.
+    pub const FEED: Self = Self {
+        own: &[Own::Key, Own::Stream, Own::UpdatedAt, Own::Position],
+        takes_others: true,
+        is_feed: true,
+    };
+    /// Live connections and items.
+    pub const LIVE: Self = Self {
+        own: &[Own::Key, Own::Stream, Own::UpdatedAt],
+        takes_others: false,
+        is_feed: false,
+    };
+    /// Sinks.
+    pub const SINK: Self = Self {
+        own: &[
+            Own::Key,
+            Own::Stream,
+            Own::UpdatedAt,
+            Own::ReceivedAt,
+            Own::RequestId,
+        ],
+        ..Self::LIVE
+    };
+    /// Templates of sinks.
+    pub const TEMPLATE: Self = Self {
+        own: &[
+            Own::Key,
+            Own::Stream,
+            Own::UpdatedAt,
+            Own::ReceivedAt,
+            Own::RequestId,
+            Own::Fields,
+        ],
+        ..Self::LIVE
+    };
+    /// Answers of receivers: all names are fields.
+    pub const ANSWER: Self = Self {
+        own: &[],
+        takes_others: true,
+        is_feed: false,
+    };
+
+    /// What a name stands for, or what is wrong with it.
+    pub(crate) fn source(self, name: &str) -> Result<Source, String> {
+        match Own::named(name) {
+            Some(own) if self.own.contains(&own) => Ok(Source::Own(own)),
+            Some(_) if !self.takes_others => {
+                let known: Vec<&str> = self.own.iter().map(|own| own.name()).collect();
+                let known = known.join(", ");
+                Err(format!("{} is not known here; {known} are", quoted(name)))
+            }
+            _ => Ok(Source::field(name)),
+        }
+    }
+}
+
+/// What the language looks at: an item, and what is known of it. An own name that a text does not have
+/// ([`crate::Where::names`]) may be left empty.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Record<'a> {
+    pub key: &'a str,
+    pub stream: &'a str,
+    pub updated_at: &'a str,
+    pub received_at: &'a str,
+    pub request_id: &'a str,
+    /// From 1.
+    pub position: usize,
+    /// The flat JSON object.
+    pub fields: &'a str,
+}
+
+impl<'a> Record<'a> {
+    /// What it has of one source. Looks through all fields.
+    pub fn value(&self, source: &Source) -> Value<'a> {
+        match source {
+            Source::Own(own) => self.own(*own),
+            Source::Field(name) => members(self.fields)
+                .find(|(field, _)| field == name)
+                .map_or(Value::Empty, |(_, json)| Value::of(json)),
+        }
+    }
+
+    /// What is known of it.
+    pub fn own(&self, own: Own) -> Value<'a> {
+        let text = |text: &'a str| Value::Text(text.into());
+        match own {
+            Own::Key => text(self.key),
+            Own::Stream => text(self.stream),
+            Own::UpdatedAt => text(self.updated_at),
+            Own::ReceivedAt => text(self.received_at),
+            Own::RequestId => text(self.request_id),
+            Own::Position => Value::Number(self.position.to_string().into()),
+            Own::Fields => Value::Json(self.fields),
+        }
+    }
+}

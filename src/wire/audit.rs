@@ -1,0 +1,74 @@
+//! The audit log.
+//!
+//! **Invariant**: what an entry says of things is JSON as it was written.
+
+use serde_json::Value;
+
+use crate::answers;
+
+answers! {
+    /// A change at run time, or something that was done.
+    pub struct AuditData {
+        /// Rises with each change.
+        id: String,
+        /// When, RFC 3339 in UTC with milliseconds.
+        at: String,
+        /// By what they were admitted who made it: `admin token`, or `admin page` for a session; with another token of the
+        /// configuration `token NAME`, or `page of token NAME`.
+        who: String,
+        /// Their address, or `unix`.
+        client: String,
+        /// `change`, `create`, `delete`, `discard`, `forget`, `give_up`, `remove`, `retry`, `revoke`, `role_refused`, `rotate`,
+        /// `send_again`, `sign_in`, `sign_in_refused`, `sign_out`, `take-secret` or `trigger`.
+        action: String,
+        /// `stream`, `connector`, `key`, `read_key`, `request`, `sink`, `item`, `backup`, `ticket`, `session` or
+        /// `sign_in_link`.
+        kind: String,
+        /// Name of what was changed.
+        name: String,
+        /// Connector of a key or a request.
+        connector: Option<String>,
+        /// What it was; null: it did not exist.
+        before: Option<Value>,
+        /// What it is; null: it is gone. After a rotation both keys, `new` and `old`. Of what was done to a sink: how much.
+        after: Option<Value>,
+        /// SHA-256 over this entry and the digest of the one before it, in hexadecimal; null: somebody took it away.
+        digest: Option<String>,
+    }
+
+    /// What became of reading the whole audit log.
+    pub struct VerifiedData {
+        /// Whether every entry is as it was written, and the digest that was asked for, if one was, is among them.
+        good: bool,
+        /// Entries that fit, up to the first that does not.
+        entries: u64,
+        /// The first of them; null: there is none.
+        oldest: Option<MarkData>,
+        /// The last of them. Its digest, noted elsewhere, shows later that nothing up to it was changed or cut off.
+        newest: Option<MarkData>,
+        /// The first entry that does not fit; null: all do.
+        misfit: Option<ChainMismatchData>,
+        /// Whether the digest `expect` is in the audit log; null: none was asked for.
+        expected: Option<bool>,
+    }
+
+    /// An entry and its digest.
+    pub struct MarkData {
+        /// The entry's id.
+        id: String,
+        /// When it was written, RFC 3339.
+        at: String,
+        /// Its digest.
+        digest: String,
+    }
+
+    /// An entry that does not fit.
+    pub struct ChainMismatchData {
+        /// The entry's id.
+        id: String,
+        /// When it says that it was written, RFC 3339; null: that cannot be read.
+        at: Option<String>,
+        /// What does not fit.
+        reason: String,
+    }
+}

@@ -1,0 +1,122 @@
+//! Streams, connectors and keys.
+//!
+//! **Invariant**: no secret is in them, except where one was made: the answer that has it says so.
+
+use crate::{ShownSettings, answers};
+
+answers! {
+    /// A stream.
+    pub struct StreamData {
+        /// What can be set of it.
+        #[serde(flatten)]
+        settings: ShownSettings,
+        /// Items that it has in the data pool.
+        items: u64,
+        /// The bytes of their keys and fields.
+        bytes: u64,
+        /// Whether it stands in a configuration file, and so cannot be changed at run time.
+        declared: bool,
+        /// When it was made at run time, RFC 3339.
+        created_at: Option<String>,
+    }
+
+    /// A connector.
+    pub struct ConnectorData {
+        /// Its id.
+        id: String,
+        /// What can be set of it.
+        #[serde(flatten)]
+        settings: ShownSettings,
+        /// Whether it stands in a configuration file, and so cannot be changed at run time.
+        declared: bool,
+        /// When it was made at run time, RFC 3339.
+        created_at: Option<String>,
+        /// Its address for each stream that its keys name, by name.
+        webhooks: Vec<WebhookAddress>,
+        /// Its keys, without their secrets, by name.
+        keys: Vec<KeyData>,
+        /// The key that was made with it, shown only then; absent where none was made, or its tool signs.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        secret: Option<String>,
+    }
+
+    /// Where a connector takes what is for a stream.
+    pub struct WebhookAddress {
+        /// The stream.
+        stream: String,
+        /// The path, on the service listener.
+        path: String,
+        /// The same as a whole URL; null unless `server.public_url` says what stands before the path.
+        url: Option<String>,
+    }
+
+    /// An ingest key without its secret.
+    pub struct KeyData {
+        /// What can be set of it.
+        #[serde(flatten)]
+        settings: ShownSettings,
+        /// The part that may be shown; empty while only the digest is known.
+        prefix: String,
+        /// Where to send, on the service listener.
+        path: String,
+        /// The same as a whole URL; null unless `server.public_url` says what stands before the path.
+        url: Option<String>,
+        /// `active`, `expired` or `revoked`.
+        state: String,
+        /// When it was revoked, RFC 3339.
+        revoked_at: Option<String>,
+        /// Whether it stands in a configuration file, and so cannot be changed at run time.
+        declared: bool,
+        /// When it was made at run time, RFC 3339.
+        created_at: Option<String>,
+        /// When somebody came with it last, RFC 3339; null: not yet, as far as is known.
+        last_used_at: Option<String>,
+        /// When somebody came with it last after it had expired or was revoked, RFC 3339; null: nobody did, as far as is known.
+        last_refused_at: Option<String>,
+        /// When the tool sent the secret that is awaited, RFC 3339; null: it did not.
+        secret_sent_at: Option<String>,
+    }
+
+    /// A new ingest key.
+    pub struct MadeKey {
+        /// The key itself, shown only here; null: it has no text, its tool signs.
+        secret: Option<String>,
+        /// What will be shown of it.
+        key: KeyData,
+        /// After a rotation: the one before, which ends.
+        previous: Option<KeyData>,
+    }
+
+    /// The secret that a tool has sent.
+    pub struct TakenSecret {
+        /// The secret, shown only here, to be entered in the tool.
+        secret: String,
+        /// The key. If it is declared in the configuration, the secret has to be set there.
+        key: KeyData,
+    }
+
+    /// A read key without its secret.
+    pub struct ReadKeyData {
+        /// What can be set of it. Of its streams that are gone it reads nothing.
+        #[serde(flatten)]
+        settings: ShownSettings,
+        /// The part that may be shown; empty while only the digest is known.
+        prefix: String,
+        /// `active`, `expired` or `revoked`.
+        state: String,
+        /// When it was revoked, RFC 3339.
+        revoked_at: Option<String>,
+        /// Whether it stands in a configuration file, and so cannot be changed at run time.
+        declared: bool,
+        /// When it was made at run time, RFC 3339.
+        created_at: Option<String>,
+    }
+
+    /// A new read key.
+    pub struct MadeReadKey {
+        /// The key itself, shown only here.
+        secret: String,
+        /// What will be shown of it.
+        key: ReadKeyData,
+    }
+}

@@ -1,0 +1,163 @@
+//! The daemon at a glance, who is connected or signed in, links, tickets and backups.
+//!
+//! **Invariant**: null stands for what cannot be known at the moment, never for 0.
+
+use crate::{SinkData, answers};
+
+answers! {
+    /// The daemon at a glance.
+    pub struct StatusData {
+        /// Version of the daemon.
+        version: String,
+        /// Name of the configuration profile.
+        profile: String,
+        /// The data folder.
+        data_dir: String,
+        /// `fsync` or `os`.
+        durability: String,
+        /// When the daemon started, RFC 3339.
+        started_at: String,
+        /// Seconds since then.
+        uptime_seconds: u64,
+        /// What does not work, in sentences; empty if everything does.
+        problems: Vec<String>,
+        /// Sequence number of the newest accepted request.
+        newest_seq: u64,
+        /// Bytes free on the disk of the data folder.
+        disk_free_bytes: i64,
+        /// Requests since the start, by what became of them.
+        requests: RequestCounts,
+        /// About how many bytes the request log takes; null if it cannot be read.
+        log_bytes: Option<u64>,
+        /// About how many bytes the payloads take that the journal keeps; null if they cannot be read.
+        payload_bytes: Option<u64>,
+        /// Payloads that could not be read and are put aside; null if that cannot be read.
+        quarantined_payloads: Option<u64>,
+        /// The files that grow; write-ahead logs end in `-wal`.
+        files: Vec<FileData>,
+        /// The sinks.
+        sinks: Vec<SinkData>,
+        /// Limits, with what is used of them.
+        limits: Vec<LimitData>,
+    }
+
+    /// A limit.
+    pub struct LimitData {
+        /// The setting, or what it is where nobody can set it.
+        name: String,
+        /// `connections`, `bytes` or `items`.
+        unit: String,
+        /// How much is used; where the limit is for each of several, by the one that is nearest to it.
+        used: u64,
+        /// Of so much; null: there is no limit.
+        max: Option<u64>,
+        /// Who that is, or, of what all share, who has most; null: nobody in particular.
+        holder: Option<String>,
+    }
+
+    /// A file of the data folder.
+    pub struct FileData {
+        /// Its name.
+        name: String,
+        /// Its size.
+        bytes: u64,
+    }
+
+    /// Requests since the start.
+    pub struct RequestCounts {
+        /// Stored.
+        accepted: u64,
+        /// Repeats.
+        duplicate: u64,
+        /// With test keys.
+        test: u64,
+        /// Refused with 400, 404, 413 or 429.
+        rejected: u64,
+        /// Without a valid key.
+        unauthorized: u64,
+        /// Refused because they could not be stored.
+        unavailable: u64,
+    }
+
+    /// A renderer that is connected.
+    pub struct RendererData {
+        /// Rises with each connection.
+        id: u64,
+        /// Name of its read key.
+        key: String,
+        /// What it follows.
+        streams: Vec<String>,
+        /// `sse` or `websocket`.
+        transport: String,
+        /// Where it is connected from.
+        client: String,
+        /// Since when, RFC 3339.
+        connected_at: String,
+        /// The position that it was told last.
+        position: String,
+        /// By how many numbers it is behind; an upper bound of the changes that wait for it.
+        lag: u64,
+    }
+
+    /// A ticket.
+    pub struct TicketData {
+        /// Good for one connection, as `?token=` or as a WebSocket subprotocol.
+        ticket: String,
+        /// Until when, RFC 3339.
+        expires_at: String,
+    }
+
+    /// Somebody who is signed in.
+    pub struct SessionData {
+        /// What the session is called; opens nothing.
+        id: String,
+        /// Name of the token that it began with.
+        token: String,
+        /// The role of that token: `viewer`, `operator` or `admin`.
+        role: String,
+        /// Address where it began, or `unix`.
+        client: String,
+        /// Since when, RFC 3339.
+        since: String,
+        /// When the last page was asked for, RFC 3339.
+        last_seen: String,
+        /// When it ends if nobody signs out, RFC 3339.
+        ends_at: String,
+    }
+
+    /// A link to sign in.
+    pub struct SignInLinkData {
+        /// Its path, to be opened at the address of the admin listener; what follows `#` is the secret.
+        path: String,
+        /// Until when it works, RFC 3339.
+        expires_at: String,
+    }
+
+    /// A backup.
+    pub struct BackupData {
+        /// The folder.
+        dir: String,
+        /// The version that made it.
+        version: String,
+        /// When it was complete, RFC 3339.
+        made_at: String,
+        /// The epoch of renderers' positions in it.
+        epoch: u64,
+        /// The highest sequence number of a request in it.
+        highest_seq: u64,
+        /// The bytes of all files together.
+        bytes: u64,
+        /// The files beside `manifest.json`.
+        files: Vec<BackupFile>,
+    }
+
+    /// A file of a backup.
+    pub struct BackupFile {
+        /// Its name.
+        name: String,
+        /// Its length.
+        bytes: u64,
+        /// Its SHA-256, in hexadecimal.
+        sha256: String,
+    }
+}
