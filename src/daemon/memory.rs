@@ -70,7 +70,10 @@ mod jemalloc {
 }
 
 /// Returns free memory to the system. Takes about a millisecond.
-#[cfg(all(target_env = "gnu", not(all(target_os = "linux", target_arch = "x86_64"))))]
+#[cfg(all(
+    target_env = "gnu",
+    not(all(target_os = "linux", target_arch = "x86_64"))
+))]
 pub(super) fn trim() {
     // SAFETY: `malloc_trim` has no precondition and may be called from any thread at any time
     // (malloc_trim(3), "MT-Safe"); it only releases pages that the allocator itself has free.

@@ -156,6 +156,7 @@ pub struct GetAddress(pub Arc<Ingest>);
 #[endpoint(
     operation_id = "try_webhook_address",
     tags("submit"),
+    security(()),
     parameters(
         ("stream" = String, Path, description = "Name of the key's stream."),
         ("connector" = String, Path, description = "Name of the connector."),

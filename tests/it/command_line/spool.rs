@@ -206,7 +206,7 @@ async fn a_refusal_is_no_failure_of_the_disk_and_a_disk_that_fails_loses_nothing
     spooled(spool, 2, r#"[{"no":"key"}]"#);
     let (_, done) = emptied(&app, spool, &["--retries", "0"]);
     let told = done.failed(1);
-    assert!(told.contains("check its disk"), "{told}");
+    assert!(told.contains("rejected"), "{told}");
     assert_eq!(files(spool), [format!("{}.json", key(2))]);
     fs::remove_file(spool.join("rejected")).expect("a file");
     let (_, done) = emptied(&app, spool, &[]);
