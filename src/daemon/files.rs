@@ -6,6 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use tokio_util::sync::CancellationToken;
@@ -30,6 +31,21 @@ pub(super) fn open_folder(path: &Path) -> Result<PathBuf, DaemonError> {
         })
 }
 
+/// How long a lock is waited for: a process that was killed, or began another one, may have it for a moment more.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+
+/// Locks a file, unless somebody has it for longer.
+fn locked(file: &File) -> bool {
+    let deadline = Instant::now() + LOCK_WAIT;
+    while flock(file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(LOCK_WAIT / 20);
+    }
+    true
+}
+
 /// The lock on a data folder; released when dropped or when the process ends, however it ends.
 #[derive(Debug)]
 pub(super) struct Lock {
@@ -51,7 +67,7 @@ impl Lock {
             .mode(0o600)
             .open(&path)
             .map_err(failed)?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if !locked(&file) {
             let mut holder = String::new();
             let _ = file.read_to_string(&mut holder);
             return Err(DaemonError::DataFolder(format!(

@@ -59,7 +59,7 @@ fn service_routes(parts: &ServiceParts) -> Router {
         .push(
             Router::with_path("api/webhook/{stream}/{connector}")
                 .post(ingest::PostAddress(submit()))
-                .get(ingest::Greet(ingest()))
+                .get(ingest::GetAddress(ingest()))
                 .head(ingest::Greet(ingest()))
                 .options(ingest::Greet(ingest())),
         )

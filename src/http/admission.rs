@@ -57,6 +57,16 @@ impl Client {
 struct Queue(VecDeque<Weak<Silent>>);
 
 impl Queue {
+    /// Adds the newest, in the room of those that are no longer silent.
+    fn add(&mut self, silent: &Arc<Silent>) {
+        if self.0.len() == self.0.capacity() {
+            self.0.retain(|one| one.strong_count() > 0);
+            // With as much room as is taken, that is not done again soon.
+            self.0.reserve(self.0.len() + 1);
+        }
+        self.0.push_back(Arc::downgrade(silent));
+    }
+
     fn oldest(&mut self) -> Option<Arc<Silent>> {
         while let Some(first) = self.0.front() {
             if let Some(silent) = first.upgrade() {
@@ -129,7 +139,7 @@ impl Admission {
         silent: &Arc<Silent>,
     ) -> Option<Place> {
         let address = address.filter(|address| !self.exempt.contains(Some(*address)));
-        let of_client = match address.map(|address| self.of_client(party(address), silent)) {
+        let of_client = match address.map(|address| self.of_client(party(address))) {
             None => None,
             Some(Some(one)) => Some(one),
             Some(None) => {
@@ -139,13 +149,20 @@ impl Admission {
         };
         let place = self.place(of_client).await?;
         if !place.is_reserved {
-            self.silent.0.push_back(Arc::downgrade(silent));
+            let own = address.and_then(|address| self.clients.get_mut(&party(address)));
+            for queue in own
+                .map(|client| &mut client.silent)
+                .into_iter()
+                .chain([&mut self.silent])
+            {
+                queue.add(silent);
+            }
         }
         Some(place)
     }
 
     /// One more connection of a client, if it may have one or has one to give up.
-    fn of_client(&mut self, client: IpAddr, silent: &Arc<Silent>) -> Option<Arc<()>> {
+    fn of_client(&mut self, client: IpAddr) -> Option<Arc<()>> {
         if self.clients.len() >= self.clients_max {
             self.clients.retain(|_, client| client.open() > 0);
             self.clients_max = FORGOTTEN_MIN.max(2 * self.clients.len());
@@ -156,7 +173,6 @@ impl Admission {
             oldest.filter(|oldest| oldest.may_be_closed_at() <= Instant::now())?;
             client.silent.close_oldest();
         }
-        client.silent.0.push_back(Arc::downgrade(silent));
         Some(Arc::clone(&client.connections))
     }
 
@@ -302,11 +318,13 @@ mod tests {
     async fn clients_without_a_connection_are_forgotten() {
         let mut admission = admission(10_000, 2);
         let kept = admission.asks("192.0.2.1").await;
+        let (_silent, _oldest) = admission.open("192.0.2.1", Instant::now()).await;
         for n in 0..10_000_u32 {
             let address = std::net::Ipv4Addr::from(n | 1 << 24).to_string();
             drop(admission.asks(&address).await);
         }
         assert!(admission.clients.len() <= FORGOTTEN_MIN);
+        assert!(admission.silent.0.len() <= FORGOTTEN_MIN);
         drop(kept);
     }
 }

@@ -236,9 +236,9 @@ impl FirstHead {
             || self.told.as_mut().poll(context).is_ready()
     }
 
-    /// Whether it ends in these bytes, which follow those before.
-    fn ends_in(&mut self, bytes: &[u8]) -> bool {
-        for byte in bytes {
+    /// How many of these bytes, which follow those before, belong to it, if it ends in them.
+    fn ends_in(&mut self, bytes: &[u8]) -> Option<usize> {
+        for (at, byte) in bytes.iter().enumerate() {
             match byte {
                 // Empty lines before a request are no part of it (RFC 9112, 2.2).
                 b'\n' if self.begun => self.line_ends += 1,
@@ -246,10 +246,10 @@ impl FirstHead {
                 _ => (self.begun, self.line_ends) = (true, 0),
             }
             if self.line_ends == 2 {
-                return true;
+                return Some(at + 1);
             }
         }
-        false
+        None
     }
 }
 
@@ -274,8 +274,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
                 buffer.set_filled(before);
                 return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
             }
-            if head.ends_in(bytes) {
+            if let Some(own) = head.ends_in(bytes) {
                 this.first_head = None;
+                if this.health.is_some() {
+                    // One question: what follows it is not read.
+                    buffer.set_filled(before + own);
+                }
             } else if read.is_pending() && head.is_over(context) {
                 this.is_over = true;
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));

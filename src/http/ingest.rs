@@ -146,21 +146,51 @@ impl PostAddress {
     }
 }
 
-/// What tools ask at the address of a connector before they send: `GET`, `HEAD`, `OPTIONS`.
+/// `GET /api/webhook/{stream}/{connector}`
+pub struct GetAddress(pub Arc<Ingest>);
+
+/// Try the address of a connector.
+///
+/// For tools that try a URL before they use it, by `GET` or `HEAD`: 200 without a body, the same at every address.
+/// Tools whose preset has a question of its own get its answer.
+#[endpoint(
+    operation_id = "try_webhook_address",
+    tags("submit"),
+    security(()),
+    parameters(
+        ("stream" = String, Path, description = "Name of the key's stream."),
+        ("connector" = String, Path, description = "Name of the connector."),
+    ),
+    responses(
+        (status_code = 200, description = "It is reached; or the answer to the tool's question."),
+        (status_code = 401, description = "The tool's question is not signed as it should be, or has another verify token."),
+    ),
+)]
+impl GetAddress {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        greet(&self.0, req, res);
+    }
+}
+
+/// What tools ask at the address of a connector before they send, by `HEAD` or `OPTIONS`.
 pub struct Greet(pub Arc<Ingest>);
 
 #[async_trait]
 impl Handler for Greet {
     async fn handle(&self, req: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
-        let stream = req.param::<String>("stream").unwrap_or_default();
-        let parts = Parts::of(req, Endpoint::Webhook, Some(stream));
-        match self.0.write_challenge(parts.head()) {
-            Some(answer) => answer::write(answer, Endpoint::Webhook, req, res),
-            None => {
-                res.status_code(StatusCode::METHOD_NOT_ALLOWED);
-                let allow = HeaderValue::from_static("POST");
-                res.headers_mut().insert(ALLOW, allow);
-            }
+        greet(&self.0, req, res);
+    }
+}
+
+fn greet(ingest: &Ingest, req: &mut Request, res: &mut Response) {
+    let stream = req.param::<String>("stream").unwrap_or_default();
+    let parts = Parts::of(req, Endpoint::Webhook, Some(stream));
+    match ingest.write_challenge(parts.head()) {
+        Some(answer) => answer::write(answer, Endpoint::Webhook, req, res),
+        None => {
+            res.status_code(StatusCode::METHOD_NOT_ALLOWED);
+            let allow = HeaderValue::from_static("POST, GET, HEAD");
+            res.headers_mut().insert(ALLOW, allow);
         }
     }
 }

@@ -37,7 +37,7 @@ pub struct Unauthenticated {
 
 impl std::fmt::Debug for Unauthenticated {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Strangers")
+        formatter.write_str("Unauthenticated")
     }
 }
 

@@ -67,16 +67,21 @@ impl Context<'_> {
             .unwrap_or(202)
     }
 
+    /// What stands where the tool says the id of its delivery, or else that of a CloudEvent.
+    pub(super) fn id(&self, own: Option<&str>) -> Option<String> {
+        let headers = self.address?.headers;
+        (own.map(str::to_owned)).or_else(|| of_cloudevent(headers, "ce-id"))
+    }
+
     /// What stands where the tool says the id of its delivery.
-    pub(super) fn id(&self, field: impl Fn(&str) -> Option<String>) -> Option<String> {
+    pub(super) fn own_id(&self, field: impl Fn(&str) -> Option<String>) -> Option<String> {
         let headers = self.address?.headers;
         let signed = self.signing.and_then(|signing| signing.verifier.id());
-        let said = match (signed, self.tool().and_then(|preset| preset.id)) {
+        match (signed, self.tool().and_then(|preset| preset.id)) {
             (Some(source), _) => source.find(headers, field),
             (None, Some(source)) => source.find(headers, field),
             (None, None) => None,
-        };
-        said.or_else(|| of_cloudevent(headers, "ce-id"))
+        }
     }
 
     pub(super) fn event(&self, field: impl Fn(&str) -> Option<String>) -> Option<String> {

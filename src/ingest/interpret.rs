@@ -117,7 +117,8 @@ impl Ingest {
         if let Some(ignored) = event.as_deref().and_then(|event| ignored(&of, event)) {
             return Ok(ignored);
         }
-        let id = of.id(field);
+        let own_id = of.own_id(field);
+        let id = of.id(own_id.as_deref());
         let idempotency_key = match &id {
             Some(id) => Some(idempotency_key(id)),
             None => named.idempotency_key.clone(),
@@ -145,7 +146,8 @@ impl Ingest {
                 id: source
                     .zip(id.as_deref())
                     .map(|(source, id)| format!("{source} {id}").into()),
-                signed: of.signing.and_then(|signing| signed(signing, &delivery)),
+                signed: (of.signing)
+                    .and_then(|signing| signed(signing, &delivery, own_id.is_some())),
             },
             status: of.status(),
             without_item_key,
@@ -294,11 +296,11 @@ fn object(fields: &[(String, String)]) -> String {
 }
 
 /// What a delivery that is sent again has in common with the first, whatever its headers say.
-fn signed(signing: &Signing, delivery: &Delivery<'_>) -> Option<Box<str>> {
+fn signed(signing: &Signing, delivery: &Delivery<'_>, has_id: bool) -> Option<Box<str>> {
     match signing.verify.replay {
         Replay::Body => Some(format!("body {}", digest(delivery.body)).into()),
         _ => {
-            let digest = signing.verifier.signed_digest(delivery)?;
+            let digest = signing.verifier.signed_digest(delivery, has_id)?;
             Some(format!("signed {}", hex(digest.as_ref())).into())
         }
     }

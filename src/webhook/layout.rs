@@ -16,6 +16,7 @@ use base::clock::Unix;
 const SIGNATURES_MAX: usize = 8;
 
 /// How signatures, timestamp and id stand in a request, and which bytes are signed.
+#[derive(Clone)]
 pub(super) struct Layout {
     pub(super) signature: Source,
     pub(super) separator: Option<char>,

@@ -70,6 +70,7 @@ async fn the_openapi_documents_describe_every_route() {
                 ("/api/streams/{stream}/items/{key}", "get"),
                 ("/api/tickets", "post"),
                 ("/api/webhook/{stream}", "post"),
+                ("/api/webhook/{stream}/{connector}", "get"),
                 ("/api/webhook/{stream}/{connector}", "post"),
                 ("/feed/{stream}.{format}", "get"),
                 ("/healthz", "get"),

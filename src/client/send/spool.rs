@@ -8,7 +8,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use headgate_send::{
@@ -155,9 +154,7 @@ async fn follow(
 
 impl Job {
     fn empty(&self, events: &UnboundedSender<Event>, cancel: &Cancel) -> Result<(), CliError> {
-        // What goes on, so that a disk that does not is noticed.
-        let progress = Arc::new(AtomicU64::new(0));
-        let options = options(&self.stream, events, &progress);
+        let options = options(&self.stream, events);
         let drain = self.client.drain(&self.folder, options);
         let drain = drain.map_err(|error| refused(&error))?;
         let sent = match self.sends_rejected {
@@ -165,7 +162,7 @@ impl Job {
             false => Ok(()),
         };
         let sent = sent.map_err(|error| failed(&error));
-        let sent = sent.and_then(|()| self.send(&drain, events, cancel, &progress));
+        let sent = sent.and_then(|()| self.send(&drain, events, cancel));
         let left = drain.left();
         if left.damaged > 0 {
             let files = counted(left.damaged, "file");
@@ -183,24 +180,24 @@ impl Job {
         drain: &Drain,
         events: &UnboundedSender<Event>,
         cancel: &Cancel,
-        progress: &AtomicU64,
     ) -> Result<(), CliError> {
-        let (mut seen, mut stalls) = (0, 0);
+        let mut disk_failures = 0;
         loop {
             if cancel.is_canceled() {
                 return Err(stopped());
             }
-            let (pause, error, state, failures) = match drain.step() {
+            let (pause, error, state, failures, disk_fails) = match drain.step() {
                 DrainStep::Empty => return Ok(()),
                 DrainStep::Paused {
                     pause,
                     error,
                     state,
                     failures,
-                } => (pause, error, state, failures),
+                    disk_fails,
+                    ..
+                } => (pause, error, state, failures, disk_fails),
                 _ => continue,
             };
-            let before = std::mem::replace(&mut seen, progress.load(Ordering::Relaxed));
             match error {
                 Some(error) if state == State::Blocked || failures > self.retries_max => {
                     return Err(failed(&error));
@@ -214,9 +211,10 @@ impl Job {
                     );
                     events.send(Event::Retried(why)).ok();
                 }
-                None => stalls = if before == seen { stalls + 1 } else { 0 },
+                None => {}
             }
-            if stalls > self.retries_max {
+            disk_failures = if disk_fails { disk_failures + 1 } else { 0 };
+            if disk_failures > self.retries_max {
                 return Err(CliError::failed(
                     "the spool can't be read or written: check its disk and who may use its files",
                 ));
@@ -226,17 +224,11 @@ impl Job {
     }
 }
 
-fn options(
-    stream: &Option<String>,
-    events: &UnboundedSender<Event>,
-    progress: &Arc<AtomicU64>,
-) -> BatcherOptions {
+fn options(stream: &Option<String>, events: &UnboundedSender<Event>) -> BatcherOptions {
     let (accepted, rejected) = (events.clone(), events.clone());
-    let (one, other) = (progress.clone(), progress.clone());
     BatcherOptions {
         stream: stream.clone(),
         on_accepted: Some(Arc::new(move |receipt, items| {
-            one.fetch_add(1, Ordering::Relaxed);
             let bytes: usize = items.iter().map(|item| item.get().len() + 1).sum();
             let event = Event::Accepted {
                 stream: receipt.stream.clone(),
@@ -247,7 +239,6 @@ fn options(
             accepted.send(event).ok();
         })),
         on_rejected: Some(Arc::new(move |items, _| {
-            other.fetch_add(1, Ordering::Relaxed);
             rejected.send(Event::Rejected(items.len())).ok();
         })),
         ..BatcherOptions::default()

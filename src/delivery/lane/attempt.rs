@@ -155,7 +155,12 @@ impl Lane {
             Ok(chosen) => chosen.unwrap_or(batch),
             Err(error) => {
                 let reason = format!("its `fields` cannot be chosen: {error}");
-                return Ok(Err(Failure::Reject { reason }.into()));
+                // The halves of a batch may have room.
+                let failure = match batch.len() {
+                    1 => Failure::Reject { reason },
+                    _ => Failure::Trap { reason },
+                };
+                return Ok(Err(failure.into()));
             }
         };
         match self.instance.as_ref().map(Instance::recycle_reason) {

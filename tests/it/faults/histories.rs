@@ -55,12 +55,22 @@ fn after_any_history_the_pool_holds_what_the_answers_allow() {
     verdict.close(histories);
 }
 
-/// Sends the dead letters again. Of those that are left something newer is there: nobody needs them.
+/// Sends the dead letters again that there are now. Of those that are left something newer is there: nobody needs them.
 fn again(process: &Process) {
     let letters = "/api/admin/sinks/stumbles/dead-letters";
-    let sent = process.call("POST", &format!("{letters}/retry"), "").json()["data"].take();
+    let ids: Vec<i64> = (process.dead_letters("stumbles").iter())
+        .filter_map(|letter| letter["id"].as_str()?.parse().ok())
+        .collect();
+    if ids.is_empty() {
+        return;
+    }
+    let chosen = serde_json::json!({ "ids": ids }).to_string();
+    let sent = process.call("POST", &format!("{letters}/retry"), &chosen);
+    let sent = sent.json()["data"].take();
     if sent["sent_again"] == 0 && sent["items_left"] != 0 {
-        process.call("DELETE", &format!("{letters}?all=true"), "");
+        // Not one that came meanwhile, which nobody has sent again.
+        let ids: Vec<String> = ids.iter().map(|id| format!("id={id}")).collect();
+        process.call("DELETE", &format!("{letters}?{}", ids.join("&")), "");
     }
 }
 

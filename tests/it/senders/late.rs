@@ -122,9 +122,34 @@ async fn what_was_signed_with_its_time_and_no_id_counts_once() {
         send(90, ("Idempotency-Key", id)).await;
     }
     assert_eq!(processed().await, 1);
+    // An id that is no part of what is signed changes nothing, whatever place it stands in.
+    send(90, ("ce-id", "e1")).await;
+    assert_eq!(processed().await, 1);
     // On again is in earnest: it has another time.
     send(60, ("Idempotency-Key", "d")).await;
     assert_eq!(processed().await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_delivery_without_the_id_that_others_of_its_tool_have_counts_once() {
+    let app = daemon("talk", "slack").await;
+    let anyone = app.anonymous();
+    let time = now_seconds().to_string();
+    let body = r#"{"command": "/score", "text": "2:1"}"#;
+    let signature = hex(&mac(SECRET, format!("v0:{time}:{body}").as_bytes()));
+    let signature = format!("v0={signature}");
+    let headers = [
+        ("X-Slack-Signature", &*signature),
+        ("X-Slack-Request-Timestamp", &*time),
+    ];
+    for _ in 0..3 {
+        let reply = anyone.post(&address("talk"), &headers, body).await;
+        assert_eq!(reply.status, 202, "{}", reply.text());
+    }
+    app.drain().await;
+    assert_eq!(app.fields("talk").await.len(), 1);
+    let log = app.admin().log("talk", "status=duplicate").await;
+    assert_eq!(log.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -99,7 +99,7 @@ impl fmt::Debug for Batcher {
 impl Client {
     /// Starts a batcher. An error is about its options, or its spool.
     pub fn batcher(&self, options: BatcherOptions) -> Result<Batcher, Error> {
-        let core = self.batcher_core(options)?;
+        let core = self.batcher_core(options, false)?;
         let mut batcher = Batcher {
             core,
             threads: Mutex::default(),
@@ -114,7 +114,11 @@ impl Client {
     }
 
     /// One without threads.
-    pub(crate) fn batcher_core(&self, options: BatcherOptions) -> Result<Arc<Core>, Error> {
+    pub(crate) fn batcher_core(
+        &self,
+        options: BatcherOptions,
+        is_drained: bool,
+    ) -> Result<Arc<Core>, Error> {
         options.check()?;
         let mut inner = Inner {
             queue: Queue::new(options.latest_only),
@@ -130,7 +134,7 @@ impl Client {
                 listed.map_err(|error| Error::usage(format!("can't read the spool: {error}")))?;
             (inner.last, inner.used, inner.files) = (files.len() as u64, used, files);
         }
-        let core = Core::new(self.shared.clone(), options, spool, inner);
+        let core = Core::new(self.shared.clone(), options, is_drained, spool, inner);
         let core = Arc::new(core);
         let mut batchers = lock(&self.shared.batchers);
         batchers.retain(|batcher| batcher.strong_count() > 0);

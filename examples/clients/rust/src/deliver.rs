@@ -226,7 +226,7 @@ impl Core {
         if let Some(spool) = &self.spool {
             match spool.reject(hand, error) {
                 Ok(forgotten) => self.forgot(forgotten),
-                Err(problem) if !is_kept(&error.code) => {
+                Err(problem) if !is_kept(&error.code) && !self.is_drained => {
                     warn!("headgate: rejected items cannot be kept in the spool: {problem}");
                 }
                 Err(problem) => {

@@ -37,6 +37,8 @@ pub enum DrainStep {
         state: State,
         /// Failed attempts in a row.
         failures: u32,
+        /// Whether the spool could not be read or written.
+        disk_fails: bool,
     },
     /// No batch is left.
     Empty,
@@ -96,13 +98,14 @@ impl Client {
     /// `rejected` is deleted to make room.
     pub fn drain(&self, folder: &Path, options: BatcherOptions) -> Result<Drain, Error> {
         let stream = options.stream.clone();
-        let core = self.batcher_core(BatcherOptions {
+        let options = BatcherOptions {
             item_key: Some(ItemKey::OfConnector),
             latest_only: false,
             spool: Some(folder.to_owned()),
             spool_bytes: u64::MAX,
             ..options
-        })?;
+        };
+        let core = self.batcher_core(options, true)?;
         Ok(Drain { core, stream })
     }
 }
@@ -122,6 +125,7 @@ impl Drain {
                 error: inner.error.clone(),
                 state: inner.state,
                 failures: inner.failures,
+                disk_fails: inner.disk_fails,
             },
         }
     }

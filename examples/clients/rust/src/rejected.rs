@@ -204,7 +204,10 @@ impl Spool {
         })?;
         let name = format!("{}.json", hand.batch.key);
         let path = self.folder.join(FOLDER).join(&name);
-        let mut text = fs::read(&path).unwrap_or_default();
+        let mut text = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            read => read?, // what cannot be read must not be overwritten
+        };
         if lines(&text)
             .flatten()
             .any(|part| part.idempotency_key == key)

@@ -25,6 +25,8 @@ const LINGER_BEHIND: Duration = Duration::from_secs(1);
 pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     pub(crate) options: BatcherOptions,
+    /// A spool is emptied: nobody else has what is given up.
+    pub(crate) is_drained: bool,
     pub(crate) spool: Option<Spool>,
     /// The batcher stops: the attempt in flight ends.
     pub(crate) ended: Cancel,
@@ -101,12 +103,14 @@ impl Core {
     pub(crate) fn new(
         shared: Arc<Shared>,
         options: BatcherOptions,
+        is_drained: bool,
         spool: Option<Spool>,
         inner: Inner,
     ) -> Self {
         Self {
             shared,
             options,
+            is_drained,
             spool,
             ended: Cancel::default(),
             changed: Condvar::new(),
