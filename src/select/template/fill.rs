@@ -12,6 +12,8 @@ use crate::value::{Numbers, Value};
 
 /// Bytes that a template may make of one item.
 const FILLED_BYTES_MAX: usize = 1 << 20;
+/// As many bytes a template of a feed makes of one item before it ends. No feed is larger, so that this one is refused.
+const OF_FEED_BYTES_MAX: usize = 16 << 20;
 
 /// Why a template makes nothing of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +33,7 @@ impl Template {
     /// # Errors
     /// The item would make something that its place cannot have, or more than 1 MiB.
     pub fn fill(&self, record: &Record<'_>) -> Result<String, Rejection> {
-        let filled = self.fill_written(record, Numbers::default())?;
+        let filled = self.fill_written(record, Numbers::default(), FILLED_BYTES_MAX)?;
         if filled.len() > FILLED_BYTES_MAX {
             return Err(Rejection("a template makes 1 MiB of an item at most"));
         }
@@ -42,12 +44,22 @@ impl Template {
     /// The template of a feed, with numbers written so; `decimals` of its own counts instead.
     pub fn fill_feed(&self, record: &Record<'_>, numbers: Numbers) -> String {
         // No escape of a feed's template rejects anything: `header` is refused when it is read.
-        self.fill_written(record, numbers).unwrap_or_default()
+        let filled = self.fill_written(record, numbers, OF_FEED_BYTES_MAX);
+        filled.unwrap_or_default()
     }
 
-    fn fill_written(&self, record: &Record<'_>, numbers: Numbers) -> Result<String, Rejection> {
+    /// Ends with the first part that makes it larger than this.
+    fn fill_written(
+        &self,
+        record: &Record<'_>,
+        numbers: Numbers,
+        bytes_max: usize,
+    ) -> Result<String, Rejection> {
         let mut out = String::new();
         for part in &self.parts {
+            if out.len() > bytes_max {
+                break;
+            }
             match part {
                 Part::Text(text) => out.push_str(text),
                 Part::Value(one) => {

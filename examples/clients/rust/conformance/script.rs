@@ -212,7 +212,7 @@ impl Runner {
             disk_is_full: false,
             client: Some(Arc::downgrade(&client.shared)),
         };
-        let core = client.batcher_core(self.options(command, true))?;
+        let core = client.batcher_core(self.options(command, true), false)?;
         *lock(&self.client) = Some(client);
         *lock(&self.script) = Some(Script {
             world,
