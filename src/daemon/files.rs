@@ -35,6 +35,10 @@ pub(super) fn open_folder(path: &Path) -> Result<PathBuf, DaemonError> {
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
 /// Locks a file, unless somebody has it for longer.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nothing has begun before the lock is there"
+)]
 fn locked(file: &File) -> bool {
     let deadline = Instant::now() + LOCK_WAIT;
     while flock(file, FlockOperation::NonBlockingLockExclusive).is_err() {

