@@ -149,14 +149,11 @@ impl Admission {
         };
         let place = self.place(of_client).await?;
         if !place.is_reserved {
-            let own = address.and_then(|address| self.clients.get_mut(&party(address)));
-            for queue in own
-                .map(|client| &mut client.silent)
-                .into_iter()
-                .chain([&mut self.silent])
-            {
-                queue.add(silent);
+            let client = address.and_then(|address| self.clients.get_mut(&party(address)));
+            if let Some(client) = client {
+                client.silent.add(silent);
             }
+            self.silent.add(silent);
         }
         Some(place)
     }

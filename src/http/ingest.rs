@@ -151,8 +151,8 @@ pub struct GetAddress(pub Arc<Ingest>);
 
 /// Try the address of a connector.
 ///
-/// For tools that try a URL before they use it, by `GET` or `HEAD`: 200 without a body, the same at every address.
-/// Tools whose preset has a question of its own get its answer.
+/// For tools that try a URL before they use it, by `GET` or `HEAD`: 200 without a body, at every address,
+/// known or not. Tools whose preset has a question of its own get its answer instead.
 #[endpoint(
     operation_id = "try_webhook_address",
     tags("submit"),

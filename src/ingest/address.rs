@@ -16,7 +16,7 @@ use super::request::{Address, Answer, Credential, Head, Known, Reply};
 use super::{Admitted, BodyError, Ingest, Refusal};
 use crate::error::AcceptError;
 use base::clock::Unix;
-use catalog::{Caller, Connector, IngestKey, VolumeLeft};
+use catalog::{Caller, Connector, IngestKey, QuotaState, VolumeLeft};
 use journal::Outcome;
 use webhook::body::Form;
 use webhook::handshake::{self, Challenge};
@@ -115,15 +115,7 @@ impl Ingest {
             let challenge = of_nobody()?;
             return Some(match unverified.keys.first() {
                 Some(key) => {
-                    let known = Known {
-                        head,
-                        caller: Caller {
-                            key: Arc::clone(key),
-                            test: false,
-                        },
-                        quota: Ok(key.quota.full()),
-                        started,
-                    };
+                    let known = unverified.known(key, Ok(key.quota.full()));
                     self.answer_challenge(&known, challenge, None)
                 }
                 None => answer_to(challenge),
@@ -173,15 +165,7 @@ impl Ingest {
                             key.quota.take()
                         }
                     };
-                    let known = Known {
-                        head: unverified.head,
-                        caller: Caller {
-                            key: Arc::clone(key),
-                            test: false,
-                        },
-                        quota,
-                        started: unverified.started,
-                    };
+                    let known = unverified.known(key, quota);
                     let Some(challenge) = challenge else {
                         return Ok(Proof::Good(known));
                     };
@@ -336,6 +320,19 @@ impl<'a> Unverified<'a> {
 
     pub(super) fn started(&self) -> Instant {
         self.started
+    }
+
+    /// It as one of this key.
+    fn known(&self, key: &Arc<IngestKey>, quota: Result<QuotaState, QuotaState>) -> Known<'a> {
+        Known {
+            head: self.head,
+            caller: Caller {
+                key: Arc::clone(key),
+                test: false,
+            },
+            quota,
+            started: self.started,
+        }
     }
 
     /// Counts refusals for the time that a delivery says, as long as all are on the same side.

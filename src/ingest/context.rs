@@ -67,12 +67,6 @@ impl Context<'_> {
             .unwrap_or(202)
     }
 
-    /// What stands where the tool says the id of its delivery, or else that of a CloudEvent.
-    pub(super) fn id(&self, own: Option<&str>) -> Option<String> {
-        let headers = self.address?.headers;
-        (own.map(str::to_owned)).or_else(|| of_cloudevent(headers, "ce-id"))
-    }
-
     /// What stands where the tool says the id of its delivery.
     pub(super) fn own_id(&self, field: impl Fn(&str) -> Option<String>) -> Option<String> {
         let headers = self.address?.headers;

@@ -18,9 +18,9 @@ use base::text::hex;
 use catalog::Signing;
 use item::{Items, field_name, members, string_into, unescape};
 use settings::Replay;
+use webhook::Preset;
 use webhook::body::{self, DecodeError, Form};
 use webhook::handshake::{self, Challenge};
-use webhook::{Delivery, Preset};
 
 /// The item key of those whose deliveries are items of their own.
 pub(super) const DELIVERY: &str = "@delivery";
@@ -96,8 +96,8 @@ impl Ingest {
             return Ok(Reading::Delivery(delivered));
         };
         let whole = self.decoded(named.form, body)?;
-        let url = self.url(&address);
         if of.signing.is_none() {
+            let url = self.url(&address);
             let delivery = delivery(&address, &url, &whole);
             if let Some(challenge) = handshake::of_keyed(&delivery) {
                 return Ok(Reading::Challenge(challenge, handshake::to_do(&delivery)));
@@ -118,7 +118,9 @@ impl Ingest {
             return Ok(ignored);
         }
         let own_id = of.own_id(field);
-        let id = of.id(own_id.as_deref());
+        let signed =
+            (of.signing).and_then(|signing| self.signed(signing, &address, body, own_id.is_some()));
+        let id = own_id.or_else(|| of_cloudevent(address.headers, "ce-id"));
         let idempotency_key = match &id {
             Some(id) => Some(idempotency_key(id)),
             None => named.idempotency_key.clone(),
@@ -131,7 +133,6 @@ impl Ingest {
         let policy = ItemPolicy::of(&of, event.as_deref());
         let (items, unreadable) =
             self.identified(items, &of, &policy, by_delivery, name, &object(&more))?;
-        let delivery = delivery(&address, &url, body);
         Ok(Reading::Delivery(Delivered {
             items,
             item_key: match by {
@@ -146,8 +147,7 @@ impl Ingest {
                 id: source
                     .zip(id.as_deref())
                     .map(|(source, id)| format!("{source} {id}").into()),
-                signed: (of.signing)
-                    .and_then(|signing| signed(signing, &delivery, own_id.is_some())),
+                signed,
             },
             status: of.status(),
             without_item_key,
@@ -156,6 +156,25 @@ impl Ingest {
                 false => unreadable,
             },
         }))
+    }
+
+    /// What a delivery that is sent again has in common with the first, whatever its headers say.
+    fn signed(
+        &self,
+        signing: &Signing,
+        address: &Address<'_>,
+        body: &[u8],
+        has_id: bool,
+    ) -> Option<Box<str>> {
+        match signing.verify.replay {
+            Replay::Body => Some(format!("body {}", digest(body)).into()),
+            Replay::Delivery => {
+                let url = self.url(address);
+                let delivery = delivery(address, &url, body);
+                let digest = signing.verifier.signed_digest(&delivery, has_id)?;
+                Some(format!("signed {}", hex(digest.as_ref())).into())
+            }
+        }
     }
 
     /// What a body means that was not sent to the address of a connector.
@@ -293,17 +312,6 @@ fn object(fields: &[(String, String)]) -> String {
     }
     json.push('}');
     json
-}
-
-/// What a delivery that is sent again has in common with the first, whatever its headers say.
-fn signed(signing: &Signing, delivery: &Delivery<'_>, has_id: bool) -> Option<Box<str>> {
-    match signing.verify.replay {
-        Replay::Body => Some(format!("body {}", digest(delivery.body)).into()),
-        _ => {
-            let digest = signing.verifier.signed_digest(delivery, has_id)?;
-            Some(format!("signed {}", hex(digest.as_ref())).into())
-        }
-    }
 }
 
 /// The id of a delivery as its idempotency key: a long one, or one of other than visible ASCII, by its digest.

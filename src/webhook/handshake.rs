@@ -207,7 +207,7 @@ impl Verifier {
 }
 
 /// The answer to who only tries an address before it is used, as Intercom and many a button "test URL" do. It says
-/// nothing: the same at every address.
+/// nothing: an address need not be known.
 pub fn of_nobody(method: &str) -> Option<Challenge> {
     matches!(method, "GET" | "HEAD").then(|| Challenge::empty(200, None))
 }
