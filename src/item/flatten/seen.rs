@@ -114,6 +114,11 @@ impl Seen {
         }
     }
 
+    /// Whether it never had many keys at once.
+    pub(super) fn is_small(&self) -> bool {
+        self.slots.is_empty() && self.names.capacity() <= LINEAR_MAX
+    }
+
     /// Forgets all keys: another item begins.
     #[inline]
     pub(super) fn clear(&mut self) {

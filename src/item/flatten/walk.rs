@@ -179,9 +179,6 @@ impl<'a> Flattener<'a> {
     fn open(&mut self, key: &Key) -> Result<(), Fault> {
         self.copy_to(key.quote)?;
         self.mark = self.scan.at;
-        if self.path.capacity() == 0 {
-            self.path.reserve(64);
-        }
         let path_len = self.path.len();
         self.extend_path(key.name);
         let texts = Texts {
