@@ -32,6 +32,9 @@ pub(super) struct RequestId(pub(super) Uuid);
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// Headers of most answers: their map takes its memory at once.
+const ANSWER_HEADERS: usize = 8;
+
 /// Gives the request its id and catches panics.
 pub struct Outer {
     /// Where requests are counted.
@@ -62,6 +65,7 @@ impl Handler for Outer {
         let started = self.log_requests.then(Instant::now);
         let id = Uuid::now_v7();
         req.extensions_mut().insert(RequestId(id));
+        res.headers_mut().reserve(ANSWER_HEADERS);
         set_request_id(res, id);
         if let Some(client) = self.proxies.client(peer(req), req) {
             req.extensions_mut().insert(Behind(client));

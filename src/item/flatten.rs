@@ -3,7 +3,7 @@
 //! Owns the rules of "Items and flattening": strict JSON (RFC 8259), one object or an array of objects,
 //! nested objects joined with `.`, everything else copied as written. Called by the ingest pipeline, once for
 //! each request, between reading the body and the journal. Its files: `scan` (tokens), `walk` (one item), `seen`
-//! (keys that were used), `error` (what to tell the caller).
+//! (keys that were used), `scratch` (memory that the next request uses again), `error` (what to tell the caller).
 //!
 //! Decisions beyond the rules:
 //!
@@ -24,6 +24,7 @@
 
 mod error;
 mod scan;
+mod scratch;
 mod seen;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ use crate::{Full, Items, ItemsWriter, ShapeHash, members, quote_into, unescape};
 use error::Fault;
 pub use error::{Detail, FlattenError};
 use scan::Scan;
+use scratch::{Outer, Scratch};
 use seen::Seen;
 
 /// Longest item key in bytes.
@@ -98,7 +100,7 @@ pub fn flatten_by(
     let flattened = scan::text(body).and_then(|text| {
         let mut flattener = Flattener::new(text, item_key, limits);
         flattener.body()?;
-        Ok(flattener.out.into_items())
+        Ok(flattener.into_items())
     });
     flattened.map_err(|fault| *fault)
 }
@@ -111,7 +113,7 @@ struct Flattener<'a> {
     /// Where the part of the body begins that belongs to the output and is not yet copied.
     mark: usize,
     /// Name of the item-key field, in canonical form.
-    item_key: Option<String>,
+    item_key: Option<Cow<'a, str>>,
     /// Who named it.
     named_by: &'a str,
     /// Items whose key is unusable, in order.
@@ -127,7 +129,7 @@ struct Flattener<'a> {
     /// How many objects with members the item has so far beside itself.
     objects: u32,
     /// The keys of the item so far, of all its objects.
-    seen: Seen,
+    seen: Box<Seen>,
     /// Canonical forms of the item's keys that were written with escapes.
     rewritten: String,
     /// Shape of the fields so far.
@@ -136,12 +138,6 @@ struct Flattener<'a> {
     key: KeyField,
     /// Brackets that are open in the array being copied: true for `{`.
     nesting: Vec<bool>,
-}
-
-/// What to come back to when an object ends.
-struct Outer {
-    path_len: usize,
-    object: u32,
 }
 
 /// What stands in the item-key field.
@@ -165,29 +161,45 @@ impl<'a> Flattener<'a> {
             (true, Some(_)) => 22 + 40,
             (false, _) => 22 + text.len() / 4,
         };
+        let Scratch {
+            path,
+            outer,
+            seen,
+            rewritten,
+            nesting,
+        } = Scratch::take();
         Self {
             scan: Scan::new(text),
             out: ItemsWriter::new(limits.flattened_bytes_max, text.len() + records),
             item_bytes_max: limits.item_bytes_max,
             mark: 0,
-            item_key: item_key.map(|item_key| {
-                let mut canonical = String::with_capacity(item_key.field.len());
-                quote_into(item_key.field, &mut canonical);
-                canonical
-            }),
+            item_key: item_key.map(|item_key| canonical(item_key.field)),
             named_by: item_key.map_or("", |item_key| item_key.named_by),
             unusable: Vec::new(),
             item: 0,
-            path: String::new(),
-            outer: Vec::new(),
+            path,
+            outer,
             object: 0,
             objects: 0,
-            seen: Seen::new(),
-            rewritten: String::new(),
+            seen,
+            rewritten,
             shape: ShapeHash::default(),
             key: KeyField::Missing,
-            nesting: Vec::new(),
+            nesting,
         }
+    }
+
+    /// What was written. The next request uses the memory of the rest.
+    fn into_items(self) -> Items {
+        let scratch = Scratch {
+            path: self.path,
+            outer: self.outer,
+            seen: self.seen,
+            rewritten: self.rewritten,
+            nesting: self.nesting,
+        };
+        scratch.keep();
+        self.out.into_items()
     }
 
     /// The whole body: an object, or an array of objects.
@@ -359,6 +371,17 @@ impl<'a> Flattener<'a> {
         };
         FlattenError::new(message).detail(detail).into()
     }
+}
+
+/// The name of a field as names are written in items.
+fn canonical(field: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte >= 0x20 && !matches!(byte, b'"' | b'\\');
+    if field.bytes().all(is_plain) {
+        return Cow::Borrowed(field);
+    }
+    let mut canonical = String::with_capacity(field.len() + 8);
+    quote_into(field, &mut canonical);
+    Cow::Owned(canonical)
 }
 
 /// A number in digits, several times as fast as formatting it: this is done for each item.

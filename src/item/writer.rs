@@ -74,6 +74,20 @@ impl ItemsWriter {
         Ok(())
     }
 
+    /// Appends what stands before a name, then the name in its two parts. Returns the name as it was written.
+    ///
+    /// # Errors
+    /// [`Full`] if they would not fit; nothing is written then.
+    #[inline]
+    pub fn write_name(&mut self, before: &str, path: &str, name: &str) -> Result<&[u8], Full> {
+        self.reserve(before.len() + path.len() + name.len())?;
+        self.bytes.extend_from_slice(before.as_bytes());
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(path.as_bytes());
+        self.bytes.extend_from_slice(name.as_bytes());
+        Ok(&self.bytes[start..])
+    }
+
     /// Bytes that were written to the item that was begun.
     pub fn written_len(&self) -> usize {
         self.bytes.len().saturating_sub(self.record + RECORD_BYTES)

@@ -12,6 +12,7 @@ use crate::error::ApiError;
 use crate::middleware::set_request_id;
 use crate::rate;
 use ::ingest::{Accepted, Answer, Reply};
+use item::quote_into;
 use journal::log::Endpoint;
 use webhook::handshake::Challenge;
 
@@ -56,19 +57,21 @@ fn acknowledge(res: &mut Response, accepted: &Accepted) {
     let receipt = &accepted.receipt;
     let mut buffer = Uuid::encode_buffer();
     let id: &str = (receipt.request_id.hyphenated()).encode_lower(&mut buffer);
-    let stream = serde_json::to_string(&*accepted.stream).unwrap_or_default();
     let mut number = itoa::Buffer::new();
     let items = number.format(receipt.items);
-    let json = [
-        r#"{"success":true,"data":{"stream":"#,
-        &stream,
-        r#","items_received":"#,
+    let before = r#"{"success":true,"data":{"stream":""#;
+    let after = [
+        r#"","items_received":"#,
         items,
         r#","request_id":""#,
         id,
         r#""}}"#,
     ];
-    let json = json.concat();
+    let bytes: usize = after.iter().map(|part| part.len()).sum();
+    let mut json = String::with_capacity(before.len() + accepted.stream.len() + bytes);
+    json.push_str(before);
+    quote_into(&accepted.stream, &mut json);
+    json.extend(after);
     if receipt.replayed {
         set_request_id(res, receipt.request_id);
         res.headers_mut()

@@ -14,8 +14,6 @@ use std::hash::{BuildHasher, RandomState};
 const LINEAR_MAX: usize = 128;
 /// Bits of a [`Few`], sixteen for each hash: nearly all that are new are known to be new by theirs.
 const BITS: usize = 16 * LINEAR_MAX;
-/// Odd, and its bits are mixed (the golden ratio).
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Room for so many to begin with.
 const NAMES: usize = 32;
 
@@ -83,11 +81,9 @@ impl Few {
 /// The keys of one item. Its memory is reused for the next one.
 pub(super) struct Seen {
     names: Vec<Name>,
-    /// The fixed hash of each name and its object, while there are few.
+    /// The fixed hash of the whole path of each name, while there are few.
     few: Few,
-    /// The fixed hash of the whole path of each field, while there are few.
-    paths: Few,
-    /// Whether two paths had the same hash.
+    /// Whether two paths of different places had the same hash.
     alike: bool,
     /// The keyed hash of each name, once there are many.
     hashes: Vec<u64>,
@@ -110,7 +106,6 @@ impl Seen {
         Self {
             names: Vec::with_capacity(NAMES),
             few: Few::new(),
-            paths: Few::new(),
             alike: false,
             hashes: Vec::new(),
             slots: Vec::new(),
@@ -119,37 +114,34 @@ impl Seen {
         }
     }
 
+    /// Whether it never had many keys at once.
+    pub(super) fn is_small(&self) -> bool {
+        self.slots.is_empty() && self.names.capacity() <= LINEAR_MAX
+    }
+
     /// Forgets all keys: another item begins.
     #[inline]
     pub(super) fn clear(&mut self) {
         self.names.clear();
         self.few.clear();
-        self.paths.clear();
         self.alike = false;
         self.hashes.clear();
     }
 
-    /// Adds a key, given with a hash of its text. Returns false if its object has it already.
+    /// Adds a key, given with a hash of its whole path. Returns false if its object has it already.
     #[inline]
     pub(super) fn insert(&mut self, name: Name, hash: u64, texts: Texts<'_>) -> bool {
         if self.names.len() >= LINEAR_MAX {
             return self.insert_keyed(name, texts);
         }
-        // Objects of one kind have the same keys.
-        let hash = hash.wrapping_add(u64::from(name.object).wrapping_mul(SPREAD));
-        if self.few.insert(hash) && self.is_known(name, texts) {
-            return false;
+        if self.few.insert(hash) {
+            if self.is_known(name, texts) {
+                return false;
+            }
+            self.alike = true;
         }
         self.names.push(name);
         true
-    }
-
-    /// Adds the path of a field, by its hash.
-    #[inline]
-    pub(super) fn add_path(&mut self, hash: u64) {
-        if self.names.len() <= LINEAR_MAX {
-            self.alike |= self.paths.insert(hash);
-        }
     }
 
     #[cold]

@@ -20,8 +20,6 @@ struct Key {
     end: usize,
     /// Where its canonical form is.
     name: Name,
-    /// Hash of its canonical form.
-    hash: u64,
     /// Whether its canonical form had to be written out.
     rewritten: bool,
 }
@@ -48,6 +46,9 @@ impl<'a> Flattener<'a> {
     #[inline]
     fn after_value(&mut self) -> Result<bool, Fault> {
         loop {
+            if self.scan.comma_before_name() {
+                return Ok(false);
+            }
             self.space()?;
             match self.scan.peek() {
                 b',' => {
@@ -74,12 +75,11 @@ impl<'a> Flattener<'a> {
     /// One member. Returns true if its value is an object with members: the next thing is its first key.
     #[inline]
     fn member(&mut self) -> Result<bool, Fault> {
-        let key = self.key()?;
-        self.scan.skip_space();
-        let colon = self.scan.at;
-        self.scan.colon()?;
-        self.scan.skip_space();
-        let value = self.scan.at;
+        let (key, colon) = match self.scan.compact_name() {
+            Some(end) => (self.plain_key(self.scan.at, end), end + 1),
+            None => self.key_and_colon()?,
+        };
+        let value = self.scan.after_colon(colon);
 
         let first = self.scan.peek();
         if first == b'{' {
@@ -128,56 +128,72 @@ impl<'a> Flattener<'a> {
         Ok(false)
     }
 
-    /// Reads a key, and refuses it if its object has had it before.
+    /// A key without escapes, between these quotes.
     #[inline]
-    fn key(&mut self) -> Result<Key, Fault> {
+    fn plain_key(&self, quote: usize, end: usize) -> Key {
+        self.key(quote, end, quote + 1, end - quote - 1, false)
+    }
+
+    /// Reads a key that has escapes, or has white space behind it. Returns where its colon is.
+    #[inline(never)]
+    fn key_and_colon(&mut self) -> Result<(Key, usize), Fault> {
         let quote = self.scan.at;
         let rewritten = self.scan.name()?;
         let end = self.scan.at - 1;
-        let (start, len) = if rewritten {
-            let start = self.rewritten.len();
-            let text = unescape(self.scan.slice(quote + 1, end));
-            quote_into(&text, &mut self.rewritten);
-            (self.scan.len() + start, self.rewritten.len() - start)
+        let key = if rewritten {
+            let (start, len) = self.rewrite(quote, end);
+            self.key(quote, end, start, len, true)
         } else {
-            (quote + 1, end - quote - 1)
+            self.plain_key(quote, end)
         };
-        let texts = Texts {
-            body: self.scan.text(),
-            rewritten: &self.rewritten,
-        };
-        // A canonical name is never longer than the written one, so both fit: see BODY_BYTES_MAX.
-        let name = Name {
-            object: self.object,
-            start: start as u32,
-            len: len as u32,
-        };
-        let hash = name_hash(texts.get(name).as_bytes());
-        let key = Key {
+        self.scan.skip_space();
+        let colon = self.scan.at;
+        self.scan.colon()?;
+        Ok((key, colon))
+    }
+
+    #[inline]
+    fn key(&self, quote: usize, end: usize, start: usize, len: usize, rewritten: bool) -> Key {
+        Key {
             quote,
             end,
-            name,
-            hash,
+            // A canonical name is never longer than the written one, so both fit: see BODY_BYTES_MAX.
+            name: Name {
+                object: self.object,
+                start: start as u32,
+                len: len as u32,
+            },
             rewritten,
-        };
-        if !self.seen.insert(name, hash, texts) {
-            return Err(self.same_key_twice(&key));
         }
-        Ok(key)
+    }
+
+    /// Writes out the canonical form of a key with escapes. Returns where it is.
+    fn rewrite(&mut self, quote: usize, end: usize) -> (usize, usize) {
+        let start = self.rewritten.len();
+        let text = unescape(self.scan.slice(quote + 1, end));
+        quote_into(&text, &mut self.rewritten);
+        (self.scan.len() + start, self.rewritten.len() - start)
     }
 
     /// Enters an object at its first key: its own key becomes part of the path.
     fn open(&mut self, key: &Key) -> Result<(), Fault> {
         self.copy_to(key.quote)?;
         self.mark = self.scan.at;
-        if self.path.capacity() == 0 {
-            self.path.reserve(64);
+        let path_len = self.path.len();
+        self.extend_path(key.name);
+        let texts = Texts {
+            body: self.scan.text(),
+            rewritten: &self.rewritten,
+        };
+        let hash = name_hash(self.path.as_bytes());
+        if !self.seen.insert(key.name, hash, texts) {
+            self.path.truncate(path_len);
+            return Err(self.same_key_twice(key));
         }
         self.outer.push(Outer {
-            path_len: self.path.len(),
+            path_len,
             object: self.object,
         });
-        self.extend_path(key.name);
         if matches!(self.key, KeyField::Missing) && self.is_item_key(&self.path) {
             self.key = KeyField::Kind("an object");
         }
@@ -187,21 +203,32 @@ impl<'a> Flattener<'a> {
         Ok(())
     }
 
-    /// Writes the name of a field where it differs from the key. Returns whether the field is the item key.
+    /// Writes the name of a field where it differs from the key, and refuses a key that its object has had
+    /// before. Returns whether the field is the item key.
     #[inline]
     fn name(&mut self, key: &Key) -> Result<bool, Fault> {
-        if self.path.is_empty() && !key.rewritten {
-            self.add_path(key.hash);
-            return Ok(self.is_item_key(self.scan.slice(key.quote + 1, key.end)));
+        let texts = Texts {
+            body: self.scan.text(),
+            rewritten: &self.rewritten,
+        };
+        let name = if self.path.is_empty() && !key.rewritten {
+            self.scan.slice(key.quote + 1, key.end).as_bytes()
+        } else {
+            let before = self.scan.slice(self.mark, key.quote + 1);
+            let name = texts.get(key.name);
+            self.mark = key.end;
+            match self.out.write_name(before, &self.path, name) {
+                Ok(written) => written,
+                Err(full) => return Err(self.full(full)),
+            }
+        };
+        let is_item_key = self.item_key.as_deref().map(str::as_bytes) == Some(name);
+        // Two keys of one object differ exactly if their paths do.
+        let hash = name_hash(name);
+        if !self.seen.insert(key.name, hash, texts) {
+            return Err(self.same_key_twice(key));
         }
-        let path_len = self.path.len();
-        self.extend_path(key.name);
-        self.copy_to(key.quote + 1)?;
-        self.out.write(&self.path).map_err(|full| self.full(full))?;
-        self.mark = key.end;
-        self.add_path(name_hash(self.path.as_bytes()));
-        let is_item_key = self.is_item_key(&self.path);
-        self.path.truncate(path_len);
+        self.shape.add(hash);
         Ok(is_item_key)
     }
 
@@ -287,13 +314,6 @@ impl<'a> Flattener<'a> {
         self.out
             .write(self.scan.slice(self.mark, end))
             .map_err(|full| self.full(full))
-    }
-
-    /// Notes the path of a field, by its hash.
-    #[inline]
-    fn add_path(&mut self, hash: u64) {
-        self.shape.add(hash);
-        self.seen.add_path(hash);
     }
 
     fn extend_path(&mut self, name: Name) {
