@@ -6,6 +6,7 @@
 //! the entries, or the retry or dead letters that it did not do anything with.
 
 mod attempt;
+mod flight;
 mod load;
 mod retry_queue;
 mod settle;
@@ -50,7 +51,8 @@ pub struct Lane {
     delivery: Arc<Delivery>,
     sink: Arc<Sink>,
     plugin: Option<Plugin>,
-    instance: Option<Instance>,
+    /// Those that wait for their next call: one, and under load one for each call that may be made at once.
+    instances: Vec<Instance>,
     /// Instances that kept handles, since the last one that did not.
     hoarders: u32,
     /// What an instance is told of the sink.
@@ -60,7 +62,7 @@ pub struct Lane {
     stored_at: Instant,
     /// The lane has looked at what it left behind when it ran the last time.
     opened: bool,
-    /// The batch that the sink was called with and that is not settled. It comes again before everything else, as it is.
+    /// What the sink was called with and that is not settled. It comes again before everything else, as it is.
     call: Option<Call>,
     /// What is tried again, and what waits behind it.
     retries: RetryQueue,
@@ -115,7 +117,7 @@ impl Lane {
             stored_at: Instant::now(),
             delivery: Arc::clone(delivery),
             plugin: None,
-            instance: None,
+            instances: Vec::new(),
             hoarders: 0,
             context: SinkContext::new(
                 &sink,
@@ -161,6 +163,9 @@ impl Lane {
             };
             status.guest_log.flush();
             let heard = self.heard;
+            if matches!(step, Step::Idle(_)) {
+                self.instances.truncate(1);
+            }
             match step {
                 Step::Worked => {}
                 Step::Failing(until) => tokio::select! {
@@ -192,7 +197,7 @@ impl Lane {
         let (pool, metrics) = (&self.delivery.pool, &self.delivery.metrics);
         self.context = SinkContext::new(&sink, Some(pool), metrics, &self.status.guest_log);
         self.plugin = Some(plugin);
-        self.instance = None;
+        self.instances.clear();
         self.note_healthy();
         // The order of retries may be another.
         self.opened = false;
@@ -330,7 +335,7 @@ impl Lane {
         });
         self.end_spans(Some("paused"));
         // Whatever the storage or the plugin did: begin afresh.
-        self.instance = None;
+        self.instances.clear();
         Step::Failing(Lived::now() + pause)
     }
 }

@@ -83,6 +83,14 @@ pub enum PluginError {
         /// The plugin.
         name: String,
     },
+    /// It keeps state from call to call, and the sink's settings want several calls at once.
+    #[error(
+        "{name} keeps state from one call to the next, so its calls follow one another; remove in_flight from the sink's section"
+    )]
+    KeepsState {
+        /// The plugin.
+        name: String,
+    },
     /// The database's address cannot be read.
     #[error(
         "`postgres.url` of {name}: {reason}; wants postgresql://user:password@host:5432/database"

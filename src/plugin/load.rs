@@ -7,18 +7,20 @@ use std::io::Write as _;
 use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
-use wasmtime::component::Component;
+use wasmtime::component::{Component, Linker};
 
 use super::cache::{self, Digest};
 use super::compile::{self, Failed, Refused, Source};
 use super::egress::Egress;
 use super::postgres::Database;
-use super::{BUILT_IN, Exports, Grants, Plugin, PluginError, Plugins, host};
+use super::{BUILT_IN, Exports, Grants, Host, Plugin, PluginError, Plugins, host};
 use base::opaque::Opaque;
 use base::text::hex;
 
 /// What a component imports to write the data pool, of any version.
 const POOL: &str = "headgate:sink/pool@";
+/// What it imports to keep state from call to call.
+const STATE: &str = "headgate:sink/state@";
 
 impl Plugins {
     /// Loads the plugin of a sink, with what the sink's section grants. Compiles it unless that was done before; may
@@ -36,35 +38,7 @@ impl Plugins {
             None => self.supplied(&sink.plugin, sink.sha256.as_deref())?,
         };
         let mut linker = (*self.linker).clone();
-        let mut grants = Grants {
-            writes: sink.writes().into(),
-            ..Grants::default()
-        };
-        match &sink.http {
-            Some(http) => {
-                let egress = Egress::new(http).map_err(PluginError::Authorities)?;
-                grants.egress = Some(egress.into());
-                host::link_http(&mut linker).map_err(PluginError::Engine)?;
-            }
-            None if self.asks_for(&component, "wasi:http/") => {
-                return Err(PluginError::NoHttp { name: name() });
-            }
-            None => {}
-        }
-        match &sink.postgres {
-            Some(postgres) => {
-                let database = Database::new(postgres).map_err(|reason| PluginError::Database {
-                    name: name(),
-                    reason,
-                })?;
-                grants.database = Some(Opaque::new(database));
-                host::link_postgres(&mut linker).map_err(PluginError::Engine)?;
-            }
-            None if self.asks_for(&component, "headgate:sink/postgres@") => {
-                return Err(PluginError::NoDatabase { name: name() });
-            }
-            None => {}
-        }
+        let grants = self.grant(sink, &component, &mut linker)?;
         let linked = linker
             .instantiate_pre(&component)
             .and_then(|pre| Ok((Exports::of(&pre)?, pre)));
@@ -85,6 +59,49 @@ impl Plugins {
                 None => self.scheduler.clone(),
             },
         })
+    }
+
+    /// What the sink's section grants, linked; without it, a component that asks for it is refused.
+    fn grant(
+        &self,
+        sink: &settings::Sink,
+        component: &Component,
+        linker: &mut Linker<Host>,
+    ) -> Result<Grants, PluginError> {
+        let name = || sink.plugin.clone();
+        let mut grants = Grants {
+            writes: sink.writes().into(),
+            ..Grants::default()
+        };
+        match &sink.http {
+            Some(http) => {
+                let egress = Egress::new(http).map_err(PluginError::Authorities)?;
+                grants.egress = Some(egress.into());
+                host::link_http(linker).map_err(PluginError::Engine)?;
+            }
+            None if self.asks_for(component, "wasi:http/") => {
+                return Err(PluginError::NoHttp { name: name() });
+            }
+            None => {}
+        }
+        match &sink.postgres {
+            Some(postgres) => {
+                let database = Database::new(postgres).map_err(|reason| PluginError::Database {
+                    name: name(),
+                    reason,
+                })?;
+                grants.database = Some(Opaque::new(database));
+                host::link_postgres(linker).map_err(PluginError::Engine)?;
+            }
+            None if self.asks_for(component, "headgate:sink/postgres@") => {
+                return Err(PluginError::NoDatabase { name: name() });
+            }
+            None => {}
+        }
+        if sink.in_flight > 1 && self.asks_for(component, STATE) {
+            return Err(PluginError::KeepsState { name: name() });
+        }
+        Ok(grants)
     }
 
     fn asks_for(&self, component: &Component, interface: &str) -> bool {

@@ -40,12 +40,12 @@ pub struct Retry {
     pub reason: String,
 }
 
-/// A batch that a sink is called with for the first time.
+/// What a sink is called with for the first time: a batch, or several at once that have no key in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// Its items, in order of acceptance.
-    pub parts: Vec<Part>,
-    /// Where the cursor stands after it.
+    /// The items of each batch, in order of acceptance.
+    pub batches: Vec<Vec<Part>>,
+    /// Where the cursor stands after them.
     pub through: Seq,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn note_call(
         .prepare_cached("INSERT OR REPLACE INTO calls (sink, parts, through) VALUES (?1, ?2, ?3)")?
         .execute(rusqlite::params![
             sink,
-            serde_json::to_string(&call.parts).unwrap_or_default(),
+            batches_text(&call.batches),
             call.through.to_column(),
         ])?;
     Ok(())
@@ -165,15 +165,15 @@ impl Pool {
             .connection
             .prepare_cached(sql)?
             .query_row([sink], |row| {
-                let parts = row.get_ref(0)?.as_bytes().unwrap_or_default();
+                let text = row.get_ref(0)?.as_bytes().unwrap_or_default();
                 Ok(Call {
-                    parts: parts_of(parts),
+                    batches: batches_of(text),
                     through: Seq::from_column(row.get(1)?),
                 })
             })
             .optional()?;
         // Its items are behind no cursor: a batch whose list cannot be read is cut anew.
-        Ok(found.filter(|call| !call.parts.is_empty()))
+        Ok(found.filter(|call| !call.batches.is_empty()))
     }
 
     /// A retry of a sink as it stands in the file; `None` if it is not there any more. Blocks.
@@ -305,11 +305,37 @@ pub(super) fn read_retry(row: &rusqlite::Row<'_>) -> Result<Retry, rusqlite::Err
     })
 }
 
+/// The lists of several batches as they are stored; of one, its list.
+fn batches_text(batches: &[Vec<Part>]) -> String {
+    let text = match batches {
+        [parts] => serde_json::to_string(parts),
+        _ => serde_json::to_string(batches),
+    };
+    text.unwrap_or_default()
+}
+
+/// The same read back; empty if one of them is damaged.
+fn batches_of(text: &[u8]) -> Vec<Vec<Part>> {
+    let parts = parts_of(text);
+    if !parts.is_empty() {
+        return vec![parts];
+    }
+    let batches: Vec<Vec<Part>> = serde_json::from_slice(text).unwrap_or_default();
+    match batches.iter().all(|parts| are_whole(parts)) {
+        true => batches,
+        false => Vec::new(),
+    }
+}
+
 /// The list of a batch's items as it is stored; empty if it is damaged.
 pub(super) fn parts_of(text: &[u8]) -> Vec<Part> {
     let parts: Vec<Part> = serde_json::from_slice(text).unwrap_or_default();
-    match parts.iter().all(|Part(_, start, end)| start < end) {
+    match are_whole(&parts) {
         true => parts,
         false => Vec::new(),
     }
+}
+
+fn are_whole(parts: &[Part]) -> bool {
+    !parts.is_empty() && parts.iter().all(|Part(_, start, end)| start < end)
 }

@@ -11,6 +11,7 @@
 
 mod by_key;
 mod expiry;
+mod in_flight;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;

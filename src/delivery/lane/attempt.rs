@@ -5,6 +5,8 @@
 //! **Invariant**: a batch that comes again is what was stored of it; what nobody can read any more becomes dead letters of
 //! every sink.
 
+use std::ops::Range;
+
 use super::{Lane, Step, StepError, trace};
 use crate::retries::lost_list;
 use crate::{selection, verdict};
@@ -19,6 +21,44 @@ use settings::Ordering;
 const HOARDERS_MAX: u32 = 10;
 /// Pauses of a lane that grow up to the longest. From then on the only retry that can be tried is to blame.
 const PAUSES_BEFORE_BLAME: u32 = 7;
+
+/// A batch that an instance is about to be called with.
+pub(super) struct PreparedCall {
+    instance: Instance,
+    batch: Batch,
+    /// Its spans among those of the lane.
+    spans: Range<usize>,
+}
+
+/// What there is before a call.
+pub(super) enum Prepared {
+    Call(Box<PreparedCall>),
+    /// Without one.
+    Decided(NotTaken),
+}
+
+/// A call that was made.
+pub(super) struct Called {
+    instance: Instance,
+    spans: Range<usize>,
+    result: Result<Taken, NotTaken>,
+}
+
+impl PreparedCall {
+    pub(super) async fn make(self) -> Called {
+        let Self {
+            mut instance,
+            batch,
+            spans,
+        } = self;
+        let result = instance.write(batch).await;
+        Called {
+            instance,
+            spans,
+            result,
+        }
+    }
+}
 
 impl Lane {
     /// An attempt at a batch that failed before, or that waited behind one. While the lane is paused this is how it finds
@@ -151,6 +191,17 @@ impl Lane {
         &mut self,
         batch: Batch,
     ) -> Result<Result<Taken, NotTaken>, StepError> {
+        match self.prepare(batch).await? {
+            Prepared::Decided(not_taken) => Ok(Err(not_taken)),
+            Prepared::Call(call) => {
+                let called = call.make().await;
+                self.conclude(called)
+            }
+        }
+    }
+
+    /// A call with a batch, ready to be made: its fields chosen, an instance for it, its spans begun.
+    pub(super) async fn prepare(&mut self, batch: Batch) -> Result<Prepared, StepError> {
         let batch = match selection::with_fields(&self.sink, &batch) {
             Ok(chosen) => chosen.unwrap_or(batch),
             Err(error) => {
@@ -160,41 +211,65 @@ impl Lane {
                     1 => Failure::Reject { reason },
                     _ => Failure::Trap { reason },
                 };
-                return Ok(Err(failure.into()));
+                return Ok(Prepared::Decided(failure.into()));
             }
         };
-        match self.instance.as_ref().map(Instance::recycle_reason) {
-            None => {}
-            Some(None) => self.note_healthy(),
-            Some(Some(recycle_reason)) => {
-                self.instance = None;
-                match recycle_reason {
-                    RecycleReason::Handles => self.leaks_handles(),
-                    RecycleReason::Age => self.note_healthy(),
-                }
-            }
-        }
-        let Some(plugin) = &self.plugin else {
+        let Some(mut instance) = self.ready_instance().await? else {
             let reason = "the plugin is not loaded".to_owned();
-            return Ok(Err(Failure::Trap { reason }.into()));
-        };
-        let instance = match self.instance.take() {
-            Some(instance) => self.instance.insert(instance),
-            None => self.instance.insert(plugin.start(&self.context).await?),
+            return Ok(Prepared::Decided(Failure::Trap { reason }.into()));
         };
         let tracer = &self.delivery.tracer;
         let first = self.spans.len();
         if tracer.is_on() {
             instance.follow(trace::begin(tracer, &self.name, &batch, &mut self.spans));
         }
-        let result = instance.write(batch).await;
-        trace::failed(&mut self.spans[first..], &result);
+        let spans = first..self.spans.len();
+        Ok(Prepared::Call(Box::new(PreparedCall {
+            instance,
+            batch,
+            spans,
+        })))
+    }
+
+    /// An instance that can be called; none without a plugin.
+    async fn ready_instance(&mut self) -> Result<Option<Instance>, StepError> {
+        if let Some(instance) = self.instances.pop() {
+            match instance.recycle_reason() {
+                None => {
+                    self.note_healthy();
+                    return Ok(Some(instance));
+                }
+                Some(RecycleReason::Handles) => self.leaks_handles(),
+                Some(RecycleReason::Age) => self.note_healthy(),
+            }
+        }
+        Ok(match &self.plugin {
+            Some(plugin) => Some(plugin.start(&self.context).await?),
+            None => None,
+        })
+    }
+
+    /// What a call came to, once it was made.
+    pub(super) fn conclude(
+        &mut self,
+        called: Called,
+    ) -> Result<Result<Taken, NotTaken>, StepError> {
+        let Called {
+            instance,
+            spans,
+            result,
+        } = called;
+        trace::failed(&mut self.spans[spans], &result);
+        let traps =
+            matches!(&result, Err(not_taken) if matches!(not_taken.failure, Failure::Trap { .. }));
+        if !traps {
+            self.instances.push(instance);
+        }
         if let Err(NotTaken { failure, .. }) = &result {
             if let Failure::NotGranted { reason } = failure {
                 return Err(StepError::NotGranted(reason.clone()));
             }
-            if matches!(failure, Failure::Trap { .. }) {
-                self.instance = None;
+            if traps {
                 self.delivery.metrics.sink_traps.inc();
             }
             self.delivery.metrics.sink_failures.inc();

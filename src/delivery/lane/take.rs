@@ -24,7 +24,7 @@ const BEHIND: &str = "an earlier operation with the same key waits for another a
 
 /// What there is of new entries.
 enum Cut {
-    Batch(Batch),
+    Batches(Vec<Batch>),
     /// Nothing for this sink.
     Nothing(Step),
 }
@@ -37,50 +37,48 @@ impl Lane {
         let mut done = Vec::new();
         let mut items = 0;
         loop {
-            let batch = match self.call.clone() {
-                Some(call) => {
-                    settlement.cursor = Some(call.through);
-                    self.read(&call.parts, 2, &mut settlement).await?
-                }
+            let batches = match self.call.clone() {
+                Some(call) => self.called_before(call, &mut settlement).await?,
                 None => match self.cut(&mut settlement).await? {
-                    Cut::Batch(batch) => batch,
+                    Cut::Batches(batches) => batches,
                     Cut::Nothing(_) if !done.is_empty() => break,
                     Cut::Nothing(step) => return Ok(step),
                 },
             };
-            if batch.is_empty() {
+            if batches.is_empty() {
                 break;
             }
-            match self.write(batch.clone()).await? {
-                Ok(taken) => {
-                    let Taken { staged, rejected } = taken;
-                    let keeps_state = !staged.state.is_empty();
-                    settlement.staged.add(staged);
-                    verdict::dead_letter(&batch, 1, rejected, &mut settlement);
-                    items += batch.len() as usize;
-                    done.push(batch);
-                    self.failures = 0;
-                    if keeps_state || !self.goes_on(items) {
-                        break;
+            let results = self.write_all(&batches).await?;
+            let mut failed = None;
+            let mut keeps_state = false;
+            let before = done.len();
+            for (batch, result) in batches.into_iter().zip(results) {
+                match result {
+                    Ok(Taken { staged, rejected }) => {
+                        keeps_state |= !staged.state.is_empty();
+                        settlement.staged.add(staged);
+                        verdict::dead_letter(&batch, 1, rejected, &mut settlement);
+                        items += batch.len() as usize;
+                        done.push(batch);
+                    }
+                    Err(not_taken) => {
+                        failed = Some(self.failed_new(batch, not_taken, &mut settlement));
                     }
                 }
-                Err(NotTaken {
-                    failure,
-                    progress,
-                    staged,
-                }) => {
-                    settlement.staged.add(staged);
-                    let (rest, attempts) = self.rest(batch, 1, progress, &mut settlement);
-                    let is_down = self.is_down_after(&failure);
-                    let reason = failure.to_string();
-                    verdict::schedule_retry(&self.sink, &rest, attempts, failure, &mut settlement);
-                    self.settle(settlement).await?;
-                    done.iter().for_each(|batch| self.count(batch));
-                    if self.pauses > 0 || is_down {
-                        return Ok(self.pause(&reason));
-                    }
-                    return Ok(Step::Worked);
+            }
+            if done.len() > before {
+                self.failures = 0;
+            }
+            if let Some((reason, is_down)) = failed {
+                self.settle(settlement).await?;
+                done.iter().for_each(|batch| self.count(batch));
+                if self.pauses > 0 || (is_down && done.len() == before) {
+                    return Ok(self.pause(&reason));
                 }
+                return Ok(Step::Worked);
+            }
+            if keeps_state || !self.goes_on(items) {
+                break;
             }
         }
         self.settle(settlement).await?;
@@ -90,6 +88,44 @@ impl Lane {
         self.last_items = items;
         self.measure(done.first());
         Ok(Step::Worked)
+    }
+
+    /// What the sink was called with when nobody learned what became of it, as it was.
+    async fn called_before(
+        &self,
+        call: Call,
+        settlement: &mut Settlement,
+    ) -> Result<Vec<Batch>, StepError> {
+        settlement.cursor = Some(call.through);
+        let mut batches = Vec::with_capacity(call.batches.len());
+        for parts in &call.batches {
+            let batch = self.read(parts, 2, settlement).await?;
+            if !batch.is_empty() {
+                batches.push(batch);
+            }
+        }
+        Ok(batches)
+    }
+
+    /// A new batch was not taken: what is left of it is tried again or is dead letters. Why, and whether so many failures
+    /// mean that the sink is down.
+    fn failed_new(
+        &mut self,
+        batch: Batch,
+        not_taken: NotTaken,
+        settlement: &mut Settlement,
+    ) -> (String, bool) {
+        let NotTaken {
+            failure,
+            progress,
+            staged,
+        } = not_taken;
+        settlement.staged.add(staged);
+        let (rest, attempts) = self.rest(batch, 1, progress, settlement);
+        let is_down = self.is_down_after(&failure);
+        let reason = failure.to_string();
+        verdict::schedule_retry(&self.sink, &rest, attempts, failure, settlement);
+        (reason, is_down)
     }
 
     /// How long the oldest entry of what was settled has waited.
@@ -118,8 +154,9 @@ impl Lane {
         self.sink.http.is_some() || self.sink.postgres.is_some()
     }
 
-    /// The next batch of new entries. Of a sink that reaches others it is stored what is in it, so that exactly this
-    /// batch comes again if nobody learns what became of it.
+    /// The next batches of new entries, which have no key in common: one, unless the sink may be called several times at
+    /// once. Of a sink that reaches others it is stored what is in them, so that exactly these batches come again if nobody
+    /// learns what became of them.
     async fn cut(&mut self, settlement: &mut Settlement) -> Result<Cut, StepError> {
         let after = settlement.cursor;
         let cursor = after.unwrap_or_else(|| self.status.cursor());
@@ -127,8 +164,8 @@ impl Lane {
         let removals = self.plugin.as_ref().is_some_and(Plugin::takes_removals);
         let request = ReadRequest {
             after: cursor,
-            items_max: sink.batch.items_max,
-            bytes_max: sink.batch.bytes_max,
+            items_max: sink.batch.items_max.saturating_mul(self.calls_max()),
+            bytes_max: sink.batch.bytes_max.saturating_mul(self.calls_max()),
             wanted: &|stream, action| {
                 sink.matches(stream) && (action == Action::Upsert || removals)
             },
@@ -156,9 +193,13 @@ impl Lane {
             }));
         }
         let batch = self.without_waiting(slices, settlement);
-        if self.reaches_others() && !batch.is_empty() {
+        if batch.is_empty() {
+            return Ok(Cut::Batches(Vec::new()));
+        }
+        let batches = self.spread(batch);
+        if self.reaches_others() {
             let call = Call {
-                parts: verdict::parts(&batch),
+                batches: batches.iter().map(verdict::parts).collect(),
                 through: taken.through,
             };
             let mut noted = self.settlement();
@@ -168,7 +209,7 @@ impl Lane {
             self.settle(noted).await?;
             self.call = Some(call);
         }
-        Ok(Cut::Batch(batch))
+        Ok(Cut::Batches(batches))
     }
 
     /// A batch of what can be handed out. What has the key of something that waits goes behind it: it is a retry without an

@@ -205,18 +205,21 @@ async fn items_are_added_to_a_retry_that_nobody_has_tried_and_to_no_other() {
 
 #[tokio::test]
 async fn a_call_is_there_until_the_cursor_has_passed_it() {
-    let test = Test::new().await;
-    let call = Call {
-        parts: vec![part(3, 0, 2), part(4, 0, 1)],
-        through: Seq::new(6),
-    };
-    let calling = Settlement {
-        calling: Some(call.clone()),
-        ..Settlement::default()
-    };
-    assert!(test.settled(calling));
-    let test = test.reopened().await;
-    assert_eq!(test.pool.call(SINK).expect("it reads"), Some(call));
+    let mut test = Test::new().await;
+    let one = vec![part(3, 0, 2), part(4, 0, 1)];
+    for batches in [vec![one.clone(), vec![part(3, 2, 3)]], vec![one]] {
+        let call = Call {
+            batches,
+            through: Seq::new(6),
+        };
+        let calling = Settlement {
+            calling: Some(call.clone()),
+            ..Settlement::default()
+        };
+        assert!(test.settled(calling));
+        test = test.reopened().await;
+        assert_eq!(test.pool.call(SINK).expect("it reads"), Some(call));
+    }
     assert_eq!(test.pool.call("other").expect("it reads"), None);
     let settled = Settlement {
         cursor: Some(Seq::new(6)),

@@ -40,6 +40,9 @@ record! {
         start: Start, Choice(&["now", "oldest"]);
         /// Order of operations: with `key`, an operation that waits for a retry holds up later ones with the same key; with `strict`, all later ones.
         ordering: Ordering, Choice(&["key", "strict", "any"]), guide: "`retry` limits how long. `any` is an alias of `key`.";
+        /// Largest number of calls of the plugin at the same time; their batches have no key in common.
+        in_flight: usize = 1, Integer(1, 16),
+            guide: "For sinks with `http` or `postgres`; see [several calls at once][sinks-in-flight].";
         /// Retries after a failure.
         retry: Retry, Table(Retry::FIELDS);
         /// Size of batches.

@@ -8,10 +8,24 @@ use std::path::Path;
 use super::Validator;
 use crate::problem::{self, quoted};
 use crate::{
-    BUILT_IN_PLUGINS, Http, Listed, OnUpdate, Retry, Secret, Settings, Sink, SinkWhere, Stream,
-    checks, masking, pool,
+    BUILT_IN_PLUGINS, Http, Listed, OnUpdate, Ordering, Retry, Secret, Settings, Sink, SinkWhere,
+    Stream, checks, masking, pool,
 };
 use base::clock::millis;
+
+/// Why a sink cannot have several calls at once, if that is what it wants.
+fn one_call_only(sink: &Sink) -> Option<&'static str> {
+    if sink.in_flight == 1 {
+        return None;
+    }
+    if sink.ordering == Ordering::Strict {
+        return Some("needs ordering = \"key\": with \"strict\", calls follow one another");
+    }
+    let waits_for_others = sink.http.is_some() || sink.postgres.is_some();
+    (!waits_for_others).then_some(
+        "needs `http` or `postgres`: a sink that calls nobody waits for nobody; remove in_flight",
+    )
+}
 
 impl Validator<'_> {
     /// Resolves what sinks refer to, and sees whether it fits together.
@@ -66,6 +80,9 @@ impl Validator<'_> {
                 self.warning(&format!("sinks[{index}].writes"), message);
             }
             self.retry(&format!("sinks[{index}].retry.max_ms"), &sink.retry);
+            if let Some(why) = one_call_only(sink) {
+                self.problem(&format!("sinks[{index}].in_flight"), why.to_owned());
+            }
             self.selection(index, sink, &settings.streams);
         }
     }
