@@ -12,6 +12,7 @@
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -42,6 +43,10 @@ pub struct Change {
     /// The item as renderers see it, `{"key":…,"fields":…,"updated_at":…,"seq":…}`; of a removed item
     /// the key as a JSON string.
     pub json: Bytes,
+    /// Where its fields stand in that.
+    fields: Range<usize>,
+    /// Where its time stands in that.
+    updated_at: Range<usize>,
 }
 
 impl Change {
@@ -51,8 +56,10 @@ impl Change {
         json.push_str(r#"{"key":"#);
         item::string_into(key, &mut json);
         json.push_str(r#","fields":"#);
+        let fields_at = json.len()..json.len() + fields.len();
         json.push_str(fields);
         json.push_str(r#","updated_at":""#);
+        let updated_at_at = json.len()..json.len() + updated_at.len();
         json.push_str(updated_at);
         json.push_str(r#"","seq":"#);
         json.push_str(&seq.to_string());
@@ -62,6 +69,8 @@ impl Change {
             key: key.into(),
             removed: false,
             json: json.into(),
+            fields: fields_at,
+            updated_at: updated_at_at,
         }
     }
 
@@ -74,7 +83,19 @@ impl Change {
             key: key.into(),
             removed: true,
             json: json.into(),
+            fields: 0..0,
+            updated_at: 0..0,
         }
+    }
+
+    /// The JSON text of its fields; empty of a removed item.
+    pub fn fields(&self) -> &str {
+        std::str::from_utf8(&self.json[self.fields.clone()]).unwrap_or_default()
+    }
+
+    /// When its data arrived, RFC 3339; empty of a removed item.
+    pub fn updated_at(&self) -> &str {
+        std::str::from_utf8(&self.json[self.updated_at.clone()]).unwrap_or_default()
     }
 
     fn bytes(&self) -> usize {
@@ -147,6 +168,10 @@ struct Log {
     floor: ChangeSeq,
     bytes: usize,
     wakeups: Vec<Arc<Wakeup>>,
+    /// Those who listen to some keys alone.
+    of_keys: HashMap<Box<str>, Vec<Arc<Wakeup>>>,
+    /// Those of them whose keys changed, until they are woken.
+    due: Vec<Arc<Wakeup>>,
     /// When the last listener went.
     left_at: Instant,
     /// Newest time of data that was recorded.
@@ -166,8 +191,8 @@ impl Changes {
         ChangeSeq::new(self.head.load(Ordering::Acquire))
     }
 
-    /// Listens to streams: the bell rings after each of their changes.
-    pub fn listen(self: &Arc<Self>, streams: &[Arc<str>]) -> Listener {
+    /// Listens to streams: the bell rings after each of their changes, or of those with these keys.
+    pub fn listen(self: &Arc<Self>, streams: &[Arc<str>], keys: Option<&[String]>) -> Listener {
         let wakeup = Arc::new(Wakeup::default());
         let mut logs = self.lock();
         let head = self.head();
@@ -176,12 +201,16 @@ impl Changes {
                 .streams
                 .entry(Arc::clone(stream))
                 .or_insert_with(|| Log::new(head));
-            log.wakeups.push(Arc::clone(&wakeup));
+            match keys {
+                None => log.wakeups.push(Arc::clone(&wakeup)),
+                Some(keys) => keys.iter().for_each(|key| log.listen_to(key, &wakeup)),
+            }
         }
         drop(logs);
         Listener {
             changes: Arc::clone(self),
             streams: streams.into(),
+            keys: keys.map(Into::into),
             wakeup,
         }
     }
@@ -191,11 +220,17 @@ impl Changes {
         let logs = self.lock();
         let log = logs.streams.get(stream)?;
         let (newest, _) = log.changes.last_key_value()?;
-        (!log.wakeups.is_empty()).then_some(*newest)
+        log.is_followed().then_some(*newest)
     }
 
-    /// The changes of a stream after a position, oldest first, about `bytes_max` of them.
-    pub fn after(&self, stream: &str, position: ChangeSeq, bytes_max: usize) -> Recent {
+    /// The changes of a stream, or of some of its keys, after a position, oldest first, about `bytes_max` of them.
+    pub fn after(
+        &self,
+        stream: &str,
+        keys: Option<&[String]>,
+        position: ChangeSeq,
+        bytes_max: usize,
+    ) -> Recent {
         let logs = self.lock();
         let Some(log) = logs.streams.get(stream) else {
             return Recent::Behind;
@@ -205,7 +240,17 @@ impl Changes {
         }
         let mut bytes = 0;
         let mut found = Vec::new();
-        for change in log.changes.range(position + 1..).map(|(_, change)| change) {
+        let mut of_keys = Vec::new();
+        let mut of_all = None;
+        match keys {
+            Some(keys) => {
+                of_keys.extend(log.of_keys_after(keys, position));
+                of_keys.sort_unstable_by_key(|change| change.seq);
+            }
+            None => of_all = Some(log.changes.range(position + 1..)),
+        }
+        let of_all = of_all.into_iter().flatten().map(|(_, change)| change);
+        for change in of_keys.into_iter().chain(of_all) {
             if !found.is_empty() && bytes + change.json.len() > bytes_max {
                 break;
             }
@@ -219,13 +264,22 @@ impl Changes {
         }
     }
 
-    /// Whether the memory knows that the stream did not change after a position.
-    pub fn has_nothing_after(&self, stream: &str, position: ChangeSeq) -> bool {
+    /// Whether the memory knows that the stream, or some of its keys, did not change after a position.
+    pub fn has_nothing_after(
+        &self,
+        stream: &str,
+        keys: Option<&[String]>,
+        position: ChangeSeq,
+    ) -> bool {
         let logs = self.lock();
         let Some(log) = logs.streams.get(stream) else {
             return false;
         };
-        position >= log.floor && log.changes.range(position + 1..).next().is_none()
+        position >= log.floor
+            && match keys {
+                Some(keys) => log.of_keys_after(keys, position).next().is_none(),
+                None => log.changes.range(position + 1..).next().is_none(),
+            }
     }
 
     /// Newest time of data of a stream that was recorded while somebody listened.
@@ -241,7 +295,7 @@ impl Changes {
         let Some(log) = logs.streams.get(stream) else {
             return false;
         };
-        if !log.wakeups.is_empty() || log.left_at.elapsed() < LOG_KEPT {
+        if log.is_followed() || log.left_at.elapsed() < LOG_KEPT {
             return true;
         }
         let bytes = log.bytes;
@@ -265,7 +319,10 @@ impl Changes {
             match of_stream.changes {
                 Some(changes) => changes.into_iter().for_each(|change| log.add(change)),
                 // Somebody came in between: these are read from the file.
-                None => log.forget_through(head),
+                None => {
+                    log.forget_through(head);
+                    log.due.extend(log.of_keys.values().flatten().cloned());
+                }
             }
             let after = log.bytes;
             logs.bytes = logs.bytes + after - before;
@@ -279,11 +336,12 @@ impl Changes {
     /// Wakes everybody who listens to one of the streams.
     pub(super) fn wake(&self, streams: &[Arc<str>]) {
         for stream in streams {
-            let wakeups = match self.lock().streams.get(stream) {
-                Some(log) => log.wakeups.clone(),
+            let (wakeups, due) = match self.lock().streams.get_mut(stream) {
+                Some(log) => (log.wakeups.clone(), std::mem::take(&mut log.due)),
                 None => continue,
             };
-            wakeups.iter().for_each(|wakeup| wakeup.wake());
+            let all = wakeups.iter().chain(&due);
+            all.for_each(|wakeup| wakeup.wake());
         }
     }
 
@@ -318,12 +376,37 @@ impl Log {
             floor,
             bytes: 0,
             wakeups: Vec::new(),
+            of_keys: HashMap::new(),
+            due: Vec::new(),
             left_at: Instant::now(),
             updated_at: Unix::MIN,
         }
     }
 
+    fn is_followed(&self) -> bool {
+        !self.wakeups.is_empty() || !self.of_keys.is_empty()
+    }
+
+    fn listen_to(&mut self, key: &str, wakeup: &Arc<Wakeup>) {
+        let listening = self.of_keys.entry(key.into()).or_default();
+        listening.push(Arc::clone(wakeup));
+    }
+
+    /// The changes of these keys after a position, in no order.
+    fn of_keys_after(
+        &self,
+        keys: &[String],
+        position: ChangeSeq,
+    ) -> impl Iterator<Item = &Arc<Change>> {
+        let newest = keys.iter().filter_map(|key| self.newest.get(&**key));
+        let later = newest.filter(move |seq| **seq > position);
+        later.filter_map(|seq| self.changes.get(seq))
+    }
+
     fn add(&mut self, change: Change) {
+        if let Some(listening) = self.of_keys.get(&change.key) {
+            self.due.extend_from_slice(listening);
+        }
         let earlier = match self.newest.get_mut(&change.key) {
             Some(seq) => Some(std::mem::replace(seq, change.seq)),
             None => {
@@ -356,6 +439,8 @@ impl Log {
 pub struct Listener {
     changes: Arc<Changes>,
     streams: Box<[Arc<str>]>,
+    /// Of some keys alone.
+    keys: Option<Box<[String]>>,
     /// Rings after each change of one of the streams.
     pub wakeup: Arc<Wakeup>,
 }
@@ -365,8 +450,17 @@ impl Drop for Listener {
         let mut logs = self.changes.lock();
         for stream in &self.streams {
             if let Some(log) = logs.streams.get_mut(stream) {
-                log.wakeups
-                    .retain(|wakeup| !Arc::ptr_eq(wakeup, &self.wakeup));
+                let is_other = |wakeup: &Arc<Wakeup>| !Arc::ptr_eq(wakeup, &self.wakeup);
+                log.wakeups.retain(is_other);
+                log.due.retain(is_other);
+                for key in self.keys.iter().flatten() {
+                    if let Some(listening) = log.of_keys.get_mut(&**key) {
+                        listening.retain(is_other);
+                        if listening.is_empty() {
+                            log.of_keys.remove(&**key);
+                        }
+                    }
+                }
                 log.left_at = Instant::now();
             }
         }

@@ -134,9 +134,13 @@ impl Test {
 
     /// The same from the file.
     async fn read(&self, stream: &str, position: u64) -> Vec<(String, u64, bool)> {
-        let page =
-            self.pool
-                .changed_after(stream, ChangeSeq::new(position), ChangeSeq::MIN, EVERYTHING);
+        let page = self.pool.changed_after(
+            stream,
+            None,
+            ChangeSeq::new(position),
+            ChangeSeq::MIN,
+            EVERYTHING,
+        );
         let page = page.await.expect("it reads");
         assert!(!page.more);
         assert_eq!(page.through, self.pool.position().seq);
@@ -380,7 +384,7 @@ async fn pages_of_changes_go_on_where_the_last_one_ended() {
         };
         let (mut position, mut all) = (ChangeSeq::MIN, Vec::new());
         loop {
-            let page = (test.pool).changed_after(STREAM, position, ChangeSeq::MIN, limit);
+            let page = (test.pool).changed_after(STREAM, None, position, ChangeSeq::MIN, limit);
             let page = page.await.expect("it reads");
             assert!(page.changes.len() <= rows as usize);
             all.extend(page.changes.iter().map(show));
@@ -396,9 +400,9 @@ async fn pages_of_changes_go_on_where_the_last_one_ended() {
         );
     }
     // A snapshot leaves out what was removed before it began.
-    let page = test
-        .pool
-        .changed_after(STREAM, ChangeSeq::MIN, ChangeSeq::new(10), EVERYTHING);
+    let page =
+        test.pool
+            .changed_after(STREAM, None, ChangeSeq::MIN, ChangeSeq::new(10), EVERYTHING);
     let page = page.await;
     let removed = page
         .expect("it reads")
