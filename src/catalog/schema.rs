@@ -17,12 +17,12 @@ use super::ingest_key::KeyRow;
 use super::rows::Rows;
 use super::{CatalogError, Connector, KeyHash, ReadKey, Stream};
 use base::clock::{self, Unix};
-use settings::Networks;
+use settings::{KeyFields, KeyWhere, Networks};
 
 /// Its name in the data folder.
 pub const FILE: &str = "catalog.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 8;
+pub const FORMAT: i64 = 9;
 
 /// Format 1. Keys name their connectors and streams by name: either may be declared, or gone.
 const TABLES: &str = "
@@ -141,6 +141,12 @@ const LIVES_8: &str = "
 ALTER TABLE streams ADD COLUMN life INTEGER NOT NULL DEFAULT 0;
 ";
 
+/// What read keys see.
+const LIMITS_9: &str = "
+ALTER TABLE read_keys ADD COLUMN conditions TEXT;
+ALTER TABLE read_keys ADD COLUMN fields TEXT;
+";
+
 /// The tables of an older format.
 #[cfg(test)]
 pub(super) fn of_format(format: u32) -> String {
@@ -157,16 +163,17 @@ pub(super) fn of_format(format: u32) -> String {
 
 pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
     let database = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
-    let five = format!("{NETWORKS_5} {AUDIT_CHAIN_5} {POLLS_6} {ORIGINS_7} {LIVES_8}");
+    let five = format!("{NETWORKS_5} {AUDIT_CHAIN_5} {POLLS_6} {ORIGINS_7} {LIVES_8} {LIMITS_9}");
     let from = [
         &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {five}"),
         &format!("{KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {five}"),
         &format!("{SETTINGS_3} {SIGNING_4} {five}"),
         &format!("{SIGNING_4} {five}"),
         &five,
-        &format!("{POLLS_6} {ORIGINS_7} {LIVES_8}"),
-        &format!("{ORIGINS_7} {LIVES_8}"),
-        LIVES_8,
+        &format!("{POLLS_6} {ORIGINS_7} {LIVES_8} {LIMITS_9}"),
+        &format!("{ORIGINS_7} {LIVES_8} {LIMITS_9}"),
+        &format!("{LIVES_8} {LIMITS_9}"),
+        LIMITS_9,
     ];
     sqlite::upgrade(&database, FORMAT, &from)?;
     chain::complete(&database)?;
@@ -242,13 +249,30 @@ fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
         origins: (row.get::<_, Option<String>>("origins")?)
             .and_then(|written| serde_json::from_str(&written).ok())
             .unwrap_or_default(),
-        ..settings::ReadKey::default()
+        ..limits(row)?
     };
     let hash = KeyHash::from_bytes(row.get("sha256")?);
     Ok(ReadKey {
         prefix: row.get("prefix")?,
         revoked_at: time(row, "revoked_ms")?,
         ..ReadKey::new(settings, hash, time(row, "created_ms")?)
+    })
+}
+
+/// What a read key sees. It sees nothing if that cannot be read.
+fn limits(row: &Row<'_>) -> Result<settings::ReadKey, rusqlite::Error> {
+    let (conditions, fields): (Option<String>, Option<String>) =
+        (row.get("conditions")?, row.get("fields")?);
+    let conditions = conditions.map(KeyWhere::try_from).transpose();
+    let fields = fields.map(KeyFields::try_from).transpose();
+    let (r#where, fields) = match (conditions, fields) {
+        (Ok(conditions), Ok(fields)) => (conditions, fields),
+        _ => (Some(KeyWhere::nothing()), None),
+    };
+    Ok(settings::ReadKey {
+        r#where,
+        fields,
+        ..settings::ReadKey::default()
     })
 }
 
@@ -337,7 +361,7 @@ pub(super) fn put_key(database: &Database, key: &KeyRow) -> Result<(), rusqlite:
 pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rusqlite::Error> {
     put(
         database,
-        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         params![
             key.name,
             key.hash.as_bytes(),
@@ -351,6 +375,8 @@ pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rus
             written_networks(&key.networks),
             key.requests_per_second,
             (!key.origins.is_empty()).then(|| Value::from(key.origins.clone()).to_string()),
+            key.r#where.as_ref().map(|limit| limit.text()),
+            key.fields.as_ref().map(|limit| limit.text()),
         ],
     )
 }

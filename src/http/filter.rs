@@ -5,8 +5,7 @@
 use salvo_core::Request;
 
 use super::error::ApiError;
-use ::live::Filter;
-use select::{Fields, Scope, Where};
+use select::{Fields, Filter, Scope, Where};
 use settings::nearest;
 
 /// Keys that a request names, at most.
@@ -21,7 +20,11 @@ pub(super) fn filter(req: &mut Request) -> Result<Filter, ApiError> {
         None => conditions,
         Some(keys) => conditions.and(&Where::of_keys(keys_of(&keys)?)),
     };
-    Ok(Filter { conditions, fields })
+    Ok(Filter {
+        limits: None,
+        conditions,
+        fields,
+    })
 }
 
 fn keys_of(text: &str) -> Result<Vec<String>, ApiError> {

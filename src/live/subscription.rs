@@ -80,6 +80,8 @@ pub struct Subscription {
     flush_pause: Duration,
     next_flush: Instant,
     next_heartbeat: Instant,
+    /// It was told that what it saw does not count any more.
+    is_reset: bool,
     ended: bool,
     _seat: Permit,
 }
@@ -92,9 +94,16 @@ impl Subscription {
         renderer: Arc<Renderer>,
     ) -> Self {
         let head = live.position();
+        let reader = &request.reader;
         let since = request.since.as_deref().map(Position::parse);
         let resume = since
             .flatten()
+            .map(|since| Position {
+                epoch: reader.epoch(since.epoch),
+                ..since
+            })
+            // What is not seen any more would be told by its key, and what was never seen, too.
+            .filter(|since| since.seq == ChangeSeq::MIN || !request.filter.hides())
             .filter(|since| live.pool.reaches_back_to(*since));
         // Number 0 is where a renderer stands before its first snapshot is complete.
         let afresh = resume.is_none_or(|since| since.seq == ChangeSeq::MIN);
@@ -102,7 +111,7 @@ impl Subscription {
         if since.is_some() && resume.is_none() {
             let nowhere = Position {
                 seq: ChangeSeq::MIN,
-                ..head
+                epoch: reader.epoch(head.epoch),
             };
             let reason =
                 "the position that was asked for cannot be resumed from; everything follows";
@@ -142,6 +151,7 @@ impl Subscription {
             flush_pause: Duration::from_secs(1) / rate,
             next_flush: now,
             next_heartbeat: now + live.heartbeat,
+            is_reset: false,
             ended: false,
             _seat: request.permit,
             live,
@@ -155,6 +165,9 @@ impl Subscription {
                 return None;
             }
             if self.live.is_stopping() || !self.reader.is_valid_at(Unix::now()) {
+                if self.reader.is_superseded() && !std::mem::replace(&mut self.is_reset, true) {
+                    return Some(self.reset());
+                }
                 self.ended = true;
                 return Some(Frame::bye());
             }
@@ -348,6 +361,20 @@ impl Subscription {
         }
     }
 
+    /// The key sees something else now. What was not sent yet is of what it saw before.
+    fn reset(&mut self) -> Frame {
+        self.outbox.clear();
+        self.live.metrics.live_resets.inc();
+        let nowhere = Position {
+            seq: ChangeSeq::MIN,
+            ..self.position()
+        };
+        Frame::reset(
+            nowhere,
+            "the limits of the read key have changed; everything follows",
+        )
+    }
+
     fn push_heartbeat(&mut self) {
         let time = clock::rfc3339(Unix::now());
         let frame = Frame::heartbeat(self.position(), &time);
@@ -386,7 +413,7 @@ impl Subscription {
         };
         Position {
             seq,
-            ..self.live.position()
+            epoch: self.reader.epoch(self.live.position().epoch),
         }
     }
 }

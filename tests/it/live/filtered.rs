@@ -1,8 +1,8 @@
 //! Renderers that follow some of the items, or some of their fields: `key`, `where` and `fields`.
 
 use futures_util::future::join_all;
-use live::{Cut, Filter, Subscribe, Subscription};
-use select::{Fields, Scope, Where};
+use live::{Cut, Subscribe, Subscription};
+use select::{Fields, Filter, Scope, Where};
 use serde_json::{Value, json};
 
 use crate::app::{TestApp, Transport};
@@ -45,6 +45,7 @@ impl Case {
         };
         app.parts.live.subscribe(Subscribe {
             filter: Filter {
+                limits: None,
                 conditions: Where::parse(conditions, Scope::LIVE).expect("conditions"),
                 fields: Fields::parse(self.text("fields"), Scope::LIVE).expect("fields"),
             },
