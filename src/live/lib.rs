@@ -38,7 +38,7 @@ use pool::{Pool, Position};
 use settings::Settings;
 pub use subscription::Subscription;
 use tickets::Tickets;
-pub use view::Filter;
+pub use view::ItemFilter;
 use view::Views;
 
 /// Readings of the pool at once, for all renderers: other readers go on meanwhile.
@@ -82,7 +82,7 @@ pub struct Subscribe {
     /// What it wants to follow, at least one.
     pub streams: Vec<Arc<str>>,
     /// What it wants of them.
-    pub filter: Filter,
+    pub filter: ItemFilter,
     /// Where it was before: a position as text.
     pub since: Option<String>,
     /// Flushes a second.

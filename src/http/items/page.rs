@@ -2,7 +2,7 @@
 //!
 //! **Invariant**: of the items that match, none is missing between two pages, and none is in both.
 
-use ::live::Filter;
+use ::live::ItemFilter;
 use pool::{Item, PageLimit, Pool, PoolError};
 use select::Record;
 
@@ -17,7 +17,7 @@ const LOOKED_AT_MAX: usize = 100_000;
 pub(super) async fn read(
     pool: &Pool,
     stream: &str,
-    filter: &Filter,
+    filter: &ItemFilter,
     after: Option<String>,
     limit: usize,
 ) -> Result<(Vec<Item>, Option<String>), PoolError> {
@@ -57,7 +57,7 @@ pub(super) async fn read(
 async fn of_keys(
     pool: &Pool,
     stream: &str,
-    filter: &Filter,
+    filter: &ItemFilter,
     keys: &[String],
     after: Option<&str>,
     limit: usize,
@@ -94,7 +94,7 @@ impl Page {
     }
 
     /// Adds an item if it matches. False: it would match, and there is no room for it.
-    fn add(&mut self, stream: &str, filter: &Filter, mut item: Item) -> bool {
+    fn add(&mut self, stream: &str, filter: &ItemFilter, mut item: Item) -> bool {
         if !filter.is_empty() {
             let record = Record {
                 key: &item.key,
