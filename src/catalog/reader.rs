@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{KeyHash, KeyState, Quota};
 use base::clock::{self, Unix};
 use base::order::Epoch;
-use select::Filter;
+use select::ItemFilter;
 
 /// How many feeds a read key may ask for in a second if it says nothing else.
 pub const POLLS_PER_SECOND: u32 = 50;
@@ -123,7 +123,7 @@ pub struct Reader {
 /// What a reader sees.
 #[derive(Debug, Clone)]
 struct Limits {
-    filter: Arc<Filter>,
+    filter: Arc<ItemFilter>,
     /// Stands for what it says.
     digest: u64,
 }
@@ -132,7 +132,7 @@ impl Limits {
     fn of(key: &settings::ReadKey) -> Option<Self> {
         let conditions = key.r#where.as_ref().map(|limit| limit.conditions().clone());
         let fields = key.fields.as_ref().map(|limit| limit.fields().clone());
-        let filter = Filter {
+        let filter = ItemFilter {
             limits: None,
             conditions: conditions.unwrap_or_default(),
             fields: fields.unwrap_or_default(),
@@ -186,7 +186,7 @@ impl Reader {
     }
 
     /// What it sees, unless it sees everything.
-    pub fn limits(&self) -> Option<&Arc<Filter>> {
+    pub fn limits(&self) -> Option<&Arc<ItemFilter>> {
         self.limits.as_ref().map(|limits| &limits.filter)
     }
 

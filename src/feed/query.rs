@@ -8,7 +8,7 @@ use std::sync::Arc;
 use salvo_core::Request;
 
 use http::error::ApiError;
-use select::{Fields, Filter, Numbers, Scope, SortBy, Template, TemplatePlace, Where};
+use select::{Fields, ItemFilter, Numbers, Scope, SortBy, Template, TemplatePlace, Where};
 
 /// Rows of a feed, at most.
 pub(super) const ROWS_MAX: usize = 10_000;
@@ -62,7 +62,7 @@ pub(super) enum Shape {
 pub struct Query {
     pub(super) format: Format,
     /// What the key sees, unless it sees everything.
-    pub(super) limits: Option<Arc<Filter>>,
+    pub(super) limits: Option<Arc<ItemFilter>>,
     pub(super) fields: Fields,
     pub(super) names: Names,
     pub(super) keys: Option<Vec<String>>,
@@ -182,7 +182,7 @@ impl Query {
 
     /// The same of what a key sees.
     #[must_use]
-    pub(super) fn within(self, limits: Option<&Arc<Filter>>) -> Self {
+    pub(super) fn within(self, limits: Option<&Arc<ItemFilter>>) -> Self {
         Self {
             limits: limits.cloned(),
             ..self

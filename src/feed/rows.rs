@@ -11,7 +11,7 @@ use super::natural;
 use super::query::{LOOKED_AT_MAX, Query};
 use item::members;
 use pool::{Item, PageLimit, Pool, PoolError};
-use select::{Decimal, Filter, Own, Record, SortBy, Source, Value};
+use select::{Decimal, ItemFilter, Own, Record, SortBy, Source, Value};
 
 /// About how much the items take that are held while others are looked at.
 const BYTES_MAX: usize = 64 << 20;
@@ -43,7 +43,7 @@ pub(super) async fn find(
     let (mut kept, mut bytes) = (Vec::new(), 0);
     let (mut total, mut looked_at) = (0, 0);
     let mut is_too_large = false;
-    let limits = Filter::default().within(query.limits.as_ref());
+    let limits = ItemFilter::default().within(query.limits.as_ref());
     let take = |item: Item| {
         let Some(item) = item.seen(stream, &limits) else {
             return true;

@@ -5,26 +5,20 @@
 use salvo_core::Request;
 
 use super::error::ApiError;
-use select::{Fields, Filter, Scope, Where};
+use select::{ItemFilter, Where};
 use settings::nearest;
 
 /// Keys that a request names, at most.
 const KEYS_MAX: usize = 1_000;
 
 /// Which items, and which of their fields.
-pub(super) fn filter(req: &mut Request) -> Result<Filter, ApiError> {
+pub(super) fn filter(req: &mut Request) -> Result<ItemFilter, ApiError> {
     let text = |req: &mut Request, name| req.query::<String>(name).unwrap_or_default();
-    let conditions = Where::parse(&text(req, "where"), Scope::LIVE)?;
-    let fields = Fields::parse(&text(req, "fields"), Scope::LIVE)?;
-    let conditions = match req.query::<String>("key") {
-        None => conditions,
-        Some(keys) => conditions.and(&Where::of_keys(keys_of(&keys)?)),
-    };
-    Ok(Filter {
-        limits: None,
-        conditions,
-        fields,
-    })
+    let mut filter = ItemFilter::parse(&text(req, "where"), &text(req, "fields"))?;
+    if let Some(keys) = req.query::<String>("key") {
+        filter.conditions = filter.conditions.and(&Where::of_keys(keys_of(&keys)?));
+    }
+    Ok(filter)
 }
 
 fn keys_of(text: &str) -> Result<Vec<String>, ApiError> {

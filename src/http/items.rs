@@ -24,7 +24,7 @@ use ::ingest::Ingest;
 use base::order::ChangeSeq;
 use catalog::Reader;
 use pool::{Item, Position};
-use select::Filter;
+use select::ItemFilter;
 use wire::ReceiptData;
 
 const LIMIT_DEFAULT: u32 = 100;
@@ -143,7 +143,7 @@ impl GetItem {
         let flat = envelope::flag(req, "flat", true)?;
         let key = req.param::<String>("key").unwrap_or_default();
         let item = self.0.pool.item(&stream, &key).await?;
-        let filter = Filter::default().within(reader.limits());
+        let filter = ItemFilter::default().within(reader.limits());
         let item = item.and_then(|item| item.seen(&stream, &filter));
         let item = item.ok_or_else(|| {
             let message = "the stream has no item with this key; check the key, percent-encoded as one part of the path";

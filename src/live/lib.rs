@@ -35,7 +35,7 @@ use observe::telemetry::Tracer;
 pub use pages::{Pages, PagesTaken, Room};
 use pool::changes::Wakeup;
 use pool::{Pool, Position};
-use select::Filter;
+pub use select::ItemFilter;
 use settings::Settings;
 pub use subscription::Subscription;
 use tickets::Tickets;
@@ -82,7 +82,7 @@ pub struct Subscribe {
     /// What it wants to follow, at least one.
     pub streams: Vec<Arc<str>>,
     /// What it wants of them.
-    pub filter: Filter,
+    pub filter: ItemFilter,
     /// Where it was before: a position as text.
     pub since: Option<String>,
     /// Flushes a second.

@@ -119,22 +119,16 @@ impl Subscription {
             live.metrics.live_resets.inc();
         }
         let stale_after = live.stale_after();
-        let mut views = live.views();
         let streams = request.streams.into_iter().map(|stream| {
-            let view = views.of(&stream, &request.filter);
-            let changes_sides = view.as_ref().is_some_and(|view| !view.is_of_keys());
-            Following {
-                position: resume.map_or(ChangeSeq::MIN, |since| since.seq),
-                snapshot_from: afresh.then_some(head.seq),
-                inside: changes_sides.then(Inside::new),
-                recalled: (changes_sides && !afresh).then_some(ChangeSeq::MIN),
-                view,
-                age: stale_after.get(&stream).map(|seconds| Age::new(*seconds)),
-                stream,
+            let view = live.views().of(&stream, &request.filter);
+            let age = stale_after.get(&stream).map(|seconds| Age::new(*seconds));
+            let following = Following::new(stream, view, age);
+            match resume.filter(|_| !afresh) {
+                Some(since) => following.resumed(since.seq),
+                None => following.afresh(head.seq),
             }
         });
         let streams = streams.collect();
-        drop(views);
         let rate = request.max_rate.unwrap_or(live.max_rate).clamp(1, RATE_MAX);
         let now = Instant::now();
         Self {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use base::order::ChangeSeq;
 use pool::changes::Change;
-use select::{Filter, Record};
+use select::{ItemFilter, Record};
 
 /// Changes whose look is kept for other connections, and bytes of theirs.
 const SEEN_MAX: usize = 4_096;
@@ -21,7 +21,7 @@ const SEEN_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct View {
     stream: Arc<str>,
-    pub(super) filter: Filter,
+    pub(super) filter: ItemFilter,
     /// What became of the latest changes that somebody asked for; none: it does not match.
     seen: Mutex<Seen>,
 }
@@ -96,7 +96,7 @@ pub(super) struct Views(HashMap<(Arc<str>, String), Weak<View>>);
 
 impl Views {
     /// The view of a stream through a filter; none: everything is seen.
-    pub(super) fn of(&mut self, stream: &Arc<str>, filter: &Filter) -> Option<Arc<View>> {
+    pub(super) fn of(&mut self, stream: &Arc<str>, filter: &ItemFilter) -> Option<Arc<View>> {
         if filter.is_empty() {
             return None;
         }
@@ -115,14 +115,12 @@ impl Views {
     }
 }
 
-/// The items that a client was told of, by the hash of their keys.
+/// The items that a client may hold, by the hash of their keys.
 #[derive(Debug)]
 pub(super) struct Inside {
     keys: HashSet<u64>,
     /// Sources choose keys: it is not known beforehand.
     hasher: RandomState,
-    /// Of changes up to here it is not known what the client was told before: what does not match is gone.
-    unknown_through: ChangeSeq,
 }
 
 impl Inside {
@@ -130,28 +128,21 @@ impl Inside {
         Self {
             keys: HashSet::new(),
             hasher: RandomState::new(),
-            unknown_through: ChangeSeq::MIN,
         }
     }
 
-    /// The client was told of it before it came back.
+    /// The client may hold it.
     pub(super) fn add(&mut self, key: &str) {
         self.keys.insert(self.hasher.hash_one(key));
     }
 
-    /// From here on it is known.
-    pub(super) fn is_known_after(&mut self, seq: ChangeSeq) {
-        self.unknown_through = seq;
-    }
-
     fn leave(&mut self, change: &Change) -> bool {
-        let was_inside = self.keys.remove(&self.hasher.hash_one(&change.key));
-        was_inside || change.seq <= self.unknown_through
+        self.keys.remove(&self.hasher.hash_one(&change.key))
     }
 }
 
 /// What a client is told of a change; nothing, if it does not concern it. Without `inside` the key alone decides.
-pub(super) fn told(
+pub(super) fn as_sent(
     view: &View,
     inside: Option<&mut Inside>,
     change: &Arc<Change>,

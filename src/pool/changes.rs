@@ -8,100 +8,26 @@
 //! **Invariant**: for every stream that has a log, each change above the log's floor is in it, or a
 //! newer one of the same item is. What lies below the floor is read from the file.
 
+mod change;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tokio::sync::Notify;
 
 use base::clock::Unix;
 use base::order::ChangeSeq;
+pub use change::Change;
 
 /// Bytes of all logs together; beyond it the largest one forgets its oldest changes.
 const LOG_BYTES_MAX: usize = 16 << 20;
-/// What a change takes beside its texts.
-const CHANGE_BYTES: usize = 200;
 /// A log that nobody listens to is kept this long: a renderer that was away for a moment resumes from
 /// memory.
 const LOG_KEPT: Duration = Duration::from_secs(60);
-
-/// One change of one item.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// Its number in the one sequence over all streams.
-    pub seq: ChangeSeq,
-    /// The item's key.
-    pub key: Box<str>,
-    /// Whether the item is gone.
-    pub removed: bool,
-    /// The item as renderers see it, `{"key":…,"fields":…,"updated_at":…,"seq":…}`; of a removed item
-    /// the key as a JSON string.
-    pub json: Bytes,
-    /// Where its fields stand in that.
-    fields: Range<usize>,
-    /// Where its time stands in that.
-    updated_at: Range<usize>,
-}
-
-impl Change {
-    /// An item's new value. `fields` is the JSON text of the flat object, `updated_at` RFC 3339.
-    pub fn updated(seq: ChangeSeq, key: &str, fields: &str, updated_at: &str) -> Self {
-        let mut json = String::with_capacity(fields.len() + key.len() + 80);
-        json.push_str(r#"{"key":"#);
-        item::string_into(key, &mut json);
-        json.push_str(r#","fields":"#);
-        let fields_at = json.len()..json.len() + fields.len();
-        json.push_str(fields);
-        json.push_str(r#","updated_at":""#);
-        let updated_at_at = json.len()..json.len() + updated_at.len();
-        json.push_str(updated_at);
-        json.push_str(r#"","seq":"#);
-        json.push_str(&seq.to_string());
-        json.push('}');
-        Self {
-            seq,
-            key: key.into(),
-            removed: false,
-            json: json.into(),
-            fields: fields_at,
-            updated_at: updated_at_at,
-        }
-    }
-
-    /// An item is gone.
-    pub fn removed(seq: ChangeSeq, key: &str) -> Self {
-        let mut json = String::with_capacity(key.len() + 2);
-        item::string_into(key, &mut json);
-        Self {
-            seq,
-            key: key.into(),
-            removed: true,
-            json: json.into(),
-            fields: 0..0,
-            updated_at: 0..0,
-        }
-    }
-
-    /// The JSON text of its fields; empty of a removed item.
-    pub fn fields(&self) -> &str {
-        std::str::from_utf8(&self.json[self.fields.clone()]).unwrap_or_default()
-    }
-
-    /// When its data arrived, RFC 3339; empty of a removed item.
-    pub fn updated_at(&self) -> &str {
-        std::str::from_utf8(&self.json[self.updated_at.clone()]).unwrap_or_default()
-    }
-
-    fn bytes(&self) -> usize {
-        CHANGE_BYTES + 2 * self.key.len() + self.json.len()
-    }
-}
 
 /// What a settlement changed in one stream.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use sqlx::sqlite::SqliteRow;
 use super::changes::Change;
 use super::{Pool, PoolError, Position};
 use base::order::ChangeSeq;
-use select::{Filter, Record};
+use select::{ItemFilter, Record};
 
 /// Some changes of a stream.
 #[derive(Debug)]
@@ -258,7 +258,7 @@ pub struct Item {
 
 impl Item {
     /// The item as it is seen, if it is.
-    pub fn seen(self, stream: &str, filter: &Filter) -> Option<Self> {
+    pub fn seen(self, stream: &str, filter: &ItemFilter) -> Option<Self> {
         if filter.is_empty() {
             return Some(self);
         }

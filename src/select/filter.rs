@@ -4,20 +4,32 @@
 
 use std::sync::Arc;
 
-use crate::{Fields, Own, Record, Where};
+use crate::{Fields, Record, Scope, SyntaxError, Where};
 
 /// Which items, and which of their fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Filter {
+pub struct ItemFilter {
     /// What is seen at most.
-    pub limits: Option<Arc<Filter>>,
+    pub limits: Option<Arc<ItemFilter>>,
     /// Conditions that all hold.
     pub conditions: Where,
     /// The fields.
     pub fields: Fields,
 }
 
-impl Filter {
+impl ItemFilter {
+    /// Reads what a client asks for.
+    ///
+    /// # Errors
+    /// What was expected, and where.
+    pub fn parse(conditions: &str, fields: &str) -> Result<Self, SyntaxError> {
+        Ok(Self {
+            limits: None,
+            conditions: Where::parse(conditions, Scope::LIVE)?,
+            fields: Fields::parse(fields, Scope::LIVE)?,
+        })
+    }
+
     /// The same within limits.
     #[must_use]
     pub fn within(self, limits: Option<&Arc<Self>>) -> Self {
@@ -76,11 +88,6 @@ impl Filter {
         let limits = self.limits.as_ref();
         limits.is_none_or(|limits| limits.passes_removal(key, stream))
             && self.conditions.passes_removal(key, stream)
-    }
-
-    /// Whether a condition is on this, or it is chosen.
-    pub fn names(&self, own: Own) -> bool {
-        self.conditions.names(own) || self.fields.names(own)
     }
 
     /// The same text for what shows the same.

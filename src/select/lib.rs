@@ -24,7 +24,7 @@ mod value;
 pub use conditions::Where;
 pub use error::SyntaxError;
 pub use fields::{Chooser, FieldEntry, Fields};
-pub use filter::Filter;
+pub use filter::ItemFilter;
 pub use marks::list;
 pub use number::Decimal;
 pub use order::SortBy;

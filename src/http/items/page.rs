@@ -3,7 +3,7 @@
 //! **Invariant**: of the items that match, none is missing between two pages, and none is in both.
 
 use pool::{Item, PageLimit, Pool, PoolError};
-use select::Filter;
+use select::ItemFilter;
 
 use super::PAGE_BYTES_MAX;
 
@@ -16,7 +16,7 @@ const LOOKED_AT_MAX: usize = 100_000;
 pub(super) async fn read(
     pool: &Pool,
     stream: &str,
-    filter: &Filter,
+    filter: &ItemFilter,
     after: Option<String>,
     limit: usize,
 ) -> Result<(Vec<Item>, Option<String>), PoolError> {
@@ -57,7 +57,7 @@ pub(super) async fn read(
 async fn of_keys(
     pool: &Pool,
     stream: &str,
-    filter: &Filter,
+    filter: &ItemFilter,
     keys: &[String],
     after: Option<&str>,
     limit: usize,
@@ -94,7 +94,7 @@ impl Page {
     }
 
     /// Adds an item if it matches. False: it would match, and there is no room for it.
-    fn add(&mut self, stream: &str, filter: &Filter, item: Item) -> bool {
+    fn add(&mut self, stream: &str, filter: &ItemFilter, item: Item) -> bool {
         let Some(item) = item.seen(stream, filter) else {
             return true;
         };

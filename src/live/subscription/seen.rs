@@ -4,18 +4,50 @@
 
 use std::sync::Arc;
 
+use super::ages::Age;
 use super::{Following, Subscription};
 use crate::frame::{Frame, FrameKind};
-use crate::view::told;
+use crate::view::{Inside, View, as_sent};
+use base::order::ChangeSeq;
 use pool::changes::Change;
 use pool::{Page, PoolError};
 
 impl Following {
+    pub(super) fn new(stream: Arc<str>, view: Option<Arc<View>>, age: Option<Age>) -> Self {
+        let can_leave = view.as_ref().is_some_and(|view| !view.is_of_keys());
+        Self {
+            stream,
+            position: ChangeSeq::MIN,
+            snapshot_from: None,
+            inside: can_leave.then(Inside::new),
+            recalled: None,
+            view,
+            age,
+        }
+    }
+
+    /// From a snapshot that begins where the pool stands.
+    pub(super) fn afresh(self, head: ChangeSeq) -> Self {
+        Self {
+            snapshot_from: Some(head),
+            ..self
+        }
+    }
+
+    /// From where the client was.
+    pub(super) fn resumed(self, since: ChangeSeq) -> Self {
+        Self {
+            position: since,
+            recalled: self.inside.as_ref().map(|_| ChangeSeq::MIN),
+            ..self
+        }
+    }
+
     /// What the client is told of a change.
     fn seen(&mut self, change: &Arc<Change>) -> Option<Arc<Change>> {
         match &self.view {
             None => Some(Arc::clone(change)),
-            Some(view) => told(view, self.inside.as_mut(), change),
+            Some(view) => as_sent(view, self.inside.as_mut(), change),
         }
     }
 
@@ -34,26 +66,23 @@ impl Following {
 }
 
 impl Subscription {
-    /// Looks up another page of what a client that came back was told before: what matches now and has not changed since.
+    /// Looks up another page of what a client that came back may hold: what matches and has not changed since, and
+    /// whatever has changed since.
     pub(super) async fn recall(&mut self, at: usize) -> Result<(), PoolError> {
         let following = &self.streams[at];
         let (from, since) = (following.recalled.unwrap_or_default(), following.position);
         let page = self.read_from(following, from, since).await?;
-        let head = self.live.pool.changes().head();
         let following = &mut self.streams[at];
         let (Some(view), Some(inside)) = (&following.view, &mut following.inside) else {
             following.recalled = None;
             return Ok(());
         };
-        let before = page.changes.iter().take_while(|one| one.seq <= since);
-        for change in before.filter(|one| !one.removed && view.shown(one).is_some()) {
-            inside.add(&change.key);
+        for change in &page.changes {
+            if change.seq > since || (!change.removed && view.shown(change).is_some()) {
+                inside.add(&change.key);
+            }
         }
-        following.recalled = Some(page.through).filter(|through| *through < since);
-        if following.recalled.is_none() {
-            // What changed while it was looked up may have been missed.
-            inside.is_known_after(head);
-        }
+        following.recalled = page.more.then_some(page.through);
         Ok(())
     }
 

@@ -90,7 +90,7 @@ fn a_run_stops_before_it_is_too_large_and_holds_one_change_at_least() {
             .collect(),
     );
     let one = updated(1, "1").json.len();
-    let count = |bytes_max| match changes.after("a", seq(0), bytes_max) {
+    let count = |bytes_max| match changes.after("a", None, seq(0), bytes_max) {
         Recent::Changes(found) => found.len(),
         other => panic!("{other:?}"),
     };
