@@ -94,24 +94,14 @@ impl Subscription {
         renderer: Arc<Renderer>,
     ) -> Self {
         let head = live.position();
-        let reader = &request.reader;
-        let since = request.since.as_deref().map(Position::parse);
-        let resume = since
-            .flatten()
-            .map(|since| Position {
-                epoch: reader.epoch(since.epoch),
-                ..since
-            })
-            // What is not seen any more would be told by its key, and what was never seen, too.
-            .filter(|since| since.seq == ChangeSeq::MIN || !request.filter.hides())
-            .filter(|since| live.pool.reaches_back_to(*since));
+        let resume = resume_from(&live, &request);
         // Number 0 is where a renderer stands before its first snapshot is complete.
         let afresh = resume.is_none_or(|since| since.seq == ChangeSeq::MIN);
         let mut outbox = VecDeque::new();
-        if since.is_some() && resume.is_none() {
+        if request.since.is_some() && resume.is_none() {
             let nowhere = Position {
                 seq: ChangeSeq::MIN,
-                epoch: reader.epoch(head.epoch),
+                epoch: request.reader.epoch(head.epoch),
             };
             let reason =
                 "the position that was asked for cannot be resumed from; everything follows";
@@ -410,6 +400,18 @@ impl Subscription {
             epoch: self.reader.epoch(self.live.position().epoch),
         }
     }
+}
+
+/// Where a client can go on.
+fn resume_from(live: &Live, request: &Subscribe) -> Option<Position> {
+    let since = Position::parse(request.since.as_deref()?)?;
+    let since = Position {
+        epoch: request.reader.epoch(since.epoch),
+        ..since
+    };
+    // What limits hide by now, or always did, would be told by its key.
+    let may_go_on = since.seq == ChangeSeq::MIN || !request.filter.hides();
+    (may_go_on && live.pool.reaches_back_to(since)).then_some(since)
 }
 
 impl Drop for Subscription {
