@@ -291,7 +291,10 @@ async fn what_is_not_published_is_held_and_numbered_and_not_told() {
 #[tokio::test]
 async fn several_streams_share_one_sequence() {
     let test = Test::new().await;
-    let _listener = test.pool.changes().listen(&[STREAM.into(), "other".into()], None);
+    let _listener = test
+        .pool
+        .changes()
+        .listen(&[STREAM.into(), "other".into()], None);
     test.upsert(&batch(1, &["a"]), true);
     test.upsert(&batch_of("other", 2, &[("a", "{}")]), true);
     test.upsert(&batch(3, &["a"]), true);
