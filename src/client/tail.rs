@@ -52,8 +52,14 @@ pub struct TailArgs {
     #[arg(required_unless_present = "log", value_name = "STREAM")]
     streams: Vec<String>,
     /// Follow the request log instead, over the admin API
-    #[arg(long, conflicts_with_all = ["streams", "since", "max_rate", "heartbeats"])]
+    #[arg(long, conflicts_with_all = ["streams", "where", "fields", "since", "max_rate", "heartbeats"])]
     log: bool,
+    /// Only items that meet these conditions, such as `status:paid,total>=100`
+    #[arg(long, value_name = "CONDITIONS")]
+    r#where: Option<String>,
+    /// Only these fields, in this order, such as `id,customer.*` or `-note`
+    #[arg(long, value_name = "FIELDS")]
+    fields: Option<String>,
     /// With --log: only requests of this connector, by name or id
     #[arg(
         long,
@@ -144,6 +150,7 @@ pub async fn run(args: TailArgs) -> Result<(), CliError> {
         service: &service,
         tickets: admin.as_ref(),
         streams: &streams,
+        filter: [("where", args.r#where), ("fields", args.fields)],
         max_rate: args.max_rate,
         since: args.since,
         timing: Timing::default(),

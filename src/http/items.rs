@@ -3,6 +3,7 @@
 //! **Invariant**: an entity tag is made before the items are read, so what a client keeps under it is
 //! never older than the tag says.
 
+mod page;
 pub mod sending;
 
 use std::sync::Arc;
@@ -15,19 +16,22 @@ use serde_json::value::RawValue;
 
 use super::envelope::{self, Listing, Success};
 use super::error::ApiError;
+use super::filter;
 use super::ingest;
 use super::reader::{self, Readers};
 use super::tag;
 use ::ingest::Ingest;
 use base::order::ChangeSeq;
 use catalog::Reader;
-use pool::{Item, PageLimit, Position};
+use pool::{Item, Position};
 use wire::ReceiptData;
 
 const LIMIT_DEFAULT: u32 = 100;
 const LIMIT_MAX: u32 = 1_000;
 /// About how much a page holds.
 const PAGE_BYTES_MAX: usize = 4 << 20;
+
+const PARAMETERS: [&str; 7] = ["limit", "cursor", "key", "where", "fields", "flat", "token"];
 
 /// An item of the pool.
 #[derive(Debug, Serialize, ToSchema)]
@@ -72,6 +76,9 @@ pub struct ListItems(pub Readers);
         ("stream" = String, Path, description = "Name of the stream."),
         ("limit" = Option<u32>, Query, description = "Items on a page, 1 to 1000; 100 if absent. A page of large items may hold fewer."),
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+        ("key" = Option<String>, Query, description = "Keys separated by commas: only these items."),
+        ("where" = Option<String>, Query, description = "Conditions that an item must meet, such as `status:live,score>2`. A page may hold fewer items than `limit`, and there may be more."),
+        ("fields" = Option<String>, Query, description = "Fields in their order, such as `id,home.*` or `-note`; all if absent."),
         ("flat" = Option<bool>, Query, description = "`false` gives nested objects back."),
         ("token" = Option<String>, Query, description = "A read key that is marked `allow_in_url`."),
         ("If-None-Match" = Option<String>, Header, description = "The `ETag` of an earlier answer."),
@@ -79,12 +86,15 @@ pub struct ListItems(pub Readers);
     responses(
         (status_code = 200, body = Listing<ItemData>, description = "A page."),
         (status_code = 304, description = "The stream has not changed."),
+        (status_code = 400, description = "A parameter that is not known or cannot be read."),
         (status_code = 403, description = "The page's origin is not allowed."),
         (status_code = 404, description = "The key does not read such a stream."),
     ),
 )]
 impl ListItems {
     async fn handle(&self, req: &mut Request, res: &mut Response) -> Result<(), ApiError> {
+        filter::only(req, &PARAMETERS)?;
+        let filter = filter::filter(req)?;
         let (reader, stream) = readable_stream(&self.0, req)?;
         let limit = envelope::limit(req, LIMIT_DEFAULT, LIMIT_MAX)?;
         let flat = envelope::flag(req, "flat", true)?;
@@ -95,16 +105,7 @@ impl ListItems {
             return Ok(());
         }
         let room = sending::room(&self.0.live, &reader, PAGE_BYTES_MAX).await?;
-        // One more than is shown tells whether there is a next page.
-        let page = PageLimit {
-            rows: limit + 1,
-            bytes: PAGE_BYTES_MAX,
-        };
-        let mut items = pool.items(&stream, after.as_deref(), page).await?;
-        let bytes: usize = items.iter().map(|item| item.fields.len()).sum();
-        let more = items.len() > limit as usize || bytes >= PAGE_BYTES_MAX;
-        items.truncate(limit as usize);
-        let next = items.last().filter(|_| more).map(|item| item.key.clone());
+        let (items, next) = page::read(pool, &stream, &filter, after, limit as usize).await?;
         let items = items.into_iter().map(|item| ItemData::new(item, flat));
         let items = items.collect::<Result<Vec<ItemData>, _>>()?;
         envelope::list(items, next).answer(res);

@@ -23,6 +23,7 @@ use tungstenite::Utf8Bytes;
 use tungstenite::protocol::WebSocketConfig;
 
 use super::error::ApiError;
+use super::filter;
 use super::middleware::client;
 use super::reader::{Readers, SUBPROTOCOL};
 use super::ticket::choose;
@@ -32,6 +33,10 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// What a renderer may send over a WebSocket: nothing that is read.
 const INBOUND_BYTES_MAX: usize = 4 << 10;
+
+const PARAMETERS: [&str; 7] = [
+    "streams", "key", "where", "fields", "since", "max_rate", "token",
+];
 
 /// `GET /api/live`
 pub struct GetLive(pub Readers);
@@ -46,6 +51,9 @@ pub struct GetLive(pub Readers);
     tags("read"),
     parameters(
         ("streams" = Option<String>, Query, description = "Names separated by commas; all streams of the key if absent."),
+        ("key" = Option<String>, Query, description = "Keys separated by commas: only these items."),
+        ("where" = Option<String>, Query, description = "Conditions that an item must meet, such as `status:live,score>2`. An item that ceases to meet them is told by `remove`."),
+        ("fields" = Option<String>, Query, description = "Fields in their order, such as `id,home.*` or `-note`; all if absent."),
         ("since" = Option<String>, Query, description = "The id of the last message that was applied; what changed since follows."),
         ("Last-Event-ID" = Option<String>, Header, description = "The same, as browsers send it; goes before `since`."),
         ("max_rate" = Option<u32>, Query, description = "Flushes a second, 1 to 1000."),
@@ -54,6 +62,7 @@ pub struct GetLive(pub Readers);
     responses(
         (status_code = 200, content_type = "text/event-stream", body = String, description = "Server-Sent Events."),
         (status_code = 101, description = "A WebSocket. The key may be offered as a subprotocol beside `headgate`."),
+        (status_code = 400, description = "A parameter that is not known or cannot be read."),
         (status_code = 403, description = "The page's origin is not allowed."),
         (status_code = 404, description = "The key does not read such a stream."),
         (status_code = 429, description = "The key has as many connections as one may."),
@@ -113,6 +122,8 @@ impl GetLive {
         transport: Transport,
         cut: CancellationToken,
     ) -> Result<Subscribe, ApiError> {
+        filter::only(req, &PARAMETERS)?;
+        let filter = filter::filter(req)?;
         let (reader, allowed) = self.0.follower(req)?;
         let streams = match wanted::streams(req.uri().query().unwrap_or_default()) {
             None => allowed,
@@ -133,6 +144,7 @@ impl GetLive {
         let last_event_id = last_event_id.map(|id| id.to_str().unwrap_or_default().to_owned());
         Ok(Subscribe {
             streams,
+            filter,
             since: last_event_id.or_else(|| req.query::<String>("since")),
             max_rate,
             transport,

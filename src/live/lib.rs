@@ -14,6 +14,7 @@ mod frame;
 mod pages;
 mod subscription;
 pub mod tickets;
+mod view;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,6 +38,8 @@ use pool::{Pool, Position};
 use settings::Settings;
 pub use subscription::Subscription;
 use tickets::Tickets;
+pub use view::ItemFilter;
+use view::Views;
 
 /// Readings of the pool at once, for all renderers: other readers go on meanwhile.
 const POOL_READS_MAX: usize = 2;
@@ -78,6 +81,8 @@ pub struct Subscribe {
     pub reader: Arc<Reader>,
     /// What it wants to follow, at least one.
     pub streams: Vec<Arc<str>>,
+    /// What it wants of them.
+    pub filter: ItemFilter,
     /// Where it was before: a position as text.
     pub since: Option<String>,
     /// Flushes a second.
@@ -101,6 +106,8 @@ pub struct Renderer {
     pub key: Box<str>,
     /// What it follows.
     pub streams: Vec<Arc<str>>,
+    /// The only keys that it follows, if not all.
+    pub keys: Option<Box<[String]>>,
     /// How it is connected.
     pub transport: Transport,
     /// Where from.
@@ -139,6 +146,7 @@ pub struct Live {
     pool_reads: Semaphore,
     /// The last frame of each stream: most renderers are sent the same.
     recent: Mutex<Recent>,
+    views: Mutex<Views>,
     renderers: Mutex<BTreeMap<u64, Arc<Renderer>>>,
     /// Those that were told to go: what they were told last may still wait for them to read.
     leaving: Mutex<Vec<Arc<Renderer>>>,
@@ -178,6 +186,7 @@ impl Live {
             stale_after_seconds: RwLock::default(),
             pool_reads: Semaphore::new(POOL_READS_MAX),
             recent: Mutex::default(),
+            views: Mutex::default(),
             renderers: Mutex::default(),
             leaving: Mutex::default(),
             next_id: AtomicU64::new(1),
@@ -234,11 +243,19 @@ impl Live {
 
     /// Subscribes a renderer; it is connected until the subscription is dropped.
     pub fn subscribe(self: &Arc<Self>, mut request: Subscribe) -> Subscription {
-        let listener = self.pool.changes().listen(&request.streams);
+        let stale_after = self.stale_after();
+        // Any change may end that a stream is stale.
+        let has_age = request
+            .streams
+            .iter()
+            .any(|one| stale_after.contains_key(one));
+        let keys = request.filter.conditions.keys().filter(|_| !has_age);
+        let listener = self.pool.changes().listen(&request.streams, keys);
         let renderer = Arc::new(Renderer {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
             key: request.reader.name.clone(),
             streams: request.streams.clone(),
+            keys: request.filter.conditions.keys().map(Into::into),
             transport: request.transport,
             client: request.client.clone(),
             connected_at: Unix::now(),
@@ -335,6 +352,10 @@ impl Live {
         self.renderers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn views(&self) -> MutexGuard<'_, Views> {
+        self.views.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn recent(&self) -> MutexGuard<'_, Recent> {

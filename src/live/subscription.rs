@@ -9,6 +9,9 @@
 //! **Invariant**: [`Subscription::next`] may be dropped at any await and called again: nothing is lost,
 //! nothing is sent twice.
 
+mod ages;
+mod seen;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +20,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::frame::{Frame, FrameKind};
+use super::view::{Inside, View};
 use super::{Live, Permit, RATE_MAX, Renderer, Subscribe};
+use ages::Age;
 use base::clock::{self, Unix};
 use base::order::ChangeSeq;
 use catalog::Reader;
@@ -33,6 +38,24 @@ const PAGE: PageLimit = PageLimit {
 };
 /// How long to wait after the pool could not be read.
 const READ_AGAIN: Duration = Duration::from_secs(1);
+
+/// How far one stream has been told.
+#[derive(Debug)]
+struct Following {
+    stream: Arc<str>,
+    /// Everything up to here was told.
+    position: ChangeSeq,
+    /// While the snapshot is being told: the number of the last change when it began.
+    snapshot_from: Option<ChangeSeq>,
+    /// What is seen of it; none: everything.
+    view: Option<Arc<View>>,
+    /// What the client was told of, where an item can begin or cease to match.
+    inside: Option<Inside>,
+    /// While it is looked up what a client that came back was told before: how far that is.
+    recalled: Option<ChangeSeq>,
+    /// Watches the age of the data, where the stream has a limit.
+    age: Option<Age>,
+}
 
 /// Follows streams for one renderer, until it is dropped.
 #[derive(Debug)]
@@ -61,42 +84,6 @@ pub struct Subscription {
     _seat: Permit,
 }
 
-/// How far one stream has been told.
-#[derive(Debug)]
-struct Following {
-    stream: Arc<str>,
-    /// Everything up to here was told.
-    position: ChangeSeq,
-    /// While the snapshot is being told: the number of the last change when it began.
-    snapshot_from: Option<ChangeSeq>,
-    /// Watches the age of the data, where the stream has a limit.
-    age: Option<Age>,
-}
-
-#[derive(Debug)]
-struct Age {
-    max_seconds: u64,
-    /// Newest data. `None`: not looked up yet; 1970: there is none.
-    newest_at: Option<Unix>,
-    told_stale: bool,
-}
-
-impl Age {
-    fn new(max_seconds: u64) -> Self {
-        Self {
-            max_seconds,
-            newest_at: None,
-            told_stale: false,
-        }
-    }
-
-    /// When the data is too old.
-    fn stale_at(&self) -> Option<Unix> {
-        let newest_at = self.newest_at.filter(|newest_at| *newest_at > Unix::MIN)?;
-        Some(newest_at + Duration::from_secs(self.max_seconds))
-    }
-}
-
 impl Subscription {
     pub(super) fn new(
         live: Arc<Live>,
@@ -123,16 +110,20 @@ impl Subscription {
             live.metrics.live_resets.inc();
         }
         let stale_after = live.stale_after();
-        let streams = request.streams.into_iter().map(|stream| Following {
-            position: resume.map_or(ChangeSeq::MIN, |since| since.seq),
-            snapshot_from: afresh.then_some(head.seq),
-            age: stale_after.get(&stream).map(|seconds| Age::new(*seconds)),
-            stream,
+        let streams = request.streams.into_iter().map(|stream| {
+            let view = live.views().of(&stream, &request.filter);
+            let age = stale_after.get(&stream).map(|seconds| Age::new(*seconds));
+            let following = Following::new(stream, view, age);
+            match resume.filter(|_| !afresh) {
+                Some(since) => following.resumed(since.seq),
+                None => following.afresh(head.seq),
+            }
         });
+        let streams = streams.collect();
         let rate = request.max_rate.unwrap_or(live.max_rate).clamp(1, RATE_MAX);
         let now = Instant::now();
         Self {
-            streams: streams.collect(),
+            streams,
             stale_after,
             reader: request.reader,
             renderer,
@@ -172,7 +163,7 @@ impl Subscription {
                 return Some(frame);
             }
             match self.collect().await {
-                Ok(()) if self.outbox.is_empty() => self.wait().await,
+                Ok(()) if self.outbox.is_empty() && !self.is_busy() => self.wait().await,
                 Ok(()) => {}
                 Err(error) => {
                     tracing::warn!(renderer = self.renderer.id, %error, "the pool cannot be read; trying again");
@@ -180,6 +171,12 @@ impl Subscription {
                 }
             }
         }
+    }
+
+    /// Whether there is more to look at, though nothing of it may be for the client.
+    fn is_busy(&self) -> bool {
+        let looks = |one: &Following| one.snapshot_from.is_some() || one.recalled.is_some();
+        self.flushing.is_some() || self.streams.iter().any(looks)
     }
 
     /// Puts what is to be told next into the outbox, if there is anything.
@@ -191,8 +188,12 @@ impl Subscription {
             return Ok(());
         }
         if Instant::now() >= self.next_heartbeat {
+            self.skip_foreign();
             self.push_heartbeat();
             return Ok(());
+        }
+        if let Some(at) = self.streams.iter().position(|one| one.recalled.is_some()) {
+            return self.recall(at).await;
         }
         if self.flushing.is_none() && self.pending && Instant::now() >= self.next_flush {
             self.pending = false;
@@ -210,22 +211,17 @@ impl Subscription {
 
     /// Tells the next changes of one stream, or ends the flush.
     async fn flush(&mut self, through: ChangeSeq) -> Result<(), PoolError> {
-        let changes = self.live.pool.changes();
-        let head = changes.head();
         // First those without news, so that the ids of the messages say how far all of them are.
-        for following in &mut self.streams {
-            if changes.has_nothing_after(&following.stream, following.position) {
-                // What was read from the file may be ahead of the memory.
-                following.position = following.position.max(head);
-            }
-        }
+        let head = self.skip_foreign();
         for at in 0..self.streams.len() {
             let following = &mut self.streams[at];
             if following.position >= through {
                 continue;
             }
             let changes = self.live.pool.changes();
-            match changes.after(&following.stream, following.position, MESSAGE_BYTES_MAX) {
+            let keys = following.view.as_ref().and_then(|view| view.keys());
+            let position = following.position;
+            match changes.after(&following.stream, keys, position, MESSAGE_BYTES_MAX) {
                 Recent::Nothing => following.position = following.position.max(head),
                 Recent::Changes(changes) => {
                     self.push_changes(at, &changes);
@@ -255,17 +251,45 @@ impl Subscription {
         Ok(())
     }
 
+    /// Goes on to the last change where nothing for the client came; returns its number.
+    fn skip_foreign(&mut self) -> ChangeSeq {
+        let changes = self.live.pool.changes();
+        let head = changes.head();
+        for following in &mut self.streams {
+            let keys = following.view.as_ref().and_then(|view| view.keys());
+            if following.snapshot_from.is_none()
+                && changes.has_nothing_after(&following.stream, keys, following.position)
+            {
+                // What was read from the file may be ahead of the memory.
+                following.position = following.position.max(head);
+            }
+        }
+        head
+    }
+
     /// A page of what one stream has not been told, from the file.
     async fn read(&self, at: usize) -> Result<Page, PoolError> {
         let following = &self.streams[at];
-        let _turn = self.live.turn_to_read().await;
         let removed_after = following.snapshot_from.unwrap_or_default();
+        self.read_from(following, following.position, removed_after)
+            .await
+    }
+
+    async fn read_from(
+        &self,
+        following: &Following,
+        position: ChangeSeq,
+        removed_after: ChangeSeq,
+    ) -> Result<Page, PoolError> {
+        let _turn = self.live.turn_to_read().await;
+        let keys = following.view.as_ref().and_then(|view| view.keys());
         let pool = &self.live.pool;
-        pool.changed_after(&following.stream, following.position, removed_after, PAGE)
+        pool.changed_after(&following.stream, keys, position, removed_after, PAGE)
             .await
     }
 
     fn push_snapshot(&mut self, at: usize, page: Page) {
+        let page = self.streams[at].seen_of(page);
         let Position { epoch, .. } = self.position();
         let nowhere = Position {
             epoch,
@@ -302,6 +326,9 @@ impl Subscription {
     }
 
     fn push_changes(&mut self, at: usize, changes: &[Arc<Change>]) {
+        if self.streams[at].view.is_some() {
+            return self.push_seen(at, changes);
+        }
         let stream = Arc::clone(&self.streams[at].stream);
         for run in changes.chunk_by(|a, b| a.removed == b.removed) {
             let Some(last) = run.last() else { continue };
@@ -320,60 +347,6 @@ impl Subscription {
         let frame = Frame::heartbeat(self.position(), &time);
         self.outbox.push_back(frame);
         self.next_heartbeat = Instant::now() + self.live.heartbeat;
-    }
-
-    /// Limits may have changed since the last look.
-    fn take_limits(&mut self) {
-        let now = self.live.stale_after();
-        if Arc::ptr_eq(&now, &self.stale_after) {
-            return;
-        }
-        let id = self.position();
-        for following in &mut self.streams {
-            let limit = now.get(&following.stream).copied();
-            match (&mut following.age, limit) {
-                (Some(age), Some(seconds)) => age.max_seconds = seconds,
-                (Some(age), None) if age.told_stale => {
-                    self.outbox.push_back(Frame::fresh(&following.stream, id));
-                    following.age = None;
-                }
-                (age, limit) => *age = limit.map(Age::new),
-            }
-        }
-        self.stale_after = now;
-    }
-
-    /// Tells which streams have become stale, and which are no longer.
-    async fn look_at_ages(&mut self) -> Result<(), PoolError> {
-        self.take_limits();
-        let now = Unix::now();
-        let id = self.position();
-        for following in &mut self.streams {
-            let Some(age) = &mut following.age else {
-                continue;
-            };
-            if age.newest_at.is_none() {
-                let newest = self.live.pool.newest_data(&following.stream).await?;
-                let newest_at = newest.as_deref().and_then(clock::parse_rfc3339);
-                age.newest_at = Some(newest_at.unwrap_or_default());
-            }
-            let recorded = self.live.pool.changes().updated_at(&following.stream);
-            age.newest_at = age.newest_at.max(recorded);
-            let Some(stale_at) = age.stale_at() else {
-                continue;
-            };
-            let stale = now >= stale_at;
-            if stale != age.told_stale {
-                age.told_stale = stale;
-                self.outbox.push_back(if stale {
-                    let updated_at = clock::rfc3339(age.newest_at.unwrap_or_default());
-                    Frame::stale(&following.stream, id, &updated_at, age.max_seconds)
-                } else {
-                    Frame::fresh(&following.stream, id)
-                });
-            }
-        }
-        Ok(())
     }
 
     /// Ends when there may be something to tell.

@@ -31,7 +31,7 @@ impl Operator {
     /// # Errors
     /// See [`RemoveError`].
     pub async fn remove_item(&self, stream: &str, key: &str, by: By) -> Result<bool, RemoveError> {
-        let listener = self.pool.changes().listen(&[stream.into()]);
+        let listener = self.pool.changes().listen(&[stream.into()], None);
         let removed = self
             .ingest
             .remove_for_operator(by.request_id, by.client, stream, key);

@@ -26,7 +26,8 @@ impl Operator {
         let connected = |renderer: Arc<Renderer>| {
             let told = renderer.position();
             let mut streams = renderer.streams.iter();
-            let behind = streams.any(|stream| !changes.has_nothing_after(stream, told));
+            let behind = streams
+                .any(|stream| !changes.has_nothing_after(stream, renderer.keys.as_deref(), told));
             Connected {
                 position: Position {
                     seq: told,

@@ -8,6 +8,7 @@
 //! **Invariant**: for every stream that has a log, each change above the log's floor is in it, or a
 //! newer one of the same item is. What lies below the floor is read from the file.
 
+mod change;
 #[cfg(test)]
 mod tests;
 
@@ -16,71 +17,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tokio::sync::Notify;
 
 use base::clock::Unix;
 use base::order::ChangeSeq;
+pub use change::Change;
 
 /// Bytes of all logs together; beyond it the largest one forgets its oldest changes.
 const LOG_BYTES_MAX: usize = 16 << 20;
-/// What a change takes beside its texts.
-const CHANGE_BYTES: usize = 200;
 /// A log that nobody listens to is kept this long: a renderer that was away for a moment resumes from
 /// memory.
 const LOG_KEPT: Duration = Duration::from_secs(60);
-
-/// One change of one item.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// Its number in the one sequence over all streams.
-    pub seq: ChangeSeq,
-    /// The item's key.
-    pub key: Box<str>,
-    /// Whether the item is gone.
-    pub removed: bool,
-    /// The item as renderers see it, `{"key":…,"fields":…,"updated_at":…,"seq":…}`; of a removed item
-    /// the key as a JSON string.
-    pub json: Bytes,
-}
-
-impl Change {
-    /// An item's new value. `fields` is the JSON text of the flat object, `updated_at` RFC 3339.
-    pub fn updated(seq: ChangeSeq, key: &str, fields: &str, updated_at: &str) -> Self {
-        let mut json = String::with_capacity(fields.len() + key.len() + 80);
-        json.push_str(r#"{"key":"#);
-        item::string_into(key, &mut json);
-        json.push_str(r#","fields":"#);
-        json.push_str(fields);
-        json.push_str(r#","updated_at":""#);
-        json.push_str(updated_at);
-        json.push_str(r#"","seq":"#);
-        json.push_str(&seq.to_string());
-        json.push('}');
-        Self {
-            seq,
-            key: key.into(),
-            removed: false,
-            json: json.into(),
-        }
-    }
-
-    /// An item is gone.
-    pub fn removed(seq: ChangeSeq, key: &str) -> Self {
-        let mut json = String::with_capacity(key.len() + 2);
-        item::string_into(key, &mut json);
-        Self {
-            seq,
-            key: key.into(),
-            removed: true,
-            json: json.into(),
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        CHANGE_BYTES + 2 * self.key.len() + self.json.len()
-    }
-}
 
 /// What a settlement changed in one stream.
 #[derive(Debug)]
@@ -147,6 +94,10 @@ struct Log {
     floor: ChangeSeq,
     bytes: usize,
     wakeups: Vec<Arc<Wakeup>>,
+    /// Those who listen to some keys alone.
+    of_keys: HashMap<Box<str>, Vec<Arc<Wakeup>>>,
+    /// Those of them whose keys changed, until they are woken.
+    due: Vec<Arc<Wakeup>>,
     /// When the last listener went.
     left_at: Instant,
     /// Newest time of data that was recorded.
@@ -166,8 +117,8 @@ impl Changes {
         ChangeSeq::new(self.head.load(Ordering::Acquire))
     }
 
-    /// Listens to streams: the bell rings after each of their changes.
-    pub fn listen(self: &Arc<Self>, streams: &[Arc<str>]) -> Listener {
+    /// Listens to streams: the bell rings after each of their changes, or of those with these keys.
+    pub fn listen(self: &Arc<Self>, streams: &[Arc<str>], keys: Option<&[String]>) -> Listener {
         let wakeup = Arc::new(Wakeup::default());
         let mut logs = self.lock();
         let head = self.head();
@@ -176,12 +127,16 @@ impl Changes {
                 .streams
                 .entry(Arc::clone(stream))
                 .or_insert_with(|| Log::new(head));
-            log.wakeups.push(Arc::clone(&wakeup));
+            match keys {
+                None => log.wakeups.push(Arc::clone(&wakeup)),
+                Some(keys) => keys.iter().for_each(|key| log.listen_to(key, &wakeup)),
+            }
         }
         drop(logs);
         Listener {
             changes: Arc::clone(self),
             streams: streams.into(),
+            keys: keys.map(Into::into),
             wakeup,
         }
     }
@@ -191,11 +146,17 @@ impl Changes {
         let logs = self.lock();
         let log = logs.streams.get(stream)?;
         let (newest, _) = log.changes.last_key_value()?;
-        (!log.wakeups.is_empty()).then_some(*newest)
+        log.is_followed().then_some(*newest)
     }
 
-    /// The changes of a stream after a position, oldest first, about `bytes_max` of them.
-    pub fn after(&self, stream: &str, position: ChangeSeq, bytes_max: usize) -> Recent {
+    /// The changes of a stream, or of some of its keys, after a position, oldest first, about `bytes_max` of them.
+    pub fn after(
+        &self,
+        stream: &str,
+        keys: Option<&[String]>,
+        position: ChangeSeq,
+        bytes_max: usize,
+    ) -> Recent {
         let logs = self.lock();
         let Some(log) = logs.streams.get(stream) else {
             return Recent::Behind;
@@ -205,7 +166,17 @@ impl Changes {
         }
         let mut bytes = 0;
         let mut found = Vec::new();
-        for change in log.changes.range(position + 1..).map(|(_, change)| change) {
+        let mut of_keys = Vec::new();
+        let mut of_all = None;
+        match keys {
+            Some(keys) => {
+                of_keys.extend(log.of_keys_after(keys, position));
+                of_keys.sort_unstable_by_key(|change| change.seq);
+            }
+            None => of_all = Some(log.changes.range(position + 1..)),
+        }
+        let of_all = of_all.into_iter().flatten().map(|(_, change)| change);
+        for change in of_keys.into_iter().chain(of_all) {
             if !found.is_empty() && bytes + change.json.len() > bytes_max {
                 break;
             }
@@ -219,13 +190,22 @@ impl Changes {
         }
     }
 
-    /// Whether the memory knows that the stream did not change after a position.
-    pub fn has_nothing_after(&self, stream: &str, position: ChangeSeq) -> bool {
+    /// Whether the memory knows that the stream, or some of its keys, did not change after a position.
+    pub fn has_nothing_after(
+        &self,
+        stream: &str,
+        keys: Option<&[String]>,
+        position: ChangeSeq,
+    ) -> bool {
         let logs = self.lock();
         let Some(log) = logs.streams.get(stream) else {
             return false;
         };
-        position >= log.floor && log.changes.range(position + 1..).next().is_none()
+        position >= log.floor
+            && match keys {
+                Some(keys) => log.of_keys_after(keys, position).next().is_none(),
+                None => log.changes.range(position + 1..).next().is_none(),
+            }
     }
 
     /// Newest time of data of a stream that was recorded while somebody listened.
@@ -241,7 +221,7 @@ impl Changes {
         let Some(log) = logs.streams.get(stream) else {
             return false;
         };
-        if !log.wakeups.is_empty() || log.left_at.elapsed() < LOG_KEPT {
+        if log.is_followed() || log.left_at.elapsed() < LOG_KEPT {
             return true;
         }
         let bytes = log.bytes;
@@ -265,7 +245,10 @@ impl Changes {
             match of_stream.changes {
                 Some(changes) => changes.into_iter().for_each(|change| log.add(change)),
                 // Somebody came in between: these are read from the file.
-                None => log.forget_through(head),
+                None => {
+                    log.forget_through(head);
+                    log.due.extend(log.of_keys.values().flatten().cloned());
+                }
             }
             let after = log.bytes;
             logs.bytes = logs.bytes + after - before;
@@ -279,11 +262,12 @@ impl Changes {
     /// Wakes everybody who listens to one of the streams.
     pub(super) fn wake(&self, streams: &[Arc<str>]) {
         for stream in streams {
-            let wakeups = match self.lock().streams.get(stream) {
-                Some(log) => log.wakeups.clone(),
+            let (wakeups, due) = match self.lock().streams.get_mut(stream) {
+                Some(log) => (log.wakeups.clone(), std::mem::take(&mut log.due)),
                 None => continue,
             };
-            wakeups.iter().for_each(|wakeup| wakeup.wake());
+            let all = wakeups.iter().chain(&due);
+            all.for_each(|wakeup| wakeup.wake());
         }
     }
 
@@ -318,12 +302,37 @@ impl Log {
             floor,
             bytes: 0,
             wakeups: Vec::new(),
+            of_keys: HashMap::new(),
+            due: Vec::new(),
             left_at: Instant::now(),
             updated_at: Unix::MIN,
         }
     }
 
+    fn is_followed(&self) -> bool {
+        !self.wakeups.is_empty() || !self.of_keys.is_empty()
+    }
+
+    fn listen_to(&mut self, key: &str, wakeup: &Arc<Wakeup>) {
+        let listening = self.of_keys.entry(key.into()).or_default();
+        listening.push(Arc::clone(wakeup));
+    }
+
+    /// The changes of these keys after a position, in no order.
+    fn of_keys_after(
+        &self,
+        keys: &[String],
+        position: ChangeSeq,
+    ) -> impl Iterator<Item = &Arc<Change>> {
+        let newest = keys.iter().filter_map(|key| self.newest.get(&**key));
+        let later = newest.filter(move |seq| **seq > position);
+        later.filter_map(|seq| self.changes.get(seq))
+    }
+
     fn add(&mut self, change: Change) {
+        if let Some(listening) = self.of_keys.get(&change.key) {
+            self.due.extend_from_slice(listening);
+        }
         let earlier = match self.newest.get_mut(&change.key) {
             Some(seq) => Some(std::mem::replace(seq, change.seq)),
             None => {
@@ -356,6 +365,8 @@ impl Log {
 pub struct Listener {
     changes: Arc<Changes>,
     streams: Box<[Arc<str>]>,
+    /// Of some keys alone.
+    keys: Option<Box<[String]>>,
     /// Rings after each change of one of the streams.
     pub wakeup: Arc<Wakeup>,
 }
@@ -365,8 +376,17 @@ impl Drop for Listener {
         let mut logs = self.changes.lock();
         for stream in &self.streams {
             if let Some(log) = logs.streams.get_mut(stream) {
-                log.wakeups
-                    .retain(|wakeup| !Arc::ptr_eq(wakeup, &self.wakeup));
+                let is_other = |wakeup: &Arc<Wakeup>| !Arc::ptr_eq(wakeup, &self.wakeup);
+                log.wakeups.retain(is_other);
+                log.due.retain(is_other);
+                for key in self.keys.iter().flatten() {
+                    if let Some(listening) = log.of_keys.get_mut(&**key) {
+                        listening.retain(is_other);
+                        if listening.is_empty() {
+                            log.of_keys.remove(&**key);
+                        }
+                    }
+                }
                 log.left_at = Instant::now();
             }
         }

@@ -69,11 +69,12 @@ impl Pool {
         Ok(keys.await?)
     }
 
-    /// What changed in a stream after a position: the newest value of each item. Removals up to
+    /// What changed in a stream, or of some of its keys, after a position: the newest value of each item. Removals up to
     /// `removed_after` are left out.
     pub async fn changed_after(
         &self,
         stream: &str,
+        keys: Option<&[String]>,
         position: ChangeSeq,
         removed_after: ChangeSeq,
         limit: PageLimit,
@@ -81,16 +82,24 @@ impl Pool {
         // Before the statement begins: it sees everything up to here.
         let head = self.changes.head();
         // SQLite merges the two halves, each in the order of its index.
-        let mut rows = sqlx::query(
-            "SELECT key, fields, updated_at, seq FROM items WHERE stream = ?1 AND seq > ?2
+        let all = "SELECT key, fields, updated_at, seq FROM items WHERE stream = ?1 AND seq > ?2
              UNION ALL SELECT key, NULL, NULL, seq FROM removed WHERE stream = ?1 AND seq > ?3
-             ORDER BY seq LIMIT ?4",
-        )
-        .bind(stream.to_owned())
-        .bind(position.to_column())
-        .bind(position.max(removed_after).to_column())
-        .bind(limit.rows)
-        .fetch(&*self.reads);
+             ORDER BY seq LIMIT ?4";
+        // The plus signs have them found by key.
+        let some = "SELECT key, fields, updated_at, seq FROM items
+             WHERE stream = ?1 AND key IN (SELECT value FROM json_each(?5)) AND +seq > ?2
+             UNION ALL SELECT key, NULL, NULL, seq FROM removed
+             WHERE stream = ?1 AND key IN (SELECT value FROM json_each(?5)) AND +seq > ?3
+             ORDER BY seq LIMIT ?4";
+        let mut query = sqlx::query(if keys.is_some() { some } else { all })
+            .bind(stream.to_owned())
+            .bind(position.to_column())
+            .bind(position.max(removed_after).to_column())
+            .bind(limit.rows);
+        if let Some(keys) = keys {
+            query = query.bind(serde_json::Value::from(keys).to_string());
+        }
+        let mut rows = query.fetch(&*self.reads);
         let mut changes = Vec::new();
         let mut bytes = 0;
         let mut more = false;

@@ -125,7 +125,7 @@ impl Test {
     /// What somebody who listens hears after a position: key, number, whether it is gone.
     fn heard(&self, stream: &str, position: u64) -> Vec<(String, u64, bool)> {
         let after = ChangeSeq::new(position);
-        match self.pool.changes().after(stream, after, usize::MAX) {
+        match self.pool.changes().after(stream, None, after, usize::MAX) {
             Recent::Changes(changes) => changes.iter().map(|change| show(change)).collect(),
             Recent::Nothing => Vec::new(),
             Recent::Behind => panic!("the memory does not reach back to {position}"),
@@ -134,9 +134,13 @@ impl Test {
 
     /// The same from the file.
     async fn read(&self, stream: &str, position: u64) -> Vec<(String, u64, bool)> {
-        let page =
-            self.pool
-                .changed_after(stream, ChangeSeq::new(position), ChangeSeq::MIN, EVERYTHING);
+        let page = self.pool.changed_after(
+            stream,
+            None,
+            ChangeSeq::new(position),
+            ChangeSeq::MIN,
+            EVERYTHING,
+        );
         let page = page.await.expect("it reads");
         assert!(!page.more);
         assert_eq!(page.through, self.pool.position().seq);
@@ -233,7 +237,7 @@ fn batch(accepted_seq: u64, keys: &[&str]) -> Batch {
 #[tokio::test]
 async fn each_change_takes_the_next_number_and_listeners_hear_it() {
     let test = Test::new().await;
-    let _listener = test.pool.changes().listen(&[STREAM.into()]);
+    let _listener = test.pool.changes().listen(&[STREAM.into()], None);
     test.upsert(&batch(1, &["b", "a", "b"]), true);
     assert_eq!(test.heard(STREAM, 0), [told("a", 1), told("b", 2)]);
     // The same values once more are changes, too: the source lives.
@@ -252,7 +256,7 @@ async fn each_change_takes_the_next_number_and_listeners_hear_it() {
 #[tokio::test]
 async fn what_leaves_a_row_as_it_is_takes_no_number() {
     let test = Test::new().await;
-    let _listener = test.pool.changes().listen(&[STREAM.into()]);
+    let _listener = test.pool.changes().listen(&[STREAM.into()], None);
     test.upsert(&batch(5, &["a"]), true);
     // Delivered again, and delivered late.
     test.upsert(&batch(5, &["a"]), true);
@@ -266,7 +270,7 @@ async fn what_leaves_a_row_as_it_is_takes_no_number() {
 #[tokio::test]
 async fn what_is_not_published_is_held_and_numbered_and_not_told() {
     let test = Test::new().await;
-    let listener = test.pool.changes().listen(&[STREAM.into()]);
+    let listener = test.pool.changes().listen(&[STREAM.into()], None);
     test.upsert(&batch(1, &["a"]), false);
     assert_eq!((test.seq(), test.heard(STREAM, 0)), (1, vec![]));
     let silent = tokio::time::timeout(
@@ -287,7 +291,10 @@ async fn what_is_not_published_is_held_and_numbered_and_not_told() {
 #[tokio::test]
 async fn several_streams_share_one_sequence() {
     let test = Test::new().await;
-    let _listener = test.pool.changes().listen(&[STREAM.into(), "other".into()]);
+    let _listener = test
+        .pool
+        .changes()
+        .listen(&[STREAM.into(), "other".into()], None);
     test.upsert(&batch(1, &["a"]), true);
     test.upsert(&batch_of("other", 2, &[("a", "{}")]), true);
     test.upsert(&batch(3, &["a"]), true);
@@ -307,7 +314,7 @@ async fn several_streams_share_one_sequence() {
 #[tokio::test]
 async fn a_failed_settlement_takes_no_numbers_and_is_not_told() {
     let test = Test::new().await;
-    let _listener = test.pool.changes().listen(&[STREAM.into()]);
+    let _listener = test.pool.changes().listen(&[STREAM.into()], None);
     test.pool
         .lock()
         .connection
@@ -336,7 +343,7 @@ async fn a_failed_settlement_takes_no_numbers_and_is_not_told() {
     let again = test.pool.settle(&settlement);
     assert!(matches!(again, Err(PoolError::Closed)), "{again:?}");
     let test = test.reopened().await;
-    let _listener = test.pool.changes().listen(&[STREAM.into()]);
+    let _listener = test.pool.changes().listen(&[STREAM.into()], None);
     test.upsert(&batch(1, &["a"]), true);
     assert_eq!(test.heard(STREAM, 0), [told("a", 1)]);
 }
@@ -380,7 +387,7 @@ async fn pages_of_changes_go_on_where_the_last_one_ended() {
         };
         let (mut position, mut all) = (ChangeSeq::MIN, Vec::new());
         loop {
-            let page = (test.pool).changed_after(STREAM, position, ChangeSeq::MIN, limit);
+            let page = (test.pool).changed_after(STREAM, None, position, ChangeSeq::MIN, limit);
             let page = page.await.expect("it reads");
             assert!(page.changes.len() <= rows as usize);
             all.extend(page.changes.iter().map(show));
@@ -396,9 +403,9 @@ async fn pages_of_changes_go_on_where_the_last_one_ended() {
         );
     }
     // A snapshot leaves out what was removed before it began.
-    let page = test
-        .pool
-        .changed_after(STREAM, ChangeSeq::MIN, ChangeSeq::new(10), EVERYTHING);
+    let page =
+        test.pool
+            .changed_after(STREAM, None, ChangeSeq::MIN, ChangeSeq::new(10), EVERYTHING);
     let page = page.await;
     let removed = page
         .expect("it reads")

@@ -110,6 +110,37 @@ impl Where {
         }
     }
 
+    /// The condition that an item has one of these keys.
+    pub fn of_keys(keys: Vec<String>) -> Self {
+        Self::of(vec![Condition {
+            is_negated: false,
+            source: Source::Own(Own::Key),
+            test: Test::Is(Values::of(keys)),
+        }])
+    }
+
+    /// The conditions of both.
+    #[must_use]
+    pub fn and(self, other: &Self) -> Self {
+        if other.is_empty() {
+            return self;
+        }
+        let mut conditions = self.conditions;
+        conditions.extend_from_slice(&other.conditions);
+        Self::of(conditions)
+    }
+
+    /// Keys of which an item has one, or the conditions do not hold; none: it can have any key.
+    pub fn keys(&self) -> Option<&[String]> {
+        let listed = self.conditions.iter().filter_map(|one| match &one.test {
+            Test::Is(values) if !one.is_negated && one.source == Source::Own(Own::Key) => {
+                Some(&*values.texts)
+            }
+            _ => None,
+        });
+        listed.min_by_key(|keys| keys.len())
+    }
+
     /// Whether there is no condition.
     pub fn is_empty(&self) -> bool {
         self.conditions.is_empty()

@@ -4,6 +4,7 @@
 
 mod access; // who may follow: keys, tickets, origins, and when it ends
 mod changes; // update and remove, at which rate, in which order; stale, fresh, heartbeat, bye
+mod filtered; // key, where, fields
 mod histories; // a property: after any history every renderer holds what the pool holds
 mod items; // reading pages of items and single ones
 mod removal; // DELETE, and that what was removed stays removed

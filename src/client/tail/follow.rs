@@ -65,6 +65,8 @@ pub(super) struct Follow<'a> {
     /// The admin API, asked for a ticket before each connection; none: the service is shown a read key.
     pub(super) tickets: Option<&'a Client>,
     pub(super) streams: &'a [String],
+    /// Parameters that say which items, and which of their fields.
+    pub(super) filter: [(&'static str, Option<String>); 2],
     pub(super) max_rate: Option<u16>,
     /// The position to begin after.
     pub(super) since: Option<String>,
@@ -198,6 +200,11 @@ impl Follow<'_> {
             .map(|stream| percent_encoded(stream))
             .collect();
         let mut path = format!("/api/live?streams={}", streams.join(","));
+        for (name, text) in &self.filter {
+            if let Some(text) = text {
+                path += &format!("&{name}={}", percent_encoded(text));
+            }
+        }
         if let Some(since) = &self.since {
             path += &format!("&since={since}");
         }

@@ -43,7 +43,7 @@ fn record_as(changes: &Changes, stream: &str, collected: Option<Vec<Change>>, he
 
 /// The numbers that the memory has after a position; `None` if the file must be read.
 fn after(changes: &Changes, stream: &str, position: u64) -> Option<Vec<u64>> {
-    match changes.after(stream, seq(position), usize::MAX) {
+    match changes.after(stream, None, seq(position), usize::MAX) {
         Recent::Changes(found) => Some(found.iter().map(|change| change.seq.get()).collect()),
         Recent::Nothing => Some(Vec::new()),
         Recent::Behind => None,
@@ -57,14 +57,17 @@ fn was_woken(wakeup: &Wakeup) -> bool {
 #[test]
 fn a_later_change_of_an_item_takes_the_place_of_an_earlier_one() {
     let changes = changes_at(0);
-    let _listener = changes.listen(&streams());
+    let _listener = changes.listen(&streams(), None);
     record(&changes, "a", vec![updated(1, "x"), updated(2, "y")]);
     record(&changes, "a", vec![updated(3, "x")]);
     record(&changes, "a", vec![Change::removed(seq(4), "y")]);
     assert_eq!(after(&changes, "a", 0), Some(vec![3, 4]));
     assert_eq!(after(&changes, "a", 3), Some(vec![4]));
     assert_eq!(after(&changes, "a", 4), Some(vec![]));
-    assert!(changes.has_nothing_after("a", seq(4)) && !changes.has_nothing_after("a", seq(3)));
+    assert!(
+        changes.has_nothing_after("a", None, seq(4))
+            && !changes.has_nothing_after("a", None, seq(3))
+    );
     assert_eq!(changes.head(), seq(4));
     // Whatever happens to one item, its bytes are counted once.
     let bytes = changes.lock().bytes;
@@ -78,7 +81,7 @@ fn a_later_change_of_an_item_takes_the_place_of_an_earlier_one() {
 #[test]
 fn a_run_stops_before_it_is_too_large_and_holds_one_change_at_least() {
     let changes = changes_at(0);
-    let _listener = changes.listen(&streams());
+    let _listener = changes.listen(&streams(), None);
     record(
         &changes,
         "a",
@@ -87,7 +90,7 @@ fn a_run_stops_before_it_is_too_large_and_holds_one_change_at_least() {
             .collect(),
     );
     let one = updated(1, "1").json.len();
-    let count = |bytes_max| match changes.after("a", seq(0), bytes_max) {
+    let count = |bytes_max| match changes.after("a", None, seq(0), bytes_max) {
         Recent::Changes(found) => found.len(),
         other => panic!("{other:?}"),
     };
@@ -101,8 +104,8 @@ fn a_run_stops_before_it_is_too_large_and_holds_one_change_at_least() {
 fn what_happened_before_anybody_listened_is_read_from_the_file() {
     let changes = changes_at(10);
     assert_eq!(after(&changes, "a", 10), None, "nobody listened");
-    assert!(!changes.has_nothing_after("a", seq(10)));
-    let _listener = changes.listen(&streams());
+    assert!(!changes.has_nothing_after("a", None, seq(10)));
+    let _listener = changes.listen(&streams(), None);
     assert_eq!(after(&changes, "a", 9), None);
     assert_eq!(after(&changes, "a", 10), Some(vec![]));
     assert_eq!(after(&changes, "nobody", 10), None);
@@ -116,7 +119,7 @@ fn what_a_settlement_changed_while_somebody_came_is_read_from_the_file() {
     let changes = changes_at(0);
     // The settlement began and nothing was to be collected; then somebody came.
     assert!(!changes.wants("a"));
-    let _listener = changes.listen(&streams());
+    let _listener = changes.listen(&streams(), None);
     record_as(&changes, "a", None, 5);
     assert_eq!(after(&changes, "a", 0), None);
     assert_eq!(after(&changes, "a", 4), None);
@@ -127,7 +130,7 @@ fn what_a_settlement_changed_while_somebody_came_is_read_from_the_file() {
 #[test]
 fn the_largest_log_forgets_its_oldest_changes_and_says_so() {
     let changes = changes_at(0);
-    let _listener = changes.listen(&streams());
+    let _listener = changes.listen(&streams(), None);
     let fields = format!(r#"{{"fill":"{}"}}"#, "x".repeat(100_000));
     record(&changes, "b", vec![updated(1, "small")]);
     let mut number = 1;
@@ -160,8 +163,8 @@ fn the_largest_log_forgets_its_oldest_changes_and_says_so() {
 fn bells_ring_for_their_streams_only_until_the_listener_goes() {
     let changes = changes_at(0);
     let all = streams();
-    let both = changes.listen(&all);
-    let one = changes.listen(&all[1..]);
+    let both = changes.listen(&all, None);
+    let one = changes.listen(&all[1..], None);
     record(&changes, "a", vec![updated(1, "x")]);
     assert!(was_woken(&both.wakeup) && !was_woken(&one.wakeup));
     record(&changes, "b", vec![updated(2, "x")]);
@@ -176,9 +179,9 @@ fn bells_ring_for_their_streams_only_until_the_listener_goes() {
 #[test]
 fn a_log_is_kept_for_a_while_after_its_last_listener() {
     let changes = changes_at(0);
-    drop(changes.listen(&streams()));
+    drop(changes.listen(&streams(), None));
     record(&changes, "a", vec![updated(1, "x")]);
-    let _listener = changes.listen(&streams());
+    let _listener = changes.listen(&streams(), None);
     assert_eq!(
         after(&changes, "a", 0),
         Some(vec![1]),
@@ -199,7 +202,7 @@ fn a_log_is_kept_for_a_while_after_its_last_listener() {
     assert_eq!(changes.lock().bytes, rest);
     // Who comes again starts at the newest change.
     record_as(&changes, "a", None, 2);
-    let _listener = changes.listen(&streams());
+    let _listener = changes.listen(&streams(), None);
     assert_eq!(after(&changes, "a", 1), None);
     assert_eq!(after(&changes, "a", 2), Some(vec![]));
 }
@@ -208,7 +211,7 @@ fn a_log_is_kept_for_a_while_after_its_last_listener() {
 fn the_newest_time_of_data_is_known_while_somebody_listens() {
     let changes = changes_at(0);
     assert_eq!(changes.updated_at("a"), None);
-    let _listener = changes.listen(&streams());
+    let _listener = changes.listen(&streams(), None);
     assert_eq!(changes.updated_at("a"), None);
     record(&changes, "a", vec![updated(7, "x")]);
     record_as(&changes, "a", Some(Vec::new()), 3);
@@ -226,4 +229,38 @@ async fn a_bell_that_was_rung_before_is_heard_once() {
     // An interrupted wait loses nothing.
     wakeup.wake();
     wakeup.woken().await;
+}
+
+#[test]
+fn who_listens_to_keys_hears_of_these_alone() {
+    let changes = changes_at(0);
+    let keys = ["m".to_owned(), "n".to_owned()];
+    let listener = changes.listen(&streams(), Some(&keys));
+    record(&changes, "a", vec![updated(1, "x")]);
+    assert!(!was_woken(&listener.wakeup));
+    record(
+        &changes,
+        "b",
+        vec![updated(2, "n"), updated(3, "x"), updated(4, "m")],
+    );
+    assert!(was_woken(&listener.wakeup));
+    let numbers = |position| match changes.after("b", Some(&keys), seq(position), usize::MAX) {
+        Recent::Changes(found) => found.iter().map(|change| change.seq.get()).collect(),
+        Recent::Nothing => Vec::new(),
+        Recent::Behind => panic!("it is in memory"),
+    };
+    assert_eq!(numbers(0), [2, 4]);
+    assert_eq!(numbers(2), [4]);
+    assert_eq!(numbers(4), [0; 0]);
+    assert!(changes.has_nothing_after("b", Some(&keys[1..]), seq(2)));
+    assert!(!changes.has_nothing_after("b", Some(&keys[1..]), seq(1)));
+    // Nobody was told what these were.
+    record_as(&changes, "b", None, 9);
+    assert!(was_woken(&listener.wakeup));
+    assert!(matches!(
+        changes.after("b", Some(&keys), seq(8), usize::MAX),
+        Recent::Behind
+    ));
+    drop(listener);
+    assert!(changes.newest_followed("b").is_none());
 }

@@ -38,7 +38,7 @@ async fn an_item_may_be_removed_before_it_has_arrived() {
 #[tokio::test]
 async fn what_a_sink_removes_is_told_and_only_what_comes_later_brings_it_back() {
     let test = Test::new().await;
-    let _listener = test.pool.changes().listen(&[STREAM.into()]);
+    let _listener = test.pool.changes().listen(&[STREAM.into()], None);
     test.upsert(&batch(5, &["a", "b"]), true);
     let delete = |batch: Batch| test.delete(&batch);
     // Accepted before the row: it stays.
@@ -60,7 +60,7 @@ async fn what_a_sink_removes_is_told_and_only_what_comes_later_brings_it_back() 
 #[tokio::test]
 async fn merging_begins_anew_after_a_removal() {
     let test = Test::new().await;
-    let _listener = test.pool.changes().listen(&["merged".into()]);
+    let _listener = test.pool.changes().listen(&["merged".into()], None);
     let update = |seq, fields| batch_of("merged", seq, &[("a", fields)]);
     test.upsert(&update(2, r#"{"x":2,"y":2}"#), true);
     test.upsert(&update(3, r#"{"x":3}"#), true);

@@ -166,7 +166,11 @@ async fn parameters_that_cannot_be_used_are_refused_in_words() {
             let told = refusal(&mut renderer).await.refused(400, "INVALID_REQUEST");
             assert!(told.message.contains("max_rate"), "{told:?}");
         }
-        for query in ["max_rate=1", "max_rate=1000", "unknown=1"] {
+        let mut renderer = app.renderer(transport, &["orders"]);
+        renderer.asks("feilds=a");
+        let refused = refusal(&mut renderer).await.refused(400, "INVALID_REQUEST");
+        assert!(refused.message.contains("`fields`"), "{refused:?}");
+        for query in ["max_rate=1", "max_rate=1000"] {
             let mut renderer = app.renderer(transport, &["orders"]);
             renderer.asks(query);
             renderer.connect().await;

@@ -2,7 +2,7 @@
 //!
 //! A history is some upserts (in one stream they are merged) and removals in three streams, while renderers of both
 //! transports follow some of the streams, go away, come back, come back to where they were long ago, or stay for
-//! several histories. Now and then the daemon is started again, and forgets removals.
+//! several histories. Some see the items through a filter. Now and then the daemon is started again, and forgets removals.
 //!
 //! `HEADGATE_LIVE_HISTORIES` sets the number of histories, `HEADGATE_SEED` repeats a run's choices (not its timing).
 #![expect(
@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::app::{Caller, Content, Random, Renderer, TestApp, Transport};
@@ -70,10 +71,68 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().expect("a whole number"))
 }
 
+/// Which items a follower sees, by key and fields, and which of their fields.
+struct Sight {
+    query: &'static str,
+    sees: fn(&str, &Value) -> bool,
+    fields: &'static [&'static str],
+}
+
+const SIGHTS: [Sight; 6] = [
+    Sight {
+        query: "",
+        sees: |_, _| true,
+        fields: &["id", "a", "b", "c"],
+    },
+    Sight {
+        query: "key=3,5,11&fields=b,a",
+        sees: |key, _| ["3", "5", "11"].contains(&key),
+        fields: &["a", "b"],
+    },
+    Sight {
+        query: "where=a%3E%3D500",
+        sees: |_, fields| fields["a"].as_u64().is_some_and(|a| a >= 500),
+        fields: &["id", "a", "b", "c"],
+    },
+    Sight {
+        query: "where=!b?&fields=-c",
+        sees: |_, fields| fields["b"].is_null(),
+        fields: &["id", "a", "b"],
+    },
+    Sight {
+        query: "where=a%3C300,_key%5E1&fields=a,c",
+        sees: |key, fields| key.starts_with('1') && fields["a"].as_u64().is_some_and(|a| a < 300),
+        fields: &["a", "c"],
+    },
+    Sight {
+        query: "key=1,2,3,4&where=c%3E400",
+        sees: |key, fields| {
+            ["1", "2", "3", "4"].contains(&key) && fields["c"].as_u64().is_some_and(|c| c > 400)
+        },
+        fields: &["id", "a", "b", "c"],
+    },
+];
+
+impl Sight {
+    /// What of the pool's content is seen.
+    fn of(&self, content: &Content) -> Content {
+        let mut seen = content.clone();
+        for items in seen.values_mut() {
+            items.retain(|key, item| (self.sees)(key, &item["fields"]));
+            for item in items.values_mut() {
+                let fields = item["fields"].as_object_mut().expect("fields");
+                fields.retain(|name, _| self.fields.contains(&&**name));
+            }
+        }
+        seen
+    }
+}
+
 /// A renderer over several histories.
 struct Follower {
     renderer: Renderer,
     streams: Vec<&'static str>,
+    sight: &'static Sight,
     /// What it held at some time, and its position then.
     bookmark: Option<(Content, String)>,
 }
@@ -105,7 +164,7 @@ async fn run(mut random: Random, histories: u64, at: &Cell<u64>) -> u64 {
         messages += live_through(&app, &mut followers, &mut random).await;
     }
     for follower in &mut followers {
-        let content = app.content(&follower.streams).await;
+        let content = follower.sight.of(&app.content(&follower.streams).await);
         follower.renderer.holds(&content).await;
     }
     messages
@@ -119,9 +178,13 @@ fn newcomer(app: &TestApp, random: &mut Random) -> Follower {
     }
     let transport = *random.one_of(&Transport::ALL);
     let max_rate = *random.one_of(&[30, 200, 1_000]);
+    let mut renderer = app.renderer(transport, &streams).max_rate(max_rate);
+    let sight = &SIGHTS[usize::try_from(random.within(0..SIGHTS.len() as u64)).expect("small")];
+    renderer.asks(sight.query);
     Follower {
-        renderer: app.renderer(transport, &streams).max_rate(max_rate),
+        renderer,
         streams,
+        sight,
         bookmark: None,
     }
 }
@@ -217,6 +280,7 @@ async fn follow(
     let Follower {
         renderer,
         streams,
+        sight,
         bookmark,
     } = follower;
     if !renderer.is_connected() {
@@ -269,7 +333,7 @@ async fn follow(
     }
     let mut content = told.borrow().as_deref().cloned().expect("it is written");
     content.retain(|stream, _| streams.contains(&&**stream));
-    messages += renderer.holds(&content).await.len() as u64;
+    messages += renderer.holds(&sight.of(&content)).await.len() as u64;
     if random.once_in(2) {
         renderer.disconnect();
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use live::{Cut, Subscribe, Subscription};
+use live::{Cut, ItemFilter, Subscribe, Subscription};
 use serde_json::Value;
 
 use crate::app::{Message, TestApp, Transport};
@@ -161,6 +161,7 @@ fn subscribed(app: &TestApp, since: Option<String>) -> Subscription {
     let reader = app.parts.catalog.reader(app.read_secret("screen"));
     let reader = reader.expect("a read key");
     app.parts.live.subscribe(Subscribe {
+        filter: ItemFilter::default(),
         permit: app.parts.live.permit(&reader).expect("a seat"),
         reader,
         streams: vec!["orders".into()],

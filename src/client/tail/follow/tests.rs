@@ -86,6 +86,7 @@ async fn run_into(
         service: &service.expect("an address"),
         tickets: admin.as_ref(),
         streams: &streams,
+        filter: [("where", Some("a>=1,b:x y".to_owned())), ("fields", None)],
         max_rate: Some(30),
         since: setup.since.map(str::to_owned),
         timing: setup.timing,
@@ -152,7 +153,7 @@ async fn a_read_key_travels_in_the_header_and_messages_are_printed() {
     let received = &server.received()[0];
     assert_eq!(
         received.target,
-        "GET /api/live?streams=orders,a%2Cb%20c&max_rate=30"
+        "GET /api/live?streams=orders,a%2Cb%20c&where=a%3E%3D1%2Cb%3Ax%20y&max_rate=30"
     );
     let header = |name| received.header(name);
     assert_eq!(

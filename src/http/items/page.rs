@@ -1,0 +1,124 @@
+//! A page of the items that match a filter.
+//!
+//! **Invariant**: of the items that match, none is missing between two pages, and none is in both.
+
+use ::live::ItemFilter;
+use pool::{Item, PageLimit, Pool, PoolError};
+use select::Record;
+
+use super::PAGE_BYTES_MAX;
+
+/// What is read of the pool at once.
+const ROWS: u32 = 1_000;
+/// Items that are looked at for one page. A page that found fewer than were asked for says where it stopped.
+const LOOKED_AT_MAX: usize = 100_000;
+
+/// Up to so many items after a key, and where the next page goes on.
+pub(super) async fn read(
+    pool: &Pool,
+    stream: &str,
+    filter: &ItemFilter,
+    after: Option<String>,
+    limit: usize,
+) -> Result<(Vec<Item>, Option<String>), PoolError> {
+    if let Some(keys) = filter.conditions.keys() {
+        return of_keys(pool, stream, filter, keys, after.as_deref(), limit).await;
+    }
+    let mut page = Page::new(limit);
+    let (mut after, mut looked_at) = (after, 0);
+    loop {
+        // One more than is shown tells whether there is a next page.
+        let rows = match filter.is_empty() {
+            true => u32::try_from(limit + 1).unwrap_or(ROWS),
+            false => ROWS,
+        };
+        let bytes = PAGE_BYTES_MAX;
+        let items = pool
+            .items(stream, after.as_deref(), PageLimit { rows, bytes })
+            .await?;
+        let read: usize = items.iter().map(|item| item.fields.len()).sum();
+        let is_last = items.len() < rows as usize && read < bytes;
+        looked_at += items.len();
+        after = items.last().map(|item| item.key.clone());
+        for item in items {
+            if !page.add(stream, filter, item) {
+                return Ok(page.ended());
+            }
+        }
+        if is_last {
+            return Ok((page.items, None));
+        }
+        if looked_at >= LOOKED_AT_MAX {
+            return Ok((page.items, after));
+        }
+    }
+}
+
+async fn of_keys(
+    pool: &Pool,
+    stream: &str,
+    filter: &ItemFilter,
+    keys: &[String],
+    after: Option<&str>,
+    limit: usize,
+) -> Result<(Vec<Item>, Option<String>), PoolError> {
+    let after = after.unwrap_or_default();
+    let mut keys: Vec<&String> = keys.iter().filter(|key| &***key > after).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let mut page = Page::new(limit);
+    for key in keys {
+        if let Some(item) = pool.item(stream, key).await?
+            && !page.add(stream, filter, item)
+        {
+            return Ok(page.ended());
+        }
+    }
+    Ok((page.items, None))
+}
+
+/// Items that were found.
+struct Page {
+    items: Vec<Item>,
+    bytes: usize,
+    limit: usize,
+}
+
+impl Page {
+    fn new(limit: usize) -> Self {
+        Self {
+            items: Vec::new(),
+            bytes: 0,
+            limit,
+        }
+    }
+
+    /// Adds an item if it matches. False: it would match, and there is no room for it.
+    fn add(&mut self, stream: &str, filter: &ItemFilter, mut item: Item) -> bool {
+        if !filter.is_empty() {
+            let record = Record {
+                key: &item.key,
+                stream,
+                updated_at: &item.updated_at,
+                fields: &item.fields,
+                ..Record::default()
+            };
+            let Some(fields) = filter.shown(&record) else {
+                return true;
+            };
+            item.fields = fields;
+        }
+        if self.items.len() >= self.limit || self.bytes >= PAGE_BYTES_MAX {
+            return false;
+        }
+        self.bytes += item.fields.len();
+        self.items.push(item);
+        true
+    }
+
+    /// What there is, and where the next page goes on: behind the last of them.
+    fn ended(self) -> (Vec<Item>, Option<String>) {
+        let next = self.items.last().map(|item| item.key.clone());
+        (self.items, next)
+    }
+}

@@ -1,0 +1,112 @@
+//! What a client is told of streams that it sees through a filter, and what it was told before it came back.
+//!
+//! **Invariant**: what was told and does not match any more is told as gone, once.
+
+use std::sync::Arc;
+
+use super::ages::Age;
+use super::{Following, Subscription};
+use crate::frame::{Frame, FrameKind};
+use crate::view::{Inside, View, as_sent};
+use base::order::ChangeSeq;
+use pool::changes::Change;
+use pool::{Page, PoolError};
+
+impl Following {
+    pub(super) fn new(stream: Arc<str>, view: Option<Arc<View>>, age: Option<Age>) -> Self {
+        let can_leave = view.as_ref().is_some_and(|view| !view.is_of_keys());
+        Self {
+            stream,
+            position: ChangeSeq::MIN,
+            snapshot_from: None,
+            inside: can_leave.then(Inside::new),
+            recalled: None,
+            view,
+            age,
+        }
+    }
+
+    /// From a snapshot that begins where the pool stands.
+    pub(super) fn afresh(self, head: ChangeSeq) -> Self {
+        Self {
+            snapshot_from: Some(head),
+            ..self
+        }
+    }
+
+    /// From where the client was.
+    pub(super) fn resumed(self, since: ChangeSeq) -> Self {
+        Self {
+            position: since,
+            recalled: self.inside.as_ref().map(|_| ChangeSeq::MIN),
+            ..self
+        }
+    }
+
+    /// What the client is told of a change.
+    fn seen(&mut self, change: &Arc<Change>) -> Option<Arc<Change>> {
+        match &self.view {
+            None => Some(Arc::clone(change)),
+            Some(view) => as_sent(view, self.inside.as_mut(), change),
+        }
+    }
+
+    /// The same of a page.
+    pub(super) fn seen_of(&mut self, page: Page) -> Page {
+        if self.view.is_none() {
+            return page;
+        }
+        let changes = page.changes.into_iter().map(Arc::new);
+        let seen = changes.filter_map(|change| self.seen(&change));
+        Page {
+            changes: seen.map(|one| Change::clone(&one)).collect(),
+            ..page
+        }
+    }
+}
+
+impl Subscription {
+    /// Looks up another page of what a client that came back may hold: what matches and has not changed since, and
+    /// whatever has changed since.
+    pub(super) async fn recall(&mut self, at: usize) -> Result<(), PoolError> {
+        let following = &self.streams[at];
+        let (from, since) = (following.recalled.unwrap_or_default(), following.position);
+        let page = self.read_from(following, from, since).await?;
+        let following = &mut self.streams[at];
+        let (Some(view), Some(inside)) = (&following.view, &mut following.inside) else {
+            following.recalled = None;
+            return Ok(());
+        };
+        for change in &page.changes {
+            if change.seq > since || (!change.removed && view.shown(change).is_some()) {
+                inside.add(&change.key);
+            }
+        }
+        following.recalled = page.more.then_some(page.through);
+        Ok(())
+    }
+
+    /// Tells changes of a stream of which not everything is seen.
+    pub(super) fn push_seen(&mut self, at: usize, changes: &[Arc<Change>]) {
+        let Some(last) = changes.last() else { return };
+        let stream = Arc::clone(&self.streams[at].stream);
+        let told: Vec<Arc<Change>> = changes
+            .iter()
+            .filter_map(|change| self.streams[at].seen(change))
+            .collect();
+        for run in told.chunk_by(|a, b| a.removed == b.removed) {
+            let Some(newest) = run.last() else { continue };
+            self.streams[at].position = newest.seq;
+            let id = self.position();
+            let items = run.iter().map(|change| &**change);
+            self.outbox.push_back(match newest.removed {
+                true => Frame::remove(&stream, id, items),
+                false => Frame::items(FrameKind::Update, &stream, id, items),
+            });
+        }
+        self.streams[at].position = last.seq;
+        if self.live.tracer.is_on() {
+            self.told.push((stream, last.seq));
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What a connection sees of a stream: the items that match its filter, with the fields that it chose.
+//!
+//! Connections with the same filter share a [`View`]: it looks at a change once for all of them. What one of them was told
+//! is its own ([`Inside`]): a client that hears that an item is gone was told of it before, or may have been.
+//!
+//! **Invariant**: for each position, the items that a client holds are those that match, whatever was left out before.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use base::order::ChangeSeq;
+use pool::changes::Change;
+use select::{Fields, Record, Scope, SyntaxError, Where};
+
+/// Changes whose look is kept for other connections, and bytes of theirs.
+const SEEN_MAX: usize = 4_096;
+const SEEN_BYTES_MAX: usize = 1 << 20;
+
+/// Which items somebody wants of all its streams, and which of their fields.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ItemFilter {
+    /// Conditions that all hold.
+    pub conditions: Where,
+    /// The fields.
+    pub fields: Fields,
+}
+
+impl ItemFilter {
+    /// Reads what a client asks for.
+    ///
+    /// # Errors
+    /// What was expected, and where.
+    pub fn parse(conditions: &str, fields: &str) -> Result<Self, SyntaxError> {
+        Ok(Self {
+            conditions: Where::parse(conditions, Scope::LIVE)?,
+            fields: Fields::parse(fields, Scope::LIVE)?,
+        })
+    }
+
+    /// Whether everything is wanted as it is.
+    pub fn is_empty(&self) -> bool {
+        self.conditions.is_empty() && self.fields.is_empty()
+    }
+
+    /// The item with the fields that are wanted, if it is wanted.
+    pub fn shown(&self, record: &Record<'_>) -> Option<String> {
+        self.conditions.holds(record).then(|| {
+            let mut chosen = String::with_capacity(record.fields.len());
+            self.fields.chooser().choose_into(record, &mut chosen);
+            chosen
+        })
+    }
+}
+
+/// A filter of one stream, for all connections that have it.
+#[derive(Debug)]
+pub(super) struct View {
+    stream: Arc<str>,
+    pub(super) filter: ItemFilter,
+    /// What became of the latest changes that somebody asked for; none: it does not match.
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    changes: BTreeMap<ChangeSeq, Option<Arc<Change>>>,
+    bytes: usize,
+}
+
+impl View {
+    /// Keys of which an item has one, if only these can match.
+    pub(super) fn keys(&self) -> Option<&[String]> {
+        self.filter.conditions.keys()
+    }
+
+    /// Whether it never changes whether an item matches.
+    pub(super) fn is_of_keys(&self) -> bool {
+        self.filter.conditions.is_of_keys()
+    }
+
+    /// An update as it is shown, if its item matches.
+    pub(super) fn shown(&self, change: &Change) -> Option<Arc<Change>> {
+        if let Some(seen) = self.lock().changes.get(&change.seq) {
+            return seen.clone();
+        }
+        let record = Record {
+            key: &change.key,
+            stream: &self.stream,
+            updated_at: change.updated_at(),
+            fields: change.fields(),
+            ..Record::default()
+        };
+        let fields = self.filter.shown(&record);
+        let shown = fields.map(|fields| {
+            let (seq, at) = (change.seq, change.updated_at());
+            Arc::new(Change::updated(seq, &change.key, &fields, at))
+        });
+        self.lock().keep(change.seq, shown.clone());
+        shown
+    }
+
+    /// Whether the removal of an item with this key can concern it.
+    fn passes_removal(&self, key: &str) -> bool {
+        self.filter.conditions.passes_removal(key, &self.stream)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seen {
+    fn keep(&mut self, seq: ChangeSeq, shown: Option<Arc<Change>>) {
+        let bytes = |shown: &Option<Arc<Change>>| shown.as_ref().map_or(0, |one| one.json.len());
+        self.bytes += bytes(&shown);
+        if let Some(before) = self.changes.insert(seq, shown) {
+            self.bytes -= bytes(&before);
+        }
+        while self.changes.len() > SEEN_MAX || self.bytes > SEEN_BYTES_MAX {
+            let Some((_, oldest)) = self.changes.pop_first() else {
+                return;
+            };
+            self.bytes -= bytes(&oldest);
+        }
+    }
+}
+
+/// Filters that are in use: by stream, and by what they say.
+#[derive(Debug, Default)]
+pub(super) struct Views(HashMap<(Arc<str>, String), Weak<View>>);
+
+impl Views {
+    /// The view of a stream through a filter; none: everything is seen.
+    pub(super) fn of(&mut self, stream: &Arc<str>, filter: &ItemFilter) -> Option<Arc<View>> {
+        if filter.is_empty() {
+            return None;
+        }
+        let (conditions, fields) = (filter.conditions.canonical(), filter.fields.canonical());
+        let key = (Arc::clone(stream), format!("{conditions}\0{fields}"));
+        if let Some(view) = self.0.get(&key).and_then(Weak::upgrade) {
+            return Some(view);
+        }
+        self.0.retain(|_, view| view.strong_count() > 0);
+        let view = Arc::new(View {
+            stream: Arc::clone(stream),
+            filter: filter.clone(),
+            seen: Mutex::default(),
+        });
+        self.0.insert(key, Arc::downgrade(&view));
+        Some(view)
+    }
+}
+
+/// The items that a client may hold, by the hash of their keys.
+#[derive(Debug)]
+pub(super) struct Inside {
+    keys: HashSet<u64>,
+    /// Sources choose keys: it is not known beforehand.
+    hasher: RandomState,
+}
+
+impl Inside {
+    pub(super) fn new() -> Self {
+        Self {
+            keys: HashSet::new(),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// The client may hold it.
+    pub(super) fn add(&mut self, key: &str) {
+        self.keys.insert(self.hasher.hash_one(key));
+    }
+
+    fn leave(&mut self, change: &Change) -> bool {
+        self.keys.remove(&self.hasher.hash_one(&change.key))
+    }
+}
+
+/// What a client is told of a change; nothing, if it does not concern it. Without `inside` the key alone decides.
+pub(super) fn as_sent(
+    view: &View,
+    inside: Option<&mut Inside>,
+    change: &Arc<Change>,
+) -> Option<Arc<Change>> {
+    if !view.passes_removal(&change.key) {
+        return None;
+    }
+    if !change.removed
+        && let Some(shown) = view.shown(change)
+    {
+        if let Some(inside) = inside {
+            inside.add(&change.key);
+        }
+        return Some(shown);
+    }
+    let Some(inside) = inside else {
+        return change.removed.then(|| Arc::clone(change));
+    };
+    inside.leave(change).then(|| match change.removed {
+        true => Arc::clone(change),
+        false => Arc::new(Change::removed(change.seq, &change.key)),
+    })
+}
