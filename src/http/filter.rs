@@ -21,13 +21,14 @@ pub(super) fn filter(req: &mut Request) -> Result<ItemFilter, ApiError> {
     Ok(filter)
 }
 
+/// The keys; without one, no item matches.
 fn keys_of(text: &str) -> Result<Vec<String>, ApiError> {
     let keys = select::list(text);
-    if (1..=KEYS_MAX).contains(&keys.len()) {
+    if keys.len() <= KEYS_MAX {
         return Ok(keys);
     }
     let message = format!(
-        "key has {} keys; name 1 to {KEYS_MAX}, with a comma between them, or leave it out for all items",
+        "key has {} keys; name at most {KEYS_MAX}, or leave it out for all items",
         keys.len()
     );
     Err(ApiError::invalid(message))
