@@ -139,7 +139,8 @@ impl Daemon {
         let access = Access::new(&admin_token, &settings.admin);
         let operator = parts.operator(loaded, data_dir, access, &service_listener.address);
         let stop = CancellationToken::new();
-        let sinks = Sinks::start(&operator.delivery, &settings.sinks, stop.child_token()).await?;
+        let (delivery, catalog) = (&operator.delivery, &operator.catalog);
+        let sinks = Sinks::start(delivery, catalog, stop.child_token()).await?;
         let mut daemon = Self {
             service_address: service_listener.address.clone(),
             admin_address: admin_listener.address.clone(),
@@ -164,6 +165,7 @@ impl Daemon {
         let logged = daemon.operator.journal.newest_logged().await?;
         daemon.operator.expire_at_start().await;
         daemon.spawn(settings, service_listener, admin_listener);
+        daemon.follow_sinks();
         if let Some(exporter) = exporter {
             daemon.tasks.spawn(exporter.run(daemon.stop.clone()));
         }
@@ -242,6 +244,16 @@ impl Daemon {
                 Err(DaemonError::Moved(file.display().to_string(), what))
             }
         }
+    }
+
+    /// Carries out changes of sinks, and looks at plugins that nobody uses yet.
+    fn follow_sinks(&self) {
+        let changes = Arc::clone(&self.operator.sink_changes);
+        self.tasks.spawn(Arc::clone(&self.sinks).follow(changes));
+        let operator = self.operator.clone();
+        // It ends when compiling does.
+        self.tasks
+            .spawn(async move { operator.note_plugins().await });
     }
 
     /// Takes changes of the configuration while the daemon runs.

@@ -15,6 +15,7 @@ mod dead_letters;
 mod keys;
 pub mod openapi;
 mod paging;
+mod plugins;
 mod read_keys;
 mod renderers;
 mod requests;
@@ -25,6 +26,7 @@ mod sign_in_link;
 mod sinks;
 mod status;
 mod streams;
+mod trial;
 mod trigger;
 
 use std::sync::Arc;
@@ -51,6 +53,9 @@ pub fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
         (Needs::RUN, requests::routes(operator)),
         (Needs::RUN, resend::routes(operator)),
         (Needs::RUN, sinks::routes(operator)),
+        (Needs::RUN, trial::routes(operator)),
+        (Needs::MANAGE, sinks::made(operator)),
+        (Needs::MANAGE, plugins::routes(operator)),
         (Needs::RUN, retries::routes(operator)),
         (Needs::RUN, dead_letters::routes(operator)),
         // A ticket reads, which every viewer may.

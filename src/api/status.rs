@@ -76,7 +76,7 @@ impl GetStatus {
             payload_bytes: amounts.payload_bytes,
             quarantined_payloads: condition.quarantined,
             files: condition.files.iter().map(file_data).collect(),
-            sinks: sinks(&condition, &amounts),
+            sinks: sinks(operator, &condition, &amounts),
             limits: (operator.limits(&amounts).into_iter())
                 .map(limit_data)
                 .collect(),

@@ -23,14 +23,16 @@ const COLUMNS: &str =
     "id, at_ms, who, client, action, kind, name, connector, before, after, digest";
 
 /// Every verb of [`Change::action`].
-pub const ACTIONS: [&str; 17] = [
+pub const ACTIONS: [&str; 20] = [
     "change",
     "create",
     "delete",
     "discard",
     "forget",
     "give_up",
+    "pause",
     "remove",
+    "resume",
     "retry",
     "revoke",
     "role_refused",
@@ -41,6 +43,7 @@ pub const ACTIONS: [&str; 17] = [
     "sign_out",
     "take-secret",
     "trigger",
+    "try",
 ];
 
 /// Who makes a change.

@@ -9,6 +9,7 @@ mod check;
 pub(super) mod connector;
 pub(super) mod key;
 pub(super) mod read_key;
+mod sink;
 pub(super) mod stream;
 
 use serde_json::Value;

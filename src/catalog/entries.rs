@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::rows::Rows;
+use super::sink::Sink;
 use super::{Connector, IngestKey, KeyHash, ReadKey, Reader, Streams};
 use base::clock::Unix;
 use settings::Limits;
@@ -23,10 +24,12 @@ pub(super) struct Entries {
     pub(super) streams: Streams,
     pub(super) connectors: BTreeMap<Arc<str>, Arc<Connector>>,
     pub(super) read_keys: BTreeMap<Arc<str>, Arc<ReadKey>>,
+    /// In the order of the configuration, then by name.
+    pub(super) sinks: Vec<Arc<Sink>>,
 }
 
 impl Entries {
-    pub(super) fn build(rows: Rows, limits: &Limits, before: &Self) -> Self {
+    pub(super) fn build(rows: Rows, sinks: Vec<Arc<Sink>>, limits: &Limits, before: &Self) -> Self {
         let streams = rows.streams.into_iter();
         let streams = streams.map(|stream| (Arc::clone(&stream.name), Arc::new(stream)));
         let streams: Streams = streams.collect();
@@ -78,6 +81,7 @@ impl Entries {
                 .map(|(name, one)| (name, Arc::new(one)))
                 .collect(),
             read_keys,
+            sinks,
         }
     }
 

@@ -21,6 +21,7 @@ mod rules;
 mod schema;
 mod setup;
 mod signing;
+mod sink;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -53,6 +54,8 @@ pub use schema::{FILE, FORMAT};
 use settings::{Limits, Settings};
 pub use setup::{FIRST_KEY, FirstStream, SetUp};
 pub use signing::Signing;
+use sink::DeclaredSinks;
+pub use sink::{Pause, Sink, shadowed as shadowed_sink};
 use sqlite::{DiskError, FailStop, FileError, FileWriter};
 pub use stream::Stream;
 pub use volume::{OverVolume, Volume, VolumeLeft, VolumeLimits, VolumeState};
@@ -78,6 +81,7 @@ pub struct Catalog {
 struct Store {
     connection: FileWriter,
     declared: Rows,
+    declared_sinks: DeclaredSinks,
     made: Rows,
     /// Hears of other streams before anybody can use them.
     follower: Option<Follower>,
@@ -138,14 +142,18 @@ impl Catalog {
         let made = schema::load(&connection)?;
         let declared = Rows::declared(settings);
         let limits = settings.limits.clone();
-        let (rows, warnings) = Rows::joined(&declared, &made);
-        let entries = Entries::build(rows, &limits, &Entries::default());
+        let (rows, mut warnings) = Rows::joined(&declared, &made);
+        let declared_sinks = DeclaredSinks::of(settings);
+        let (sinks, mut others) = declared_sinks.joined(&made.sinks);
+        warnings.append(&mut others);
+        let entries = Entries::build(rows, sinks, &limits, &Entries::default());
         uses::load(&connection, &entries)?;
         let catalog = Self {
             entries: RwLock::new(Arc::new(entries)),
             store: Mutex::new(Store {
                 connection: FileWriter::new(connection, path, CHECKPOINT_BYTES, fail_stop)?,
                 declared,
+                declared_sinks,
                 made,
                 follower: None,
             }),
@@ -226,13 +234,15 @@ impl Catalog {
         reader.is_valid_at(Unix::now()).then_some(reader)
     }
 
-    /// Takes the read keys of a changed configuration, and the secrets of its signing keys. Read keys that are not in
+    /// Takes the read keys and sinks of a changed configuration, and the secrets of its signing keys. Read keys that are not in
     /// it, or may do something else than before, are revoked. What was made at run time stays. Returns what does not
     /// fit together.
     pub fn renew(&self, settings: &Settings) -> Vec<String> {
         let mut store = self.store();
         store.declared.renew(Rows::declared(settings));
-        let (_, warnings) = Rows::joined(&store.declared, &store.made);
+        store.declared_sinks = DeclaredSinks::of(settings);
+        let (_, mut warnings) = Rows::joined(&store.declared, &store.made);
+        warnings.extend(store.declared_sinks.joined(&store.made.sinks).1);
         self.publish(&store);
         warnings
     }
@@ -336,8 +346,9 @@ impl Catalog {
     /// Makes what the store holds the truth for all that is asked from now on.
     fn publish(&self, store: &Store) -> Arc<Entries> {
         let (rows, _) = Rows::joined(&store.declared, &store.made);
+        let (sinks, _) = store.declared_sinks.joined(&store.made.sinks);
         let before = self.now();
-        let entries = Arc::new(Entries::build(rows, &self.limits, &before));
+        let entries = Arc::new(Entries::build(rows, sinks, &self.limits, &before));
         if let Some(follower) = &store.follower
             && entries.streams != before.streams
         {

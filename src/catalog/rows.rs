@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::ingest_key::KeyRow;
 use super::signing::hash_of;
+use super::sink::SinkRow;
 use super::{Connector, KeyHash, ReadKey, Stream, key};
 use base::clock::{self, Unix};
 use settings::{Secret, Settings, quoted};
@@ -18,6 +19,8 @@ pub(super) struct Rows {
     pub(super) connectors: Vec<Connector>,
     pub(super) keys: Vec<KeyRow>,
     pub(super) read_keys: Vec<ReadKey>,
+    /// What the database has of sinks; the declared ones are not written down here.
+    pub(super) sinks: Vec<SinkRow>,
 }
 
 impl Rows {

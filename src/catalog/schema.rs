@@ -5,6 +5,8 @@
 //! **Invariant**: a change is flushed to the disk before it is answered, whatever `storage.durability` says: there
 //! are few.
 
+mod sinks;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,11 +20,12 @@ use super::rows::Rows;
 use super::{CatalogError, Connector, KeyHash, ReadKey, Stream};
 use base::clock::{self, Unix};
 use settings::{KeyFields, KeyWhere, Networks};
+pub(super) use sinks::{delete_sink, put_sink};
 
 /// Its name in the data folder.
 pub const FILE: &str = "catalog.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 9;
+pub const FORMAT: i64 = 10;
 
 /// Format 1. Keys name their connectors and streams by name: either may be declared, or gone.
 const TABLES: &str = "
@@ -141,8 +144,21 @@ const LIVES_8: &str = "
 ALTER TABLE streams ADD COLUMN life INTEGER NOT NULL DEFAULT 0;
 ";
 
+/// Sinks that were made at run time, with their sections; and which sinks somebody paused, declared ones too, which have
+/// no section here.
+const SINKS_9: &str = "
+CREATE TABLE sinks (
+    name TEXT PRIMARY KEY,
+    section TEXT,
+    created_ms INTEGER,
+    deleting INTEGER NOT NULL DEFAULT 0,
+    paused_by TEXT,
+    paused_ms INTEGER
+) WITHOUT ROWID;
+";
+
 /// What read keys see.
-const LIMITS_9: &str = "
+const LIMITS_10: &str = "
 ALTER TABLE read_keys ADD COLUMN conditions TEXT;
 ALTER TABLE read_keys ADD COLUMN fields TEXT;
 ";
@@ -163,17 +179,19 @@ pub(super) fn of_format(format: u32) -> String {
 
 pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
     let database = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
-    let five = format!("{NETWORKS_5} {AUDIT_CHAIN_5} {POLLS_6} {ORIGINS_7} {LIVES_8} {LIMITS_9}");
+    let eight = format!("{LIVES_8} {SINKS_9} {LIMITS_10}");
+    let five = format!("{NETWORKS_5} {AUDIT_CHAIN_5} {POLLS_6} {ORIGINS_7} {eight}");
     let from = [
         &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {five}"),
         &format!("{KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {five}"),
         &format!("{SETTINGS_3} {SIGNING_4} {five}"),
         &format!("{SIGNING_4} {five}"),
         &five,
-        &format!("{POLLS_6} {ORIGINS_7} {LIVES_8} {LIMITS_9}"),
-        &format!("{ORIGINS_7} {LIVES_8} {LIMITS_9}"),
-        &format!("{LIVES_8} {LIMITS_9}"),
-        LIMITS_9,
+        &format!("{POLLS_6} {ORIGINS_7} {eight}"),
+        &format!("{ORIGINS_7} {eight}"),
+        &eight,
+        &format!("{SINKS_9} {LIMITS_10}"),
+        LIMITS_10,
     ];
     sqlite::upgrade(&database, FORMAT, &from)?;
     chain::complete(&database)?;
@@ -187,6 +205,7 @@ pub(super) fn load(database: &Database) -> Result<Rows, rusqlite::Error> {
         connectors: all(database, "SELECT * FROM connectors", connector)?,
         keys: all(database, "SELECT * FROM keys", key)?,
         read_keys: all(database, "SELECT * FROM read_keys", read_key)?,
+        sinks: all(database, "SELECT * FROM sinks", sinks::sink)?,
     })
 }
 

@@ -1,4 +1,4 @@
-//! `headgate plugin`: what the author of a sink needs, without a daemon.
+//! `headgate plugin`: what the author of a sink needs, without a daemon; and which plugins a daemon has.
 //!
 //! **Invariant**: a plugin's effects are printed, not done; nothing is written but the files of a new project.
 
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::error::CliError;
 use super::output::{json_pretty, print, shown};
+use client::plugin::{PluginListArgs, list};
 use observe::metrics::Metrics;
 use plugin::{Failure, GuestLog, Instance, Plugin, Plugins, SinkContext};
 use settings::{Host, Http, Log, Network, Postgres, Secret, Settings, Sink};
@@ -32,6 +33,12 @@ enum PluginCommand {
     Check(CheckArgs),
     /// Hand items to a component and print what it would do with them
     Test(trial::TestArgs),
+    /// List the plugins of a running daemon, used or not
+    #[command(after_help = "\
+Examples:
+  headgate plugin list --data-dir /var/lib/headgate
+  headgate plugin list --output json")]
+    List(PluginListArgs),
 }
 
 /// What `headgate plugin check` is told.
@@ -110,6 +117,7 @@ pub async fn run(args: PluginArgs) -> Result<(), CliError> {
         PluginCommand::New(args) => new::run(&args),
         PluginCommand::Check(args) => check(&args).await,
         PluginCommand::Test(args) => trial::run(&args).await,
+        PluginCommand::List(args) => list(&args).await,
     }
 }
 

@@ -12,6 +12,7 @@ pub mod export;
 pub mod healthcheck;
 pub mod key;
 pub mod output;
+pub mod plugin;
 pub mod read_key;
 mod record;
 pub mod requests;

@@ -1,8 +1,12 @@
-//! `headgate sink`: how the sinks are, and what to do about what they did not take.
+//! `headgate sink`: how the sinks are, making and changing them, and what to do about what they did not take.
 //!
 //! Called by the command line; asks the admin API.
 //!
 //! **Invariant**: nothing is discarded that was not named, and nothing at all without a yes.
+
+mod columns;
+mod made;
+mod trial;
 
 use std::io::IsTerminal as _;
 
@@ -11,13 +15,11 @@ use serde_json::{Value, json};
 
 use super::client::AdminArgs;
 use super::error::CliError;
-use super::output::{confirmed, cut, note, plain, print, print_list, shown};
-use super::resource::{Column, ListArgs, Resource, table};
+use super::output::{confirmed, note, print, print_list, shown};
+use super::resource::{ListArgs, Resource, table};
 use base::text::percent_encoded;
-use wire::{
-    DeadLetterData, DiscardedData, ForgottenData, GivenUpData, RetriedData, RetryData,
-    SentAgainData, SinkData,
-};
+use columns::{LETTERS, RETRIES, SINKS};
+use wire::{DeletedSinkData, DiscardedData, GivenUpData, RetriedData, SentAgainData, SinkData};
 
 const LIMIT_MAX: u64 = 100_000;
 
@@ -39,6 +41,20 @@ Examples:
   headgate sink list --data-dir /var/lib/headgate
   headgate sink list --output json")]
     List(ListArgs),
+    /// Create a sink
+    Create(made::CreateArgs),
+    /// Change a sink that was created at run time
+    Change(made::ChangeArgs),
+    /// Show one sink, or print its section
+    Show(made::ShowArgs),
+    /// Delete a sink that was created at run time
+    Delete(made::DeleteArgs),
+    /// Pause a sink; what is accepted waits for it
+    Pause(made::PauseArgs),
+    /// Let a paused sink go on where it was
+    Resume(made::PauseArgs),
+    /// Show what a sink would make of an item
+    Try(trial::TryArgs),
     /// List the dead letters of a sink, newest first
     #[command(after_help = "\
 Examples:
@@ -210,6 +226,13 @@ impl Chosen {
 pub async fn run(args: SinkArgs) -> Result<(), CliError> {
     match args.command {
         SinkCommand::List(args) => list(&args).await,
+        SinkCommand::Create(args) => made::create(&args).await,
+        SinkCommand::Change(args) => made::change(&args).await,
+        SinkCommand::Show(args) => made::show(&args).await,
+        SinkCommand::Delete(args) => made::delete(&args).await,
+        SinkCommand::Pause(args) => made::pause(&args, true).await,
+        SinkCommand::Resume(args) => made::pause(&args, false).await,
+        SinkCommand::Try(args) => trial::run(&args).await,
         SinkCommand::DeadLetters(args) => dead_letters(&args).await,
         SinkCommand::Retry(args) if args.chosen.is_nothing() => retry_now(&args).await,
         SinkCommand::Retry(args) => send_again(&args).await,
@@ -253,38 +276,6 @@ fn refusals(sinks: &[SinkData]) -> String {
     });
     lines.collect()
 }
-
-const SINKS: &[Column<SinkData>] = &[
-    Column::new("NAME", |sink| plain(&sink.name)),
-    Column::new("PLUGIN", |sink| plain(&sink.plugin)),
-    Column::new("STATE", |sink| plain(&sink.state)),
-    Column::new("LAG", |sink| plain(&sink.lag)),
-    Column::new("RETRIES", |sink| plain(&sink.retries)),
-    Column::new("DEAD LETTERS", |sink| plain(&sink.dead_letters)),
-    Column::new("LAST ERROR", |sink| match &sink.last_error {
-        None => String::new(),
-        Some(error) => cut(format!("{} {}", error.at, error.reason)),
-    }),
-];
-
-const LETTERS: &[Column<DeadLetterData>] = &[
-    Column::new("ID", |letter| plain(&letter.id)),
-    Column::new("TIME", |letter| plain(&letter.at)),
-    Column::new("STREAM", |letter| plain(&letter.stream)),
-    Column::new("KEY", |letter| cut(plain(&letter.key))),
-    Column::new("ATTEMPTS", |letter| plain(&letter.attempts)),
-    Column::new("REQUEST", |letter| plain(&letter.request_id)),
-    Column::new("REASON", |letter| cut(plain(&letter.reason))),
-];
-
-const RETRIES: &[Column<RetryData>] = &[
-    Column::new("ID", |retry| plain(&retry.id)),
-    Column::new("DUE", |retry| plain(&retry.due_at)),
-    Column::new("ITEMS", |retry| plain(&retry.items)),
-    Column::new("ATTEMPTS", |retry| plain(&retry.attempts)),
-    Column::new("FIRST REQUEST", |retry| plain(&retry.first_request_id)),
-    Column::new("REASON", |retry| cut(plain(&retry.reason))),
-];
 
 async fn dead_letters(args: &SinkListArgs) -> Result<(), CliError> {
     let letters = Resource::new(&args.list.admin, "dead letter", letters_of(&args.name))?;
@@ -392,9 +383,10 @@ async fn forget(args: &ForgetArgs) -> Result<(), CliError> {
     }
     let path = sink(&args.name);
     let forgotten = client.change(Method::DELETE, &path, None);
-    let ForgottenData {
+    let DeletedSinkData {
         retries,
         dead_letters,
+        ..
     } = forgotten.await?;
     let noun = if retries == 1 { "batch" } else { "batches" };
     let dead = letters(dead_letters);

@@ -5,7 +5,7 @@
 //! **Invariant**: what cannot be used changes nothing and is told; a file is only read when it has been left alone for
 //! a moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -55,7 +55,7 @@ impl Reload {
         }
         self.operator.live.recheck_keys();
         self.operator.access.renew(&loaded.settings.admin);
-        self.sinks.apply(&loaded.settings.sinks).await;
+        self.sinks.apply().await;
         self.log_gaps();
         self.operator.configuration.set_rows(explain(loaded));
         for wrong in self.encryption.renew(&loaded.settings) {
@@ -63,6 +63,7 @@ impl Reload {
             self.operator.configuration.set_problem(wrong);
         }
         self.log_terms();
+        self.operator.note_plugins().await;
         tracing::info!(
             "the configuration was read again: certificates, read keys, secrets of signing keys, admin tokens and sinks are as it says; other changes take effect at the next start"
         );
@@ -103,6 +104,9 @@ impl Reload {
 /// certificates and key sets, which their tools change, and those of admin tokens.
 #[derive(Debug)]
 pub struct Files {
+    paths: BTreeSet<PathBuf>,
+    /// Its components are followed, whoever uses them: sinks that were made at run time do.
+    plugins_dir: PathBuf,
     known: BTreeMap<PathBuf, Option<Look>>,
 }
 
@@ -118,6 +122,8 @@ impl Files {
     /// As they are now.
     pub fn of(loaded: &Loaded) -> Self {
         let mut files = Self {
+            paths: BTreeSet::new(),
+            plugins_dir: loaded.settings.storage.plugins_dir(),
             known: BTreeMap::new(),
         };
         files.follow(loaded);
@@ -152,13 +158,22 @@ impl Files {
         let listeners = [&loaded.settings.server.tls, &loaded.settings.admin.tls];
         let certificates = listeners.into_iter().flatten().flat_map(Tls::files);
         let paths = paths.chain(certificates.cloned());
+        self.paths = paths.collect();
         let mut known = std::mem::take(&mut self.known);
-        let looks = paths.map(|path| {
+        let looks = self.followed().into_iter().map(|path| {
             let known = known.remove(&path);
             let look = known.unwrap_or_else(|| look(&path));
             (path, look)
         });
         self.known = looks.collect();
+    }
+
+    /// What is named, and the components of the plugins folder.
+    fn followed(&self) -> BTreeSet<PathBuf> {
+        let entries = self.plugins_dir.read_dir().into_iter().flatten().flatten();
+        let files = entries.map(|entry| entry.path());
+        let components = files.filter(|path| path.extension().is_some_and(|end| end == "wasm"));
+        self.paths.iter().cloned().chain(components).collect()
     }
 
     /// Ends when one of them is another than is known, and was the same a second ago.
@@ -175,8 +190,11 @@ impl Files {
     }
 
     fn looks(&self) -> BTreeMap<PathBuf, Option<Look>> {
-        let paths = self.known.keys();
-        paths.map(|path| (path.clone(), look(path))).collect()
+        let looks = self.followed().into_iter().map(|path| {
+            let look = look(&path);
+            (path, look)
+        });
+        looks.collect()
     }
 }
 

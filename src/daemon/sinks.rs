@@ -13,46 +13,103 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::DaemonError;
-use delivery::{Delivery, Lane, LaneState};
+use catalog::{Catalog, Sink};
+use delivery::{Delivery, ForgetError, Hold, Lane, LaneState, LaneStatus};
+use operate::SinkChanges;
 
 #[derive(Debug)]
 pub(super) struct Sinks {
     delivery: Arc<Delivery>,
+    catalog: Arc<Catalog>,
     stop: CancellationToken,
     /// The threads by the names of their sinks. One change at a time holds it.
     threads: Mutex<HashMap<Arc<str>, JoinHandle<()>>>,
 }
 
 impl Sinks {
-    /// A lane for each sink, which all end with `stop`.
+    /// A lane for each sink of the catalog, which all end with `stop`. What was to be deleted is gone before.
     pub(super) async fn start(
         delivery: &Arc<Delivery>,
-        sinks: &[settings::Sink],
+        catalog: &Arc<Catalog>,
         stop: CancellationToken,
     ) -> Result<Self, DaemonError> {
         let started = Self {
             delivery: Arc::clone(delivery),
+            catalog: Arc::clone(catalog),
             stop,
             threads: Mutex::default(),
         };
+        started.delete_marked().await;
+        let sinks = catalog.sinks();
+        let settings: Vec<settings::Sink> = sinks.iter().map(|sink| of_lane(sink)).collect();
         let mut threads = started.threads.lock().await;
-        for lane in delivery.add(sinks, &started.stop).await? {
+        let lanes = delivery.add(&settings, &started.stop).await?;
+        for (sink, lane) in sinks.iter().zip(lanes) {
+            hold(&lane.status(), sink);
             spawn(&mut threads, lane)?;
         }
         drop(threads);
         Ok(started)
     }
 
-    /// Makes the running sinks those of a changed configuration, or of changed files. What cannot be used is told, and
-    /// leaves its sink as it is.
-    pub(super) async fn apply(&self, sinks: &[settings::Sink]) {
+    /// Makes the running sinks those of the catalog whenever somebody asks for it, until everything stops.
+    pub(super) async fn follow(self: Arc<Self>, changes: Arc<SinkChanges>) {
+        let mut seen = 0;
+        while let Some(asked) = self
+            .stop
+            .run_until_cancelled(changes.asked_after(seen))
+            .await
+        {
+            seen = asked;
+            self.apply().await;
+            changes.set_done(seen);
+        }
+        // Nobody waits for what is not done any more.
+        changes.set_done(u64::MAX);
+    }
+
+    /// Lets go of what is kept for sinks that somebody deleted. What cannot be written is done by the next start.
+    async fn delete_marked(&self) {
+        for name in self.catalog.sinks_to_delete() {
+            let (delivery, catalog) = (Arc::clone(&self.delivery), Arc::clone(&self.catalog));
+            let sink = name.clone();
+            let deleting = move || {
+                let done = match delivery.forget(&sink) {
+                    // The configuration has one of this name by now, which goes on with what is kept.
+                    Ok(_) | Err(ForgetError::Configured) => Ok(()),
+                    Err(error) => Err(error.to_string()),
+                };
+                done.and_then(|()| {
+                    catalog
+                        .forget_sink(&sink)
+                        .map_err(|error| error.to_string())
+                })
+            };
+            match tokio::task::spawn_blocking(deleting).await {
+                Ok(Ok(())) => tracing::info!(sink = &*name, "the sink is deleted"),
+                Ok(Err(error)) => {
+                    tracing::error!(
+                        sink = &*name,
+                        error,
+                        "the sink is not deleted yet: the next start goes on with it"
+                    )
+                }
+                Err(error) => tracing::error!(sink = &*name, %error, "the sink is not deleted yet"),
+            }
+        }
+    }
+
+    /// Makes the running sinks those of the catalog, which has those of the configuration, and takes changed files. What
+    /// cannot be used is told, and leaves its sink as it is.
+    pub(super) async fn apply(&self) {
         let mut threads = self.threads.lock().await;
         if self.stop.is_cancelled() {
             return;
         }
+        let sinks = self.catalog.sinks();
         for lane in self.delivery.lanes() {
             let crashed = lane.state() == LaneState::Crashed;
-            let wanted = sinks.iter().any(|sink| *sink.name == **lane.name());
+            let wanted = sinks.iter().any(|sink| *sink.name() == **lane.name());
             if wanted && !crashed {
                 continue;
             }
@@ -65,37 +122,46 @@ impl Sinks {
             if !wanted {
                 tracing::info!(
                     sink = &**lane.name(),
-                    "the sink is stopped: the configuration does not name it any more"
+                    "the sink is stopped: it is not configured any more"
                 );
             }
         }
-        for sink in sinks {
-            let name = sink.name.as_str();
+        self.delete_marked().await;
+        for sink in &sinks {
+            let (name, settings) = (sink.name(), of_lane(sink));
             match self.delivery.lane(name) {
-                Some(lane) => match self.delivery.change(&lane, sink).await {
-                    Ok(()) => {}
-                    Err(reason) => tracing::error!(
-                        sink = name,
-                        reason = %reason.escape_debug(),
-                        "what is new for the sink cannot be used; it goes on as before"
-                    ),
-                },
-                None => {
-                    let added = self.delivery.add(std::slice::from_ref(sink), &self.stop);
-                    let added = added.await.map_err(DaemonError::from);
-                    let spawned = added.and_then(|lanes| {
-                        let mut lanes = lanes.into_iter();
-                        lanes.try_for_each(|lane| spawn(&mut threads, lane))
-                    });
-                    match spawned {
-                        Ok(()) => tracing::info!(sink = name, "a new sink"),
-                        Err(error) => {
-                            tracing::error!(sink = name, %error, "the new sink cannot be started")
-                        }
+                Some(lane) => {
+                    // Before it may do anything with what is new.
+                    hold(&lane, sink);
+                    if let Err(reason) = self.delivery.change(&lane, &settings).await {
+                        tracing::error!(
+                            sink = name,
+                            reason = %reason.escape_debug(),
+                            "what is new for the sink cannot be used; it goes on as before"
+                        );
                     }
                 }
+                None => match self.add(&mut threads, sink, &settings).await {
+                    Ok(()) => tracing::info!(sink = name, "a new sink"),
+                    Err(error) => {
+                        tracing::error!(sink = name, %error, "the new sink cannot be started")
+                    }
+                },
             }
         }
+    }
+
+    async fn add(
+        &self,
+        threads: &mut HashMap<Arc<str>, JoinHandle<()>>,
+        sink: &Sink,
+        settings: &settings::Sink,
+    ) -> Result<(), DaemonError> {
+        let lanes = (self.delivery).add(std::slice::from_ref(settings), &self.stop);
+        lanes.await?.into_iter().try_for_each(|lane| {
+            hold(&lane.status(), sink);
+            spawn(threads, lane)
+        })
     }
 
     /// Waits until all lanes have ended, or until the time is over: then some are still in a call.
@@ -107,6 +173,22 @@ impl Sinks {
         };
         tokio::time::timeout(time_max, joined).await.is_ok()
     }
+}
+
+/// The settings that a lane works with. Whether it works is its hold's to say.
+fn of_lane(sink: &Sink) -> settings::Sink {
+    settings::Sink {
+        enabled: true,
+        ..settings::Sink::clone(&sink.settings)
+    }
+}
+
+fn hold(lane: &LaneStatus, sink: &Sink) {
+    let pause = sink.pause.as_ref();
+    lane.hold(pause.map(|pause| Hold {
+        by: Arc::clone(&pause.by),
+        at: pause.at,
+    }));
 }
 
 /// How much more willing a thread that runs a plugin from a file is to wait for others, as the system counts it. One that

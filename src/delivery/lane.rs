@@ -157,6 +157,10 @@ impl Lane {
             if let Some(assignment) = status.take_assignment() {
                 self.take_over(assignment);
             }
+            if status.is_held() {
+                self.wait_held().await;
+                continue;
+            }
             let step = match self.step().await {
                 Ok(step) => step,
                 Err(error) => self.pause(&error.to_string()),
@@ -186,6 +190,23 @@ impl Lane {
             }
         }
         status.guest_log.flush_rest();
+        self.leave_cursor();
+    }
+
+    /// Does nothing until somebody has something to say; the plugin is let go.
+    async fn wait_held(&mut self) {
+        self.instances.clear();
+        self.end_spans(Some("paused"));
+        self.leave_cursor();
+        let status = Arc::clone(&self.status);
+        status.guest_log.flush_rest();
+        tokio::select! {
+            () = status.assigned.notified() => {}
+            () = status.stopping.cancelled() => {}
+        }
+    }
+
+    fn leave_cursor(&mut self) {
         if let Err(error) = self.store_cursor() {
             tracing::warn!(sink = &*self.name, %error, "the cursor was not stored; some entries will be looked at again");
         }
@@ -199,6 +220,7 @@ impl Lane {
         self.plugin = Some(plugin);
         self.instances.clear();
         self.note_healthy();
+        self.status.set_takes_nothing(None);
         // The order of retries may be another.
         self.opened = false;
         self.sink = sink;
@@ -218,6 +240,9 @@ impl Lane {
         }
         if !self.opened {
             self.open().await?;
+        }
+        if self.status.is_held() {
+            return Ok(Step::Worked);
         }
         if self.call.is_some() {
             return self.take_next().await;

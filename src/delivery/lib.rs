@@ -8,11 +8,13 @@
 #![deny(unsafe_code)]
 
 mod commands;
+mod installed;
 mod lane;
 mod retries;
 mod routing_gaps;
 mod selection;
 mod status;
+mod trial;
 mod unsettled;
 mod verdict;
 
@@ -25,13 +27,15 @@ use tokio_util::sync::CancellationToken;
 use journal::{Journal, Retention, StorageError};
 use observe::metrics::Metrics;
 use observe::telemetry::Tracer;
-use plugin::{Plugins, SinkContext};
+use plugin::{GuestLog, Plugins, SinkContext};
 use pool::{Pool, PoolError, Undelivered};
 use status::Assignment;
 
+pub use installed::InstalledPlugin;
 pub use lane::Lane;
 pub use retries::{GivenUp, ReadError, Waiting};
-pub use status::{LaneState, LaneStatus};
+pub use status::{Hold, LaneState, LaneStatus};
+pub use trial::Tried;
 pub use unsettled::Unsettled;
 
 /// Why lanes could not be made.
@@ -66,6 +70,8 @@ pub struct Delivery {
     tracer: Tracer,
     /// In the order of the configuration.
     lanes: RwLock<Vec<Arc<LaneStatus>>>,
+    /// What is known of plugins, used or not.
+    known: installed::Known,
 }
 
 impl Delivery {
@@ -84,6 +90,7 @@ impl Delivery {
             metrics: Arc::clone(metrics),
             tracer,
             lanes: RwLock::default(),
+            known: installed::Known::default(),
         })
     }
 
@@ -190,7 +197,7 @@ impl Delivery {
     /// # Errors
     /// Why the lane stays as it is.
     pub async fn change(&self, lane: &LaneStatus, sink: &settings::Sink) -> Result<(), String> {
-        let changed = self.prepare(lane, sink).await;
+        let changed = self.prepare(Some(lane), sink).await;
         match changed {
             Ok(None) => {
                 lane.set_current();
@@ -207,9 +214,18 @@ impl Delivery {
         }
     }
 
+    /// Whether the plugin of a sink starts with its settings.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub async fn can_start(&self, sink: &settings::Sink) -> Result<(), String> {
+        self.prepare(None, sink).await.map(drop)
+    }
+
+    /// What a lane is to go on with; none: it has that already.
     async fn prepare(
         &self,
-        lane: &LaneStatus,
+        lane: Option<&LaneStatus>,
         sink: &settings::Sink,
     ) -> Result<Option<Assignment>, String> {
         let sink = Arc::new(sink.clone());
@@ -218,10 +234,14 @@ impl Delivery {
         let plugin = plugin
             .map_err(|error| error.to_string())?
             .map_err(|error| error.to_string())?;
-        if lane.has(&sink, &plugin) {
+        if lane.is_some_and(|lane| lane.has(&sink, &plugin)) {
             return Ok(None);
         }
-        let context = SinkContext::new(&sink, Some(&self.pool), &self.metrics, &lane.guest_log);
+        let guest_log = match lane {
+            Some(lane) => Arc::clone(&lane.guest_log),
+            None => GuestLog::new(&sink.name),
+        };
+        let context = SinkContext::new(&sink, Some(&self.pool), &self.metrics, &guest_log);
         let (tried, runtime) = (plugin.clone(), Handle::current());
         // It may compute for long, which no thread that answers requests has the time for.
         let started = move || runtime.block_on(tried.start(&context)).map(drop);

@@ -27,8 +27,15 @@ pub enum LaneState {
         /// What it does.
         reason: String,
     },
+    /// It delivers, and the sink has taken nothing since it failed for good, or again and again.
+    TakesNothing {
+        /// What happened to the last batch.
+        reason: String,
+    },
     /// Ended by a defect of the daemon; its data waits for the next start.
     Crashed,
+    /// Somebody paused it: it does nothing until somebody lets it go on.
+    Held(Hold),
     /// The sink keeps failing: the next attempt comes later, the data waits.
     Paused {
         /// Why.
@@ -36,6 +43,15 @@ pub enum LaneState {
         /// When the next attempt is due.
         until: Unix,
     },
+}
+
+/// That a lane is to do nothing, and what waits for it is to be kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    /// Who wants it so.
+    pub by: Arc<str>,
+    /// Since when; none: the configuration says so.
+    pub at: Option<Unix>,
 }
 
 /// Settings and a plugin that was started with them once.
@@ -70,8 +86,11 @@ struct Shown {
     writes_pool: Option<bool>,
     takes_removals: bool,
     state: LaneState,
+    hold: Option<Hold>,
     /// What the sink does that it should not, while it delivers.
     misbehaves: Option<String>,
+    /// What happened to the last batch, if nothing was taken since.
+    takes_nothing: Option<String>,
     last_error: Option<(Unix, String)>,
     refused: Option<String>,
     next: Option<Assignment>,
@@ -92,7 +111,9 @@ impl LaneStatus {
                 writes_pool: None,
                 takes_removals: true,
                 state: LaneState::Starting,
+                hold: None,
                 misbehaves: None,
+                takes_nothing: None,
                 last_error: None,
                 refused: None,
                 next: None,
@@ -135,11 +156,17 @@ impl LaneStatus {
     /// What the lane is doing.
     pub fn state(&self) -> LaneState {
         let shown = self.shown();
-        match (&shown.state, &shown.misbehaves) {
-            (LaneState::Running, Some(reason)) => LaneState::Failing {
+        if let (Some(hold), false) = (&shown.hold, shown.state == LaneState::Crashed) {
+            return LaneState::Held(hold.clone());
+        }
+        match (&shown.state, &shown.misbehaves, &shown.takes_nothing) {
+            (LaneState::Running, Some(reason), _) => LaneState::Failing {
                 reason: reason.clone(),
             },
-            (state, _) => state.clone(),
+            (LaneState::Running, None, Some(reason)) => LaneState::TakesNothing {
+                reason: reason.clone(),
+            },
+            (state, ..) => state.clone(),
         }
     }
 
@@ -151,6 +178,22 @@ impl LaneStatus {
     /// Why newer settings, or a newer file of the plugin, are not in use.
     pub fn refused(&self) -> Option<String> {
         self.shown().refused.clone()
+    }
+
+    /// Has the lane do nothing from the edge of the next batch on, or go on.
+    pub fn hold(&self, hold: Option<Hold>) {
+        let mut shown = self.shown();
+        let is_new = shown.hold != hold;
+        shown.hold = hold;
+        drop(shown);
+        if is_new {
+            self.assigned.notify_one();
+        }
+    }
+
+    /// Whether it is to do nothing.
+    pub(super) fn is_held(&self) -> bool {
+        self.shown().hold.is_some()
     }
 
     /// Has the lane end at the edge of a batch.
@@ -222,6 +265,10 @@ impl LaneStatus {
 
     pub(super) fn set_misbehaves(&self, reason: Option<String>) {
         self.shown().misbehaves = reason;
+    }
+
+    pub(super) fn set_takes_nothing(&self, reason: Option<String>) {
+        self.shown().takes_nothing = reason;
     }
 
     pub(super) fn set_last_error(&self, at: Unix, reason: &str) {

@@ -118,6 +118,24 @@ pub fn require_token(operator: &Operator, needs: Needs, routes: Router) -> Route
         .push(routes)
 }
 
+/// Lets a request to the API go on that a guard let through, if its token has this role, too.
+///
+/// # Errors
+/// 403; it is in the log and the audit log then.
+pub async fn require_role(
+    operator: &Operator,
+    needed: Role,
+    req: &mut Request,
+) -> Result<(), ApiError> {
+    let token = token_of(req)?;
+    let admitted = admit(operator, needed, &token, by_token, req).await;
+    admitted.map_err(forbidden)
+}
+
+fn forbidden(why: String) -> ApiError {
+    ApiError::new(StatusCode::FORBIDDEN, "FORBIDDEN", why)
+}
+
 /// The frame of a guard: goes on with what is guarded, or ends here, for the caller to answer.
 ///
 /// # Errors
@@ -166,7 +184,7 @@ impl RequireToken {
         if let Some(token) = identify(req, &operator.access) {
             let needed = self.needs.role(req.method());
             let admitted = admit(operator, needed, &token, by_token, req).await;
-            return admitted.map_err(|why| ApiError::new(StatusCode::FORBIDDEN, "FORBIDDEN", why));
+            return admitted.map_err(forbidden);
         }
         // Who sends none guesses nothing.
         let sent = reader::bearer(req.headers()).is_some_and(|token| !token.is_empty());

@@ -348,7 +348,17 @@ impl From<OperateError> for ApiError {
                 let message = format!("{message}; GET …/retries lists those that wait");
                 Self::not_found("RETRY_NOT_FOUND", message)
             }
-            OperateError::Configured => Self::conflict("SINK_CONFIGURED", message),
+            OperateError::Configured => Self::conflict("DECLARED", message),
+            OperateError::Invalid(faults) => Self::from(faults),
+            OperateError::Catalog(error) => Self::from(error),
+            OperateError::Unusable(_) => Self::invalid(message),
+            OperateError::NotEmpty(_) => Self::conflict(
+                "SINK_NOT_EMPTY",
+                format!(
+                    "{message}; wait until it has all, or use discard=true: then that is gone for good"
+                ),
+            ),
+            OperateError::NotStarted => Self::busy(message),
             OperateError::Crashed => Self::conflict("SINK_CRASHED", message),
             OperateError::Storage(error) => Self::internal(error),
         }

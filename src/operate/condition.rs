@@ -8,11 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Operator;
 use super::error::CRASHED;
-use base::clock::Unix;
+use super::{OperateError, Operator};
+use base::clock::{Unix, rfc3339};
 use base::order::Seq;
-use delivery::{LaneState, LaneStatus};
+use delivery::{Hold, LaneState, LaneStatus};
 use observe::metrics::SinkGauges;
 use pool::Undelivered;
 
@@ -97,6 +97,31 @@ impl Operator {
         }
     }
 
+    /// How one sink is, configured or not.
+    ///
+    /// # Errors
+    /// [`OperateError::NoSink`], or the pool cannot be read.
+    pub async fn condition_of(&self, name: &str) -> Result<SinkCondition, OperateError> {
+        let lane = self.delivery.lane(name);
+        let cursor = match &lane {
+            Some(lane) => lane.cursor(),
+            None => {
+                let known = self.pool.known_sinks().await?;
+                let known = known.into_iter().find(|known| known.name == name);
+                known.ok_or(OperateError::NoSink)?.cursor
+            }
+        };
+        Ok(self.sink(name.into(), lane, cursor, &mut Vec::new()).await)
+    }
+
+    /// About how many bytes of payloads a sink has not taken.
+    pub async fn backlog_bytes(&self, sink: &SinkCondition) -> Option<u64> {
+        match sink.lag {
+            0 => Some(0),
+            _ => self.journal.payload_bytes_after(sink.cursor).await.ok(),
+        }
+    }
+
     async fn sink(
         &self,
         name: Arc<str>,
@@ -130,10 +155,7 @@ impl Operator {
         let journal = &self.journal;
         let mut backlog_bytes = Vec::with_capacity(condition.sinks.len());
         for sink in &condition.sinks {
-            backlog_bytes.push(match sink.lag {
-                0 => Some(0),
-                _ => journal.payload_bytes_after(sink.cursor).await.ok(),
-            });
+            backlog_bytes.push(self.backlog_bytes(sink).await);
         }
         Amounts {
             log_bytes: journal.log_bytes().await.ok(),
@@ -186,9 +208,9 @@ impl SinkCondition {
             None => "unconfigured",
             Some(LaneState::Starting) => "starting",
             Some(LaneState::Running) => "running",
-            Some(LaneState::Failing { .. }) => "failing",
+            Some(LaneState::Failing { .. } | LaneState::TakesNothing { .. }) => "failing",
             Some(LaneState::Crashed) => "crashed",
-            Some(LaneState::Paused { .. }) => "paused",
+            Some(LaneState::Paused { .. } | LaneState::Held(_)) => "paused",
         }
     }
 
@@ -200,8 +222,11 @@ impl SinkCondition {
         match lane.state() {
             LaneState::Starting | LaneState::Running => (None, None),
             LaneState::Crashed => (Some(CRASHED.to_owned()), None),
-            LaneState::Failing { reason } => (Some(reason), None),
+            LaneState::Failing { reason } | LaneState::TakesNothing { reason } => {
+                (Some(reason), None)
+            }
             LaneState::Paused { reason, until } => (Some(reason), Some(until)),
+            LaneState::Held(hold) => (Some(why_held(&hold)), None),
         }
     }
 
@@ -268,6 +293,16 @@ impl SinkCondition {
     pub fn refused(&self) -> Option<String> {
         self.lane.as_ref()?.refused()
     }
+}
+
+/// What a sink says of itself that somebody paused.
+fn why_held(hold: &Hold) -> String {
+    let since = hold.at.map(|at| format!(" at {}", rfc3339(at)));
+    format!(
+        "{} paused it{}; what is accepted waits for it",
+        hold.by,
+        since.unwrap_or_default()
+    )
 }
 
 fn seen<T, E: std::fmt::Display>(

@@ -2,9 +2,12 @@
 //!
 //! **Invariant**: an error says what is the matter; where to look next is said by whoever shows it.
 
+use super::sinks::SinkBacklog;
+use catalog::CatalogError;
 use delivery::{ForgetError, ReadError};
 use journal::StorageError;
 use pool::PoolError;
+use settings::BodyFault;
 
 /// What to do about a crashed lane.
 pub(super) const CRASHED: &str = "the lane crashed; restart the daemon, its data waits";
@@ -27,6 +30,26 @@ pub enum OperateError {
     /// A sink that is configured is not forgotten.
     #[error("the sink is in the configuration; take it out first, then it can be forgotten")]
     Configured,
+    /// What a body says of a sink cannot be used.
+    #[error("{}", messages(.0))]
+    Invalid(Vec<BodyFault>),
+    /// The plugin of a sink does not start with its settings.
+    #[error("{0}")]
+    Unusable(String),
+    /// Something waits for the sink.
+    #[error(
+        "something waits for the sink: {} requests at most, {} retries, {} dead letters",
+        .0.lag, .0.retries, .0.dead_letters
+    )]
+    NotEmpty(SinkBacklog),
+    /// The catalog has it, and its lane could not be made.
+    #[error(
+        "the sink is stored, and could not be started; the next start tries again, and the log says why"
+    )]
+    NotStarted,
+    /// The catalog refused.
+    #[error(transparent)]
+    Catalog(CatalogError),
     /// Its lane does not run any more.
     #[error("{CRASHED}")]
     Crashed,
@@ -54,4 +77,9 @@ impl From<ForgetError> for OperateError {
             ForgetError::Pool(error) => error.into(),
         }
     }
+}
+
+fn messages(faults: &[BodyFault]) -> String {
+    let messages: Vec<String> = faults.iter().map(BodyFault::to_string).collect();
+    messages.join("; ")
 }

@@ -16,6 +16,7 @@ mod expiry;
 mod items;
 pub mod limits;
 mod login_throttle;
+mod plugins;
 mod problem;
 pub mod renderers;
 pub mod requests;
@@ -24,6 +25,7 @@ mod retries;
 mod sinks;
 mod status;
 mod streams;
+mod trial;
 pub mod trigger;
 
 use std::sync::Arc;
@@ -51,8 +53,12 @@ pub use dead_letters::LettersSent;
 pub use error::OperateError;
 pub use items::RemoveError;
 pub use login_throttle::LoginThrottle;
+pub use plugin::host_of;
+pub use plugins::UsedPlugin;
 pub use problem::ProblemKind;
 use requests::Requests;
+pub use sinks::{SinkBacklog, SinkChanges};
+pub use trial::{TRIAL_ITEMS_MAX, TrialRequest};
 
 /// Facts that do not change while the daemon runs.
 #[derive(Debug)]
@@ -106,6 +112,8 @@ pub struct Operator {
     pub configuration: Arc<InUse>,
     /// The certificates of the listeners.
     pub certificates: Arc<Certificates>,
+    /// Changes of sinks, for the daemon to carry out.
+    pub sink_changes: Arc<SinkChanges>,
 }
 
 /// Who does something, and by which request.

@@ -1,15 +1,76 @@
-//! Which sinks there are, and forgetting one.
+//! Which sinks there are; making, changing, pausing, deleting and forgetting one.
 //!
-//! **Invariant**: what a sink has not taken is kept until somebody says here that nobody will ever want it.
+//! A change is in the catalog first; the daemon then makes the running sinks those of the catalog, as after a reload.
+//!
+//! **Invariant**: what a sink has not taken is kept until somebody says here that nobody will ever want it. A change that
+//! is in the catalog is carried out, whether or not who asked for it still waits.
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
+use tokio::sync::{Mutex, MutexGuard, watch};
 
 use super::{By, OperateError, Operator, in_background};
-use catalog::{AuditChange, ResourceKind};
+use catalog::{Actor, AuditChange, Catalog, CatalogError, ResourceKind, Sink};
 use delivery::LaneStatus;
+use plugin::{invalid_config, ungranted};
 use pool::Undelivered;
+use settings::{BodyFault, Section};
+
+/// What operators and the daemon tell each other of changed sinks.
+#[derive(Debug, Default)]
+pub struct SinkChanges {
+    asked: watch::Sender<u64>,
+    done: watch::Sender<u64>,
+    /// One change at a time: what is checked is what is written.
+    one: Mutex<()>,
+    trial: Mutex<()>,
+}
+
+impl SinkChanges {
+    /// Waits until no other trial runs.
+    pub(super) async fn one_trial(&self) -> MutexGuard<'_, ()> {
+        self.trial.lock().await
+    }
+
+    /// Asks the daemon to make the running sinks those of the catalog; the number of what was asked.
+    fn ask(&self) -> u64 {
+        let mut number = 0;
+        self.asked.send_modify(|asked| {
+            *asked += 1;
+            number = *asked;
+        });
+        number
+    }
+
+    /// Ends when that is done.
+    async fn wait_for(&self, number: u64) {
+        let _ = self.done.subscribe().wait_for(|done| *done >= number).await;
+    }
+
+    /// The number of the newest that was asked after this one.
+    pub async fn asked_after(&self, seen: u64) -> u64 {
+        let mut asked = self.asked.subscribe();
+        asked
+            .wait_for(|asked| *asked > seen)
+            .await
+            .map_or(seen, |asked| *asked)
+    }
+
+    /// The running sinks are those that the catalog had when this was asked.
+    pub fn set_done(&self, number: u64) {
+        self.done.send_replace(number);
+    }
+}
+
+/// What was kept for a sink that is gone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SinkBacklog {
+    /// Requests, at most.
+    pub lag: u64,
+    pub retries: u64,
+    pub dead_letters: u64,
+}
 
 impl Operator {
     /// The lane of a sink that is configured.
@@ -41,7 +102,14 @@ impl Operator {
     /// See [`OperateError`].
     pub async fn forget_sink(&self, sink: &str, by: By) -> Result<Undelivered, OperateError> {
         let (delivery, name) = (Arc::clone(&self.delivery), sink.to_owned());
-        let forgotten = in_background(move || delivery.forget(&name)).await?;
+        let catalog = Arc::clone(&self.catalog);
+        let forgotten = in_background(move || {
+            let forgotten = delivery.forget(&name)?;
+            // That somebody paused it, or a section that no version can read.
+            catalog.forget_sink(&name).map_err(OperateError::Catalog)?;
+            Ok::<_, OperateError>(forgotten)
+        });
+        let forgotten = forgotten.await?;
         let forgotten = forgotten.ok_or(OperateError::NoSink)?;
         let done = json!({ "retries": forgotten.retries, "dead_letters": forgotten.dead_letters });
         self.record(
@@ -51,4 +119,228 @@ impl Operator {
         .await;
         Ok(forgotten)
     }
+
+    /// Makes a sink of what a body says. When this returns its place is stored, and everything that is accepted from then
+    /// on is for it.
+    ///
+    /// # Errors
+    /// See [`OperateError`]; nothing was changed then.
+    pub async fn create_sink(
+        &self,
+        body: Map<String, Value>,
+        by: By,
+    ) -> Result<Arc<Sink>, OperateError> {
+        let _one = self.sink_changes.one.lock().await;
+        let section = Section::of_new(body).map_err(OperateError::Invalid)?;
+        if let Some(name) = section.get("name").and_then(Value::as_str) {
+            self.require_free(name)?;
+        }
+        let sink = self.usable(&section).await?;
+        let name = sink.name;
+        let created = name.clone();
+        self.change_sinks(by, move |catalog, actor| {
+            catalog.create_sink(&created, section, actor)
+        })
+        .await?;
+        self.running(&name)
+    }
+
+    /// Changes a sink by a JSON merge patch of its section. Its lane goes on with it at the edge of a batch.
+    ///
+    /// # Errors
+    /// See [`OperateError`]; nothing was changed then.
+    pub async fn change_sink(
+        &self,
+        name: &str,
+        patch: Map<String, Value>,
+        by: By,
+    ) -> Result<Arc<Sink>, OperateError> {
+        let _one = self.sink_changes.one.lock().await;
+        let before = self.made_sink(name)?;
+        let section = patched(&before, patch)?;
+        self.usable(&section).await?;
+        let changed = name.to_owned();
+        self.change_sinks(by, move |catalog, actor| {
+            catalog.change_sink(&changed, section, actor)
+        })
+        .await?;
+        self.running(name)
+    }
+
+    /// Pauses a sink, or lets it go on.
+    ///
+    /// # Errors
+    /// See [`OperateError`]; nothing was changed then.
+    pub async fn pause_sink(
+        &self,
+        name: &str,
+        paused: bool,
+        by: By,
+    ) -> Result<Arc<Sink>, OperateError> {
+        let _one = self.sink_changes.one.lock().await;
+        self.catalog.sink(name).ok_or(OperateError::NoSink)?;
+        let changed = name.to_owned();
+        self.change_sinks(by, move |catalog, actor| {
+            catalog.pause_sink(&changed, paused, actor)
+        })
+        .await?;
+        self.running(name)
+    }
+
+    /// Deletes a sink that was made at run time, or forgets one that is not configured any more; what was kept for it.
+    /// Without `discard` nothing may wait for one that was made at run time.
+    ///
+    /// # Errors
+    /// See [`OperateError`]; nothing was changed then.
+    pub async fn delete_sink(
+        &self,
+        name: &str,
+        discard: bool,
+        by: By,
+    ) -> Result<SinkBacklog, OperateError> {
+        let _one = self.sink_changes.one.lock().await;
+        let Some(sink) = self.catalog.sink(name) else {
+            let Undelivered {
+                retries,
+                dead_letters,
+            } = self.forget_sink(name, by).await?;
+            return Ok(SinkBacklog {
+                lag: 0,
+                retries,
+                dead_letters,
+            });
+        };
+        if sink.shadows {
+            // The declared one goes on with what is kept for the name.
+            let gone = name.to_owned();
+            self.change_sinks(by, move |catalog, actor| {
+                catalog.mark_sink(&gone, json!({}), actor)
+            })
+            .await?;
+            return Ok(SinkBacklog::default());
+        }
+        if sink.is_declared() {
+            return Err(OperateError::Catalog(CatalogError::Declared(
+                ResourceKind::Sink,
+            )));
+        }
+        let waiting = self.waiting_for(name).await?;
+        if waiting != SinkBacklog::default() && !discard {
+            return Err(OperateError::NotEmpty(waiting));
+        }
+        let gone = json!({
+            "lag": waiting.lag, "retries": waiting.retries, "dead_letters": waiting.dead_letters,
+        });
+        let deleted = name.to_owned();
+        self.change_sinks(by, move |catalog, actor| {
+            catalog.mark_sink(&deleted, gone, actor)
+        })
+        .await?;
+        Ok(waiting)
+    }
+
+    /// What waits for a sink; what is only in the journal, too.
+    async fn waiting_for(&self, name: &str) -> Result<SinkBacklog, OperateError> {
+        // In this order: what the cursor has passed is then seen among retries and dead letters.
+        let lane = self.lane(name)?;
+        let lag = self.journal.lag(lane.cursor());
+        let undelivered = self.pool.undelivered(name).await?;
+        Ok(SinkBacklog {
+            lag,
+            retries: undelivered.retries,
+            dead_letters: undelivered.dead_letters,
+        })
+    }
+
+    /// Changes sinks of the catalog, and waits until they run so. That is done also when the caller has gone.
+    async fn change_sinks(
+        &self,
+        by: By,
+        work: impl FnOnce(&Catalog, &Actor) -> Result<(), CatalogError> + Send + 'static,
+    ) -> Result<(), OperateError> {
+        let (catalog, changes) = (Arc::clone(&self.catalog), Arc::clone(&self.sink_changes));
+        let changed = in_background(move || {
+            work(&catalog, &by.actor())?;
+            Ok(changes.ask())
+        });
+        let asked = changed.await.map_err(OperateError::Catalog)?;
+        self.sink_changes.wait_for(asked).await;
+        Ok(())
+    }
+
+    /// A sink that has its lane.
+    fn running(&self, name: &str) -> Result<Arc<Sink>, OperateError> {
+        let sink = self.catalog.sink(name).ok_or(OperateError::NoSink)?;
+        match self.delivery.lane(name) {
+            Some(_) => Ok(sink),
+            None => Err(OperateError::NotStarted),
+        }
+    }
+
+    /// A sink that was made at run time.
+    fn made_sink(&self, name: &str) -> Result<Arc<Section>, OperateError> {
+        let sink = self.catalog.sink(name).ok_or(OperateError::NoSink)?;
+        let declared = || OperateError::Catalog(CatalogError::Declared(ResourceKind::Sink));
+        sink.section.clone().ok_or_else(declared)
+    }
+
+    fn require_free(&self, name: &str) -> Result<(), OperateError> {
+        let taken = match self.catalog.sink(name) {
+            Some(sink) if sink.is_declared() => CatalogError::Declared(ResourceKind::Sink),
+            Some(_) => CatalogError::Taken(ResourceKind::Sink),
+            // The name of the built-in sink, which a file turned off.
+            None if name == POOL => CatalogError::Declared(ResourceKind::Sink),
+            None => return Ok(()),
+        };
+        Err(OperateError::Catalog(taken))
+    }
+
+    /// The sink of a section, whose plugin starts with it.
+    async fn usable(&self, section: &Section) -> Result<settings::Sink, OperateError> {
+        let sink = self.checked(section)?;
+        let started = self.delivery.can_start(&sink).await;
+        started.map_err(OperateError::Unusable)?;
+        Ok(sink)
+    }
+
+    /// The sink of a section.
+    pub(super) fn checked(&self, section: &Section) -> Result<settings::Sink, OperateError> {
+        let streams: Vec<settings::Stream> = (self.catalog.streams().iter())
+            .map(|stream| stream.settings.clone())
+            .collect();
+        let plugins_dir = self.about.storage.plugins_dir();
+        let sink = section
+            .check(&plugins_dir, &streams)
+            .map_err(OperateError::Invalid)?;
+        let misfits = invalid_config(&sink).into_iter().chain(ungranted(&sink));
+        let faults: Vec<BodyFault> = misfits
+            .map(|(path, message)| BodyFault {
+                field: "config",
+                path,
+                message,
+            })
+            .collect();
+        match faults.is_empty() {
+            true => Ok(sink),
+            false => Err(OperateError::Invalid(faults)),
+        }
+    }
+}
+
+/// The name of the built-in sink.
+const POOL: &str = "pool";
+
+/// A section with a patch of it.
+pub(super) fn patched(
+    section: &Section,
+    patch: Map<String, Value>,
+) -> Result<Section, OperateError> {
+    if patch.contains_key("name") {
+        return Err(OperateError::Invalid(vec![BodyFault {
+            field: "name",
+            path: "name".to_owned(),
+            message: "cannot be changed: its place and its dead letters belong to the name; make another sink".to_owned(),
+        }]));
+    }
+    section.changed(patch).map_err(OperateError::Invalid)
 }

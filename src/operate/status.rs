@@ -11,6 +11,7 @@ use super::condition::{Condition, SinkCondition};
 use super::error::CRASHED;
 use super::problem::{Found, ProblemKind};
 use base::clock::{Unix, rfc3339};
+use catalog::shadowed_sink;
 use delivery::LaneState;
 use observe::lines;
 use observe::metrics::Minute;
@@ -47,6 +48,11 @@ impl Operator {
             );
         }
         problems.extend(self.configuration.problem(), ProblemKind::Configuration);
+        let shadows = self.catalog.sinks().into_iter().filter(|sink| sink.shadows);
+        problems.extend(
+            shadows.map(|sink| shadowed_sink(sink.name())),
+            ProblemKind::Configuration,
+        );
         problems.extend(self.certificates.problems(), ProblemKind::Certificate);
         problems.extend(self.delivery.gaps(&self.catalog), ProblemKind::NoSink);
         problems.extend(report::problems(data_dir), ProblemKind::Repair);
@@ -209,6 +215,18 @@ fn of_sink(sink: &SinkCondition, problems: &mut Found) {
         );
     }
     match lane.state() {
+        LaneState::Held(_) => {
+            // That it is behind is meant so.
+            let reason = sink.reason().0.unwrap_or_default();
+            problems.push(
+                format!(
+                    "the sink {name} waits, with {} behind it: {reason}",
+                    counted(sink.lag, "request")
+                ),
+                ProblemKind::SinkPaused,
+            );
+            return;
+        }
         LaneState::Paused { reason, .. } => {
             problems.push(
                 format!("the sink {name} is paused: {reason}"),
@@ -218,6 +236,12 @@ fn of_sink(sink: &SinkCondition, problems: &mut Found) {
         LaneState::Failing { reason } => {
             problems.push(
                 format!("the sink {name} does what it should not: {reason}"),
+                ProblemKind::SinkFailing,
+            );
+        }
+        LaneState::TakesNothing { reason } => {
+            problems.push(
+                format!("the sink {name} takes nothing: {reason}"),
                 ProblemKind::SinkFailing,
             );
         }

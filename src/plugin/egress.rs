@@ -33,7 +33,7 @@ use address::Addresses;
 use body::{Answer, Outgoing};
 use dial::Dialer;
 use failed::Failed;
-use target::Target;
+pub(super) use target::Target;
 
 pub(super) use calls::Calls;
 
@@ -128,7 +128,7 @@ impl Egress {
 
     fn allows(&self, target: &Target) -> bool {
         let mut hosts = self.hosts.iter();
-        hosts.any(|host| host.matches(target.encrypted, &target.host, target.port))
+        hosts.any(|host| target.is(host))
     }
 
     /// Tells the operator, once for each host and setting.

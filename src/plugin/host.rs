@@ -111,7 +111,9 @@ impl Host {
         grants: &Grants,
         memory_bytes_max: usize,
     ) -> Self {
-        let output = || Output::new(Arc::clone(&plugin), &context.redactor, &context.guest_log);
+        let trial = context.trial.as_ref();
+        let (redactor, guest_log) = (&context.redactor, &context.guest_log);
+        let output = || Output::new(Arc::clone(&plugin), redactor, guest_log, trial);
         let stderr = output();
         let wasi = WasiCtxBuilder::new()
             .stdout(output())
@@ -295,6 +297,15 @@ impl postgres::Host for Host {
             wasmtime::bail!("more than {STATEMENTS_MAX} statements in one call");
         }
         let batch = self.table.get(&batch)?.clone();
+        if let Some(trial) = &self.context.trial {
+            let items = batch.len();
+            statements
+                .iter()
+                .for_each(|one| trial.note_statement(&one.sql, items));
+            if !trial.sends() {
+                return Ok(Ok(vec![u64::from(items); statements.len()]));
+            }
+        }
         let held_bytes = self.held_bytes;
         let mut bound = Vec::with_capacity(statements.len());
         for statement in statements {

@@ -227,27 +227,8 @@ impl Plugin {
     /// # Errors
     /// The guest failed in its start-up code, or cannot work with the settings.
     pub async fn start(&self, context: &SinkContext) -> Result<Instance, PluginError> {
-        let failed = |source| PluginError::Start {
-            name: self.name.to_string(),
-            source,
-        };
-        let host = Host::new(
-            Arc::clone(&self.name),
-            context,
-            &self.grants,
-            self.limits.memory_bytes_max,
-        );
-        let mut store = Store::new(self.pre.engine(), host);
-        store.limiter(|host| &mut host.memory);
-        // A guest cannot hand more than this to the host in one call.
-        store.set_hostcall_fuel(16 << 20);
-        store.epoch_deadline_callback(|mut context| {
-            Ok(match context.data_mut().meter.charge() {
-                true => UpdateDeadline::Yield(1),
-                false => UpdateDeadline::Interrupt,
-            })
-        });
-        arm(&mut store, &self.limits);
+        let failed = |source| self.not_started(source);
+        let mut store = self.store(context);
         let starting = async {
             let instance = self
                 .pre
@@ -274,6 +255,60 @@ impl Plugin {
             scheduler: self.scheduler.clone(),
             calls_left: CALLS_MAX - jitter(CALLS_MAX / 10),
         })
+    }
+
+    /// What the component says of itself, whatever its settings would be.
+    ///
+    /// # Errors
+    /// The guest failed in its start-up code, or cannot say it.
+    pub async fn describe(&self, context: &SinkContext) -> Result<Descriptor, PluginError> {
+        let mut store = self.store(context);
+        let describing = async {
+            let instance = self.pre.instantiate_async(&mut store).await;
+            let instance = instance.map_err(|source| self.not_started(source))?;
+            let loaded = self.exports.load(&mut store, &instance);
+            let (sink, ..) = loaded.map_err(|source| self.not_started(source))?;
+            let described = sink.call_describe(&mut store).await;
+            let descriptor = described.map_err(|error| self.trapped(&store, &error))?;
+            Ok(Descriptor {
+                name: descriptor.name,
+                version: descriptor.version,
+                config_schema: descriptor.config_schema,
+            })
+        };
+        let describing = self.scheduler.take(describing);
+        let described = tokio::time::timeout(self.limits.call_time_max, describing).await;
+        described
+            .map_err(|_| self.not_started(wasmtime::format_err!("no answer within the deadline")))?
+    }
+
+    /// What an instance lives in.
+    fn store(&self, context: &SinkContext) -> Store<Host> {
+        let host = Host::new(
+            Arc::clone(&self.name),
+            context,
+            &self.grants,
+            self.limits.memory_bytes_max,
+        );
+        let mut store = Store::new(self.pre.engine(), host);
+        store.limiter(|host| &mut host.memory);
+        // A guest cannot hand more than this to the host in one call.
+        store.set_hostcall_fuel(16 << 20);
+        store.epoch_deadline_callback(|mut context| {
+            Ok(match context.data_mut().meter.charge() {
+                true => UpdateDeadline::Yield(1),
+                false => UpdateDeadline::Interrupt,
+            })
+        });
+        arm(&mut store, &self.limits);
+        store
+    }
+
+    fn not_started(&self, source: wasmtime::Error) -> PluginError {
+        PluginError::Start {
+            name: self.name.to_string(),
+            source,
+        }
     }
 
     async fn open(

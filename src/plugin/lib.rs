@@ -18,6 +18,8 @@ mod compile;
 mod egress;
 mod epoch_ticker;
 mod error;
+mod facts;
+mod grants;
 mod guest_log;
 mod host;
 mod instance;
@@ -30,6 +32,7 @@ mod postgres;
 mod redact;
 mod scheduler;
 mod schema;
+mod trial;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,18 +48,21 @@ pub use compile::{CompileLimits, CompilerError, NOT_USABLE, Refused, compile_sta
 use egress::Egress;
 use epoch_ticker::EpochTicker;
 pub use error::{Failure, PluginError};
+pub use facts::PluginFacts;
+pub use grants::{host_of, ungranted};
 pub use guest_log::GuestLog;
 use host::Host;
 use host::bindings::exports::headgate::sink::{operations, removals, sink as world};
 pub use instance::{Instance, RecycleReason};
 pub use limits::GuestLimits;
 use observe::metrics::Metrics;
-pub use outcome::{NotTaken, Progress, Taken};
+pub use outcome::{ItemChange, NotTaken, Progress, Taken};
 use pool::Pool;
 use postgres::Database;
 pub use redact::Redactor;
 use scheduler::Scheduler;
 pub use schema::invalid_config;
+pub use trial::{Trial, TrialRequest, TrialSeen};
 
 /// What a component may export to hear of removals, or to take them together with updates.
 const REMOVALS: &str = "headgate:sink/removals@1.2.0";
@@ -112,6 +118,8 @@ pub struct SinkContext {
     redactor: Arc<Redactor>,
     /// How much it may say.
     guest_log: Arc<GuestLog>,
+    /// It is tried out, and works for nobody.
+    trial: Option<Arc<Trial>>,
 }
 
 impl SinkContext {
@@ -131,6 +139,23 @@ impl SinkContext {
             metrics: Arc::clone(metrics),
             redactor: Arc::new(Redactor::of(sink)),
             guest_log: Arc::clone(guest_log),
+            trial: None,
+        }
+    }
+
+    /// The same for a trial, which counts nowhere. `mark` is in the place of what is said of the selection, so that its
+    /// requests have keys of their own.
+    pub fn of_trial(
+        sink: &settings::Sink,
+        pool: Option<&Arc<Pool>>,
+        trial: &Arc<Trial>,
+        mark: &str,
+    ) -> Self {
+        let (metrics, guest_log) = (Arc::new(Metrics::new()), GuestLog::new(&sink.name));
+        Self {
+            selection: format!("trial\0{mark}\0").into(),
+            trial: Some(Arc::clone(trial)),
+            ..Self::new(sink, pool, &metrics, &guest_log)
         }
     }
 }
@@ -293,12 +318,17 @@ impl Plugin {
 
     /// Whether removals are for it: it hears of them, or what it wrote into the pool is removed in its place.
     pub fn takes_removals(&self) -> bool {
+        self.hears_of_removals() || self.writes_pool()
+    }
+
+    /// Whether it hears of removals.
+    pub(crate) fn hears_of_removals(&self) -> bool {
         let Exports {
             removals,
             operations,
             ..
         } = &self.exports;
-        removals.is_some() || operations.is_some() || self.writes_pool()
+        removals.is_some() || operations.is_some()
     }
 
     /// What an instance may use.

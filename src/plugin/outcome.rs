@@ -10,7 +10,8 @@ use thiserror::Error;
 use super::Failure;
 use super::host::Host;
 use super::host::bindings::exports::headgate::sink::{operations, removals, sink as world};
-use pool::Staged;
+use item::batch::{Action, Batch};
+use pool::{Effect, Staged};
 
 /// Bytes of a guest's reason that are kept: it is stored with each item that is given up.
 const REASON_BYTES_MAX: usize = 4_096;
@@ -74,7 +75,51 @@ pub struct Taken {
     pub rejected: Vec<(u32, String)>,
 }
 
+/// What was done to an item of the data pool, or told to renderers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ItemChange {
+    /// `upsert`, `delete` or `publish`.
+    pub action: &'static str,
+    pub stream: String,
+    pub key: String,
+    /// The fields of an update, as JSON.
+    pub fields: Option<String>,
+}
+
 impl Taken {
+    /// What is staged of items, in order.
+    pub fn changes(&self) -> Vec<ItemChange> {
+        let mut changes = Vec::new();
+        let mut add = |action: Option<&'static str>, batch: &Batch| {
+            for slice in batch.slices() {
+                for (_, item) in slice.items() {
+                    let of_item = match item.action {
+                        Action::Upsert => "upsert",
+                        Action::Remove => "delete",
+                    };
+                    let action = action.unwrap_or(of_item);
+                    changes.push(ItemChange {
+                        action,
+                        stream: slice.entry.stream.to_string(),
+                        key: item.key.to_owned(),
+                        fields: (action == "upsert").then(|| item.fields.to_owned()),
+                    });
+                }
+            }
+        };
+        for effect in &self.staged.effects {
+            match effect {
+                Effect::Upsert(batch) => add(Some("upsert"), batch),
+                Effect::Delete(batch) => add(Some("delete"), batch),
+                Effect::Apply(batch) => add(None, batch),
+            }
+        }
+        for batch in &self.staged.publishes {
+            add(Some("publish"), batch);
+        }
+        changes
+    }
+
     /// What became of the items from `start` on.
     pub(super) fn add(&mut self, start: u32, later: Self) {
         self.staged.add(later.staged);

@@ -13,6 +13,7 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 
 use super::guest_log::GuestLog;
 use super::redact::Redactor;
+use super::trial::Trial;
 
 /// Bytes of the end that are kept, and of a line.
 const TAIL_BYTES_MAX: usize = 2_048;
@@ -33,6 +34,7 @@ pub(super) struct Output {
     plugin: Arc<str>,
     redactor: Arc<Redactor>,
     guest_log: Arc<GuestLog>,
+    trial: Option<Arc<Trial>>,
     state: Arc<Mutex<State>>,
 }
 
@@ -47,11 +49,13 @@ impl Output {
         plugin: Arc<str>,
         redactor: &Arc<Redactor>,
         guest_log: &Arc<GuestLog>,
+        trial: Option<&Arc<Trial>>,
     ) -> Self {
         Self {
             plugin,
             redactor: Arc::clone(redactor),
             guest_log: Arc::clone(guest_log),
+            trial: trial.cloned(),
             state: Arc::default(),
         }
     }
@@ -65,6 +69,19 @@ impl Output {
 
     /// Writes a line of the guest into the log, if the sink may say that much.
     pub(super) fn log(&self, level: Level, message: &str) {
+        if let Some(trial) = &self.trial {
+            let level = match level {
+                Level::Debug => "debug",
+                Level::Info => "info",
+                Level::Warn => "warn",
+                Level::Error => "error",
+            };
+            trial.note_line(
+                level,
+                &message[..message.floor_char_boundary(TAIL_BYTES_MAX)],
+            );
+            return;
+        }
         let is_wanted = match level {
             Level::Debug => tracing::enabled!(target: TARGET, tracing::Level::DEBUG),
             Level::Info => tracing::enabled!(target: TARGET, tracing::Level::INFO),
@@ -104,6 +121,10 @@ impl Output {
                 continue;
             }
             let line = std::mem::take(&mut state.line);
+            if let Some(trial) = &self.trial {
+                trial.note_line("output", &String::from_utf8_lossy(&line));
+                continue;
+            }
             if !tracing::enabled!(target: TARGET, tracing::Level::INFO) {
                 continue;
             }

@@ -60,7 +60,7 @@ struct SchemaError {
 /// What of a sink's `config` does not fit the schema of its built-in plugin: the place as the configuration writes it,
 /// `config.url`, and what is expected there. Plugins from files are asked when they are loaded.
 pub fn invalid_config(sink: &settings::Sink) -> Vec<(String, String)> {
-    let Some((_, schema)) = BUILT_IN.iter().find(|(name, _)| *name == sink.plugin) else {
+    let Some(schema) = of_built_in(&sink.plugin) else {
         return Vec::new();
     };
     let misfits = misfits(schema, &sink.config).unwrap_or_else(|said| {
@@ -81,6 +81,12 @@ pub fn invalid_config(sink: &settings::Sink) -> Vec<(String, String)> {
         (redactor.redact(path), redactor.redact(said))
     });
     written.collect()
+}
+
+/// The schema of a built-in plugin.
+pub(super) fn of_built_in(plugin: &str) -> Option<&'static str> {
+    let found = BUILT_IN.iter().find(|(name, _)| *name == plugin);
+    found.map(|(_, schema)| *schema)
 }
 
 /// Whether `config` fits; otherwise the sentence that says what does not, with its place. A plugin without

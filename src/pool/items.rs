@@ -160,6 +160,17 @@ impl Pool {
         row.as_ref().map(Item::read).transpose()
     }
 
+    /// The item of a stream that was written last.
+    pub async fn newest_item(&self, stream: &str) -> Result<Option<Item>, PoolError> {
+        let row = sqlx::query(
+            "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1 ORDER BY seq DESC LIMIT 1",
+        )
+        .bind(stream.to_owned())
+        .fetch_optional(&*self.reads)
+        .await?;
+        row.as_ref().map(Item::read).transpose()
+    }
+
     /// The items of a stream, or those of them that have one of `keys`, one after the other, until `take` wants no more;
     /// all of one moment.
     pub async fn each_item(

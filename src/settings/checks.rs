@@ -125,7 +125,10 @@ pub(super) mod kinds {
     pub(crate) const ABSOLUTE_PATH: TextKind = TextKind::of(absolute_path);
     pub(crate) const POOL_MODE: TextKind = TextKind::of(pool_mode);
     pub(crate) const LOG_FILTER: TextKind = TextKind::of(log_filter);
-    pub(crate) const PATTERN: TextKind = TextKind::of(pattern);
+    pub(crate) const PATTERN: TextKind = TextKind {
+        any_start: true,
+        ..TextKind::of(pattern)
+    };
     pub(crate) const FINGERPRINT: TextKind = TextKind::of(fingerprint);
     pub(crate) const SHA256_OF_KEY: TextKind = TextKind::of(sha256_of_key);
     pub(crate) const SHA256_OF_TOKEN: TextKind = TextKind::of(sha256_of_token);

@@ -107,7 +107,7 @@ fn row(rows: &mut Vec<Row>, origins: &Origins, path: String, value: &Value) {
 }
 
 /// The value as TOML has it. Null is no value of TOML, and no setting: [`table`] leaves it out.
-fn toml(value: &Value) -> toml_edit::Value {
+pub(super) fn toml(value: &Value) -> toml_edit::Value {
     match value {
         Value::Null => "".into(),
         Value::Bool(value) => (*value).into(),

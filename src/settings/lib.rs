@@ -40,6 +40,7 @@ pub mod routing_gaps;
 mod run_time;
 mod schema;
 mod secret;
+mod section;
 mod settings;
 mod tree;
 mod validate;
@@ -68,6 +69,7 @@ pub use schema::{
     ITEMS_MAX, KEY_ORIGINS_MAX, KEY_STREAMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX,
 };
 pub use secret::{MASK, Secret, SecretSource};
+pub use section::{IS_SET, Section, section_toml};
 pub use settings::{
     ADMIN, Admin, AdminToken, Batch, ClientCertificates, Connector, ConnectorKind, DeleteWhen,
     Durability, Http, Key, KeyFields, KeyWhere, Limits, Listed, Live, Log, LogFormat, Millis,

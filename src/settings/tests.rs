@@ -18,6 +18,7 @@ mod problems;
 mod references;
 mod schema;
 mod secrets;
+mod sections;
 mod tokens;
 mod variables;
 mod verify;

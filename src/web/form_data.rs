@@ -52,6 +52,19 @@ impl FormData {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// The fields that stand below a place, with dots between names.
+    pub(super) fn names_below<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let below = move |(name, value): &'a (String, String)| {
+            let rest = name.strip_prefix(path)?;
+            rest.starts_with('.')
+                .then_some((name.as_str(), value.as_str()))
+        };
+        self.0.iter().filter_map(below)
+    }
+
     /// Adds a field.
     pub(super) fn put(&mut self, name: &str, value: String) {
         self.0.push((name.to_owned(), value));

@@ -55,6 +55,7 @@ pub fn routes(parts: &AdminParts) -> Router {
         (Needs::MANAGE, connector::routes(&parts.operator)),
         (Needs::RUN, request::routes(&parts.operator)),
         (Needs::RUN, sink::routes(&parts.operator)),
+        (Needs::MANAGE, sink::made(&parts.operator)),
         (
             Needs::RUN,
             Router::with_path("renderers").get(renderers::Renderers(p())),

@@ -3,7 +3,11 @@
 //! **Invariant**: a button is shown only where what it does can be done.
 
 mod actions;
+mod delete;
 mod list;
+mod new;
+mod schema_form;
+mod tried;
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
@@ -11,7 +15,7 @@ use salvo_core::{Depot, Request, Router, handler};
 use super::frame::{NoPage, Page, Place, token};
 use super::sink_table::{known, problems};
 use super::text::{count, grouped, text, text_of, time};
-use super::{badge, paths};
+use super::{badge, form, paths};
 use base::clock;
 use delivery::Waiting;
 use operate::Operator;
@@ -37,7 +41,20 @@ pub(super) fn routes(operator: &Operator) -> Router {
                 .push(Router::with_path("again").post(actions::SendAgain(p())))
                 .push(Router::with_path("discard").post(actions::Discard(p())))
                 .push(Router::with_path("give-up").post(actions::GiveUp(p())))
+                .push(Router::with_path("pause").post(actions::Pause(p(), true)))
+                .push(Router::with_path("resume").post(actions::Pause(p(), false)))
                 .push(Router::with_path("forget").post(actions::Forget(p()))),
+        )
+}
+
+/// Making sinks and deleting them: that decides what leaves the machine.
+pub(super) fn made(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    Router::new()
+        .push(form::route("new/sink", || new::NewSink(p())))
+        .push(
+            Router::with_path("sinks/{name}")
+                .push(form::route("delete", || delete::DeleteSink(p()))),
         )
 }
 
@@ -64,7 +81,6 @@ async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<
     let path = paths::sink(&name);
     let configured = sink.lane.is_some();
     let waiting_batches = sink.retries().unwrap_or(0);
-    let given_up = sink.dead_letters().unwrap_or(0);
     Ok(Page {
         title: name,
         place: Place::Sinks,
@@ -72,26 +88,7 @@ async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<
         live: html! {
             (problems(sink))
             (facts(sink))
-            div.row {
-                @if configured {
-                    form method="post" action={ (path) "/retry" } { (token) button.plain { "Try waiting retries now" } }
-                } @else {
-                    form method="post" action={ (path) "/forget" } data-confirm={ "Forget the sink, with what was accepted since, " (count(waiting_batches, "waiting batch")) " and " (count(given_up, "dead letter")) ", for good?" } {
-                        (token) button.danger { "Forget this sink" }
-                    }
-                }
-                @if waiting_batches > 0 {
-                    form method="post" action={ (path) "/give-up" } data-confirm={ "Give up all waiting retries (" (grouped(waiting_batches)) ")? Their items become dead letters." } {
-                        (token) input type="hidden" name="all" value="yes"; button.danger { "Give up all retries" }
-                    }
-                }
-                @if given_up > 0 && configured {
-                    form method="post" action={ (path) "/again" } { (token) input type="hidden" name="all" value="yes"; button { "Send all dead letters again" } }
-                    form method="post" action={ (path) "/discard" } data-confirm={ "Discard all " (grouped(given_up)) " dead letters of this sink for good?" } {
-                        (token) input type="hidden" name="all" value="yes"; button.danger { "Discard all" }
-                    }
-                }
-            }
+            (buttons(operator, sink, token))
             @if !retries.is_empty() {
                 h2 { "Waiting retries" }
                 (retries_table(&retries, &path, token))
@@ -110,6 +107,45 @@ async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<
     })
 }
 
+/// What can be done to the sink as a whole.
+fn buttons(operator: &Operator, sink: &SinkCondition, token: &Markup) -> Markup {
+    let (name, configured) = (&*sink.name, sink.lane.is_some());
+    let path = paths::sink(name);
+    let wanted = operator.catalog.sink(name);
+    let is_paused = wanted.as_ref().is_some_and(|wanted| wanted.pause.is_some());
+    let is_made = (wanted.as_ref()).is_some_and(|wanted| !wanted.is_declared() || wanted.shadows);
+    let waiting_batches = sink.retries().unwrap_or(0);
+    let given_up = sink.dead_letters().unwrap_or(0);
+    html! {
+        div.row {
+            @if configured {
+                form method="post" action={ (path) "/retry" } { (token) button.plain { "Try waiting retries now" } }
+                @if is_paused {
+                    form method="post" action={ (path) "/resume" } { (token) button { "Resume" } }
+                } @else {
+                    form method="post" action={ (path) "/pause" } { (token) button.plain { "Pause" } }
+                }
+                @if is_made { a.button.danger href={ (path) "/delete" } { "Delete…" } }
+            } @else {
+                form method="post" action={ (path) "/forget" } data-confirm={ "Forget the sink, with what was accepted since, " (count(waiting_batches, "waiting batch")) " and " (count(given_up, "dead letter")) ", for good?" } {
+                    (token) button.danger { "Forget this sink" }
+                }
+            }
+            @if waiting_batches > 0 {
+                form method="post" action={ (path) "/give-up" } data-confirm={ "Give up all waiting retries (" (grouped(waiting_batches)) ")? Their items become dead letters." } {
+                    (token) input type="hidden" name="all" value="yes"; button.danger { "Give up all retries" }
+                }
+            }
+            @if given_up > 0 && configured {
+                form method="post" action={ (path) "/again" } { (token) input type="hidden" name="all" value="yes"; button { "Send all dead letters again" } }
+                form method="post" action={ (path) "/discard" } data-confirm={ "Discard all " (grouped(given_up)) " dead letters of this sink for good?" } {
+                    (token) input type="hidden" name="all" value="yes"; button.danger { "Discard all" }
+                }
+            }
+        }
+    }
+}
+
 fn facts(sink: &SinkCondition) -> Markup {
     let last_error = sink.lane.as_ref().and_then(|lane| lane.last_error());
     html! {
@@ -120,6 +156,10 @@ fn facts(sink: &SinkCondition) -> Markup {
             @if let Some(conditions) = sink.conditions() { dt { "Where" } dd { code { (text(&conditions)) } } }
             @if let Some(fields) = sink.fields() { dt { "Fields" } dd { code { (text(&fields)) } } }
             dt { "Writes in the pool" } dd { (text(&sink.writes_in_words())) }
+            dt { "What it may do" } dd { @match sink.lane.as_ref().map(|lane| lane.reach().0.grants()) {
+                Some(grants) if !grants.is_empty() => { (text(&grants.join("; "))) },
+                _ => "only take its items",
+            } }
             dt { "Waiting" } dd { (count(sink.lag, "request")) " at most, it has everything up to number " (sink.cursor) }
             dt { "Retries" } dd { (known(sink.retries())) }
             dt { "Dead letters" } dd { (known(sink.dead_letters())) }

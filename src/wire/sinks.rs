@@ -2,6 +2,7 @@
 //!
 //! **Invariant**: what was done to a sink is answered with how much that was.
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::answers;
@@ -24,8 +25,9 @@ answers! {
         fields: Option<String>,
         /// The streams that it may write in the data pool, if its plugin does.
         writes: Vec<String>,
-        /// `starting`, `running`, `paused`, `crashed`; `failing`: it runs, and does what it should not; or `unconfigured`: what
-        /// it has not taken is kept until it is back in the configuration, or forgotten.
+        /// `starting`, `running`, `paused`, `crashed`; `failing`: its last batch was given up or failed several times, and it has
+        /// taken nothing since, or its plugin does what it should not; or `unconfigured`: what it has not taken is kept until it
+        /// is configured again, or forgotten.
         state: String,
         /// Why it does not run, or what it does.
         reason: Option<String>,
@@ -47,6 +49,136 @@ answers! {
         last_error: Option<SinkError>,
         /// Why newer settings, or a newer file of its plugin, are not in use.
         refused: Option<String>,
+        /// Whether it stands in the configuration, where alone it is changed and taken out.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        declared: bool,
+        /// When it was made at run time, RFC 3339.
+        created_at: Option<String>,
+        /// Whether it delivers, as far as it is up to operators.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        enabled: bool,
+        /// Who paused it; null: nobody, but it may pause by itself.
+        paused_by: Option<String>,
+        /// When they did, RFC 3339; null where the configuration says so.
+        paused_at: Option<String>,
+        /// What it follows: `journal`, all that is accepted.
+        mode: Option<String>,
+        /// Where it began: `now` or `oldest`.
+        start: Option<String>,
+        /// What becomes of an update that `where` leaves out: `skip`, it is passed over.
+        leaves: Option<String>,
+        /// In which order it gets operations: `key` or `strict`.
+        ordering: Option<String>,
+        /// Its retries.
+        #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
+        retry: Option<Value>,
+        /// The size of its batches.
+        #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
+        batch: Option<Value>,
+        /// Its own limits; null members are as in `[plugins]`.
+        #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
+        limits: Option<Value>,
+        /// What it may call; the values of headers are `{"set": true}`.
+        #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
+        http: Option<Value>,
+        /// The database that it may write to; its URL is `{"set": true}`.
+        #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
+        postgres: Option<Value>,
+        /// The settings of its plugin.
+        #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
+        config: Option<Value>,
+        /// The secrets that it may read, each as `{"set": true}`.
+        #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
+        secrets: Option<Value>,
+        /// What it may do, in sentences.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        grants: Vec<String>,
+        /// The shortest section that makes it, with `{"set": true}` for secrets; null if it is not configured.
+        #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
+        section: Option<Value>,
+    }
+
+    /// A plugin that there is.
+    pub struct PluginData {
+        /// As `plugin` of a section names it.
+        name: String,
+        /// `built-in`, or `file`: of the plugins folder.
+        kind: String,
+        /// As it says; null: it cannot be used.
+        version: Option<String>,
+        /// Its SHA-256, 64 hex digits.
+        sha256: Option<String>,
+        /// Bytes of the component.
+        bytes: Option<u64>,
+        /// What it can do only if its sink lets it: `http`, `postgres`, `pool`, `secrets`.
+        asks_for: Vec<String>,
+        /// Whether it hears of removals.
+        removals: bool,
+        /// JSON Schema of its settings; null: it takes none.
+        #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
+        schema: Option<Value>,
+        /// The sinks that use it.
+        used_by: Vec<String>,
+        /// Why it cannot be used.
+        error: Option<String>,
+    }
+
+    /// What came of trying a sink.
+    pub struct TriedData {
+        /// Whether the plugin took all items.
+        ok: bool,
+        /// Items that it was handed: those that `where` lets through.
+        items: u32,
+        /// The requests that it sent, or would have sent.
+        requests: Vec<TrialRequestData>,
+        /// What it would write in the data pool, and the statements for a database.
+        writes: Vec<TrialWriteData>,
+        /// What the plugin said.
+        log: Vec<String>,
+        /// Why it is not as it should be.
+        error: Option<String>,
+    }
+
+    /// A request of a trial.
+    pub struct TrialRequestData {
+        /// Its method.
+        method: String,
+        /// Where it goes; secrets are masked.
+        url: String,
+        /// Its headers; secrets are masked.
+        headers: std::collections::BTreeMap<String, String>,
+        /// Its body; of a long one the beginning.
+        body: String,
+    }
+
+    /// What a trial would write.
+    pub struct TrialWriteData {
+        /// `upsert`, `delete`, `publish`; or `statement` for a database.
+        action: String,
+        /// The stream of an item.
+        stream: Option<String>,
+        /// The key of an item.
+        key: Option<String>,
+        /// The fields of an item that is updated.
+        #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
+        fields: Option<Value>,
+        /// A statement, with how many items it is run.
+        statement: Option<String>,
+    }
+
+    /// A sink that is gone, and what was kept for it.
+    pub struct DeletedSinkData {
+        /// Requests that it had not taken, at most.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        lag: u64,
+        /// Batches that waited for another attempt.
+        retries: u64,
+        /// Dead letters.
+        dead_letters: u64,
     }
 
     /// A failure of a sink.
@@ -55,14 +187,6 @@ answers! {
         at: String,
         /// In the plugin's words.
         reason: String,
-    }
-
-    /// What was forgotten of a sink.
-    pub struct ForgottenData {
-        /// Batches that waited for another attempt.
-        retries: u64,
-        /// Dead letters.
-        dead_letters: u64,
     }
 
     /// An item that a sink gave up.
@@ -84,7 +208,7 @@ answers! {
         fields: Option<Box<RawValue>>,
         /// Why it was given up.
         reason: String,
-        /// How often it was tried.
+        /// How often it was tried, as part of larger batches too; of what is left of a batch that was taken in part, since then.
         attempts: u32,
         /// When it was given up, RFC 3339.
         at: String,

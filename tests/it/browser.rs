@@ -22,6 +22,7 @@ mod origins; // tickets and foreign pages
 mod proxy; // what stands between page and daemon
 mod render; // the page /render/{stream}
 mod screen; // pages that headgate screen makes
+mod sinks; // a sink made by its page
 mod site; // pages that do not come from the daemon
 mod tools; // a tool that signs, from the list of them to its first request
 mod watched; // a client of headgate.js, seen from outside

@@ -52,6 +52,7 @@ mod schemathesis; // calls made from the documents, and every answer held agains
 mod senders; // tools that sign what they send
 mod setup; // what is configured, and where a daemon lives
 mod shares; // what one key, screen or stranger can take, and what is left for others
+mod sinks; // sinks that are made at run time: by the admin API, page and command line
 mod stored; // what a daemon has stored, read and changed beside it
 mod structure; // the house rules that a text search can hold
 mod traces; // what a collector is told of a request's way

@@ -95,6 +95,7 @@ pub(crate) fn filled(path: &str, request_id: &str) -> String {
         ("/keys/{name}", "/keys/orders"),
         ("/read-keys/{name}", "/read-keys/screen"),
         ("/sinks/{name}", "/sinks/back"),
+        ("/plugins/{name}", "/plugins/pool"),
         ("/dead-letters/{id}", "/dead-letters/1"),
         ("/retries/{id}", "/retries/1"),
         ("/sessions/{id}", "/sessions/none"),

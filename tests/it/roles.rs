@@ -114,6 +114,7 @@ fn needed(method: &str, path: &str) -> Role {
             _ if reads => Role::Viewer,
             "tickets" | "sign-in-links" => Role::Viewer,
             "connectors" if last == "trigger" => Role::Operator,
+            "sinks" if last == "sinks" || method == "PATCH" => Role::Admin,
             "streams" | "connectors" | "read-keys" | "sessions" => Role::Admin,
             _ => Role::Operator,
         };
@@ -124,6 +125,7 @@ fn needed(method: &str, path: &str) -> Role {
         _ if reads && !is_form => Role::Viewer,
         "sign-out" => Role::Viewer,
         "new" | "sources" | "streams" | "read-keys" | "sessions" => Role::Admin,
+        "sinks" if last == "delete" => Role::Admin,
         _ => Role::Operator,
     }
 }

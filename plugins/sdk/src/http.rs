@@ -99,10 +99,18 @@ impl Request {
     /// # Errors
     /// There is no answer; an answer of any status is none.
     pub fn send(self) -> Result<Response, Error> {
+        let host = host(&self.url).to_owned();
+        self.answered().map_err(|error| match error {
+            Error::Failed(reason) => Error::Failed(format!("{host} {reason}")),
+            error => error,
+        })
+    }
+
+    fn answered(self) -> Result<Response, Error> {
         let request = self.prepared()?;
         let body = request
             .body()
-            .map_err(|()| Error::Failed("no body".to_owned()))?;
+            .map_err(|()| Error::Failed("was sent no body".to_owned()))?;
         let future = outgoing_handler::handle(request, self.options())?;
         // A receiver may answer before it has read everything, and whoever may not be called never reads: what went
         // wrong with the body says less than the answer.
@@ -111,7 +119,7 @@ impl Request {
         loop {
             match future.get() {
                 Some(answer) => {
-                    let answer = answer.map_err(|()| Error::Failed("taken".to_owned()))?;
+                    let answer = answer.map_err(|()| Error::Failed(TAKEN.to_owned()))?;
                     return Response::read(answer?);
                 }
                 None => future.subscribe().block(),
@@ -177,6 +185,16 @@ impl Request {
     }
 }
 
+/// What cannot be: an answer that was read before.
+const TAKEN: &str = "answered, and the answer is gone";
+
+/// Host and port of a URL, without a user.
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    authority.rsplit('@').next().unwrap_or_default()
+}
+
 fn method(name: &str) -> Method {
     match name {
         "GET" => Method::Get,
@@ -217,7 +235,7 @@ impl Response {
     fn read(answer: IncomingResponse) -> Result<Self, Error> {
         let status = answer.status();
         let headers = answer.headers().entries();
-        let taken = |()| Error::Failed("taken".to_owned());
+        let taken = |()| Error::Failed(TAKEN.to_owned());
         let incoming = answer.consume().map_err(taken)?;
         let stream = incoming.stream().map_err(taken)?;
         let body = read(&stream)?;
@@ -295,7 +313,7 @@ fn read(stream: &InputStream) -> Result<Vec<u8>, Error> {
             Err(StreamError::LastOperationFailed(error)) => {
                 return Err(match http_error_code(&error) {
                     Some(code) => code.into(),
-                    None => Error::Failed(error.to_debug_string()),
+                    None => Error::Failed(format!("broke off: {}", error.to_debug_string())),
                 });
             }
         }
@@ -334,9 +352,42 @@ impl From<ErrorCode> for Error {
             ErrorCode::DestinationIpProhibited => {
                 Error::Denied("the host is not at a public address".to_owned())
             }
-            other => Error::Failed(other.to_string()),
+            other => Error::Failed(in_words(&other)),
         }
     }
+}
+
+/// What a host did that gave no answer; its name stands before it.
+fn in_words(code: &ErrorCode) -> String {
+    let known = match code {
+        ErrorCode::ConnectionRefused => "refuses connections",
+        ErrorCode::ConnectionTimeout => "cannot be connected to in time",
+        ErrorCode::ConnectionReadTimeout
+        | ErrorCode::ConnectionWriteTimeout
+        | ErrorCode::HttpResponseTimeout => "did not answer in time",
+        ErrorCode::ConnectionTerminated | ErrorCode::HttpResponseIncomplete => {
+            "closed the connection before its answer was complete"
+        }
+        ErrorCode::DnsTimeout | ErrorCode::DnsError(_) => "is a name that cannot be resolved",
+        ErrorCode::DestinationNotFound
+        | ErrorCode::DestinationUnavailable
+        | ErrorCode::DestinationIpUnroutable => "cannot be reached",
+        ErrorCode::TlsCertificateError => "has a certificate that is not trusted",
+        ErrorCode::TlsProtocolError | ErrorCode::TlsAlertReceived(_) => "does not speak TLS here",
+        ErrorCode::HttpProtocolError => "does not answer in HTTP",
+        ErrorCode::HttpRequestBodySize(_) => {
+            "was sent a body that is larger than the settings allow"
+        }
+        ErrorCode::HttpResponseBodySize(_) | ErrorCode::HttpResponseHeaderSectionSize(_) => {
+            "answers with more than the settings allow"
+        }
+        other => {
+            let name = other.to_string();
+            let name = name.trim_start_matches("ErrorCode::");
+            return format!("cannot be called: {name}");
+        }
+    };
+    known.to_owned()
 }
 
 /// Later everything may be different: the network, and what the operator allows.
@@ -351,7 +402,19 @@ impl From<Error> for WriteError {
 
 #[cfg(test)]
 mod tests {
-    use super::unix_seconds;
+    use super::{ErrorCode, host, in_words, unix_seconds};
+
+    #[test]
+    fn who_gave_no_answer_is_named_in_words() {
+        assert_eq!(host("http://127.0.0.1:9/in?x=@y"), "127.0.0.1:9");
+        assert_eq!(host("https://me:hush@a.example"), "a.example");
+        assert_eq!(
+            in_words(&ErrorCode::ConnectionRefused),
+            "refuses connections"
+        );
+        let odd = in_words(&ErrorCode::LoopDetected);
+        assert!(odd.starts_with("cannot be called: LoopDetected"), "{odd}");
+    }
 
     #[test]
     fn dates_are_read() {

@@ -4,10 +4,11 @@
 
 use serde_json::{Map, Value, json};
 
-use settings::{Connector, Field, Key, ReadKey, Shape, Stream, TextKind};
+use operate::TRIAL_ITEMS_MAX;
+use settings::{Connector, Field, Key, ReadKey, Shape, Sink, Stream, TextKind};
 
 /// The schemas of bodies by their names: the rows of the record, and whether it is a new one.
-const BODIES: [(&str, &[Field], bool); 8] = [
+const BODIES: [(&str, &[Field], bool); 11] = [
     ("NewStream", Stream::FIELDS, true),
     ("StreamPatch", Stream::FIELDS, false),
     ("NewConnector", Connector::FIELDS, true),
@@ -16,6 +17,9 @@ const BODIES: [(&str, &[Field], bool); 8] = [
     ("KeyPatch", Key::FIELDS, false),
     ("NewReadKey", ReadKey::FIELDS, true),
     ("ReadKeyPatch", ReadKey::FIELDS, false),
+    ("NewSink", Sink::FIELDS, true),
+    ("SinkPatch", Sink::FIELDS, false),
+    ("SinkTrial", Sink::FIELDS, false),
 ];
 
 /// The schemas of answers that have all that can be set.
@@ -109,6 +113,12 @@ pub(super) fn add(name: &str, schema: &mut Value) {
         properties.sort_keys();
     }
     schema["properties"] = properties;
+    if name == "SinkTrial" {
+        properties_of_trial(&mut schema["properties"]);
+    }
+    if ["NewSink", "SinkPatch", "SinkTrial"].contains(&name) {
+        as_merge_patch(&mut schema["properties"]);
+    }
     let required = rows.filter(|row| *is_new && row.required && !row.assumed);
     let required: Vec<&str> = required.map(|row| row.name).collect();
     if !required.is_empty() {
@@ -123,6 +133,57 @@ pub(super) fn add(name: &str, schema: &mut Value) {
         verify["description"] = about;
         schema["properties"]["verify"] = verify;
     }
+}
+
+/// What stands beside the section of a trial.
+fn properties_of_trial(properties: &mut Value) {
+    properties["name"] = json!({
+        "type": "string", "description": "Of a section that is no sink's yet: what it would be called.",
+    });
+    properties["items"] = json!({
+        "type": "array", "items": { "type": "object" }, "minItems": 1, "maxItems": TRIAL_ITEMS_MAX,
+        "description": "What it is tried with, in place of the newest item of its streams.",
+    });
+    properties["send"] = json!({
+        "type": "boolean", "description": "Whether what the sink sends goes out, once.",
+    });
+}
+
+/// A merge patch takes away what is null, wherever that stands, and need not say all.
+fn as_merge_patch(properties: &mut Value) {
+    for schema in properties.as_object_mut().into_iter().flatten() {
+        let schema = schema.1;
+        let mut kinds = match schema["type"].take() {
+            Value::Array(kinds) => kinds,
+            kind => vec![kind],
+        };
+        if !kinds.contains(&json!("null")) {
+            kinds.push("null".into());
+        }
+        schema["type"] = kinds.into();
+        if let Some(words) = schema["enum"].as_array_mut()
+            && !words.contains(&Value::Null)
+        {
+            words.push(Value::Null);
+        }
+        if let Some(members) = schema.as_object_mut() {
+            members.shift_remove("required");
+            members.retain(|_, value| !value.is_null());
+        }
+        if schema["properties"].is_object() {
+            as_merge_patch(&mut schema["properties"]);
+        }
+    }
+}
+
+/// A secret of a table as a body has it: its text, that it stays as it is, or null for none.
+fn secret_or_none() -> Value {
+    json!({
+        "type": ["string", "object", "null"],
+        "properties": { "set": { "type": "boolean", "enum": [true] } },
+        "additionalProperties": false,
+        "description": "Its text; `{\"set\": true}`: it stays as it is; null: there is none.",
+    })
 }
 
 /// The schema of a field.
@@ -179,6 +240,10 @@ fn of_shape(row: &Field) -> Map<String, Value> {
             })
         }
         Shape::Text(kind) => of_text(&kind),
+        Shape::Secrets(_) => json!({
+            "type": "object", "additionalProperties": secret_or_none(),
+        }),
+        Shape::Free => json!({ "type": "object" }),
         // The others are of files alone, but for the secret of a signing key.
         _ => json!({ "type": "string" }),
     };

@@ -17,9 +17,8 @@ use super::{PluginOutput, Subject};
 use base::clock::Unix;
 use base::order::Seq;
 use ingest::flatten::{FlattenLimits, flatten};
-use item::batch::{Action, Batch, Entry, Slice};
+use item::batch::{Batch, Entry, Slice};
 use plugin::{Failure, NotTaken, Taken};
-use pool::Effect;
 use settings::Settings;
 
 /// What `headgate plugin test` is told.
@@ -141,40 +140,12 @@ fn read(path: &Path) -> Result<Vec<u8>, CliError> {
     read.map_err(|error| CliError::failed(format!("cannot read {}: {error}", path.display())))
 }
 
-/// What was done to items, in order: word, stream, key, fields.
-fn changes(taken: &Taken) -> Vec<(&'static str, String, String, String)> {
-    let mut changes = Vec::new();
-    let mut add = |word: Option<&'static str>, batch: &Batch| {
-        for slice in batch.slices() {
-            for (_, item) in slice.items() {
-                let of_item = match item.action {
-                    Action::Upsert => "upsert",
-                    Action::Remove => "delete",
-                };
-                let word = word.unwrap_or(of_item);
-                let fields = if word == "upsert" { item.fields } else { "" };
-                let stream = slice.entry.stream.to_string();
-                changes.push((word, stream, item.key.to_owned(), fields.to_owned()));
-            }
-        }
-    };
-    for effect in &taken.staged.effects {
-        match effect {
-            Effect::Upsert(batch) => add(Some("upsert"), batch),
-            Effect::Delete(batch) => add(Some("delete"), batch),
-            Effect::Apply(batch) => add(None, batch),
-        }
-    }
-    for batch in &taken.staged.publishes {
-        add(Some("publish"), batch);
-    }
-    changes
-}
-
 fn as_text(taken: &Taken) -> String {
     let mut table = Table::new(&["effect", "stream", "key", "fields"]);
-    for (word, stream, key, fields) in changes(taken) {
-        table.row(&[word, &shown(&stream), &shown(&key), &shown(&fields)]);
+    for change in taken.changes() {
+        let fields = change.fields.unwrap_or_default();
+        let (stream, key) = (shown(&change.stream), shown(&change.key));
+        table.row(&[change.action, &stream, &key, &shown(&fields)]);
     }
     for (key, value) in &taken.staged.state {
         let value = match value {
@@ -208,12 +179,14 @@ struct Line {
 }
 
 fn report<'a>(summary: &'a str, taken: &Taken) -> Report<'a> {
-    let effects = changes(taken).into_iter();
-    let effects = effects.map(|(effect, stream, key, fields)| Line {
-        effect,
-        stream,
-        key,
-        fields: RawValue::from_string(fields).ok(),
+    let effects = taken.changes().into_iter();
+    let effects = effects.map(|change| Line {
+        effect: change.action,
+        stream: change.stream,
+        key: change.key,
+        fields: change
+            .fields
+            .and_then(|fields| RawValue::from_string(fields).ok()),
     });
     let state = taken.staged.state.iter();
     let state =

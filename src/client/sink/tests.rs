@@ -7,6 +7,7 @@ use clap::Parser;
 use super::super::output::is_yes;
 use super::*;
 use crate::client::stand_in::{Reply, StandIn};
+use wire::DeadLetterData;
 use wire::SinkError;
 
 #[derive(Parser)]

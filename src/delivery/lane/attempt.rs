@@ -19,6 +19,8 @@ use settings::Ordering;
 
 /// So many instances in a row that keep handles mean that the plugin is broken.
 const HOARDERS_MAX: u32 = 10;
+/// Attempts at a batch after which a sink that took nothing since is failing.
+const ATTEMPTS_BEFORE_FAILING: u32 = 3;
 /// Pauses of a lane that grow up to the longest. From then on the only retry that can be tried is to blame.
 const PAUSES_BEFORE_BLAME: u32 = 7;
 
@@ -83,6 +85,7 @@ impl Lane {
             Ok(taken) => {
                 let Taken { staged, rejected } = taken;
                 settlement.staged = staged;
+                self.note_taken(&batch, &rejected);
                 verdict::dead_letter(&batch, attempts + 1, rejected, &mut settlement);
                 self.settle(settlement).await?;
                 self.succeeded(&batch);
@@ -92,6 +95,7 @@ impl Lane {
         };
         settlement.staged = failed.staged;
         let (progress, failure) = (failed.progress, failed.failure);
+        let took_some = progress.taken > 0;
         let (rest, counted) = self.rest(batch, attempts + 1, progress, &mut settlement);
         let reason = failure.to_string();
         let probing = self.pauses > 0;
@@ -101,7 +105,10 @@ impl Lane {
         if probing && !works && !self.must_end() {
             verdict::defer(&self.sink, &rest, attempts, &reason, &mut settlement);
         } else {
+            let before = settlement.dead_letters.len();
             verdict::schedule_retry(&self.sink, &rest, counted, failure, &mut settlement);
+            let given_up = settlement.dead_letters.len() > before;
+            self.note_failed(took_some, given_up, counted, &reason);
         }
         self.settle(settlement).await?;
         if probing && works {
@@ -156,6 +163,33 @@ impl Lane {
     fn must_end(&self) -> bool {
         self.sink.ordering == Ordering::Strict
             || (self.retries.is_alone() && self.pauses >= PAUSES_BEFORE_BLAME)
+    }
+
+    /// The sink took a batch, but for what it rejects of it.
+    pub(super) fn note_taken(&self, batch: &Batch, rejected: &[(u32, String)]) {
+        let all = rejected.len() >= batch.len() as usize;
+        let reason = rejected.last().filter(|_| all).map(|(_, reason)| reason);
+        let reason = reason.map(|reason| given_up(reason));
+        self.status.set_takes_nothing(reason);
+    }
+
+    /// The sink did not take a batch, at its so manyth attempt.
+    pub(super) fn note_failed(
+        &self,
+        took_some: bool,
+        is_given_up: bool,
+        attempt: u32,
+        reason: &str,
+    ) {
+        let told = match (took_some, is_given_up) {
+            (true, _) => None,
+            (false, true) => Some(given_up(reason)),
+            (false, false) if attempt > ATTEMPTS_BEFORE_FAILING => {
+                Some(format!("its last batch failed {attempt} times: {reason}"))
+            }
+            (false, false) => return,
+        };
+        self.status.set_takes_nothing(told);
     }
 
     /// What is left of a batch that the sink did not take. If it settled some of it, it works.
@@ -330,4 +364,8 @@ impl Lane {
         settlement.dead_letters.extend(letters);
         Ok(())
     }
+}
+
+fn given_up(reason: &str) -> String {
+    format!("its last batch was given up: {reason}")
 }

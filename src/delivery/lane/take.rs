@@ -57,6 +57,7 @@ impl Lane {
                     Ok(Taken { staged, rejected }) => {
                         keeps_state |= !staged.state.is_empty();
                         settlement.staged.add(staged);
+                        self.note_taken(&batch, &rejected);
                         verdict::dead_letter(&batch, 1, rejected, &mut settlement);
                         items += batch.len() as usize;
                         done.push(batch);
@@ -121,10 +122,14 @@ impl Lane {
             staged,
         } = not_taken;
         settlement.staged.add(staged);
+        let took_some = progress.taken > 0;
         let (rest, attempts) = self.rest(batch, 1, progress, settlement);
         let is_down = self.is_down_after(&failure);
         let reason = failure.to_string();
+        let before = settlement.dead_letters.len();
         verdict::schedule_retry(&self.sink, &rest, attempts, failure, settlement);
+        let given_up = settlement.dead_letters.len() > before;
+        self.note_failed(took_some, given_up, attempts, &reason);
         (reason, is_down)
     }
 
@@ -171,6 +176,10 @@ impl Lane {
             },
         };
         let mut taken = self.delivery.journal.read_after(request).await?;
+        if self.status.is_held() {
+            // What was accepted after somebody paused the sink may be among it.
+            return Ok(Cut::Nothing(Step::Worked));
+        }
         settlement.cursor = Some(taken.through);
         self.give_up_unreadable(&mut taken, settlement).await?;
         let entries = std::mem::take(&mut taken.entries);

@@ -21,6 +21,7 @@ use super::Egress;
 use super::body::{Answer, Outgoing};
 use super::target::Target;
 use crate::SinkContext;
+use crate::trial::{Trial, taken, whole};
 use base::text::hex;
 use item::batch::{Batch, Span};
 use observe::telemetry::Parent;
@@ -41,6 +42,7 @@ pub(crate) struct Calls {
     call: Option<Call>,
     /// The span that requests belong to, if a request of the batch is followed.
     parent: Option<Parent>,
+    trial: Option<Arc<Trial>>,
 }
 
 /// The call that is under way.
@@ -63,6 +65,7 @@ impl Calls {
             egress,
             call: None,
             parent: None,
+            trial: context.trial.clone(),
         }
     }
 
@@ -241,6 +244,27 @@ struct Prepared {
 }
 
 impl Prepared {
+    /// Tells a trial of the request, and sends it if the trial may.
+    async fn try_out(
+        mut self,
+        trial: &Trial,
+        options: RequestOptions,
+    ) -> Result<Response<WasiBody>, Error> {
+        let max = self.egress.request_bytes_max;
+        let (head, body) = self.request.into_parts();
+        let bytes = tokio::time::timeout_at(self.deadline, body.collect()).await;
+        let bytes = bytes
+            .map_err(|_| Error::ConnectionWriteTimeout)??
+            .to_bytes();
+        let request = Request::from_parts(head, bytes);
+        trial.note_request(&request);
+        if !trial.sends() {
+            return Ok(taken());
+        }
+        self.request = request.map(|bytes| Outgoing::new(whole(bytes), max));
+        Ok(self.send(options).await?.map(BodyExt::boxed_unsync))
+    }
+
     async fn send(self, options: RequestOptions) -> Result<Response<Answer>, Error> {
         let sent = self.egress.send(self.request, options, self.deadline).await;
         sent.map_err(|failed| {
@@ -275,11 +299,16 @@ impl WasiHttpHooks for Calls {
         options: Option<RequestOptions>,
         _: Worker,
     ) -> Box<dyn Future<Output = Result<(Response<WasiBody>, Worker), Error>> + Send> {
-        let prepared = self.prepare(request);
+        let (prepared, trial) = (self.prepare(request), self.trial.clone());
         Box::new(async move {
-            let response = prepared?.send(options.unwrap_or_default()).await?;
+            let prepared = prepared?;
+            let options = options.unwrap_or_default();
+            let response = match trial {
+                None => prepared.send(options).await?.map(BodyExt::boxed_unsync),
+                Some(trial) => prepared.try_out(&trial, options).await?,
+            };
             let worker: Worker = Box::new(std::future::ready(Ok(())));
-            Ok((response.map(BodyExt::boxed_unsync), worker))
+            Ok((response, worker))
         })
     }
 }

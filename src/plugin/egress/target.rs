@@ -6,14 +6,14 @@ use hyper::Uri;
 
 /// Where a request goes.
 #[derive(Debug, Clone)]
-pub(super) struct Target {
+pub(crate) struct Target {
     pub(super) encrypted: bool,
     pub(super) host: String,
     pub(super) port: u16,
 }
 
 impl Target {
-    pub(super) fn of(uri: &Uri) -> Option<Self> {
+    pub(crate) fn of(uri: &Uri) -> Option<Self> {
         let encrypted = match uri.scheme_str()? {
             "https" => true,
             "http" => false,
@@ -34,6 +34,11 @@ impl Target {
             host,
             port,
         })
+    }
+
+    /// Whether this is the host that a setting lists.
+    pub(crate) fn is(&self, host: &settings::Host) -> bool {
+        host.matches(self.encrypted, &self.host, self.port)
     }
 
     /// As the header `Host` has it.

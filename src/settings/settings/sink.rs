@@ -16,7 +16,7 @@ record! {
     /// `[[sinks]]`: a plugin and the streams it receives. A block with the name `pool` changes the built-in sink.
     pub struct Sink {
         /// Name of the sink: 1 to 64 letters, digits, `_`, `.` or `-`.
-        name: String, Text(kinds::NAME), required: true, example: r#""team""#;
+        name: String, Text(kinds::NAME), required: true, fixed: true, example: r#""team""#;
         /// Built-in plugin; `"mine"` for `<data_dir>/plugins/mine.wasm`; or the path of a component, relative to the file that names it.
         plugin: String = "pool".to_owned(), Plugin, required: true, example: r#""http-forward""#;
         /// SHA-256 of the component as 64 hex digits; `headgate plugin check` prints it. Another component is not started.
@@ -38,6 +38,8 @@ record! {
             guide: "See [write permissions][sinks-writes]. By default, a plugin from a file writes none, `pool` writes the streams that it receives, and `filter-map` writes those and the targets of its rules.";
         /// Position at which a new sink starts: `now`, or `oldest` for the oldest request that is still kept.
         start: Start, Choice(&["now", "oldest"]);
+        /// Whether the sink delivers. With `false` it is made and paused: what is accepted waits for it.
+        enabled: bool = true, Boolean;
         /// Order of operations: with `key`, an operation that waits for a retry holds up later ones with the same key; with `strict`, all later ones.
         ordering: Ordering, Choice(&["key", "strict", "any"]), guide: "`retry` limits how long. `any` is an alias of `key`.";
         /// Largest number of calls of the plugin at the same time; their batches have no key in common.

@@ -9,7 +9,7 @@ use super::Validator;
 use crate::problem::{self, quoted};
 use crate::{
     BUILT_IN_PLUGINS, Http, Listed, OnUpdate, Ordering, Retry, Secret, Settings, Sink, SinkWhere,
-    Stream, checks, masking, pool,
+    Stream, checks, masking, pool, section,
 };
 use base::clock::millis;
 
@@ -44,47 +44,58 @@ impl Validator<'_> {
                     ),
                 );
             }
-            if let Some(http) = &mut sink.http {
-                self.http(&format!("sinks[{index}].http"), http);
-            }
-            if let Some(postgres) = &mut sink.postgres {
-                let path = format!("sinks[{index}].postgres.url");
-                match postgres.url.resolve(&self.env) {
-                    Ok(()) => self.secret_shape(&path, &postgres.url, checks::postgres_url),
-                    Err(error) => self.problem(&path, error.to_string()),
-                }
-            }
-            for (name, secret) in &mut sink.secrets {
-                if let Err(error) = secret.resolve(&self.env) {
-                    let path = problem::join(&format!("sinks[{index}].secrets"), name);
-                    self.problem(&path, error.to_string());
-                }
-            }
-            if !BUILT_IN_PLUGINS.contains(&sink.plugin.as_str()) {
-                let path = format!("sinks[{index}].plugin");
-                self.plugin_file(&path, &plugins_dir, &mut sink.plugin);
-            } else if sink.sha256.is_some() {
-                self.problem(
-                    &format!("sinks[{index}].sha256"),
-                    format!("\"{}\" is built in; only a file can be pinned", sink.plugin),
-                );
-            }
-            self.plugin_secrets(&format!("sinks[{index}].config"), &sink.config);
-            let writes = sink.writes();
-            let unlisted = sink.targets().find(|to| writes.lists(to) == Listed::No);
-            if let Some(target) = unlisted {
-                let message = format!(
-                    "does not list {}, where a rule puts items: they will be dead letters",
-                    quoted(target)
-                );
-                self.warning(&format!("sinks[{index}].writes"), message);
-            }
-            self.retry(&format!("sinks[{index}].retry.max_ms"), &sink.retry);
-            if let Some(why) = one_call_only(sink) {
-                self.problem(&format!("sinks[{index}].in_flight"), why.to_owned());
-            }
-            self.selection(index, sink, &settings.streams);
+            self.sink(index, sink, &plugins_dir, &settings.streams);
         }
+    }
+
+    /// Resolves what a sink refers to, and sees whether its settings fit together.
+    pub(crate) fn sink(
+        &mut self,
+        index: usize,
+        sink: &mut Sink,
+        plugins_dir: &Path,
+        streams: &[Stream],
+    ) {
+        if let Some(http) = &mut sink.http {
+            self.http(&format!("sinks[{index}].http"), http);
+        }
+        if let Some(postgres) = &mut sink.postgres {
+            let path = format!("sinks[{index}].postgres.url");
+            match postgres.url.resolve(&self.env) {
+                Ok(()) => self.secret_shape(&path, &postgres.url, checks::postgres_url),
+                Err(error) => self.problem(&path, error.to_string()),
+            }
+        }
+        for (name, secret) in &mut sink.secrets {
+            if let Err(error) = secret.resolve(&self.env) {
+                let path = problem::join(&format!("sinks[{index}].secrets"), name);
+                self.problem(&path, error.to_string());
+            }
+        }
+        if !BUILT_IN_PLUGINS.contains(&sink.plugin.as_str()) {
+            let path = format!("sinks[{index}].plugin");
+            self.plugin_file(&path, plugins_dir, &mut sink.plugin);
+        } else if sink.sha256.is_some() {
+            self.problem(
+                &format!("sinks[{index}].sha256"),
+                format!("\"{}\" is built in; only a file can be pinned", sink.plugin),
+            );
+        }
+        self.plugin_secrets(&format!("sinks[{index}].config"), &sink.config);
+        let writes = sink.writes();
+        let unlisted = sink.targets().find(|to| writes.lists(to) == Listed::No);
+        if let Some(target) = unlisted {
+            let message = format!(
+                "does not list {}, where a rule puts items: they will be dead letters",
+                quoted(target)
+            );
+            self.warning(&format!("sinks[{index}].writes"), message);
+        }
+        self.retry(&format!("sinks[{index}].retry.max_ms"), &sink.retry);
+        if let Some(why) = one_call_only(sink) {
+            self.problem(&format!("sinks[{index}].in_flight"), why.to_owned());
+        }
+        self.selection(index, sink, streams);
     }
 
     /// What is read of `where` and `fields` may be something else than was meant.
@@ -173,8 +184,7 @@ impl Validator<'_> {
     fn plugin_file(&mut self, path: &str, plugins_dir: &Path, plugin: &mut String) {
         let name = plugin.clone();
         if !plugin.contains('/') && !plugin.ends_with(".wasm") {
-            let file = plugins_dir.join(format!("{plugin}.wasm"));
-            *plugin = file.to_string_lossy().into_owned();
+            *plugin = section::in_folder(plugins_dir, plugin);
         }
         if Path::new(plugin).is_file() {
             return;

@@ -43,6 +43,11 @@ impl Typed {
         self.any_secret_input(field, true)
     }
 
+    /// The same where there need be none.
+    pub(crate) fn secret_field(&self, field: Field<'_>) -> Markup {
+        self.any_secret_input(field, false)
+    }
+
     /// The same where somebody else may make the secret.
     pub(crate) fn known_secret_input(&self, field: Field<'_>) -> Markup {
         self.any_secret_input(field, false)

@@ -104,6 +104,24 @@ impl GiveUp {
     }
 }
 
+/// `POST /sinks/{name}/pause`, and with false `/resume`
+pub(super) struct Pause(pub(super) Operator, pub(super) bool);
+
+#[handler]
+impl Pause {
+    async fn handle(&self, req: &mut Request) -> Result<FormAnswer, NoPage> {
+        let Self(operator, paused) = self;
+        let name = param(req, "name");
+        let changed = operator.pause_sink(&name, *paused, by(req)).await;
+        changed.map_err(refused)?;
+        let flash = match paused {
+            true => "The sink is paused: what is accepted waits for it.",
+            false => "The sink goes on where it was.",
+        };
+        Ok(done(req, flash.to_owned()))
+    }
+}
+
 /// `POST /sinks/{name}/forget`
 pub(super) struct Forget(pub(super) Operator);
 

@@ -8,7 +8,7 @@ use salvo_core::handler;
 use crate::frame::{NoPage, Page, Place};
 use crate::sink_table::{problems, table};
 use crate::text::text_of;
-use operate::Operator;
+use operate::{Operator, UsedPlugin};
 
 /// Characters of a reason.
 const REASON_CHARS_MAX: usize = 600;
@@ -26,13 +26,16 @@ impl Sinks {
 async fn page(operator: &Operator) -> Result<Page, NoPage> {
     let condition = operator.condition().await;
     let sinks = &condition.sinks;
+    let plugins = operator.known_plugins().await;
+    let notices: Vec<String> = plugins.iter().filter_map(UsedPlugin::notice).collect();
     Ok(Page {
         title: "Sinks".to_owned(),
         place: Place::Sinks,
-        still: html! {},
+        still: html! { p.row { a.button href="/new/sink" { "Add a sink" } } },
         live: html! {
             @for why in &condition.unreadable { p.problem role="alert" { (text_of(why, REASON_CHARS_MAX)) } }
             @for sink in sinks { (problems(sink)) }
+            @for notice in &notices { p.panel role="status" { (text_of(notice, REASON_CHARS_MAX)) ". " a href="/new/sink" { "Add a sink" } } }
             (table(sinks))
         },
         old: false,

@@ -38,14 +38,14 @@ pub(super) fn exhaustive() -> bool {
 }
 
 /// Choices that `HEADGATE_SEED` repeats.
-pub(super) fn random(test: &str) -> Random {
+pub(crate) fn random(test: &str) -> Random {
     let seed = number("HEADGATE_SEED").unwrap_or_else(|| getrandom::u64().expect("randomness"));
     eprintln!("{test} with HEADGATE_SEED={seed}");
     Random(seed)
 }
 
 /// Lets time pass for the daemon.
-pub(super) fn pause(time: Duration) {
+pub(crate) fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 

@@ -36,7 +36,7 @@ fn gives_up_within(limits: &str, name: &str, attempts: u32, words: &str) {
 
     // It is seen in the file before the lane goes on.
     let sink = process.sink_becomes("hostile", "past it", |sink| sink["lag"] == 0);
-    assert_eq!(sink["state"], "running");
+    assert_eq!(sink["state"], "failing");
     assert_eq!(sink["retries"], 0);
     assert_eq!(sink["dead_letters"], 1);
     let last_error = sink["last_error"]["reason"].as_str().expect("text");

@@ -229,7 +229,7 @@ fn what_fails_again_is_a_dead_letter_again_with_new_attempts() {
     // As a pair, then alone: no attempt of before counts.
     assert!((3..=4).contains(&attempts(&after, "trap-a")), "{after:?}");
     assert_eq!(process.request(&id)["status"], "failed");
-    assert_eq!(process.sink("hostile")["state"], "running");
+    assert_eq!(process.sink("hostile")["state"], "failing");
     assert_eq!(rows(&folder, "resends"), 0);
 
     door(&process, "open");

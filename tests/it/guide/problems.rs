@@ -5,7 +5,7 @@
 use super::{code, read, root};
 
 /// Where sentences are: a file, a function if not all of the file is meant, and what stands before each.
-const SENTENCES: [(&str, &str, &str); 13] = [
+const SENTENCES: [(&str, &str, &str); 14] = [
     ("ingest/gate.rs", "pub fn check(", "{ ("),
     ("settings/routing_gaps.rs", "", "sentences.push(format!("),
     ("daemon/reload.rs", "", "let problem = format!("),
@@ -19,6 +19,7 @@ const SENTENCES: [(&str, &str, &str); 13] = [
     ("operate/condition.rs", "fn why_kept(", "format!("),
     ("observe/lines.rs", "fn problem(&self)", "format!("),
     ("operate/error.rs", "", "const CRASHED: &str ="),
+    ("catalog/sink.rs", "pub fn shadowed(", "format!("),
 ];
 
 /// Sentences around others of these.

@@ -1,0 +1,374 @@
+//! Sinks that are made at run time: created, changed, shown, paused and deleted.
+//!
+//! **Invariant**: what was not given is not sent, so a change leaves it as it is. No secret is printed.
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+
+use crate::client::AdminArgs;
+use crate::error::CliError;
+use crate::output::{json_pretty, print, shown};
+use crate::resource::Resource;
+use base::text::percent_encoded;
+use settings::section_toml;
+use wire::{DeletedSinkData, SinkData};
+
+/// What can be said of a sink.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(super) struct SectionArgs {
+    /// Built-in plugin, or the name of a file in the plugins folder
+    #[arg(long, value_name = "NAME")]
+    plugin: Option<String>,
+    /// Streams that it receives, with commas between them; a `*` at the end of a name matches any rest
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    streams: Vec<String>,
+    /// Streams that it does not receive although `--streams` matches them
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    except: Vec<String>,
+    /// Position at which it starts: now, or oldest
+    #[arg(long, value_name = "WORD")]
+    start: Option<String>,
+    /// Items that it receives: conditions that must all hold; empty: all items of its streams
+    #[arg(long = "where", value_name = "CONDITIONS")]
+    conditions: Option<String>,
+    /// Fields that it receives, in this order; empty: all fields
+    #[arg(long, value_name = "FIELDS")]
+    fields: Option<String>,
+    /// Streams that it can write in the data pool
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    writes: Vec<String>,
+    /// Order of operations: key, or strict
+    #[arg(long, value_name = "WORD")]
+    ordering: Option<String>,
+    /// Settings of the plugin, a JSON object; `@FILE` reads them from a file, `@-` from standard input
+    #[arg(long, value_name = "JSON|@FILE")]
+    config: Option<String>,
+    /// Host that the plugin can call; can be repeated
+    #[arg(long, value_name = "HOST")]
+    host: Vec<String>,
+    /// Private network that the plugin can call; can be repeated
+    #[arg(long, value_name = "NETWORK")]
+    network: Vec<String>,
+    /// Header of every request, a secret; can be repeated; nothing after the `=`: it goes
+    #[arg(long, value_name = "NAME=VALUE|@FILE")]
+    header: Vec<String>,
+    /// Secret that the plugin can read; can be repeated; nothing after the `=`: it goes
+    #[arg(long, value_name = "NAME=VALUE|@FILE")]
+    secret: Vec<String>,
+    /// URL of the database that the plugin can write to, a secret; empty: none
+    #[arg(long, value_name = "URL|@FILE")]
+    postgres: Option<String>,
+    /// Further keys of the section, a JSON object, such as {"retry": {"attempts": 3}}
+    #[arg(long, value_name = "JSON|@FILE")]
+    section: Option<String>,
+}
+
+/// What `headgate sink create` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate sink create team --plugin http-forward --streams orders \\
+      --config '{\"url\": \"https://api.example.com/orders\"}' --host api.example.com --header authorization=@token.txt
+  headgate sink create totals --plugin totals --streams 'orders,sensor-*' --writes totals --disabled
+
+Secrets are stored in catalog.db as they are, so backups have them. A value in the arguments can be seen by other
+users of the machine while the command runs: @FILE hides it.")]
+pub(super) struct CreateArgs {
+    /// Its name
+    name: String,
+    #[command(flatten)]
+    section: SectionArgs,
+    /// Make it and pause it
+    #[arg(long)]
+    disabled: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// What `headgate sink change` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate sink change team --where 'status:paid,total>=100'
+  headgate sink change team --header authorization=@token.txt
+  headgate sink change team --section '{\"retry\": {\"attempts\": 3}}'
+
+The sink goes on with it after the batch that it is at. If its plugin does not start with it, nothing is changed.")]
+pub(super) struct ChangeArgs {
+    /// The sink
+    name: String,
+    #[command(flatten)]
+    section: SectionArgs,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// How a sink is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ShowOutput {
+    /// Lines for people.
+    Text,
+    /// All that the API says.
+    Json,
+    /// A section for a configuration file.
+    Toml,
+}
+
+/// What `headgate sink show` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate sink show team
+  headgate sink show team --output toml >> headgate.toml
+
+The section makes the same sink, if the variables are set that it names in place of secrets.")]
+pub(super) struct ShowArgs {
+    /// The sink
+    name: String,
+    /// How to print it
+    #[arg(long, value_enum, default_value = "text")]
+    output: ShowOutput,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// What `headgate sink delete` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate sink delete team
+  headgate sink delete team --discard")]
+pub(super) struct DeleteArgs {
+    /// The sink
+    name: String,
+    /// Delete what waits for it and its dead letters, too, permanently
+    #[arg(long)]
+    discard: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// What `headgate sink pause` and `resume` are told.
+#[derive(Debug, clap::Args)]
+pub(super) struct PauseArgs {
+    /// The sink
+    name: String,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+impl SectionArgs {
+    /// What was given, as a merge patch.
+    pub(super) fn body(&self) -> Result<Map<String, Value>, CliError> {
+        let mut body = match &self.section {
+            Some(text) => object("--section", text)?,
+            None => Map::new(),
+        };
+        let texts = [
+            ("plugin", &self.plugin),
+            ("start", &self.start),
+            ("where", &self.conditions),
+            ("fields", &self.fields),
+            ("ordering", &self.ordering),
+        ];
+        for (name, text) in texts {
+            if let Some(text) = text {
+                body.insert(name.to_owned(), text_or_null(text));
+            }
+        }
+        let lists = [
+            ("streams", &self.streams),
+            ("except", &self.except),
+            ("writes", &self.writes),
+        ];
+        for (name, list) in lists {
+            if !list.is_empty() {
+                let named = list.iter().filter(|entry| !entry.is_empty());
+                let named: Vec<&str> = named.map(String::as_str).collect();
+                body.insert(name.to_owned(), named.into());
+            }
+        }
+        if let Some(config) = &self.config {
+            body.insert("config".to_owned(), object("--config", config)?.into());
+        }
+        let mut http = Map::new();
+        for (name, list) in [("hosts", &self.host), ("networks", &self.network)] {
+            if !list.is_empty() {
+                http.insert(name.to_owned(), json!(list));
+            }
+        }
+        if !self.header.is_empty() {
+            http.insert("headers".to_owned(), secrets("--header", &self.header)?);
+        }
+        if !http.is_empty() {
+            body.insert("http".to_owned(), http.into());
+        }
+        if !self.secret.is_empty() {
+            body.insert("secrets".to_owned(), secrets("--secret", &self.secret)?);
+        }
+        if let Some(url) = &self.postgres {
+            let url = text_or_null(&given(url)?);
+            let postgres = match url.is_null() {
+                true => Value::Null,
+                false => json!({ "url": url }),
+            };
+            body.insert("postgres".to_owned(), postgres);
+        }
+        Ok(body)
+    }
+}
+
+fn text_or_null(text: &str) -> Value {
+    match text {
+        "" => Value::Null,
+        text => text.into(),
+    }
+}
+
+/// A text, or the content of the file that it names after an `@`, without the end of the line.
+fn given(text: &str) -> Result<String, CliError> {
+    let Some(file) = text.strip_prefix('@') else {
+        return Ok(text.to_owned());
+    };
+    let mut content = String::new();
+    let read = match file {
+        "-" => std::io::stdin()
+            .read_to_string(&mut content)
+            .map(|_| content),
+        file => std::fs::read_to_string(file),
+    };
+    let content =
+        read.map_err(|error| CliError::wrong_use(format!("cannot read {file}: {error}")))?;
+    Ok(content.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+pub(super) fn object(option: &str, text: &str) -> Result<Map<String, Value>, CliError> {
+    match serde_json::from_str(&given(text)?) {
+        Ok(Value::Object(members)) => Ok(members),
+        Ok(_) => Err(CliError::wrong_use(format!(
+            "{option} must be a JSON object"
+        ))),
+        Err(error) => Err(CliError::wrong_use(format!(
+            "{option} is not JSON: {error}"
+        ))),
+    }
+}
+
+fn secrets(option: &str, all: &[String]) -> Result<Value, CliError> {
+    let mut secrets = Map::new();
+    for one in all {
+        // The value stays out of the message: it is a secret.
+        let wrong = || CliError::wrong_use(format!("{option} must be NAME=VALUE or NAME=@FILE"));
+        let (name, value) = one.split_once('=').ok_or_else(wrong)?;
+        secrets.insert(name.to_owned(), text_or_null(&given(value)?));
+    }
+    Ok(secrets.into())
+}
+
+pub(super) fn sinks(admin: &AdminArgs) -> Result<Resource, CliError> {
+    Resource::new(admin, "sink", "/api/admin/sinks")
+}
+
+pub(super) fn below(name: &str, verb: &str) -> String {
+    format!("/{}{verb}", percent_encoded(name))
+}
+
+pub(super) async fn create(args: &CreateArgs) -> Result<(), CliError> {
+    let mut body = args.section.body()?;
+    if args.disabled {
+        body.insert("enabled".to_owned(), false.into());
+    }
+    sinks(&args.admin)?.create(&args.name, body).await
+}
+
+pub(super) async fn change(args: &ChangeArgs) -> Result<(), CliError> {
+    let options = "--plugin, --streams, --where, --fields, --config, --host, --header, --secret, --section, …";
+    let body = args.section.body()?;
+    sinks(&args.admin)?.change(&args.name, body, options).await
+}
+
+pub(super) async fn show(args: &ShowArgs) -> Result<(), CliError> {
+    let sinks = sinks(&args.admin)?;
+    let path = below(&args.name, "");
+    match args.output {
+        ShowOutput::Json => {
+            let sink: Value = sinks.call(Method::GET, &path, None).await?;
+            print(&json_pretty(&sink)?)
+        }
+        ShowOutput::Toml => {
+            let sink: SinkData = sinks.call(Method::GET, &path, None).await?;
+            let Some(Value::Object(section)) = sink.section else {
+                let message = "the sink is not configured any more: there is no section of it";
+                return Err(CliError::failed(message));
+            };
+            print(&section_toml(&section))
+        }
+        ShowOutput::Text => {
+            let sink: SinkData = sinks.call(Method::GET, &path, None).await?;
+            print(&as_text(&sink))
+        }
+    }
+}
+
+fn as_text(sink: &SinkData) -> String {
+    let mut text = String::new();
+    let mut line = |what: &str, said: &str| {
+        if !said.is_empty() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{what:<14}{}", shown(said));
+        }
+    };
+    line("name", &sink.name);
+    line("state", &sink.state);
+    line("reason", sink.reason.as_deref().unwrap_or_default());
+    line("refused", sink.refused.as_deref().unwrap_or_default());
+    line("plugin", &sink.plugin);
+    line("streams", &sink.streams.join(", "));
+    line("except", &sink.except.join(", "));
+    line("where", sink.conditions.as_deref().unwrap_or_default());
+    line("fields", sink.fields.as_deref().unwrap_or_default());
+    for grant in &sink.grants {
+        line("grant", grant);
+    }
+    line("declared", if sink.declared { "yes" } else { "no" });
+    line("created", sink.created_at.as_deref().unwrap_or_default());
+    line("lag", &sink.lag.to_string());
+    line("retries", &known(sink.retries));
+    line("dead letters", &known(sink.dead_letters));
+    if let Some(error) = &sink.last_error {
+        line("last error", &format!("{} {}", error.at, error.reason));
+    }
+    text
+}
+
+fn known(number: Option<u64>) -> String {
+    number.map_or_else(|| "?".to_owned(), |number| number.to_string())
+}
+
+pub(super) async fn delete(args: &DeleteArgs) -> Result<(), CliError> {
+    let sinks = sinks(&args.admin)?;
+    let path = below(&args.name, &format!("?discard={}", args.discard));
+    let gone: DeletedSinkData = sinks.call(Method::DELETE, &path, None).await?;
+    let more = match (gone.lag, gone.retries, gone.dead_letters) {
+        (0, 0, 0) => String::new(),
+        (lag, retries, letters) => format!(
+            ", with at most {lag} waiting requests, {retries} retries and {letters} dead letters"
+        ),
+    };
+    print(&format!("sink {} deleted{more}\n", shown(&args.name)))
+}
+
+pub(super) async fn pause(args: &PauseArgs, paused: bool) -> Result<(), CliError> {
+    let sinks = sinks(&args.admin)?;
+    let (verb, done) = match paused {
+        true => ("/pause", "paused"),
+        false => ("/resume", "resumed"),
+    };
+    let sink: SinkData = sinks
+        .call(Method::POST, &below(&args.name, verb), None)
+        .await?;
+    print(&format!("sink {} {done}\n", shown(&sink.name)))
+}

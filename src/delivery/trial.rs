@@ -1,0 +1,88 @@
+//! One attempt at a few items, beside the lanes: what a sink would make of them.
+//!
+//! **Invariant**: nothing of it is stored, and without leave to send nothing leaves.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+
+use super::{Delivery, selection};
+use item::batch::{Batch, Slice};
+use plugin::{ItemChange, Plugins, SinkContext, Taken, Trial, TrialSeen};
+use pool::Pool;
+
+/// What became of a trial.
+#[derive(Debug, Default)]
+pub struct Tried {
+    /// Items that `where` let through.
+    pub items: u32,
+    /// What was sent or would be, and what the plugin said.
+    pub seen: TrialSeen,
+    /// What would be written in the data pool.
+    pub changes: Vec<ItemChange>,
+    /// Why it is not as it should be.
+    pub error: Option<String>,
+}
+
+impl Delivery {
+    /// Hands items to an instance of a sink of its own. With `sends` what it sends goes out, once; `mark` tells its
+    /// requests from those of all others.
+    pub async fn try_out(
+        &self,
+        sink: settings::Sink,
+        items: Vec<Slice>,
+        sends: bool,
+        mark: String,
+    ) -> Tried {
+        let (plugins, pool) = (Arc::clone(&self.plugins), Arc::clone(&self.pool));
+        let runtime = Handle::current();
+        // It may compute for long, which no thread that answers requests has the time for.
+        let trying = move || {
+            let trial = Trial::new(&sink, sends);
+            let slices = selection::selected(&sink, items);
+            let batch = Batch::new(slices, 1);
+            let items = batch.len();
+            let call = one_call(&plugins, &pool, &sink, batch, &trial, &mark);
+            let (taken, error) = match runtime.block_on(call) {
+                Ok(taken) => {
+                    let rejected = taken.rejected.first();
+                    let told =
+                        rejected.map(|(index, why)| format!("it refuses item {index}: {why}"));
+                    (taken, told)
+                }
+                Err(error) => (Taken::default(), Some(error)),
+            };
+            Tried {
+                items,
+                seen: trial.take(),
+                changes: taken.changes(),
+                error,
+            }
+        };
+        let tried = tokio::task::spawn_blocking(trying).await;
+        tried.unwrap_or_else(|error| Tried {
+            error: Some(format!("the trial ended by a defect: {error}")),
+            ..Tried::default()
+        })
+    }
+}
+
+async fn one_call(
+    plugins: &Plugins,
+    pool: &Arc<Pool>,
+    sink: &settings::Sink,
+    batch: Batch,
+    trial: &Arc<Trial>,
+    mark: &str,
+) -> Result<Taken, String> {
+    let plugin = plugins.load(sink).map_err(|error| error.to_string())?;
+    let context = SinkContext::of_trial(sink, Some(pool), trial, mark);
+    let started = plugin.start(&context).await;
+    let mut instance = started.map_err(|error| error.to_string())?;
+    if batch.is_empty() {
+        return Ok(Taken::default());
+    }
+    let chosen = selection::with_fields(sink, &batch).map_err(|error| error.to_string())?;
+    let written = instance.write(chosen.unwrap_or(batch)).await;
+    written.map_err(|error| error.to_string())
+}

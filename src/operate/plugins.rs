@@ -1,0 +1,134 @@
+//! The plugins that there are, and which sinks use them.
+//!
+//! **Invariant**: a plugin that no sink uses is no problem; whoever looks is told of it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Operator, in_background};
+use delivery::InstalledPlugin;
+
+/// A plugin and the sinks that use it.
+#[derive(Debug, Clone)]
+pub struct UsedPlugin {
+    pub plugin: InstalledPlugin,
+    pub used_by: Vec<String>,
+}
+
+impl UsedPlugin {
+    /// `built-in`, or `file`.
+    pub fn kind(&self) -> &'static str {
+        match self.plugin.path {
+            None => "built-in",
+            Some(_) => "file",
+        }
+    }
+
+    /// Why it cannot be used.
+    pub fn error(&self) -> Option<&str> {
+        self.plugin
+            .facts
+            .as_ref()?
+            .as_ref()
+            .err()
+            .map(String::as_str)
+    }
+
+    /// As it says.
+    pub fn version(&self) -> &str {
+        let facts = self.plugin.facts.as_ref();
+        let facts = facts.and_then(|facts| facts.as_ref().ok());
+        facts.map_or("", |facts| facts.version.as_str())
+    }
+
+    /// What it can do only if its sink lets it, in words.
+    pub fn asks_for(&self) -> String {
+        let facts = self.plugin.facts.as_ref();
+        match facts.and_then(|facts| facts.as_ref().ok()) {
+            Some(facts) if !facts.asks_for.is_empty() => facts.asks_for.join(", "),
+            _ => "nothing".to_owned(),
+        }
+    }
+
+    /// The JSON Schema of its settings; null: it takes none.
+    pub fn schema(&self) -> Value {
+        let facts = self.plugin.facts.as_ref();
+        let facts = facts.and_then(|facts| facts.as_ref().ok());
+        let schema = facts.and_then(|facts| serde_json::from_str(&facts.schema).ok());
+        schema.unwrap_or_default()
+    }
+
+    /// What is told of a file that nobody uses: what it is, or why it cannot be used.
+    pub fn notice(&self) -> Option<String> {
+        let name = &self.plugin.name;
+        if self.plugin.path.is_none() || !self.used_by.is_empty() {
+            return None;
+        }
+        Some(match self.plugin.facts.as_ref()? {
+            Ok(facts) => format!("{name} {} is installed and not used", facts.version),
+            Err(error) => format!("{name} is installed and cannot be used: {error}"),
+        })
+    }
+}
+
+impl Operator {
+    /// All plugins, each inspected, which may take a while for new ones.
+    pub async fn plugins(&self) -> Vec<UsedPlugin> {
+        let (delivery, folder) = (Arc::clone(&self.delivery), self.about.storage.plugins_dir());
+        let (plugins, _) = in_background(move || delivery.inspect_installed(&folder)).await;
+        self.used(plugins)
+    }
+
+    /// All plugins, with what is known of them by now.
+    pub async fn known_plugins(&self) -> Vec<UsedPlugin> {
+        let (delivery, folder) = (Arc::clone(&self.delivery), self.about.storage.plugins_dir());
+        let plugins = in_background(move || delivery.installed(&folder)).await;
+        self.used(plugins)
+    }
+
+    /// Inspects the files that are new, and says in the log what they are.
+    pub async fn note_plugins(&self) {
+        let (delivery, folder) = (Arc::clone(&self.delivery), self.about.storage.plugins_dir());
+        let (plugins, new) = in_background(move || delivery.inspect_installed(&folder)).await;
+        for used in self.used(plugins) {
+            let UsedPlugin { plugin, used_by } = &used;
+            if plugin.path.is_none() || !new.contains(&plugin.name) {
+                continue;
+            }
+            let (name, used_by) = (&*plugin.name, used_by.join(", "));
+            match &plugin.facts {
+                Some(Ok(facts)) => tracing::info!(
+                    plugin = name,
+                    version = %facts.version.escape_debug(),
+                    asks_for = facts.asks_for.join(", "),
+                    used_by,
+                    "a plugin is installed"
+                ),
+                Some(Err(error)) => tracing::warn!(
+                    plugin = name,
+                    used_by,
+                    error = %error.escape_debug(),
+                    "a plugin is installed and cannot be used"
+                ),
+                None => {}
+            }
+        }
+    }
+
+    fn used(&self, plugins: Vec<InstalledPlugin>) -> Vec<UsedPlugin> {
+        let sinks = self.catalog.sinks();
+        let used_by = |plugin: &InstalledPlugin| {
+            let own = sinks.iter().filter(|sink| match &plugin.path {
+                Some(path) => *sink.settings.plugin == *path.to_string_lossy(),
+                None => sink.settings.plugin == plugin.name,
+            });
+            own.map(|sink| sink.name().to_owned()).collect()
+        };
+        let used = plugins.into_iter().map(|plugin| UsedPlugin {
+            used_by: used_by(&plugin),
+            plugin,
+        });
+        used.collect()
+    }
+}

@@ -1,0 +1,130 @@
+//! What is known of a component without a sink that uses it.
+//!
+//! **Invariant**: it is asked with nothing granted: no host, no database, no stream.
+
+use sha2::{Digest as _, Sha256};
+use tokio::runtime::Handle;
+
+use super::schema::of_built_in;
+use super::{BUILT_IN, Plugin, PluginError, Plugins, SinkContext, Trial};
+use base::text::hex;
+use settings::{Http, Postgres, Secret, Sink};
+
+/// What a component says and asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginFacts {
+    /// As it calls itself.
+    pub name: String,
+    pub version: String,
+    pub sha256: String,
+    pub bytes: u64,
+    /// What it can do only if its sink lets it: `http`, `postgres`, `pool`, `secrets`.
+    pub asks_for: Vec<&'static str>,
+    /// Whether it hears of removals.
+    pub removals: bool,
+    /// JSON Schema of its settings; empty: it takes none.
+    pub schema: String,
+}
+
+/// What components import, and what that is called.
+const ASKED: [(&str, &str); 4] = [
+    ("wasi:http/", "http"),
+    ("headgate:sink/postgres@", "postgres"),
+    ("headgate:sink/pool@", "pool"),
+    ("headgate:sink/secrets@", "secrets"),
+];
+
+/// What the built-in plugins ask for, and whether they hear of removals: nobody has to compile them to know.
+const BUILT_IN_ASKS: [(&str, &[&str], bool); 6] = [
+    ("pool", &["pool"], true),
+    ("http-forward", &["http"], true),
+    ("postgres", &["postgres"], true),
+    ("influx", &["http"], true),
+    ("webhook", &["http", "secrets"], true),
+    ("filter-map", &["pool"], true),
+];
+
+impl PluginFacts {
+    /// Those of a built-in plugin.
+    pub fn of_built_in(plugin: &str) -> Option<Self> {
+        let (name, component) = BUILT_IN.iter().find(|(name, _)| *name == plugin)?;
+        let (_, asks_for, removals) = BUILT_IN_ASKS.iter().find(|(known, ..)| known == name)?;
+        Some(Self {
+            name: (*name).to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            sha256: hex(&Sha256::digest(component)),
+            bytes: component.len() as u64,
+            asks_for: asks_for.to_vec(),
+            removals: *removals,
+            schema: of_built_in(plugin).unwrap_or_default().to_owned(),
+        })
+    }
+}
+
+impl Plugins {
+    /// Loads a component, a built-in one by its name, and asks it what it is. Compiles it unless that was done before.
+    /// Blocks, on a thread of a runtime.
+    ///
+    /// # Errors
+    /// See [`PluginError`].
+    pub fn inspect(&self, plugin: &str) -> Result<PluginFacts, PluginError> {
+        let sink = Sink {
+            name: "none".to_owned(),
+            plugin: plugin.to_owned(),
+            writes: Some(Vec::new()),
+            // Linked, and without a place to go to.
+            http: Some(Http::default()),
+            postgres: Some(Postgres {
+                url: Secret::new("postgresql://none@127.0.0.1/none"),
+                ..Postgres::default()
+            }),
+            ..Sink::default()
+        };
+        let loaded = self.load(&sink)?;
+        let trial = Trial::new(&sink, false);
+        let context = SinkContext::of_trial(&sink, None, &trial, "");
+        let descriptor = Handle::current().block_on(loaded.describe(&context))?;
+        let built_in = BUILT_IN.iter().find(|(name, _)| *name == plugin);
+        let bytes = match built_in {
+            Some((_, bytes)) => bytes.len() as u64,
+            None => std::fs::metadata(plugin).map_or(0, |file| file.len()),
+        };
+        Ok(PluginFacts {
+            name: descriptor.name,
+            version: descriptor.version,
+            sha256: loaded.sha256().to_owned(),
+            bytes,
+            asks_for: asked(&loaded),
+            removals: loaded.hears_of_removals(),
+            schema: descriptor.config_schema,
+        })
+    }
+}
+
+fn asked(plugin: &Plugin) -> Vec<&'static str> {
+    let imports = plugin.imports();
+    let asks = |interface: &str| imports.iter().any(|name| name.starts_with(interface));
+    let asked = ASKED.iter().filter(|(interface, _)| asks(interface));
+    asked.map(|(_, word)| *word).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GuestLimits;
+
+    #[test]
+    fn what_is_known_of_built_in_plugins_is_what_they_say() {
+        let limits = GuestLimits::from(&settings::Plugins::default());
+        let plugins = Plugins::new(None, None, limits).expect("an engine");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = runtime.expect("a runtime");
+        let _entered = runtime.enter();
+        for (name, _) in BUILT_IN {
+            let said = plugins.inspect(name).expect("it says what it is");
+            assert_eq!(PluginFacts::of_built_in(name), Some(said));
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What the settings of a sink would have its plugin do, and its section does not let it.
+//!
+//! Asked before a sink is made at run time.
+//!
+//! **Invariant**: nothing is granted here; what is named must be written into the section by somebody.
+
+use hyper::Uri;
+use serde_json::Value;
+
+use super::egress::Target;
+use super::schema::of_built_in;
+use settings::Sink;
+
+/// The mark of a URL that the plugin calls, in the schema of its settings.
+const URL: &str = "url";
+/// Where marks stand.
+pub(super) const MARK: &str = "x-headgate";
+
+/// URLs in the settings of a built-in plugin whose hosts its sink may not call: the place and what to add.
+pub fn ungranted(sink: &Sink) -> Vec<(String, String)> {
+    let schema: Value = of_built_in(&sink.plugin)
+        .and_then(|schema| serde_json::from_str(schema).ok())
+        .unwrap_or_default();
+    let hosts = sink.http.iter().flat_map(settings::Http::hosts);
+    let hosts: Vec<settings::Host> = hosts.collect();
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let urls = properties.filter(|(_, property)| property[MARK] == URL);
+    let ungranted = urls.filter_map(|(name, _)| {
+        let target = target(sink.config.get(name)?.as_str()?)?;
+        let is_granted = hosts.iter().any(|host| target.is(host));
+        let message =
+            format!("calls a host that the sink may not call: add \"{target}\" to `http.hosts`");
+        (!is_granted).then(|| (format!("config.{name}"), message))
+    });
+    ungranted.collect()
+}
+
+/// The host that a URL names, as `http.hosts` has it.
+pub fn host_of(url: &str) -> Option<String> {
+    target(url).map(|target| target.to_string())
+}
+
+fn target(url: &str) -> Option<Target> {
+    Target::of(&url.parse::<Uri>().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_host_without_a_grant_is_named_as_it_must_be_written() {
+        let mut sink = Sink {
+            plugin: "http-forward".to_owned(),
+            config: json!({"url": "http://127.0.0.1:9/in?token=hush"}),
+            ..Sink::default()
+        };
+        let told = ungranted(&sink);
+        assert_eq!(told.len(), 1);
+        assert_eq!(told[0].0, "config.url");
+        assert!(told[0].1.contains("\"http://127.0.0.1:9\""), "{told:?}");
+        assert!(!told[0].1.contains("hush"), "{told:?}");
+        sink.http = Some(settings::Http {
+            hosts: vec![host_of("http://127.0.0.1:9/x").expect("a host")],
+            ..settings::Http::default()
+        });
+        assert_eq!(ungranted(&sink), []);
+        sink.config = json!({});
+        assert_eq!(
+            ungranted(&sink),
+            [],
+            "that it is missing is the schema's to say"
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! A trial of a sink: what it would send and write, and what its plugin says meanwhile.
+//!
+//! Delivery makes one for each trial; the instance of the trial, which is no lane's, tells it.
+//!
+//! **Invariant**: without leave to send nothing leaves. What is kept is bounded and has no secret of the sink in it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::header::HeaderMap;
+use hyper::{Request, Response};
+use wasmtime_wasi_http::{Error, WasiBody};
+
+use super::redact::Redactor;
+
+/// Requests, statements and lines that are kept of each, and bytes of all of them together.
+const EACH_MAX: usize = 100;
+const BYTES_MAX: usize = 1 << 20;
+/// Bytes of the body of one request that are kept.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// A request that a sink would send, or has sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrialRequest {
+    pub method: String,
+    pub url: String,
+    /// Secrets are masked.
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+/// What a trial has seen.
+#[derive(Debug, Default)]
+pub struct TrialSeen {
+    pub requests: Vec<TrialRequest>,
+    /// Statements for a database.
+    pub statements: Vec<String>,
+    /// What the plugin said, with the level before it.
+    pub log: Vec<String>,
+    /// More was done than is kept.
+    pub is_cut: bool,
+    bytes: usize,
+}
+
+/// A trial that is under way.
+#[derive(Debug)]
+pub struct Trial {
+    sends: bool,
+    redactor: Redactor,
+    seen: Mutex<TrialSeen>,
+}
+
+impl Trial {
+    /// One of a sink, which may send if `sends`.
+    pub fn new(sink: &settings::Sink, sends: bool) -> Arc<Self> {
+        Arc::new(Self {
+            sends,
+            redactor: Redactor::of(sink),
+            seen: Mutex::default(),
+        })
+    }
+
+    /// What it has seen; it sees nothing more of that.
+    pub fn take(&self) -> TrialSeen {
+        std::mem::take(&mut *self.seen())
+    }
+
+    /// Whether requests and statements go out.
+    pub(super) fn sends(&self) -> bool {
+        self.sends
+    }
+
+    pub(super) fn note_line(&self, level: &str, line: &str) {
+        let line = self.redactor.redact(format!("{level}: {line}"));
+        let bytes = line.len();
+        self.keep(bytes, |seen| &mut seen.log, line);
+    }
+
+    pub(super) fn note_statement(&self, sql: &str, items: u32) {
+        let statement = self.redactor.redact(format!("{sql} -- with {items} items"));
+        let bytes = statement.len();
+        self.keep(bytes, |seen| &mut seen.statements, statement);
+    }
+
+    /// Notes a request, whose body was read.
+    pub(super) fn note_request(&self, request: &Request<Bytes>) {
+        let shown = settings::shown_url(&request.uri().to_string()).into_owned();
+        let body = String::from_utf8_lossy(request.body());
+        let end = body.floor_char_boundary(BODY_BYTES_MAX);
+        let mut text = self.redactor.redact(body[..end].to_owned());
+        if end < body.len() {
+            text.push('…');
+        }
+        let noted = TrialRequest {
+            method: request.method().to_string(),
+            url: self.redactor.redact(shown),
+            headers: self.shown(request.headers()),
+            body: text,
+        };
+        let bytes = noted.url.len() + noted.body.len();
+        self.keep(bytes, |seen| &mut seen.requests, noted);
+    }
+
+    fn shown(&self, headers: &HeaderMap) -> Vec<(String, String)> {
+        let shown = headers.iter().map(|(name, value)| {
+            let value = match value.is_sensitive() || settings::names_secret(name.as_str()) {
+                true => settings::MASK.to_owned(),
+                false => self
+                    .redactor
+                    .redact(String::from_utf8_lossy(value.as_bytes()).into()),
+            };
+            (name.to_string(), value)
+        });
+        shown.collect()
+    }
+
+    fn keep<T>(&self, bytes: usize, list: fn(&mut TrialSeen) -> &mut Vec<T>, one: T) {
+        let mut seen = self.seen();
+        if list(&mut seen).len() >= EACH_MAX || seen.bytes + bytes > BYTES_MAX {
+            seen.is_cut = true;
+            return;
+        }
+        seen.bytes += bytes;
+        list(&mut seen).push(one);
+    }
+
+    fn seen(&self) -> MutexGuard<'_, TrialSeen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The answer of nobody: 200, without a word.
+pub(super) fn taken() -> Response<WasiBody> {
+    Response::new(whole(Bytes::new()))
+}
+
+/// A body of which all is there.
+pub(super) fn whole(bytes: Bytes) -> WasiBody {
+    let body = Full::new(bytes).map_err(|never| -> Error { match never {} });
+    body.boxed_unsync()
+}

@@ -1,0 +1,61 @@
+//! `/sinks/{name}/delete`: deleting a sink that was made at run time.
+//!
+//! **Invariant**: what waits for it goes only if that was ticked.
+
+use maud::html;
+use salvo_core::{Depot, Request, handler};
+
+use crate::form::{Field, Typed};
+use crate::frame::{FormAnswer, FormPage, NoPage, Place};
+use crate::guard::by;
+use crate::paths::{self, param};
+use crate::text::{as_sentence, plain, text};
+use catalog::ResourceKind;
+use operate::{OperateError, Operator};
+
+/// `/sinks/{name}/delete`
+pub(super) struct DeleteSink(pub(super) Operator);
+
+#[handler]
+impl DeleteSink {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let name = param(req, "name");
+        let sink = self.0.catalog.sink(&name).ok_or(OperateError::NoSink)?;
+        if !sink.shadows {
+            NoPage::if_declared(sink.created_at, ResourceKind::Sink)?;
+        }
+        let Some(mut typed) = Typed::sent(depot) else {
+            let typed = Typed::new(depot, "", &[]);
+            return Ok(typed.show(page(&name, &typed)));
+        };
+        let discard = typed.is_ticked("discard");
+        match self.0.delete_sink(&name, discard, by(req)).await {
+            Ok(_) => {
+                let flash = format!("The sink {} is deleted.", plain(&name));
+                Ok(FormAnswer::Done("/sinks".to_owned(), flash))
+            }
+            Err(error @ OperateError::NotEmpty(_)) => {
+                typed.reject("discard", as_sentence(&error.to_string()));
+                Ok(typed.show(page(&name, &typed)))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn page(name: &str, typed: &Typed) -> FormPage {
+    let discard = Field {
+        name: "discard",
+        label: "Delete what waits for it, too",
+        hint: "Requests that it has not taken, retries and dead letters, for good.",
+    };
+    let what = html! {
+        p { "The sink " strong { (text(name)) } " is deleted. A sink of this name that is made later is a new one." }
+        (typed.tick(discard))
+    };
+    FormPage {
+        title: format!("Delete {}?", plain(name)),
+        place: Place::Sinks,
+        content: typed.question(&what, "Delete the sink", &paths::sink(name)),
+    }
+}

@@ -1,0 +1,43 @@
+//! Sinks that are made, changed, paused and deleted while the daemon runs.
+
+mod kills; // before or after, never between
+mod made; // what the routes do
+mod refused; // what they refuse, and what they never show
+mod tried; // trials, dry and sent
+
+use serde_json::{Value, json};
+
+use crate::process::{Answer, Process};
+use crate::receiver::Receiver;
+
+/// A sink that forwards a stream to a receiver.
+fn forwards(receiver: &Receiver, name: &str, stream: &str) -> Value {
+    json!({
+        "name": name,
+        "plugin": "http-forward",
+        "streams": [stream],
+        "batch": {"linger_ms": 0},
+        "config": {"url": receiver.url("/in"), "form": "field-array"},
+        "http": {"hosts": [receiver.url("")], "networks": ["127.0.0.0/8"]},
+    })
+}
+
+/// The fields of all items that a receiver was sent.
+fn sent(receiver: &Receiver) -> Vec<Value> {
+    let bodies = receiver.seen().into_iter().map(|seen| seen.json());
+    let lists = bodies.map(|body| body.as_array().cloned().expect("a list"));
+    lists.flatten().collect()
+}
+
+fn patch(process: &Process, name: &str, body: &Value) -> Answer {
+    let path = format!("/api/admin/sinks/{name}");
+    process.call("PATCH", &path, &body.to_string())
+}
+
+/// The code of a refusal, and its message.
+fn refusal(answer: &Answer, status: u16) -> (String, String) {
+    assert_eq!(answer.status, status, "{}", answer.body);
+    let error = &answer.json()["error"];
+    let text = |name: &str| error[name].as_str().expect("a text").to_owned();
+    (text("code"), text("message"))
+}
