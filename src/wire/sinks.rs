@@ -39,6 +39,8 @@ answers! {
         lag: u64,
         /// When the oldest request arrived that waits for it, RFC 3339.
         waiting_since: Option<String>,
+        /// The same.
+        behind_since: Option<String>,
         /// About how many bytes of payloads wait for it; null where that is not looked at.
         backlog_bytes: Option<u64>,
         /// Batches that wait for another attempt; null: the data pool cannot be read.
@@ -71,6 +73,8 @@ answers! {
         leaves: Option<String>,
         /// In which order it gets operations: `key` or `strict`.
         ordering: Option<String>,
+        /// How many calls of its plugin there may be at once.
+        in_flight: Option<u64>,
         /// Its retries.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         retry: Option<Value>,

@@ -43,6 +43,9 @@ pub(super) struct SectionArgs {
     /// Order of operations: key, or strict
     #[arg(long, value_name = "WORD")]
     ordering: Option<String>,
+    /// Largest number of calls of the plugin at the same time, 1 to 16
+    #[arg(long, value_name = "N")]
+    in_flight: Option<u64>,
     /// Settings of the plugin, a JSON object; `@FILE` reads them from a file, `@-` from standard input
     #[arg(long, value_name = "JSON|@FILE")]
     config: Option<String>,
@@ -178,6 +181,9 @@ impl SectionArgs {
             if let Some(text) = text {
                 body.insert(name.to_owned(), text_or_null(text));
             }
+        }
+        if let Some(calls) = self.in_flight {
+            body.insert("in_flight".to_owned(), calls.into());
         }
         let lists = [
             ("streams", &self.streams),

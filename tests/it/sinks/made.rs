@@ -23,6 +23,7 @@ fn a_sink_is_made_changed_paused_and_deleted_without_a_file() {
     assert_eq!(made["mode"], "journal");
     assert_eq!(made["leaves"], "skip");
     assert_eq!(made["ordering"], "key");
+    assert_eq!(made["in_flight"], 1);
     assert_eq!(made["batch"]["linger_ms"], 0);
     assert_eq!(made["retry"]["attempts"], 12);
     assert_eq!(made["postgres"], Value::Null);
