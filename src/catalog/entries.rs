@@ -98,9 +98,9 @@ impl Entries {
             }
         }
         for (hash, old) in &self.readers {
-            let goes_on = |new: &Arc<Reader>| Arc::ptr_eq(new, old);
-            if !others.readers.get(hash).is_some_and(goes_on) {
-                old.revoke();
+            let new = others.readers.get(hash);
+            if !new.is_some_and(|new| Arc::ptr_eq(new, old)) {
+                old.give_way_to(new.map(|new| &**new));
             }
         }
     }

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 use super::{KeyHash, KeyState, Quota};
 use base::clock::{self, Unix};
+use base::order::Epoch;
+use select::ItemFilter;
 
 /// How many feeds a read key may ask for in a second if it says nothing else.
 pub const POLLS_PER_SECOND: u32 = 50;
@@ -93,6 +95,8 @@ impl ReadKey {
             "networks": self.networks,
             "requests_per_second": self.requests_per_second,
             "origins": self.origins,
+            "where": self.r#where.as_ref().map(|limit| limit.text()),
+            "fields": self.fields.as_ref().map(|limit| limit.text()),
         })
     }
 }
@@ -107,9 +111,40 @@ pub struct Reader {
     pub expires_at: Option<Unix>,
     /// What can be set of its key; of what is no key, the defaults.
     pub settings: Arc<settings::ReadKey>,
+    /// What it sees, unless it sees everything.
+    limits: Option<Limits>,
     /// How often it may ask for feeds.
     polls: Quota,
     revoked: AtomicBool,
+    /// What it sees is not what its key sees now.
+    is_superseded: AtomicBool,
+}
+
+/// What a reader sees.
+#[derive(Debug, Clone)]
+struct Limits {
+    filter: Arc<ItemFilter>,
+    /// Stands for what it says.
+    digest: u64,
+}
+
+impl Limits {
+    fn of(key: &settings::ReadKey) -> Option<Self> {
+        let conditions = key.r#where.as_ref().map(|limit| limit.conditions().clone());
+        let fields = key.fields.as_ref().map(|limit| limit.fields().clone());
+        let filter = ItemFilter {
+            limits: None,
+            conditions: conditions.unwrap_or_default(),
+            fields: fields.unwrap_or_default(),
+        };
+        let digest = KeyHash::of(&filter.canonical()).to_string();
+        // Epochs have 53 bits.
+        let digest = u64::from_str_radix(&digest[..13], 16).unwrap_or_default();
+        (!filter.is_empty()).then(|| Self {
+            filter: Arc::new(filter),
+            digest,
+        })
+    }
 }
 
 impl Reader {
@@ -120,8 +155,10 @@ impl Reader {
             streams,
             expires_at: None,
             settings: Arc::default(),
+            limits: None,
             polls: Quota::new(POLLS_PER_SECOND, POLLS_PER_SECOND),
             revoked: AtomicBool::new(false),
+            is_superseded: AtomicBool::new(false),
         }
     }
 
@@ -134,6 +171,7 @@ impl Reader {
         Self {
             expires_at: key.expires_at,
             settings: Arc::clone(&key.settings),
+            limits: Limits::of(&key.settings),
             polls: {
                 let rate = key.requests_per_second.unwrap_or(POLLS_PER_SECOND);
                 Quota::new(rate, rate)
@@ -145,6 +183,22 @@ impl Reader {
     /// Whether its time has not run out and nobody revoked it.
     pub fn is_valid_at(&self, now: Unix) -> bool {
         self.expires_at.is_none_or(|expires| now < expires) && !self.revoked.load(Ordering::Acquire)
+    }
+
+    /// What it sees, unless it sees everything.
+    pub fn limits(&self) -> Option<&Arc<ItemFilter>> {
+        self.limits.as_ref().map(|limits| &limits.filter)
+    }
+
+    /// The epoch of positions in what it sees: from what was seen within other limits nobody goes on.
+    pub fn epoch(&self, epoch: Epoch) -> Epoch {
+        let digest = self.limits.as_ref().map_or(0, |limits| limits.digest);
+        Epoch::new(epoch.get() ^ digest)
+    }
+
+    /// Whether its key goes on, and sees something else.
+    pub fn is_superseded(&self) -> bool {
+        self.is_superseded.load(Ordering::Acquire)
     }
 
     /// The stream of this name, if the reader may read it.
@@ -174,8 +228,11 @@ impl Reader {
             && self.settings.does_like(&other.settings)
     }
 
-    /// From now on it is refused, and its connections end.
-    pub(super) fn revoke(&self) {
+    /// From now on it is refused, and its connections end; its key may go on as another reader.
+    pub(super) fn give_way_to(&self, other: Option<&Self>) {
+        let limits = |reader: &Self| reader.limits().cloned();
+        let changed = other.is_some_and(|other| limits(other) != limits(self));
+        self.is_superseded.store(changed, Ordering::Release);
         self.revoked.store(true, Ordering::Release);
     }
 }

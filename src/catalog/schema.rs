@@ -19,13 +19,13 @@ use super::ingest_key::KeyRow;
 use super::rows::Rows;
 use super::{CatalogError, Connector, KeyHash, ReadKey, Stream};
 use base::clock::{self, Unix};
-use settings::Networks;
+use settings::{KeyFields, KeyWhere, Networks};
 pub(super) use sinks::{delete_sink, put_sink};
 
 /// Its name in the data folder.
 pub const FILE: &str = "catalog.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 9;
+pub const FORMAT: i64 = 10;
 
 /// Format 1. Keys name their connectors and streams by name: either may be declared, or gone.
 const TABLES: &str = "
@@ -157,6 +157,12 @@ CREATE TABLE sinks (
 ) WITHOUT ROWID;
 ";
 
+/// What read keys see.
+const LIMITS_10: &str = "
+ALTER TABLE read_keys ADD COLUMN conditions TEXT;
+ALTER TABLE read_keys ADD COLUMN fields TEXT;
+";
+
 /// The tables of an older format.
 #[cfg(test)]
 pub(super) fn of_format(format: u32) -> String {
@@ -173,7 +179,7 @@ pub(super) fn of_format(format: u32) -> String {
 
 pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
     let database = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
-    let eight = format!("{LIVES_8} {SINKS_9}");
+    let eight = format!("{LIVES_8} {SINKS_9} {LIMITS_10}");
     let five = format!("{NETWORKS_5} {AUDIT_CHAIN_5} {POLLS_6} {ORIGINS_7} {eight}");
     let from = [
         &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {five}"),
@@ -184,7 +190,8 @@ pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
         &format!("{POLLS_6} {ORIGINS_7} {eight}"),
         &format!("{ORIGINS_7} {eight}"),
         &eight,
-        SINKS_9,
+        &format!("{SINKS_9} {LIMITS_10}"),
+        LIMITS_10,
     ];
     sqlite::upgrade(&database, FORMAT, &from)?;
     chain::complete(&database)?;
@@ -261,13 +268,30 @@ fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
         origins: (row.get::<_, Option<String>>("origins")?)
             .and_then(|written| serde_json::from_str(&written).ok())
             .unwrap_or_default(),
-        ..settings::ReadKey::default()
+        ..limits(row)?
     };
     let hash = KeyHash::from_bytes(row.get("sha256")?);
     Ok(ReadKey {
         prefix: row.get("prefix")?,
         revoked_at: time(row, "revoked_ms")?,
         ..ReadKey::new(settings, hash, time(row, "created_ms")?)
+    })
+}
+
+/// What a read key sees. It sees nothing if that cannot be read.
+fn limits(row: &Row<'_>) -> Result<settings::ReadKey, rusqlite::Error> {
+    let (conditions, fields): (Option<String>, Option<String>) =
+        (row.get("conditions")?, row.get("fields")?);
+    let conditions = conditions.map(KeyWhere::try_from).transpose();
+    let fields = fields.map(KeyFields::try_from).transpose();
+    let (r#where, fields) = match (conditions, fields) {
+        (Ok(conditions), Ok(fields)) => (conditions, fields),
+        _ => (Some(KeyWhere::nothing()), None),
+    };
+    Ok(settings::ReadKey {
+        r#where,
+        fields,
+        ..settings::ReadKey::default()
     })
 }
 
@@ -356,7 +380,7 @@ pub(super) fn put_key(database: &Database, key: &KeyRow) -> Result<(), rusqlite:
 pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rusqlite::Error> {
     put(
         database,
-        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         params![
             key.name,
             key.hash.as_bytes(),
@@ -370,6 +394,8 @@ pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rus
             written_networks(&key.networks),
             key.requests_per_second,
             (!key.origins.is_empty()).then(|| Value::from(key.origins.clone()).to_string()),
+            key.r#where.as_ref().map(|limit| limit.text()),
+            key.fields.as_ref().map(|limit| limit.text()),
         ],
     )
 }

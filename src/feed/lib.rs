@@ -148,7 +148,7 @@ impl GetFeed {
             );
             ApiError::wait(seconds, message)
         })?;
-        let query = Query::read(format, req)?;
+        let query = Query::read(format, req)?.within(reader.limits());
         let body = self.body(stream, query).await?;
         let body = body.map_err(|sentence| ApiError::invalid(&*sentence))?;
         let headers = res.headers_mut();
@@ -185,15 +185,15 @@ impl GetFeed {
     ) -> Result<Result<Body, String>, PoolError> {
         self.metrics.feeds_built.inc();
         let pool = &self.readers.pool;
-        let found = {
+        let (found, fields) = {
             let _turn = self.readers.live.turn_to_read().await;
-            rows::find(pool, &stream, &query).await?
+            let found = rows::find(pool, &stream, &query).await?;
+            (found, rows::fields(pool, &stream, &query).await?)
         };
         let found = match found {
             Ok(found) => found,
             Err(sentence) => return Ok(Err(sentence)),
         };
-        let fields = pool.fields(&stream).await?;
         let write = move || {
             let columns = column::columns(&query, fields);
             let text = write::body(&query, &stream, &columns, &found)?;

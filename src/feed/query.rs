@@ -3,10 +3,12 @@
 //! **Invariant**: two queries that are equal are answered with the same bytes. A parameter that is not known is no part
 //! of it, and a value that cannot be used is refused in plain words.
 
+use std::sync::Arc;
+
 use salvo_core::Request;
 
 use http::error::ApiError;
-use select::{Fields, Numbers, Scope, SortBy, Template, TemplatePlace, Where};
+use select::{Fields, ItemFilter, Numbers, Scope, SortBy, Template, TemplatePlace, Where};
 
 /// Rows of a feed, at most.
 pub(super) const ROWS_MAX: usize = 10_000;
@@ -59,6 +61,8 @@ pub(super) enum Shape {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Query {
     pub(super) format: Format,
+    /// What the key sees, unless it sees everything.
+    pub(super) limits: Option<Arc<ItemFilter>>,
     pub(super) fields: Fields,
     pub(super) names: Names,
     pub(super) keys: Option<Vec<String>>,
@@ -117,6 +121,7 @@ impl Query {
     pub fn of(format: Format) -> Self {
         Self {
             format,
+            limits: None,
             fields: Fields::default(),
             names: Names::default(),
             keys: None,
@@ -147,6 +152,7 @@ impl Query {
         within_max("sort", sort.len())?;
         let query = Self {
             format,
+            limits: None,
             fields: Fields::parse(&text(req, "fields"), Scope::FEED)?,
             names: names(req)?,
             keys: (!keys.is_empty()).then_some(keys),
@@ -172,6 +178,15 @@ impl Query {
         };
         query.check()?;
         Ok(query)
+    }
+
+    /// The same of what a key sees.
+    #[must_use]
+    pub(super) fn within(self, limits: Option<&Arc<ItemFilter>>) -> Self {
+        Self {
+            limits: limits.cloned(),
+            ..self
+        }
     }
 
     /// The same for all rows, in the order of their keys.

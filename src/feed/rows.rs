@@ -4,15 +4,25 @@
 //! what may be shown, and [`BYTES_MAX`] of them.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 use super::cell::Row;
 use super::natural;
 use super::query::{LOOKED_AT_MAX, Query};
-use pool::{Item, Pool, PoolError};
-use select::{Decimal, Own, Record, SortBy, Source, Value};
+use item::members;
+use pool::{Item, PageLimit, Pool, PoolError};
+use select::{Decimal, ItemFilter, Own, Record, SortBy, Source, Value};
 
 /// About how much the items take that are held while others are looked at.
 const BYTES_MAX: usize = 64 << 20;
+
+/// What is read at once where fields are looked for.
+const PAGE: PageLimit = PageLimit {
+    rows: 1_000,
+    bytes: 1 << 20,
+};
+/// Fields of a key with limits, at most.
+const FIELDS_MAX: usize = 1_000;
 
 /// The rows, and of how many they are.
 #[derive(Debug, Default)]
@@ -33,7 +43,11 @@ pub(super) async fn find(
     let (mut kept, mut bytes) = (Vec::new(), 0);
     let (mut total, mut looked_at) = (0, 0);
     let mut is_too_large = false;
+    let limits = ItemFilter::default().within(query.limits.as_ref());
     let take = |item: Item| {
+        let Some(item) = item.seen(stream, &limits) else {
+            return true;
+        };
         looked_at += 1;
         if looked_at > LOOKED_AT_MAX {
             return false;
@@ -69,6 +83,37 @@ pub(super) async fn find(
         items: items.collect(),
         total,
     }))
+}
+
+/// The fields that a feed has. Of what a key sees these are those of the items that it sees, in the order of keys.
+pub(super) async fn fields(
+    pool: &Pool,
+    stream: &str,
+    query: &Query,
+) -> Result<Vec<String>, PoolError> {
+    let Some(limits) = &query.limits else {
+        return pool.fields(stream).await;
+    };
+    let (mut names, mut known) = (Vec::new(), HashSet::new());
+    let mut after = None;
+    loop {
+        let items = pool.items(stream, after.as_deref(), PAGE).await?;
+        let Some(last) = items.last() else {
+            return Ok(names);
+        };
+        after = Some(last.key.clone());
+        for item in items {
+            let Some(item) = item.seen(stream, limits) else {
+                continue;
+            };
+            for (name, _) in members(&item.fields) {
+                if names.len() < FIELDS_MAX && !known.contains(name) {
+                    known.insert(name.to_owned());
+                    names.push(name.to_owned());
+                }
+            }
+        }
+    }
 }
 
 /// What is said of a feed with too many bytes.

@@ -5,8 +5,7 @@
 use salvo_core::Request;
 
 use super::error::ApiError;
-use ::live::ItemFilter;
-use select::Where;
+use select::{ItemFilter, Where};
 use settings::nearest;
 
 /// Keys that a request names, at most.

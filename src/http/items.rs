@@ -24,6 +24,7 @@ use ::ingest::Ingest;
 use base::order::ChangeSeq;
 use catalog::Reader;
 use pool::{Item, Position};
+use select::ItemFilter;
 use wire::ReceiptData;
 
 const LIMIT_DEFAULT: u32 = 100;
@@ -93,15 +94,15 @@ pub struct ListItems(pub Readers);
 )]
 impl ListItems {
     async fn handle(&self, req: &mut Request, res: &mut Response) -> Result<(), ApiError> {
-        filter::only(req, &PARAMETERS)?;
-        let filter = filter::filter(req)?;
         let (reader, stream) = readable_stream(&self.0, req)?;
+        filter::only(req, &PARAMETERS)?;
+        let filter = filter::filter(req)?.within(reader.limits());
         let limit = envelope::limit(req, LIMIT_DEFAULT, LIMIT_MAX)?;
         let flat = envelope::flag(req, "flat", true)?;
         let after = req.query::<String>("cursor");
         let pool = &self.0.pool;
         let seq = pool.last_change(&stream).await?;
-        if is_known(&self.0, seq, req, res) {
+        if is_known(&self.0, &reader, seq, req, res) {
             return Ok(());
         }
         let room = sending::room(&self.0.live, &reader, PAGE_BYTES_MAX).await?;
@@ -142,11 +143,13 @@ impl GetItem {
         let flat = envelope::flag(req, "flat", true)?;
         let key = req.param::<String>("key").unwrap_or_default();
         let item = self.0.pool.item(&stream, &key).await?;
+        let filter = ItemFilter::default().within(reader.limits());
+        let item = item.and_then(|item| item.seen(&stream, &filter));
         let item = item.ok_or_else(|| {
             let message = "the stream has no item with this key; check the key, percent-encoded as one part of the path";
             ApiError::not_found("ITEM_NOT_FOUND", message)
         })?;
-        if !is_known(&self.0, item.seq, req, res) {
+        if !is_known(&self.0, &reader, item.seq, req, res) {
             let room = sending::room(&self.0.live, &reader, item.fields.len()).await?;
             envelope::ok(ItemData::new(item, flat)?).answer(res);
             declare_charset(res);
@@ -200,10 +203,16 @@ fn readable_stream(
 }
 
 /// Sets the entity tag and that it is asked for each time; true if the client has it, which is answered then.
-fn is_known(readers: &Readers, seq: ChangeSeq, req: &Request, res: &mut Response) -> bool {
+fn is_known(
+    readers: &Readers,
+    reader: &Reader,
+    seq: ChangeSeq,
+    req: &Request,
+    res: &mut Response,
+) -> bool {
     let position = Position {
         seq,
-        ..readers.pool.position()
+        epoch: reader.epoch(readers.pool.position().epoch),
     };
     let headers = res.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));

@@ -122,9 +122,9 @@ impl GetLive {
         transport: Transport,
         cut: CancellationToken,
     ) -> Result<Subscribe, ApiError> {
+        let (reader, allowed) = self.0.follower(req)?;
         filter::only(req, &PARAMETERS)?;
         let filter = filter::filter(req)?;
-        let (reader, allowed) = self.0.follower(req)?;
         let streams = match wanted::streams(req.uri().query().unwrap_or_default()) {
             None => allowed,
             Some(names) => choose(&names, &allowed)?,

@@ -35,10 +35,10 @@ use observe::telemetry::Tracer;
 pub use pages::{Pages, PagesTaken, Room};
 use pool::changes::Wakeup;
 use pool::{Pool, Position};
+pub use select::ItemFilter;
 use settings::Settings;
 pub use subscription::Subscription;
 use tickets::Tickets;
-pub use view::ItemFilter;
 use view::Views;
 
 /// Readings of the pool at once, for all renderers: other readers go on meanwhile.
@@ -243,19 +243,20 @@ impl Live {
 
     /// Subscribes a renderer; it is connected until the subscription is dropped.
     pub fn subscribe(self: &Arc<Self>, mut request: Subscribe) -> Subscription {
+        request.filter = request.filter.within(request.reader.limits());
         let stale_after = self.stale_after();
         // Any change may end that a stream is stale.
         let has_age = request
             .streams
             .iter()
             .any(|one| stale_after.contains_key(one));
-        let keys = request.filter.conditions.keys().filter(|_| !has_age);
+        let keys = request.filter.keys().filter(|_| !has_age);
         let listener = self.pool.changes().listen(&request.streams, keys);
         let renderer = Arc::new(Renderer {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
             key: request.reader.name.clone(),
             streams: request.streams.clone(),
-            keys: request.filter.conditions.keys().map(Into::into),
+            keys: request.filter.keys().map(Into::into),
             transport: request.transport,
             client: request.client.clone(),
             connected_at: Unix::now(),

@@ -80,6 +80,8 @@ pub struct Subscription {
     flush_pause: Duration,
     next_flush: Instant,
     next_heartbeat: Instant,
+    /// It was told that what it saw does not count any more.
+    is_reset: bool,
     ended: bool,
     _seat: Permit,
 }
@@ -92,17 +94,14 @@ impl Subscription {
         renderer: Arc<Renderer>,
     ) -> Self {
         let head = live.position();
-        let since = request.since.as_deref().map(Position::parse);
-        let resume = since
-            .flatten()
-            .filter(|since| live.pool.reaches_back_to(*since));
+        let resume = resume_from(&live, &request);
         // Number 0 is where a renderer stands before its first snapshot is complete.
         let afresh = resume.is_none_or(|since| since.seq == ChangeSeq::MIN);
         let mut outbox = VecDeque::new();
-        if since.is_some() && resume.is_none() {
+        if request.since.is_some() && resume.is_none() {
             let nowhere = Position {
                 seq: ChangeSeq::MIN,
-                ..head
+                epoch: request.reader.epoch(head.epoch),
             };
             let reason =
                 "the position that was asked for cannot be resumed from; everything follows";
@@ -136,6 +135,7 @@ impl Subscription {
             flush_pause: Duration::from_secs(1) / rate,
             next_flush: now,
             next_heartbeat: now + live.heartbeat,
+            is_reset: false,
             ended: false,
             _seat: request.permit,
             live,
@@ -149,6 +149,9 @@ impl Subscription {
                 return None;
             }
             if self.live.is_stopping() || !self.reader.is_valid_at(Unix::now()) {
+                if self.reader.is_superseded() && !std::mem::replace(&mut self.is_reset, true) {
+                    return Some(self.reset());
+                }
                 self.ended = true;
                 return Some(Frame::bye());
             }
@@ -342,6 +345,20 @@ impl Subscription {
         }
     }
 
+    /// The key sees something else now. What was not sent yet is of what it saw before.
+    fn reset(&mut self) -> Frame {
+        self.outbox.clear();
+        self.live.metrics.live_resets.inc();
+        let nowhere = Position {
+            seq: ChangeSeq::MIN,
+            ..self.position()
+        };
+        Frame::reset(
+            nowhere,
+            "the limits of the read key have changed; everything follows",
+        )
+    }
+
     fn push_heartbeat(&mut self) {
         let time = clock::rfc3339(Unix::now());
         let frame = Frame::heartbeat(self.position(), &time);
@@ -380,9 +397,21 @@ impl Subscription {
         };
         Position {
             seq,
-            ..self.live.position()
+            epoch: self.reader.epoch(self.live.position().epoch),
         }
     }
+}
+
+/// Where a client can go on.
+fn resume_from(live: &Live, request: &Subscribe) -> Option<Position> {
+    let since = Position::parse(request.since.as_deref()?)?;
+    let since = Position {
+        epoch: request.reader.epoch(since.epoch),
+        ..since
+    };
+    // What limits hide by now, or always did, would be told by its key.
+    let may_go_on = since.seq == ChangeSeq::MIN || !request.filter.hides();
+    (may_go_on && live.pool.reaches_back_to(since)).then_some(since)
 }
 
 impl Drop for Subscription {

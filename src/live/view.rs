@@ -11,47 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use base::order::ChangeSeq;
 use pool::changes::Change;
-use select::{Fields, Record, Scope, SyntaxError, Where};
+use select::{ItemFilter, Record};
 
 /// Changes whose look is kept for other connections, and bytes of theirs.
 const SEEN_MAX: usize = 4_096;
 const SEEN_BYTES_MAX: usize = 1 << 20;
-
-/// Which items somebody wants of all its streams, and which of their fields.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ItemFilter {
-    /// Conditions that all hold.
-    pub conditions: Where,
-    /// The fields.
-    pub fields: Fields,
-}
-
-impl ItemFilter {
-    /// Reads what a client asks for.
-    ///
-    /// # Errors
-    /// What was expected, and where.
-    pub fn parse(conditions: &str, fields: &str) -> Result<Self, SyntaxError> {
-        Ok(Self {
-            conditions: Where::parse(conditions, Scope::LIVE)?,
-            fields: Fields::parse(fields, Scope::LIVE)?,
-        })
-    }
-
-    /// Whether everything is wanted as it is.
-    pub fn is_empty(&self) -> bool {
-        self.conditions.is_empty() && self.fields.is_empty()
-    }
-
-    /// The item with the fields that are wanted, if it is wanted.
-    pub fn shown(&self, record: &Record<'_>) -> Option<String> {
-        self.conditions.holds(record).then(|| {
-            let mut chosen = String::with_capacity(record.fields.len());
-            self.fields.chooser().choose_into(record, &mut chosen);
-            chosen
-        })
-    }
-}
 
 /// A filter of one stream, for all connections that have it.
 #[derive(Debug)]
@@ -71,12 +35,12 @@ struct Seen {
 impl View {
     /// Keys of which an item has one, if only these can match.
     pub(super) fn keys(&self) -> Option<&[String]> {
-        self.filter.conditions.keys()
+        self.filter.keys()
     }
 
     /// Whether it never changes whether an item matches.
     pub(super) fn is_of_keys(&self) -> bool {
-        self.filter.conditions.is_of_keys()
+        self.filter.is_of_keys()
     }
 
     /// An update as it is shown, if its item matches.
@@ -102,7 +66,7 @@ impl View {
 
     /// Whether the removal of an item with this key can concern it.
     fn passes_removal(&self, key: &str) -> bool {
-        self.filter.conditions.passes_removal(key, &self.stream)
+        self.filter.passes_removal(key, &self.stream)
     }
 
     fn lock(&self) -> MutexGuard<'_, Seen> {
@@ -136,8 +100,7 @@ impl Views {
         if filter.is_empty() {
             return None;
         }
-        let (conditions, fields) = (filter.conditions.canonical(), filter.fields.canonical());
-        let key = (Arc::clone(stream), format!("{conditions}\0{fields}"));
+        let key = (Arc::clone(stream), filter.canonical());
         if let Some(view) = self.0.get(&key).and_then(Weak::upgrade) {
             return Some(view);
         }

@@ -14,6 +14,7 @@ use sqlx::sqlite::SqliteRow;
 use super::changes::Change;
 use super::{Pool, PoolError, Position};
 use base::order::ChangeSeq;
+use select::{ItemFilter, Record};
 
 /// Some changes of a stream.
 #[derive(Debug)]
@@ -267,6 +268,21 @@ pub struct Item {
 }
 
 impl Item {
+    /// The item as it is seen, if it is.
+    pub fn seen(self, stream: &str, filter: &ItemFilter) -> Option<Self> {
+        if filter.is_empty() {
+            return Some(self);
+        }
+        let fields = filter.shown(&Record {
+            key: &self.key,
+            stream,
+            updated_at: &self.updated_at,
+            fields: &self.fields,
+            ..Record::default()
+        })?;
+        Some(Self { fields, ..self })
+    }
+
     fn read(row: &SqliteRow) -> Result<Self, PoolError> {
         Ok(Self {
             key: row.try_get("key")?,

@@ -11,6 +11,7 @@
 mod conditions;
 mod error;
 mod fields;
+mod filter;
 mod marks;
 mod number;
 mod order;
@@ -23,6 +24,7 @@ mod value;
 pub use conditions::Where;
 pub use error::SyntaxError;
 pub use fields::{Chooser, FieldEntry, Fields};
+pub use filter::ItemFilter;
 pub use marks::list;
 pub use number::Decimal;
 pub use order::SortBy;

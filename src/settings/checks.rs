@@ -107,6 +107,16 @@ pub(super) mod kinds {
         any_start: true,
         ..TextKind::of(fields)
     };
+    /// `where` of a read key.
+    pub(crate) const KEY_CONDITIONS: TextKind = TextKind {
+        any_start: true,
+        ..TextKind::of(key_conditions)
+    };
+    /// `fields` of a read key.
+    pub(crate) const KEY_FIELDS: TextKind = TextKind {
+        any_start: true,
+        ..TextKind::of(key_fields)
+    };
     pub(crate) const LISTEN: TextKind = TextKind::of(listen);
     pub(crate) const PUBLIC_URL: TextKind = TextKind::of(public_url);
     pub(crate) const PLACE: TextKind = TextKind::of(place);
@@ -271,6 +281,18 @@ pub(super) fn conditions(text: &str) -> Result<(), String> {
 /// Fields of items.
 pub(super) fn fields(text: &str) -> Result<(), String> {
     let read = Fields::parse(text, Scope::SINK);
+    read.map(drop).map_err(|error| error.to_string())
+}
+
+/// Conditions that limit a key.
+pub(super) fn key_conditions(text: &str) -> Result<(), String> {
+    let read = Where::parse(text, Scope::LIVE);
+    read.map(drop).map_err(|error| error.to_string())
+}
+
+/// Fields that limit a key.
+pub(super) fn key_fields(text: &str) -> Result<(), String> {
+    let read = Fields::parse_limit(text, Scope::LIVE);
     read.map(drop).map_err(|error| error.to_string())
 }
 

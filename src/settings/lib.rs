@@ -72,10 +72,10 @@ pub use secret::{MASK, Secret, SecretSource};
 pub use section::{IS_SET, Section, section_toml};
 pub use settings::{
     ADMIN, Admin, AdminToken, Batch, ClientCertificates, Connector, ConnectorKind, DeleteWhen,
-    Durability, Http, Key, Limits, Listed, Live, Log, LogFormat, Millis, OnUpdate, Ordering, Otlp,
-    Plugins, Pool, PoolMode, Postgres, ProxyHeader, ReadKey, Replay, Retry, Role, Runtime, Server,
-    Settings, Sink, SinkFields, SinkLimits, SinkWhere, Start, Storage, Stream, System, Telemetry,
-    Tls, TrustClock, Verify, Writes, shown_certificate,
+    Durability, Http, Key, KeyFields, KeyWhere, Limits, Listed, Live, Log, LogFormat, Millis,
+    OnUpdate, Ordering, Otlp, Plugins, Pool, PoolMode, Postgres, ProxyHeader, ReadKey, Replay,
+    Retry, Role, Runtime, Server, Settings, Sink, SinkFields, SinkLimits, SinkWhere, Start,
+    Storage, Stream, System, Telemetry, Tls, TrustClock, Verify, Writes, shown_certificate,
 };
 
 use loader::Loader;

@@ -36,7 +36,7 @@ pub use caller::{
     Connector, ConnectorKind, DeleteWhen, Key, OnUpdate, ReadKey, Stream, shown_certificate,
 };
 pub use millis::Millis;
-pub use selection::{SinkFields, SinkWhere};
+pub use selection::{KeyFields, KeyWhere, SinkFields, SinkWhere};
 pub use sink::{Batch, Http, Ordering, Postgres, Retry, Sink, SinkLimits, Start};
 pub use telemetry::{Otlp, Telemetry};
 pub use tls::{ClientCertificates, Tls};

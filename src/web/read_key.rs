@@ -124,6 +124,8 @@ fn facts(operator: &Operator, key: &ReadKey) -> Markup {
         dt { "State" } dd { (super::key::state(key.state(), key.expires_at, false)) }
         (key::networks_fact(&key.networks))
         @if !key.origins.is_empty() { dt { "Pages of" } dd.mono { (text(&key.origins.join(", "))) } }
+        @if let Some(limit) = &key.r#where { dt { "Only items where" } dd.mono { (text(limit.text())) } }
+        @if let Some(limit) = &key.fields { dt { "Only these fields" } dd.mono { (text(limit.text())) } }
         dt { "May stand in a URL" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
         dt { "Feeds a second" } dd { (key.requests_per_second.unwrap_or(POLLS_PER_SECOND)) }
         dt { "Made" } dd { (origin(operator, "read_keys", &key.name, key.created_at)) }

@@ -7,6 +7,7 @@ mod changes; // update and remove, at which rate, in which order; stale, fresh, 
 mod filtered; // key, where, fields
 mod histories; // a property: after any history every renderer holds what the pool holds
 mod items; // reading pages of items and single ones
+mod limits; // what a read key does not see, by any route
 mod removal; // DELETE, and that what was removed stays removed
 mod resume; // coming back: from memory, from the file, after a restart, from nowhere
 mod secrets; // no secret in a log or an answer

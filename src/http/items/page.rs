@@ -2,9 +2,8 @@
 //!
 //! **Invariant**: of the items that match, none is missing between two pages, and none is in both.
 
-use ::live::ItemFilter;
 use pool::{Item, PageLimit, Pool, PoolError};
-use select::Record;
+use select::ItemFilter;
 
 use super::PAGE_BYTES_MAX;
 
@@ -21,7 +20,7 @@ pub(super) async fn read(
     after: Option<String>,
     limit: usize,
 ) -> Result<(Vec<Item>, Option<String>), PoolError> {
-    if let Some(keys) = filter.conditions.keys() {
+    if let Some(keys) = filter.keys() {
         return of_keys(pool, stream, filter, keys, after.as_deref(), limit).await;
     }
     let mut page = Page::new(limit);
@@ -48,7 +47,8 @@ pub(super) async fn read(
         if is_last {
             return Ok((page.items, None));
         }
-        if looked_at >= LOOKED_AT_MAX {
+        // A key of what limits hide is told to nobody.
+        if looked_at >= LOOKED_AT_MAX && !filter.hides() {
             return Ok((page.items, after));
         }
     }
@@ -94,20 +94,10 @@ impl Page {
     }
 
     /// Adds an item if it matches. False: it would match, and there is no room for it.
-    fn add(&mut self, stream: &str, filter: &ItemFilter, mut item: Item) -> bool {
-        if !filter.is_empty() {
-            let record = Record {
-                key: &item.key,
-                stream,
-                updated_at: &item.updated_at,
-                fields: &item.fields,
-                ..Record::default()
-            };
-            let Some(fields) = filter.shown(&record) else {
-                return true;
-            };
-            item.fields = fields;
-        }
+    fn add(&mut self, stream: &str, filter: &ItemFilter, item: Item) -> bool {
+        let Some(item) = item.seen(stream, filter) else {
+            return true;
+        };
         if self.items.len() >= self.limit || self.bytes >= PAGE_BYTES_MAX {
             return false;
         }

@@ -7,7 +7,7 @@ use base::key::KeyHash;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{VERIFY, Verify};
+use super::{KeyFields, KeyWhere, VERIFY, Verify};
 use crate::checks::kinds;
 use crate::record::{Element, record};
 use crate::schema::{
@@ -266,6 +266,14 @@ record! {
         /// Origins whose pages can read with the key, in addition to `live.origins`; `"null"` for pages from files, `"*"` for any.
         origins: Vec<String>, List(kinds::ORIGIN, 0), placeholder: "ORIGIN", flag: "origin", entries_max: KEY_ORIGINS_MAX,
             label: "Origins (optional)";
+        /// Items that the key sees: conditions that must all hold. Others do not exist for it.
+        r#where: Option<KeyWhere>, Text(kinds::KEY_CONDITIONS), none: "all items of its streams", none_word: "all",
+            placeholder: "CONDITIONS", example: r#""team:red""#, guide: "See [limits of a read key][limits].",
+            label: "Only items where (optional)";
+        /// Fields that the key sees: names, and `home.*` for all that begin so. Others do not exist for it.
+        fields: Option<KeyFields>, Text(kinds::KEY_FIELDS), none: "all fields", none_word: "all", placeholder: "FIELDS",
+            example: r#""home.name,home.score""#, guide: "See [limits of a read key][limits].",
+            label: "Only these fields (optional)";
     }
 }
 

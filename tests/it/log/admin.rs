@@ -7,7 +7,7 @@ use crate::app::Admin;
 use crate::setup::Setup;
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 50] = [
+const GUARDED: [(Method, &str); 59] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -62,6 +62,15 @@ const GUARDED: [(Method, &str); 50] = [
         "/api/admin/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10/send-again",
     ),
     (Method::GET, "/api/admin/sinks"),
+    (Method::POST, "/api/admin/sinks"),
+    (Method::POST, "/api/admin/sinks/try"),
+    (Method::GET, "/api/admin/sinks/pool"),
+    (Method::PATCH, "/api/admin/sinks/pool"),
+    (Method::POST, "/api/admin/sinks/pool/pause"),
+    (Method::POST, "/api/admin/sinks/pool/resume"),
+    (Method::POST, "/api/admin/sinks/pool/try"),
+    (Method::GET, "/api/admin/plugins"),
+    (Method::GET, "/api/admin/plugins/pool"),
     (Method::POST, "/api/admin/sinks/pool/retry"),
     (Method::GET, "/api/admin/sinks/pool/dead-letters"),
     (
@@ -196,7 +205,9 @@ async fn what_does_not_exist_is_404() {
             "REQUEST_NOT_FOUND",
         ),
         ("/api/admin/requests/no-uuid", "REQUEST_NOT_FOUND"),
+        ("/api/admin/sinks/nothing", "SINK_NOT_FOUND"),
         ("/api/admin/sinks/nothing/dead-letters", "SINK_NOT_FOUND"),
+        ("/api/admin/plugins/nothing", "PLUGIN_NOT_FOUND"),
         ("/api/admin/streams/nothing", "STREAM_NOT_FOUND"),
         ("/api/admin/connectors/nobody", "CONNECTOR_NOT_FOUND"),
         ("/api/admin/connectors/nobody/keys", "CONNECTOR_NOT_FOUND"),
@@ -207,7 +218,7 @@ async fn what_does_not_exist_is_404() {
     ] {
         app.admin().get(path).await.refused(404, code);
     }
-    let reply = app.admin().call(Method::POST, "/api/admin/sinks").await;
+    let reply = app.admin().call(Method::POST, "/api/admin/plugins").await;
     reply.refused(405, "METHOD_NOT_ALLOWED");
 }
 

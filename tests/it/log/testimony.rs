@@ -114,7 +114,11 @@ fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
         page.contains("discarded") && !page.contains("Everywhere since"),
         "{page}"
     );
-    assert_eq!(process.problems(), "[]");
+    // It has taken nothing since, whether or not what it gave up is kept.
+    assert_eq!(
+        process.problems(),
+        r#"["the sink bad takes nothing: its last batch was given up: not for this sink"]"#
+    );
 
     // All of it is in the audit log.
     let ticket = process.call("POST", "/api/admin/tickets", "");
