@@ -8,12 +8,13 @@ mod addresses;
 mod credentials;
 mod headers;
 
-use select::{Fields, Scope, Where};
+use select::{Fields, Scope, SyntaxError, Where};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::problem::{self, quoted};
 use super::record::TextKind;
+use super::run_time::looks_secret;
 pub use addresses::origin;
 pub(super) use addresses::{
     admin_host, collector, host, listen, network, place, postgres_url, public_url, url,
@@ -274,26 +275,33 @@ pub(super) fn pattern(text: &str) -> Result<(), String> {
 
 /// Conditions on items.
 pub(super) fn conditions(text: &str) -> Result<(), String> {
-    let read = Where::parse(text, Scope::SINK);
-    read.map(drop).map_err(|error| error.to_string())
+    selection(text, Where::parse(text, Scope::SINK))
 }
 
 /// Fields of items.
 pub(super) fn fields(text: &str) -> Result<(), String> {
-    let read = Fields::parse(text, Scope::SINK);
-    read.map(drop).map_err(|error| error.to_string())
+    selection(text, Fields::parse(text, Scope::SINK))
 }
 
 /// Conditions that limit a key.
 pub(super) fn key_conditions(text: &str) -> Result<(), String> {
-    let read = Where::parse(text, Scope::LIVE);
-    read.map(drop).map_err(|error| error.to_string())
+    selection(text, Where::parse(text, Scope::LIVE))
 }
 
 /// Fields that limit a key.
 pub(super) fn key_fields(text: &str) -> Result<(), String> {
-    let read = Fields::parse_limit(text, Scope::LIVE);
-    read.map(drop).map_err(|error| error.to_string())
+    selection(text, Fields::parse_limit(text, Scope::LIVE))
+}
+
+/// What is wrong with conditions or fields. A key that was put in their place is not repeated.
+fn selection<T>(text: &str, read: Result<T, SyntaxError>) -> Result<(), String> {
+    read.map(drop).map_err(|error| match looks_secret(text) {
+        true => format!(
+            "{}, character {}: a condition or a field is expected, and this looks like a key",
+            error.setting, error.character
+        ),
+        false => error.to_string(),
+    })
 }
 
 /// The path of a file or folder.
