@@ -16,6 +16,9 @@ use select::{ItemFilter, Record};
 /// Changes whose look is kept for other connections, and bytes of theirs.
 const SEEN_MAX: usize = 4_096;
 const SEEN_BYTES_MAX: usize = 1 << 20;
+/// Items that are known to be held by one client. Beyond that it is told of each that does not match: of one that it never
+/// had, too, which changes nothing.
+const INSIDE_MAX: usize = 8_192;
 
 /// A filter of one stream, for all connections that have it.
 #[derive(Debug)]
@@ -118,26 +121,38 @@ impl Views {
 /// The items that a client may hold, by the hash of their keys.
 #[derive(Debug)]
 pub(super) struct Inside {
-    keys: HashSet<u64>,
+    /// None: too many to know. Any item may be held then.
+    keys: Option<HashSet<u64>>,
     /// Sources choose keys: it is not known beforehand.
     hasher: RandomState,
+    /// Whether nobody may hear of a key that the client never had.
+    is_exact: bool,
 }
 
 impl Inside {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(is_exact: bool) -> Self {
         Self {
-            keys: HashSet::new(),
+            keys: Some(HashSet::new()),
             hasher: RandomState::new(),
+            is_exact,
         }
     }
 
     /// The client may hold it.
     pub(super) fn add(&mut self, key: &str) {
-        self.keys.insert(self.hasher.hash_one(key));
+        let Some(keys) = &mut self.keys else { return };
+        keys.insert(self.hasher.hash_one(key));
+        if keys.len() > INSIDE_MAX && !self.is_exact {
+            self.keys = None;
+        }
     }
 
+    /// Whether the client may have held it.
     fn leave(&mut self, change: &Change) -> bool {
-        self.keys.remove(&self.hasher.hash_one(&change.key))
+        let Some(keys) = &mut self.keys else {
+            return true;
+        };
+        keys.remove(&self.hasher.hash_one(&change.key))
     }
 }
 
@@ -165,4 +180,25 @@ pub(super) fn as_sent(
         true => Arc::clone(change),
         false => Arc::new(Change::removed(change.seq, &change.key)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_very_many_items_hears_of_each_that_leaves() {
+        let gone = |key: &str| Change::removed(ChangeSeq::new(1), key);
+        for (is_exact, count, hears) in [
+            (false, INSIDE_MAX, false),
+            (false, INSIDE_MAX + 1, true),
+            (true, INSIDE_MAX + 1, false),
+        ] {
+            let mut inside = Inside::new(is_exact);
+            (0..count).for_each(|number| inside.add(&number.to_string()));
+            assert!(inside.leave(&gone("0")));
+            assert_eq!(inside.leave(&gone("0")), hears, "{count}");
+            assert_eq!(inside.leave(&gone("none")), hears, "{count}");
+        }
+    }
 }

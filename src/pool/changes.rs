@@ -164,25 +164,17 @@ impl Changes {
         if position < log.floor {
             return Recent::Behind;
         }
-        let mut bytes = 0;
-        let mut found = Vec::new();
-        let mut of_keys = Vec::new();
-        let mut of_all = None;
-        match keys {
+        let found = match keys {
+            None => about(
+                log.changes.range(position + 1..).map(|(_, one)| one),
+                bytes_max,
+            ),
             Some(keys) => {
-                of_keys.extend(log.of_keys_after(keys, position));
-                of_keys.sort_unstable_by_key(|change| change.seq);
+                let mut changes: Vec<_> = log.of_keys_after(keys, position).collect();
+                changes.sort_unstable_by_key(|change| change.seq);
+                about(changes.into_iter(), bytes_max)
             }
-            None => of_all = Some(log.changes.range(position + 1..)),
-        }
-        let of_all = of_all.into_iter().flatten().map(|(_, change)| change);
-        for change in of_keys.into_iter().chain(of_all) {
-            if !found.is_empty() && bytes + change.json.len() > bytes_max {
-                break;
-            }
-            bytes += change.json.len();
-            found.push(Arc::clone(change));
-        }
+        };
         if found.is_empty() {
             Recent::Nothing
         } else {
@@ -274,6 +266,20 @@ impl Changes {
     fn lock(&self) -> MutexGuard<'_, Logs> {
         self.logs.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The first of these, about so many bytes of them.
+fn about<'a>(changes: impl Iterator<Item = &'a Arc<Change>>, bytes_max: usize) -> Vec<Arc<Change>> {
+    let mut bytes = 0;
+    let mut found = Vec::new();
+    for change in changes {
+        if !found.is_empty() && bytes + change.json.len() > bytes_max {
+            break;
+        }
+        bytes += change.json.len();
+        found.push(Arc::clone(change));
+    }
+    found
 }
 
 impl Logs {

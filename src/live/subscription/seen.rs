@@ -14,12 +14,13 @@ use pool::{Page, PoolError};
 
 impl Following {
     pub(super) fn new(stream: Arc<str>, view: Option<Arc<View>>, age: Option<Age>) -> Self {
-        let can_leave = view.as_ref().is_some_and(|view| !view.is_of_keys());
+        let can_leave = view.as_ref().filter(|view| !view.is_of_keys());
+        let inside = can_leave.map(|view| Inside::new(view.filter.hides()));
         Self {
             stream,
             position: ChangeSeq::MIN,
             snapshot_from: None,
-            inside: can_leave.then(Inside::new),
+            inside,
             recalled: None,
             view,
             age,
