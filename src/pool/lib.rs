@@ -9,6 +9,7 @@
 //! blown nothing more is written.
 #![deny(unsafe_code)]
 
+pub mod acts;
 mod apply;
 mod change_set;
 pub mod changes;
@@ -51,6 +52,7 @@ use base::order::{ChangeSeq, Epoch, Seq};
 use settings::OnUpdate;
 use sqlite::{DiskError, FailStop, FileError, FileWriter, Notice};
 
+use acts::ActStreams;
 use change_set::ChangeSet;
 use changes::Changes;
 pub use dead_letters::{DeadLetter, Undelivered};
@@ -58,7 +60,7 @@ pub use delivery_status::{GivenUp, SinkState};
 pub use expiry::Expired;
 use implicit_streams::Made;
 pub use implicit_streams::{Claim, MADE_MAX, TooManyMade};
-pub use items::{Item, Page, PageLimit};
+pub use items::{Item, Page, PageLimit, overridden_in};
 pub use position::Position;
 pub use resends::{Found, LaterChanges, ResendLimits, Selection};
 pub use retries::{Call, Part, Retry, Waiting};
@@ -158,6 +160,7 @@ struct Writer {
     /// Up to here numbers are reserved.
     reserved: ChangeSeq,
     removals: Removals,
+    acts: ActStreams,
     /// What the transaction changes of the sizes of streams.
     counting: Counting,
 }
@@ -176,6 +179,7 @@ impl Pool {
         let views = Views::load(&connection)?;
         let made = Made::of(views.streams());
         let removals = Removals::load(&connection)?;
+        let acts = ActStreams::load(&connection)?;
         let reads = sqlite::open_readers(path, READERS_MAX).await?;
         // What was met before is repaired.
         DAMAGE.take();
@@ -187,6 +191,7 @@ impl Pool {
                 seq: history.seq,
                 reserved: history.seq,
                 removals,
+                acts,
                 counting: Counting::default(),
             }),
             reads,

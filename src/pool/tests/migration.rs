@@ -223,6 +223,7 @@ async fn a_pool_of_format_8_keeps_its_versions_and_what_was_merged() {
         let meta = ItemMeta {
             version: Version::parse(version),
             expire_after_seconds: None,
+            ..ItemMeta::default()
         };
         let pushed = writer.push_with(key, fields, Action::Upsert, meta);
         pushed.expect("it fits");
