@@ -7,6 +7,7 @@
 //! a secret, except those that make a key, a ticket or a link to sign in.
 #![deny(unsafe_code)]
 
+mod acts;
 mod audit;
 mod backups;
 mod body;
@@ -45,6 +46,7 @@ pub use audit::verified_data;
 pub fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
     let subjects = [
         (Needs::VIEW, status::routes(operator)),
+        (Needs::RUN, acts::routes(operator)),
         (Needs::MANAGE, streams::routes(operator)),
         (Needs::MANAGE, connectors::routes(operator)),
         (Needs::MANAGE, keys::routes(operator)),

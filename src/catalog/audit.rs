@@ -23,14 +23,19 @@ const COLUMNS: &str =
     "id, at_ms, who, client, action, kind, name, connector, before, after, digest";
 
 /// Every verb of [`Change::action`].
-pub const ACTIONS: [&str; 20] = [
+pub const ACTIONS: [&str; 27] = [
+    "add",
     "change",
     "create",
     "delete",
     "discard",
     "forget",
     "give_up",
+    "hold",
+    "override",
     "pause",
+    "put",
+    "release",
     "remove",
     "resume",
     "retry",
@@ -41,9 +46,11 @@ pub const ACTIONS: [&str; 20] = [
     "sign_in",
     "sign_in_refused",
     "sign_out",
+    "take",
     "take-secret",
     "trigger",
     "try",
+    "undo",
 ];
 
 /// Who makes a change.

@@ -25,7 +25,7 @@ pub(super) use sinks::{delete_sink, put_sink};
 /// Its name in the data folder.
 pub const FILE: &str = "catalog.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 10;
+pub const FORMAT: i64 = 11;
 
 /// Format 1. Keys name their connectors and streams by name: either may be declared, or gone.
 const TABLES: &str = "
@@ -163,6 +163,11 @@ ALTER TABLE read_keys ADD COLUMN conditions TEXT;
 ALTER TABLE read_keys ADD COLUMN fields TEXT;
 ";
 
+/// Read keys that may act.
+const OPERATE_11: &str = "
+ALTER TABLE read_keys ADD COLUMN operate INTEGER NOT NULL DEFAULT 0;
+";
+
 /// The tables of an older format.
 #[cfg(test)]
 pub(super) fn of_format(format: u32) -> String {
@@ -179,7 +184,8 @@ pub(super) fn of_format(format: u32) -> String {
 
 pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
     let database = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
-    let eight = format!("{LIVES_8} {SINKS_9} {LIMITS_10}");
+    let ten = format!("{LIMITS_10} {OPERATE_11}");
+    let eight = format!("{LIVES_8} {SINKS_9} {ten}");
     let five = format!("{NETWORKS_5} {AUDIT_CHAIN_5} {POLLS_6} {ORIGINS_7} {eight}");
     let from = [
         &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {five}"),
@@ -190,8 +196,9 @@ pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
         &format!("{POLLS_6} {ORIGINS_7} {eight}"),
         &format!("{ORIGINS_7} {eight}"),
         &eight,
-        &format!("{SINKS_9} {LIMITS_10}"),
-        LIMITS_10,
+        &format!("{SINKS_9} {ten}"),
+        &ten,
+        OPERATE_11,
     ];
     sqlite::upgrade(&database, FORMAT, &from)?;
     chain::complete(&database)?;
@@ -264,6 +271,7 @@ fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
         allow_in_url: row.get("allow_in_url")?,
         networks: networks(row)?,
         requests_per_second: row.get("requests_per_second")?,
+        operate: row.get("operate")?,
         // What cannot be read names none.
         origins: (row.get::<_, Option<String>>("origins")?)
             .and_then(|written| serde_json::from_str(&written).ok())
@@ -380,7 +388,7 @@ pub(super) fn put_key(database: &Database, key: &KeyRow) -> Result<(), rusqlite:
 pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rusqlite::Error> {
     put(
         database,
-        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         params![
             key.name,
             key.hash.as_bytes(),
@@ -396,6 +404,7 @@ pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rus
             (!key.origins.is_empty()).then(|| Value::from(key.origins.clone()).to_string()),
             key.r#where.as_ref().map(|limit| limit.text()),
             key.fields.as_ref().map(|limit| limit.text()),
+            key.operate,
         ],
     )
 }
