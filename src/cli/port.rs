@@ -42,7 +42,7 @@ impl Ports {
         };
         let programs = self.0.iter().find(|(of, _)| *of == setting);
         let who = match programs {
-            Some((_, programs)) if !programs.is_empty() => format!(" ({})", programs.join(", ")),
+            Some((_, programs)) if !programs.is_empty() => format!(": {}", programs.join(", ")),
             _ => String::new(),
         };
         let variable = setting.to_uppercase().replace('.', "__");

@@ -153,7 +153,7 @@ impl ListenError {
     fn of(listen: &Listen, error: &io::Error) -> Self {
         let is_taken = error.kind() == io::ErrorKind::AddrInUse;
         let reason = match is_taken {
-            true => "another program listens there".to_owned(),
+            true => "the address is in use by another program".to_owned(),
             false => error.to_string(),
         };
         Self {
