@@ -226,12 +226,13 @@ impl Pool {
 
     /// Number of the last change of a stream, or of a later one: what was forgotten still counts.
     pub async fn last_change(&self, stream: &str) -> Result<ChangeSeq, PoolError> {
-        let last: i64 = sqlx::query_scalar(
-            "SELECT max(coalesce((SELECT max(seq) FROM items WHERE stream = ?1), 0),
-                        coalesce((SELECT max(seq) FROM removed WHERE stream = ?1), 0),
+        // What waits behind a hold is no change of what is shown.
+        let last: i64 = sqlx::query_scalar(AssertSqlSafe(format!(
+            "SELECT max(coalesce((SELECT seq FROM items WHERE stream = ?1 AND {AS_STORED} ORDER BY seq DESC LIMIT 1), 0),
+                        coalesce((SELECT seq FROM removed WHERE stream = ?1 AND {GONE} ORDER BY seq DESC LIMIT 1), 0),
                         coalesce((SELECT max(seq) FROM shown WHERE stream = ?1), 0),
-                        (SELECT floor FROM history))",
-        )
+                        (SELECT floor FROM history))"
+        )))
         .bind(stream.to_owned())
         .fetch_one(&*self.reads)
         .await?;
