@@ -15,7 +15,7 @@ use http::acts::{self, LISTED_MAX};
 use http::envelope::{self, Success};
 use http::error::ApiError;
 use operate::Operator;
-use wire::{ActData, ActedItemData, StreamActsData};
+use wire::{ActData, StreamActsData};
 
 /// What can be done with what streams show.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -23,11 +23,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
     Router::with_path("streams/{name}")
         .oapi_tag("acts")
         .push(Router::with_path("acts").get(GetActs(p())))
-        .push(
-            Router::with_path("items/{key}")
-                .get(GetItem(p()))
-                .put(PutItem(p())),
-        )
+        .push(Router::with_path("items/{key}").put(PutItem(p())))
         .push(Router::with_path("override").post(OverrideItem(p())))
         .push(Router::with_path("add").post(AddToItem(p())))
         .push(Router::with_path("release").post(ReleaseOverrides(p())))
@@ -74,29 +70,6 @@ impl GetActs {
             .0
             .in_pool(move |pool| pool.stream_acts(&asked, LISTED_MAX));
         Ok(envelope::ok(acts::stream_data(&stream, acts.await?)))
-    }
-}
-
-struct GetItem(Operator);
-
-/// One item as it is shown, with what operators do to it.
-#[endpoint(
-    operation_id = "get_stream_item",
-    parameters(
-        ("name" = String, Path, description = "Name of the stream."),
-        ("key" = String, Path, description = "Key of the item."),
-    ),
-    responses(
-        (status_code = 200, body = Success<ActedItemData>, description = "The item."),
-        (status_code = 404, description = "No such stream or item."),
-    ),
-)]
-impl GetItem {
-    async fn handle(&self, req: &mut Request) -> Result<Success<ActedItemData>, ApiError> {
-        let stream = stream(&self.0, req)?;
-        let key = param(req, "key");
-        let (item, acts) = self.0.item_with_acts(&stream, &key).await?;
-        Ok(envelope::ok(acts::item_data(key, item, acts)?))
     }
 }
 

@@ -3,7 +3,8 @@
 //! **Invariant**: names neither the daemon nor anything that serves: a client knows addresses, keys and answers.
 #![deny(unsafe_code)]
 
-pub mod bench;
+pub mod acts;
+mod bench;
 pub mod client;
 pub mod configuration;
 pub mod connector;

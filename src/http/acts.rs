@@ -22,7 +22,7 @@ use operate::acts::{ACT_BYTES_MAX, ActError, Acting};
 use operate::{By, Operator};
 use pool::Item;
 use pool::acts::{Acted, HeldSince, ItemActs, StreamActs};
-use wire::{ActData, ActedItemData, HoldData, OverrideData, StreamActsData};
+use wire::{ActData, HoldData, OverrideData, StoredItem, StreamActsData};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -129,19 +129,15 @@ pub fn answer(acted: Acted, res: &mut Response) {
     .answer(res);
 }
 
-/// An item with what acts do to it.
+/// An item as it is shown, with what acts do to it.
 ///
 /// # Errors
-/// It is neither shown nor held.
-pub fn item_data(
-    key: String,
-    item: Option<Item>,
-    acts: ItemActs,
-) -> Result<ActedItemData, ApiError> {
-    if item.is_none() && !acts.waits {
+/// It is not shown.
+pub fn item_data(item: Option<Item>, acts: ItemActs) -> Result<StoredItem, ApiError> {
+    let item = item.ok_or_else(|| {
         let message = "the stream has no item with this key; check the key, percent-encoded as one part of the path";
-        return Err(ApiError::not_found("ITEM_NOT_FOUND", message));
-    }
+        ApiError::not_found("ITEM_NOT_FOUND", message)
+    })?;
     let raw = |text: Option<String>| text.and_then(|text| RawValue::from_string(text).ok());
     let overrides = acts.overrides.into_iter().map(|own| {
         let data = OverrideData {
@@ -154,13 +150,13 @@ pub fn item_data(
         };
         (own.field, data)
     });
-    let overridden = item.as_ref().map_or("", |item| &item.overridden);
-    Ok(ActedItemData {
-        key,
-        overridden: serde_json::from_str(overridden).unwrap_or_default(),
-        updated_at: item.as_ref().map(|item| item.updated_at.clone()),
-        seq: item.as_ref().map(|item| item.seq.get()),
-        fields: raw(item.map(|item| item.fields)),
+    Ok(StoredItem {
+        key: item.key,
+        fields: RawValue::from_string(item.fields)?,
+        overridden: serde_json::from_str(&item.overridden).unwrap_or_default(),
+        updated_at: item.updated_at,
+        seq: item.seq.get(),
+        request_id: item.request_id,
         overrides: overrides.collect(),
         held: acts.held.map(hold_data),
         waits: acts.waits,
@@ -317,17 +313,17 @@ struct GetOperatedItem(Operating);
         ("key" = String, Path, description = "Key of the item."),
     ),
     responses(
-        (status_code = 200, body = Success<ActedItemData>, description = "The item."),
+        (status_code = 200, body = Success<StoredItem>, description = "The item."),
         (status_code = 403, description = "The key may not act."),
         (status_code = 404, description = "No such item, or the key does not act on such a stream."),
     ),
 )]
 impl GetOperatedItem {
-    async fn handle(&self, req: &mut Request) -> Result<Success<ActedItemData>, ApiError> {
+    async fn handle(&self, req: &mut Request) -> Result<Success<StoredItem>, ApiError> {
         let (_, stream) = operated(&self.0, req)?;
         let key = req.param::<String>("key").unwrap_or_default();
         let (item, acts) = self.0.operator.item_with_acts(&stream, &key).await?;
-        Ok(envelope::ok(item_data(key, item, acts)?))
+        Ok(envelope::ok(item_data(item, acts)?))
     }
 }
 

@@ -18,7 +18,7 @@ use base::order::ChangeSeq;
 use catalog::{AuditChange, ResourceKind};
 use ingest::error::AcceptError;
 use pool::acts::{
-    Act, ActRefused, Acted, Author, ItemActs, Progress, PutBefore, Record, Repeatable,
+    Act, ActProgress, ActRefused, Acted, Author, ItemActs, PutBefore, Record, Repeatable,
 };
 use pool::{Item, PoolError};
 
@@ -106,8 +106,8 @@ impl Operator {
             move |pool| pool.act(&stream, &act, &author, repeatable.as_ref())
         });
         let acted = match made.await?? {
-            Progress::Done(acted) => acted,
-            Progress::Submit(put) => {
+            ActProgress::Done(acted) => acted,
+            ActProgress::Submit(put) => {
                 self.put_back(&stream, &put, acting).await?;
                 let undone = move |pool: &pool::Pool| {
                     pool.undone(&stream, &author, repeatable.as_ref(), &put)
@@ -154,11 +154,11 @@ impl Operator {
         };
         let made = self.in_pool(move |pool| pool.act(&stream, &act, &author, repeatable.as_ref()));
         match made.await?? {
-            Progress::Done(acted) => {
+            ActProgress::Done(acted) => {
                 self.audit_acts().await;
                 Ok(acted)
             }
-            Progress::Submit(_) => Err(ActRefused::NothingToUndo.into()),
+            ActProgress::Submit(_) => Err(ActRefused::NothingToUndo.into()),
         }
     }
 

@@ -35,7 +35,7 @@ use super::views::Views;
 use super::{Pool, PoolError, Writer};
 use base::clock::{Lived, Unix};
 use base::order::ChangeSeq;
-pub(super) use beneath::{Before, Did, told_again};
+pub(super) use beneath::{Before, Did, published_again};
 pub(super) use concern::ActStreams;
 pub use due::NextEnd;
 pub use number::is_zero;
@@ -230,7 +230,7 @@ pub struct Acted {
 
 /// How far an act has come.
 #[derive(Debug)]
-pub enum Progress {
+pub enum ActProgress {
     /// It is made.
     Done(Acted),
     /// A PUT is to be undone, which is data: submit this, then say so with [`Pool::undone`].
@@ -302,7 +302,7 @@ impl Pool {
         act: &Act,
         by: &Author,
         repeatable: Option<&Repeatable>,
-    ) -> Result<Result<Progress, ActRefused>, PoolError> {
+    ) -> Result<Result<ActProgress, ActRefused>, PoolError> {
         let items = self.sizes.of(stream).items;
         self.in_act(stream, |acting, pass| {
             let call = Call {
@@ -393,9 +393,9 @@ impl Call<'_> {
         acting: &mut Acting<'_>,
         act: &Act,
         pass: &mut ChangeSet<'_>,
-    ) -> Result<Progress, Fault> {
+    ) -> Result<ActProgress, Fault> {
         if let Some(acted) = answers::earlier(acting.connection, self)? {
-            return Ok(Progress::Done(acted));
+            return Ok(ActProgress::Done(acted));
         }
         // What is over by now is over for this act.
         acting.end_due(pass)?;
@@ -415,7 +415,7 @@ impl Call<'_> {
             Act::Resume { keys } => self.resume(acting, keys.as_deref(), pass)?,
             Act::Undo { skip } => match self.undo(acting, *skip, pass)? {
                 undo::Undo::Made(made) => made,
-                undo::Undo::Submit(put) => return Ok(Progress::Submit(put)),
+                undo::Undo::Submit(put) => return Ok(ActProgress::Submit(put)),
             },
             Act::Put {
                 key,
@@ -423,7 +423,12 @@ impl Call<'_> {
                 before,
             } => self.put(acting, (key, fields, before.as_deref()), pass)?,
         };
-        Ok(Progress::Done(self.done(acting, act.verb(), made, pass)?))
+        Ok(ActProgress::Done(self.done(
+            acting,
+            act.verb(),
+            made,
+            pass,
+        )?))
     }
 
     /// It is written down, with its answer.

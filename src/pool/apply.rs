@@ -236,7 +236,7 @@ pub(super) fn publish(
                 continue;
             }
             if target.acts.concern(stream, item.key) {
-                acts::told_again(&mut target.acting(), stream, item.key, pass)?;
+                acts::published_again(&mut target.acting(), stream, item.key, pass)?;
                 continue;
             }
             let Some(row) = stored::row(target.connection, stream, item.key)? else {

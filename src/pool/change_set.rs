@@ -14,7 +14,7 @@ pub(super) struct ChangeSet<'a> {
     seq: ChangeSeq,
     changes: &'a Changes,
     streams: HashMap<Arc<str>, StreamChanges>,
-    /// Renderers are told by [`tell`](Self::tell) alone.
+    /// Renderers are told by [`publish_last`](Self::publish_last) alone.
     withheld: bool,
 }
 
@@ -76,7 +76,11 @@ impl<'a> ChangeSet<'a> {
     }
 
     /// Renderers are to hear of the change that was made last.
-    pub(super) fn tell(&mut self, stream: &Arc<str>, change: impl FnOnce(ChangeSeq) -> Change) {
+    pub(super) fn publish_last(
+        &mut self,
+        stream: &Arc<str>,
+        change: impl FnOnce(ChangeSeq) -> Change,
+    ) {
         let seq = self.seq;
         if let Some(changes) = &mut self.of_stream(stream).changes {
             changes.push(change(seq));

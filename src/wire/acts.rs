@@ -46,32 +46,10 @@ answers! {
         exact: Option<bool>,
     }
 
-    /// An item as it is shown, with what operators do to it.
-    pub struct ActedItemData {
-        /// Identifies it in its stream.
-        key: String,
-        /// Its fields as they are shown, flattened with dots; null if it is not shown.
-        #[cfg_attr(feature = "schema", salvo(schema(value_type = Option<serde_json::Value>)))]
-        fields: Option<Box<RawValue>>,
-        /// Names of the fields that are overridden; absent: none.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        overridden: Vec<String>,
-        /// When the data arrived, RFC 3339; null if it is not shown.
-        updated_at: Option<String>,
-        /// Number of the last change that is shown; null if it is not shown.
-        seq: Option<u64>,
-        /// The overrides, by field.
-        overrides: BTreeMap<String, OverrideData>,
-        /// The hold that covers it, or null.
-        held: Option<HoldData>,
-        /// Whether a change of its source waits for the end of a hold.
-        waits: bool,
-    }
-
     /// An override.
     pub struct OverrideData {
         /// What is shown.
-        #[cfg_attr(feature = "schema", salvo(schema(value_type = Option<serde_json::Value>)))]
+        #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         value: Option<Box<RawValue>>,
         /// What the source says now; absent: it has no such field.
         #[serde(skip_serializing_if = "Option::is_none")]

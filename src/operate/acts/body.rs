@@ -94,39 +94,8 @@ struct UndoBody {
 /// The act that a body asks for, or what is wrong with it.
 pub fn read(verb: &str, body: &[u8]) -> Result<Act, String> {
     Ok(match verb {
-        "override" => {
-            let body: OverrideBody = parse(verb, body)?;
-            let fields = fields(body.fields.get().as_bytes())?;
-            if fields == "{}" {
-                return Err(
-                    "`fields` names no field; give at least one, such as {\"home.score\": 3}"
-                        .to_owned(),
-                );
-            }
-            Act::Override {
-                key: key(body.key)?,
-                fields,
-                until: until(body.until)?.flatten(),
-                create: body.create,
-            }
-        }
-        "add" => {
-            let body: AddBody = parse(verb, body)?;
-            let step = body.by.get();
-            if !step.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
-                return Err("`by` must be a number such as 1 or -1".to_owned());
-            }
-            if is_zero(step) {
-                return Err("`by` is 0, which would override the field and change nothing; give another number".to_owned());
-            }
-            Act::Add {
-                key: key(body.key)?,
-                field: body.field,
-                step: step.to_owned(),
-                until: until(body.until)?,
-                create: body.create,
-            }
-        }
+        "override" => override_of(parse(verb, body)?)?,
+        "add" => add_of(parse(verb, body)?)?,
         "release" => {
             let body: ReleaseBody = parse(verb, body)?;
             let fields = names("fields", body.fields)?;
@@ -153,6 +122,41 @@ pub fn read(verb: &str, body: &[u8]) -> Result<Act, String> {
             skip: parse::<UndoBody>(verb, body)?.skip,
         },
         other => return Err(format!("there is no act {other:?}")),
+    })
+}
+
+fn override_of(body: OverrideBody) -> Result<Act, String> {
+    let fields = fields(body.fields.get().as_bytes())?;
+    if fields == "{}" {
+        return Err(
+            "`fields` names no field; give at least one, such as {\"home.score\": 3}".to_owned(),
+        );
+    }
+    Ok(Act::Override {
+        key: key(body.key)?,
+        fields,
+        until: until(body.until)?.flatten(),
+        create: body.create,
+    })
+}
+
+fn add_of(body: AddBody) -> Result<Act, String> {
+    let step = body.by.get();
+    if !step.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+        return Err("`by` must be a number such as 1 or -1".to_owned());
+    }
+    if is_zero(step) {
+        return Err(
+            "`by` is 0, which would override the field and change nothing; give another number"
+                .to_owned(),
+        );
+    }
+    Ok(Act::Add {
+        key: key(body.key)?,
+        field: body.field,
+        step: step.to_owned(),
+        until: until(body.until)?,
+        create: body.create,
     })
 }
 

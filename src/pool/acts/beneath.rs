@@ -122,14 +122,14 @@ impl Acting<'_> {
         let form = state.form();
         self.store(stream, key, &state, seq, form.as_ref())?;
         if did.published {
-            pass.tell(stream, |seq| key::change(seq, key, form.as_ref()));
+            pass.publish_last(stream, |seq| key::change(seq, key, form.as_ref()));
         }
         Ok(())
     }
 }
 
 /// The row of `items`, if it is there, for who tells renderers of it again.
-pub(crate) fn told_again(
+pub(crate) fn published_again(
     acting: &mut Acting<'_>,
     stream: &Arc<str>,
     key: &str,

@@ -151,23 +151,9 @@ impl Call<'_> {
         let mut touched = Vec::new();
         for key in keys {
             let state = KeyState::of(acting.connection, self.stream, &key)?;
-            let wanted =
-                |name: &&String| fields.as_ref().is_none_or(|fields| fields.contains(name));
-            let names: Vec<&String> = state.overrides.keys().filter(wanted).collect();
-            for field in &names {
-                let write = NewWrite {
-                    field,
-                    op: Op::Release,
-                    value: "",
-                    step: "",
-                    start: "",
-                    until: None,
-                    keeps_until: false,
-                };
-                self.write(acting, &key, n, &write)?;
-            }
-            if !names.is_empty() {
-                released += names.len() as u64;
+            let ended = self.end_overrides(acting, &key, n, &state, fields.as_deref())?;
+            if ended > 0 {
+                released += ended;
                 touched.push((key, state));
             }
         }
@@ -207,6 +193,33 @@ impl Call<'_> {
             }),
             seq: None,
         })
+    }
+
+    /// Writes that overrides of a key end, all or these; how many.
+    fn end_overrides(
+        &self,
+        acting: &mut Acting<'_>,
+        key: &str,
+        n: ChangeSeq,
+        state: &KeyState,
+        fields: Option<&[String]>,
+    ) -> Result<u64, rusqlite::Error> {
+        let wanted = |name: &&String| fields.is_none_or(|fields| fields.contains(name));
+        let mut ended = 0;
+        for field in state.overrides.keys().filter(wanted) {
+            let write = NewWrite {
+                field,
+                op: Op::Release,
+                value: "",
+                step: "",
+                start: "",
+                until: None,
+                keeps_until: false,
+            };
+            self.write(acting, key, n, &write)?;
+            ended += 1;
+        }
+        Ok(ended)
     }
 
     fn overridden_keys(&self, acting: &Acting<'_>) -> Result<Vec<String>, rusqlite::Error> {

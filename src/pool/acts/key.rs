@@ -252,7 +252,7 @@ impl Acting<'_> {
         if !same {
             pass.keep_quiet();
             seq = pass.seq();
-            pass.tell(stream, |seq| change(seq, key, form.as_ref()));
+            pass.publish_last(stream, |seq| change(seq, key, form.as_ref()));
         }
         self.store(stream, key, &state, seq, form.as_ref())?;
         Ok(!same)

@@ -112,7 +112,7 @@ impl Acting<'_> {
             let Some(oldest) = oldest.first() else { break };
             self.end_undo(stream, ChangeSeq::from_column(*oldest), OFF)?;
         }
-        self.forget_told(stream)
+        self.forget_audited(stream)
     }
 
     fn kept_bytes(&self, stream: &str) -> Result<i64, rusqlite::Error> {
@@ -164,7 +164,7 @@ impl Acting<'_> {
     }
 
     /// Acts that nobody can undo and that are audited say only that they were made, while older ones can be undone.
-    fn forget_told(&mut self, stream: &str) -> Result<(), rusqlite::Error> {
+    fn forget_audited(&mut self, stream: &str) -> Result<(), rusqlite::Error> {
         self.connection
             .prepare_cached("UPDATE acts SET before = NULL, after = NULL WHERE stream = ?1 AND told AND (before IS NOT NULL OR after IS NOT NULL)")?
             .execute([stream])?;
