@@ -16,6 +16,10 @@ use operate::Operator;
 use operate::condition::Condition;
 use operate::limits::LimitUse;
 
+/// A limit is shown at once when so much of it is used.
+const NEAR_PERCENT: u128 = 50;
+/// The limit of the disk is named after the room that stays free.
+const DISK: &str = "storage.min_free_bytes";
 /// Characters of a problem.
 const PROBLEM_CHARS_MAX: usize = 600;
 
@@ -155,12 +159,30 @@ fn about(operator: &Operator) -> Markup {
 }
 
 fn limits(limits: &[LimitUse]) -> Markup {
+    let (near, far): (Vec<&LimitUse>, Vec<&LimitUse>) = limits.iter().partition(|limit| {
+        limit
+            .max
+            .is_some_and(|max| percent(limit.used, max) >= NEAR_PERCENT)
+    });
     html! {
         h2 #limits { "Limits" }
+        @if !near.is_empty() { (limit_table(&near)) }
+        details.panel {
+            summary {
+                @if near.is_empty() { "No limit is half used" } @else { "All others" }
+                " (" (count(far.len() as u64, "limit")) ")"
+            }
+            (limit_table(&far))
+        }
+    }
+}
+
+fn limit_table(limits: &[&LimitUse]) -> Markup {
+    html! {
         div.table { table {
             thead { tr { th { "Limit" } th.number { "Used" } th.number { "Of" } th { "" } th { "Most by" } } }
             tbody { @for limit in limits { tr {
-                td.mono data-label="Limit" { (limit.name) }
+                td.mono data-label="Limit" { @if limit.name == DISK { "disk" } @else { (limit.name) } }
                 td.number data-label="Used" { (amount(limit, limit.used)) }
                 td.number data-label="Of" { @match limit.max { Some(max) => (amount(limit, max)), None => "any" } }
                 td data-label="Share" { @if let Some(max) = limit.max { (share(limit.used, max)) } }
@@ -177,9 +199,13 @@ fn amount(limit: &LimitUse, amount: u64) -> String {
     }
 }
 
+fn percent(used: u64, max: u64) -> u128 {
+    u128::from(used) * 100 / u128::from(max.max(1))
+}
+
 /// How much of it is used, as a bar.
 fn share(used: u64, max: u64) -> Markup {
-    let percent = u128::from(used) * 100 / u128::from(max.max(1));
+    let percent = percent(used, max);
     let words = format!("{percent} %");
     html! {
         meter min="0" max="100" high="90" optimum="0" value=(percent.min(100)) title=(words) aria-label=(words) { (words) }

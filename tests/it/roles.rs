@@ -16,10 +16,11 @@ use crate::process::{Answer, Client, Process};
 use crate::setup::{ADMIN_TOKEN, Setup};
 
 /// What needs neither token nor session.
-const OPEN: [&str; 6] = [
+const OPEN: [&str; 7] = [
     "/healthz",
     "/docs",
     "/docs.css",
+    "/favicon.ico",
     "/openapi.json",
     "/assets",
     "/sign-in",
