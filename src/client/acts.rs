@@ -278,7 +278,9 @@ pub(super) async fn undo(args: &UndoArgs) -> Result<(), CliError> {
     }
     let changed = acted.changed.as_ref().and_then(Value::as_array);
     let changed = changed.map_or(0, Vec::len);
-    print(&format!("{verb} undone; {changed} items are shown otherwise now\n"))?;
+    print(&format!(
+        "{verb} undone; {changed} items are shown otherwise now\n"
+    ))?;
     let covered = acted.covered_by.unwrap_or_default().join(", ");
     if !covered.is_empty() {
         print(&format!("written since by {}\n", shown(&covered)))?;

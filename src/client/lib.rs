@@ -3,8 +3,8 @@
 //! **Invariant**: names neither the daemon nor anything that serves: a client knows addresses, keys and answers.
 #![deny(unsafe_code)]
 
-pub mod acts;
-mod bench;
+mod acts;
+pub mod bench;
 pub mod client;
 pub mod configuration;
 pub mod connector;

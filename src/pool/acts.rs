@@ -22,7 +22,7 @@ mod record;
 mod refusal;
 mod undo;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
@@ -355,9 +355,23 @@ impl Pool {
             writer.views.make_few(&writer.connection)?;
             Ok(done)
         })?;
+        self.settle_acts(stream)?;
+        Ok(done)
+    }
+
+    /// What is shown of a stream may have changed by an act that is committed.
+    fn settle_acts(&self, stream: &Arc<str>) -> Result<(), PoolError> {
         let writer = &mut *self.lock();
         writer.acts.settle(&writer.connection, stream)?;
-        Ok(done)
+        let mut acted = self.acted.write().unwrap_or_else(PoisonError::into_inner);
+        acted.insert(Arc::clone(stream), writer.seq);
+        Ok(())
+    }
+
+    /// Whether somebody has acted on a stream since this change: what was made of it before is old at once.
+    pub fn has_acted_since(&self, stream: &str, seq: ChangeSeq) -> bool {
+        let acted = self.acted.read().unwrap_or_else(PoisonError::into_inner);
+        acted.get(stream).is_some_and(|acted| *acted > seq)
     }
 
     /// Ends what acts have left of streams that are gone. Blocks.

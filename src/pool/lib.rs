@@ -41,7 +41,7 @@ mod views;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -145,6 +145,8 @@ pub struct Pool {
     changes: Arc<Changes>,
     made: Arc<Made>,
     sizes: Arc<Sizes>,
+    /// Number of the last act in each stream since the start.
+    acted: RwLock<HashMap<Arc<str>, ChangeSeq>>,
     epoch: Epoch,
     /// Number of a change; nobody can resume from before it.
     floor: AtomicU64,
@@ -200,6 +202,7 @@ impl Pool {
             changes: Arc::new(Changes::starting_at(history.seq)),
             made,
             sizes,
+            acted: RwLock::default(),
             epoch: history.epoch,
             floor: AtomicU64::new(history.floor.get()),
         }))

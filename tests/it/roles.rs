@@ -131,6 +131,7 @@ fn needed(method: &str, path: &str) -> Role {
     match path.split('/').nth(1).unwrap_or_default() {
         _ if reads && !is_form => Role::Viewer,
         "sign-out" => Role::Viewer,
+        "streams" if last == "act" => Role::Operator,
         "new" | "sources" | "streams" | "read-keys" | "sessions" => Role::Admin,
         "sinks" if last == "delete" => Role::Admin,
         _ => Role::Operator,

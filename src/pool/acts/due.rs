@@ -67,11 +67,9 @@ impl Pool {
             writer.removals.begin();
             writer.acting().end_due(pass)
         })?;
-        let writer = &mut *self.lock();
-        for stream in streams {
-            writer.acts.settle(&writer.connection, &stream)?;
-        }
-        Ok(())
+        streams
+            .iter()
+            .try_for_each(|stream| self.settle_acts(stream))
     }
 }
 
