@@ -47,8 +47,8 @@ pub use audit::verified_data;
 pub fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
     let subjects = [
         (Needs::VIEW, status::routes(operator)),
-        (Needs::RUN, acts::routes(operator)),
         (Needs::MANAGE, streams::routes(operator)),
+        (Needs::RUN, acts::routes(operator)),
         (Needs::RUN, items::routes(operator)),
         (Needs::MANAGE, connectors::routes(operator)),
         (Needs::MANAGE, keys::routes(operator)),

@@ -65,8 +65,8 @@ pub fn routes(parts: &AdminParts) -> Router {
             Needs::RUN,
             Router::with_path("audit").get(audit::Audit(p())),
         ),
-        (Needs::RUN, stream::act_routes(&parts.operator)),
         (Needs::MANAGE, stream::routes(&parts.operator)),
+        (Needs::RUN, stream::act_routes(&parts.operator)),
         (Needs::RUN, settings),
         (
             Needs::MANAGE,

@@ -165,18 +165,7 @@ impl Call<'_> {
             return Ok(Made::nothing(outcome));
         };
         let before = match key {
-            Some(_) => {
-                let overrides = state
-                    .overrides
-                    .iter()
-                    .map(|(name, own)| (&**name, &*own.value));
-                let released = overrides.filter(|(name, _)| {
-                    fields
-                        .as_ref()
-                        .is_none_or(|fields| fields.iter().any(|field| field == name))
-                });
-                of_fields(first, &released.collect())
-            }
+            Some(_) => released_values(first, state, fields.as_deref()),
             None => json!({ "items": touched.len(), "fields": released }),
         };
         pass.keep_quiet();
@@ -343,6 +332,15 @@ fn shown_values<'a>(state: &'a KeyState, names: &[&'a str]) -> BTreeMap<&'a str,
     let shown = state.shown();
     let value = |name: &&'a str| Some((*name, shown?.value(name)?));
     names.iter().filter_map(value).collect()
+}
+
+/// For the audit log: the overrides of an item that were released, all or these.
+fn released_values(key: &str, state: &KeyState, fields: Option<&[String]>) -> Value {
+    let overrides = state.overrides.iter();
+    let values = overrides.map(|(name, own)| (&**name, &*own.value));
+    let is_released =
+        |name: &str| fields.is_none_or(|fields| fields.iter().any(|field| field == name));
+    of_fields(key, &values.filter(|(name, _)| is_released(name)).collect())
 }
 
 /// For the audit log: an item with some fields; of large ones their names alone.

@@ -275,7 +275,7 @@ record! {
             example: r#""home.name,home.score""#, guide: "See [limits of a read key][limits].",
             label: "Only these fields (optional)";
         /// Whether the key can also override and hold what its streams show: an operate key. It cannot be changed afterwards.
-        operate: bool, Boolean, fixed: true, guide: "See [acting on what is shown][operate].", label: "May override and hold";
+        operate: bool, Boolean, fixed: true, guide: "See [acting on what is shown][acts].", label: "May override and hold";
     }
 }
 

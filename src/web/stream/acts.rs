@@ -205,7 +205,7 @@ pub(super) fn of_field(
                     input type="hidden" name="verb" value="override";
                     input type="hidden" name="key" value=(key);
                     input type="hidden" name="field" value=(field);
-                    input type="text" name="value" value=(typed) aria-label={ "Show instead: " (field) };
+                    input type="text" name="value" value=(typed) aria-label={ "Show instead: " (plain(field)) };
                     button.plain { "Override" }
                 }
             }

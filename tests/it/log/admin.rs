@@ -7,7 +7,7 @@ use crate::app::Admin;
 use crate::setup::Setup;
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 59] = [
+const GUARDED: [(Method, &str); 70] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -62,7 +62,9 @@ const GUARDED: [(Method, &str); 59] = [
         "/api/admin/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10/send-again",
     ),
     (Method::GET, "/api/admin/streams/orders/acts"),
+    (Method::GET, "/api/admin/streams/orders/items/1"),
     (Method::PUT, "/api/admin/streams/orders/items/1"),
+    (Method::DELETE, "/api/admin/streams/orders/items/1"),
     (Method::POST, "/api/admin/streams/orders/override"),
     (Method::POST, "/api/admin/streams/orders/add"),
     (Method::POST, "/api/admin/streams/orders/release"),
