@@ -23,7 +23,7 @@ const COLUMNS: &str =
     "id, at_ms, who, client, action, kind, name, connector, before, after, digest";
 
 /// Every verb of [`Change::action`].
-pub const ACTIONS: [&str; 27] = [
+pub const ACTIONS: [&str; 28] = [
     "add",
     "change",
     "create",
@@ -35,6 +35,7 @@ pub const ACTIONS: [&str; 27] = [
     "override",
     "pause",
     "put",
+    "refill",
     "release",
     "remove",
     "resume",

@@ -251,7 +251,7 @@ fn of_sink(sink: &SinkCondition, problems: &mut Found) {
                 ProblemKind::SinkCrashed,
             );
         }
-        LaneState::Starting | LaneState::Running => {}
+        LaneState::Starting | LaneState::Running | LaneState::Filling => {}
     }
     undelivered(sink, problems);
 }

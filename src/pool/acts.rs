@@ -21,6 +21,7 @@ mod outcome;
 mod read;
 mod record;
 mod refusal;
+mod schema;
 mod undo;
 
 use std::sync::{Arc, PoisonError};
@@ -42,6 +43,7 @@ pub use outcome::{ActProgress, Acted, Outcome, PutBefore, Undone};
 pub use read::{HeldSince, ItemActs, OverrideNow, StreamActs};
 pub use record::Record;
 pub use refusal::ActRefused;
+pub(super) use schema::TABLES_11;
 
 /// Stands for the whole stream where a key is asked for: no key is empty.
 const STREAM: &str = "";

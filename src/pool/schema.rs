@@ -7,12 +7,12 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::{PoolError, sizes};
+use super::{PoolError, acts, sizes};
 
 /// Its name in the data folder.
 pub const FILE: &str = "pool.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 10;
+pub const FORMAT: i64 = 11;
 
 /// `items` keeps its rows apart from its key: a row of 2 KB then stays in one page and is updated in
 /// place, which costs two thirds of what it costs inside a key's tree; small rows cost the same.
@@ -277,110 +277,28 @@ CREATE TABLE stale_items (
 CREATE INDEX stale_items_by_seq ON stale_items (seq);
 ";
 
-/// Acts of operators (`acts.rs`): the acts, the writes of overridden fields, holds, what is kept of keys that changed while
-/// they were held, the same for undo, and what is shown where that is not the row of `items`.
-const ACTS_10: &str = "
-CREATE TABLE acts (
-    n INTEGER PRIMARY KEY,
-    request_id TEXT NOT NULL,
-    stream TEXT NOT NULL,
-    verb TEXT NOT NULL,
-    operator TEXT NOT NULL,
-    by_name TEXT NOT NULL,
-    client TEXT NOT NULL,
-    at_ms INTEGER NOT NULL,
-    before TEXT,
-    after TEXT,
-    scope TEXT,
-    state INTEGER NOT NULL,
-    told INTEGER NOT NULL
-);
-CREATE INDEX acts_by_stream ON acts (stream, n);
-CREATE INDEX acts_to_undo ON acts (stream, operator, n) WHERE state = 0;
-CREATE INDEX acts_to_tell ON acts (n) WHERE told = 0;
-CREATE TABLE act_answers (
-    stream TEXT NOT NULL,
-    operator TEXT NOT NULL,
-    idempotency_key TEXT NOT NULL,
-    digest BLOB NOT NULL,
-    request_id TEXT NOT NULL,
-    seq INTEGER NOT NULL,
-    answer TEXT NOT NULL,
-    lived_ms INTEGER NOT NULL,
-    PRIMARY KEY (stream, operator, idempotency_key)
-);
-CREATE INDEX act_answers_by_age ON act_answers (lived_ms);
-CREATE TABLE writes (
+/// How sinks are filled with what the pool has: up to which entry the rows hold what was accepted, and the last row that was
+/// read. A page that waits is a retry, and its items lie in `resends`.
+const FILLS_10: &str = "
+CREATE TABLE fills (
+    sink TEXT PRIMARY KEY,
+    number INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    through INTEGER NOT NULL,
+    selection TEXT NOT NULL,
     stream TEXT NOT NULL,
     key TEXT NOT NULL,
-    field TEXT NOT NULL,
-    n INTEGER NOT NULL,
-    op INTEGER NOT NULL,
-    value TEXT NOT NULL,
-    step TEXT NOT NULL,
-    start TEXT NOT NULL,
-    operator TEXT NOT NULL,
-    by_name TEXT NOT NULL,
-    at_ms INTEGER NOT NULL,
-    until_lived INTEGER,
-    until_wall INTEGER,
-    keeps_until INTEGER NOT NULL,
-    ended INTEGER NOT NULL DEFAULT 0,
-    hidden INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (stream, key, field, n)
+    read INTEGER NOT NULL,
+    began_ms INTEGER NOT NULL,
+    ended_ms INTEGER
 ) WITHOUT ROWID;
-CREATE INDEX writes_by_act ON writes (n);
-CREATE INDEX writes_hidden ON writes (hidden) WHERE hidden > 0;
-CREATE INDEX writes_until_lived ON writes (until_lived) WHERE until_lived IS NOT NULL AND ended = 0;
-CREATE INDEX writes_until_wall ON writes (until_wall) WHERE until_wall IS NOT NULL AND ended = 0;
-CREATE TABLE holds (
-    stream TEXT NOT NULL,
-    key TEXT NOT NULL,
-    n INTEGER NOT NULL,
-    since_ms INTEGER NOT NULL,
-    by_name TEXT NOT NULL,
-    until_lived INTEGER,
-    until_wall INTEGER,
-    PRIMARY KEY (stream, key)
-) WITHOUT ROWID;
-CREATE TABLE kept (
-    stream TEXT NOT NULL,
-    key TEXT NOT NULL,
-    fields TEXT,
-    updated_at TEXT NOT NULL,
-    request_id TEXT NOT NULL,
-    removal INTEGER NOT NULL,
-    PRIMARY KEY (stream, key)
-);
-CREATE TABLE kept_of (
-    stream TEXT NOT NULL,
-    n INTEGER NOT NULL,
-    key TEXT NOT NULL,
-    fields TEXT,
-    updated_at TEXT NOT NULL,
-    request_id TEXT NOT NULL,
-    removal INTEGER NOT NULL,
-    PRIMARY KEY (stream, n, key)
-);
-CREATE INDEX kept_of_keys ON kept_of (stream, key);
-CREATE TABLE shown (
-    stream TEXT NOT NULL,
-    key TEXT NOT NULL,
-    seq INTEGER NOT NULL,
-    fields TEXT,
-    updated_at TEXT NOT NULL,
-    request_id TEXT NOT NULL,
-    overridden TEXT NOT NULL,
-    PRIMARY KEY (stream, key)
-);
-CREATE INDEX shown_by_seq ON shown (stream, seq);
-CREATE INDEX shown_overridden ON shown (stream, key) WHERE overridden <> '';
 ";
 
 pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
     let connection = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
     connection.pragma_update(None, "cache_size", -16_000)?;
-    let from_8 = format!("{RULES_9} {ACTS_10}");
+    let from_9 = format!("{FILLS_10} {}", acts::TABLES_11);
+    let from_8 = format!("{RULES_9} {from_9}");
     let from_7 = format!("{CURSORS_8} {from_8}");
     let from_6 = format!("{} {from_7}", sizes::from_6());
     let today = format!("{WAITING_4} {TESTIMONY_4} {REMOVALS_4} {STANDING_5} {LETTERS_6} {from_6}");
@@ -398,7 +316,8 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
         &from_6,
         &from_7,
         &from_8,
-        ACTS_10,
+        &from_9,
+        acts::TABLES_11,
     ];
     sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)
