@@ -18,6 +18,7 @@ mod hold;
 mod key;
 mod number;
 mod outcome;
+mod put;
 mod read;
 mod record;
 mod refusal;

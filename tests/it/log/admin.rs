@@ -7,7 +7,7 @@ use crate::app::Admin;
 use crate::setup::Setup;
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 70] = [
+const GUARDED: [(Method, &str); 71] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -79,6 +79,7 @@ const GUARDED: [(Method, &str); 70] = [
     (Method::PATCH, "/api/admin/sinks/pool"),
     (Method::POST, "/api/admin/sinks/pool/pause"),
     (Method::POST, "/api/admin/sinks/pool/resume"),
+    (Method::POST, "/api/admin/sinks/pool/refill"),
     (Method::POST, "/api/admin/sinks/pool/try"),
     (Method::GET, "/api/admin/plugins"),
     (Method::GET, "/api/admin/plugins/pool"),
