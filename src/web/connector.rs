@@ -103,10 +103,8 @@ async fn page(
         false => html! {},
     };
     let keys = keys::table(&connector);
-    // With a new key, or an empty log, the page says how to send.
     let begins = issued.is_some() || is_empty;
-    let token = frame::token(depot);
-    let set_up = sending::all(operator, &connector, &address, &token, issued.is_none());
+    let set_up = sending::all(operator, &connector, &address, depot, issued.is_none());
     let page = Page {
         title: connector.name.to_string(),
         place: Place::Connectors,
@@ -132,8 +130,10 @@ async fn page(
         },
         old: query.before.is_some(),
     };
-    let aside = is_empty.then_some(keys);
-    Ok(WithAside(page, aside.unwrap_or_default()))
+    Ok(WithAside(
+        page,
+        is_empty.then_some(keys).unwrap_or_default(),
+    ))
 }
 
 /// The log of a connector that was deleted.

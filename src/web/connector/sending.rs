@@ -5,8 +5,10 @@
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
+use salvo_core::Depot;
 
 use super::{identity, own_secret, trial};
+use crate::frame;
 use crate::key::shown_once;
 use crate::origin::origin;
 use crate::snippets::{Address, Sample};
@@ -41,18 +43,18 @@ pub(super) fn issued(connector: &Connector, address: &Address, issued: &IssuedKe
     }
 }
 
-/// How to send to it.
+/// How to send to it: beside a new key, and where nothing came yet.
 pub(super) fn all(
     operator: &Operator,
     connector: &Connector,
     address: &Address,
-    token: &Markup,
+    depot: &Depot,
     shows_test: bool,
 ) -> Markup {
     html! {
         (in_the_tool(connector, address, operator.catalog.public_url()))
         (facts(operator, connector, address))
-        (trial::panel(connector, token))
+        (trial::panel(connector, &frame::token(depot)))
         @if shows_test { (test(connector, address)) }
     }
 }

@@ -88,7 +88,7 @@ fn an_item_is_shown_with_its_values_as_they_were_sent_and_removed() {
     assert!(
         operate(&process, ["requests", "show", request])
             .ok()
-            .contains("a/b")
+            .contains("connector: tests")
     );
 
     let mut berlin = headgate(&process.setup.path(""));
