@@ -260,7 +260,7 @@ fn of_sink(sink: &SinkCondition, problems: &mut About<'_>) {
                 ProblemKind::SinkCrashed,
             );
         }
-        LaneState::Starting | LaneState::Running => {}
+        LaneState::Starting | LaneState::Running | LaneState::Filling => {}
     }
     undelivered(sink, problems);
 }
