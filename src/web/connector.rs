@@ -130,10 +130,14 @@ async fn page(
         },
         old: query.before.is_some(),
     };
-    Ok(WithAside(
-        page,
-        is_empty.then_some(keys).unwrap_or_default(),
-    ))
+    Ok(WithAside(page, shown_if(is_empty, keys)))
+}
+
+fn shown_if(is_shown: bool, part: Markup) -> Markup {
+    match is_shown {
+        true => part,
+        false => html! {},
+    }
 }
 
 /// The log of a connector that was deleted.
