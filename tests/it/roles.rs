@@ -121,6 +121,9 @@ fn needed(method: &str, path: &str) -> Role {
             _ => Role::Operator,
         };
     }
+    if method == "POST" && path.starts_with("/sources/") && last == "trigger" {
+        return Role::Operator;
+    }
     let is_form =
         path.starts_with("/new/") || ["change", "delete", "revoke", "new-key"].contains(&last);
     match path.split('/').nth(1).unwrap_or_default() {
