@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod access;
+pub mod acts;
 mod backups;
 pub mod certificates;
 pub mod condition;

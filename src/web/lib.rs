@@ -67,6 +67,7 @@ pub fn routes(parts: &AdminParts) -> Router {
             Router::with_path("audit").get(audit::Audit(p())),
         ),
         (Needs::MANAGE, stream::routes(&parts.operator)),
+        (Needs::RUN, stream::act_routes(&parts.operator)),
         (Needs::RUN, settings),
         (
             Needs::MANAGE,
