@@ -42,7 +42,6 @@ mod schema;
 mod secret;
 mod section;
 mod settings;
-mod tree;
 mod validate;
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::checker::Checker;
 use super::environment::{self, Meaning};
 use super::merge::Layer;
 use super::problem::{self, Origin, Problem};
-use super::tree::{self, Node};
+use base::tree::{self, Node};
 use super::{DEFAULT_TOML, PROFILES, Sources, checks, schema, secret};
 
 /// The largest configuration file that is read.

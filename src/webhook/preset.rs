@@ -196,6 +196,11 @@ impl Preset {
         })
     }
 
+    /// Which secrets are checked as another preset says.
+    pub(crate) fn verify_by_secret(&self) -> &[(String, String)] {
+        self.verify.as_ref().map_or(&[], |verify| &verify.by_secret)
+    }
+
     /// What its deliveries are proved by.
     pub fn proved(&self) -> &'static str {
         match (self.signed(), self.vectors.iter().any(|one| one.valid)) {
@@ -217,11 +222,6 @@ impl Verification {
     pub(crate) fn is_of_items(&self) -> bool {
         let item = |place: &Place| matches!(place, Place::Item(_));
         self.signature.iter().any(item) || self.signed.places().any(item)
-    }
-
-    /// Whether a text is signed with the secret that strangers may choose.
-    pub(crate) fn is_default(&self) -> bool {
-        self.signature.is_empty()
     }
 }
 

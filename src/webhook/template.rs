@@ -97,6 +97,14 @@ impl Template {
         Ok(Template { pieces, written })
     }
 
+    /// `{body}`
+    pub(crate) fn of_body() -> Template {
+        Template {
+            pieces: vec![Piece::Body],
+            written: "{body}".to_owned(),
+        }
+    }
+
     /// As it was written.
     pub(crate) fn written(&self) -> &str {
         &self.written
