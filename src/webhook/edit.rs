@@ -21,7 +21,10 @@ impl Body {
             let fields = form_urlencoded::parse(body).into_owned().collect();
             return Some(Body::Form(fields));
         }
-        super::field::parse(body).map(Body::Json)
+        let parsed = super::field::parse(body);
+        parsed
+            .filter(|value| matches!(value, Value::Object(_) | Value::Array(_)))
+            .map(Body::Json)
     }
 
     pub(super) fn written(&self) -> Vec<u8> {
@@ -43,8 +46,7 @@ impl Body {
                 let Some((Step::Name(name), rest)) = steps.split_first() else {
                     return;
                 };
-                for (own, text) in fields.iter_mut().filter(|(own, _)| own == name) {
-                    debug_assert_eq!(own, name);
+                for (_, text) in fields.iter_mut().filter(|(own, _)| own == name) {
                     let mut value = Value::String(std::mem::take(text));
                     each(&mut value, rest, then);
                     *text = match value {
@@ -67,6 +69,9 @@ pub(super) fn each(value: &mut Value, steps: &[Step], then: &mut dyn FnMut(&mut 
         each(&mut inner, steps, then);
         *text = inner.to_string();
         return;
+    }
+    if matches!(step, Step::Name(_)) && !matches!(value, Value::Object(_) | Value::Array(_)) {
+        *value = Value::Object(serde_json::Map::new());
     }
     match (value, step) {
         (Value::Object(fields), Step::Name(name)) => {

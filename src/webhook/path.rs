@@ -129,15 +129,6 @@ impl Path {
         let found = self.find_all(body);
         (!found.is_empty()).then(|| found.join("\n"))
     }
-
-    /// The values that it leads to, as they are written. What stands in JSON text is handed over as that text has it.
-    pub(crate) fn each<'t>(
-        &self,
-        text: &'t str,
-        then: &mut dyn FnMut(&str) -> ControlFlow<()>,
-    ) {
-        let _ = walk(text, &self.steps, TEXTS_MAX, then);
-    }
 }
 
 impl fmt::Display for Path {

@@ -224,13 +224,22 @@ fn edit(
     then: &mut dyn FnMut(&mut Value),
 ) -> Result<(), CannotSign> {
     let Some(mut parsed) = Body::read(body, is_form) else {
-        return Err(CannotSign::new(
-            "the signature stands in the body, and this one is no JSON object",
-        ));
+        return Err(no_object());
     };
-    parsed.each(steps, then);
+    let mut is_there = false;
+    parsed.each(steps, &mut |value| {
+        is_there = true;
+        then(value);
+    });
+    if !is_there {
+        return Err(no_object());
+    }
     *body = parsed.written();
     Ok(())
+}
+
+fn no_object() -> CannotSign {
+    CannotSign::new("the signature stands in the body, and this one is no JSON object with its place")
 }
 
 fn encoded(layout: &Layout, tag: &[u8]) -> String {

@@ -117,6 +117,9 @@ pub(crate) fn verification(
             "it has an unknown placeholder; known are {body}, {ts}, {id}, {url}, {method}, {path}, {secret}, {sha256:hex}, places such as {header:X-Nonce}, and options of the preset",
         );
     }
+    if signs(verify.algorithm) && !verify.signed.covers_body() && !verify.unsigned_body {
+        return err("signed", "it has no {body}, so that any body would be believed");
+    }
     if has(Piece::Time) && verify.timestamp.is_empty() {
         return err("signed", "it has {ts}; set `timestamp` to where that stands");
     }
@@ -153,16 +156,25 @@ pub(crate) fn verification(
                 false => Ok(()),
             }
         }
-        _ => covered(verify),
+        _ => timed(verify),
     }
 }
 
-/// Whether what is believed is what is signed.
-fn covered(verify: &Verification) -> Result<(), (&'static str, String)> {
-    if !verify.signed.covers_body() && !verify.unsigned_body {
-        let message = "it has no {body}, so that any body would be believed";
-        return Err(("signed", message.to_owned()));
-    }
+/// Whether it is a signature over the template.
+fn signs(algorithm: Algorithm) -> bool {
+    !matches!(
+        algorithm,
+        Algorithm::Twilio
+            | Algorithm::Sns
+            | Algorithm::Paypal
+            | Algorithm::Pubsub
+            | Algorithm::Token
+            | Algorithm::Jwt(_)
+    )
+}
+
+/// Whether a time that is believed is signed.
+fn timed(verify: &Verification) -> Result<(), (&'static str, String)> {
     let outside = |place: &Place| !matches!(place, Place::Body(_) | Place::Item(_));
     let signs_time = verify.signed.has(&Piece::Time);
     if verify.timestamp.iter().any(outside) && !signs_time {
