@@ -25,7 +25,7 @@ use bytes::Bytes;
 
 pub use cloudevents::cloudevent_fields;
 pub use header::{ENCODINGS, Form, FormError};
-pub use items::ItemSource;
+pub use items::{ItemSource, without_base64};
 pub(crate) use items::{each_item, each_value};
 pub use path::at_path;
 

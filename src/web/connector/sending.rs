@@ -15,7 +15,7 @@ use crate::{description, paths, tool};
 use catalog::{Connector, IngestKey, KeyState};
 pub(super) use http::sessions::IssuedKey;
 use operate::Operator;
-use webhook::Preset;
+use webhook::{Path, Preset};
 
 /// The key that was just issued, and requests to paste that hold it.
 pub(super) fn issued(connector: &Connector, address: &Address, issued: &IssuedKey) -> Markup {
@@ -83,7 +83,7 @@ pub(super) fn in_the_tool(
 pub(super) fn facts(operator: &Operator, connector: &Connector, address: &Address) -> Markup {
     let path = paths::connector(&connector.name);
     let preset = connector.preset();
-    let items = (connector.items.as_deref()).or_else(|| preset.and_then(|preset| preset.items));
+    let items = (connector.items.as_deref()).or_else(|| preset?.items.as_ref().map(Path::text));
     let signs = |key: &IngestKey| key.signing.is_some();
     html! {
         div.panel {

@@ -23,8 +23,6 @@ pub struct ItemSource<'a> {
     pub items: Option<&'a Path>,
     /// Fields that each item gets of what stands around it.
     pub with: &'a [(String, Path)],
-    /// Fields that are Base64 of JSON or text.
-    pub base64: &'a [Path],
 }
 
 impl ItemSource<'_> {
@@ -33,25 +31,21 @@ impl ItemSource<'_> {
     /// # Errors
     /// See [`DecodeError`].
     pub fn take(&self, json: &Bytes, bytes_max: usize) -> Result<Bytes, DecodeError> {
-        let json = match self.base64 {
-            [] => json.clone(),
-            paths => without_base64(json, paths, bytes_max)?,
-        };
         let Some(path) = self.items else {
             return match self.with {
-                [] => Ok(json),
-                with => collected(&json, &[], with, bytes_max).map(|(bytes, _)| bytes),
+                [] => Ok(json.clone()),
+                with => collected(json, &[], with, bytes_max).map(|(bytes, _)| bytes),
             };
         };
         let plain = !path.walks_arrays() && !path.text().contains('"');
         let simple = match plain && self.with.is_empty() {
-            true => match at_path(&json, path.text()) {
+            true => match at_path(json, path.text()) {
                 Ok(found) => return Ok(found),
                 Err(message) => Some(message),
             },
             false => None,
         };
-        let (bytes, count) = collected(&json, path.steps(), self.with, bytes_max)?;
+        let (bytes, count) = collected(json, path.steps(), self.with, bytes_max)?;
         match (count, simple) {
             (0, Some(message)) => Err(DecodeError::Invalid(message)),
             (0, None) if !path.walks_arrays() => {
@@ -250,7 +244,14 @@ fn found(text: &str, way: &[Step]) -> Option<String> {
 }
 
 /// A body whose fields at these paths are what their Base64 holds: JSON, or text. Others stay.
-fn without_base64(json: &Bytes, paths: &[Path], bytes_max: usize) -> Result<Bytes, DecodeError> {
+///
+/// # Errors
+/// [`DecodeError::TooLarge`] over `bytes_max`.
+pub fn without_base64(
+    json: &Bytes,
+    paths: &[Path],
+    bytes_max: usize,
+) -> Result<Bytes, DecodeError> {
     let Some(text) = text_of(json) else {
         return Ok(json.clone());
     };

@@ -173,7 +173,7 @@ impl Vector {
             name.eq_ignore_ascii_case("content-type") && value.contains("form-urlencoded")
         });
         match self.is_json || is_form {
-            true => preset(self.scheme()).expect("a preset").answer,
+            true => preset(self.scheme()).expect("a preset").answer.status,
             false => 400,
         }
     }
