@@ -130,9 +130,10 @@ pub struct Verification {
     pub(crate) in_step: bool,
     /// Secrets that begin so are checked as another preset says.
     pub(crate) by_secret: Vec<(String, String)>,
-    pub(crate) secret_encoding: SecretForm,
+    /// How the secret is written.
+    pub secret_encoding: SecretForm,
     /// How every secret of this tool begins; it stays part of the key.
-    pub(crate) secret_prefix: String,
+    pub secret_prefix: String,
     pub(crate) body_hash: Option<BodyHash>,
     /// Claims of a token, and what they must be.
     pub(crate) claims: Vec<(String, Template)>,

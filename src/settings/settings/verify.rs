@@ -83,7 +83,7 @@ pub(crate) const VERIFY: &[Field] = rows! { OPTION;
     /// Place of the signature, in place of `header`: `header:NAME`, `query:NAME`, `body:PATH` or `item:PATH`.
     signature, Text(kinds::ANY), example: r#""body:signature""#, alternative: true;
     /// `true` if the signature does not cover the body.
-    unsigned_body, Boolean;
+    unsigned_body, Boolean, example: "true", usual: "`false`";
     /// Options of single presets, by name, such as `api_key` of `livekit`.
     options, Free, none: "", default: || serde_json::json!({}), example: r#"{ api_key = "APIx" }"#, alternative: true;
     /// ARN of the topic; `sns` only.

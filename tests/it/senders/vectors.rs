@@ -126,6 +126,7 @@ impl Vector {
             url: settings["url"].as_str().unwrap_or(&self.url),
             body: &self.body,
             content_type,
+            headers: &[],
             id: &id,
             event: &text(&self.expect["event"]),
             now: Unix::now(),
