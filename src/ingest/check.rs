@@ -116,12 +116,15 @@ impl Ingest {
                 // What has no object of its own is not to take the place of the one before.
                 None => DELIVERY.into(),
                 Some(UsualKey::Field(field)) => field.flat().into(),
-                Some(UsualKey::Composed(key)) => key.described().into(),
+                Some(UsualKey::Composed(key)) => key.first().into(),
             };
             Some((field, named_by.into()))
         };
         let chosen = sent.or_else(configured);
-        let composed = match preset.filter(|_| head.address.is_some()).and_then(usual_key) {
+        let composed = match preset
+            .filter(|_| head.address.is_some())
+            .and_then(usual_key)
+        {
             Some(UsualKey::Composed(key)) if chosen.is_none() => Some(key),
             _ => None,
         };

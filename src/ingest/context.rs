@@ -108,7 +108,8 @@ impl<'a> Context<'a> {
 
     /// Whether an event of this name is not stored.
     pub(super) fn ignores(&self, event: &str) -> bool {
-        self.tool().is_some_and(|tool| tool.ignore.iter().any(|one| one == event))
+        self.tool()
+            .is_some_and(|tool| tool.ignore.iter().any(|one| one == event))
     }
 
     /// What stands where the tool says the id of its delivery.
@@ -129,8 +130,8 @@ impl<'a> Context<'a> {
     pub(super) fn event(&self, field: impl Fn(&Path) -> Option<String>) -> Option<String> {
         let address = self.address?;
         let headers = address.headers;
-        let said = (self.event_source())
-            .and_then(|source| source.find(headers, address.target, field));
+        let said =
+            (self.event_source()).and_then(|source| source.find(headers, address.target, field));
         said.or_else(|| of_cloudevent(headers, "ce-type"))
     }
 

@@ -48,7 +48,8 @@ impl Ingest {
         let tool = of.tool();
         let policy = ItemPolicy::of(of, identity.event);
         let of_items = of.event_source().filter(|source| source.is_of_items());
-        let is_stored_whole = tool.is_none_or(|tool| tool.omit.is_empty() && tool.content.is_none());
+        let is_stored_whole =
+            tool.is_none_or(|tool| tool.omit.is_empty() && tool.content.is_none());
         let mut done = Identified {
             items,
             unreadable: None,
@@ -66,7 +67,9 @@ impl Ingest {
             return Ok(done);
         }
         let items = &done.items;
-        let id = identity.id.map_or_else(|| of.request_id.to_string(), shortened);
+        let id = identity
+            .id
+            .map_or_else(|| of.request_id.to_string(), shortened);
         let bytes = items.byte_len() + items.len() * (more.len() + id.len());
         let mut identified = ItemsWriter::new(self.limits.flattened_bytes_max, bytes);
         let mut versions = Versions::default();
@@ -117,7 +120,8 @@ impl Ingest {
 
 impl Identity<'_> {
     fn ends_with_delivery(&self) -> bool {
-        self.composed.is_some_and(|key| key.0.contains(&KeyFields::Delivery))
+        self.composed
+            .is_some_and(|key| key.0.contains(&KeyFields::Delivery))
     }
 }
 
@@ -164,7 +168,9 @@ fn stored<'a>(fields: &'a str, tool: Option<&Preset>) -> Cow<'a, str> {
                 _ => Some(name.rsplit('.').next().unwrap_or(&name)),
             },
             Some(content) => {
-                let inner = name.strip_prefix(&**content).and_then(|rest| rest.strip_prefix('.'));
+                let inner = name
+                    .strip_prefix(&**content)
+                    .and_then(|rest| rest.strip_prefix('.'));
                 match inner {
                     Some(inner) => Some(inner),
                     None => continue,

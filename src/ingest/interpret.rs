@@ -103,14 +103,20 @@ impl Ingest {
                 return Ok(Reading::Challenge(challenge, handshake::to_do(&delivery)));
             }
         }
-        if let Some(tool) = of.tool().filter(|tool| !named.form.is_of(&tool.content_types)) {
+        if let Some(tool) = of
+            .tool()
+            .filter(|tool| !named.form.is_of(&tool.content_types))
+        {
             return Err(AcceptError::invalid(other_type(tool)));
         }
         let whole = self.of_fields(&of, whole)?;
         let json = (of.items(&whole, self.limits.decoded_bytes_max()))
             .map_err(|error| self.not_decoded(error))?;
         if of.takes_items() && json.as_ref() == b"[]" {
-            return Ok(nothing(&of, format!("the body has no items at `{}`", of.items_text())));
+            return Ok(nothing(
+                &of,
+                format!("the body has no items at `{}`", of.items_text()),
+            ));
         }
         let (items, by) = self.distinguished(&json, named)?;
         let by_delivery = matches!(by, By::Delivery);
@@ -132,11 +138,10 @@ impl Ingest {
             None => named.idempotency_key.clone(),
         };
         let more = fields_of_headers(&of, &address, event.as_deref());
-        let source =
-            of_cloudevent(address.headers, "ce-source").or_else(|| {
-                let scope = of.tool()?.id_scope.as_ref()?;
-                scope.find(address.headers, address.target, field)
-            });
+        let source = of_cloudevent(address.headers, "ce-source").or_else(|| {
+            let scope = of.tool()?.id_scope.as_ref()?;
+            scope.find(address.headers, address.target, field)
+        });
         let without_item_key = named.item_key.is_none() && is_object(&json);
         let name = id.as_deref().or(named.idempotency_key.as_deref());
         let more = object(&more);
@@ -153,7 +158,10 @@ impl Ingest {
         };
         let identified = self.identified(items, &of, &identity)?;
         if identified.items.is_empty() && !items_were_none {
-            return Ok(nothing(&of, "the events of its items are not stored".to_owned()));
+            return Ok(nothing(
+                &of,
+                "the events of its items are not stored".to_owned(),
+            ));
         }
         let is_odd = (by_delivery && !named.is_by_delivery()) || identified.lacks_key;
         Ok(Reading::Delivery(Delivered {
@@ -190,8 +198,10 @@ impl Ingest {
         body: &[u8],
         has_id: bool,
     ) -> Option<Box<str>> {
-        let by_body = signing.verify.replay == Replay::Body
-            || signing.verifier.preset().replay_body;
+        let by_body = match signing.verify.replay {
+            Some(replay) => replay == Replay::Body,
+            None => signing.verifier.preset().replay_body,
+        };
         match by_body {
             true => Some(format!("body {}", digest(body)).into()),
             false => {

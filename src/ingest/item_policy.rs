@@ -28,10 +28,14 @@ impl<'a> ItemPolicy<'a> {
         let tool = of.tool();
         let removing = tool.filter(|_| of.rules.delete_when.is_none());
         let usual = || tool?.version.as_ref().map(Path::flat);
-        let version = of.rules.version.as_deref().map(Cow::Borrowed).or_else(usual);
-        let is_removal = |event: &str| {
-            removing.is_some_and(|tool| tool.removals.iter().any(|one| one == event))
-        };
+        let version = of
+            .rules
+            .version
+            .as_deref()
+            .map(Cow::Borrowed)
+            .or_else(usual);
+        let is_removal =
+            |event: &str| removing.is_some_and(|tool| tool.removals.iter().any(|one| one == event));
         Self {
             rules: of.rules,
             version,
@@ -43,7 +47,9 @@ impl<'a> ItemPolicy<'a> {
 
     /// Whether items are what they are without it.
     pub(super) fn has_no_say(&self) -> bool {
-        let by_field = self.removing.is_some_and(|tool| tool.removal_field.is_some());
+        let by_field = self
+            .removing
+            .is_some_and(|tool| tool.removal_field.is_some());
         self.version.is_none() && !self.event_removes && !by_field && {
             let rules = self.rules;
             rules.delete_when.is_none() && rules.expire_after_seconds.is_none()
@@ -104,7 +110,10 @@ impl<'a> ItemPolicy<'a> {
     fn version_of(&self, position: usize, fields: &str, versions: &mut Versions) -> ItemMeta {
         versions.sent.clear();
         let field = self.version.as_deref().unwrap_or_default();
-        let sent = self.version.as_deref().and_then(|field| field_of(fields, field));
+        let sent = self
+            .version
+            .as_deref()
+            .and_then(|field| field_of(fields, field));
         let version = sent.as_deref().and_then(Version::parse);
         match (version, sent) {
             (Some(version), Some(sent)) => {

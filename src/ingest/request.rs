@@ -21,9 +21,9 @@ use journal::log::{Client, Endpoint, Sender};
 use journal::{LogEntry, Outcome, Receipt};
 use observe::telemetry::Trace;
 use settings::Networks;
-use webhook::{Headers, ItemKey};
 use webhook::body::Form;
 use webhook::handshake::Challenge;
+use webhook::{Headers, ItemKey};
 
 /// What the pipeline may spend on one request.
 #[derive(Debug, Clone, Copy)]

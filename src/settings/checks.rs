@@ -230,7 +230,9 @@ pub(super) fn preset(text: &str) -> Result<(), String> {
     if webhook::preset(text).is_some() {
         return Ok(());
     }
-    let names = webhook::presets().into_iter().map(|preset| preset.name.as_str());
+    let names = webhook::presets()
+        .into_iter()
+        .map(|preset| preset.name.as_str());
     let meant = match problem::nearest(text, names) {
         Some(meant) => format!("did you mean \"{meant}\"?"),
         None => "`headgate connector presets` lists those that are known".to_owned(),

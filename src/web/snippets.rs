@@ -58,7 +58,8 @@ impl<'a> Sample<'a> {
         Self {
             path: key.path(),
             item_key: item_key.filter(|field| !matches!(*field, "id" | "@delivery")),
-            items: (key.settings.items.as_deref()).or_else(|| key.preset?.items.as_ref().map(Path::text)),
+            items: (key.settings.items.as_deref())
+                .or_else(|| key.preset?.items.as_ref().map(Path::text)),
             is_plain: key.signing.is_none() && key.preset.is_none() && key.settings.items.is_none(),
         }
     }

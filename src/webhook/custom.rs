@@ -31,7 +31,11 @@ pub(super) fn layout(
         None => own.id.clone(),
         set => set,
     };
-    let names: Vec<&str> = own.options.iter().map(|option| option.name.as_str()).collect();
+    let names: Vec<&str> = own
+        .options
+        .iter()
+        .map(|option| option.name.as_str())
+        .collect();
     format::verification(&verify, id.as_ref(), &names)
         .map_err(|(field, message)| InvalidVerifier::new(field, message))?;
     let options = options.details().into_iter();
@@ -39,15 +43,13 @@ pub(super) fn layout(
         verify,
         id,
         items: own.items.clone(),
-        options: options.map(|(name, text)| (name.to_owned(), text.to_owned())).collect(),
+        options: options
+            .map(|(name, text)| (name.to_owned(), text.to_owned()))
+            .collect(),
     })
 }
 
-fn set(
-    verify: &mut Verification,
-    own: &Preset,
-    options: &Options,
-) -> Result<(), InvalidVerifier> {
+fn set(verify: &mut Verification, own: &Preset, options: &Options) -> Result<(), InvalidVerifier> {
     if let Some(seconds) = options.tolerance_seconds {
         verify.tolerance_seconds = seconds;
     }
@@ -59,12 +61,15 @@ fn set(
     }
     if let Some(text) = &options.signature {
         let place = Place::parse(text);
-        verify.signature = vec![place.map_err(|message| InvalidVerifier::new("signature", message))?];
+        verify.signature =
+            vec![place.map_err(|message| InvalidVerifier::new("signature", message))?];
     }
     if let Some(name) = &options.header {
         verify.signature = vec![Place::Header(header("header", name)?)];
     }
-    if verify.signature.is_empty() || (own.is_generic() && options.header.is_none() && options.signature.is_none()) {
+    if verify.signature.is_empty()
+        || (own.is_generic() && options.header.is_none() && options.signature.is_none())
+    {
         return Err(InvalidVerifier::new(
             "header",
             "it is missing; name the header with the signature or token, such as X-Signature",

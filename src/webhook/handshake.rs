@@ -112,9 +112,7 @@ impl Verifier {
     fn fits_secret(&self, place: &Place, delivery: &Delivery<'_>) -> bool {
         match (&self.check, self.secret_of_tool()) {
             (Check::Awaited(_), _) => self.own_secret(delivery).is_some(),
-            (_, Some(secret)) => {
-                text_at(place, delivery).is_some_and(|text| secret.matches(&text))
-            }
+            (_, Some(secret)) => text_at(place, delivery).is_some_and(|text| secret.matches(&text)),
             (_, None) => false,
         }
     }
@@ -141,7 +139,9 @@ impl Verifier {
         match &self.check {
             Check::Signature(layout, _) | Check::Jwt(layout, _) | Check::Token(layout, _) => {
                 let places = &layout.verify.signature;
-                places.iter().any(|place| text_at(place, delivery).is_some())
+                places
+                    .iter()
+                    .any(|place| text_at(place, delivery).is_some())
             }
             _ => true,
         }
@@ -177,9 +177,7 @@ fn text_at(place: &Place, delivery: &Delivery<'_>) -> Option<String> {
     let text = match place {
         Place::Header(name) => delivery.headers.get(name).map(str::to_owned),
         Place::Query(name) => parameter(delivery.url, name),
-        Place::Body(path) => {
-            (delivery.body.len() < BODY_LEN_MAX).then(|| delivery.field(path))?
-        }
+        Place::Body(path) => (delivery.body.len() < BODY_LEN_MAX).then(|| delivery.field(path))?,
         Place::Item(_) | Place::Part(_) => None,
     };
     text.filter(|text| !text.is_empty())
@@ -208,8 +206,13 @@ fn answered(
     }
     for (name, template) in &one.answer.headers {
         let value = filled(template)?;
-        if !value.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
-            return Err(Refused::body("the text to echo in a header is not visible ASCII"));
+        if !value
+            .bytes()
+            .all(|byte| byte == b' ' || byte.is_ascii_graphic())
+        {
+            return Err(Refused::body(
+                "the text to echo in a header is not visible ASCII",
+            ));
         }
         match name.eq_ignore_ascii_case("content-type") {
             true => challenge.content_type = Some(value.into()),

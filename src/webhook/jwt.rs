@@ -37,7 +37,9 @@ pub(super) fn check_head(
     };
     let Some(token) = layout.without_prefix(given.trim()) else {
         let prefix = layout.verify.prefix.trim();
-        return Err(Refused::header(format!("{name} has no token after `{prefix}`")));
+        return Err(Refused::header(format!(
+            "{name} has no token after `{prefix}`"
+        )));
     };
     let claims = signed_claims(layout.verify.algorithm, key, token.trim())?;
     check_times(&claims, layout.verify.tolerance_seconds, of.now)?;
@@ -59,7 +61,10 @@ pub(super) fn check(
     let Some(hash) = &layout.verify.body_hash else {
         return Ok(());
     };
-    let said = claims.get(&hash.claim).and_then(Value::as_str).unwrap_or_default();
+    let said = claims
+        .get(&hash.claim)
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let ours = body_hash(hash, delivery.body);
     let is_same = match hash.encoding {
         Encoding::Hex => said.eq_ignore_ascii_case(&ours),
@@ -105,7 +110,9 @@ fn check_claim(claims: &Value, name: &str, wanted: &str) -> Result<(), Refused> 
 
 /// The claims of a token, if its signature is good.
 fn signed_claims(algorithm: Algorithm, key: &Key, token: &str) -> Result<Value, Refused> {
-    let parts = token.rsplit_once('.').filter(|_| token.len() <= TOKEN_LEN_MAX);
+    let parts = token
+        .rsplit_once('.')
+        .filter(|_| token.len() <= TOKEN_LEN_MAX);
     let parts = parts.and_then(|(message, signature)| {
         let (head, claims) = message.split_once('.')?;
         (!claims.contains('.')).then_some((message, head, claims, signature))
@@ -124,7 +131,9 @@ fn signed_claims(algorithm: Algorithm, key: &Key, token: &str) -> Result<Value, 
     let text = |name: &str| head.get(name).and_then(Value::as_str);
     // A token that needs something understood beside that is not understood (RFC 7515, section 4.1.11).
     if text("alg") != Some(wanted) || head.get("crit").is_some() {
-        return Err(Refused::signature(format!("the token is not one signed with {wanted}")));
+        return Err(Refused::signature(format!(
+            "the token is not one signed with {wanted}"
+        )));
     }
     let signature = URL_SAFE_NO_PAD.decode(signature).unwrap_or_default();
     let is_good = match key {
@@ -133,8 +142,12 @@ fn signed_claims(algorithm: Algorithm, key: &Key, token: &str) -> Result<Value, 
     };
     match (is_good, json_of(claims)) {
         (true, Some(claims @ Value::Object(_))) => Ok(claims),
-        (true, _) => Err(Refused::signature("the token says nothing that can be read")),
-        (false, _) => Err(Refused::signature("the signature of the token does not match")),
+        (true, _) => Err(Refused::signature(
+            "the token says nothing that can be read",
+        )),
+        (false, _) => Err(Refused::signature(
+            "the signature of the token does not match",
+        )),
     }
 }
 
@@ -143,7 +156,9 @@ fn check_times(claims: &Value, tolerance_seconds: u64, now: Unix) -> Result<(), 
     let time = |name: &str| match claims.get(name) {
         None => Ok(None),
         Some(value) => match value.as_f64() {
-            Some(seconds) if (0.0..253_402_300_800.0).contains(&seconds) => Ok(Some(seconds as u64)),
+            Some(seconds) if (0.0..253_402_300_800.0).contains(&seconds) => {
+                Ok(Some(seconds as u64))
+            }
             _ => {
                 let message = format!("the token's `{name}` is no time");
                 Err(Refused::new(Because::Timestamp, message))
@@ -156,9 +171,7 @@ fn check_times(claims: &Value, tolerance_seconds: u64, now: Unix) -> Result<(), 
         return Err(Refused::new(Because::Timestamp, message));
     }
     let seconds = now.seconds();
-    let against = |at: u64| {
-        clock::check(&at.to_string(), Unit::Seconds, tolerance_seconds, now)
-    };
+    let against = |at: u64| clock::check(&at.to_string(), Unit::Seconds, tolerance_seconds, now);
     let begins = begins.or(made.filter(|_| ends.is_some()));
     if let Some(begins) = begins.filter(|begins| *begins > seconds) {
         against(begins)?;
@@ -177,7 +190,9 @@ fn body_hash(hash: &BodyHash, body: &[u8]) -> String {
 
 /// What a token that is signed here has that no other has.
 pub(super) fn digest(layout: &Layout, of: Outside<'_>) -> Option<digest::Digest> {
-    let given = layout.given(of, &layout.verify.signature, &mut String::new()).ok()?;
+    let given = layout
+        .given(of, &layout.verify.signature, &mut String::new())
+        .ok()?;
     let (message, _) = given.first()?.rsplit_once('.')?;
     Some(digest::digest(&digest::SHA256, message.as_bytes()))
 }
@@ -201,8 +216,14 @@ pub(super) fn sign(
     }
     let head = json!({"alg": "HS256", "typ": "JWT"}).to_string();
     let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
-    let message = format!("{}.{}", part(&head), part(&Value::Object(claims).to_string()));
-    let tag = key.sign(&[message.as_bytes().into()]).ok_or_else(CannotSign::public_key)?;
+    let message = format!(
+        "{}.{}",
+        part(&head),
+        part(&Value::Object(claims).to_string())
+    );
+    let tag = key
+        .sign(&[message.as_bytes().into()])
+        .ok_or_else(CannotSign::public_key)?;
     Ok(format!("{message}.{}", URL_SAFE_NO_PAD.encode(tag)))
 }
 

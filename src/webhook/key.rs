@@ -8,7 +8,9 @@ use std::borrow::Cow;
 
 use base64::Engine;
 use base64::engine::DecodePaddingMode;
-use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::{
+    GeneralPurpose, GeneralPurposeConfig, STANDARD, URL_SAFE_NO_PAD,
+};
 use ring::signature::{self, UnparsedPublicKey};
 use ring::{digest, hmac};
 
@@ -73,14 +75,16 @@ impl PublicKey {
 
     fn verifies(&self, algorithm: Algorithm, message: &[u8], given: &[u8]) -> bool {
         let by = |algorithm: &'static dyn signature::VerificationAlgorithm, key: &[u8]| {
-            UnparsedPublicKey::new(algorithm, key).verify(message, given).is_ok()
+            UnparsedPublicKey::new(algorithm, key)
+                .verify(message, given)
+                .is_ok()
         };
         match self {
             PublicKey::Ed25519(key) => by(&signature::ED25519, key),
             PublicKey::P256(key) => {
                 let is_token = matches!(algorithm, Algorithm::Jwt(_));
-                let fixed = given.len() == FIXED_LEN
-                    && by(&signature::ECDSA_P256_SHA256_FIXED, key);
+                let fixed =
+                    given.len() == FIXED_LEN && by(&signature::ECDSA_P256_SHA256_FIXED, key);
                 fixed || (!is_token && by(&signature::ECDSA_P256_SHA256_ASN1, key))
             }
             PublicKey::Rsa(key) => {
@@ -134,7 +138,9 @@ impl Key {
             }
             Key::Public(..) => {
                 let message = message.concat();
-                offered.iter().any(|given| self.is_signed(None, &message, given))
+                offered
+                    .iter()
+                    .any(|given| self.is_signed(None, &message, given))
             }
             Key::Hash(digest, secret) => {
                 let key = hmac::Key::new(hmac::HMAC_SHA256, secret);

@@ -213,26 +213,28 @@ impl Layout {
         let place = match step {
             Some(step) => places.get(step),
             None => {
-                let is_there = |place: &&Place| {
-                    place.header().is_none_or(|name| of.headers.has(name))
-                };
+                let is_there =
+                    |place: &&Place| place.header().is_none_or(|name| of.headers.has(name));
                 places.iter().find(is_there).or_else(|| places.first())
             }
         };
         match place {
-            Some(Place::Header(name)) => {
-                of.headers.needed(name).map(|text| Some(Cow::Borrowed(text)))
-            }
+            Some(Place::Header(name)) => of
+                .headers
+                .needed(name)
+                .map(|text| Some(Cow::Borrowed(text))),
             Some(Place::Query(parameter)) => match (of.query(parameter), of.url) {
-                (None, Some(_)) => {
-                    Err(Refused::header(format!("the URL has no parameter {parameter}")))
-                }
+                (None, Some(_)) => Err(Refused::header(format!(
+                    "the URL has no parameter {parameter}"
+                ))),
                 (found, _) => Ok(found.map(Cow::Owned)),
             },
             Some(Place::Part(prefix)) => {
                 let found = match prefix.is_empty() {
                     true => parts.first().copied(),
-                    false => parts.iter().find_map(|part| part.strip_prefix(prefix.as_str())),
+                    false => parts
+                        .iter()
+                        .find_map(|part| part.strip_prefix(prefix.as_str())),
                 };
                 match found {
                     Some(text) if !text.is_empty() => Ok(Some(Cow::Owned(text.to_owned()))),
@@ -264,7 +266,9 @@ impl Layout {
                 "the header {name} has more than {SIGNATURES_MAX} signatures"
             )));
         }
-        let decoded = given.iter().filter_map(|text| decode(text, self.verify.encoding));
+        let decoded = given
+            .iter()
+            .filter_map(|text| decode(text, self.verify.encoding));
         let offered: Vec<Vec<u8>> = decoded.filter(|bytes| key.fits(bytes)).collect();
         if offered.is_empty() {
             let wanted = match self.verify.encoding {
@@ -336,7 +340,9 @@ impl Layout {
 
     pub(super) fn option(&self, name: &str) -> &str {
         let mut options = self.options.iter();
-        options.find(|(own, _)| own == name).map_or("", |(_, text)| text)
+        options
+            .find(|(own, _)| own == name)
+            .map_or("", |(_, text)| text)
     }
 
     fn body_timestamp(&self, delivery: &Delivery<'_>) -> Result<Option<String>, Refused> {
@@ -363,8 +369,14 @@ impl Layout {
         match found {
             Some(found) => Ok(Some(found)),
             None => {
-                let place = id.singles().next().flatten().map_or_else(String::new, shown);
-                Err(Refused::body(format!("{place} is missing, which is signed")))
+                let place = id
+                    .singles()
+                    .next()
+                    .flatten()
+                    .map_or_else(String::new, shown);
+                Err(Refused::body(format!(
+                    "{place} is missing, which is signed"
+                )))
             }
         }
     }
@@ -393,9 +405,7 @@ fn at(place: &Place, delivery: &Delivery<'_>, item: Option<&str>) -> Result<Stri
         Place::Query(name) => parameter(delivery.url, name)
             .ok_or_else(|| Refused::header(format!("the URL has no parameter {name}")))?,
         Place::Body(path) => delivery.field(path).unwrap_or_default(),
-        Place::Item(path) => {
-            (item.and_then(|item| path.find(item.as_bytes()))).unwrap_or_default()
-        }
+        Place::Item(path) => (item.and_then(|item| path.find(item.as_bytes()))).unwrap_or_default(),
         Place::Part(_) => String::new(),
     })
 }

@@ -17,6 +17,7 @@ pub mod body;
 mod certificate;
 mod certified;
 mod clock;
+mod compare;
 mod custom;
 mod edit;
 mod field;

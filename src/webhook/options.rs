@@ -96,8 +96,13 @@ impl Options {
             ("audience", &self.audience),
             ("email", &self.email),
         ];
-        let own = fields.into_iter().filter_map(|(name, text)| Some((name, text.as_deref()?)));
-        let others = self.options.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        let own = fields
+            .into_iter()
+            .filter_map(|(name, text)| Some((name, text.as_deref()?)));
+        let others = self
+            .options
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str()));
         own.chain(others).collect()
     }
 

@@ -187,7 +187,10 @@ pub(crate) fn walk(
 /// The JSON that a text holds, if it is an object or an array.
 pub(crate) fn inner(raw: &str) -> Option<String> {
     let inner: String = serde_json::from_str(raw).ok()?;
-    inner.trim_ascii_start().starts_with(['{', '[']).then_some(inner)
+    inner
+        .trim_ascii_start()
+        .starts_with(['{', '['])
+        .then_some(inner)
 }
 
 /// The value of a member of an object; `None` also where its name stands twice, or the object is none.

@@ -88,9 +88,7 @@ impl Source {
 
     /// Whether it stands in the header of this name.
     pub fn is_header(&self, name: &str) -> bool {
-        let is = |place: &Place| {
-            (place.header()).is_some_and(|own| own.eq_ignore_ascii_case(name))
-        };
+        let is = |place: &Place| (place.header()).is_some_and(|own| own.eq_ignore_ascii_case(name));
         self.0.iter().flatten().any(is)
     }
 

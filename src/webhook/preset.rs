@@ -4,9 +4,17 @@
 //!
 //! **Invariant**: a preset is data. A tool that signs as others do needs no code.
 
+mod algorithm;
+mod question;
+
 use super::path::Path;
 use super::place::{Place, Source};
-use super::template::{Piece, Template};
+use super::template::Template;
+
+pub(crate) use algorithm::ALGORITHMS;
+pub use algorithm::{Algorithm, Digest, Encoding, JwtAlgorithm, SecretForm, Unit};
+pub use question::Handshake;
+pub(crate) use question::{AnswerBody, HandshakeAnswer, HandshakeCheck, HandshakeSample};
 
 /// How a tool signs, names and greets.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -266,6 +274,13 @@ impl ItemKey {
         }
     }
 
+    /// The fields that come first.
+    pub fn first(&self) -> String {
+        let described = self.described();
+        let first = described.split(", else ").next();
+        first.unwrap_or_default().to_owned()
+    }
+
     /// For people: `data.id`, `source and id`, `data.email_id, else data.id`.
     pub fn described(&self) -> String {
         let one = |fields: &KeyFields| match fields {
@@ -295,202 +310,6 @@ impl Default for DeliveryAnswer {
             body: None,
         }
     }
-}
-
-/// How a message is signed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
-    Hmac(Digest),
-    Ed25519,
-    /// ECDSA over P-256 with SHA-256; 64 bytes are both numbers, others are DER.
-    P256,
-    /// RSA as in PKCS #1 v1.5.
-    RsaPkcs1(Digest),
-    /// RSA with PSS and SHA-256.
-    RsaPss,
-    /// A digest over a message that holds the secret.
-    Hash(Digest),
-    /// A JSON Web Token.
-    Jwt(JwtAlgorithm),
-    /// The secret itself.
-    Token,
-    /// Twilio's signature over the URL and the sorted form.
-    Twilio,
-    /// Amazon SNS's signature, which stands in the body, by the key of a certificate.
-    Sns,
-    /// PayPal's signature, by the key of a certificate.
-    Paypal,
-    /// Google Pub/Sub's token, signed by a key of a set.
-    Pubsub,
-}
-
-/// A hash function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Digest {
-    Sha1,
-    Sha256,
-    Sha384,
-    Sha512,
-}
-
-/// How a JSON Web Token is signed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JwtAlgorithm {
-    Hs256,
-    Es256,
-    Rs256,
-}
-
-/// The names of algorithms in presets.
-pub(crate) const ALGORITHMS: [(&str, Algorithm); 22] = [
-    ("hmac-sha256", Algorithm::Hmac(Digest::Sha256)),
-    ("hmac-sha1", Algorithm::Hmac(Digest::Sha1)),
-    ("hmac-sha384", Algorithm::Hmac(Digest::Sha384)),
-    ("hmac-sha512", Algorithm::Hmac(Digest::Sha512)),
-    ("ed25519", Algorithm::Ed25519),
-    ("ecdsa-p256-sha256", Algorithm::P256),
-    ("rsa-pkcs1-sha256", Algorithm::RsaPkcs1(Digest::Sha256)),
-    ("rsa-pkcs1-sha384", Algorithm::RsaPkcs1(Digest::Sha384)),
-    ("rsa-pkcs1-sha512", Algorithm::RsaPkcs1(Digest::Sha512)),
-    ("rsa-pss-sha256", Algorithm::RsaPss),
-    ("sha1", Algorithm::Hash(Digest::Sha1)),
-    ("sha256", Algorithm::Hash(Digest::Sha256)),
-    ("sha384", Algorithm::Hash(Digest::Sha384)),
-    ("sha512", Algorithm::Hash(Digest::Sha512)),
-    ("jwt-hs256", Algorithm::Jwt(JwtAlgorithm::Hs256)),
-    ("jwt-es256", Algorithm::Jwt(JwtAlgorithm::Es256)),
-    ("jwt-rs256", Algorithm::Jwt(JwtAlgorithm::Rs256)),
-    ("token", Algorithm::Token),
-    ("twilio", Algorithm::Twilio),
-    ("sns", Algorithm::Sns),
-    ("paypal", Algorithm::Paypal),
-    ("pubsub", Algorithm::Pubsub),
-];
-
-/// How a signature is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
-    /// Hexadecimal digits, either case.
-    Hex,
-    /// Base64 of the standard alphabet, padded.
-    Base64,
-    /// Base64 of the alphabet for URLs, with or without padding.
-    Base64Url,
-}
-
-/// How a secret is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SecretForm {
-    /// As it is.
-    Text,
-    /// Hexadecimal digits.
-    Hex,
-    /// Base64 of the standard alphabet, padded.
-    Base64,
-    /// Base64 of the alphabet for URLs.
-    Base64Url,
-    /// `whsec_` and Base64 of a key (Standard Webhooks).
-    Whsec,
-}
-
-/// How a timestamp is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// Unix seconds.
-    Seconds,
-    /// Unix milliseconds.
-    Milliseconds,
-    /// As in RFC 3339.
-    Rfc3339,
-}
-
-/// What a tool asks before or between deliveries.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Handshake {
-    /// The method of the request.
-    pub(crate) method: String,
-    /// What stands at places; all must hold. `None`: something stands there.
-    pub(crate) when: Vec<(Place, Option<String>)>,
-    pub(crate) check: HandshakeCheck,
-    /// Where a secret stands that the tool makes.
-    pub(crate) secret: Option<Place>,
-    pub(crate) answer: HandshakeAnswer,
-    /// SNS' word that a subscription begins or ends, signed in a layout of its own.
-    pub(crate) subscription: bool,
-    /// One that is tried.
-    pub(crate) sample: Option<HandshakeSample>,
-}
-
-/// What is checked of a question before it is answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum HandshakeCheck {
-    /// The signature of a delivery; for tools without one, the key.
-    Signature,
-    /// The same, if there is one.
-    SignatureIfPresent,
-    None,
-    /// The word that was agreed on stands at this place.
-    VerifyToken(Place),
-}
-
-/// What a tool's question is answered with.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct HandshakeAnswer {
-    pub(crate) status: u16,
-    pub(crate) body: Option<AnswerBody>,
-    pub(crate) headers: Vec<(String, Template)>,
-}
-
-/// The body of such an answer.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum AnswerBody {
-    Text(Template),
-    /// JSON whose texts are templates; they are read when the preset is.
-    Json(serde_json::Value),
-}
-
-impl HandshakeAnswer {
-    /// The templates in it.
-    pub(crate) fn templates(&self) -> Vec<Template> {
-        let mut all: Vec<Template> = (self.headers.iter())
-            .map(|(_, template)| template.clone())
-            .collect();
-        match &self.body {
-            Some(AnswerBody::Text(template)) => all.push(template.clone()),
-            Some(AnswerBody::Json(json)) => templates_of(json, &mut all),
-            None => {}
-        }
-        all
-    }
-
-    /// Whether it signs a text for whoever asks.
-    pub(crate) fn signs(&self) -> bool {
-        let signs = |piece: &Piece| matches!(piece, Piece::Signed(..));
-        (self.templates().iter()).any(|template| template.pieces.iter().any(signs))
-    }
-}
-
-fn templates_of(json: &serde_json::Value, all: &mut Vec<Template>) {
-    use serde_json::Value;
-    match json {
-        // It was read once, so it can be read.
-        Value::String(text) => all.extend(Template::parse(text, super::template::Braces::Strict)),
-        Value::Array(values) => values.iter().for_each(|value| templates_of(value, all)),
-        Value::Object(fields) => fields.values().for_each(|value| templates_of(value, all)),
-        _ => {}
-    }
-}
-
-/// A question of a tool as `preset test` asks it, and what is expected.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct HandshakeSample {
-    pub(crate) query: Vec<(String, String)>,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: String,
-    pub(crate) status: u16,
-    pub(crate) text: Option<String>,
-    pub(crate) json: Option<serde_json::Value>,
-    pub(crate) answer_headers: Vec<(String, String)>,
 }
 
 /// What is set up in the tool.

@@ -43,7 +43,10 @@ pub(super) fn of(algorithm: Algorithm, text: &str) -> Result<Vec<NamedKey>, Inva
     let found: Vec<NamedKey> = match (&json, members) {
         (_, Some(keys)) => keys.iter().take(KEYS_MAX).filter_map(jwk).collect(),
         (Some(key @ Value::Object(_)), None) => jwk(key).into_iter().collect(),
-        _ => one(algorithm, text).map(|key| (None, key)).into_iter().collect(),
+        _ => one(algorithm, text)
+            .map(|key| (None, key))
+            .into_iter()
+            .collect(),
     };
     let fits = |(_, key): &NamedKey| key.is_of(algorithm);
     let found: Vec<NamedKey> = found.into_iter().filter(fits).collect();

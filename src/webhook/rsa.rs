@@ -61,7 +61,9 @@ impl RsaKey {
             Hash::Sha384 => &RSA_PKCS1_2048_8192_SHA384,
             Hash::Sha512 => &RSA_PKCS1_2048_8192_SHA512,
             Hash::Pss => {
-                return key.verify(&RSA_PSS_2048_8192_SHA256, message, signature).is_ok();
+                return key
+                    .verify(&RSA_PSS_2048_8192_SHA256, message, signature)
+                    .is_ok();
             }
         };
         key.verify(parameters, message, signature).is_ok()

@@ -7,9 +7,7 @@
 use base::text::hex;
 
 use super::key::{ED25519_KEY_LEN, Key, PublicKey, decode};
-use super::preset::{
-    Algorithm, Digest, Encoding, JwtAlgorithm, Preset, SecretForm, Verification,
-};
+use super::preset::{Algorithm, Digest, Encoding, JwtAlgorithm, Preset, SecretForm, Verification};
 use super::{InvalidVerifier, public_key};
 
 /// The least bytes of a secret that people choose: shorter ones can be guessed from one delivery.

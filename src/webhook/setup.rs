@@ -64,7 +64,8 @@ fn check_unused(
         algorithm,
         Algorithm::Twilio | Algorithm::Sns | Algorithm::Paypal | Algorithm::Pubsub
     );
-    let signs = !is_code && (algorithm != Algorithm::Token || !preset.verify_by_secret().is_empty());
+    let signs =
+        !is_code && (algorithm != Algorithm::Token || !preset.verify_by_secret().is_empty());
     let unused = [
         ("header", options.header.is_some() && is_code),
         ("signature", options.signature.is_some() && is_code),
@@ -74,7 +75,10 @@ fn check_unused(
         ("signed", options.signed.is_some() && !signs),
         ("hash", options.hash.is_some() && !signs),
         ("encoding", options.encoding.is_some() && !signs),
-        ("secret_encoding", options.secret_encoding.is_some() && !signs),
+        (
+            "secret_encoding",
+            options.secret_encoding.is_some() && !signs,
+        ),
         ("timestamp", options.timestamp.is_some() && !signs),
         ("id", options.id.is_some() && is_code),
         ("event", options.event.is_some() && is_code),

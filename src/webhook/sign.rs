@@ -133,7 +133,10 @@ impl Verifier {
                 false => names.next(),
             };
             let is_there = |name: &str| {
-                signed.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name))
+                signed
+                    .headers
+                    .iter()
+                    .any(|(own, _)| own.eq_ignore_ascii_case(name))
             };
             if let Some(name) = name.filter(|name| !is_there(name)) {
                 put(&mut signed.headers, name, value)?;
@@ -200,19 +203,23 @@ fn sign_message(
         let mut failed = None;
         let body = signed.body.clone();
         edit(&mut signed.body, is_form, items, &mut |item| {
-            super::body::each_value(item, &mut |item| {
-                match tag_of(Some(&item.to_string()), &body, &signed.headers) {
-                    Ok(text) => super::edit::each(item, path.steps(), &mut |value| {
-                        *value = text.clone().into();
-                    }),
-                    Err(error) => failed = Some(error),
-                }
+            super::body::each_value(item, &mut |item| match tag_of(
+                Some(&item.to_string()),
+                &body,
+                &signed.headers,
+            ) {
+                Ok(text) => super::edit::each(item, path.steps(), &mut |value| {
+                    *value = text.clone().into();
+                }),
+                Err(error) => failed = Some(error),
             });
         })?;
         return failed.map_or(Ok(()), Err);
     }
     let text = tag_of(None, &signed.body, &signed.headers)?;
-    let time = time.filter(|_| !is_in_body).map(|place| (place, time_text.as_str()));
+    let time = time
+        .filter(|_| !is_in_body)
+        .map(|place| (place, time_text.as_str()));
     place_signature(layout, &text, time, draft, signed)
 }
 
@@ -239,7 +246,9 @@ fn edit(
 }
 
 fn no_object() -> CannotSign {
-    CannotSign::new("the signature stands in the body, and this one is no JSON object with its place")
+    CannotSign::new(
+        "the signature stands in the body, and this one is no JSON object with its place",
+    )
 }
 
 fn encoded(layout: &Layout, tag: &[u8]) -> String {
@@ -257,7 +266,11 @@ fn place_signature(
     let mut text = format!("{}{signature}", layout.verify.prefix);
     match time {
         Some((Place::Part(prefix), time)) => {
-            let separator = layout.verify.separator.map(String::from).unwrap_or_default();
+            let separator = layout
+                .verify
+                .separator
+                .map(String::from)
+                .unwrap_or_default();
             text = format!("{prefix}{time}{separator}{text}");
         }
         Some((Place::Header(name), time)) => put(&mut signed.headers, name, time)?,
@@ -327,7 +340,8 @@ impl Signed {
 
 impl Draft<'_> {
     fn is_form(&self) -> bool {
-        self.content_type.starts_with("application/x-www-form-urlencoded")
+        self.content_type
+            .starts_with("application/x-www-form-urlencoded")
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! **Invariant**: what is put in is what came. Nothing in it is taken for a place.
 
-use super::preset::Encoding;
 use super::place::Place;
+use super::preset::Encoding;
 
 /// Pieces of one text.
 const PIECES_MAX: usize = 64;
@@ -129,9 +129,8 @@ impl Template {
 
     /// Whether a URL is in it.
     pub(crate) fn has_url(&self) -> bool {
-        let url = |piece: &Piece| {
-            matches!(piece, Piece::Url | Piece::UrlUnescaped | Piece::UrlPath)
-        };
+        let url =
+            |piece: &Piece| matches!(piece, Piece::Url | Piece::UrlUnescaped | Piece::UrlPath);
         self.pieces.iter().any(url)
     }
 }

@@ -112,7 +112,14 @@ fn with_signed<T>(draft: Draft<'_>, signed: &Signed, then: impl FnOnce(&Delivery
         .map(|(name, value)| (name.as_str(), value.as_str()))
         .collect();
     let Draft { method, url, .. } = draft;
-    with_request(method, &signed.target(url), &headers, &signed.body, draft.now, then)
+    with_request(
+        method,
+        &signed.target(url),
+        &headers,
+        &signed.body,
+        draft.now,
+        then,
+    )
 }
 
 /// Makes a request of its parts and hands it over.

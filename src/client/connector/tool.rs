@@ -80,9 +80,10 @@ impl VerifyArgs {
         for (name, value) in &self.options {
             let is_of_preset = preset.options.iter().any(|option| option.name == *name);
             let (table, field) = match name.split_once('.') {
-                None if is_of_preset && !Options::has_field(name) => {
-                    (verify.entry("options").or_insert_with(|| json!({})), name.as_str())
-                }
+                None if is_of_preset && !Options::has_field(name) => (
+                    verify.entry("options").or_insert_with(|| json!({})),
+                    name.as_str(),
+                ),
                 Some((table, field)) => (verify.entry(table).or_insert_with(|| json!({})), field),
                 None => {
                     verify.insert(name.clone(), value.clone());
@@ -97,7 +98,9 @@ impl VerifyArgs {
         }
         for option in &preset.options {
             let is_given = verify.contains_key(&option.name)
-                || verify.get("options").is_some_and(|given| given.get(&option.name).is_some());
+                || verify
+                    .get("options")
+                    .is_some_and(|given| given.get(&option.name).is_some());
             if let Some(without) = option.without.as_deref().filter(|_| !is_given) {
                 note(&format!("without --option {}=…, {without}", option.name));
             }

@@ -86,7 +86,8 @@ fn acknowledge(res: &mut Response, accepted: &Accepted) {
     let status = StatusCode::from_u16(accepted.status).unwrap_or(StatusCode::ACCEPTED);
     if let Some((kind, text)) = accepted.answer {
         res.status_code(status);
-        res.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        res.headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         res.replace_body(ResBody::Once(text.into()));
         return;
     }

@@ -26,7 +26,7 @@ pub struct Verify {
     /// What Meta sends before its first delivery.
     pub verify_token: Option<Secret>,
     /// What is a repeat beside what has the same delivery id.
-    pub replay: Replay,
+    pub replay: Option<Replay>,
     /// The scheme, and what can be set of it.
     #[serde(flatten)]
     pub options: Options,
@@ -49,7 +49,7 @@ pub(crate) const VERIFY: &[Field] = rows! { OPTION;
     /// Verify token that was entered in Meta's settings; `meta` only.
     verify_token, Secret, example: r#"{ env = "META_WORD" }"#, alternative: true;
     /// Duplicates within 24 hours: `delivery` for the same delivery id, `body` also for the same bytes.
-    replay, Choice(&["delivery", "body"]), none: "", default: || "delivery".into(),
+    replay, Choice(&["delivery", "body"]), example: r#""delivery""#, usual: "the preset's, mostly `delivery`",
         guide: "See [repeats and replays][tools-replay].";
     /// Largest difference between a signed time and the daemon's clock, in seconds; 0 ignores the time.
     tolerance_seconds, Integer(0, u32::MAX as u64), example: "300", usual: "the preset's, mostly 300";

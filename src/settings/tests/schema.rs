@@ -31,9 +31,7 @@ fn schema_paths(path: &str, fields: &[Field], paths: &mut BTreeSet<String>) {
 fn value_paths(path: &str, value: &Value, paths: &mut BTreeSet<String>) {
     match value {
         // An empty object is a free table, and so are the options of presets.
-        Value::Object(members)
-            if !members.is_empty() && !path.ends_with(".verify.options") =>
-        {
+        Value::Object(members) if !members.is_empty() && !path.ends_with(".verify.options") => {
             for (name, value) in members {
                 let path = if path.is_empty() {
                     name.clone()

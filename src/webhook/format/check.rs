@@ -18,11 +18,13 @@ fn line_of(node: &Node, table: Option<&str>, field: &str) -> Option<usize> {
 }
 
 pub(super) fn check(preset: &Preset, node: &Node) -> Result<(), FormatError> {
-    let at = |field: &str, message: String| {
-        Err(FormatError::new(line_of(node, None, field), message))
-    };
+    let at =
+        |field: &str, message: String| Err(FormatError::new(line_of(node, None, field), message));
     if preset.title.is_empty() {
-        return at("title", "`title` is missing: the name of the tool for people".to_owned());
+        return at(
+            "title",
+            "`title` is missing: the name of the tool for people".to_owned(),
+        );
     }
     if let Some(verify) = &preset.verify {
         if verify.signature.is_empty() && !preset.is_generic() {
@@ -57,9 +59,10 @@ pub(super) fn check(preset: &Preset, node: &Node) -> Result<(), FormatError> {
             return at("handshakes", message.to_owned());
         }
     }
-    let by_header = preset.event.as_ref().is_some_and(|event| {
-        !is_signed(event, preset.verify.as_ref())
-    });
+    let by_header = preset
+        .event
+        .as_ref()
+        .is_some_and(|event| !is_signed(event, preset.verify.as_ref()));
     if !preset.removals.is_empty() && by_header && preset.signed() && !preset.unsigned_event {
         let message = "delete_when names events, and the event stands where nothing is signed: whoever replays a delivery would choose what is removed; set `unsigned_event = true` if that is meant";
         return at("delete_when", message.to_owned());
@@ -67,14 +70,25 @@ pub(super) fn check(preset: &Preset, node: &Node) -> Result<(), FormatError> {
     if preset.event_field && preset.event.is_none() {
         return at("event_field", "`event_field` needs `event`".to_owned());
     }
-    if preset.content.as_ref().is_some_and(|path| path.walks_arrays()) {
-        return at("content", "`content` leads through an array; it is one value of an element".to_owned());
+    if preset
+        .content
+        .as_ref()
+        .is_some_and(|path| path.walks_arrays())
+    {
+        return at(
+            "content",
+            "`content` leads through an array; it is one value of an element".to_owned(),
+        );
     }
     Ok(())
 }
 
 fn names(preset: &Preset) -> Vec<&str> {
-    preset.options.iter().map(|option| option.name.as_str()).collect()
+    preset
+        .options
+        .iter()
+        .map(|option| option.name.as_str())
+        .collect()
 }
 
 /// Whether what stands there is part of what is signed.
@@ -102,7 +116,10 @@ pub(crate) fn verification(
         return err("signature", "it has more than 8 places");
     }
     if (verify.signature.iter()).any(|place| matches!(place, Place::Part(_))) {
-        return err("signature", "a `part:` is a part of the signature's header, and no place of a signature");
+        return err(
+            "signature",
+            "a `part:` is a part of the signature's header, and no place of a signature",
+        );
     }
     let unknown = (verify.signed.pieces.iter())
         .chain(verify.claims.iter().flat_map(|(_, claim)| &claim.pieces))
@@ -118,15 +135,24 @@ pub(crate) fn verification(
         );
     }
     if signs(verify.algorithm) && !verify.signed.covers_body() && !verify.unsigned_body {
-        return err("signed", "it has no {body}, so that any body would be believed");
+        return err(
+            "signed",
+            "it has no {body}, so that any body would be believed",
+        );
     }
     if has(Piece::Time) && verify.timestamp.is_empty() {
-        return err("signed", "it has {ts}; set `timestamp` to where that stands");
+        return err(
+            "signed",
+            "it has {ts}; set `timestamp` to where that stands",
+        );
     }
     if has(Piece::Id) && id.is_none() {
         return err("signed", "it has {id}; set `id` to where that stands");
     }
-    let in_part = verify.timestamp.iter().any(|place| matches!(place, Place::Part(_)));
+    let in_part = verify
+        .timestamp
+        .iter()
+        .any(|place| matches!(place, Place::Part(_)));
     if in_part && verify.separator.is_none() {
         return err(
             "separator",
@@ -143,16 +169,20 @@ pub(crate) fn verification(
     }
     match verify.algorithm {
         Algorithm::Twilio | Algorithm::Sns | Algorithm::Paypal | Algorithm::Pubsub => Ok(()),
-        Algorithm::Token if !verify.unsigned_body => {
-            err("unsigned_body", "a fixed secret signs nothing; set it to true")
-        }
+        Algorithm::Token if !verify.unsigned_body => err(
+            "unsigned_body",
+            "a fixed secret signs nothing; set it to true",
+        ),
         Algorithm::Token => Ok(()),
         Algorithm::Jwt(_) => {
             if verify.signed != Template::of_body() {
                 return err("signed", "a token says itself what is signed; leave it out");
             }
             match verify.body_hash.is_none() && !verify.unsigned_body {
-                true => err("body_hash", "without it the token says nothing of the body; set it, or `unsigned_body = true`"),
+                true => err(
+                    "body_hash",
+                    "without it the token says nothing of the body; set it, or `unsigned_body = true`",
+                ),
                 false => Ok(()),
             }
         }
@@ -178,7 +208,8 @@ fn timed(verify: &Verification) -> Result<(), (&'static str, String)> {
     let outside = |place: &Place| !matches!(place, Place::Body(_) | Place::Item(_));
     let signs_time = verify.signed.has(&Piece::Time);
     if verify.timestamp.iter().any(outside) && !signs_time {
-        let message = "`signed` has no {ts}, so that anybody could change it; add it or leave it out";
+        let message =
+            "`signed` has no {ts}, so that anybody could change it; add it or leave it out";
         return Err(("timestamp", message.to_owned()));
     }
     Ok(())
@@ -205,7 +236,9 @@ fn in_step(verify: &Verification, id: Option<&Source>) -> Result<(), (&'static s
     }
     let len = verify.signature.len();
     let times = verify.timestamp.len();
-    let ids = id.filter(|_| verify.signed.has(&Piece::Id)).map_or(len, |id| id.0.len());
+    let ids = id
+        .filter(|_| verify.signed.has(&Piece::Id))
+        .map_or(len, |id| id.0.len());
     match (times == 0 || times == len) && ids == len {
         true => Ok(()),
         false => Err((

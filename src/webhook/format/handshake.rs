@@ -8,9 +8,7 @@ use super::reader::{Reader, json, pairs, scalar_text, text_of, wrong};
 use super::verification::template;
 use super::{FormatError, place};
 use crate::place::{Place, header_name};
-use crate::preset::{
-    AnswerBody, Handshake, HandshakeAnswer, HandshakeCheck, HandshakeSample,
-};
+use crate::preset::{AnswerBody, Handshake, HandshakeAnswer, HandshakeCheck, HandshakeSample};
 
 const METHODS: [&str; 4] = ["POST", "GET", "HEAD", "OPTIONS"];
 /// Headers that are no part of an answer.
@@ -39,7 +37,9 @@ pub(super) fn read(node: &Node) -> Result<Handshake, FormatError> {
     reader.set("check", |node| check(node).map(|of| one.check = of))?;
     reader.set("answer", |node| answer(node).map(|of| one.answer = of))?;
     reader.boolean("subscription", &mut one.subscription)?;
-    reader.set("sample", |node| sample(node).map(|of| one.sample = Some(of)))?;
+    reader.set("sample", |node| {
+        sample(node).map(|of| one.sample = Some(of))
+    })?;
     reader.finish()?;
     if !METHODS.contains(&one.method.as_str()) {
         let message = format!("handshakes.method is none of {}", METHODS.join(", "));
@@ -47,11 +47,17 @@ pub(super) fn read(node: &Node) -> Result<Handshake, FormatError> {
     }
     let echoed = |place: &Place| {
         place.header().is_some_and(|name| {
-            CREDENTIALS.iter().any(|other| name.eq_ignore_ascii_case(other))
+            CREDENTIALS
+                .iter()
+                .any(|other| name.eq_ignore_ascii_case(other))
         })
     };
     let templates = one.answer.templates();
-    if templates.iter().flat_map(|template| template.places()).any(echoed) {
+    if templates
+        .iter()
+        .flat_map(|template| template.places())
+        .any(echoed)
+    {
         return Err(FormatError::new(
             node.line,
             "handshakes.answer repeats a header with credentials, which nobody may see",
@@ -65,7 +71,8 @@ fn when(node: &Node) -> Result<Vec<(Place, Option<String>)>, FormatError> {
     fields
         .into_iter()
         .map(|(written, (value, line))| {
-            let place = Place::parse(&written).map_err(|message| FormatError::new(line, message))?;
+            let place =
+                Place::parse(&written).map_err(|message| FormatError::new(line, message))?;
             Ok((place, (value != "*").then_some(value)))
         })
         .collect()
@@ -126,7 +133,9 @@ fn templates_in(node: &Node) -> Result<(), FormatError> {
     match &node.data {
         Data::Text(_) => template(node).map(drop),
         Data::List(nodes) => nodes.iter().try_for_each(templates_in),
-        Data::Table(entries) => entries.iter().try_for_each(|entry| templates_in(&entry.node)),
+        Data::Table(entries) => entries
+            .iter()
+            .try_for_each(|entry| templates_in(&entry.node)),
         _ => Ok(()),
     }
 }
@@ -145,15 +154,21 @@ fn sample(node: &Node) -> Result<HandshakeSample, FormatError> {
         ..HandshakeSample::default()
     };
     let mut reader = Reader::of(node, "sample.");
-    reader.set("query", |node| pairs(node, text).map(|of| sample.query = of))?;
-    reader.set("headers", |node| pairs(node, text).map(|of| sample.headers = of))?;
+    reader.set("query", |node| {
+        pairs(node, text).map(|of| sample.query = of)
+    })?;
+    reader.set("headers", |node| {
+        pairs(node, text).map(|of| sample.headers = of)
+    })?;
     reader.text("body", &mut sample.body)?;
     reader.set("expect", |node| {
         let mut reader = Reader::of(node, "expect.");
         reader.set("status", |node| status(node).map(|of| sample.status = of))?;
         reader.optional("text", &mut sample.text)?;
         reader.set("json", |node| json(node).map(|of| sample.json = Some(of)))?;
-        reader.set("headers", |node| pairs(node, text).map(|of| sample.answer_headers = of))?;
+        reader.set("headers", |node| {
+            pairs(node, text).map(|of| sample.answer_headers = of)
+        })?;
         reader.finish()
     })?;
     reader.finish()?;

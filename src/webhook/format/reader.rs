@@ -61,7 +61,9 @@ impl<'n> Reader<'n> {
         name: &'static str,
         to: &mut Option<String>,
     ) -> Result<(), FormatError> {
-        self.set(name, |node| text_of(name, node).map(|text| *to = Some(text)))
+        self.set(name, |node| {
+            text_of(name, node).map(|text| *to = Some(text))
+        })
     }
 
     pub(super) fn texts(
@@ -116,11 +118,7 @@ impl<'n> Reader<'n> {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => format!("known here: {}", self.known.join(", ")),
             };
-            let message = format!(
-                "{}{} is no field; {hint}",
-                self.within,
-                name.escape_debug()
-            );
+            let message = format!("{}{} is no field; {hint}", self.within, name.escape_debug());
             return Err(FormatError::new(entry.line, message));
         }
         Ok(())
@@ -212,9 +210,15 @@ pub(super) fn json(node: &Node) -> Result<Value, FormatError> {
         Data::Integer(number) => (*number).into(),
         Data::Float(number) => (*number).into(),
         Data::Boolean(value) => (*value).into(),
-        Data::List(nodes) => nodes.iter().map(json).collect::<Result<Vec<_>, _>>()?.into(),
+        Data::List(nodes) => nodes
+            .iter()
+            .map(json)
+            .collect::<Result<Vec<_>, _>>()?
+            .into(),
         Data::Table(entries) => {
-            let fields = entries.iter().map(|entry| Ok((entry.name.clone(), json(&entry.node)?)));
+            let fields = entries
+                .iter()
+                .map(|entry| Ok((entry.name.clone(), json(&entry.node)?)));
             Value::Object(fields.collect::<Result<_, FormatError>>()?)
         }
         Data::Time(_) | Data::Refused => return Err(wrong(node, "a value of JSON")),

@@ -2,9 +2,9 @@
 //!
 //! **Invariant**: a body stands in the file itself, so that a preset is one file.
 
+use base::tree::{Data, Node};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use base::tree::{Data, Node};
 
 use super::FormatError;
 use super::reader::{Reader, json, missing, pairs, text_of, wrong};
@@ -25,9 +25,13 @@ pub(super) fn sample(node: &Node) -> Result<Sample, FormatError> {
     let mut reader = Reader::of(node, "samples.");
     reader.text("event", &mut sample.event)?;
     reader.text("content_type", &mut sample.content_type)?;
-    reader.set("headers", |node| pairs(node, text).map(|of| sample.headers = of))?;
+    reader.set("headers", |node| {
+        pairs(node, text).map(|of| sample.headers = of)
+    })?;
     reader.text("body", &mut sample.body)?;
-    reader.set("expect", |node| expectation(node).map(|of| sample.expect = of))?;
+    reader.set("expect", |node| {
+        expectation(node).map(|of| sample.expect = of)
+    })?;
     reader.finish()?;
     match (sample.event.is_empty(), sample.body.is_empty()) {
         (true, _) => Err(missing(node, "event", "the name of the event")),
@@ -43,7 +47,9 @@ fn expectation(node: &Node) -> Result<Expectation, FormatError> {
     reader.texts("keys", &mut keys)?;
     reader.texts("removed", &mut removed)?;
     reader.boolean("ignored", &mut expect.ignored)?;
-    reader.set("fields", |node| pairs(node, json).map(|of| expect.fields = of))?;
+    reader.set("fields", |node| {
+        pairs(node, json).map(|of| expect.fields = of)
+    })?;
     reader.finish()?;
     expect.keys = node.get("keys").map(|_| keys);
     expect.removed = node.get("removed").map(|_| removed);
@@ -67,10 +73,14 @@ pub(super) fn vector(node: &Node) -> Result<SentDelivery, FormatError> {
     })?;
     reader.optional("method", &mut vector.method)?;
     reader.optional("url", &mut vector.url)?;
-    reader.set("headers", |node| pairs(node, text).map(|of| vector.headers = of))?;
+    reader.set("headers", |node| {
+        pairs(node, text).map(|of| vector.headers = of)
+    })?;
     reader.optional("body", &mut body)?;
     reader.optional("body_base64", &mut encoded)?;
-    reader.set("options", |node| pairs(node, text).map(|of| vector.options = of))?;
+    reader.set("options", |node| {
+        pairs(node, text).map(|of| vector.options = of)
+    })?;
     reader.boolean("valid", &mut vector.valid)?;
     reader.finish()?;
     vector.body = match (body, encoded) {

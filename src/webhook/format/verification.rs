@@ -62,7 +62,9 @@ pub(super) fn read(node: &Node, preset: &mut Preset) -> Result<(), FormatError> 
     let mut verify = preset.verify.take().unwrap_or_default();
     let mut reader = Reader::of(node, "verify.");
     reader.choice("algorithm", &ALGORITHMS, &mut verify.algorithm)?;
-    reader.set("signature", |node| places(node).map(|of| verify.signature = of))?;
+    reader.set("signature", |node| {
+        places(node).map(|of| verify.signature = of)
+    })?;
     reader.set("separator", |node| {
         let text = text_of("separator", node)?;
         let mut characters = text.chars();
@@ -76,7 +78,9 @@ pub(super) fn read(node: &Node, preset: &mut Preset) -> Result<(), FormatError> 
     reader.choice("encoding", &ENCODINGS, &mut verify.encoding)?;
     reader.set("signed", |node| template(node).map(|of| verify.signed = of))?;
     reader.boolean("unsigned_body", &mut verify.unsigned_body)?;
-    reader.set("timestamp", |node| places(node).map(|of| verify.timestamp = of))?;
+    reader.set("timestamp", |node| {
+        places(node).map(|of| verify.timestamp = of)
+    })?;
     reader.choice("timestamp_unit", &UNITS, &mut verify.unit)?;
     reader.number("tolerance_seconds", &mut verify.tolerance_seconds)?;
     reader.boolean("in_step", &mut verify.in_step)?;
@@ -84,9 +88,15 @@ pub(super) fn read(node: &Node, preset: &mut Preset) -> Result<(), FormatError> 
         verify.by_secret = pairs(node, |node| text_of("by_secret", node))?;
         Ok(())
     })?;
-    reader.choice("secret_encoding", &SECRET_FORMS, &mut verify.secret_encoding)?;
+    reader.choice(
+        "secret_encoding",
+        &SECRET_FORMS,
+        &mut verify.secret_encoding,
+    )?;
     reader.text("secret_prefix", &mut verify.secret_prefix)?;
-    reader.set("body_hash", |node| body_hash(node).map(|of| verify.body_hash = Some(of)))?;
+    reader.set("body_hash", |node| {
+        body_hash(node).map(|of| verify.body_hash = Some(of))
+    })?;
     reader.set("claims", |node| {
         verify.claims = pairs(node, template)?;
         Ok(())
@@ -110,10 +120,15 @@ fn body_hash(node: &Node) -> Result<BodyHash, FormatError> {
     let mut reader = Reader::of(node, "body_hash.");
     reader.text("claim", &mut hash.claim)?;
     reader.choice("hash", &DIGESTS, &mut hash.hash)?;
-    reader.set("encoding", |node| choice(node, &ENCODINGS).map(|of| hash.encoding = of))?;
+    reader.set("encoding", |node| {
+        choice(node, &ENCODINGS).map(|of| hash.encoding = of)
+    })?;
     reader.finish()?;
     match (hash.claim.is_empty(), &node.data) {
         (false, Data::Table(_)) => Ok(hash),
-        _ => Err(wrong(node, "`claim`, the name of the claim with the digest of the body")),
+        _ => Err(wrong(
+            node,
+            "`claim`, the name of the claim with the digest of the body",
+        )),
     }
 }

@@ -138,7 +138,10 @@ fn echoed_text_is_plain_and_bounded() {
     let markup = get("dropbox", "challenge=%3Cb%3E")
         .expect("echoed")
         .expect("an answer");
-    assert_eq!(markup.content_type.as_deref(), Some("text/plain; charset=utf-8"));
+    assert_eq!(
+        markup.content_type.as_deref(),
+        Some("text/plain; charset=utf-8")
+    );
     let nosniff = ("X-Content-Type-Options".to_owned(), "nosniff".to_owned());
     assert_eq!(markup.headers, [nosniff]);
     let text = |len: usize| format!("challenge={}", "a".repeat(len));

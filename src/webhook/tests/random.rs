@@ -120,7 +120,11 @@ fn one(random: &mut Random, verifier: &Verifier) {
         "paypal-cert-url",
     ];
     let verify = verifier.preset().verify.as_ref().expect("it signs");
-    let own = verify.signature.first().and_then(|place| place.header()).unwrap_or("x-own");
+    let own = verify
+        .signature
+        .first()
+        .and_then(|place| place.header())
+        .unwrap_or("x-own");
     let mut values: Vec<(&str, Vec<u8>)> = vec![(own, random.value())];
     for _ in 0..random.below(10) {
         let value = match random.below(3) {

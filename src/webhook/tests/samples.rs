@@ -31,7 +31,12 @@ fn events_of_samples_are_unique() {
 fn samples_are_filled() {
     for (preset, sample) in all() {
         for place in ["{id}", "{now", "\n}\n"] {
-            assert!(!sample.fill(ID, MOMENT).contains(place), "{} {}", preset.name, sample.event);
+            assert!(
+                !sample.fill(ID, MOMENT).contains(place),
+                "{} {}",
+                preset.name,
+                sample.event
+            );
         }
     }
 }
@@ -55,7 +60,9 @@ fn signed_samples_pass_with_id_and_event() {
             now: MOMENT,
         };
         let verifier = verifier(&preset.name);
-        let signed = verifier.sign(draft).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let signed = verifier
+            .sign(draft)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         with_signed(draft, &signed, |delivery| {
             let head = verifier.check_head(delivery.headers, delivery.now);
             assert_eq!(head, Ok(()), "{name}");

@@ -200,7 +200,9 @@ fn urls_are_taken_where_they_are_signed() {
         .collect();
     assert_eq!(
         signing,
-        ["twilio", "hubspot", "square", "trello", "mandrill", "monday", "qstash"]
+        [
+            "twilio", "hubspot", "square", "trello", "mandrill", "monday", "qstash"
+        ]
     );
     for preset in presets().iter().filter(|preset| preset.signed()) {
         assert_eq!(
@@ -263,9 +265,8 @@ fn a_key_changes_what_its_preset_says() {
         ..Options::of("okta")
     };
     let verifier = Verifier::new(&okta, SECRET, None).expect("fits");
-    let check = |name: &str| {
-        with_post(&[(name, SECRET)], "{}", |delivery| verifier.check(delivery))
-    };
+    let check =
+        |name: &str| with_post(&[(name, SECRET)], "{}", |delivery| verifier.check(delivery));
     assert_eq!(check("X-Custom"), Ok(()));
     assert!(check("Authorization").is_err());
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::random::Random;
 use super::{
-    MOMENT, SECRET, has_public_key, WHSEC, hmac, options_of, secret_of, verifier, verifier_of,
+    MOMENT, SECRET, WHSEC, has_public_key, hmac, options_of, secret_of, verifier, verifier_of,
     with_signed,
 };
 use crate::{CannotSign, Draft, Options, Signed, Timestamp, Verifier, presets};

@@ -167,7 +167,8 @@ fn check_signing(name: &str, expect: &Value, verifier: &Verifier, delivery: &Del
             get(name).is_some_and(|theirs| parts.all(|part| theirs.contains(part)))
         };
         signed.headers.iter().all(same)
-            && (signed.body == delivery.body || matches!(verifier.preset().name.as_str(), "mailgun" | "graph"))
+            && (signed.body == delivery.body
+                || matches!(verifier.preset().name.as_str(), "mailgun" | "graph"))
     };
     let public = has_public_key(verifier.preset()) || name == "standard/ed25519";
     // Some vectors arrive late.

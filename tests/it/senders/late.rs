@@ -280,9 +280,10 @@ async fn a_delivery_is_a_repeat_by_its_id_and_where_that_is_wanted_by_its_body()
     let app = Setup::new()
         .unlimited()
         .stream("usual")
-        .signing_key("usual", "main", "usual", &key(""))
+        .signing_key("usual", "main", "usual", &key(", replay = \"delivery\""))
         .stream("strict")
-        .signing_key("strict", "main", "strict", &key(", replay = \"body\""))
+        // As its preset has it.
+        .signing_key("strict", "main", "strict", &key(""))
         .start()
         .await;
     let anyone = app.anonymous();

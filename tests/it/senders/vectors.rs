@@ -285,7 +285,7 @@ async fn deliveries_that_are_signed_now_are_stored() {
             continue;
         };
         let settings = vector.settings(&secret, false);
-        if let Some(Signed { headers, body }) = vector.anew(&settings) {
+        if let Some(Signed { headers, body, .. }) = vector.anew(&settings) {
             let stream = format!("s{at}");
             at += 1;
             setup = with(setup, &stream, &[settings]);
