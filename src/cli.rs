@@ -17,13 +17,14 @@ pub mod licenses;
 mod logging;
 pub mod man;
 pub mod plugin;
+mod port;
 pub mod repair;
 pub mod screen;
 pub mod serve;
 
 use ::client::{
-    bench, client, connector, error, export, healthcheck, key, output, read_key, requests,
-    resource, send, session, sign_in, signals, sink, stream, tail, trigger,
+    bench, client, connector, error, export, healthcheck, item, key, output, read_key, requests,
+    resource, send, session, sign_in, signals, sink, status, stream, tail, trigger, zone,
 };
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-pub use ::client::configuration::{ConfigArgs, load, unusable};
+pub use ::client::configuration::{ConfigArgs, load, load_with, unusable};
 use error::CliError;
 use observe::lines;
 use settings::{Loaded, Problem, Problems};
@@ -50,6 +51,9 @@ const BUILD: &str = env!("BUILT_AS");
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
+    /// Print times in UTC; otherwise they are in the time zone of this machine
+    #[arg(long, global = true)]
+    utc: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -62,8 +66,12 @@ enum Verb {
     Check(check::CheckArgs),
     /// Show the configuration that counts, and where each value comes from
     Config(config::ConfigVerbArgs),
+    /// Show problems, sinks and screens of a running daemon; exit code 1 if there is a problem
+    Status(status::StatusArgs),
     /// Create, change and delete streams of a running daemon
     Stream(Box<stream::StreamArgs>),
+    /// Show or remove an item of a running daemon
+    Item(item::ItemArgs),
     /// Create, change and delete connectors of a running daemon
     Connector(Box<connector::ConnectorArgs>),
     /// Create, rotate and revoke ingest keys; make keys for a configuration file
@@ -121,11 +129,16 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return wrong_use(&error),
     };
+    if cli.utc {
+        zone::use_utc();
+    }
     let done = match cli.verb {
         Verb::Serve(args) => serve::run(&args),
         Verb::Demo(args) => demo::run(&args),
         Verb::Check(args) => check::run(&args),
         Verb::Config(args) => config::run(&args),
+        Verb::Status(args) => short(status::run(args)),
+        Verb::Item(args) => short(item::run(args)),
         Verb::Stream(args) => short(stream::run(*args)),
         Verb::Connector(args) => short(connector::run(*args)),
         Verb::Key(args) => short(key::run(args)),

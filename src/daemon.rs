@@ -338,6 +338,11 @@ impl Daemon {
     }
 }
 
+/// The settings that say where the listeners are.
+pub const SERVICE_LISTEN: &str = "server.listen";
+/// See [`SERVICE_LISTEN`].
+pub const ADMIN_LISTEN: &str = "admin.listen";
+
 /// The two listeners, service and admin.
 async fn bind_both(settings: &Settings) -> Result<(Bound, Bound), DaemonError> {
     let (server, admin) = (&settings.server, &settings.admin);
@@ -345,9 +350,13 @@ async fn bind_both(settings: &Settings) -> Result<(Bound, Bound), DaemonError> {
         ProxyHeader::ProxyProtocol => server.trusted_proxies.clone(),
         _ => Networks::default(),
     };
-    let service = bind(&server.listen, server.tls.as_ref(), &announcing).await?;
-    let admin = bind(&admin.listen, admin.tls.as_ref(), &announcing).await?;
-    Ok((service, admin))
+    let of = |setting| move |error| DaemonError::Listen { setting, error };
+    let service = bind(&server.listen, server.tls.as_ref(), &announcing).await;
+    let admin = bind(&admin.listen, admin.tls.as_ref(), &announcing).await;
+    Ok((
+        service.map_err(of(SERVICE_LISTEN))?,
+        admin.map_err(of(ADMIN_LISTEN))?,
+    ))
 }
 
 /// Refuses a folder that holds the half of a backup.

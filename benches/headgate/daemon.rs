@@ -49,6 +49,7 @@ pub(crate) async fn start_inside(folder: &Path, storage: &str, rest: &str) -> Re
         working_dir: folder.to_owned(),
         config_file: Some(file),
         env: Vec::new(),
+        options: Vec::new(),
     });
     let loaded = loaded.map_err(|problems| problems.to_string())?;
     Ok(Daemon::start(&loaded, Some(Path::new(PROGRAM))).await?)

@@ -12,6 +12,7 @@ mod backups;
 mod body;
 mod connectors;
 mod dead_letters;
+mod items;
 mod keys;
 pub mod openapi;
 mod paging;
@@ -46,6 +47,7 @@ pub fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
     let subjects = [
         (Needs::VIEW, status::routes(operator)),
         (Needs::MANAGE, streams::routes(operator)),
+        (Needs::RUN, items::routes(operator)),
         (Needs::MANAGE, connectors::routes(operator)),
         (Needs::MANAGE, keys::routes(operator)),
         (Needs::RUN, trigger::routes(operator)),

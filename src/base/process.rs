@@ -54,6 +54,15 @@ pub fn open_files_to_take() -> usize {
     files(getrlimit(Resource::Nofile).maximum)
 }
 
+/// A process as people find it: `sqlite3 (process 1234)`.
+pub fn named(process: u32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    match name.trim() {
+        "" => format!("process {process}"),
+        name => format!("{name} (process {process})"),
+    }
+}
+
 fn files(limit: Option<u64>) -> usize {
     usize::try_from(limit.unwrap_or(MANY)).unwrap_or(usize::MAX)
 }

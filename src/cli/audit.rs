@@ -10,7 +10,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::client::AdminArgs;
 use super::error::CliError;
-use super::output::{ListOutput, cut, json_pretty, plain, print, print_list, shown};
+use super::output::{ListOutput, cut, json_pretty, plain, print, print_list, shown, when};
 use super::repair::Output;
 use super::requests::moment;
 use super::resource::{Column, table};
@@ -98,7 +98,7 @@ struct VerifyArgs {
 }
 
 const COLUMNS: &[Column<AuditData>] = &[
-    Column::new("AT", |entry| plain(&entry.at)),
+    Column::new("AT", |entry| when(&entry.at)),
     Column::new("ACTION", |entry| plain(&entry.action)),
     Column::new("KIND", |entry| plain(&entry.kind)),
     Column::new("NAME", |entry| cut(plain(&entry.name))),
@@ -190,9 +190,9 @@ fn summary(found: &VerifiedData) -> String {
         "{} entries fit, from {} ({}) to {} ({})\nnewest digest: {}\n",
         found.entries,
         shown(&oldest.id),
-        shown(&oldest.at),
+        shown(&when(&oldest.at)),
         shown(&newest.id),
-        shown(&newest.at),
+        shown(&when(&newest.at)),
         shown(&newest.digest)
     )
 }

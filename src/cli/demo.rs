@@ -15,6 +15,7 @@ use super::confine::Confined;
 use super::error::CliError;
 use super::logging::{self, print};
 use super::output::{Table, shown};
+use super::port::Ports;
 use super::{serve, with_fitting_sinks};
 use crate::daemon::Daemon;
 use base::process;
@@ -61,10 +62,11 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
     let loaded = load(&config_file).and_then(with_fitting_sinks)?;
     logging::start(&loaded.settings.log)?;
     process::take_open_files();
+    let ports = Ports::of(&loaded.settings);
     let confined = Confined::by(&loaded)?;
     serve::run_to_end(&loaded.settings.runtime, async {
         let signals = super::signals::Signals::new()?;
-        let (daemon, files) = serve::start(&loaded).await?;
+        let (daemon, files) = serve::start(&loaded, &ports).await?;
         show(&loaded, &daemon, &config_file).await?;
         if args.once {
             let done = daemon.run(std::future::ready(())).await;
@@ -150,6 +152,7 @@ fn load(config_file: &Path) -> Result<Loaded, CliError> {
         working_dir: config_file.parent().map(Path::to_owned).unwrap_or_default(),
         config_file: Some(config_file.to_owned()),
         env,
+        options: Vec::new(),
     };
     settings::load(&sources).map_err(|problems| {
         CliError::wrong_use(format!(

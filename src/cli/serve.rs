@@ -14,25 +14,33 @@ use tokio_util::sync::CancellationToken;
 
 use super::confine::Confined;
 use super::error::CliError;
+use super::port::Ports;
 use super::signals::Signals;
-use super::{ConfigArgs, load, logging, program, with_fitting_sinks};
+use super::{ConfigArgs, load_with, logging, program, with_fitting_sinks};
 use crate::daemon::{Daemon, DaemonError, Files};
 use base::process;
 use base::text::shell_quoted;
-use settings::{Listen, Loaded, Runtime};
+use settings::{Listen, Loaded, Runtime, SettingOption};
 use sqlite::suspect;
 
 /// What `headgate serve` is told.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example:
+Examples:
   HEADGATE_PROFILE=production headgate serve --config /etc/headgate.toml
+  headgate serve --listen 127.0.0.1:9090 --data-dir /var/lib/headgate
 
 On a terminal it prints a link that signs in to the admin pages. Where standard output may be kept by a log,
 `headgate sign-in` gets one from the running daemon.")]
 pub struct ServeArgs {
     #[command(flatten)]
     config: ConfigArgs,
+    /// Address of the service listener: host:port or unix:/path; overrides server.listen
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Data directory; overrides storage.data_dir
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
     /// Print a link that signs in to the admin pages also where standard output is no terminal: whoever reads it is an
     /// administrator
     #[arg(long)]
@@ -45,7 +53,7 @@ pub struct ServeArgs {
 /// Exit code 2 for the configuration, 70 for storage, 1 for everything else.
 pub fn run(args: &ServeArgs) -> Result<(), CliError> {
     process::keep_files_private();
-    let mut loaded = load(&args.config).and_then(with_fitting_sinks)?;
+    let mut loaded = args.load()?;
     listen_again(&mut loaded);
     let mut listened = None;
     logging::start(&loaded.settings.log)?;
@@ -53,23 +61,44 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
+    // What it confines itself to has no view of other processes.
+    let ports = Ports::of(&loaded.settings);
     let confined = Confined::by(&loaded)?;
     let served = run_to_end(&loaded.settings.runtime, async {
         let signals = Signals::new()?;
-        let (daemon, files) = start(&loaded).await?;
+        let (daemon, files) = start(&loaded, &ports).await?;
         listened = Some((daemon.service_address.clone(), daemon.admin_address.clone()));
         if args.invite || std::io::stdout().is_terminal() {
             invite(&daemon)?;
         } else {
             say_how_to_sign_in(&daemon);
         }
-        let load = || confined.look_at(load(&args.config).and_then(with_fitting_sinks));
+        let load = || confined.look_at(args.load());
         run_until_signalled(daemon, files, signals, load).await
     });
     if served.is_err() && suspect::any_in(&loaded.settings.storage.data_dir) {
         start_again(listened)?;
     }
     served
+}
+
+impl ServeArgs {
+    /// The configuration, with what the options of the verb set.
+    fn load(&self) -> Result<Loaded, CliError> {
+        let options = [
+            ("--listen", ["server", "listen"], &self.listen),
+            ("--data-dir", ["storage", "data_dir"], &self.data_dir),
+        ];
+        let options = options.into_iter().filter_map(|(option, setting, value)| {
+            let value = value.clone()?;
+            Some(SettingOption {
+                option,
+                setting,
+                value,
+            })
+        });
+        load_with(&self.config, options.collect()).and_then(with_fitting_sinks)
+    }
 }
 
 /// Where the daemon listened, in the environment of the one that follows it: a port that the system chose stays.
@@ -149,11 +178,11 @@ fn runtime(settings: &Runtime) -> Result<tokio::runtime::Runtime, CliError> {
 
 /// Starts the daemon and says where it listens. With it the files as they were before it read them: what is changed
 /// from then on is taken.
-pub(super) async fn start(loaded: &Loaded) -> Result<(Daemon, Files), CliError> {
+pub(super) async fn start(loaded: &Loaded, ports: &Ports) -> Result<(Daemon, Files), CliError> {
     let files = Files::of(loaded);
     let daemon = Daemon::start(loaded, Some(&program()?))
         .await
-        .map_err(failed)?;
+        .map_err(|error| ports.explain(error))?;
     logging::print(&format!(
         "service listening on {}\nadmin listening on {}\n",
         daemon.service_address, daemon.admin_address

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use crate::error::CliError;
-use settings::{Loaded, Problems, Sources};
+use settings::{Loaded, Problems, SettingOption, Sources};
 
 /// The file that `--config` names.
 #[derive(Debug, Clone, clap::Args)]
@@ -20,8 +20,17 @@ pub struct ConfigArgs {
 /// # Errors
 /// Everything that is wrong with it, for exit code 2.
 pub fn load(args: &ConfigArgs) -> Result<Loaded, CliError> {
-    let sources = Sources::of_process(args.config.clone())
+    load_with(args, Vec::new())
+}
+
+/// The same, with settings that options of the verb give.
+///
+/// # Errors
+/// See [`load`].
+pub fn load_with(args: &ConfigArgs, options: Vec<SettingOption>) -> Result<Loaded, CliError> {
+    let mut sources = Sources::of_process(args.config.clone())
         .map_err(|error| CliError::failed(format!("cannot find the working directory: {error}")))?;
+    sources.options = options;
     settings::load(&sources).map_err(unusable)
 }
 

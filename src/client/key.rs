@@ -11,9 +11,9 @@ use serde_json::Value;
 use super::client::AdminArgs;
 use super::connector::tool::{self, SecretArgs, VerifyArgs};
 use super::error::CliError;
-use super::output::{cut, json_pretty, note, plain, print, shown};
+use super::output::{cut, json_pretty, note, plain, print, shown, when};
 use super::record::{KEY, NEW_KEY, Settings};
-use super::resource::{Column, ListArgs, Resource, given};
+use super::resource::{Column, ListArgs, Resource, declared, given};
 use base::text::percent_encoded;
 use wire::{KeyData, MadeKey, TakenSecret};
 
@@ -173,10 +173,10 @@ const COLUMNS: &[Column<KeyData>] = &[
     Column::new("PREFIX", |one| plain(&one.prefix)),
     Column::new("STREAM", |one| plain(&one.settings["stream"])),
     Column::new("STATE", |one| plain(&one.state)),
-    Column::new("EXPIRES", |one| plain(&one.settings["expires_at"])),
-    Column::new("LAST USED", |one| plain(&one.last_used_at)),
-    Column::new("LAST REFUSED", |one| plain(&one.last_refused_at)),
-    Column::new("DECLARED", |one| plain(&one.declared)),
+    Column::new("EXPIRES", |one| when(&one.settings["expires_at"])),
+    Column::new("LAST USED", |one| when(&one.last_used_at)),
+    Column::new("LAST REFUSED", |one| when(&one.last_refused_at)),
+    Column::new("DECLARED", |one| declared(one.declared)),
     Column::new("PATH", |one| plain(&one.path)),
     Column::new("DESCRIPTION", |one| {
         cut(plain(&one.settings["description"]))
@@ -254,7 +254,7 @@ async fn rotate(args: RotateArgs) -> Result<(), CliError> {
         _ => format!(
             "the old one, {}, ends at {}; it is listed as {}",
             shown(&old.prefix),
-            shown(&plain(&old.settings["expires_at"])),
+            shown(&when(&old.settings["expires_at"])),
             shown(&plain(&old.settings["name"]))
         ),
     };
@@ -287,7 +287,7 @@ async fn revoke(key: &Named) -> Result<(), CliError> {
     for (name, older) in older {
         let until = match &older.settings["expires_at"] {
             Value::Null => String::new(),
-            until => format!(" until {}", plain(until)),
+            until => format!(" until {}", when(until)),
         };
         note(&format!(
             "an older key of it still works{}: {} ({})",

@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::error::CliError;
+use super::zone::local;
 pub use base::text::{visible as shown, visible_json as shown_json, visible_lines as shown_lines};
 
 /// How much of a long text a table shows.
@@ -119,6 +120,11 @@ pub fn plain(value: &impl Serialize) -> String {
     }
 }
 
+/// A time as people read it; nothing for null. Not escaped.
+pub fn when(value: &impl Serialize) -> String {
+    local(&plain(value))
+}
+
 /// A value as JSON, of which each part can be reached.
 pub(super) fn json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_default()
@@ -142,7 +148,8 @@ pub fn json_line(value: &impl Serialize) -> Result<String, CliError> {
     written(serde_json::to_string(value))
 }
 
-/// Plain aligned columns, two spaces apart. `Display` writes it, a line break after every row.
+/// Plain aligned columns, two spaces apart. `Display` writes it, a line break after every row. A column without anything
+/// below its heading is left out.
 #[derive(Debug)]
 pub struct Table {
     rows: Vec<Vec<String>>,
@@ -165,16 +172,19 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut widths: Vec<usize> = Vec::new();
-        for row in &self.rows {
-            widths.resize(widths.len().max(row.len()), 0);
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
-            }
-        }
+        let columns = self.rows.first().map_or(0, Vec::len);
+        let cells = |column: usize| self.rows.iter().filter_map(move |row| row.get(column));
+        let has_rows = self.rows.len() > 1;
+        let widths = (0..columns).filter_map(|column| {
+            let is_empty = has_rows && cells(column).skip(1).all(String::is_empty);
+            let width = cells(column).map(|cell| cell.chars().count()).max();
+            width.filter(|_| !is_empty).map(|width| (column, width))
+        });
+        let widths: Vec<(usize, usize)> = widths.collect();
         for row in &self.rows {
             let mut line = String::new();
-            for (width, cell) in widths.iter().zip(row) {
+            for (column, width) in &widths {
+                let cell = row.get(*column).map_or("", String::as_str);
                 write!(line, "{cell:width$}  ")?;
             }
             writeln!(f, "{}", line.trim_end())?;
@@ -229,5 +239,14 @@ mod tests {
             table.to_string(),
             "NAME     STATUS\ngrößer   ok\na\\u{1b}\n"
         );
+    }
+
+    #[test]
+    fn a_column_that_is_empty_in_every_row_is_left_out() {
+        let mut table = Table::new(&["NAME", "EXPIRES", "KEY"]);
+        assert_eq!(table.to_string(), "NAME  EXPIRES  KEY\n");
+        table.row(&["a", "", ""]);
+        table.row(&["b", "", "k"]);
+        assert_eq!(table.to_string(), "NAME  KEY\na\nb     k\n");
     }
 }

@@ -9,9 +9,9 @@ use reqwest::Method;
 use super::client::AdminArgs;
 use super::error::CliError;
 use super::key::{MadeArgs, print_made};
-use super::output::{cut, plain};
+use super::output::{cut, plain, when};
 use super::record::{NEW_READ_KEY, READ_KEY, Settings};
-use super::resource::{Column, ListArgs, Resource};
+use super::resource::{Column, ListArgs, Resource, declared};
 use wire::{MadeReadKey, ReadKeyData};
 
 /// What `headgate read-key` is told.
@@ -87,8 +87,8 @@ const COLUMNS: &[Column<ReadKeyData>] = &[
         cut(streams.map(plain).collect::<Vec<_>>().join(", "))
     }),
     Column::new("STATE", |one| plain(&one.state)),
-    Column::new("EXPIRES", |one| plain(&one.settings["expires_at"])),
-    Column::new("DECLARED", |one| plain(&one.declared)),
+    Column::new("EXPIRES", |one| when(&one.settings["expires_at"])),
+    Column::new("DECLARED", |one| declared(one.declared)),
     Column::new("DESCRIPTION", |one| {
         cut(plain(&one.settings["description"]))
     }),

@@ -9,9 +9,10 @@
 use super::client::{AdminArgs, CallError, Client};
 use super::error::CliError;
 use super::output::{
-    ListOutput, cut, json, json_line, json_pretty, note, plain, print, print_list, shown,
+    ListOutput, cut, json, json_line, json_pretty, note, plain, print, print_list, shown, when,
 };
 use super::resource::{Column, table};
+use super::zone::local;
 use base::clock::{self, Unix};
 use base::text::percent_encoded;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -158,6 +159,11 @@ async fn show(client: &Client, id: &str, output: ListOutput) -> Result<(), CliEr
     let request: LoggedRequest = client.get(&path).await?;
     let content: ContentData = client.get(&format!("{path}/content")).await?;
     let mut shown = json(&request);
+    if output == ListOutput::Table {
+        for time in ["timestamp", "processed_at"] {
+            shown[time] = shown[time].as_str().map(local).into();
+        }
+    }
     shown["content"] = match output {
         ListOutput::Table => for_people(&content),
         ListOutput::Json | ListOutput::Ndjson => json(&content),
@@ -322,7 +328,7 @@ pub(super) fn by_time(a: &LoggedRequest, b: &LoggedRequest) -> Ordering {
 }
 
 const COLUMNS: &[Column<LoggedRequest>] = &[
-    Column::new("TIME", |one| plain(&one.timestamp)),
+    Column::new("TIME", |one| when(&one.timestamp)),
     Column::new("CONNECTOR", |one| plain(&one.connector)),
     Column::new("STREAM", |one| plain(&one.stream)),
     Column::new("STATUS", |one| plain(&one.status)),

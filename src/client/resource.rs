@@ -37,6 +37,12 @@ impl<T> Column<T> {
     }
 }
 
+/// Where something is defined that cannot be changed at run time.
+pub(super) fn declared(is_declared: bool) -> String {
+    let file = if is_declared { "file" } else { "" };
+    file.to_owned()
+}
+
 /// A row for each entry.
 pub fn table<T>(columns: &[Column<T>], entries: &[T]) -> Table {
     let headings: Vec<&str> = columns.iter().map(|column| column.heading).collect();

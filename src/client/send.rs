@@ -31,6 +31,7 @@ use self::upload::{Pauses, Upload, UploadOptions};
 use super::client::Client;
 use super::error::CliError;
 use super::output::{json_pretty, note, print, shown};
+use super::patience::WaitArgs;
 use base::key::{self, KeyFormError};
 
 pub mod batch;
@@ -98,6 +99,8 @@ pub struct SendArgs {
     /// Largest number of retries of a request
     #[arg(long, value_name = "N", default_value_t = 8)]
     retries: u32,
+    #[command(flatten)]
+    wait: WaitArgs,
     /// Read and check the input, send nothing
     #[arg(long)]
     dry_run: bool,
@@ -204,9 +207,13 @@ async fn send_input(
         retries_max: args.retries,
     };
     let client = key.map(|key| Client::new(&args.url, key)).transpose()?;
+    let pauses = Pauses {
+        absent_max: args.wait.absent_max(),
+        ..Pauses::default()
+    };
     let upload = client
         .as_ref()
-        .map(|client| Upload::new(client, &options, Pauses::default(), stop))
+        .map(|client| Upload::new(client, &options, pauses, stop))
         .transpose()?;
     let delivery = Delivery {
         upload: upload.as_ref(),

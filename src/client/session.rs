@@ -8,7 +8,7 @@ use reqwest::Method;
 
 use super::client::AdminArgs;
 use super::error::CliError;
-use super::output::{plain, print, shown};
+use super::output::{plain, print, shown, when};
 use super::resource::{Column, ListArgs, Resource};
 use base::text::percent_encoded;
 use wire::SessionData;
@@ -48,9 +48,9 @@ const COLUMNS: &[Column<SessionData>] = &[
     Column::new("TOKEN", |one| plain(&one.token)),
     Column::new("ROLE", |one| plain(&one.role)),
     Column::new("FROM", |one| plain(&one.client)),
-    Column::new("SINCE", |one| plain(&one.since)),
-    Column::new("LAST SEEN", |one| plain(&one.last_seen)),
-    Column::new("ENDS", |one| plain(&one.ends_at)),
+    Column::new("SINCE", |one| when(&one.since)),
+    Column::new("LAST SEEN", |one| when(&one.last_seen)),
+    Column::new("ENDS", |one| when(&one.ends_at)),
 ];
 
 fn sessions(admin: &AdminArgs) -> Result<Resource, CliError> {

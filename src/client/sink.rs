@@ -4,7 +4,7 @@
 //!
 //! **Invariant**: nothing is discarded that was not named, and nothing at all without a yes.
 
-mod columns;
+pub(super) mod columns;
 mod made;
 mod trial;
 

@@ -6,9 +6,9 @@
 
 use super::client::AdminArgs;
 use super::error::CliError;
-use super::output::{cut, plain};
+use super::output::{cut, plain, when};
 use super::record::{NEW_STREAM, STREAM, Settings};
-use super::resource::{Column, ListArgs, Resource};
+use super::resource::{Column, ListArgs, Resource, declared};
 use wire::StreamData;
 
 /// What `headgate stream` is told.
@@ -89,8 +89,8 @@ const COLUMNS: &[Column<StreamData>] = &[
     Column::new("ITEMS MAX", |one| plain(&one.settings["items_max"])),
     Column::new("BYTES", |one| plain(&one.bytes)),
     Column::new("BYTES MAX", |one| plain(&one.settings["bytes_max"])),
-    Column::new("DECLARED", |one| plain(&one.declared)),
-    Column::new("CREATED", |one| plain(&one.created_at)),
+    Column::new("DECLARED", |one| declared(one.declared)),
+    Column::new("CREATED", |one| when(&one.created_at)),
     Column::new("DESCRIPTION", |one| {
         cut(plain(&one.settings["description"]))
     }),

@@ -19,12 +19,13 @@ use self::view::{TailOutput, View, ViewOptions};
 use super::client::{AdminArgs, Client};
 use super::error::CliError;
 use super::output::{closed, note};
+use super::patience::WaitArgs;
 use base::key::{self, KeyFormError};
 use wire::Status;
 
 mod follow;
 mod log;
-mod message;
+pub(crate) mod message;
 pub mod sse;
 mod view;
 
@@ -38,14 +39,15 @@ Examples:
   headgate tail orders --no-snapshot --count 1
   headgate tail --log --connector shop --status rejected,failed
 
-A line is a change: time (UTC), stream (if there are several), what happened, key, fields.
+A line is a change: time, stream (if there are several), what happened, key, fields.
   =  the item as it is, when tail begins
   ~  the item is new or has changed; its fields as they are now
   -  the item was removed
 Without a read key, the admin API is asked for access; it needs the admin token.
-After an outage tail connects again by itself and goes on where it was.
+After an outage tail connects again by itself and goes on where it was. If the daemon does not answer at all, tail
+gives up after 10 seconds, unless --wait is given.
 
-With --log a line is a request: time (UTC), status, HTTP status, items, connector/stream, request, errors.
+With --log a line is a request: time, status, HTTP status, items, connector/stream, request, errors.
 It is printed when it is first seen, with --status when it first has one of these.")]
 pub struct TailArgs {
     /// The streams to follow
@@ -105,6 +107,8 @@ pub struct TailArgs {
     #[arg(long)]
     heartbeats: bool,
     #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
     admin: AdminArgs,
 }
 
@@ -153,7 +157,10 @@ pub async fn run(args: TailArgs) -> Result<(), CliError> {
         filter: [("where", args.r#where), ("fields", args.fields)],
         max_rate: args.max_rate,
         since: args.since,
-        timing: Timing::default(),
+        timing: Timing {
+            absent_max: args.wait.absent_max(),
+            ..Timing::default()
+        },
         view: View::new(options, &streams, move || to_terminal.then(columns)),
         out: &mut io::stdout(),
         tell: &note,
@@ -178,6 +185,7 @@ async fn follow_log(args: TailArgs) -> Result<(), CliError> {
         output: (args.output).unwrap_or_else(|| default_output(io::stdout().is_terminal())),
         before: !args.no_snapshot,
         count: args.count,
+        absent_max: args.wait.absent_max(),
         out: &mut io::stdout(),
         tell: &note,
     };

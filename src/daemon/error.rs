@@ -39,8 +39,13 @@ pub enum DaemonError {
     #[error(transparent)]
     Sinks(#[from] AddError),
     /// A listener cannot be bound.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
+    #[error("{error}; set {setting}")]
+    Listen {
+        /// The setting that says where it listens.
+        setting: &'static str,
+        /// Why it cannot be bound.
+        error: ListenError,
+    },
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),

@@ -230,6 +230,7 @@ mod tests {
             working_dir: folder.path().to_owned(),
             config_file: Some(config),
             env: Vec::new(),
+            options: Vec::new(),
         };
         let loaded = load(&sources).expect("it is good");
         let files = Files::of(&loaded);
@@ -248,6 +249,7 @@ mod tests {
                 "HEADGATE_STORAGE__DATA_DIR".to_owned(),
                 folder.path().join("data").display().to_string(),
             )],
+            options: Vec::new(),
         };
         let loaded = load(&sources).expect("the defaults are good");
         let files = Files::of(&loaded);

@@ -141,6 +141,27 @@ impl Stopper {
 pub struct ListenError {
     listen: String,
     reason: String,
+    is_taken: bool,
+}
+
+impl ListenError {
+    /// Whether another program listens there.
+    pub fn is_taken(&self) -> bool {
+        self.is_taken
+    }
+
+    fn of(listen: &Listen, error: &io::Error) -> Self {
+        let is_taken = error.kind() == io::ErrorKind::AddrInUse;
+        let reason = match is_taken {
+            true => "the address is in use by another program".to_owned(),
+            false => error.to_string(),
+        };
+        Self {
+            listen: listen.to_string(),
+            reason,
+            is_taken,
+        }
+    }
 }
 
 /// Binds a listener: encrypted if `tls` says how, behind the proxies that begin their connections with an address.
@@ -152,21 +173,16 @@ pub async fn bind(
     tls: Option<&Tls>,
     proxies: &Networks,
 ) -> Result<Bound, ListenError> {
-    let failed = |reason: String| ListenError {
-        listen: listen.to_string(),
-        reason,
-    };
-    let encryption = tls.map(Encryption::of).transpose().map_err(failed)?;
+    let failed = |error: io::Error| ListenError::of(listen, &error);
+    let encryption = tls.map(Encryption::of).transpose();
+    let encryption = encryption.map_err(|reason| failed(io::Error::other(reason)))?;
     let inside = (encryption.as_ref(), proxies);
     match listen {
         Listen::Tcp(address) => {
-            let (listener, socket) =
-                bind_tcp(address).map_err(|error| failed(error.to_string()))?;
+            let (listener, socket) = bind_tcp(address).map_err(failed)?;
             let acceptor =
-                TcpAcceptor::try_from(listener).map_err(|error| failed(error.to_string()))?;
-            let address = acceptor
-                .local_addr()
-                .map_err(|error| failed(error.to_string()))?;
+                TcpAcceptor::try_from(listener).map_err(|error| failed(io::Error::other(error)))?;
+            let address = acceptor.local_addr().map_err(failed)?;
             let scheme = if tls.is_some() { "https" } else { "http" };
             Ok(Bound {
                 acceptor: behind_proxies(acceptor, inside),
@@ -177,12 +193,12 @@ pub async fn bind(
             })
         }
         Listen::Unix(path) => {
-            remove_stale_socket(path).map_err(|error| failed(error.to_string()))?;
+            remove_stale_socket(path).map_err(failed)?;
             let acceptor = UnixListener::new(path.clone())
                 .permissions(std::fs::Permissions::from_mode(0o660))
                 .try_bind()
                 .await
-                .map_err(|error| failed(error.to_string()))?;
+                .map_err(|error| failed(io::Error::other(error)))?;
             Ok(Bound {
                 acceptor: behind_proxies(acceptor, inside),
                 address: format!("unix:{}", path.display()),

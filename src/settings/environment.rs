@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 
+use super::SettingOption;
 use super::problem;
 use super::schema::{Field, ROOT, Shape};
 use base::tree::{self, Data, Entry, Node};
@@ -152,6 +153,11 @@ fn leaf(value: &str, shape: &Shape) -> Result<Data, String> {
         | Shape::Digest(_)
         | Shape::Time => text(),
     })
+}
+
+/// What an option of the command line says: a text.
+pub(super) fn option(option: &SettingOption) -> Node {
+    nest(&option.setting, Data::Text(option.value.clone()))
 }
 
 fn nest(path: &[&str], data: Data) -> Node {

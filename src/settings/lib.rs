@@ -108,6 +108,19 @@ pub struct Sources {
     pub config_file: Option<PathBuf>,
     /// The environment, all of it: secrets may name any variable.
     pub env: Vec<(String, String)>,
+    /// Settings that options of the command line give; they count before everything else.
+    pub options: Vec<SettingOption>,
+}
+
+/// A setting that an option of the command line gives.
+#[derive(Debug, Clone)]
+pub struct SettingOption {
+    /// The option, such as `--listen`.
+    pub option: &'static str,
+    /// Section and key of the setting.
+    pub setting: [&'static str; 2],
+    /// Its value, a text.
+    pub value: String,
 }
 
 /// Settings that passed every check, and where they came from.
@@ -153,6 +166,7 @@ impl Sources {
             env: std::env::vars_os()
                 .map(|(name, value)| (lossy(name), lossy(value)))
                 .collect(),
+            options: Vec::new(),
         })
     }
 
@@ -180,6 +194,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, Problems> {
     };
     let profile = loader.files_of(sources);
     loader.environment(&sources.env);
+    loader.options(&sources.options);
     let Loader {
         mut layers,
         files,

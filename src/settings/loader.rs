@@ -1,4 +1,4 @@
-//! Reads the sources one after the other: embedded files, files on disk, the environment.
+//! Reads the sources one after the other: embedded files, files on disk, the environment, options of the command line.
 //!
 //! [`load`](super::load) makes settings of what it read.
 //!
@@ -15,7 +15,7 @@ use super::checker::Checker;
 use super::environment::{self, Meaning};
 use super::merge::Layer;
 use super::problem::{self, Origin, Problem};
-use super::{DEFAULT_TOML, PROFILES, Sources, checks, schema, secret};
+use super::{DEFAULT_TOML, PROFILES, SettingOption, Sources, checks, schema, secret};
 use base::tree::{self, Node};
 
 /// The largest configuration file that is read.
@@ -181,6 +181,14 @@ impl Loader<'_> {
                 message,
             });
             self.rank += 1;
+        }
+    }
+
+    pub(super) fn options(&mut self, options: &[SettingOption]) {
+        for option in options {
+            let working_dir = self.working_dir;
+            let source = format!("option {}", option.option);
+            self.layer(&source, working_dir, environment::option(option));
         }
     }
 

@@ -72,6 +72,7 @@ impl Place {
             working_dir: self.path().to_owned(),
             config_file: self.config_file.as_ref().map(Into::into),
             env: self.env.clone(),
+            options: Vec::new(),
         }
     }
 

@@ -25,7 +25,7 @@ pub fn of(path: &Path) -> Vec<String> {
         .collect();
     processes.sort_unstable();
     processes.dedup();
-    processes.into_iter().map(named).collect()
+    processes.into_iter().map(base::process::named).collect()
 }
 
 /// The process that holds a lock on a read mark: `3: POSIX  ADVISORY  READ 14345 fe:00:10559569 123 123`.
@@ -39,14 +39,6 @@ fn reader(line: &str, inode: u64) -> Option<u32> {
     let first: u64 = fields.next()?.parse().ok()?;
     let is_reader = locked.parse() == Ok(inode) && READ_MARKS.contains(&first) && process > 0;
     is_reader.then_some(process)
-}
-
-fn named(process: u32) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
-    match name.trim() {
-        "" => format!("process {process}"),
-        name => format!("{name} (process {process})"),
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //!
 //! **Invariant**: no secret is in them, except where one was made: the answer that has it says so.
 
+use serde_json::value::RawValue;
+
 use crate::{ShownSettings, answers};
 
 answers! {
@@ -18,6 +20,29 @@ answers! {
         declared: bool,
         /// When it was made at run time, RFC 3339.
         created_at: Option<String>,
+    }
+
+    /// An item of the data pool, for operators.
+    pub struct StoredItem {
+        /// What identifies it in its stream.
+        key: String,
+        /// Its fields, flattened.
+        #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
+        fields: Box<RawValue>,
+        /// When its data arrived, RFC 3339.
+        updated_at: String,
+        /// Number of its last change in the one sequence over all streams.
+        seq: u64,
+        /// The request that wrote it.
+        request_id: String,
+    }
+
+    /// An item that an operator removed.
+    pub struct RemovedData {
+        /// The request that removes it.
+        request_id: String,
+        /// Whether it is gone from the data pool; otherwise it will be.
+        removed: bool,
     }
 
     /// A connector.

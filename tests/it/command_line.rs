@@ -12,6 +12,7 @@ mod send; // send and requests against a running daemon
 mod sign_in; // links to the admin pages
 mod sink; // sink list, dead-letters, retry, discard
 mod spool; // send --spool, against a daemon that refuses, is killed, is not there
+mod status; // status, item, times, nobody there, a port that is taken
 mod tail_log; // the request log as it grows
 mod tools; // tools that sign, connected from the command line
 
@@ -39,7 +40,10 @@ pub(crate) fn headgate(folder: &Path) -> Command {
             command.env_remove(name);
         }
     }
-    command.current_dir(folder).stdin(Stdio::null());
+    command
+        .env("TZ", "UTC")
+        .current_dir(folder)
+        .stdin(Stdio::null());
     command
 }
 

@@ -137,6 +137,8 @@ async fn the_openapi_documents_describe_every_route() {
                 ("/api/admin/streams/{name}", "get"),
                 ("/api/admin/streams/{name}", "patch"),
                 ("/api/admin/streams/{name}/export.{format}", "get"),
+                ("/api/admin/streams/{name}/items/{key}", "delete"),
+                ("/api/admin/streams/{name}/items/{key}", "get"),
                 ("/api/admin/tickets", "post"),
                 ("/healthz", "get"),
                 ("/metrics", "get"),

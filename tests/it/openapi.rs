@@ -91,6 +91,8 @@ pub(crate) fn with_data() -> (Setup, Process, String) {
 pub(crate) fn filled(path: &str, request_id: &str) -> String {
     let mut path = path.to_owned();
     for (parameter, value) in [
+        // The other one is removed at the service listener.
+        ("/streams/{name}/items/{key}", "/streams/orders/items/2"),
         ("/connectors/{id}", "/connectors/tests"),
         ("/keys/{name}", "/keys/orders"),
         ("/read-keys/{name}", "/read-keys/screen"),

@@ -114,6 +114,7 @@ fn needed(method: &str, path: &str) -> Role {
             _ if reads => Role::Viewer,
             "tickets" | "sign-in-links" => Role::Viewer,
             "connectors" if last == "trigger" => Role::Operator,
+            "streams" if of_api.contains("/items/") => Role::Operator,
             "sinks" if last == "sinks" || method == "PATCH" => Role::Admin,
             "streams" | "connectors" | "read-keys" | "sessions" => Role::Admin,
             _ => Role::Operator,

@@ -107,6 +107,7 @@ pub(super) fn stopped() -> CliError {
 fn not_accepted(error: UploadError) -> CliError {
     match error {
         UploadError::Stopped => stopped(),
+        UploadError::Absent(error) => error,
         UploadError::Call(CallError::Refused(refusal)) if refusal.status == 413 => {
             CliError::failed(format!(
                 "{refusal}\ngive a lower --batch-bytes, if no single item is too large"

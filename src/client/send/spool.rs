@@ -21,6 +21,7 @@ use super::report::{Report, counted};
 use super::{SendArgs, SendOutput, stopped};
 use crate::error::CliError;
 use crate::output::{json_pretty, print, shown};
+use crate::patience::Patience;
 
 /// How many of the rejected parts are shown.
 const REJECTED_SHOWN_MAX: usize = 20;
@@ -35,6 +36,8 @@ struct Job {
     client: Client,
     stream: Option<String>,
     retries_max: u32,
+    /// How long a server is waited for that has never answered; none: for all retries.
+    absent_max: Option<Duration>,
     /// What lies in `rejected` is sent, too.
     sends_rejected: bool,
 }
@@ -79,6 +82,7 @@ pub(super) async fn run(
         client: Client::with(&args.url, key, options).map_err(|error| refused(&error))?,
         stream: args.stream.clone(),
         retries_max: args.retries,
+        absent_max: args.wait.absent_max(),
         sends_rejected: args.again,
     };
     let (sender, events) = unbounded_channel();
@@ -182,6 +186,7 @@ impl Job {
         cancel: &Cancel,
     ) -> Result<(), CliError> {
         let mut disk_failures = 0;
+        let patience = Patience::new(self.absent_max);
         loop {
             if cancel.is_canceled() {
                 return Err(stopped());
@@ -196,13 +201,21 @@ impl Job {
                     disk_fails,
                     ..
                 } => (pause, error, state, failures, disk_fails),
-                _ => continue,
+                _ => {
+                    patience.answered();
+                    continue;
+                }
             };
+            let mut pause = pause;
             match error {
                 Some(error) if state == State::Blocked || failures > self.retries_max => {
                     return Err(failed(&error));
                 }
                 Some(error) => {
+                    if error.status.is_some() {
+                        patience.answered();
+                    }
+                    pause = patience.pause(pause, &in_words(&error))?;
                     let why = format!(
                         "{}; retry {failures} of {} in {:.1} s",
                         in_words(&error),

@@ -18,6 +18,7 @@ const PAUSES: Pauses = Pauses {
     first: Duration::from_millis(2),
     max: Duration::from_millis(4),
     asked_max: Duration::from_secs(60),
+    absent_max: None,
     second: Duration::from_millis(10),
 };
 

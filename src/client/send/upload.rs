@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::batch::{SendBatch, idempotency_key};
 use crate::client::{Answer, CallError, Client, Envelope, Refusal};
 use crate::error::CliError;
+use crate::patience::{ABSENT_MAX, Patience};
 use base::backoff;
 use base::text::percent_encoded;
 use wire::ReceiptData;
@@ -33,6 +34,8 @@ pub struct Pauses {
     pub max: Duration,
     /// No pause that the server asks for is longer.
     pub asked_max: Duration,
+    /// How long a server is waited for that has never answered; none: for all retries.
+    pub absent_max: Option<Duration>,
     /// How long a second of the server's `Retry-After` lasts; tests make it short.
     pub second: Duration,
 }
@@ -43,6 +46,7 @@ impl Default for Pauses {
             first: Duration::from_millis(500),
             max: Duration::from_secs(15),
             asked_max: Duration::from_secs(300),
+            absent_max: Some(ABSENT_MAX),
             second: Duration::from_secs(1),
         }
     }
@@ -66,6 +70,7 @@ pub struct Upload<'a> {
     options: &'a UploadOptions,
     pauses: Pauses,
     stop: &'a CancellationToken,
+    patience: Patience,
 }
 
 /// The options of `send` that concern requests.
@@ -96,6 +101,9 @@ pub enum UploadError {
     /// The server won't have it, or could not be reached often enough.
     #[error(transparent)]
     Call(#[from] CallError),
+    /// The server has never answered.
+    #[error(transparent)]
+    Absent(#[from] CliError),
     /// The user asked to stop while a failed batch waited for its next attempt.
     #[error("stopped")]
     Stopped,
@@ -139,6 +147,7 @@ impl<'a> Upload<'a> {
             options,
             pauses,
             stop,
+            patience: Patience::new(pauses.absent_max),
         })
     }
 
@@ -172,7 +181,11 @@ impl<'a> Upload<'a> {
                 headers.clone(),
                 batch.body.clone(),
             );
-            let (error, asked_seconds) = match call.await {
+            let answer = call.await;
+            if !matches!(answer, Err(CallError::NoAnswer { .. })) {
+                self.patience.answered();
+            }
+            let (error, asked_seconds) = match answer {
                 Ok(answer) if answer.status == 202 => {
                     return Ok(self.receipt(&answer, batch.items)?);
                 }
@@ -193,6 +206,7 @@ impl<'a> Upload<'a> {
             }
             retries += 1;
             let pause = self.pauses.before(retries, asked_seconds);
+            let pause = self.patience.pause(pause, &error.to_string())?;
             on_retry(&format!(
                 "batch {}: {error}; retry {retries} of {retries_max} in {:.1} s",
                 batch.number + 1,

@@ -2,11 +2,11 @@
 //!
 //! **Invariant**: a cell is short; JSON has all of it.
 
-use crate::output::{cut, plain};
+use crate::output::{cut, plain, when};
 use crate::resource::Column;
 use wire::{DeadLetterData, RetryData, SinkData};
 
-pub(super) const SINKS: &[Column<SinkData>] = &[
+pub(crate) const SINKS: &[Column<SinkData>] = &[
     Column::new("NAME", |sink| plain(&sink.name)),
     Column::new("PLUGIN", |sink| plain(&sink.plugin)),
     Column::new("STATE", |sink| plain(&sink.state)),
@@ -15,13 +15,13 @@ pub(super) const SINKS: &[Column<SinkData>] = &[
     Column::new("DEAD LETTERS", |sink| plain(&sink.dead_letters)),
     Column::new("LAST ERROR", |sink| match &sink.last_error {
         None => String::new(),
-        Some(error) => cut(format!("{} {}", error.at, error.reason)),
+        Some(error) => cut(format!("{} {}", when(&error.at), error.reason)),
     }),
 ];
 
 pub(super) const LETTERS: &[Column<DeadLetterData>] = &[
     Column::new("ID", |letter| plain(&letter.id)),
-    Column::new("TIME", |letter| plain(&letter.at)),
+    Column::new("TIME", |letter| when(&letter.at)),
     Column::new("STREAM", |letter| plain(&letter.stream)),
     Column::new("KEY", |letter| cut(plain(&letter.key))),
     Column::new("ATTEMPTS", |letter| plain(&letter.attempts)),
@@ -31,7 +31,7 @@ pub(super) const LETTERS: &[Column<DeadLetterData>] = &[
 
 pub(super) const RETRIES: &[Column<RetryData>] = &[
     Column::new("ID", |retry| plain(&retry.id)),
-    Column::new("DUE", |retry| plain(&retry.due_at)),
+    Column::new("DUE", |retry| when(&retry.due_at)),
     Column::new("ITEMS", |retry| plain(&retry.items)),
     Column::new("ATTEMPTS", |retry| plain(&retry.attempts)),
     Column::new("FIRST REQUEST", |retry| plain(&retry.first_request_id)),

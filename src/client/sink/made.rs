@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::client::AdminArgs;
 use crate::error::CliError;
-use crate::output::{json_pretty, print, shown};
+use crate::output::{json_pretty, print, shown, when};
 use crate::resource::Resource;
 use base::text::percent_encoded;
 use settings::section_toml;
@@ -340,7 +340,7 @@ fn as_text(sink: &SinkData) -> String {
         line("grant", grant);
     }
     line("declared", if sink.declared { "yes" } else { "no" });
-    line("created", sink.created_at.as_deref().unwrap_or_default());
+    line("created", &when(&sink.created_at));
     line("lag", &sink.lag.to_string());
     line("retries", &known(sink.retries));
     line("dead letters", &known(sink.dead_letters));

@@ -18,6 +18,7 @@ use super::view::View;
 use crate::client::{CallError, Client, Refusal};
 use crate::error::CliError;
 use crate::output::shown;
+use crate::patience::{ABSENT_MAX, Patience};
 use base::backoff;
 use base::text::percent_encoded;
 use wire::TicketData;
@@ -37,6 +38,8 @@ pub(super) struct Timing {
     pub(super) first: Duration,
     /// No pause is longer.
     pub(super) max: Duration,
+    /// How long a server is waited for that has never answered; none: as long as it takes.
+    pub(super) absent_max: Option<Duration>,
 }
 
 impl Default for Timing {
@@ -46,6 +49,7 @@ impl Default for Timing {
             silence_max: Duration::from_secs(40),
             first: Duration::from_millis(500),
             max: Duration::from_secs(30),
+            absent_max: Some(ABSENT_MAX),
         }
     }
 }
@@ -110,6 +114,8 @@ impl Course {
 
 /// Why a connection ended before the user was satisfied.
 enum Lost {
+    /// There was no answer. Another may succeed.
+    Unanswered(String),
     /// Another may succeed.
     ForNow(String),
     /// No other will.
@@ -120,11 +126,16 @@ impl Follow<'_> {
     /// Follows until all changes asked for are printed, or nobody reads them, or the server refuses.
     pub(super) async fn run(mut self) -> Result<(), CliError> {
         let mut course = Course::default();
+        let patience = Patience::new(self.timing.absent_max);
         loop {
             let reason = match self.connection(&mut course).await {
                 Ok(()) => return Ok(()),
                 Err(Lost::ForGood(error)) => return Err(error),
-                Err(Lost::ForNow(reason)) => reason,
+                Err(Lost::Unanswered(reason)) => reason,
+                Err(Lost::ForNow(reason)) => {
+                    patience.answered();
+                    reason
+                }
             };
             if !course.is_reported {
                 (self.tell)(&format!("{reason}; trying again"));
@@ -132,6 +143,7 @@ impl Follow<'_> {
             }
             course.attempts += 1;
             let pause = self.timing.pause(course.attempts, course.asked);
+            let pause = patience.pause(pause, &reason)?;
             tokio::time::sleep(pause).await;
         }
     }
@@ -290,10 +302,10 @@ fn lost(error: CallError, course: &Course) -> Lost {
         // A proxy in between may speak for a service that is being started anew.
         CallError::Foreign { .. } => course.was_connected,
     };
-    if passes {
-        Lost::ForNow(error.to_string())
-    } else {
-        Lost::ForGood(error.into())
+    match &error {
+        CallError::NoAnswer { .. } => Lost::Unanswered(error.to_string()),
+        _ if passes => Lost::ForNow(error.to_string()),
+        _ => Lost::ForGood(error.into()),
     }
 }
 

@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use super::super::client::{CallError, Client, Envelope};
 use super::super::error::CliError;
-use super::super::output::{json_line, shown};
-use super::super::requests::{by_time, connectors, errors, matching};
+use super::super::output::{json_line, shown, when};
+use super::super::patience::Patience;
+use super::super::requests::{Connector, by_time, connectors, errors, matching};
 use super::view::TailOutput;
 use base::text::percent_encoded;
 use wire::{LoggedRequest, Status};
@@ -40,6 +41,8 @@ pub(super) struct FollowLog<'a> {
     pub(super) before: bool,
     /// End after so many new entries.
     pub(super) count: Option<u64>,
+    /// How long a daemon is waited for that has never answered; none: as long as it takes.
+    pub(super) absent_max: Option<Duration>,
     pub(super) out: &'a mut dyn Write,
     /// For people.
     pub(super) tell: &'a dyn Fn(&str),
@@ -65,7 +68,7 @@ struct News {
 impl FollowLog<'_> {
     /// Follows until enough was printed, or an error that trying again does not mend.
     pub(super) async fn run(mut self) -> Result<(), CliError> {
-        let found = connectors(self.admin).await?;
+        let found = self.first_answer().await?;
         let mut logs = HashMap::new();
         let mut before = Vec::new();
         for connector in matching(found, self.connector.as_deref())? {
@@ -112,6 +115,23 @@ impl FollowLog<'_> {
                     lost = true;
                 }
             }
+        }
+    }
+
+    /// The connectors, from a daemon that may not run yet.
+    async fn first_answer(&self) -> Result<Vec<Connector>, CliError> {
+        let patience = Patience::new(self.absent_max);
+        let mut is_told = false;
+        loop {
+            let error = match connectors(self.admin).await {
+                Err(error @ CallError::NoAnswer { .. }) => error.to_string(),
+                answered => return Ok(answered?),
+            };
+            let pause = patience.pause(EVERY, &error)?;
+            if !std::mem::replace(&mut is_told, true) {
+                (self.tell)(&format!("{error}; trying again"));
+            }
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -228,7 +248,7 @@ fn is_final(error: &CallError) -> bool {
 fn line(entry: &LoggedRequest) -> String {
     let line = format!(
         "{} {:9} {:>3} {:>6} {}/{} {} {}",
-        shown(&entry.timestamp),
+        shown(&when(&entry.timestamp)),
         shown(&entry.status),
         entry.http_status,
         entry.items_received,

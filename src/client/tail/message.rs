@@ -91,7 +91,7 @@ pub(super) fn read(data: &str) -> serde_json::Result<Message<'_>> {
 }
 
 /// The fields of an item in their order, values as written.
-pub(super) struct Fields<'a>(pub(super) Vec<(String, &'a RawValue)>);
+pub(crate) struct Fields<'a>(pub(crate) Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Fields<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

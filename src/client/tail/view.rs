@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use super::message::{Fields, Item, Kind, Message};
 use crate::output::{shown, shown_json};
+use crate::zone::local;
 use base::clock::{self, Unix};
 
 /// Keys up to this many characters are aligned.
@@ -129,7 +130,7 @@ impl View {
     fn lines(&mut self, message: &Message<'_>) -> Shown {
         let body = &message.body;
         let stream = shown(&body.stream);
-        let now = clock::rfc3339(Unix::now());
+        let now = local(&clock::rfc3339(Unix::now()));
         let mut text = String::new();
         let mut note = None;
         match message.kind {
@@ -161,7 +162,7 @@ impl View {
                 let limit = limit.map_or(String::new(), |limit| format!(" (limit: {limit} s)"));
                 note = Some(format!(
                     "{stream} is stale: newest data {}{limit}",
-                    shown(since)
+                    shown(&local(since))
                 ));
             }
             Kind::Fresh => note = Some(format!("{stream} is fresh again")),
@@ -182,7 +183,7 @@ impl View {
 
     fn item(&mut self, mark: char, stream: &str, item: &Item<'_>, now: &str, text: &mut String) {
         let updated_at = item.updated_at.as_deref().and_then(clock::parse_rfc3339);
-        let updated_at = updated_at.map_or_else(|| now.to_owned(), clock::rfc3339);
+        let updated_at = updated_at.map_or_else(|| now.to_owned(), |at| local(&clock::rfc3339(at)));
         let fields = described(item.fields);
         let time = time(&updated_at, now);
         self.line(time, stream, mark, &item.key, &fields, text);
@@ -220,11 +221,11 @@ impl View {
     }
 }
 
-/// The time of day; of another day than that of `now`, the date. Both are RFC 3339 as [`clock`] writes it.
+/// The time of day without its offset; of another day than that of `now`, the date. Both are RFC 3339 of one zone.
 fn time<'a>(moment: &'a str, now: &str) -> &'a str {
     let (date, time) = moment.split_once('T').unwrap_or((moment, ""));
     if now.starts_with(date) {
-        time.trim_end_matches('Z')
+        time.split(['Z', '+', '-']).next().unwrap_or_default()
     } else {
         date
     }

@@ -74,6 +74,7 @@ fn loaded(text: &[u8], env: Vec<(String, String)>) -> Result<Loaded, Problems> {
         working_dir: PathBuf::from("/nowhere"),
         config_file: Some(FILE.clone()),
         env,
+        options: Vec::new(),
     });
     fs::remove_file(&*FILE).expect("it was written");
     loaded

@@ -61,7 +61,7 @@ fn dead_letters_are_shown_sent_again_and_discarded() {
     // And why it is failing.
     assert_eq!(lines.len(), 4, "{list}");
     assert!(
-        lines[0].starts_with("NAME") && lines[0].ends_with("LAST ERROR"),
+        lines[0].starts_with("NAME") && lines[0].ends_with("DEAD LETTERS"),
         "{list}"
     );
     for part in ["back", "doorkeeper.wasm", "failing", "131"] {

@@ -18,6 +18,7 @@ impl Setup {
             working_dir: self.folder.path().to_owned(),
             config_file: Some(self.write()),
             env: vec![("HEADGATE_PROFILE".to_owned(), "test".to_owned())],
+            options: Vec::new(),
         });
         let mut loaded =
             loaded.unwrap_or_else(|problems| panic!("the configuration is good:\n{problems}"));

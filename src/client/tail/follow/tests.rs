@@ -15,6 +15,7 @@ const TIMING: Timing = Timing {
     silence_max: Duration::from_secs(30),
     first: Duration::from_millis(2),
     max: Duration::from_millis(4),
+    absent_max: None,
 };
 const HEADERS: &str = "content-type: text/event-stream; charset=utf-8\r\n";
 

@@ -1,0 +1,124 @@
+//! `headgate item`: one item of the data pool of a running daemon.
+//!
+//! Called by the command line; asks the admin API.
+//!
+//! **Invariant**: an item is removed only by a verb that names its stream and its key.
+
+use reqwest::Method;
+
+use super::client::AdminArgs;
+use super::error::CliError;
+use super::output::{ListOutput, json_line, json_pretty, note, print, shown, when};
+use super::tail::message::Fields;
+use base::text::percent_encoded;
+use wire::{RemovedData, StoredItem};
+
+/// What `headgate item` is told.
+#[derive(Debug, clap::Args)]
+pub struct ItemArgs {
+    #[command(subcommand)]
+    command: ItemCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ItemCommand {
+    /// Show an item
+    #[command(after_help = "\
+Examples:
+  headgate item get orders 1042
+  headgate item get orders 1042 --output json")]
+    Get(GetArgs),
+    /// Remove an item, here and on every screen
+    #[command(after_help = "\
+Example:
+  headgate item rm orders 1042
+
+Every sink is told. If the source sends the item again, it is there again.")]
+    Rm(Named),
+}
+
+/// Which item.
+#[derive(Debug, clap::Args)]
+struct Named {
+    /// The stream
+    stream: String,
+    /// The item's key
+    key: String,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// What `headgate item get` is told.
+#[derive(Debug, clap::Args)]
+struct GetArgs {
+    #[command(flatten)]
+    item: Named,
+    /// How to print it
+    #[arg(long, value_enum, default_value = "table")]
+    output: ListOutput,
+}
+
+impl Named {
+    fn path(&self) -> String {
+        format!(
+            "/api/admin/streams/{}/items/{}",
+            percent_encoded(&self.stream),
+            percent_encoded(&self.key)
+        )
+    }
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// The daemon does not answer, or there is no such item.
+pub async fn run(args: ItemArgs) -> Result<(), CliError> {
+    match args.command {
+        ItemCommand::Get(args) => get(&args).await,
+        ItemCommand::Rm(item) => remove(&item).await,
+    }
+}
+
+async fn get(args: &GetArgs) -> Result<(), CliError> {
+    let client = args.item.admin.client()?;
+    let item: StoredItem = client.get(&args.item.path()).await?;
+    print(&match args.output {
+        ListOutput::Json => json_pretty(&item)?,
+        ListOutput::Ndjson => json_line(&item)?,
+        ListOutput::Table => described(&item),
+    })
+}
+
+/// A line for each field, values as they were sent.
+fn described(item: &StoredItem) -> String {
+    let mut text = format!(
+        "key: {}\nupdated: {}\nversion: {}\nrequest: {}\nfields\n",
+        shown(&item.key),
+        shown(&when(&item.updated_at)),
+        item.seq,
+        shown(&item.request_id)
+    );
+    let fields = serde_json::from_str(item.fields.get()).unwrap_or(Fields(Vec::new()));
+    for (name, value) in fields.0 {
+        let value = match serde_json::from_str::<String>(value.get()) {
+            Ok(value) => value,
+            Err(_) => value.get().to_owned(),
+        };
+        text += &format!("  {}: {}\n", shown(&name), shown(&value));
+    }
+    text
+}
+
+async fn remove(item: &Named) -> Result<(), CliError> {
+    let client = item.admin.client()?;
+    let removed: RemovedData = client.change(Method::DELETE, &item.path(), None).await?;
+    print(&format!(
+        "item {} of {} removed\n",
+        shown(&item.key),
+        shown(&item.stream)
+    ))?;
+    if !removed.removed {
+        note("the removal is stored; the data pool has not applied it yet");
+    }
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! How long the verbs that go on over outages wait for a daemon that has never answered them.
+//!
+//! `tail` and `send` ask it before each pause.
+//!
+//! **Invariant**: once the daemon has answered, nothing here ends a verb.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use super::error::CliError;
+
+/// How long they wait, unless they are told to wait on.
+pub const ABSENT_MAX: Duration = Duration::from_secs(10);
+
+/// Whether to wait on.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct WaitArgs {
+    /// Keep trying if the daemon does not answer at all; otherwise give up after 10 seconds
+    #[arg(long)]
+    wait: bool,
+}
+
+impl WaitArgs {
+    /// How long to wait for a first answer; none: as long as the verb tries.
+    pub fn absent_max(self) -> Option<Duration> {
+        (!self.wait).then_some(ABSENT_MAX)
+    }
+}
+
+/// The wait for a first answer.
+#[derive(Debug)]
+pub struct Patience {
+    /// When it ends; none: never, or there was an answer.
+    until: Cell<Option<Instant>>,
+}
+
+impl Patience {
+    /// Begins to wait.
+    pub fn new(absent_max: Option<Duration>) -> Self {
+        let until = absent_max.and_then(|max| Instant::now().checked_add(max));
+        Self {
+            until: Cell::new(until),
+        }
+    }
+
+    /// The daemon has answered.
+    pub fn answered(&self) {
+        self.until.set(None);
+    }
+
+    /// After a try without an answer: the pause before the next one, or the end.
+    ///
+    /// # Errors
+    /// It has been long enough. The message begins with `reason`.
+    pub fn pause(&self, pause: Duration, reason: &str) -> Result<Duration, CliError> {
+        let Some(until) = self.until.get() else {
+            return Ok(pause);
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(CliError::failed(format!(
+                "{reason}; is `headgate serve` running? --wait keeps trying"
+            )));
+        }
+        Ok(pause.min(left))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_ends_at_its_time_unless_there_was_an_answer() {
+        let second = Duration::from_secs(1);
+        let over = Patience::new(Some(Duration::ZERO));
+        let error = over.pause(second, "nobody is there").expect_err("the end");
+        assert_eq!(error.code, 1);
+        assert!(
+            error
+                .message
+                .starts_with("nobody is there; is `headgate serve` running?")
+        );
+
+        let answered = Patience::new(Some(Duration::ZERO));
+        answered.answered();
+        assert_eq!(answered.pause(second, "why"), Ok(second));
+        assert_eq!(Patience::new(None).pause(second, "why"), Ok(second));
+        let hour = Duration::from_hours(1);
+        let pause = Patience::new(Some(hour))
+            .pause(2 * hour, "why")
+            .expect("time is left");
+        assert!(!pause.is_zero() && pause <= hour, "{pause:?}");
+    }
+}

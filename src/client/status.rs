@@ -1,0 +1,98 @@
+//! `headgate status`: problems, sinks and screens of a running daemon, and an exit code that says whether all is well.
+//!
+//! Called by the command line, and by scripts; asks the admin API.
+//!
+//! **Invariant**: exit code 0 means that the daemon answered and has no problem.
+
+use serde::Serialize;
+
+use super::client::AdminArgs;
+use super::error::CliError;
+use super::output::{ListOutput, Table, json_line, json_pretty, plain, print, shown, when};
+use super::resource::{Column, table};
+use super::sink::columns::SINKS;
+use wire::{RendererData, StatusData};
+
+/// What `headgate status` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate status
+  headgate status --output json | jq '.problems'
+
+Exit codes: 0 if there is no problem, 1 if there is one or the daemon does not answer.")]
+pub struct StatusArgs {
+    /// How to print it
+    #[arg(long, value_enum, default_value = "table")]
+    output: ListOutput,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// What JSON has: the status, with the screens.
+#[derive(Debug, Serialize)]
+struct Glance {
+    #[serde(flatten)]
+    status: StatusData,
+    screens: Vec<RendererData>,
+}
+
+const SCREENS: &[Column<RendererData>] = &[
+    Column::new("SCREEN", |one| plain(&one.key)),
+    Column::new("STREAMS", |one| one.streams.join(", ")),
+    Column::new("FROM", |one| plain(&one.client)),
+    Column::new("CONNECTED", |one| when(&one.connected_at)),
+    Column::new("CHANGES BEHIND", |one| plain(&one.lag)),
+];
+
+/// Runs the verb.
+///
+/// # Errors
+/// There are problems, or the daemon does not answer.
+pub async fn run(args: StatusArgs) -> Result<(), CliError> {
+    let client = args.admin.client()?;
+    let glance = Glance {
+        status: client.get("/api/admin/status").await?,
+        screens: client.get("/api/admin/renderers").await?,
+    };
+    print(&match args.output {
+        ListOutput::Json => json_pretty(&glance)?,
+        ListOutput::Ndjson => json_line(&glance)?,
+        ListOutput::Table => described(&glance),
+    })?;
+    match glance.status.problems.len() {
+        0 => Ok(()),
+        1 => Err(CliError::failed("there is 1 problem")),
+        count => Err(CliError::failed(format!("there are {count} problems"))),
+    }
+}
+
+/// For people: what is wrong first.
+fn described(glance: &Glance) -> String {
+    let status = &glance.status;
+    let mut text = match status.problems.is_empty() {
+        true => "No problems.\n".to_owned(),
+        false => {
+            let mut problems = Table::new(&["PROBLEM"]);
+            for problem in &status.problems {
+                problems.row(&[problem]);
+            }
+            problems.to_string()
+        }
+    };
+    text += &format!(
+        "\nheadgate {}, {} requests accepted since {}\n",
+        shown(&status.version),
+        status.requests.accepted,
+        shown(&when(&status.started_at))
+    );
+    text += &match status.sinks.is_empty() {
+        true => "\nThere are no sinks.\n".to_owned(),
+        false => format!("\n{}", table(SINKS, &status.sinks)),
+    };
+    text += &match glance.screens.is_empty() {
+        true => "\nNo screen is connected.\n".to_owned(),
+        false => format!("\n{}", table(SCREENS, &glance.screens)),
+    };
+    text
+}
