@@ -125,7 +125,10 @@ impl Ingest {
             true => path.find(&whole),
             false => field_of_item(&items, &path.flat()),
         };
-        let event = of.event(field);
+        let event = of.event(field).or_else(|| {
+            let mut paths = of.event_source()?.item_paths();
+            paths.find_map(|path| field_of_item(&items, &path.flat()))
+        });
         if let Some(event) = event.as_deref().filter(|event| of.ignores(event)) {
             return Ok(nothing(&of, format!("the event {event} is not stored")));
         }

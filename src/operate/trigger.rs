@@ -128,10 +128,7 @@ impl Operator {
             now,
         })?;
         let target = signed.target(&target);
-        let Signed { headers, body, .. } = signed;
-        let headers: Vec<(String, String)> = (headers.into_iter())
-            .map(|(name, value)| (name.to_ascii_lowercase(), value))
-            .collect();
+        let Signed { headers, body, .. } = signed.in_lower_case();
         let pairs: Vec<(&str, &[u8])> = (headers.iter())
             .map(|(name, value)| (name.as_str(), value.as_bytes()))
             .collect();

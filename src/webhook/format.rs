@@ -15,7 +15,7 @@ pub(super) mod verification;
 
 use base::tree::{self, Node};
 
-use super::preset::{Origin, Preset, SecretFrom};
+use super::preset::{Preset, PresetOrigin, SecretFrom};
 pub(super) use check::verification;
 use fields::{answer, delete_when, item_key, option, path, paths, place, places, setup, source};
 use reader::{Reader, text_of, texts_of};
@@ -45,7 +45,7 @@ impl FormatError {
 /// A preset that was read, before what it extends is known.
 pub struct Draft {
     name: String,
-    origin: Origin,
+    origin: PresetOrigin,
     node: Node,
     extends: Option<(String, Option<usize>)>,
 }
@@ -53,7 +53,7 @@ pub struct Draft {
 impl Draft {
     /// # Errors
     /// The text is no TOML, or too long.
-    pub fn parse(name: &str, origin: Origin, text: &str) -> Result<Draft, FormatError> {
+    pub fn parse(name: &str, origin: PresetOrigin, text: &str) -> Result<Draft, FormatError> {
         if text.len() > FILE_LEN_MAX {
             let message = format!("the file has more than {FILE_LEN_MAX} bytes");
             return Err(FormatError::new(None, message));
@@ -67,7 +67,7 @@ impl Draft {
     ///
     /// # Errors
     /// Its name is none.
-    pub fn of(name: &str, origin: Origin, node: Node) -> Result<Draft, FormatError> {
+    pub fn of(name: &str, origin: PresetOrigin, node: Node) -> Result<Draft, FormatError> {
         let own = node.get("name").map(|own| (text_of("name", own), own.line));
         let (name, line) = match own {
             Some((own, line)) => (own?, line),
@@ -98,7 +98,7 @@ impl Draft {
         &self.name
     }
 
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &PresetOrigin {
         &self.origin
     }
 

@@ -49,8 +49,8 @@ pub use path::Path;
 pub use place::{Place, Source, joined_key};
 pub use preset::{
     Algorithm, DeliveryAnswer, Digest, Encoding, Handshake, ItemKey, JwtAlgorithm, KeyFields,
-    Origin, Preset, PresetOption, Sample, SecretForm, SecretFrom, SentDelivery, ToolSetup, Unit,
-    Verification,
+    Preset, PresetOption, PresetOrigin, Sample, SecretForm, SecretFrom, SentDelivery, ToolSetup,
+    Unit, Verification,
 };
 pub use presets::{preset, presets};
 pub use sign::{CannotSign, Draft, Signed};

@@ -24,7 +24,7 @@ pub struct Preset {
     /// The name for people: `GitHub`.
     pub title: String,
     /// Where it was read from.
-    pub origin: Origin,
+    pub origin: PresetOrigin,
     /// Where the tool shows its secret, in one sentence.
     pub secret_hint: String,
     /// Events worth choosing, or nothing.
@@ -91,7 +91,7 @@ pub struct Preset {
 
 /// Where a preset was read from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Origin {
+pub enum PresetOrigin {
     /// It is part of the program.
     #[default]
     BuiltIn,

@@ -7,7 +7,7 @@
 use std::sync::LazyLock;
 
 use super::format::{Draft, resolve_all};
-use super::preset::{Origin, Preset};
+use super::preset::{Preset, PresetOrigin};
 
 /// The preset of this name.
 pub fn preset(name: &str) -> Option<&'static Preset> {
@@ -21,7 +21,7 @@ pub fn presets() -> Vec<&'static Preset> {
 
 static BUILT_IN: LazyLock<Vec<Preset>> = LazyLock::new(|| {
     let drafts: Result<Vec<Draft>, _> = (FILES.iter())
-        .map(|(name, text)| Draft::parse(name, Origin::BuiltIn, text))
+        .map(|(name, text)| Draft::parse(name, PresetOrigin::BuiltIn, text))
         .collect();
     // A test reads all of them.
     let drafts = drafts.unwrap_or_default();

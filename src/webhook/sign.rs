@@ -329,6 +329,15 @@ impl Signed {
         self.query = Some(query.finish());
     }
 
+    /// The same with the names of its headers as they arrive.
+    #[must_use]
+    pub fn in_lower_case(mut self) -> Signed {
+        for (name, _) in &mut self.headers {
+            name.make_ascii_lowercase();
+        }
+        self
+    }
+
     /// A URL or a path with the parameters that were added to its query.
     pub fn target(&self, url: &str) -> String {
         match &self.query {

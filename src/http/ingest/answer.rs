@@ -42,10 +42,9 @@ pub(super) fn write(answer: Answer, endpoint: Endpoint, req: &Request, res: &mut
 fn write_challenge(res: &mut Response, challenge: Challenge) {
     res.status_code(StatusCode::from_u16(challenge.status).unwrap_or_default());
     let headers = res.headers_mut();
-    if let Some(kind) = challenge.content_type {
-        if let Ok(kind) = HeaderValue::from_str(&kind) {
-            headers.insert(CONTENT_TYPE, kind);
-        }
+    let kind = challenge.content_type;
+    if let Some(Ok(kind)) = kind.map(|kind| HeaderValue::from_str(&kind)) {
+        headers.insert(CONTENT_TYPE, kind);
     }
     for (name, value) in challenge.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value.parse()) {

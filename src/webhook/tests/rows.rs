@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use crate::format::{Draft, resolve_all};
 use crate::place::Place;
 use crate::presets::FILES;
-use crate::{KeyFields, Origin, Preset, preset, presets};
+use crate::{KeyFields, Preset, PresetOrigin, preset, presets};
 
 #[test]
 fn every_embedded_file_is_a_preset() {
     let drafts: Vec<Draft> = FILES
         .iter()
         .map(|(name, text)| {
-            Draft::parse(name, Origin::BuiltIn, text)
+            Draft::parse(name, PresetOrigin::BuiltIn, text)
                 .unwrap_or_else(|error| panic!("{name}: {error}"))
         })
         .collect();

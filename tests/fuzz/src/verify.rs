@@ -163,7 +163,7 @@ fn signed(pair: &Pair, delivery: &Delivery<'_>) {
         body: &signed.body,
         ..*delivery
     };
-    let name = pair.preset.name;
+    let name = pair.preset.name.as_str();
     assert_eq!(
         pair.verifier.check_head(delivery.headers, delivery.now),
         Ok(()),

@@ -99,8 +99,9 @@ async fn the_newest_version_stays_whatever_comes_after_it() {
 async fn what_was_signed_with_its_time_and_no_id_counts_once() {
     let app = daemon("rooms", "zoom").await;
     let anyone = app.anonymous();
+    let now = now_seconds();
     let send = async |seconds_ago: u64, more: (&str, &str)| {
-        let time = (now_seconds() - seconds_ago).to_string();
+        let time = (now - seconds_ago).to_string();
         let body = r#"{"event": "meeting.started", "payload": {"object": {"id": "r1"}}}"#;
         let signature = hex(&mac(SECRET, format!("v0:{time}:{body}").as_bytes()));
         let signature = format!("v0={signature}");
