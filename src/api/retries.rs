@@ -40,11 +40,11 @@ fn retry_data(waiting: Waiting) -> RetryData {
         id: retry.id.to_string(),
         attempts: retry.attempts,
         due_at: clock::rfc3339(due_at),
+        sent_again: retry.is_sent_again(),
         reason: retry.reason,
         first_request_id,
         first_stream: first_stream.map(|stream| stream.to_string()),
         items,
-        sent_again: retry.resent,
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! **Invariant**: `lag` is 0 exactly when the sink has everything that was accepted behind it.
 
+use salvo_core::http::StatusCode;
 use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde_json::Value;
@@ -15,7 +16,7 @@ use http::error::ApiError;
 use operate::Operator;
 use operate::condition::{Amounts, Condition, SinkCondition};
 use settings::Role;
-use wire::{DeletedSinkData, SinkData, SinkError};
+use wire::{DeletedSinkData, FillingData, RefilledData, SinkData, SinkError};
 
 /// Looking at sinks, and pausing one.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -28,7 +29,8 @@ pub(super) fn routes(operator: &Operator) -> Router {
                 .get(GetSink(p()))
                 .delete(DeleteSink(p()))
                 .push(Router::with_path("pause").post(PauseSink(p())))
-                .push(Router::with_path("resume").post(ResumeSink(p()))),
+                .push(Router::with_path("resume").post(ResumeSink(p())))
+                .push(Router::with_path("refill").post(RefillSink(p()))),
         )
 }
 
@@ -68,7 +70,8 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
         cursor: of.cursor.get(),
         lag: of.lag,
         waiting_since: of.oldest_at.map(clock::rfc3339),
-        behind_since: of.oldest_at.map(clock::rfc3339),
+        behind_since: of.behind_since.map(clock::rfc3339),
+        filling: filling_data(of),
         backlog_bytes,
         retries: of.retries(),
         dead_letters: of.dead_letters(),
@@ -99,6 +102,16 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
         grants: sink.as_ref().map_or_else(Vec::new, |sink| sink.grants()),
         section: wanted.map(|wanted| Value::Object(wanted.shown_section())),
     }
+}
+
+/// How far a sink is filled; none: it is not being filled.
+fn filling_data(of: &SinkCondition) -> Option<FillingData> {
+    let (filling, left) = of.filling.as_ref()?;
+    (!filling.is_over).then(|| FillingData {
+        done: filling.read.saturating_sub(left.waiting),
+        left: left.rows + left.waiting,
+        began_at: clock::rfc3339(filling.began_at),
+    })
 }
 
 /// One sink as it is now.
@@ -240,6 +253,32 @@ impl ResumeSink {
         let name = param(req, "name");
         self.0.pause_sink(&name, false, by(req)).await?;
         Ok(envelope::ok(one(&self.0, &name).await?))
+    }
+}
+
+struct RefillSink(Operator);
+
+/// Fill a sink.
+///
+/// At the edge of a batch it begins anew with the items that the data pool has, then comes what was accepted after that.
+/// Nothing that it has not taken is skipped, so removals arrive; its dead letters stay. A receiver is sent again what it
+/// has, under other idempotency keys.
+#[endpoint(
+    operation_id = "refill_sink",
+    parameters(("name" = String, Path, description = "Name of the sink.")),
+    responses(
+        (status_code = 202, body = Success<RefilledData>, description = "It begins anew."),
+        (status_code = 409, description = "It is being filled, it writes the data pool, or the data pool does not have what it receives."),
+    ),
+)]
+impl RefillSink {
+    async fn handle(&self, req: &mut Request) -> Result<Success<RefilledData>, ApiError> {
+        let refilled = self.0.refill_sink(&param(req, "name"), by(req)).await?;
+        Ok(envelope::ok(RefilledData {
+            fill: refilled.number,
+            items: refilled.items,
+        })
+        .with_status(StatusCode::ACCEPTED))
     }
 }
 

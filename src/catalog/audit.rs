@@ -23,7 +23,7 @@ const COLUMNS: &str =
     "id, at_ms, who, client, action, kind, name, connector, before, after, digest";
 
 /// Every verb of [`Change::action`].
-pub const ACTIONS: [&str; 20] = [
+pub const ACTIONS: [&str; 21] = [
     "change",
     "create",
     "delete",
@@ -31,6 +31,7 @@ pub const ACTIONS: [&str; 20] = [
     "forget",
     "give_up",
     "pause",
+    "refill",
     "remove",
     "resume",
     "retry",

@@ -53,6 +53,8 @@ Examples:
     Pause(made::PauseArgs),
     /// Let a paused sink go on where it was
     Resume(made::PauseArgs),
+    /// Begin a sink anew with all items of the data pool
+    Refill(made::RefillArgs),
     /// Show what a sink would make of an item
     Try(trial::TryArgs),
     /// List the dead letters of a sink, newest first
@@ -232,6 +234,7 @@ pub async fn run(args: SinkArgs) -> Result<(), CliError> {
         SinkCommand::Delete(args) => made::delete(&args).await,
         SinkCommand::Pause(args) => made::pause(&args, true).await,
         SinkCommand::Resume(args) => made::pause(&args, false).await,
+        SinkCommand::Refill(args) => made::refill(&args).await,
         SinkCommand::Try(args) => trial::run(&args).await,
         SinkCommand::DeadLetters(args) => dead_letters(&args).await,
         SinkCommand::Retry(args) if args.chosen.is_nothing() => retry_now(&args).await,

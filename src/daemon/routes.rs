@@ -11,6 +11,7 @@ use api::openapi;
 use http::access::Needs;
 use http::document::Document;
 use http::ingest::Submit;
+use http::nowhere::Nowhere;
 use http::reader::Readers;
 use http::unauthenticated::Unauthenticated;
 use http::{
@@ -36,6 +37,7 @@ pub fn service(parts: &ServiceParts) -> Service {
             unauthenticated: Unauthenticated::new(parts.outside.unauthorized_per_second),
             ..outer
         },
+        Nowhere::SERVICE,
     )
 }
 
@@ -113,6 +115,7 @@ pub fn admin(parts: &AdminParts) -> Service {
             networks: parts.outside.admin_networks.clone(),
             ..outer
         },
+        Nowhere::ADMIN,
     )
 }
 
@@ -145,6 +148,7 @@ fn document_routes(document: &Arc<Document>, listener: docs::Listener) -> Router
         .push(Router::with_path("docs/api").get(reference))
         .push(Router::with_path("docs/{page}").get(docs::GetGuidePage(listener)))
         .push(Router::with_path("docs.css").get(docs::style()))
+        .push(Router::with_path("favicon.ico").get(docs::icon()))
         .push(Router::with_path("openapi.json").get(document))
 }
 
@@ -173,8 +177,8 @@ fn outer(operator: &Operator, outside: &Outside) -> middleware::Outer {
     }
 }
 
-fn finish(router: Router, outer: middleware::Outer) -> Service {
+fn finish(router: Router, outer: middleware::Outer, nowhere: Nowhere) -> Service {
     Service::new(head::with_get(router))
         .hoop(outer)
-        .catcher(Catcher::new(middleware::ErrorEnvelope))
+        .catcher(Catcher::new(middleware::ErrorEnvelope(nowhere)))
 }

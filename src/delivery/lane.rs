@@ -6,6 +6,7 @@
 //! the entries, or the retry or dead letters that it did not do anything with.
 
 mod attempt;
+mod fill;
 mod flight;
 mod load;
 mod retry_queue;
@@ -26,7 +27,7 @@ use base::clock::{self, Lived, Unix};
 use base::order::Seq;
 use journal::{JournalError, StorageError};
 use plugin::{Failure, GuestLog, Instance, Plugin, PluginError, SinkContext};
-use pool::{Call, PoolError};
+use pool::{Call, Filling, PoolError};
 use retry_queue::RetryQueue;
 use settings::{Millis, Ordering, Retry as RetrySettings, Sink};
 use trace::Followed;
@@ -64,6 +65,8 @@ pub struct Lane {
     opened: bool,
     /// What the sink was called with and that is not settled. It comes again before everything else, as it is.
     call: Option<Call>,
+    /// How the sink was filled the last time, or is being filled.
+    filling: Option<Filling>,
     /// What is tried again, and what waits behind it.
     retries: RetryQueue,
     /// The last step was a retry: new entries are next, so that neither starves.
@@ -131,6 +134,7 @@ impl Lane {
             status,
             opened: false,
             call: None,
+            filling: None,
             retries: RetryQueue::default(),
             retried: false,
             failures: 0,
@@ -157,6 +161,7 @@ impl Lane {
             if let Some(assignment) = status.take_assignment() {
                 self.take_over(assignment);
             }
+            self.answer_refill();
             if status.is_held() {
                 self.wait_held().await;
                 continue;
@@ -190,6 +195,7 @@ impl Lane {
             }
         }
         status.guest_log.flush_rest();
+        status.take_refills();
         self.leave_cursor();
     }
 
@@ -247,6 +253,9 @@ impl Lane {
         if self.call.is_some() {
             return self.take_next().await;
         }
+        if self.is_filling() {
+            return self.fill_next().await;
+        }
         // A paused lane looks for anything that the sink takes; it need not be due.
         let due_at = if self.pauses > 0 {
             Lived::MAX
@@ -281,6 +290,7 @@ impl Lane {
 
     /// Looks at what the lane left behind.
     async fn open(&mut self) -> Result<(), StepError> {
+        self.open_filling()?;
         self.call = self.delivery.pool.call(&self.name)?;
         self.retries = RetryQueue::default();
         self.load_retries().await?;

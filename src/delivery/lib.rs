@@ -7,6 +7,7 @@
 //! was accepted is dropped to make room.
 #![deny(unsafe_code)]
 
+mod beginning;
 mod commands;
 mod installed;
 mod lane;
@@ -31,6 +32,7 @@ use plugin::{GuestLog, Plugins, SinkContext};
 use pool::{Pool, PoolError, Undelivered};
 use status::Assignment;
 
+pub use beginning::{RefillError, Refilled};
 pub use installed::InstalledPlugin;
 pub use lane::Lane;
 pub use retries::{GivenUp, ReadError, Waiting};
@@ -124,21 +126,15 @@ impl Delivery {
     ) -> Result<(Vec<Arc<LaneStatus>>, Option<Seq>), AddError> {
         // Nothing is released meanwhile: what a new lane starts with is still there.
         let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
-        let newest = *self.journal.newest().borrow();
         let oldest = oldest.max(self.journal.released());
         let is_new = self.pool.is_new()?;
         let mut added = Vec::with_capacity(sinks.len());
         let mut behind: Option<Seq> = None;
         for sink in sinks {
-            let start = match sink.start {
-                _ if is_new => Seq::MIN,
-                settings::Start::Now => newest,
-                settings::Start::Oldest => oldest.min(newest),
-            };
-            let stood = self.pool.add_sink(&sink.name, start)?;
+            let stood = self.begin(sink, &lanes, sinks, (is_new, oldest))?;
             let writes_pool = sink.http.is_none() && sink.postgres.is_none();
             let cursor = (self.pool).look_back(&sink.name, stood, oldest, writes_pool)?;
-            if sink.start == settings::Start::Oldest || cursor < stood {
+            if sink.start == settings::Start::Journal || cursor < stood {
                 behind = Some(behind.map_or(cursor, |lowest| lowest.min(cursor)));
             }
             added.push(Arc::new(LaneStatus::new(sink, cursor, stop.child_token())));

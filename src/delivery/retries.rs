@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::{Delivery, verdict};
 use base::clock::{self, Lived, Unix};
 use base::order::Seq;
-use item::batch::{Batch, Slice};
+use item::batch::{Batch, BatchOrigin, Slice};
 use journal::StorageError;
 use journal::log::Filter;
 use pool::{DeadLetter, Part, PoolError, Retry};
@@ -77,6 +77,18 @@ impl Delivery {
             }
         };
         Ok(waiting.into_iter().map(with_first).collect())
+    }
+
+    /// When the first request arrived that waits in a retry of a sink; none: none waits, or the log has let it go.
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    pub async fn first_retried(&self, sink: &str) -> Result<Option<Unix>, ReadError> {
+        let Some(first) = self.pool.first_retried(sink).await? else {
+            return Ok(None);
+        };
+        let rows = self.journal.log_at(&Filter::default(), &[first]).await?;
+        Ok(rows.first().map(|row| row.entry.received_at))
     }
 
     /// Makes dead letters of one batch that waits, or of all that wait now, and has the lane go on at once. A batch that
@@ -169,7 +181,7 @@ impl Delivery {
 
     /// Dead letters of all items of a retry that lie in the journal.
     async fn letters(&self, retry: &Retry, reason: &str) -> Result<Vec<DeadLetter>, ReadError> {
-        if retry.resent {
+        if retry.origin != BatchOrigin::Journal {
             return Ok(Vec::new());
         }
         if retry.parts.is_empty() {

@@ -7,9 +7,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::beginning::RefillError;
 use super::commands::Commands;
 use base::clock::Unix;
 use base::order::Seq;
@@ -22,6 +23,8 @@ pub enum LaneState {
     Starting,
     /// Delivering, or waiting for something to deliver.
     Running,
+    /// Handing over what the data pool has.
+    Filling,
     /// The same, but the sink does not behave.
     Failing {
         /// What it does.
@@ -66,6 +69,7 @@ pub(super) struct Assignment {
 pub struct LaneStatus {
     name: Arc<str>,
     cursor: AtomicU64,
+    retried: AtomicU64,
     /// Ends the lane.
     pub(super) stopping: CancellationToken,
     /// Wakes the lane for its next assignment.
@@ -77,6 +81,9 @@ pub struct LaneStatus {
     shown: Mutex<Shown>,
 }
 
+/// Somebody waits to hear what became of it.
+pub(super) type Asked = oneshot::Sender<Result<(), RefillError>>;
+
 #[derive(Debug)]
 struct Shown {
     sink: Arc<settings::Sink>,
@@ -87,6 +94,9 @@ struct Shown {
     takes_removals: bool,
     state: LaneState,
     hold: Option<Hold>,
+    is_filling: bool,
+    /// Who wants it to begin anew with what the data pool has.
+    refills: Vec<Asked>,
     /// What the sink does that it should not, while it delivers.
     misbehaves: Option<String>,
     /// What happened to the last batch, if nothing was taken since.
@@ -101,6 +111,7 @@ impl LaneStatus {
         Self {
             name: sink.name.as_str().into(),
             cursor: AtomicU64::new(cursor.get()),
+            retried: AtomicU64::new(0),
             stopping,
             assigned: Notify::new(),
             commands: watch::Sender::default(),
@@ -112,6 +123,8 @@ impl LaneStatus {
                 takes_removals: true,
                 state: LaneState::Starting,
                 hold: None,
+                is_filling: false,
+                refills: Vec::new(),
                 misbehaves: None,
                 takes_nothing: None,
                 last_error: None,
@@ -148,6 +161,15 @@ impl LaneStatus {
         Seq::new(self.cursor.load(Ordering::Acquire))
     }
 
+    /// Requests that wait in retries, at most, as far as the lane has looked.
+    pub fn retried(&self) -> u64 {
+        self.retried.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_retried(&self, requests: usize) {
+        self.retried.store(requests as u64, Ordering::Release);
+    }
+
     /// Whether the sink hears of removals; as long as its plugin is not loaded, it may.
     pub fn takes_removals(&self) -> bool {
         self.shown().takes_removals
@@ -158,6 +180,9 @@ impl LaneStatus {
         let shown = self.shown();
         if let (Some(hold), false) = (&shown.hold, shown.state == LaneState::Crashed) {
             return LaneState::Held(hold.clone());
+        }
+        if shown.is_filling && shown.state == LaneState::Running {
+            return LaneState::Filling;
         }
         match (&shown.state, &shown.misbehaves, &shown.takes_nothing) {
             (LaneState::Running, Some(reason), _) => LaneState::Failing {
@@ -191,6 +216,27 @@ impl LaneStatus {
         }
     }
 
+    /// Whether the sink does not have all yet that the data pool had when it began.
+    pub fn is_filling(&self) -> bool {
+        self.shown().is_filling
+    }
+
+    pub(super) fn set_filling(&self, is_filling: bool) {
+        self.shown().is_filling = is_filling;
+    }
+
+    /// Has the lane begin anew with what the data pool has; what became of it. Nobody answers if it has ended.
+    pub(super) fn ask_refill(&self) -> oneshot::Receiver<Result<(), RefillError>> {
+        let (asked, answer) = oneshot::channel();
+        self.shown().refills.push(asked);
+        self.assigned.notify_one();
+        answer
+    }
+
+    pub(super) fn take_refills(&self) -> Vec<Asked> {
+        std::mem::take(&mut self.shown().refills)
+    }
+
     /// Whether it is to do nothing.
     pub(super) fn is_held(&self) -> bool {
         self.shown().hold.is_some()
@@ -204,6 +250,8 @@ impl LaneStatus {
     /// The lane's thread has ended by a panic.
     pub fn crashed(&self) {
         self.set_state(LaneState::Crashed);
+        // Nobody answers any more.
+        self.take_refills();
     }
 
     /// The lane works with these settings and this plugin, or is about to.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::{Delivery, LaneStatus, ReadError};
 use base::order::Seq;
-use item::batch::Slice;
+use item::batch::{BatchOrigin, Slice};
 use journal::Pin;
 
 /// Retries that are read at once.
@@ -53,7 +53,7 @@ impl Delivery {
                 let Some(last) = chunk.last() else { break };
                 after = last.retry.id;
                 for pool::Waiting { retry, .. } in chunk {
-                    let slices = match retry.resent {
+                    let slices = match retry.origin != BatchOrigin::Journal {
                         true => self.pool.resent(retry.id)?,
                         false => self.read_parts(&retry.parts).await?.0,
                     };

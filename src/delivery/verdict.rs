@@ -120,7 +120,7 @@ pub(super) fn retry(batch: &Batch, attempts: u32, due_at: Lived, reason: &str) -
         id: 0,
         seqs: (Seq::MIN, Seq::MIN),
         parts: parts(batch),
-        resent: batch.is_resent(),
+        origin: batch.origin(),
         attempts,
         due_at,
         reason: reason.to_owned(),

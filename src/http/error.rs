@@ -19,7 +19,7 @@ use ::ingest::error::AcceptError;
 use ::live::AtCapacity;
 use backup::BackupError;
 use catalog::{CatalogError, FieldError, ResourceKind};
-use delivery::ReadError;
+use delivery::{ReadError, RefillError};
 use journal::StorageError;
 use operate::trigger::TriggerError;
 use operate::{OperateError, RemoveError};
@@ -358,6 +358,13 @@ impl From<OperateError> for ApiError {
                     "{message}; wait until it has all, or use discard=true: then that is gone for good"
                 ),
             ),
+            OperateError::NothingToFill => Self::conflict("NOTHING_TO_FILL", message),
+            OperateError::NoState(_) => Self::conflict("NO_STATE", message),
+            OperateError::Refill(RefillError::Filling) => Self::conflict(
+                "FILLING",
+                format!("{message}; `filling` of the sink says how far"),
+            ),
+            OperateError::Refill(RefillError::Failed(_)) => Self::busy(message),
             OperateError::NotStarted => Self::busy(message),
             OperateError::Crashed => Self::conflict("SINK_CRASHED", message),
             OperateError::Storage(error) => Self::internal(error),

@@ -24,6 +24,7 @@ pub mod items;
 pub mod listen;
 pub mod live;
 pub mod middleware;
+pub mod nowhere;
 pub mod offline_page;
 pub mod pages;
 pub mod paging;

@@ -18,6 +18,7 @@ use uuid::Uuid;
 use super::error::ApiError;
 use super::forwarded::Proxies;
 use super::head;
+use super::nowhere::Nowhere;
 use super::rate;
 use super::unauthenticated::Unauthenticated;
 use catalog::VolumeLeft;
@@ -199,12 +200,15 @@ pub(super) fn set_request_id(res: &mut Response, id: Uuid) {
     }
 }
 
-/// Answers that the framework makes without a body: unknown paths, wrong methods.
-pub struct ErrorEnvelope;
+/// Answers that the framework makes without a body: unknown paths, wrong methods. Browsers are shown a page.
+pub struct ErrorEnvelope(pub Nowhere);
 
 #[async_trait]
 impl Handler for ErrorEnvelope {
     async fn handle(&self, req: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
+        if self.0.answer(req, res) {
+            return;
+        }
         let status = res.status_code.unwrap_or(StatusCode::NOT_FOUND);
         let error = match status {
             StatusCode::NOT_FOUND => ApiError::not_found(
@@ -265,7 +269,7 @@ mod tests {
                 networks: Networks::default(),
                 unauthenticated: None,
             })
-            .catcher(Catcher::new(ErrorEnvelope));
+            .catcher(Catcher::new(ErrorEnvelope(Nowhere::SERVICE)));
         let (stopper, serving) = bound.serve(
             service,
             &Server::default(),

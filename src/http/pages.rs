@@ -15,6 +15,8 @@ use super::asset::Asset;
 pub(super) const SCRIPT: &str = "text/javascript; charset=utf-8";
 /// A style sheet.
 pub const STYLE: &str = "text/css; charset=utf-8";
+/// A drawing.
+pub const ICON: &str = "image/svg+xml";
 const PLAIN: &str = "text/plain; charset=utf-8";
 const FONT: &str = "font/woff2";
 

@@ -9,6 +9,7 @@
 //! all sinks; a batch never changes.
 
 mod derive;
+mod origin;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,6 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 pub use crate::Action;
@@ -24,6 +24,7 @@ use crate::{ItemRef, Items};
 use base::clock::{Lived, Unix};
 use base::order::{ItemPosition, Seq};
 pub use derive::DeriveError;
+pub use origin::{BatchOrigin, Fill};
 pub use read::{Form, Span};
 
 /// One accepted request, as read back from the journal.
@@ -109,7 +110,9 @@ pub struct Batch {
     items: u32,
     /// Of a derived batch: what tells it from others of the same items.
     suffix: Option<Arc<str>>,
-    resent: bool,
+    origin: BatchOrigin,
+    /// The filling of the sink that it belongs to, or comes after.
+    fill: Option<Fill>,
     /// Of a derived batch: bytes that it takes beside those of the batch that it was made of.
     own_bytes: usize,
     /// The items were put into another stream.
@@ -125,16 +128,17 @@ impl Batch {
             attempt,
             items,
             suffix: None,
-            resent: false,
+            origin: BatchOrigin::Journal,
+            fill: None,
             own_bytes: 0,
             moved: false,
         }
     }
 
-    /// A batch of items that were dead letters.
-    pub fn resent(slices: Vec<Slice>, attempt: u32) -> Self {
+    /// A batch of items that lie elsewhere than in the journal.
+    pub fn of(origin: BatchOrigin, slices: Vec<Slice>, attempt: u32) -> Self {
         Self {
-            resent: true,
+            origin,
             ..Self::new(slices, attempt)
         }
     }
@@ -186,7 +190,8 @@ impl Batch {
     /// Other slices, known by the same words.
     fn with(&self, slices: Vec<Slice>) -> Self {
         Self {
-            resent: self.resent,
+            origin: self.origin,
+            fill: self.fill,
             moved: self.moved,
             suffix: self.suffix.clone(),
             ..Self::new(slices, self.attempt)
@@ -220,9 +225,9 @@ impl Batch {
         runs.map(|(_, slices)| self.with(slices)).collect()
     }
 
-    /// Whether the items were dead letters.
-    pub fn is_resent(&self) -> bool {
-        self.resent
+    /// Where its items lie.
+    pub fn origin(&self) -> BatchOrigin {
+        self.origin
     }
 
     /// Whether the items were put into another stream than the one that they were accepted in. All of them are in the
@@ -235,7 +240,11 @@ impl Batch {
     pub fn of_streams(&self, wanted: impl Fn(&str) -> bool) -> Self {
         let slices = self.slices.iter();
         let slices = slices.filter(|slice| wanted(&slice.entry.stream));
-        Self::new(slices.cloned().collect(), self.attempt)
+        Self {
+            origin: self.origin,
+            fill: self.fill,
+            ..Self::new(slices.cloned().collect(), self.attempt)
+        }
     }
 
     /// The slices, in order of acceptance.
@@ -261,58 +270,6 @@ impl Batch {
     /// 1 on the first delivery.
     pub fn attempt(&self) -> u32 {
         self.attempt
-    }
-
-    /// The same for the same items, whenever and however they are delivered, and for no others: made of the ids of their
-    /// requests and of their positions there.
-    pub fn id(&self) -> String {
-        let runs = self.runs(Span::ALL);
-        let mut id = match &runs[..] {
-            [] => "empty".to_owned(),
-            [run] => format!("{}.{}-{}", run.request_id, run.start, run.end),
-            [first, ..] => format!(
-                "{}.{}-{}",
-                first.request_id,
-                first.start,
-                short(&digest_of(&runs))
-            ),
-        };
-        if let Some(suffix) = &self.suffix {
-            id.push_str(suffix);
-        }
-        id
-    }
-
-    /// Tells the items of a range from all others, of other daemons too. `None` if there are none.
-    pub fn identity(&self, span: Span) -> Option<[u8; 32]> {
-        let runs = self.runs(span);
-        (!runs.is_empty()).then(|| digest_of(&runs))
-    }
-
-    /// The items of a range as runs that are as long as they can be: how they were cut before does not matter.
-    fn runs(&self, span: Span) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
-        let (mut skip, mut left) = (span.start, span.count);
-        for slice in self.slices.iter() {
-            let skipped = slice.len().min(skip);
-            skip -= skipped;
-            let taken = (slice.len() - skipped).min(left);
-            left -= taken;
-            let request_id = slice.entry.request_id;
-            let start = slice.base + slice.start + skipped;
-            match runs.last_mut() {
-                _ if taken == 0 => {}
-                Some(last) if last.request_id == request_id && last.end == start => {
-                    last.end = last.end + taken;
-                }
-                _ => runs.push(Run {
-                    request_id,
-                    start,
-                    end: start + taken,
-                }),
-            }
-        }
-        runs
     }
 
     /// The two halves of a batch of at least two items, each a batch for its first delivery.
@@ -342,30 +299,13 @@ impl Batch {
                 });
             }
         }
-        let part = match self.resent {
-            true => Batch::resent,
-            false => Batch::new,
+        let part = |slices| Batch {
+            origin: self.origin,
+            fill: self.fill,
+            ..Batch::new(slices, 1)
         };
-        (part(left, 1), part(right, 1))
+        (part(left), part(right))
     }
-}
-
-/// Consecutive items of one request.
-#[derive(Debug)]
-struct Run {
-    request_id: Uuid,
-    start: ItemPosition,
-    end: ItemPosition,
-}
-
-fn digest_of(runs: &[Run]) -> [u8; 32] {
-    let mut digest = Sha256::new();
-    for run in runs {
-        digest.update(run.request_id.as_bytes());
-        digest.update(run.start.get().to_be_bytes());
-        digest.update(run.end.get().to_be_bytes());
-    }
-    digest.finalize().into()
 }
 
 /// The first 64 bits of a digest.

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::sync::{Notify, SemaphorePermit};
 
 use base::clock::Unix;
 use base::order::ChangeSeq;
@@ -40,9 +40,6 @@ use settings::Settings;
 pub use subscription::Subscription;
 use tickets::Tickets;
 use view::Views;
-
-/// Readings of the pool at once, for all renderers: other readers go on meanwhile.
-const POOL_READS_MAX: usize = 2;
 
 /// Flushes a second that a renderer may ask for.
 pub const RATE_MAX: u32 = 1_000;
@@ -143,7 +140,6 @@ pub struct Live {
     heartbeat: Duration,
     /// Replaced as a whole when streams change.
     stale_after_seconds: RwLock<Arc<HashMap<Arc<str>, u64>>>,
-    pool_reads: Semaphore,
     /// The last frame of each stream: most renderers are sent the same.
     recent: Mutex<Recent>,
     views: Mutex<Views>,
@@ -184,7 +180,6 @@ impl Live {
             max_rate: settings.live.max_rate,
             heartbeat: Duration::from_secs(settings.live.heartbeat_seconds),
             stale_after_seconds: RwLock::default(),
-            pool_reads: Semaphore::new(POOL_READS_MAX),
             recent: Mutex::default(),
             views: Mutex::default(),
             renderers: Mutex::default(),
@@ -228,7 +223,7 @@ impl Live {
 
     /// A turn to read many items, of the few that there are at once.
     pub async fn turn_to_read(&self) -> Option<SemaphorePermit<'_>> {
-        self.pool_reads.acquire().await.ok()
+        self.pool.turn_to_read().await
     }
 
     /// How many places are taken.

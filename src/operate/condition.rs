@@ -14,7 +14,7 @@ use base::clock::{Unix, rfc3339};
 use base::order::Seq;
 use delivery::{Hold, LaneState, LaneStatus};
 use observe::metrics::SinkGauges;
-use pool::Undelivered;
+use pool::{FillLeft, Filling, Undelivered};
 
 /// The files of the data folder that grow.
 const FILES: [&str; 6] = [
@@ -47,8 +47,16 @@ pub struct SinkCondition {
     pub lane: Option<Arc<LaneStatus>>,
     /// Everything up to this sequence number is behind it.
     pub cursor: Seq,
-    /// By how many sequence numbers it is behind.
+    /// By how much it is behind, at most: requests that it has not come to and that wait for another attempt, and items
+    /// that it is to be filled with. 0 if it has everything.
     pub lag: u64,
+    /// By how many sequence numbers its cursor is behind.
+    pub unread: u64,
+    /// How it was filled the last time, or is being filled, and what is left of that; none: it was not, or that cannot be
+    /// read.
+    pub filling: Option<(Filling, FillLeft)>,
+    /// Since when it does not have everything.
+    pub behind_since: Option<Unix>,
     /// When the oldest request arrived that it has not taken.
     pub oldest_at: Option<Unix>,
     /// How long that request has waited, whatever the time of day says.
@@ -116,7 +124,7 @@ impl Operator {
 
     /// About how many bytes of payloads a sink has not taken.
     pub async fn backlog_bytes(&self, sink: &SinkCondition) -> Option<u64> {
-        match sink.lag {
+        match sink.unread {
             0 => Some(0),
             _ => self.journal.payload_bytes_after(sink.cursor).await.ok(),
         }
@@ -129,21 +137,43 @@ impl Operator {
         cursor: Seq,
         unreadable: &mut Vec<String>,
     ) -> SinkCondition {
-        let lag = self.journal.lag(cursor);
+        let unread = self.journal.lag(cursor);
         let undelivered = self.pool.undelivered(&name).await;
         let undelivered = seen(undelivered, "the data pool", unreadable);
-        let oldest = match lag {
+        let sink = lane.as_ref().map(|lane| lane.reach().0);
+        let filling = self.delivery.filling(&name, sink.as_deref()).await;
+        let filling = seen(filling, "the data pool", unreadable).flatten();
+        let oldest = match unread {
             0 => None,
             _ => {
                 let oldest = self.journal.oldest_after(cursor).await;
                 seen(oldest, "the journal", unreadable).flatten()
             }
         };
+        let retries = undelivered.map_or(0, |undelivered| undelivered.retries);
+        let retried = lane.as_ref().map_or(0, |lane| lane.retried());
+        let left = filling
+            .as_ref()
+            .map_or(0, |(_, left)| left.rows + left.waiting);
+        let first_retried = match retries {
+            0 => None,
+            _ => {
+                let first = self.delivery.first_retried(&name).await;
+                seen(first, "the data pool or the journal", unreadable).flatten()
+            }
+        };
+        let under_way = filling.as_ref().filter(|(filling, _)| !filling.is_over);
+        let begun = under_way.map(|(filling, _)| filling.began_at);
+        let at = oldest.map(|(at, _)| at);
         SinkCondition {
             name,
             lane,
             cursor,
-            lag,
+            // The lane may not have looked yet at what the file has.
+            lag: unread + retried.max(retries) + left + u64::from(begun.is_some() && left == 0),
+            unread,
+            filling,
+            behind_since: [at, first_retried, begun].into_iter().flatten().min(),
             oldest_at: oldest.map(|(at, _)| at),
             waited: oldest.and_then(|(_, waited)| waited),
             undelivered,
@@ -174,6 +204,7 @@ impl Operator {
             let gauge = SinkGauges {
                 state: sink.state(),
                 lag: sink.lag,
+                fill_left: Some(sink.fill_left()),
                 oldest_seconds: sink.oldest_seconds(),
                 backlog_bytes: *backlog_bytes,
                 retries: sink.retries(),
@@ -196,10 +227,19 @@ impl Operator {
 impl SinkCondition {
     /// How long the oldest request has waited that it has not taken; 0 if it has all, none if that is not known.
     fn oldest_seconds(&self) -> Option<u64> {
-        match self.lag {
+        match self.unread {
             0 => Some(0),
             _ => Some(self.waited?.as_secs()),
         }
+    }
+
+    /// Items of the data pool that it is to be filled with and does not have.
+    pub fn fill_left(&self) -> u64 {
+        let left = self
+            .filling
+            .as_ref()
+            .map(|(_, left)| left.rows + left.waiting);
+        left.unwrap_or(0)
     }
 
     /// One of [`SINK_STATES`](observe::metrics::SINK_STATES).
@@ -208,6 +248,7 @@ impl SinkCondition {
             None => "unconfigured",
             Some(LaneState::Starting) => "starting",
             Some(LaneState::Running) => "running",
+            Some(LaneState::Filling) => "filling",
             Some(LaneState::Failing { .. } | LaneState::TakesNothing { .. }) => "failing",
             Some(LaneState::Crashed) => "crashed",
             Some(LaneState::Paused { .. } | LaneState::Held(_)) => "paused",
@@ -220,7 +261,7 @@ impl SinkCondition {
             return (Some(self.why_kept()), None);
         };
         match lane.state() {
-            LaneState::Starting | LaneState::Running => (None, None),
+            LaneState::Starting | LaneState::Running | LaneState::Filling => (None, None),
             LaneState::Crashed => (Some(CRASHED.to_owned()), None),
             LaneState::Failing { reason } | LaneState::TakesNothing { reason } => {
                 (Some(reason), None)

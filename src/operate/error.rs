@@ -4,7 +4,7 @@
 
 use super::sinks::SinkBacklog;
 use catalog::CatalogError;
-use delivery::{ForgetError, ReadError};
+use delivery::{ForgetError, ReadError, RefillError};
 use journal::StorageError;
 use pool::PoolError;
 use settings::BodyFault;
@@ -42,6 +42,15 @@ pub enum OperateError {
         .0.lag, .0.retries, .0.dead_letters
     )]
     NotEmpty(SinkBacklog),
+    /// The sink writes the data pool.
+    #[error("the sink writes the data pool itself, so there is nothing to fill it with")]
+    NothingToFill,
+    /// The data pool has nothing that a sink can be filled with.
+    #[error("the sink cannot be filled with what the data pool has: {0}")]
+    NoState(String),
+    /// A sink was not filled anew.
+    #[error(transparent)]
+    Refill(#[from] RefillError),
     /// The catalog has it, and its lane could not be made.
     #[error(
         "the sink is stored, and could not be started; the next start tries again, and the log says why"

@@ -17,7 +17,7 @@ mod items;
 pub mod limits;
 mod login_throttle;
 mod plugins;
-mod problem;
+pub mod problem;
 pub mod renderers;
 pub mod requests;
 mod resend;

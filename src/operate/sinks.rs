@@ -12,10 +12,11 @@ use tokio::sync::{Mutex, MutexGuard, watch};
 
 use super::{By, OperateError, Operator, in_background};
 use catalog::{Actor, AuditChange, Catalog, CatalogError, ResourceKind, Sink};
-use delivery::LaneStatus;
+use delivery::{LaneState, LaneStatus, Refilled};
 use plugin::{invalid_config, ungranted};
 use pool::Undelivered;
-use settings::{BodyFault, Section};
+use settings::beginning::no_state;
+use settings::{BodyFault, Section, Start};
 
 /// What operators and the daemon tell each other of changed sinks.
 #[derive(Debug, Default)]
@@ -136,6 +137,9 @@ impl Operator {
             self.require_free(name)?;
         }
         let sink = self.usable(&section).await?;
+        if sink.start == Start::State {
+            self.require_state(&sink)?;
+        }
         let name = sink.name;
         let created = name.clone();
         self.change_sinks(by, move |catalog, actor| {
@@ -158,7 +162,10 @@ impl Operator {
         let _one = self.sink_changes.one.lock().await;
         let before = self.made_sink(name)?;
         let section = patched(&before, patch)?;
-        self.usable(&section).await?;
+        let sink = self.usable(&section).await?;
+        if sink.start == Start::State {
+            self.require_state(&sink)?;
+        }
         let changed = name.to_owned();
         self.change_sinks(by, move |catalog, actor| {
             catalog.change_sink(&changed, section, actor)
@@ -185,6 +192,41 @@ impl Operator {
         })
         .await?;
         self.running(name)
+    }
+
+    /// Begins a sink anew with what the data pool has; then comes what was accepted after that.
+    ///
+    /// # Errors
+    /// See [`OperateError`]; nothing was changed then.
+    pub async fn refill_sink(&self, name: &str, by: By) -> Result<Refilled, OperateError> {
+        let _one = self.sink_changes.one.lock().await;
+        let lane = self.lane(name)?;
+        if lane.state() == LaneState::Crashed {
+            return Err(OperateError::Crashed);
+        }
+        let (sink, writes_pool) = lane.reach();
+        if writes_pool != Some(false) {
+            return Err(OperateError::NothingToFill);
+        }
+        self.require_state(&sink)?;
+        let refilled = self.delivery.refill(&lane).await?;
+        let done = json!({ "fill": refilled.number, "items": refilled.items });
+        self.record(
+            by,
+            AuditChange::done("refill", ResourceKind::Sink, name, done),
+        )
+        .await;
+        Ok(refilled)
+    }
+
+    /// Whether the data pool has what a sink can be filled with.
+    fn require_state(&self, sink: &settings::Sink) -> Result<(), OperateError> {
+        let sinks = self.catalog.sinks();
+        let all = sinks.iter().map(|other| &*other.settings);
+        match no_state(sink, all) {
+            Some(why) => Err(OperateError::NoState(why)),
+            None => Ok(()),
+        }
     }
 
     /// Deletes a sink that was made at run time, or forgets one that is not configured any more; what was kept for it.
@@ -243,7 +285,9 @@ impl Operator {
     async fn waiting_for(&self, name: &str) -> Result<SinkBacklog, OperateError> {
         // In this order: what the cursor has passed is then seen among retries and dead letters.
         let lane = self.lane(name)?;
-        let lag = self.journal.lag(lane.cursor());
+        let unread = self.journal.lag(lane.cursor());
+        let left = self.delivery.filling(name, Some(&lane.sink())).await?;
+        let lag = unread + left.map_or(0, |(_, left)| left.rows + left.waiting);
         let undelivered = self.pool.undelivered(name).await?;
         Ok(SinkBacklog {
             lag,

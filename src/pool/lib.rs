@@ -16,6 +16,7 @@ pub mod copy;
 pub mod dead_letters;
 mod delivery_status;
 mod expiry;
+mod fills;
 mod history;
 mod implicit_streams;
 mod items;
@@ -45,6 +46,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use thiserror::Error;
+use tokio::sync::Semaphore;
 
 use base::opaque::Opaque;
 use base::order::{ChangeSeq, Epoch, Seq};
@@ -56,6 +58,7 @@ use changes::Changes;
 pub use dead_letters::{DeadLetter, Undelivered};
 pub use delivery_status::{GivenUp, SinkState};
 pub use expiry::Expired;
+pub use fills::{Beginning, FillLeft, FillPage, FillStep, Filling};
 use implicit_streams::Made;
 pub use implicit_streams::{Claim, MADE_MAX, TooManyMade};
 pub use items::{Item, Page, PageLimit};
@@ -75,6 +78,8 @@ use views::Views;
 /// random keys: pages that change often are then written once.
 const CHECKPOINT_BYTES: u32 = 40 << 20;
 const READERS_MAX: u32 = 4;
+/// Of which so many read many items at once, so that short reads always find one.
+const LONG_READS_MAX: usize = 2;
 /// Everything up to here is behind every sink, waiting retries included.
 const LOW_WATER: &str = "SELECT min(coalesce((SELECT min(seq) FROM cursors), 9223372036854775807),
     coalesce((SELECT min(first_seq) FROM retries WHERE resent = 0) - 1, 9223372036854775807))";
@@ -146,6 +151,9 @@ pub struct Pool {
     epoch: Epoch,
     /// Number of a change; nobody can resume from before it.
     floor: AtomicU64,
+    /// Turns to read many items, and those of them that sinks may have which are filled.
+    turns: Semaphore,
+    fill_turns: Semaphore,
 }
 
 #[derive(Debug)]
@@ -197,6 +205,8 @@ impl Pool {
             sizes,
             epoch: history.epoch,
             floor: AtomicU64::new(history.floor.get()),
+            turns: Semaphore::new(LONG_READS_MAX),
+            fill_turns: Semaphore::new(LONG_READS_MAX / 2),
         }))
     }
 

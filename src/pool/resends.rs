@@ -3,6 +3,8 @@
 //! Operators choose them over the admin API. A chunk that is sent again becomes one retry, whose items
 //! lie here instead of in the journal; delivery tries and settles it like any other.
 //!
+//! The items of a page of a filling (`fills.rs`) lie here as well, under the retry that is the page.
+//!
 //! **Invariant**: an item leaves `dead_letters` for `resends` in the transaction that makes its retry, and
 //! leaves `resends` in the settlement that delivers it, hands it to the next retry, or makes it a dead
 //! letter again.
@@ -135,16 +137,24 @@ pub(super) fn finish(connection: &Connection, retry_id: i64) -> Result<(), rusql
 }
 
 /// One row of `resends`.
-struct Letter {
-    seq: Seq,
-    request_id: Uuid,
-    stream: Arc<str>,
-    received_at: Unix,
-    position: ItemPosition,
-    key: String,
-    action: Action,
-    fields: String,
-    meta: ItemMeta,
+pub(super) struct Letter {
+    pub(super) seq: Seq,
+    pub(super) request_id: Uuid,
+    pub(super) stream: Arc<str>,
+    pub(super) received_at: Unix,
+    pub(super) position: ItemPosition,
+    pub(super) key: String,
+    pub(super) action: Action,
+    pub(super) fields: String,
+    pub(super) meta: ItemMeta,
+}
+
+/// Items in order of acceptance, those that came together in one slice.
+pub(super) fn slices_of(letters: &[Letter]) -> Vec<Slice> {
+    let come_together = |a: &Letter, b: &Letter| {
+        a.seq == b.seq && a.position + 1 == b.position && a.stream == b.stream
+    };
+    letters.chunk_by(come_together).filter_map(slice).collect()
 }
 
 impl Pool {
@@ -281,7 +291,7 @@ impl Pool {
         })
     }
 
-    /// The items of a retry that was made of dead letters, in order of acceptance. Blocks.
+    /// The items of a retry that lie here, in order of acceptance. Blocks.
     pub fn resent(&self, retry_id: i64) -> Result<Vec<Slice>, PoolError> {
         let writer = self.lock();
         let mut statement = writer.connection.prepare_cached(
@@ -303,10 +313,7 @@ impl Pool {
             })
         })?;
         let letters = rows.collect::<Result<Vec<_>, _>>()?;
-        Ok(letters
-            .chunk_by(|a, b| a.seq == b.seq && a.position + 1 == b.position)
-            .filter_map(slice)
-            .collect())
+        Ok(slices_of(&letters))
     }
 }
 

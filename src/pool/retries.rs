@@ -11,9 +11,10 @@ use rusqlite::{Connection, OptionalExtension};
 use sqlx::Row;
 
 use super::dead_letters::{DeadLetter, store_letters};
-use super::{Pool, PoolError, Settlement, delivery_status, resends};
+use super::{Pool, PoolError, Settlement, delivery_status, fills, resends};
 use base::clock::{Lived, Unix};
 use base::order::{ItemPosition, Seq};
+use item::batch::BatchOrigin;
 
 /// Some consecutive items of one request: sequence number, first position, one past the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -30,14 +31,21 @@ pub struct Retry {
     pub seqs: (Seq, Seq),
     /// Its items, in order of acceptance; empty if the list of them cannot be read.
     pub parts: Vec<Part>,
-    /// Its items were dead letters: the pool keeps them, the journal may have let them go.
-    pub resent: bool,
+    /// Where its items lie; the journal may have let go of those that the pool has.
+    pub origin: BatchOrigin,
     /// How often it was tried; 0: it waits behind another one that holds its keys, or was sent again.
     pub attempts: u32,
     /// When it is due.
     pub due_at: Lived,
     /// Why it failed the last time.
     pub reason: String,
+}
+
+impl Retry {
+    /// Whether its items were dead letters that somebody sent again.
+    pub fn is_sent_again(&self) -> bool {
+        self.origin == BatchOrigin::Letters
+    }
 }
 
 /// What a sink is called with for the first time: a batch, or several at once that have no key in common.
@@ -99,15 +107,20 @@ pub(super) fn store_retries(
     for retry in &settlement.retries {
         ids.push(store_retry(connection, sink, retry)?);
         if let Some(done) = &settlement.retry_done
-            && retry.resent
+            && retry.origin != BatchOrigin::Journal
         {
             resends::hand_over(connection, done.id, retry)?;
+        }
+        if let (None, Some(step)) = (&settlement.retry_done, &settlement.fill)
+            && retry.origin == BatchOrigin::Fill
+        {
+            fills::store_page(connection, &step.page)?;
         }
     }
     // Only now: the retries that replace it take over its items, and the first of them its id.
     if let Some(done) = &settlement.retry_done {
         connection.execute("DELETE FROM retries WHERE id = ?1", [done.id])?;
-        if done.resent {
+        if done.origin != BatchOrigin::Journal {
             resends::finish(connection, done.id)?;
         }
         if let Some(id) = ids.first_mut() {
@@ -118,7 +131,9 @@ pub(super) fn store_retries(
             )?;
             *id = done.id;
         }
-        delivery_status::note_late(connection, sink, &done.parts, now)?;
+        if done.origin != BatchOrigin::Fill {
+            delivery_status::note_late(connection, sink, &done.parts, now)?;
+        }
     }
     Ok(ids)
 }
@@ -151,7 +166,7 @@ fn store_retry(connection: &Connection, sink: &str, retry: &Retry) -> Result<i64
             retry.attempts,
             retry.due_at.to_column(),
             retry.reason,
-            retry.resent,
+            retry.origin.to_column(),
         ])?;
     Ok(connection.last_insert_rowid())
 }
@@ -208,7 +223,7 @@ impl Pool {
                     Seq::from_column(row.try_get("last_seq")?),
                 ),
                 parts: parts_of(parts),
-                resent: row.try_get("resent")?,
+                origin: BatchOrigin::from_column(row.try_get("resent")?),
                 attempts: row.try_get("attempts")?,
                 due_at: Lived::from_column(row.try_get("due_ms")?),
                 reason: String::from_utf8_lossy(reason).into_owned(),
@@ -223,6 +238,16 @@ impl Pool {
             })
         });
         retries.collect()
+    }
+
+    /// The first request of which something waits in a retry of a sink.
+    pub async fn first_retried(&self, sink: &str) -> Result<Option<Seq>, PoolError> {
+        let sql = "SELECT min(first_seq) FROM retries WHERE sink = ?1 AND resent < 2";
+        let first: Option<i64> = sqlx::query_scalar(sql)
+            .bind(sink.to_owned())
+            .fetch_one(&*self.reads)
+            .await?;
+        Ok(first.map(Seq::from_column))
     }
 
     /// The highest id of a sink's retries, 0 for none.
@@ -250,13 +275,13 @@ impl Pool {
             let connection = &writer.connection;
             let now = retry_of(connection, sink, retry.id)?;
             // It may have become due meanwhile, but must hold the same items.
-            let same = |now: &Retry| now.parts == retry.parts && now.resent == retry.resent;
+            let same = |now: &Retry| now.parts == retry.parts && now.origin == retry.origin;
             if !now.is_some_and(|now| same(&now)) {
                 return Ok(None);
             }
             let mut items = letters.len() as u64;
             store_letters(connection, sink, letters)?;
-            if retry.resent {
+            if retry.origin != BatchOrigin::Journal {
                 let sql = "INSERT INTO dead_letters (sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms, removal)
                      SELECT ?1, seq, request_id, stream, position, key, fields, ?2, ?3, ?4, received_ms, removal FROM resends
                      WHERE retry_id = ?5 ORDER BY seq, position, id";
@@ -301,7 +326,7 @@ pub(super) fn read_retry(row: &rusqlite::Row<'_>) -> Result<Retry, rusqlite::Err
         attempts: row.get(4)?,
         due_at: Lived::from_column(row.get(5)?),
         reason: String::from_utf8_lossy(text(6)?).into_owned(),
-        resent: row.get(7)?,
+        origin: BatchOrigin::from_column(row.get(7)?),
     })
 }
 

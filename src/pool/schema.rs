@@ -12,7 +12,7 @@ use super::{PoolError, sizes};
 /// Its name in the data folder.
 pub const FILE: &str = "pool.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 9;
+pub const FORMAT: i64 = 10;
 
 /// `items` keeps its rows apart from its key: a row of 2 KB then stays in one page and is updated in
 /// place, which costs two thirds of what it costs inside a key's tree; small rows cost the same.
@@ -277,10 +277,28 @@ CREATE TABLE stale_items (
 CREATE INDEX stale_items_by_seq ON stale_items (seq);
 ";
 
+/// How sinks are filled with what the pool has: up to which entry the rows hold what was accepted, and the last row that was
+/// read. A page that waits is a retry, and its items lie in `resends`.
+const FILLS_10: &str = "
+CREATE TABLE fills (
+    sink TEXT PRIMARY KEY,
+    number INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    through INTEGER NOT NULL,
+    selection TEXT NOT NULL,
+    stream TEXT NOT NULL,
+    key TEXT NOT NULL,
+    read INTEGER NOT NULL,
+    began_ms INTEGER NOT NULL,
+    ended_ms INTEGER
+) WITHOUT ROWID;
+";
+
 pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
     let connection = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
     connection.pragma_update(None, "cache_size", -16_000)?;
-    let from_7 = format!("{CURSORS_8} {RULES_9}");
+    let from_8 = format!("{RULES_9} {FILLS_10}");
+    let from_7 = format!("{CURSORS_8} {from_8}");
     let from_6 = format!("{} {from_7}", sizes::from_6());
     let today = format!("{WAITING_4} {TESTIMONY_4} {REMOVALS_4} {STANDING_5} {LETTERS_6} {from_6}");
     let from = [
@@ -296,7 +314,8 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
         &format!("{LETTERS_6} {from_6}"),
         &from_6,
         &from_7,
-        RULES_9,
+        &from_8,
+        FILLS_10,
     ];
     sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)

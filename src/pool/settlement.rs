@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::apply::{self, Target};
 use super::change_set::ChangeSet;
 use super::{
-    Call, Claim, DeadLetter, Retry, Writer, dead_letters, delivery_status, retries, state,
+    Call, Claim, DeadLetter, FillStep, Retry, Writer, dead_letters, delivery_status, fills,
+    retries, state,
 };
 use base::clock::Unix;
 use base::order::Seq;
@@ -77,6 +78,8 @@ pub struct Settlement {
     pub calling: Option<Call>,
     /// The batch that was stored so is over, with `cursor`.
     pub called: bool,
+    /// How far the filling of the sink is.
+    pub fill: Option<FillStep>,
 }
 
 impl Writer {
@@ -131,6 +134,9 @@ impl Writer {
         }
         if let Some(call) = &settlement.calling {
             retries::note_call(&self.connection, &settlement.sink, call)?;
+        }
+        if let Some(step) = &settlement.fill {
+            fills::advance(&self.connection, &settlement.sink, step)?;
         }
         let ids = retries::store_retries(&self.connection, settlement, now)?;
         dead_letters::store_letters(&self.connection, &settlement.sink, &settlement.dead_letters)?;

@@ -80,7 +80,7 @@ impl Pool {
             while self.delete(chunk, sink)? > 0 {}
         }
         self.write(|writer| {
-            for table in ["retries", "calls", "sink_state", "cursors"] {
+            for table in ["retries", "calls", "fills", "sink_state", "cursors"] {
                 let sql = format!("DELETE FROM {table} WHERE sink = ?1");
                 writer.connection.execute(&sql, [sink])?;
             }

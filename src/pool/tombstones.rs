@@ -39,7 +39,7 @@ const NO_LETTER: &str = "NOT EXISTS (SELECT 1 FROM dead_letters AS letter WHERE 
     AND NOT EXISTS (SELECT 1 FROM resends AS letter WHERE letter.key = removed.key AND letter.seq <= removed.accepted_seq AND letter.removal = 0)";
 
 /// Everything up to here is behind every sink that may write the pool, waiting retries included; `?1` lists the others.
-const SETTLED: &str = "SELECT min(
+pub(super) const SETTLED: &str = "SELECT min(
     coalesce((SELECT min(seq) FROM cursors WHERE sink NOT IN (SELECT value FROM json_each(?1))), 9223372036854775807),
     coalesce((SELECT min(first_seq) FROM retries WHERE resent = 0 AND sink NOT IN (SELECT value FROM json_each(?1))) - 1, 9223372036854775807))";
 

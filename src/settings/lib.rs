@@ -21,6 +21,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub mod beginning;
 mod body;
 mod checker;
 mod checks;

@@ -28,7 +28,7 @@ pub(super) fn status(status: Status) -> Markup {
 pub(super) fn sink(state: &str) -> Markup {
     let class = match state {
         "running" => "good",
-        "starting" => "warn",
+        "starting" | "filling" => "warn",
         _ => "bad",
     };
     badge(class, state)

@@ -12,7 +12,7 @@ mod reference;
 mod schema;
 mod search;
 
-use http::pages::{STYLE, StaticPage};
+use http::pages::{ICON, STYLE, StaticPage};
 use maud::{Markup, html};
 
 pub use guide::{GetGuide, GetGuidePage};
@@ -32,6 +32,11 @@ pub fn style() -> StaticPage {
         include_str!("docs/docs.css")
     );
     StaticPage::new(STYLE, text.as_bytes())
+}
+
+/// The icon, where browsers look for one.
+pub fn icon() -> StaticPage {
+    StaticPage::new(ICON, include_bytes!("assets/icon.svg"))
 }
 
 /// Paragraphs, with what stands between backticks as code.

@@ -3,24 +3,25 @@
 //! **Invariant**: settings are shown as `headgate config show` prints them, secrets masked; a backup is made by the same
 //! function as over the admin API.
 
+mod configuration;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 
 use super::form_data::FormData;
-use super::frame::{FormAnswer, NoPage, Page, Place, token};
+use super::frame::{FormAnswer, NoPage, Page, Place, WithAside, aside, token};
 use super::guard::by;
-use super::text::{as_sentence, bytes, count, grouped, plain, text, text_of, time};
+use super::text::{as_sentence, bytes, count, grouped, plain, text, time};
 use backup::BackupError;
 use backup::manifest::Manifest;
 use base::clock;
+use configuration::Wanted;
 use http::error::ApiError;
 use operate::{Operator, in_background};
-use settings::Row;
 
-/// Characters of a value.
-const VALUE_CHARS_MAX: usize = 1_000;
 /// Backups that are listed.
 const BACKUPS_MAX: usize = 50;
 /// Entries of the data folder that are counted, with those in its folders.
@@ -31,21 +32,25 @@ pub(super) struct Settings(pub(super) Operator);
 
 #[handler]
 impl Settings {
-    async fn handle(&self, depot: &mut Depot) -> Page {
-        page(&self.0, &token(depot)).await
+    async fn handle(&self, req: &Request, depot: &Depot) -> WithAside {
+        page(&self.0, &Wanted::of(req), &token(depot)).await
     }
 }
 
-async fn page(operator: &Operator, token: &Markup) -> Page {
+async fn page(operator: &Operator, wanted: &Wanted, token: &Markup) -> WithAside {
     let backups = operator.backups.clone();
     let data_dir = PathBuf::from(&operator.about.data_dir);
     let read = move || (backups.found(), entries(&data_dir));
     let (backups, entries) = in_background(read).await;
-    Page {
+    let news = configuration::news(operator);
+    let page = Page {
         title: "Settings".to_owned(),
         place: Place::Settings,
         still: html! {
+            (aside(&news))
             (about(operator))
+            h2 #configuration { "Configuration" }
+            (configuration::settings(operator, wanted))
             h2 #backups { "Backups" }
             form.panel method="post" action="/settings/back-up" {
                 (token)
@@ -59,13 +64,12 @@ async fn page(operator: &Operator, token: &Markup) -> Page {
             (backup_table(&backups))
         },
         live: html! {
-            h2 { "Data folder" }
+            h2 #data { "Data folder" }
             (files(operator, &entries))
-            h2 { "Configuration" }
-            (configuration(operator))
         },
         old: false,
-    }
+    };
+    WithAside(page, news)
 }
 
 fn about(operator: &Operator) -> Markup {
@@ -93,7 +97,7 @@ fn about(operator: &Operator) -> Markup {
 fn backup_table(backups: &[(PathBuf, Manifest)]) -> Markup {
     html! {
         @if backups.is_empty() {
-            p.panel { "No backup is known: none lies in the data folder, and none was made since the start." }
+            p.panel { "No backups yet: none is in the data directory, and none was made since the start." }
         } @else {
             div.table { table {
                 thead { tr { th { "Made" } th { "Folder" } th.number { "Size" } th { "Holds" } th { "Version" } } }
@@ -120,9 +124,13 @@ fn entries(folder: &Path) -> Vec<(String, u64)> {
         let name = entry.file_name().to_string_lossy().into_owned();
         (name, bytes_below(&entry.path(), &mut left))
     });
-    let mut entries: Vec<(String, u64)> = entries.collect();
-    entries.sort();
-    entries
+    // What SQLite keeps beside a database belongs to it.
+    let mut all = BTreeMap::<String, u64>::new();
+    for (name, bytes) in entries {
+        let whole = name.strip_suffix("-wal").or(name.strip_suffix("-shm"));
+        *all.entry(whole.unwrap_or(&name).to_owned()).or_default() += bytes;
+    }
+    all.into_iter().collect()
 }
 
 fn bytes_below(path: &Path, left: &mut usize) -> u64 {
@@ -164,33 +172,6 @@ fn files(operator: &Operator, entries: &[(String, u64)]) -> Markup {
             tbody { @for (name, size) in entries { tr {
                 td.mono data-label="Entry" { (text(name)) }
                 td.number data-label="Size" { (bytes(*size)) }
-            } } }
-        } }
-    }
-}
-
-fn configuration(operator: &Operator) -> Markup {
-    let waiting = operator.configuration.waiting();
-    html! {
-        @if let Some(problem) = operator.configuration.problem() {
-            p.problem { (text_of(&problem, VALUE_CHARS_MAX)) }
-        }
-        @if !waiting.is_empty() {
-            p.problem { "These were changed since the start, and take effect at the next one:" }
-            (rows(&waiting))
-        }
-        (rows(&operator.configuration.in_use()))
-    }
-}
-
-fn rows(rows: &[Row]) -> Markup {
-    html! {
-        div.table { table {
-            thead { tr { th { "Setting" } th { "Value" } th { "Set by" } } }
-            tbody { @for row in rows { tr {
-                td.mono data-label="Setting" { (text(&row.path)) }
-                td.mono data-label="Value" { (text_of(&row.toml(), VALUE_CHARS_MAX)) }
-                td data-label="Set by" { (text(&row.origin)) }
             } } }
         } }
     }

@@ -41,6 +41,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
                 .push(Router::with_path("again").post(actions::SendAgain(p())))
                 .push(Router::with_path("discard").post(actions::Discard(p())))
                 .push(Router::with_path("give-up").post(actions::GiveUp(p())))
+                .push(Router::with_path("refill").post(actions::Refill(p())))
                 .push(Router::with_path("pause").post(actions::Pause(p(), true)))
                 .push(Router::with_path("resume").post(actions::Pause(p(), false)))
                 .push(Router::with_path("forget").post(actions::Forget(p()))),
@@ -90,11 +91,11 @@ async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<
             (facts(sink))
             (buttons(operator, sink, token))
             @if !retries.is_empty() {
-                h2 { "Waiting retries" }
+                h2 #retries { "Waiting retries" }
                 (retries_table(&retries, &path, token))
                 @if waiting_batches > u64::from(RETRIES) { p.quiet { "The first " (RETRIES) " of " (grouped(waiting_batches)) "." } }
             }
-            h2 { "Dead letters" }
+            h2 #dead-letters { "Dead letters" }
             (letters_table(&letters, &path, token, configured))
             p.row {
                 @if before.is_some() { a.button.plain href=(path) { "Newest" } }
@@ -116,6 +117,8 @@ fn buttons(operator: &Operator, sink: &SinkCondition, token: &Markup) -> Markup 
     let is_made = (wanted.as_ref()).is_some_and(|wanted| !wanted.is_declared() || wanted.shadows);
     let waiting_batches = sink.retries().unwrap_or(0);
     let given_up = sink.dead_letters().unwrap_or(0);
+    let fills = (sink.lane.as_ref())
+        .is_some_and(|lane| lane.reach().1 == Some(false) && !lane.is_filling());
     html! {
         div.row {
             @if configured {
@@ -124,6 +127,9 @@ fn buttons(operator: &Operator, sink: &SinkCondition, token: &Markup) -> Markup 
                     form method="post" action={ (path) "/resume" } { (token) button { "Resume" } }
                 } @else {
                     form method="post" action={ (path) "/pause" } { (token) button.plain { "Pause" } }
+                }
+                @if fills {
+                    form method="post" action={ (path) "/refill" } data-confirm="Send the sink all items of the data pool again?" { (token) button.plain { "Fill again" } }
                 }
                 @if is_made { a.button.danger href={ (path) "/delete" } { "Delete…" } }
             } @else {
@@ -160,7 +166,10 @@ fn facts(sink: &SinkCondition) -> Markup {
                 Some(grants) if !grants.is_empty() => { (text(&grants.join("; "))) },
                 _ => "only take its items",
             } }
-            dt { "Waiting" } dd { (count(sink.lag, "request")) " at most, it has everything up to number " (sink.cursor) }
+            dt { "Waiting" } dd { (grouped(sink.lag)) " at most, it has everything up to number " (sink.cursor) }
+            @if let Some((filling, left)) = sink.filling.as_ref().filter(|(filling, _)| !filling.is_over) {
+                dt { "Filling" } dd { (count(filling.read.saturating_sub(left.waiting), "item")) " of the data pool done, " (grouped(left.rows + left.waiting)) " left, since " (time(&clock::rfc3339(filling.began_at))) }
+            }
             dt { "Retries" } dd { (known(sink.retries())) }
             dt { "Dead letters" } dd { (known(sink.dead_letters())) }
             dt { "Last failure" } dd { @match last_error {

@@ -25,7 +25,7 @@ answers! {
         fields: Option<String>,
         /// The streams that it may write in the data pool, if its plugin does.
         writes: Vec<String>,
-        /// `starting`, `running`, `paused`, `crashed`; `failing`: its last batch was given up or failed several times, and it has
+        /// `starting`, `running`, `paused`, `crashed`; `filling`: it is handed what the data pool has; `failing`: its last batch was given up or failed several times, and it has
         /// taken nothing since, or its plugin does what it should not; or `unconfigured`: what it has not taken is kept until it
         /// is configured again, or forgotten.
         state: String,
@@ -35,11 +35,12 @@ answers! {
         paused_until: Option<String>,
         /// Everything up to this sequence number is behind it.
         cursor: u64,
-        /// By how many sequence numbers it is behind; an upper bound of the requests that wait.
+        /// How much waits for it, at most: requests that it has not come to or that wait for another attempt, and items that
+        /// it is yet to be filled with. 0 only if it has everything.
         lag: u64,
         /// When the oldest request arrived that waits for it, RFC 3339.
         waiting_since: Option<String>,
-        /// The same.
+        /// Since when it does not have everything, RFC 3339.
         behind_since: Option<String>,
         /// About how many bytes of payloads wait for it; null where that is not looked at.
         backlog_bytes: Option<u64>,
@@ -67,7 +68,9 @@ answers! {
         paused_at: Option<String>,
         /// What it follows: `journal`, all that is accepted.
         mode: Option<String>,
-        /// Where it began: `now` or `oldest`.
+        /// How far it is filled; null: it is not being filled.
+        filling: Option<FillingData>,
+        /// Where it begins: `now`, `journal` or `state`.
         start: Option<String>,
         /// What becomes of an update that `where` leaves out: `skip`, it is passed over.
         leaves: Option<String>,
@@ -103,6 +106,24 @@ answers! {
         /// The shortest section that makes it, with `{"set": true}` for secrets; null if it is not configured.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         section: Option<Value>,
+    }
+
+    /// How far a sink is filled with what the data pool has.
+    pub struct FillingData {
+        /// Items that it has, or gave up.
+        done: u64,
+        /// Items that it does not have, about: more come, and some go.
+        left: u64,
+        /// When it began, RFC 3339.
+        began_at: String,
+    }
+
+    /// A sink that begins anew with what the data pool has.
+    pub struct RefilledData {
+        /// Number of the filling: 1 is the first of the sink.
+        fill: u32,
+        /// Items of the data pool.
+        items: u64,
     }
 
     /// A plugin that there is.

@@ -89,7 +89,7 @@ fn a_backup_under_load_holds_every_request_that_was_acknowledged_before_it_exact
         let id = process.accepted(HELD, BY_ID, &format!("{{\"id\": \"{key}\"}}"));
         held.insert(key, id);
     }
-    let waiting = |sink: &Value| sink["retries"] != 0 && sink["lag"] == 0;
+    let waiting = |sink: &Value| sink["retries"] != 0 && sink["waiting_since"].is_null();
     process.sink_becomes("back", "retrying", waiting);
 
     let key = json!({"name": "made", "stream": ORDERS}).to_string();

@@ -124,6 +124,7 @@ async fn the_openapi_documents_describe_every_route() {
                 ("/api/admin/sinks/{name}/dead-letters/retry", "post"),
                 ("/api/admin/sinks/{name}/dead-letters/{id}", "delete"),
                 ("/api/admin/sinks/{name}/pause", "post"),
+                ("/api/admin/sinks/{name}/refill", "post"),
                 ("/api/admin/sinks/{name}/resume", "post"),
                 ("/api/admin/sinks/{name}/retries", "get"),
                 ("/api/admin/sinks/{name}/retries/give-up", "post"),

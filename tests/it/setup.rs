@@ -125,10 +125,16 @@ impl Setup {
     }
 
     /// The items of a declared stream keep what an update does not name.
-    pub(crate) fn merging(mut self, stream: &str) -> Self {
+    pub(crate) fn merging(self, stream: &str) -> Self {
+        self.of_stream(stream, "on_update = \"merge\"")
+    }
+
+    /// Adds a setting to a declared stream, as a TOML line.
+    pub(crate) fn of_stream(mut self, stream: &str, setting: &str) -> Self {
         let declared = self.streams.iter_mut().find(|(name, _)| name == stream);
         let (_, settings) = declared.unwrap_or_else(|| panic!("no stream {stream}"));
-        settings.push_str("\non_update = \"merge\"");
+        settings.push('\n');
+        settings.push_str(setting);
         self
     }
 

@@ -1,5 +1,8 @@
 //! Sinks that are made, changed, paused and deleted while the daemon runs.
 
+mod copy; // a receiver that keeps a copy
+mod filled; // with what the data pool has
+mod joins; // at random moments
 mod kills; // before or after, never between
 mod made; // what the routes do
 mod refused; // what they refuse, and what they never show

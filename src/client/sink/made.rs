@@ -14,7 +14,7 @@ use crate::output::{json_pretty, print, shown, when};
 use crate::resource::Resource;
 use base::text::percent_encoded;
 use settings::section_toml;
-use wire::{DeletedSinkData, SinkData};
+use wire::{DeletedSinkData, RefilledData, SinkData};
 
 /// What can be said of a sink.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -28,7 +28,7 @@ pub(super) struct SectionArgs {
     /// Streams that it does not receive although `--streams` matches them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     except: Vec<String>,
-    /// Position at which it starts: now, or oldest
+    /// Where it starts: now, journal (what is still kept), or state (all items of the data pool)
     #[arg(long, value_name = "WORD")]
     start: Option<String>,
     /// Items that it receives: conditions that must all hold; empty: all items of its streams
@@ -157,6 +157,21 @@ pub(super) struct DeleteArgs {
 /// What `headgate sink pause` and `resume` are told.
 #[derive(Debug, clap::Args)]
 pub(super) struct PauseArgs {
+    /// The sink
+    name: String,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// What `headgate sink refill` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  headgate sink refill team
+
+The sink is handed all items of the data pool, then what was accepted after that. A receiver gets again what it has,
+under other idempotency keys. Dead letters stay.")]
+pub(super) struct RefillArgs {
     /// The sink
     name: String,
     #[command(flatten)]
@@ -319,6 +334,21 @@ pub(super) async fn show(args: &ShowArgs) -> Result<(), CliError> {
     }
 }
 
+pub(super) async fn refill(args: &RefillArgs) -> Result<(), CliError> {
+    let sinks = sinks(&args.admin)?;
+    let path = below(&args.name, "/refill");
+    let begun: RefilledData = sinks.call(Method::POST, &path, None).await?;
+    let items = match begun.items {
+        1 => "1 item".to_owned(),
+        items => format!("{items} items"),
+    };
+    print(&format!(
+        "sink {} is filled with {items} of the data pool (filling {})\n",
+        shown(&args.name),
+        begun.fill
+    ))
+}
+
 fn as_text(sink: &SinkData) -> String {
     let mut text = String::new();
     let mut line = |what: &str, said: &str| {
@@ -342,6 +372,13 @@ fn as_text(sink: &SinkData) -> String {
     line("declared", if sink.declared { "yes" } else { "no" });
     line("created", &when(&sink.created_at));
     line("lag", &sink.lag.to_string());
+    if let Some(filling) = &sink.filling {
+        let (done, left) = (filling.done, filling.left);
+        line(
+            "filling",
+            &format!("{done} items done, {left} left, since {}", filling.began_at),
+        );
+    }
     line("retries", &known(sink.retries));
     line("dead letters", &known(sink.dead_letters));
     if let Some(error) = &sink.last_error {

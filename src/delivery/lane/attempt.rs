@@ -12,7 +12,7 @@ use crate::retries::lost_list;
 use crate::{selection, verdict};
 use base::clock::Unix;
 use base::order::Seq;
-use item::batch::Batch;
+use item::batch::{Batch, BatchOrigin};
 use plugin::{Failure, Instance, NotTaken, Progress, RecycleReason, Taken};
 use pool::{Part, Retry, Settlement};
 use settings::Ordering;
@@ -126,9 +126,9 @@ impl Lane {
         settlement: &mut Settlement,
     ) -> Result<Batch, StepError> {
         let attempt = retry.attempts + 1;
-        if retry.resent {
+        if retry.origin != BatchOrigin::Journal {
             let slices = self.delivery.pool.resent(retry.id)?;
-            return Ok(Batch::resent(slices, attempt));
+            return Ok(Batch::of(retry.origin, slices, attempt));
         }
         if retry.parts.is_empty() {
             let lost = vec![(retry.seqs.0, lost_list(retry))];
@@ -143,10 +143,7 @@ impl Lane {
             return false;
         };
         for slices in [free, blocked].into_iter().filter(|one| !one.is_empty()) {
-            let part = match retry.resent {
-                true => Batch::resent(slices, 1),
-                false => Batch::new(slices, 1),
-            };
+            let part = Batch::of(retry.origin, slices, 1);
             let part = verdict::retry(&part, retry.attempts, retry.due_at, &retry.reason);
             settlement.retries.push(part);
         }
@@ -155,7 +152,7 @@ impl Lane {
 
     /// Whether new entries wait for a retry, so that none of them tells whether the sink works.
     pub(super) fn holds_up(&self) -> bool {
-        self.sink.ordering == Ordering::Strict || self.retries.has_behind()
+        self.sink.ordering == Ordering::Strict || self.retries.has_behind() || self.is_filling()
     }
 
     /// Whether attempts count although the lane is paused. A sink that is down for a few minutes costs none where retries
@@ -236,6 +233,7 @@ impl Lane {
 
     /// A call with a batch, ready to be made: its fields chosen, an instance for it, its spans begun.
     pub(super) async fn prepare(&mut self, batch: Batch) -> Result<Prepared, StepError> {
+        let batch = batch.in_fill(self.last_fill());
         let batch = match selection::with_fields(&self.sink, &batch) {
             Ok(chosen) => chosen.unwrap_or(batch),
             Err(error) => {

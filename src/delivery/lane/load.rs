@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use super::retry_queue::Contents;
 use super::{Lane, StepError};
+use item::batch::BatchOrigin;
 use pool::{Retry, Settlement};
 use settings::Ordering;
 
@@ -31,6 +32,7 @@ impl Lane {
             }
         }
         gone.into_iter().for_each(|id| self.retries.remove(id));
+        self.status.set_retried(self.retries.requests());
         Ok(())
     }
 
@@ -43,13 +45,17 @@ impl Lane {
         if let Some(done) = &settlement.retry_done {
             self.retries.remove(done.id);
         }
+        self.status.set_retried(self.retries.requests());
         for (retry, id) in settlement.retries.iter().zip(ids) {
             let stored = Retry {
                 id: *id,
                 ..retry.clone()
             };
             match self.contents(&stored).await {
-                Ok(contents) => self.retries.add(*id, &stored, contents),
+                Ok(contents) => {
+                    self.retries.add(*id, &stored, contents);
+                    self.status.set_retried(self.retries.requests());
+                }
                 Err(error) => {
                     // Nothing goes on before all is known.
                     self.opened = false;
@@ -65,7 +71,7 @@ impl Lane {
         if self.sink.ordering == Ordering::Strict {
             return Ok(Contents::default());
         }
-        let slices = match retry.resent {
+        let slices = match retry.origin != BatchOrigin::Journal {
             true => self.delivery.pool.resent(retry.id)?,
             false => self.delivery.read_parts(&retry.parts).await?.0,
         };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use base::clock::Lived;
 use base::order::{ItemPosition, Seq};
-use item::batch::Slice;
+use item::batch::{BatchOrigin, Slice};
 use pool::{Part, Retry};
 use settings::Batch as BatchSettings;
 
@@ -66,6 +66,8 @@ pub(super) struct RetryQueue {
     ready: BTreeSet<(Lived, Place)>,
     /// Keys in rows that wait behind others.
     behind: usize,
+    /// Of all rows.
+    parts: usize,
     hasher: RandomState,
 }
 
@@ -87,6 +89,11 @@ impl RetryQueue {
     /// Whether a retry is the only one that can be tried.
     pub(super) fn is_alone(&self) -> bool {
         self.ready.len() == 1
+    }
+
+    /// Requests that have something in a retry, each once for every retry; at least 1 where there is one.
+    pub(super) fn requests(&self) -> usize {
+        self.parts.max(self.rows.len())
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = i64> {
@@ -169,6 +176,8 @@ impl RetryQueue {
             return self.extend(place, retry.parts.len(), contents);
         }
         let (seq, position) = match retry.parts.first() {
+            // A page of a filling is older than all that comes from the journal.
+            _ if retry.origin == BatchOrigin::Fill => (Seq::MIN, ItemPosition::MIN),
             Some(Part(seq, start, _)) => (*seq, *start),
             None => (retry.seqs.0, ItemPosition::MIN),
         };
@@ -178,7 +187,7 @@ impl RetryQueue {
             contents: Contents::default(),
             parts: 0,
             blocked: 0,
-            is_behind: retry.attempts == 0 && !retry.resent,
+            is_behind: retry.attempts == 0 && retry.origin == BatchOrigin::Journal,
         };
         self.ready.insert((row.due_at, place));
         self.rows.insert(place, row);
@@ -191,6 +200,7 @@ impl RetryQueue {
             return;
         };
         row.parts += parts;
+        self.parts += parts;
         row.contents.items += contents.items;
         row.contents.bytes += contents.bytes;
         for key in contents.keys {
@@ -220,6 +230,7 @@ impl RetryQueue {
             return;
         };
         self.ready.remove(&(row.due_at, place));
+        self.parts -= row.parts;
         if row.is_behind {
             self.behind -= row.contents.keys.len();
         }

@@ -34,6 +34,9 @@ impl Lane {
             self.stored_at = Instant::now();
             self.status.set_cursor(cursor);
         }
+        if let Some(step) = &settlement.fill {
+            self.filled(step);
+        }
         self.delivery
             .metrics
             .dead_letters

@@ -155,7 +155,7 @@ impl Lane {
     }
 
     /// What the sink did outside is done when the call ends, whether it is settled or not.
-    fn reaches_others(&self) -> bool {
+    pub(super) fn reaches_others(&self) -> bool {
         self.sink.http.is_some() || self.sink.postgres.is_some()
     }
 

@@ -119,6 +119,8 @@ impl Batch {
             suffix: Some(suffix.into()),
             own_bytes: item_bytes + self.entries_bytes(),
             moved: self.moved,
+            origin: self.origin,
+            fill: self.fill,
             ..Self::new(slices, self.attempt)
         }
     }

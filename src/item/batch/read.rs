@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::{Action, Batch, Slice};
+use super::{Action, Batch, Fill, Slice};
 use crate::{ItemRef, field_name, members, string_into};
 use base::clock::{self, Unix};
 use base::order::{ItemPosition, Seq};
@@ -35,8 +35,8 @@ pub enum Form {
     FieldLines,
     /// The same objects in an array.
     FieldArray,
-    /// Objects with `stream`, `key`, `request_id`, `received_at`, `place`, `version` where there is one, and `fields`, an
-    /// item a line; of a removal with `removed` in place of `fields`.
+    /// Objects with `stream`, `key`, `request_id`, `fill` once the sink was filled, `received_at`, `place`, `version` where
+    /// there is one, and `fields`, an item a line; of a removal with `removed` in place of `fields`.
     ItemLines,
     /// The same objects in an array.
     ItemArray,
@@ -44,7 +44,10 @@ pub enum Form {
 
 impl Batch {
     /// The items of a range, in order, each with what it came with and its position there.
-    fn range(&self, span: Span) -> impl Iterator<Item = (&Slice, ItemPosition, ItemRef<'_>)> {
+    pub(super) fn range(
+        &self,
+        span: Span,
+    ) -> impl Iterator<Item = (&Slice, ItemPosition, ItemRef<'_>)> {
         let mut skip = span.start;
         let mut left = span.count;
         self.slices.iter().flat_map(move |slice| {
@@ -168,7 +171,9 @@ impl Batch {
             }
             match form {
                 Form::FieldLines | Form::FieldArray => json.push_str(item.fields),
-                Form::ItemLines | Form::ItemArray => write_item(slice, position, &item, &mut json),
+                Form::ItemLines | Form::ItemArray => {
+                    write_item(slice, position, &item, self.fill(), &mut json)
+                }
             }
             if !array {
                 json.push('\n');
@@ -181,7 +186,13 @@ impl Batch {
     }
 }
 
-fn write_item(slice: &Slice, position: ItemPosition, item: &ItemRef<'_>, json: &mut String) {
+fn write_item(
+    slice: &Slice,
+    position: ItemPosition,
+    item: &ItemRef<'_>,
+    fill: Option<Fill>,
+    json: &mut String,
+) {
     let entry = &slice.entry;
     json.push_str(r#"{"stream":"#);
     string_into(&entry.stream, json);
@@ -189,7 +200,11 @@ fn write_item(slice: &Slice, position: ItemPosition, item: &ItemRef<'_>, json: &
     string_into(item.key, json);
     json.push_str(r#","request_id":""#);
     json.push_str(&entry.request_id.to_string());
-    json.push_str(r#"","received_at":""#);
+    json.push('"');
+    if let Some(fill) = fill {
+        let _ = write!(json, r#","fill":{}"#, fill.number);
+    }
+    json.push_str(r#","received_at":""#);
     json.push_str(&clock::rfc3339(entry.received_at));
     // A `String` takes all that is written.
     let _ = write!(json, r#"","place":[{},{position}]"#, entry.seq);

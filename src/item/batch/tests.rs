@@ -38,11 +38,11 @@ fn a_batch_is_known_by_its_items_however_they_were_cut() {
         ..all.slices()[0].clone()
     };
     let first = Uuid::from_u128(1);
-    let whole = Batch::resent(vec![slice(0, 1), slice(1, 3)], 2);
+    let whole = Batch::of(BatchOrigin::Letters, vec![slice(0, 1), slice(1, 3)], 2);
     assert_eq!(whole.id(), format!("{first}.0-3"));
     let span = |start, count| Span { start, count };
     assert_eq!(whole.identity(Span::ALL), all.identity(span(0, 3)));
-    let some = Batch::resent(vec![slice(0, 1), slice(2, 3)], 1);
+    let some = Batch::of(BatchOrigin::Letters, vec![slice(0, 1), slice(2, 3)], 1);
     assert!(
         some.id().starts_with(&format!("{first}.0-")),
         "{}",
@@ -56,7 +56,7 @@ fn a_batch_is_known_by_its_items_however_they_were_cut() {
     assert_eq!(identities.len(), 6);
     assert_eq!(all.identity(span(4, 1)), None);
     let (left, right) = some.halves().expect("two items");
-    assert!(left.is_resent() && right.is_resent());
+    assert!([left.origin(), right.origin()] == [BatchOrigin::Letters; 2]);
     let ids = [format!("{first}.0-1"), format!("{first}.2-3")];
     assert_eq!([left.id(), right.id()], ids);
     let (taken, rest) = all.split_at(3);
@@ -107,7 +107,8 @@ fn runs_have_all_operations_in_their_order() {
         end: 4,
         ..first.clone()
     };
-    let mixed = Batch::resent(
+    let mixed = Batch::of(
+        BatchOrigin::Letters,
         vec![
             part,
             request(2, "-d"),
@@ -123,7 +124,10 @@ fn runs_have_all_operations_in_their_order() {
     let actions: Vec<_> = runs.iter().map(Batch::action).collect();
     let (update, remove) = (Some(Action::Upsert), Some(Action::Remove));
     assert_eq!(actions, [update, remove, update]);
-    assert!(runs.iter().all(|run| run.attempt() == 3 && run.is_resent()));
+    assert!(
+        runs.iter()
+            .all(|run| run.attempt() == 3 && run.origin() == BatchOrigin::Letters)
+    );
     let all = Batch::new(vec![first], 1);
     let ids: Vec<_> = all.runs_of_one_action().iter().map(Batch::id).collect();
     let id = |range| format!("{}.{range}", Uuid::from_u128(1));

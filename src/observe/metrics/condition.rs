@@ -12,9 +12,10 @@ type Labels = [(&'static str, String); 1];
 type ByLabel = Family<Labels, Gauge<i64, AtomicI64>>;
 
 /// The states of a sink; it has one of them.
-pub const SINK_STATES: [&str; 6] = [
+pub const SINK_STATES: [&str; 7] = [
     "starting",
     "running",
+    "filling",
     "failing",
     "paused",
     "crashed",
@@ -30,6 +31,8 @@ pub struct SinkGauges {
     pub lag: u64,
     /// Seconds that the oldest request has waited which it has not taken.
     pub oldest_seconds: Option<u64>,
+    /// Items of the data pool that it is to be filled with and does not have.
+    pub fill_left: Option<u64>,
     /// Bytes of the payloads that it has not taken.
     pub backlog_bytes: Option<u64>,
     /// Batches that wait for another attempt.
@@ -44,6 +47,7 @@ pub struct ConditionGauges {
     sink_state: Family<[(&'static str, String); 2], Gauge>,
     sink_lag: ByLabel,
     sink_oldest_seconds: ByLabel,
+    sink_fill_left: ByLabel,
     sink_backlog_bytes: ByLabel,
     sink_retries: ByLabel,
     sink_dead_letters: ByLabel,
@@ -56,21 +60,25 @@ pub struct ConditionGauges {
 
 impl ConditionGauges {
     pub(super) fn register(registry: &mut Registry) -> Self {
+        let help = "The state of a sink: 1 for the one that it has, 0 for the others";
         let sink_state = Family::default();
-        registry.register(
-            "sink_state",
-            "The state of a sink: 1 for the one that it has, 0 for the others",
-            sink_state.clone(),
-        );
+        registry.register("sink_state", help, sink_state.clone());
         let mut by_label = |name: &str, help: &str| {
             let family = ByLabel::default();
             registry.register(name, help, family.clone());
             family
         };
-        let sink_lag = by_label("sink_lag", "Sequence numbers that a sink is behind");
+        let sink_lag = by_label(
+            "sink_lag",
+            "Requests that a sink is behind, at most, with what waits for another attempt and what it is yet to be filled with; 0 if it has everything",
+        );
         let sink_oldest_seconds = by_label(
             "sink_oldest_seconds",
             "Seconds that the oldest request has waited which a sink has not taken; 0 if it has all",
+        );
+        let sink_fill_left = by_label(
+            "sink_fill_left",
+            "Items of the data pool that a sink is to be filled with and does not have; 0 if it has all",
         );
         let sink_backlog_bytes = by_label(
             "sink_backlog_bytes",
@@ -85,12 +93,9 @@ impl ConditionGauges {
             "file_bytes",
             "Size of each file; write-ahead logs end in -wal",
         );
+        let help = "Problems that the status lists, by kind";
         let problems = Family::default();
-        registry.register(
-            "problems",
-            "Problems that the status lists, by kind",
-            problems.clone(),
-        );
+        registry.register("problems", help, problems.clone());
         let mut gauge = |name: &str, help: &str| {
             let gauge = Gauge::default();
             registry.register(name, help, gauge.clone());
@@ -100,6 +105,7 @@ impl ConditionGauges {
             sink_state,
             sink_lag,
             sink_oldest_seconds,
+            sink_fill_left,
             sink_backlog_bytes,
             sink_retries,
             sink_dead_letters,
@@ -120,6 +126,7 @@ impl ConditionGauges {
         for family in [
             &self.sink_lag,
             &self.sink_oldest_seconds,
+            &self.sink_fill_left,
             &self.sink_backlog_bytes,
             &self.sink_retries,
             &self.sink_dead_letters,
@@ -139,6 +146,7 @@ impl ConditionGauges {
         let labels = [("sink", name.to_owned())];
         put(&self.sink_lag, &labels, Some(gauges.lag));
         put(&self.sink_oldest_seconds, &labels, gauges.oldest_seconds);
+        put(&self.sink_fill_left, &labels, gauges.fill_left);
         put(&self.sink_backlog_bytes, &labels, gauges.backlog_bytes);
         put(&self.sink_retries, &labels, gauges.retries);
         put(&self.sink_dead_letters, &labels, gauges.dead_letters);

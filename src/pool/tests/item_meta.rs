@@ -48,7 +48,11 @@ async fn a_dead_letter_keeps_its_version_and_its_end() {
     assert_eq!(sent.expect("it is sent"), 1);
     let retry = test.pool.next_retry("pool").expect("it reads");
     let slices = test.pool.resent(retry.expect("a retry").id);
-    let batch = Batch::resent(slices.expect("it reads"), 1);
+    let batch = Batch::of(
+        item::batch::BatchOrigin::Letters,
+        slices.expect("it reads"),
+        1,
+    );
     let standings = batch.slices()[0].items().map(|(_, item)| item.meta);
     assert_eq!(standings.collect::<Vec<_>>(), [NEWER]);
     test.upsert(&batch, true);

@@ -79,7 +79,9 @@ impl Test {
             "the retry needs its payload"
         );
         let retry = self.pool.next_retry("pool").expect("it reads");
-        assert!(retry.is_some_and(|retry| !retry.resent && retry.id == 3));
+        assert!(retry.is_some_and(
+            |retry| retry.origin == item::batch::BatchOrigin::Journal && retry.id == 3
+        ));
         let letters = self.pool.dead_letters("pool", None, 9).await;
         let ids: Vec<i64> = letters
             .expect("it reads")

@@ -52,7 +52,11 @@ impl Test {
     /// The sink takes the items of a retry, and writes them.
     fn settle_resent(&self, retry: Retry) {
         let slices = self.pool.resent(retry.id).expect("it reads");
-        let effects = vec![Effect::Apply(Batch::resent(slices, 1))];
+        let effects = vec![Effect::Apply(Batch::of(
+            item::batch::BatchOrigin::Letters,
+            slices,
+            1,
+        ))];
         let settlement = Settlement {
             sink: "pool".into(),
             retry_done: Some(retry),
@@ -101,7 +105,10 @@ async fn a_retry_holds_the_items_in_order_as_they_were_accepted() {
     assert_eq!(test.send(&Selection::All, LIMITS), 0);
     let retry = test.next_retry();
     assert_eq!(retry.parts, [part(4, 1, 3), part(4, 6, 7), part(9, 0, 1)]);
-    assert_eq!((retry.attempts, retry.resent), (0, true));
+    assert_eq!(
+        (retry.attempts, retry.origin),
+        (0, item::batch::BatchOrigin::Letters)
+    );
     let slices = test.pool.resent(retry.id).expect("it reads");
     let entry = &slices[0].entry;
     assert_eq!(entry.request_id, Uuid::from_u128(4));
@@ -292,7 +299,7 @@ async fn the_journal_need_not_wait_for_what_is_sent_again() {
         cursor: Some(Seq::new(9)),
         retries: vec![Retry {
             parts: vec![part(9, 0, 1)],
-            resent: false,
+            origin: item::batch::BatchOrigin::Journal,
             ..whole
         }],
         ..Settlement::default()
@@ -309,7 +316,10 @@ async fn what_is_sent_again_keeps_its_place_within_its_request() {
     test.dead_letter(vec![letter(4, 0, "a"), letter(4, 3, "b")]);
     test.send(&Selection::All, LIMITS);
     let slices = test.pool.resent(test.next_retry().id).expect("it reads");
-    test.upsert(&Batch::resent(slices, 1), true);
+    test.upsert(
+        &Batch::of(item::batch::BatchOrigin::Letters, slices, 1),
+        true,
+    );
     let fields = [
         test.fields(STREAM, "a").await,
         test.fields(STREAM, "b").await,

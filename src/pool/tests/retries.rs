@@ -11,7 +11,7 @@ fn retry(seq: u64, items: u32) -> Retry {
         id: 0,
         seqs: (Seq::new(seq), Seq::new(seq)),
         parts: vec![part(seq, 0, items)],
-        resent: false,
+        origin: item::batch::BatchOrigin::Journal,
         attempts: 1,
         due_at: Lived::from_ms(7),
         reason: "later".to_owned(),

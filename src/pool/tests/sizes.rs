@@ -129,7 +129,7 @@ async fn what_was_taken_back_is_not_counted() {
             id: 77,
             seqs: (Seq::new(2), Seq::new(2)),
             parts: Vec::new(),
-            resent: false,
+            origin: item::batch::BatchOrigin::Journal,
             attempts: 1,
             due_at: Lived::MIN,
             reason: String::new(),

@@ -22,7 +22,7 @@ async fn a_removal_is_remembered_until_every_sink_has_passed_it() {
             id: 0,
             seqs: (Seq::new(0), Seq::new(0)),
             parts: vec![part(3, 0, 1)],
-            resent: false,
+            origin: item::batch::BatchOrigin::Journal,
             attempts: 1,
             due_at: Lived::MIN,
             reason: String::new(),
@@ -148,7 +148,10 @@ async fn a_removal_is_remembered_as_long_as_a_dead_letter_may_bring_the_item_bac
     let retry = send(2);
     assert_eq!(test.tombstones(), "a! b!");
     let slices = test.pool.resent(retry.id).expect("it reads");
-    test.upsert(&Batch::resent(slices, 1), true);
+    test.upsert(
+        &Batch::of(item::batch::BatchOrigin::Letters, slices, 1),
+        true,
+    );
     assert_eq!(test.items(STREAM).await, []);
     let done = Settlement {
         sink: "pool".into(),
@@ -161,7 +164,10 @@ async fn a_removal_is_remembered_as_long_as_a_dead_letter_may_bring_the_item_bac
     // What is sent again is what it was: a removal.
     let retry = send(4);
     let slices = test.pool.resent(retry.id).expect("it reads");
-    assert_eq!(Batch::resent(slices, 1).action(), Some(Action::Remove));
+    assert_eq!(
+        Batch::of(item::batch::BatchOrigin::Letters, slices, 1).action(),
+        Some(Action::Remove)
+    );
 }
 
 #[tokio::test]

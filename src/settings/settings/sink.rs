@@ -36,8 +36,9 @@ record! {
         writes: Option<Vec<String>>, List(kinds::PATTERN, 0), none: "the streams that the plugin is made for",
             example: r#"["orders", "sensor-*"]"#,
             guide: "See [write permissions][sinks-writes]. By default, a plugin from a file writes none, `pool` writes the streams that it receives, and `filter-map` writes those and the targets of its rules.";
-        /// Position at which a new sink starts: `now`, or `oldest` for the oldest request that is still kept.
-        start: Start, Choice(&["now", "oldest"]);
+        /// Where a new sink starts: `now`, with the next request; `journal`, with the oldest request that is still kept; `state`, with all items of the data pool.
+        start: Start, Choice(&["now", "journal", "state", "oldest"]),
+            guide: "See [where a sink starts][sinks-start]. `oldest` is an alias of `journal`.";
         /// Whether the sink delivers. With `false` it is made and paused: what is accepted waits for it.
         enabled: bool = true, Boolean;
         /// Order of operations: with `key`, an operation that waits for a retry holds up later ones with the same key; with `strict`, all later ones.
@@ -77,7 +78,10 @@ pub enum Start {
     #[default]
     Now,
     /// With the oldest request whose items are still kept.
-    Oldest,
+    #[serde(alias = "oldest")]
+    Journal,
+    /// With what the data pool has, then what is accepted after that.
+    State,
 }
 
 /// In which order a sink gets operations.
@@ -198,6 +202,18 @@ impl Sink {
             Some(format!("{name}\0{text}\0"))
         });
         named.collect()
+    }
+
+    /// What the sink receives, in one text: what is stored of a filling, to tell whether it is still enough.
+    pub fn receives(&self) -> String {
+        let list = |patterns: &[String]| {
+            let mut patterns = patterns.to_vec();
+            patterns.sort_unstable();
+            patterns.dedup();
+            patterns.join("\0")
+        };
+        let (streams, except) = (list(&self.streams), list(&self.except));
+        format!("{streams}\0\0{except}\0\0{}", self.selection())
     }
 
     /// Whether items of this stream go to this sink.

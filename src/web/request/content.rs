@@ -8,6 +8,9 @@ use crate::text::{count, grouped, text, text_of, visible_json};
 use operate::content::{Content, ItemContent};
 use operate::requests::Report;
 
+/// Items that are shown at once; the others unfold.
+const OPEN_ITEMS: usize = 3;
+
 /// Its headers.
 pub(super) fn headers(report: &Report) -> Markup {
     let entry = &report.row.entry;
@@ -41,7 +44,15 @@ pub(super) fn content(content: &Content) -> Markup {
             },
             Content::Items { items, left_out } => {
                 h2 { "Items" }
-                div #items { @for item in items { (item_panel(item)) } }
+                div #items {
+                    @for item in items.iter().take(OPEN_ITEMS) { (item_panel(item)) }
+                    @if let Some(folded) = items.get(OPEN_ITEMS..).filter(|folded| !folded.is_empty()) {
+                        details.panel {
+                            summary { (count(folded.len() as u64, "more item")) }
+                            @for item in folded { (item_panel(item)) }
+                        }
+                    }
+                }
                 @if items.is_empty() { p.panel { "None: it was an empty list." } }
                 @if *left_out > 0 { p.quiet { (count(*left_out as u64, "more item")) " not shown." } }
             },

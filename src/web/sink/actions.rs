@@ -122,6 +122,19 @@ impl Pause {
     }
 }
 
+/// `POST /sinks/{name}/refill`
+pub(super) struct Refill(pub(super) Operator);
+
+#[handler]
+impl Refill {
+    async fn handle(&self, req: &mut Request) -> Result<FormAnswer, NoPage> {
+        let begun = self.0.refill_sink(&param(req, "name"), by(req)).await;
+        let items = count(begun.map_err(refused)?.items, "item");
+        let flash = format!("The sink begins anew with {items} of the data pool.");
+        Ok(done(req, flash))
+    }
+}
+
 /// `POST /sinks/{name}/forget`
 pub(super) struct Forget(pub(super) Operator);
 

@@ -239,7 +239,7 @@ impl SinkForm<'_> {
             input type="hidden" name="plugin" value=(name);
             (typed.input(NAME, 64, true))
             (self.streams(typed))
-            (typed.select(START, &[("now", "with the next request"), ("oldest", "with the oldest request that is still kept")]))
+            (typed.select(START, &[("now", "with the next request"), ("journal", "with the oldest request that is still kept"), ("state", "with all items of the data pool")]))
             (typed.input(WHERE, LINE_CHARS_MAX, false))
             (typed.input(FIELDS, LINE_CHARS_MAX, false))
             fieldset.field #config tabindex="-1" {

@@ -37,6 +37,35 @@ pub(super) fn check(preset: &Preset, node: &Node) -> Result<(), FormatError> {
             FormatError::new(line, format!("verify.{field}: {message}"))
         })?;
     }
+    answers(preset, node)?;
+    let by_header = preset
+        .event
+        .as_ref()
+        .is_some_and(|event| !is_signed(event, preset.verify.as_ref()));
+    if !preset.removals.is_empty() && by_header && preset.signed() && !preset.unsigned_event {
+        let message = "delete_when names events, and the event stands where nothing is signed: whoever replays a delivery would choose what is removed; set `unsigned_event = true` if that is meant";
+        return at("delete_when", message.to_owned());
+    }
+    if preset.event_field && preset.event.is_none() {
+        return at("event_field", "`event_field` needs `event`".to_owned());
+    }
+    if preset
+        .content
+        .as_ref()
+        .is_some_and(|path| path.walks_arrays())
+    {
+        return at(
+            "content",
+            "`content` leads through an array; it is one value of an element".to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// What an answer to a question can say.
+fn answers(preset: &Preset, node: &Node) -> Result<(), FormatError> {
+    let at =
+        |field: &str, message: String| Err(FormatError::new(line_of(node, None, field), message));
     for handshake in &preset.handshakes {
         let options = names(preset);
         for template in handshake.answer.templates() {
@@ -58,27 +87,6 @@ pub(super) fn check(preset: &Preset, node: &Node) -> Result<(), FormatError> {
             let message = "handshakes: there is no [verify], and so no secret to sign or to take";
             return at("handshakes", message.to_owned());
         }
-    }
-    let by_header = preset
-        .event
-        .as_ref()
-        .is_some_and(|event| !is_signed(event, preset.verify.as_ref()));
-    if !preset.removals.is_empty() && by_header && preset.signed() && !preset.unsigned_event {
-        let message = "delete_when names events, and the event stands where nothing is signed: whoever replays a delivery would choose what is removed; set `unsigned_event = true` if that is meant";
-        return at("delete_when", message.to_owned());
-    }
-    if preset.event_field && preset.event.is_none() {
-        return at("event_field", "`event_field` needs `event`".to_owned());
-    }
-    if preset
-        .content
-        .as_ref()
-        .is_some_and(|path| path.walks_arrays())
-    {
-        return at(
-            "content",
-            "`content` leads through an array; it is one value of an element".to_owned(),
-        );
     }
     Ok(())
 }

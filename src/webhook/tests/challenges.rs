@@ -231,19 +231,19 @@ fn keyed_greetings_are_known_by_their_headers() {
     let options = |headers: &[(&str, &str)]| {
         with_request("OPTIONS", "https://x/", headers, b"", MOMENT, keyed_answer)
     };
-    let answer = options(&[("WebHook-Request-PresetOrigin", "a.example")]).expect("an answer");
+    let answer = options(&[("WebHook-Request-Origin", "a.example")]).expect("an answer");
     assert!(
         answer
             .headers
             .contains(&("WebHook-Allowed-Rate".to_owned(), "*".to_owned()))
     );
     let odd = [
-        ("WebHook-Request-PresetOrigin", "a.example"),
+        ("WebHook-Request-Origin", "a.example"),
         ("WebHook-Request-Rate", "x"),
     ];
     assert!(options(&odd).is_some());
     assert_eq!(options(&[]), None);
-    assert_eq!(options(&[("WebHook-Request-PresetOrigin", "")]), None);
+    assert_eq!(options(&[("WebHook-Request-Origin", "")]), None);
     let grid = [("aeg-event-type", "SubscriptionValidation")];
     assert_eq!(keyed(&grid, "[]", keyed_answer), None);
     assert_eq!(

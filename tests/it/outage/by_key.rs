@@ -93,7 +93,7 @@ fn what_fails_holds_up_its_key_and_no_other_through_kills_too() {
     let second = send(&process, "a", 2);
     send(&process, "b", 3);
     door.becomes("b", &[3]);
-    process.drained_when(|| process.sink("forward")["lag"] == 0);
+    process.drained_when(|| process.sink("forward")["waiting_since"].is_null());
     assert_eq!(door.of("a"), [0; 0], "nothing overtakes");
     process.kill();
     // The keys that wait are known again.

@@ -15,7 +15,6 @@ fn settings_are_shown_with_their_origins_and_without_secrets() {
     for part in [
         "<bdi>limits.burst</bdi>",
         "headgate.toml:",
-        "built-in default.toml:",
         "<bdi>admin.token</bdi>",
         "********",
         "journal.db",
@@ -26,6 +25,26 @@ fn settings_are_shown_with_their_origins_and_without_secrets() {
     ] {
         assert!(page.contains(part), "{part}\n{page}");
     }
+    // Defaults only where they are asked for, and what a filter says.
+    let default = "built-in default.toml:";
+    assert!(
+        !page.contains(default) && !page.contains("limits.bytes_per_day"),
+        "{page}"
+    );
+    let all = site.page("/settings?all=yes");
+    assert!(
+        all.contains(default) && all.contains("limits.bytes_per_day"),
+        "{all}"
+    );
+    let some = site.page("/settings?q=LIMITS.b");
+    assert!(
+        some.contains("limits.burst") && !some.contains("admin.token<"),
+        "{some}"
+    );
+    assert!(
+        site.page("/settings?q=nothing+like+it")
+            .contains("No setting matches.")
+    );
     for secret in [ADMIN_TOKEN, &key_of("orders")] {
         assert!(!page.contains(secret));
     }
@@ -64,7 +83,7 @@ fn a_backup_is_made_by_the_button_and_listed() {
     process.accepted("orders", "", r#"{"id": 1}"#);
     let site = Site::signed_in(&process);
     let page = site.page("/settings");
-    assert!(page.contains("No backup is known"), "{page}");
+    assert!(page.contains("No backups yet"), "{page}");
     let (_, suggested) = page
         .split_once("name=\"dir\" required value=\"")
         .expect("a field");

@@ -37,7 +37,7 @@ fn retry(id: i64, slices: &[Slice], attempts: u32, due_at: Lived) -> Retry {
         id,
         seqs: (Seq::MIN, Seq::MIN),
         parts: parts.collect(),
-        resent: false,
+        origin: BatchOrigin::Journal,
         attempts,
         due_at,
         reason: String::new(),

@@ -58,6 +58,8 @@ impl Batch {
             suffix: self.suffix.clone(),
             own_bytes,
             moved: self.moved,
+            origin: self.origin,
+            fill: self.fill,
             ..Self::new(slices, self.attempt)
         })
     }

@@ -1,0 +1,127 @@
+//! Where a lane begins: with the next entry, with what the journal still has, or with what the data pool has.
+//!
+//! **Invariant**: a sink that is filled holds back, from the same transaction on, what was accepted after the state that it
+//! is filled with.
+
+use std::sync::Arc;
+
+use super::{AddError, Delivery, LaneStatus};
+use base::order::Seq;
+use pool::{Beginning, FillLeft, Filling, PoolError};
+use settings::{Sink, Start};
+
+/// Why a sink cannot be filled anew now.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RefillError {
+    /// It is being filled.
+    #[error("it is being filled")]
+    Filling,
+    /// The data pool cannot be read or written, or the lane has ended.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What a filling that was begun comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refilled {
+    /// 1 for the first of the sink.
+    pub number: u32,
+    /// Rows that are to be read.
+    pub items: u64,
+}
+
+impl Delivery {
+    /// Where a new lane stands; that of one that ran before is where it was. `oldest` is the entry before the first that the
+    /// journal has.
+    pub(super) fn begin(
+        &self,
+        sink: &Sink,
+        lanes: &[Arc<LaneStatus>],
+        all: &[Sink],
+        (is_new, oldest): (bool, Seq),
+    ) -> Result<Seq, AddError> {
+        let newest = *self.journal.newest().borrow();
+        let start = match sink.start {
+            _ if is_new => Seq::MIN,
+            Start::Now => newest,
+            Start::Journal => oldest.min(newest),
+            Start::State => {
+                let reaches = lanes.iter().map(|lane| lane.reach());
+                let mut others: Vec<String> = (reaches)
+                    .filter(|(other, writes)| !may_write(other, *writes, sink))
+                    .map(|(other, _)| other.name.clone())
+                    .collect();
+                let all = all.iter().filter(|other| !may_write(other, None, sink));
+                others.extend(all.map(|other| other.name.clone()));
+                let beginning = Beginning {
+                    sink: &sink.name,
+                    selection: &sink.receives(),
+                    others: &others,
+                    newest,
+                };
+                return Ok(self.pool.begin_with_state(&beginning)?);
+            }
+        };
+        let stood = self.pool.add_sink(&sink.name, start)?;
+        if is_new && sink.start == Start::State {
+            self.pool.began_empty(&sink.name, &sink.receives())?;
+        }
+        Ok(stood)
+    }
+
+    /// Begins a lane anew with what the data pool has. Its cursor. Blocks.
+    pub(super) fn fill_anew(&self, sink: &Sink) -> Result<Seq, PoolError> {
+        let reaches = self.lanes().into_iter().map(|lane| lane.reach());
+        let others: Vec<String> = reaches
+            .filter(|(other, writes)| !may_write(other, *writes, sink))
+            .map(|(other, _)| other.name.clone())
+            .collect();
+        self.pool.fill_anew(&Beginning {
+            sink: &sink.name,
+            selection: &sink.receives(),
+            others: &others,
+            newest: *self.journal.newest().borrow(),
+        })
+    }
+
+    /// The filling of a sink, the last one or the one that it is at, and what is left of that.
+    ///
+    /// # Errors
+    /// The data pool cannot be read.
+    pub async fn filling(
+        &self,
+        name: &str,
+        sink: Option<&Sink>,
+    ) -> Result<Option<(Filling, FillLeft)>, PoolError> {
+        let Some(filling) = self.pool.filling(name).await? else {
+            return Ok(None);
+        };
+        let wanted = |stream: &str| sink.is_some_and(|sink| sink.matches(stream));
+        let left = self.pool.fill_left(name, &filling, wanted).await?;
+        Ok(Some((filling, left)))
+    }
+
+    /// Has a lane begin anew with what the data pool has, at the edge of the batch that it is at.
+    ///
+    /// # Errors
+    /// See [`RefillError`]; nothing has changed then.
+    pub async fn refill(&self, lane: &LaneStatus) -> Result<Refilled, RefillError> {
+        let failed = |error: &dyn std::fmt::Display| RefillError::Failed(error.to_string());
+        let answer = lane.ask_refill();
+        let begun = answer.await;
+        begun.map_err(|_| RefillError::Failed("the lane of the sink has ended".to_owned()))??;
+        let sink = lane.sink();
+        let filling = self.filling(lane.name(), Some(&sink)).await;
+        let filling = filling.map_err(|error| failed(&error))?;
+        let (filling, left) = filling.ok_or_else(|| failed(&"the filling is gone"))?;
+        Ok(Refilled {
+            number: filling.fill.number,
+            items: left.rows + left.waiting,
+        })
+    }
+}
+
+/// Whether a sink may write what another one receives; `writes` is what is known of its plugin.
+fn may_write(writer: &Sink, writes: Option<bool>, receiver: &Sink) -> bool {
+    writes != Some(false) && settings::beginning::may_write(writer, receiver)
+}

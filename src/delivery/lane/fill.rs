@@ -1,0 +1,164 @@
+//! Filling the sink with what the data pool has, a page at a time.
+//!
+//! The lane's steps call it; new entries wait until the last page was read.
+//!
+//! **Invariant**: of a sink that reaches others a page is stored, as a retry with its items, before the sink is called with
+//! it, in the transaction that moves the place of the filling. No page is read while something waits for another attempt.
+
+use super::{Lane, Step, StepError};
+use crate::beginning::RefillError;
+use crate::{selection, verdict};
+use base::clock::Lived;
+use item::batch::{Batch, BatchOrigin, Fill};
+use plugin::Taken;
+use pool::{FillStep, PageLimit};
+use settings::{Ordering, Start};
+
+/// Of a page that nobody has tried.
+const PAGE: &str = "a page of a filling";
+/// Rows of a page, at most.
+const ROWS_MAX: usize = 10_000;
+
+impl Lane {
+    /// Whether the sink does not have all pages yet.
+    pub(super) fn is_filling(&self) -> bool {
+        self.filling.as_ref().is_some_and(|one| !one.is_over)
+    }
+
+    /// The last filling of the sink: its id stands in what batches are known by.
+    pub(super) fn last_fill(&self) -> Option<Fill> {
+        let fill = self.filling.as_ref().map(|one| one.fill);
+        fill.filter(|fill| fill.number > 0)
+    }
+
+    /// Looks how the sink was filled. If it receives something else than then, it is filled anew, if that was to have all.
+    pub(super) fn open_filling(&mut self) -> Result<(), StepError> {
+        let pool = &self.delivery.pool;
+        self.filling = pool.filling_of(&self.name)?;
+        let receives = self.sink.receives();
+        if let Some(filling) = &mut self.filling
+            && filling.selection != receives
+        {
+            if self.sink.start == Start::State || !filling.is_over {
+                return self.fill_anew();
+            }
+            pool.set_fill_selection(&self.name, &receives)?;
+            filling.selection = receives;
+        }
+        self.status.set_filling(self.is_filling());
+        Ok(())
+    }
+
+    /// Does what somebody asked for, at the edge of a batch.
+    pub(super) fn answer_refill(&mut self) {
+        for asked in self.status.take_refills() {
+            let begun = match self.status.is_filling() {
+                true => Err(RefillError::Filling),
+                false => {
+                    let begun = self.fill_anew();
+                    begun.map_err(|error| RefillError::Failed(error.to_string()))
+                }
+            };
+            // Who asked may have gone.
+            let _ = asked.send(begun);
+        }
+    }
+
+    /// Begins anew with what the data pool has.
+    fn fill_anew(&mut self) -> Result<(), StepError> {
+        let cursor = self.delivery.fill_anew(&self.sink)?;
+        self.stored_cursor = cursor;
+        self.status.set_cursor(cursor);
+        self.filling = self.delivery.pool.filling_of(&self.name)?;
+        self.status.set_filling(self.is_filling());
+        // What waited is gone.
+        self.opened = false;
+        tracing::info!(
+            sink = &*self.name,
+            through = cursor.get(),
+            fill = self.last_fill().map_or(0, |fill| fill.number),
+            "the sink is filled with what the data pool has, then with what is accepted after that"
+        );
+        Ok(())
+    }
+
+    /// A page, or another attempt at what is left of one.
+    pub(super) async fn fill_next(&mut self) -> Result<Step, StepError> {
+        let next = match self.sink.ordering {
+            Ordering::Strict => self.retries.first(),
+            Ordering::Key => self.retries.next(),
+        };
+        if let Some((id, at)) = next {
+            return match self.pauses > 0 || at <= Lived::now() {
+                true => self.try_again(id).await,
+                false => Ok(Step::Idle(Some(at))),
+            };
+        }
+        let Some(filling) = self.filling.clone() else {
+            return Ok(Step::Worked);
+        };
+        let limit = PageLimit {
+            rows: u32::try_from(self.sink.batch.items_max.min(ROWS_MAX)).unwrap_or(u32::MAX),
+            bytes: self.sink.batch.bytes_max,
+        };
+        let wanted = |stream: &str| self.sink.matches(stream);
+        let page = self
+            .delivery
+            .pool
+            .fill_page(&filling, wanted, limit)
+            .await?;
+        if self.status.is_held() {
+            return Ok(Step::Worked);
+        }
+        let is_over = page.after.is_none();
+        let slices = selection::selected(&self.sink, page.slices);
+        let batch = Batch::of(BatchOrigin::Fill, slices, 1);
+        let mut settlement = self.settlement();
+        settlement.fill = Some(FillStep {
+            after: page.after.unwrap_or(filling.after),
+            read: u64::from(batch.len()),
+            page: Vec::new(),
+            is_over,
+        });
+        if batch.is_empty() {
+            self.settle(settlement).await?;
+            return Ok(Step::Worked);
+        }
+        if !self.reaches_others()
+            && let Ok(taken) = self.write(batch.clone()).await?
+        {
+            let Taken { staged, rejected } = taken;
+            settlement.staged = staged;
+            self.note_taken(&batch, &rejected);
+            verdict::dead_letter(&batch, 1, rejected, &mut settlement);
+            self.settle(settlement).await?;
+            self.succeeded(&batch);
+            return Ok(Step::Worked);
+        }
+        if let Some(step) = &mut settlement.fill {
+            step.page = batch.slices().to_vec();
+        }
+        let page = verdict::retry(&batch, 0, Lived::now(), PAGE);
+        settlement.retries.push(page);
+        self.settle(settlement).await?;
+        Ok(Step::Worked)
+    }
+
+    /// The step of a filling is stored.
+    pub(super) fn filled(&mut self, step: &FillStep) {
+        let Some(filling) = &mut self.filling else {
+            return;
+        };
+        filling.after.clone_from(&step.after);
+        filling.read += step.read;
+        filling.is_over = step.is_over;
+        if step.is_over {
+            self.status.set_filling(false);
+            tracing::info!(
+                sink = &*self.name,
+                items = filling.read,
+                "the sink is filled"
+            );
+        }
+    }
+}

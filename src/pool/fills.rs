@@ -1,0 +1,430 @@
+//! Filling a sink with what the pool has: where it begins, a page of it, and how far it is.
+//!
+//! Delivery asks. The place of a filling moves with the settlements of the sink; a page that a sink is called with which
+//! reaches others lies in `resends` until it is settled, with its fields as they were.
+//!
+//! **Invariant**: when a filling begins, every row holds what was accepted up to [`Filling::through`], and the cursor of the
+//! sink stands there: what was accepted later comes from the journal.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use sqlx::Row as _;
+use sqlx::sqlite::SqliteRow;
+use tokio::sync::SemaphorePermit;
+
+use super::dead_letters::meta;
+use super::resends::{Letter, slices_of};
+use super::tombstones::SETTLED;
+use super::{PageLimit, Pool, PoolError};
+use base::clock::{Unix, parse_rfc3339};
+use base::order::{ItemPosition, Seq};
+use item::batch::{Action, Fill, Slice};
+use settings::OnUpdate;
+use uuid::Uuid;
+
+/// How a sink was filled the last time, or is being filled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filling {
+    /// Its number is 0 if the pool was empty when the sink began: nothing was filled.
+    pub fill: Fill,
+    /// What the sink was to receive then, in one text.
+    pub selection: String,
+    /// The rows hold what was accepted up to here, and the journal has the rest.
+    pub through: Seq,
+    /// The last row that was read, as stream and key; empty before the first.
+    pub after: (String, String),
+    /// Items that were read for the sink.
+    pub read: u64,
+    pub began_at: Unix,
+    pub is_over: bool,
+}
+
+/// How the filling of a sink is to begin.
+#[derive(Debug)]
+pub struct Beginning<'a> {
+    pub sink: &'a str,
+    /// What the sink is to receive, in one text.
+    pub selection: &'a str,
+    /// Sinks that never write what this one receives.
+    pub others: &'a [String],
+    /// The entry that was accepted last.
+    pub newest: Seq,
+}
+
+/// What is settled of a filling, with what the sink did.
+#[derive(Debug, Clone, Default)]
+pub struct FillStep {
+    /// The last row that was read.
+    pub after: (String, String),
+    /// Items that were read for the sink.
+    pub read: u64,
+    /// Items of a page that is about to be tried: those of the settlement's retry.
+    pub page: Vec<Slice>,
+    /// There are no rows behind it, and no page waits.
+    pub is_over: bool,
+}
+
+/// Some rows for a sink.
+#[derive(Debug)]
+pub struct FillPage {
+    /// The items, in the order of acceptance.
+    pub slices: Vec<Slice>,
+    /// The last row that was looked at; none: there was none.
+    pub after: Option<(String, String)>,
+}
+
+/// What is left of a filling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FillLeft {
+    /// Rows that nobody has read yet.
+    pub rows: u64,
+    /// Items of pages that wait for the sink.
+    pub waiting: u64,
+}
+
+const COLUMNS: &str =
+    "number, id, through, selection, stream, key, read, began_ms, ended_ms IS NOT NULL";
+
+/// Part of [`Pool::settle`]'s transaction.
+pub(super) fn advance(
+    connection: &Connection,
+    sink: &str,
+    step: &FillStep,
+) -> Result<(), rusqlite::Error> {
+    connection
+        .prepare_cached(
+            "UPDATE fills SET stream = ?2, key = ?3, read = read + ?4, ended_ms = iif(?5, ?6, NULL) WHERE sink = ?1",
+        )?
+        .execute(params![
+            sink,
+            step.after.0,
+            step.after.1,
+            step.read.cast_signed(),
+            step.is_over,
+            Unix::now().to_column()
+        ])?;
+    Ok(())
+}
+
+/// The items of a page of a filling, which lie in `resends` until the sink has them: under the retry that was stored last, in
+/// their order. Part of [`Pool::settle`]'s transaction.
+pub(super) fn store_page(connection: &Connection, page: &[Slice]) -> Result<(), rusqlite::Error> {
+    let retry_id = connection.last_insert_rowid();
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO resends (retry_id, seq, request_id, stream, position, key, fields, received_ms, removal, version_text)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+    )?;
+    for slice in page {
+        let entry = &slice.entry;
+        let request_id = entry.request_id.to_string();
+        for (position, item) in slice.items() {
+            insert.execute(rusqlite::params![
+                retry_id,
+                entry.seq.to_column(),
+                request_id,
+                &*entry.stream,
+                position.get(),
+                item.key,
+                item.fields,
+                entry.received_at.to_column(),
+                item.action == Action::Remove,
+                item.version_text(),
+            ])?;
+        }
+    }
+    Ok(())
+}
+
+impl Pool {
+    /// From now on the sink holds payloads back, and is to be filled with what the pool has. Returns its cursor; that of one
+    /// that ran before stays as it is. Blocks.
+    pub fn begin_with_state(&self, beginning: &Beginning<'_>) -> Result<Seq, PoolError> {
+        self.write(|writer| {
+            let connection = &writer.connection;
+            let known = "SELECT seq FROM cursors WHERE sink = ?1";
+            let known: Option<i64> = connection
+                .query_row(known, [beginning.sink], |row| row.get(0))
+                .optional()?;
+            if let Some(cursor) = known {
+                return Ok(Seq::from_column(cursor));
+            }
+            let through = settled(connection, beginning)?;
+            connection.execute(
+                "INSERT INTO cursors (sink, seq, start) VALUES (?1, ?2, ?2)",
+                params![beginning.sink, through.to_column()],
+            )?;
+            note(connection, beginning, through)?;
+            Ok(through)
+        })
+    }
+
+    /// The same for a sink that began while the pool was empty: there is nothing to fill it with, and its selection is
+    /// known. Blocks.
+    pub fn began_empty(&self, sink: &str, selection: &str) -> Result<(), PoolError> {
+        self.write(|writer| {
+            writer.connection.execute(
+                "INSERT OR IGNORE INTO fills (sink, number, id, through, selection, stream, key, read, began_ms, ended_ms)
+                 VALUES (?1, 0, 0, 0, ?2, '', '', 0, ?3, ?3)",
+                params![sink, selection, Unix::now().to_column()],
+            )
+        })?;
+        Ok(())
+    }
+
+    /// Begins a sink anew with what the pool has. Nothing behind its own place is skipped: removals come from there. What it
+    /// was called with and its retries go; what somebody had sent again is a dead letter again. Returns its cursor. Blocks.
+    pub fn fill_anew(&self, beginning: &Beginning<'_>) -> Result<Seq, PoolError> {
+        self.write(|writer| {
+            let connection = &writer.connection;
+            let own = "SELECT min((SELECT seq FROM cursors WHERE sink = ?1),
+                coalesce((SELECT min(first_seq) FROM retries WHERE resent = 0 AND sink = ?1) - 1, 9223372036854775807))";
+            let own: i64 = connection.query_row(own, [beginning.sink], |row| row.get(0))?;
+            let through = settled(connection, beginning)?.min(Seq::from_column(own));
+            let place = params![beginning.sink, through.to_column()];
+            connection.execute("UPDATE cursors SET seq = ?2 WHERE sink = ?1", place)?;
+            connection.execute("DELETE FROM progress WHERE sink = ?1 AND seq > ?2", place)?;
+            connection.execute("DELETE FROM calls WHERE sink = ?1", [beginning.sink])?;
+            connection.execute(
+                "INSERT INTO dead_letters (sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms, removal, version, version_text, expire_after_seconds)
+                 SELECT sink, seq, request_id, stream, position, key, fields, reason, attempts, ?2, received_ms, removal, version, version_text, expire_after_seconds
+                 FROM resends JOIN retries ON retries.id = retry_id WHERE sink = ?1 AND resent = 1 ORDER BY resends.id",
+                params![beginning.sink, Unix::now().to_column()],
+            )?;
+            connection.execute(
+                "DELETE FROM resends WHERE retry_id IN (SELECT id FROM retries WHERE sink = ?1)",
+                [beginning.sink],
+            )?;
+            connection.execute("DELETE FROM retries WHERE sink = ?1", [beginning.sink])?;
+            note(connection, beginning, through)?;
+            Ok(through)
+        })
+    }
+
+    /// The sink receives something else from now on, without being filled with it. Blocks.
+    pub fn set_fill_selection(&self, sink: &str, selection: &str) -> Result<(), PoolError> {
+        self.write(|writer| {
+            let sql = "UPDATE fills SET selection = ?2 WHERE sink = ?1";
+            writer.connection.execute(sql, [sink, selection])
+        })?;
+        Ok(())
+    }
+
+    /// How a sink was filled the last time, or is being filled. Blocks.
+    pub fn filling_of(&self, sink: &str) -> Result<Option<Filling>, PoolError> {
+        let sql = format!("SELECT {COLUMNS} FROM fills WHERE sink = ?1");
+        let writer = self.lock();
+        let mut statement = writer.connection.prepare_cached(&sql)?;
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok(Filling {
+                fill: fill(row.get(0)?, row.get(1)?),
+                through: Seq::from_column(row.get(2)?),
+                selection: row.get(3)?,
+                after: (row.get(4)?, row.get(5)?),
+                read: row.get::<_, i64>(6)?.unsigned_abs(),
+                began_at: Unix::from_column(row.get(7)?),
+                is_over: row.get(8)?,
+            })
+        };
+        Ok(statement.query_row([sink], read).optional()?)
+    }
+
+    /// The same from the file.
+    pub async fn filling(&self, sink: &str) -> Result<Option<Filling>, PoolError> {
+        let sql = format!("SELECT {COLUMNS} FROM fills WHERE sink = ?1");
+        let row = sqlx::query(sqlx::AssertSqlSafe(sql))
+            .bind(sink.to_owned())
+            .fetch_optional(&*self.reads)
+            .await?;
+        row.map(|row| {
+            Ok(Filling {
+                fill: fill(row.try_get(0)?, row.try_get(1)?),
+                through: Seq::from_column(row.try_get(2)?),
+                selection: row.try_get(3)?,
+                after: (row.try_get(4)?, row.try_get(5)?),
+                read: row.try_get::<i64, _>(6)?.unsigned_abs(),
+                began_at: Unix::from_column(row.try_get(7)?),
+                is_over: row.try_get(8)?,
+            })
+        })
+        .transpose()
+    }
+
+    /// What is left of a filling of the streams that are `wanted`.
+    pub async fn fill_left(
+        &self,
+        sink: &str,
+        filling: &Filling,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<FillLeft, PoolError> {
+        if filling.is_over {
+            return Ok(FillLeft::default());
+        }
+        let (stream, key) = &filling.after;
+        let mut rows = 0;
+        if wanted(stream) {
+            let sql = "SELECT count(*) FROM items WHERE stream = ?1 AND key > ?2";
+            let behind = sqlx::query_scalar::<_, i64>(sql).bind(stream).bind(key);
+            rows += behind.fetch_one(&*self.reads).await?.unsigned_abs();
+        }
+        let mut last = stream.clone();
+        while let Some(next) = self.stream_after(&last).await? {
+            if wanted(&next) {
+                rows += self.sizes.of(&next).items;
+            }
+            last = next;
+        }
+        let waiting = "SELECT count(*) FROM resends WHERE retry_id IN (SELECT id FROM retries WHERE sink = ?1 AND resent = 2)";
+        let waiting = sqlx::query_scalar::<_, i64>(waiting).bind(sink.to_owned());
+        Ok(FillLeft {
+            rows,
+            waiting: waiting.fetch_one(&*self.reads).await?.unsigned_abs(),
+        })
+    }
+
+    /// A turn to read many items, of the few that there are at once: renderers, feeds and sinks that are filled take them.
+    pub async fn turn_to_read(&self) -> Option<SemaphorePermit<'_>> {
+        self.turns.acquire().await.ok()
+    }
+
+    /// The next rows of a filling, of the streams that are `wanted`. Rows that something later has written are passed over:
+    /// the journal has that whole. In a stream whose updates merge it has parts only, so they are taken as they are.
+    pub async fn fill_page(
+        &self,
+        filling: &Filling,
+        wanted: impl Fn(&str) -> bool,
+        limit: PageLimit,
+    ) -> Result<FillPage, PoolError> {
+        let (Some(_filling), Some(_turn)) = (
+            self.fill_turns.acquire().await.ok(),
+            self.turn_to_read().await,
+        ) else {
+            return Err(PoolError::Closed);
+        };
+        let (mut stream, mut key) = filling.after.clone();
+        let mut read = Vec::new();
+        let (mut rows, mut bytes) = (0, 0);
+        while rows < limit.rows && bytes < limit.bytes {
+            if !wanted(&stream) || stream.is_empty() {
+                match self.stream_after(&stream).await? {
+                    Some(next) => (stream, key) = (next, String::new()),
+                    None => break,
+                }
+                continue;
+            }
+            let merges = self.lock().on_update.get(&*stream) == Some(&OnUpdate::Merge);
+            let found = self.rows_after(&stream, &key, limit.rows - rows).await?;
+            let is_last = found.len() < (limit.rows - rows) as usize;
+            let mut was_cut = false;
+            for row in found {
+                was_cut = bytes >= limit.bytes;
+                if was_cut {
+                    break;
+                }
+                let row = Row::read(&row, &stream)?;
+                key.clone_from(&row.letter.key);
+                rows += 1;
+                bytes += row.letter.fields.len() + key.len();
+                if row.letter.seq <= filling.through || merges || row.is_merged {
+                    read.push(row.letter);
+                }
+            }
+            if is_last && !was_cut {
+                match self.stream_after(&stream).await? {
+                    Some(next) => (stream, key) = (next, String::new()),
+                    None => break,
+                }
+            }
+        }
+        read.sort_by(|a, b| (a.seq, a.position, &a.stream).cmp(&(b.seq, b.position, &b.stream)));
+        Ok(FillPage {
+            slices: slices_of(&read),
+            after: ((&stream, &key) != (&filling.after.0, &filling.after.1))
+                .then_some((stream, key)),
+        })
+    }
+
+    async fn rows_after(
+        &self,
+        stream: &str,
+        key: &str,
+        limit: u32,
+    ) -> Result<Vec<SqliteRow>, PoolError> {
+        let sql = "SELECT key, fields, updated_at, request_id, accepted_seq, position, version_text, merged IS NOT NULL AS merged,
+                iif(typeof(version) = 'integer', version, NULL) AS thousandths
+             FROM items WHERE stream = ?1 AND key > ?2 ORDER BY key LIMIT ?3";
+        let rows = sqlx::query(sql).bind(stream).bind(key).bind(limit);
+        Ok(rows.fetch_all(&*self.reads).await?)
+    }
+
+    async fn stream_after(&self, stream: &str) -> Result<Option<String>, PoolError> {
+        let next = "SELECT min(stream) FROM items WHERE stream > ?1";
+        let next = sqlx::query_scalar(next).bind(stream);
+        Ok(next.fetch_one(&*self.reads).await?)
+    }
+}
+
+/// A row of the pool.
+struct Row {
+    letter: Letter,
+    /// Its fields are of several requests.
+    is_merged: bool,
+}
+
+impl Row {
+    fn read(row: &SqliteRow, stream: &str) -> Result<Self, PoolError> {
+        let updated_at: &str = row.try_get("updated_at")?;
+        let request_id: &str = row.try_get("request_id")?;
+        Ok(Self {
+            is_merged: row.try_get("merged")?,
+            letter: Letter {
+                seq: Seq::from_column(row.try_get("accepted_seq")?),
+                request_id: Uuid::try_parse(request_id).unwrap_or_default(),
+                stream: stream.into(),
+                received_at: parse_rfc3339(updated_at).unwrap_or(Unix::MIN),
+                position: ItemPosition::new(row.try_get("position")?),
+                key: row.try_get("key")?,
+                action: Action::Upsert,
+                fields: row.try_get("fields")?,
+                meta: meta(
+                    row.try_get("thousandths")?,
+                    row.try_get("version_text")?,
+                    None,
+                ),
+            },
+        })
+    }
+}
+
+/// What the writers of the pool have settled, waiting retries included.
+fn settled(connection: &Connection, beginning: &Beginning<'_>) -> Result<Seq, rusqlite::Error> {
+    let mut others = beginning.others.to_vec();
+    others.push(beginning.sink.to_owned());
+    let others = serde_json::Value::from(others).to_string();
+    let settled: i64 = connection.query_row(SETTLED, [others], |row| row.get(0))?;
+    Ok(Seq::from_column(settled).min(beginning.newest))
+}
+
+/// The sink begins to be filled: once more than before. SQLite draws the number of 64 bits.
+fn note(
+    connection: &Connection,
+    beginning: &Beginning<'_>,
+    through: Seq,
+) -> Result<(), rusqlite::Error> {
+    connection.execute(
+        "INSERT OR REPLACE INTO fills (sink, number, id, through, selection, stream, key, read, began_ms, ended_ms)
+         VALUES (?1, coalesce((SELECT number FROM fills WHERE sink = ?1), 0) + 1, random(), ?2, ?3, '', '', 0, ?4, NULL)",
+        params![
+            beginning.sink,
+            through.to_column(),
+            beginning.selection,
+            Unix::now().to_column()
+        ],
+    )?;
+    Ok(())
+}
+
+fn fill(number: u32, id: i64) -> Fill {
+    Fill {
+        number,
+        id: id.cast_unsigned(),
+    }
+}

@@ -1,0 +1,126 @@
+//! Which sinks can begin with what the data pool has.
+//!
+//! `load` asks for what the configuration declares, `operate` for what there is while the daemon runs, `delivery` whose
+//! place a beginning depends on.
+//!
+//! **Invariant**: a sink that can begin so receives only streams whose rows `pool` writes, as they were accepted.
+
+use super::routing_gaps::{POOL, writes_pool};
+use super::{Listed, Sink, quoted};
+
+/// Why a sink cannot begin with what the data pool has, in one sentence. `sinks` are all that there are.
+pub fn no_state<'a>(sink: &Sink, sinks: impl IntoIterator<Item = &'a Sink>) -> Option<String> {
+    if writes_pool(sink) != Some(false) {
+        return Some(
+            "it writes the data pool itself, so there is nothing to fill it with".to_owned(),
+        );
+    }
+    let mut writers = sinks
+        .into_iter()
+        .filter(|other| may_write(other, sink))
+        .peekable();
+    if writers.peek().is_none() {
+        return Some(
+            "no sink writes its streams into the data pool, so there is nothing to fill it with"
+                .to_owned(),
+        );
+    }
+    let other = writers.find(|writer| writer.plugin != POOL)?;
+    Some(format!(
+        "the sink {} writes some of its streams into the data pool, and may have changed or moved the items: only what `pool` writes can fill it; take those streams out with `except`",
+        quoted(&other.name)
+    ))
+}
+
+/// Whether a sink may write items in the data pool that another one receives.
+pub fn may_write(writer: &Sink, receiver: &Sink) -> bool {
+    if writer.name == receiver.name || writes_pool(writer) == Some(false) {
+        return false;
+    }
+    let writes = writer.writes();
+    let written = writes.patterns(&writer.streams);
+    let is_left = |name: &String| {
+        writer.except.contains(name) && !name.ends_with('*') && writes.lists(name) == Listed::No
+    };
+    let mut received = receiver.streams.iter().filter(|name| !is_left(name));
+    received.any(|other| written.iter().any(|one| meet(one, other)))
+}
+
+/// Whether some stream matches both patterns.
+fn meet(one: &str, other: &str) -> bool {
+    match (one.strip_suffix('*'), other.strip_suffix('*')) {
+        (Some(one), Some(other)) => one.starts_with(other) || other.starts_with(one),
+        (Some(prefix), None) => other.starts_with(prefix),
+        (None, Some(prefix)) => one.starts_with(prefix),
+        (None, None) => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sink(name: &str, plugin: &str, streams: &[&str]) -> Sink {
+        Sink {
+            name: name.to_owned(),
+            plugin: plugin.to_owned(),
+            streams: streams.iter().map(|one| (*one).to_owned()).collect(),
+            ..Sink::default()
+        }
+    }
+
+    #[test]
+    fn only_what_the_pool_writes_fills_a_sink() {
+        let mut pool = sink("pool", "pool", &["orders", "sensor-*"]);
+        pool.except = vec!["sensor-x".to_owned()];
+        let mut mine = sink("mine", "mine.wasm", &["other"]);
+        mine.writes = Some(vec!["moved".to_owned()]);
+        let all = [
+            pool,
+            mine,
+            sink("filter", "filter-map", &["raw"]),
+            sink("team", "http-forward", &["*"]),
+        ];
+        let check = |plugin: &str, streams: &[&str], expected: Option<&str>| {
+            let found = no_state(&sink("new", plugin, streams), &all);
+            match (found, expected) {
+                (None, None) => {}
+                (Some(found), Some(part)) if found.contains(part) => {}
+                (found, _) => panic!("{plugin} {streams:?}: {found:?}"),
+            }
+        };
+        check("http-forward", &["orders"], None);
+        check("http-forward", &["sens*", "orders"], None);
+        check("webhook", &["sensor-1"], None);
+        check("webhook", &["sensor-x"], Some("no sink writes"));
+        check("http-forward", &["elsewhere"], Some("no sink writes"));
+        check("http-forward", &["raw"], Some("\"filter\""));
+        check("http-forward", &["orders", "moved"], Some("\"mine\""));
+        check("http-forward", &["*"], Some("\"mine\""));
+        check("pool", &["orders"], Some("writes the data pool itself"));
+        check(
+            "filter-map",
+            &["orders"],
+            Some("writes the data pool itself"),
+        );
+    }
+
+    #[test]
+    fn a_sink_has_what_matches_both_patterns() {
+        for (one, other, expected) in [
+            ("a*", "ab*", true),
+            ("ab*", "a*", true),
+            ("*", "x", true),
+            ("a", "a", true),
+            ("a", "b", false),
+            ("a*", "b*", false),
+            ("ab*", "a", false),
+        ] {
+            assert_eq!(
+                (meet(one, other), meet(other, one)),
+                (expected, expected),
+                "{one} {other}"
+            );
+        }
+    }
+}
