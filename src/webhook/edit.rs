@@ -38,17 +38,17 @@ impl Body {
         }
     }
 
-    /// Hands over each value at the end of the steps, which are made where they are not there.
-    pub(super) fn each(&mut self, steps: &[Step], then: &mut dyn FnMut(&mut Value)) {
+    /// Hands over each value at the end of the steps, and makes those that are not there, if it is told so.
+    pub(super) fn each(&mut self, steps: &[Step], makes: bool, then: &mut dyn FnMut(&mut Value)) {
         match self {
-            Body::Json(value) => each(value, steps, then),
+            Body::Json(value) => each(value, steps, makes, then),
             Body::Form(fields) => {
                 let Some((Step::Name(name), rest)) = steps.split_first() else {
                     return;
                 };
                 for (_, text) in fields.iter_mut().filter(|(own, _)| own == name) {
                     let mut value = Value::String(std::mem::take(text));
-                    each(&mut value, rest, then);
+                    each(&mut value, rest, makes, then);
                     *text = match value {
                         Value::String(text) => text,
                         other => other.to_string(),
@@ -59,30 +59,45 @@ impl Body {
     }
 }
 
-pub(super) fn each(value: &mut Value, steps: &[Step], then: &mut dyn FnMut(&mut Value)) {
+pub(super) fn each(
+    value: &mut Value,
+    steps: &[Step],
+    makes: bool,
+    then: &mut dyn FnMut(&mut Value),
+) {
     let Some((step, rest)) = steps.split_first() else {
         return then(value);
     };
     if let Value::String(text) = value
         && let Ok(mut inner @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(text)
     {
-        each(&mut inner, steps, then);
+        each(&mut inner, steps, makes, then);
         *text = inner.to_string();
         return;
     }
-    if matches!(step, Step::Name(_)) && !matches!(value, Value::Object(_) | Value::Array(_)) {
+    if makes
+        && matches!(step, Step::Name(_))
+        && !matches!(value, Value::Object(_) | Value::Array(_))
+    {
         *value = Value::Object(serde_json::Map::new());
     }
     match (value, step) {
+        (Value::Object(fields), Step::Name(name)) if !makes => {
+            if let Some(value) = fields.get_mut(name) {
+                each(value, rest, makes, then);
+            }
+        }
         (Value::Object(fields), Step::Name(name)) => {
             let empty = || match rest.is_empty() {
                 true => Value::Null,
                 false => Value::Object(serde_json::Map::new()),
             };
-            each(fields.entry(name).or_insert_with(empty), rest, then);
+            each(fields.entry(name).or_insert_with(empty), rest, makes, then);
         }
         (Value::Array(values), Step::Each) => {
-            values.iter_mut().for_each(|value| each(value, rest, then));
+            values
+                .iter_mut()
+                .for_each(|value| each(value, rest, makes, then));
         }
         _ => {}
     }

@@ -166,16 +166,26 @@ fn sign_message(
         && !layout.verify.signed.covers_body()
     {
         let text = time_text.clone();
-        edit(&mut signed.body, is_form, path.steps(), &mut |value| {
-            *value = text.clone().into();
-        })?;
+        edit(
+            &mut signed.body,
+            is_form,
+            (path.steps(), true),
+            &mut |value| {
+                *value = text.clone().into();
+            },
+        )?;
     }
     if !layout.verify.signed.covers_body()
         && let Some(Place::Body(path)) = layout.id.as_ref().and_then(|id| id.singles().next()?)
     {
-        edit(&mut signed.body, is_form, path.steps(), &mut |value| {
-            *value = draft.id.into();
-        })?;
+        edit(
+            &mut signed.body,
+            is_form,
+            (path.steps(), true),
+            &mut |value| {
+                *value = draft.id.into();
+            },
+        )?;
     }
     let id = layout.id.as_ref().filter(|id| id.is_in_headers());
     let head = Head {
@@ -202,13 +212,13 @@ fn sign_message(
         let items = layout.items.as_ref().map_or(&[][..], |items| items.steps());
         let mut failed = None;
         let body = signed.body.clone();
-        edit(&mut signed.body, is_form, items, &mut |item| {
+        edit(&mut signed.body, is_form, (items, false), &mut |item| {
             super::body::each_value(item, &mut |item| match tag_of(
                 Some(&item.to_string()),
                 &body,
                 &signed.headers,
             ) {
-                Ok(text) => super::edit::each(item, path.steps(), &mut |value| {
+                Ok(text) => super::edit::each(item, path.steps(), true, &mut |value| {
                     *value = text.clone().into();
                 }),
                 Err(error) => failed = Some(error),
@@ -227,14 +237,14 @@ fn sign_message(
 fn edit(
     body: &mut Vec<u8>,
     is_form: bool,
-    steps: &[Step],
+    (steps, makes): (&[Step], bool),
     then: &mut dyn FnMut(&mut Value),
 ) -> Result<(), CannotSign> {
     let Some(mut parsed) = Body::read(body, is_form) else {
         return Err(no_object());
     };
     let mut is_there = false;
-    parsed.each(steps, &mut |value| {
+    parsed.each(steps, makes, &mut |value| {
         is_there = true;
         then(value);
     });
@@ -294,14 +304,19 @@ fn place_text(
             signed.add_parameter(name, text);
             Ok(())
         }
-        Some(Place::Body(path)) => edit(&mut signed.body, is_form, path.steps(), &mut |value| {
-            *value = text.into();
-        }),
+        Some(Place::Body(path)) => edit(
+            &mut signed.body,
+            is_form,
+            (path.steps(), true),
+            &mut |value| {
+                *value = text.into();
+            },
+        ),
         Some(Place::Item(path)) => {
             let items = layout.items.as_ref().map_or(&[][..], |items| items.steps());
-            edit(&mut signed.body, is_form, items, &mut |item| {
+            edit(&mut signed.body, is_form, (items, false), &mut |item| {
                 super::body::each_value(item, &mut |item| {
-                    super::edit::each(item, path.steps(), &mut |value| *value = text.into());
+                    super::edit::each(item, path.steps(), true, &mut |value| *value = text.into());
                 });
             })
         }
