@@ -242,6 +242,11 @@ fn read(reader: &mut Reader<'_>, preset: &mut Preset) -> Result<(), FormatError>
     reader.set("options", |node| {
         reader::each(node, option).map(|of| preset.options = of)
     })?;
+    read_tables(reader, preset)
+}
+
+/// The same of the tables in it.
+fn read_tables(reader: &mut Reader<'_>, preset: &mut Preset) -> Result<(), FormatError> {
     reader.set("verify", |node| self::verification::read(node, preset))?;
     reader.set("handshakes", |node| {
         preset.handshakes = reader::each(node, handshake::read)?;
