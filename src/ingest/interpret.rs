@@ -73,6 +73,16 @@ enum By {
     Delivery,
 }
 
+/// A body in its forms.
+struct Sent<'a> {
+    /// As it came.
+    body: &'a [u8],
+    /// As JSON.
+    whole: Bytes,
+    /// The items of it.
+    json: Bytes,
+}
+
 /// What was read.
 pub(super) enum Reading {
     Delivery(Delivered),
@@ -118,11 +128,23 @@ impl Ingest {
                 format!("the body has no items at `{}`", of.items_text()),
             ));
         }
-        let (items, by) = self.distinguished(&json, named)?;
+        self.read_items(&of, &address, named, &Sent { body, whole, json })
+    }
+
+    /// What the items of a body mean.
+    fn read_items(
+        &self,
+        of: &Context<'_>,
+        address: &Address<'_>,
+        named: &Named,
+        sent: &Sent<'_>,
+    ) -> Result<Reading, AcceptError> {
+        let Sent { body, whole, json } = sent;
+        let (items, by) = self.distinguished(json, named)?;
         let by_delivery = matches!(by, By::Delivery);
         let takes_items = of.takes_items();
         let field = |path: &Path| match takes_items || path.walks_arrays() {
-            true => path.find(&whole),
+            true => path.find(whole),
             false => field_of_item(&items, &path.flat()),
         };
         let event = of.event(field).or_else(|| {
@@ -130,22 +152,22 @@ impl Ingest {
             paths.find_map(|path| field_of_item(&items, &path.flat()))
         });
         if let Some(event) = event.as_deref().filter(|event| of.ignores(event)) {
-            return Ok(nothing(&of, format!("the event {event} is not stored")));
+            return Ok(nothing(of, format!("the event {event} is not stored")));
         }
         let own_id = of.own_id(field);
         let signed =
-            (of.signing).and_then(|signing| self.signed(signing, &address, body, own_id.is_some()));
+            (of.signing).and_then(|signing| self.signed(signing, address, body, own_id.is_some()));
         let id = own_id.or_else(|| of_cloudevent(address.headers, "ce-id"));
         let idempotency_key = match &id {
             Some(id) => Some(idempotency_key(id)),
             None => named.idempotency_key.clone(),
         };
-        let more = fields_of_headers(&of, &address, event.as_deref());
+        let more = fields_of_headers(of, address, event.as_deref());
         let source = of_cloudevent(address.headers, "ce-source").or_else(|| {
             let scope = of.tool()?.id_scope.as_ref()?;
             scope.find(address.headers, address.target, field)
         });
-        let without_item_key = named.item_key.is_none() && is_object(&json);
+        let without_item_key = named.item_key.is_none() && is_object(json);
         let name = id.as_deref().or(named.idempotency_key.as_deref());
         let more = object(&more);
         let items_were_none = items.is_empty();
@@ -159,10 +181,10 @@ impl Ingest {
             event: event.as_deref(),
             more: &more,
         };
-        let identified = self.identified(items, &of, &identity)?;
+        let identified = self.identified(items, of, &identity)?;
         if identified.items.is_empty() && !items_were_none {
             return Ok(nothing(
-                &of,
+                of,
                 "the events of its items are not stored".to_owned(),
             ));
         }

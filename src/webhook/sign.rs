@@ -123,6 +123,16 @@ impl Verifier {
                 return Err(CannotSign::new(message));
             }
         }
+        self.put_names(&draft, &mut signed)?;
+        with_delivery(&draft, &signed, |delivery| {
+            self.check_head(delivery.headers, delivery.now)?;
+            self.check(delivery)
+        })?;
+        Ok(signed)
+    }
+
+    /// The id and the name of the event, where the tool has them in headers.
+    fn put_names(&self, draft: &Draft<'_>, signed: &mut Signed) -> Result<(), CannotSign> {
         // Of several names the first is the signed one; GitLab has two, and sends its token beside the second.
         let unsigned = matches!(self.check, Check::Token(..));
         for (source, value) in [(self.id(), draft.id), (self.event(), draft.event)] {
@@ -142,11 +152,7 @@ impl Verifier {
                 put(&mut signed.headers, name, value)?;
             }
         }
-        with_delivery(&draft, &signed, |delivery| {
-            self.check_head(delivery.headers, delivery.now)?;
-            self.check(delivery)
-        })?;
-        Ok(signed)
+        Ok(())
     }
 }
 
