@@ -10,7 +10,7 @@ use super::context::Context;
 use super::interpret::{digest, field_of};
 use super::item_policy::{ItemPolicy, Versions};
 use crate::error::AcceptError;
-use item::{Action, Items, ItemsWriter, field_name, members, merge, string_into};
+use item::{Action, ItemRef, Items, ItemsWriter, field_name, members, merge, string_into};
 use webhook::{ItemKey, KeyFields, Path, Preset, joined_key};
 
 /// What is known of the items of a delivery beside their fields.
@@ -67,28 +67,20 @@ impl Ingest {
             return Ok(done);
         }
         let items = &done.items;
-        let id = identity
-            .id
-            .map_or_else(|| of.request_id.to_string(), shortened);
-        let bytes = items.byte_len() + items.len() * (more.len() + id.len());
+        let mut keys = Keys {
+            id: identity
+                .id
+                .map_or_else(|| of.request_id.to_string(), shortened),
+            identity,
+            count: items.len(),
+            by: None,
+            lack: false,
+        };
+        let bytes = items.byte_len() + items.len() * (more.len() + keys.id.len());
         let mut identified = ItemsWriter::new(self.limits.flattened_bytes_max, bytes);
         let mut versions = Versions::default();
         for (position, item) in items.iter().enumerate() {
-            let composed = identity.composed.map(|key| composed_key(item.fields, key));
-            let key: Cow<'_, str> = match composed {
-                Some(Some((key, by))) => {
-                    done.by.get_or_insert(by);
-                    key.into()
-                }
-                None if !identity.by_delivery => item.key.into(),
-                unnamed => {
-                    done.lacks_key |= unnamed.is_some() && !identity.ends_with_delivery();
-                    match items.len() {
-                        1 => id.as_str().into(),
-                        _ => format!("{id}-{position}").into(),
-                    }
-                }
-            };
+            let key = keys.of(&item, position);
             let whole = merge(item.fields, more);
             let own_event = of_items.and_then(|source| {
                 let mut paths = source.item_paths();
@@ -112,9 +104,42 @@ impl Ingest {
             let pushed = identified.push_item(&operation);
             pushed.map_err(|full| AcceptError::invalid(full.to_string()))?;
         }
+        (done.by, done.lacks_key) = (keys.by, keys.lack);
         done.unreadable = versions.unreadable();
         done.items = identified.into_items();
         Ok(done)
+    }
+}
+
+/// The keys that items get.
+struct Keys<'a> {
+    identity: &'a Identity<'a>,
+    /// Of the delivery.
+    id: String,
+    count: usize,
+    /// The fields that identify the first of them, where there was a choice.
+    by: Option<Box<str>>,
+    /// An item has no key of its own, though one is named.
+    lack: bool,
+}
+
+impl Keys<'_> {
+    fn of<'i>(&mut self, item: &ItemRef<'i>, position: usize) -> Cow<'i, str> {
+        let composed = self.identity.composed;
+        match composed.map(|key| composed_key(item.fields, key)) {
+            Some(Some((key, by))) => {
+                self.by.get_or_insert(by);
+                key.into()
+            }
+            None if !self.identity.by_delivery => item.key.into(),
+            unnamed => {
+                self.lack |= unnamed.is_some() && !self.identity.ends_with_delivery();
+                match self.count {
+                    1 => self.id.clone().into(),
+                    _ => format!("{}-{position}", self.id).into(),
+                }
+            }
+        }
     }
 }
 

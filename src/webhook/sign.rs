@@ -156,6 +156,24 @@ impl Verifier {
     }
 }
 
+/// Where the body is not signed, its time and its id are those of this delivery.
+fn write_into_body(
+    layout: &Layout,
+    draft: &Draft<'_>,
+    time: &str,
+    body: &mut Vec<u8>,
+) -> Result<(), CannotSign> {
+    let of_id = layout.id.as_ref().and_then(|id| id.singles().next()?);
+    let written = [(layout.verify.timestamp.first(), time), (of_id, draft.id)];
+    for (place, text) in written {
+        if let Some(Place::Body(path)) = place {
+            let at = (path.steps(), true);
+            edit(body, draft.is_form(), at, &mut |value| *value = text.into())?;
+        }
+    }
+    Ok(())
+}
+
 /// Signs the layout's message, and puts the signature where it belongs.
 fn sign_message(
     layout: &Layout,
@@ -168,30 +186,8 @@ fn sign_message(
     let time_text = clock::written(layout.verify.unit, draft.now);
     let is_in_body = matches!(time, Some(Place::Body(_)));
     let is_form = draft.is_form();
-    if let Some(Place::Body(path)) = time
-        && !layout.verify.signed.covers_body()
-    {
-        let text = time_text.clone();
-        edit(
-            &mut signed.body,
-            is_form,
-            (path.steps(), true),
-            &mut |value| {
-                *value = text.clone().into();
-            },
-        )?;
-    }
-    if !layout.verify.signed.covers_body()
-        && let Some(Place::Body(path)) = layout.id.as_ref().and_then(|id| id.singles().next()?)
-    {
-        edit(
-            &mut signed.body,
-            is_form,
-            (path.steps(), true),
-            &mut |value| {
-                *value = draft.id.into();
-            },
-        )?;
+    if !layout.verify.signed.covers_body() {
+        write_into_body(layout, draft, &time_text, &mut signed.body)?;
     }
     let id = layout.id.as_ref().filter(|id| id.is_in_headers());
     let head = Head {

@@ -129,19 +129,7 @@ pub(crate) fn verification(
             "a `part:` is a part of the signature's header, and no place of a signature",
         );
     }
-    let unknown = (verify.signed.pieces.iter())
-        .chain(verify.claims.iter().flat_map(|(_, claim)| &claim.pieces))
-        .any(|piece| match piece {
-            Piece::Option(name) => !options.contains(&name.as_str()),
-            Piece::Signed(..) => true,
-            _ => false,
-        });
-    if unknown {
-        return err(
-            "signed",
-            "it has an unknown placeholder; known are {body}, {ts}, {id}, {url}, {method}, {path}, {secret}, {sha256:hex}, places such as {header:X-Nonce}, and options of the preset",
-        );
-    }
+    placeholders(verify, options)?;
     if signs(verify.algorithm) && !verify.signed.covers_body() && !verify.unsigned_body {
         return err(
             "signed",
@@ -175,6 +163,31 @@ pub(crate) fn verification(
         }
         _ => {}
     }
+    of_algorithm(verify)
+}
+
+/// What stands in braces is known.
+fn placeholders(verify: &Verification, options: &[&str]) -> Result<(), (&'static str, String)> {
+    let unknown = (verify.signed.pieces.iter())
+        .chain(verify.claims.iter().flat_map(|(_, claim)| &claim.pieces))
+        .any(|piece| match piece {
+            Piece::Option(name) => !options.contains(&name.as_str()),
+            Piece::Signed(..) => true,
+            _ => false,
+        });
+    if unknown {
+        return Err((
+            "signed",
+            "it has an unknown placeholder; known are {body}, {ts}, {id}, {url}, {method}, {path}, {secret}, {sha256:hex}, places such as {header:X-Nonce}, and options of the preset"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// What each algorithm needs.
+fn of_algorithm(verify: &Verification) -> Result<(), (&'static str, String)> {
+    let err = |field, message: &str| Err((field, message.to_owned()));
     match verify.algorithm {
         Algorithm::Twilio | Algorithm::Sns | Algorithm::Paypal | Algorithm::Pubsub => Ok(()),
         Algorithm::Token if !verify.unsigned_body => err(

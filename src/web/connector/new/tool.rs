@@ -108,7 +108,13 @@ fn item_key_hint(preset: &Preset) -> String {
         None | Some(DELIVERY) => {
             format!("{example} Without one each delivery is an item of its own.")
         }
-        Some(field) => format!("{example} Without one it is {field}."),
+        Some(fields) => {
+            // Where none of them is there, too.
+            let fields = fields
+                .strip_suffix(&format!(", else {DELIVERY}"))
+                .unwrap_or(fields);
+            format!("{example} Without one it is {fields}.")
+        }
     }
 }
 
