@@ -11,7 +11,7 @@ use super::interpret::{digest, field_of};
 use super::item_policy::{ItemPolicy, Versions};
 use crate::error::AcceptError;
 use item::{Action, ItemRef, Items, ItemsWriter, field_name, members, merge, string_into};
-use webhook::{ItemKey, KeyFields, Path, Preset, joined_key};
+use webhook::{ItemKey, KeyFields, Path, Preset, Source, joined_key};
 
 /// What is known of the items of a delivery beside their fields.
 pub(super) struct Identity<'a> {
@@ -67,25 +67,14 @@ impl Ingest {
             return Ok(done);
         }
         let items = &done.items;
-        let mut keys = Keys {
-            id: identity
-                .id
-                .map_or_else(|| of.request_id.to_string(), shortened),
-            identity,
-            count: items.len(),
-            by: None,
-            lack: false,
-        };
+        let mut keys = Keys::new(identity, of, items.len());
         let bytes = items.byte_len() + items.len() * (more.len() + keys.id.len());
         let mut identified = ItemsWriter::new(self.limits.flattened_bytes_max, bytes);
         let mut versions = Versions::default();
         for (position, item) in items.iter().enumerate() {
             let key = keys.of(&item, position);
             let whole = merge(item.fields, more);
-            let own_event = of_items.and_then(|source| {
-                let mut paths = source.item_paths();
-                paths.find_map(|path| field_of(item.fields, &path.flat()))
-            });
+            let own_event = of_items.and_then(|source| own_event(source, item.fields));
             let policy_of_item;
             let policy = match own_event.as_deref() {
                 Some(event) if of.ignores(event) => continue,
@@ -111,6 +100,12 @@ impl Ingest {
     }
 }
 
+/// The event of an item, where each has one of its own.
+fn own_event(source: &Source, fields: &str) -> Option<String> {
+    let mut paths = source.item_paths();
+    paths.find_map(|path| field_of(fields, &path.flat()))
+}
+
 /// The keys that items get.
 struct Keys<'a> {
     identity: &'a Identity<'a>,
@@ -123,7 +118,18 @@ struct Keys<'a> {
     lack: bool,
 }
 
-impl Keys<'_> {
+impl<'a> Keys<'a> {
+    fn new(identity: &'a Identity<'a>, of: &Context<'_>, count: usize) -> Self {
+        let of_request = || of.request_id.to_string();
+        Self {
+            identity,
+            id: identity.id.map_or_else(of_request, shortened),
+            count,
+            by: None,
+            lack: false,
+        }
+    }
+
     fn of<'i>(&mut self, item: &ItemRef<'i>, position: usize) -> Cow<'i, str> {
         let composed = self.identity.composed;
         match composed.map(|key| composed_key(item.fields, key)) {
