@@ -11,3 +11,4 @@ pub mod opaque;
 pub mod order;
 pub mod process;
 pub mod text;
+pub mod tree;

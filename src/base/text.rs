@@ -113,6 +113,30 @@ fn is_hidden(character: char, before: Option<char>) -> bool {
     }
 }
 
+/// The known word that was probably meant, if one is near enough.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > 256 {
+        return None;
+    }
+    let word = word.to_lowercase();
+    let allowed = (word.chars().count() / 3).max(1);
+    known
+        .into_iter()
+        .filter_map(|candidate| {
+            let distance = strsim::osa_distance(&word, &candidate.to_lowercase());
+            if distance <= allowed {
+                Some((distance, candidate))
+            } else if word.len() >= 4 && candidate.contains(&word) {
+                // "max_body" for "max_body_bytes": a part of the name was remembered.
+                Some((usize::MAX, candidate))
+            } else {
+                None
+            }
+        })
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

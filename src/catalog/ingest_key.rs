@@ -239,7 +239,7 @@ impl IngestKey {
             && self.settings == other.settings
             && self.rules == other.rules
             && self.stream_life == other.stream_life
-            && self.preset.map(|one| one.name) == other.preset.map(|one| one.name)
+            && self.preset.map(|one| &one.name) == other.preset.map(|one| &one.name)
             && self.verify() == other.verify()
             && self.allow_in_url == other.allow_in_url
             && self.networks == other.networks

@@ -166,7 +166,8 @@ async fn create_with_key(args: CreateArgs) -> Result<(), CliError> {
     if let Some(preset) = preset {
         body.entry("kind").or_insert_with(|| "webhook".into());
         if !preset.signed() {
-            body.entry("preset").or_insert_with(|| preset.name.into());
+            body.entry("preset")
+                .or_insert_with(|| preset.name.as_str().into());
         }
         body.extend(tool::key_of(preset, &args.verify)?);
     } else if args.verify.is_reported() {

@@ -39,7 +39,7 @@ pub struct TriggerArgs {
 pub async fn run(args: TriggerArgs) -> Result<(), CliError> {
     let preset = tool::preset(&args.preset)?;
     let body = given([
-        ("preset", Some(preset.name.into())),
+        ("preset", Some(preset.name.as_str().into())),
         ("event", args.event.map(Value::from)),
     ]);
     let connectors = Resource::new(&args.admin, "connector", "/api/admin/connectors")?;

@@ -91,7 +91,7 @@ impl Ingest {
         let of_nobody = || handshake::of_nobody(address.method);
         if let Some(caller) = self.caller_at(&head, &address) {
             let url = self.url(&address);
-            let challenge = handshake::of_keyed(&delivery(&address, &url, &[]));
+            let challenge = handshake::of_keyed(caller.key.preset, &delivery(&address, &url, &[]));
             let challenge = challenge.or_else(of_nobody)?;
             let known = Known::new(head, caller, started);
             return Some(self.answer_challenge(&known, challenge, None));
@@ -109,7 +109,7 @@ impl Ingest {
         };
         let understands = |key: &Arc<IngestKey>| {
             key.preset
-                .is_some_and(|preset| preset.methods().contains(&address.method))
+                .is_some_and(|preset| preset.understands(address.method))
         };
         if !unverified.keys.iter().any(understands) {
             let challenge = of_nobody()?;

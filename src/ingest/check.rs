@@ -11,8 +11,8 @@ use super::request::{Known, Named};
 use super::{Head, Ingest, Refusal, check_place, headers};
 use crate::error::AcceptError;
 use catalog::{Caller, IngestKey};
-use webhook::Preset;
 use webhook::body::Form;
+use webhook::{ItemKey, KeyFields, Path, Preset};
 
 impl Ingest {
     /// The caller that an `Authorization` header stands for, a key in the URL that may stand there, or a certificate.
@@ -111,19 +111,50 @@ impl Ingest {
         let usual = || {
             let preset = preset.filter(|_| head.address.is_some())?;
             let named_by = format!("the preset {}", preset.name);
-            let field = match preset.is_generic() {
-                true => preset.item_key?,
+            let field: Box<str> = match usual_key(preset) {
+                None if preset.is_generic() => return None,
                 // What has no object of its own is not to take the place of the one before.
-                false => preset.item_key.unwrap_or(DELIVERY),
+                None => DELIVERY.into(),
+                Some(UsualKey::Field(field)) => field.flat().into(),
+                Some(UsualKey::Composed(key)) => key.first().into(),
             };
-            Some((field.into(), named_by.into()))
+            Some((field, named_by.into()))
         };
         let chosen = sent.or_else(configured);
+        let composed = match preset
+            .filter(|_| head.address.is_some())
+            .and_then(usual_key)
+        {
+            Some(UsualKey::Composed(key)) if chosen.is_none() => Some(key),
+            _ => None,
+        };
         Ok(Named {
+            composed,
             by_preset: chosen.is_none(),
             item_key: chosen.or_else(usual),
             idempotency_key: headers::idempotency_key(head.idempotency_key)?,
             form,
         })
+    }
+}
+
+/// What identifies the items of a preset.
+enum UsualKey {
+    /// One field; where it is not there, each delivery is an item of its own.
+    Field(&'static Path),
+    Composed(&'static ItemKey),
+}
+
+fn usual_key(preset: &'static Preset) -> Option<UsualKey> {
+    let key = preset.item_key.as_ref()?;
+    match key.0.as_slice() {
+        [KeyFields::Delivery] => None,
+        [KeyFields::Fields(fields)] | [KeyFields::Fields(fields), KeyFields::Delivery] => {
+            match fields.as_slice() {
+                [field] => Some(UsualKey::Field(field)),
+                _ => Some(UsualKey::Composed(key)),
+            }
+        }
+        _ => Some(UsualKey::Composed(key)),
     }
 }

@@ -5,11 +5,13 @@
 //! **Invariant**: what is not sent to the address of a connector has no tool, and none of its conventions. What the key
 //! says goes before the tool's preset, and that before the headers of a CloudEvent.
 
+use bytes::Bytes;
 use uuid::Uuid;
 
 use super::request::{Address, Known};
 use catalog::{Rules, Signing};
-use webhook::{Headers, Preset, Source};
+use webhook::body::{self, DecodeError, ItemSource};
+use webhook::{Headers, Path, Preset, Source};
 
 /// What is known of a delivery beside its body.
 #[derive(Debug, Clone, Copy)]
@@ -47,45 +49,89 @@ impl Known<'_> {
     }
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
     /// The tool, where its conventions count.
     pub(super) fn tool(&self) -> Option<&'static Preset> {
         self.preset.filter(|_| self.address.is_some())
     }
 
-    /// Where the items are in the body.
-    pub(super) fn items_path(&self) -> Option<&str> {
-        self.address?;
-        self.items.or_else(|| self.tool()?.items)
+    /// Whether the items are a part of the body, or are changed before they are stored.
+    pub(super) fn takes_items(&self) -> bool {
+        let tool = self.tool();
+        self.address.is_some()
+            && (self.items.is_some()
+                || tool.is_some_and(|tool| tool.items.is_some() || !tool.with.is_empty()))
+    }
+
+    /// The items of a body: as the connector says, or its tool.
+    pub(super) fn items(&self, whole: &Bytes, bytes_max: usize) -> Result<Bytes, DecodeError> {
+        if !self.takes_items() {
+            return Ok(whole.clone());
+        }
+        let tool = self.tool();
+        let own = match self.items.map(Path::parse) {
+            Some(Ok(path)) => Some(path),
+            // It was written before paths had brackets and quotes.
+            Some(Err(_)) => {
+                let path = self.items.unwrap_or_default();
+                return body::at_path(whole, path).map_err(DecodeError::Invalid);
+            }
+            None => None,
+        };
+        let source = ItemSource {
+            items: own.as_ref().or_else(|| tool?.items.as_ref()),
+            with: tool.map_or(&[], |tool| &tool.with),
+        };
+        source.take(whole, bytes_max)
+    }
+
+    /// Where the items are, for messages.
+    pub(super) fn items_text(&self) -> &str {
+        let usual = || self.tool()?.items.as_ref().map(Path::text);
+        self.items.or_else(usual).unwrap_or_default()
     }
 
     pub(super) fn status(&self) -> u16 {
         let signed = self.signing.map(|signing| signing.verifier.answer());
-        let usual = || self.tool().map(|preset| preset.answer);
+        let usual = || self.tool().map(|preset| preset.answer.status);
         self.address
             .and_then(|_| signed.or_else(usual))
             .unwrap_or(202)
     }
 
-    /// What stands where the tool says the id of its delivery.
-    pub(super) fn own_id(&self, field: impl Fn(&str) -> Option<String>) -> Option<String> {
-        let headers = self.address?.headers;
-        let signed = self.signing.and_then(|signing| signing.verifier.id());
-        match (signed, self.tool().and_then(|preset| preset.id)) {
-            (Some(source), _) => source.find(headers, field),
-            (None, Some(source)) => source.find(headers, field),
-            (None, None) => None,
-        }
+    /// The text that the tool wants to hear, with its content type, where it wants one of its own.
+    pub(super) fn answer_body(&self) -> Option<(&'static str, &'static str)> {
+        let answer = &self.tool()?.answer;
+        let (kind, text) = answer.body.as_ref()?;
+        (answer.status == self.status()).then_some((*kind, text.as_str()))
     }
 
-    pub(super) fn event(&self, field: impl Fn(&str) -> Option<String>) -> Option<String> {
-        let headers = self.address?.headers;
+    /// Whether an event of this name is not stored.
+    pub(super) fn ignores(&self, event: &str) -> bool {
+        self.tool()
+            .is_some_and(|tool| tool.ignore.iter().any(|one| one == event))
+    }
+
+    /// What stands where the tool says the id of its delivery.
+    pub(super) fn own_id(&self, field: impl Fn(&Path) -> Option<String>) -> Option<String> {
+        let address = self.address?;
+        let signed = self.signing.and_then(|signing| signing.verifier.id());
+        let source = signed.or_else(|| self.tool()?.id.as_ref())?;
+        source.find(address.headers, address.target, field)
+    }
+
+    /// Where the name of the event stands.
+    pub(super) fn event_source(&self) -> Option<&'a Source> {
+        self.address?;
         let signed = self.signing.and_then(|signing| signing.verifier.event());
-        let said = match (signed, self.tool().and_then(|preset| preset.event)) {
-            (Some(source), _) => source.find(headers, field),
-            (None, Some(source)) => source.find(headers, field),
-            (None, None) => None,
-        };
+        signed.or_else(|| self.tool()?.event.as_ref())
+    }
+
+    pub(super) fn event(&self, field: impl Fn(&Path) -> Option<String>) -> Option<String> {
+        let address = self.address?;
+        let headers = address.headers;
+        let said =
+            (self.event_source()).and_then(|source| source.find(headers, address.target, field));
         said.or_else(|| of_cloudevent(headers, "ce-type"))
     }
 
@@ -93,8 +139,8 @@ impl Context<'_> {
     pub(super) fn names_event_in_header(&self) -> bool {
         let signed = self.signing.and_then(|signing| signing.verifier.event());
         match self.tool() {
-            Some(preset) if preset.event.is_some() => preset.event_in_item,
-            _ => matches!(signed, Some(Source::Header(_))),
+            Some(preset) if preset.event.is_some() => preset.event_field,
+            _ => signed.is_some_and(Source::is_in_headers),
         }
     }
 }

@@ -5,12 +5,11 @@
 //! **Invariant**: what is not sent to the address of a connector means what its caller says, and nothing else.
 
 use bytes::Bytes;
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::address::delivery;
 use super::context::{Context, of_cloudevent};
-use super::item_policy::ItemPolicy;
+use super::identify::Identity;
 use super::request::{Address, Named};
 use super::{Ingest, flatten};
 use crate::error::AcceptError;
@@ -18,9 +17,9 @@ use base::text::hex;
 use catalog::Signing;
 use item::{Items, field_name, members, string_into, unescape};
 use settings::Replay;
-use webhook::Preset;
 use webhook::body::{self, DecodeError, Form};
 use webhook::handshake::{self, Challenge};
+use webhook::{ItemKey, Path, Preset};
 
 /// The item key of those whose deliveries are items of their own.
 pub(super) const DELIVERY: &str = "@delivery";
@@ -46,8 +45,9 @@ pub(super) struct Delivered {
     pub(super) idempotency_key: Option<Box<str>>,
     /// What a repeat has in common with it.
     pub(super) repeats: Repeats,
-    /// The status that the tool wants to hear.
+    /// The status that the tool wants to hear, and the text of its own kind.
     pub(super) status: u16,
+    pub(super) answer: Option<(&'static str, &'static str)>,
     /// Whether a tool sent one object that nothing identifies.
     pub(super) without_item_key: bool,
     /// What is odd about it, for the log.
@@ -68,9 +68,19 @@ pub(super) struct Repeats {
 enum By {
     /// The field that is named, or their places.
     Named,
-    /// The other field of a preset.
-    Other(&'static str),
+    /// Several fields, or the first of several.
+    Composed(&'static ItemKey),
     Delivery,
+}
+
+/// A body in its forms.
+struct Sent<'a> {
+    /// As it came.
+    body: &'a [u8],
+    /// As JSON.
+    whole: Bytes,
+    /// The items of it.
+    json: Bytes,
 }
 
 /// What was read.
@@ -99,45 +109,91 @@ impl Ingest {
         if of.signing.is_none() {
             let url = self.url(&address);
             let delivery = delivery(&address, &url, &whole);
-            if let Some(challenge) = handshake::of_keyed(&delivery) {
+            if let Some(challenge) = handshake::of_keyed(of.preset, &delivery) {
                 return Ok(Reading::Challenge(challenge, handshake::to_do(&delivery)));
             }
         }
-        let json = match of.items_path() {
-            Some(path) => body::at_path(&whole, path).map_err(AcceptError::invalid)?,
-            None => whole.clone(),
-        };
-        let (items, by) = self.distinguished(&json, named, of.tool())?;
+        if let Some(tool) = of
+            .tool()
+            .filter(|tool| !named.form.is_of(&tool.content_types))
+        {
+            return Err(AcceptError::invalid(other_type(tool)));
+        }
+        let whole = self.of_fields(&of, whole)?;
+        let json = (of.items(&whole, self.limits.decoded_bytes_max()))
+            .map_err(|error| self.not_decoded(error))?;
+        if of.takes_items() && json.as_ref() == b"[]" {
+            return Ok(nothing(
+                &of,
+                format!("the body has no items at `{}`", of.items_text()),
+            ));
+        }
+        self.read_items(&of, &address, named, &Sent { body, whole, json })
+    }
+
+    /// What the items of a body mean.
+    fn read_items(
+        &self,
+        of: &Context<'_>,
+        address: &Address<'_>,
+        named: &Named,
+        sent: &Sent<'_>,
+    ) -> Result<Reading, AcceptError> {
+        let Sent { body, whole, json } = sent;
+        let (items, by) = self.distinguished(json, named)?;
         let by_delivery = matches!(by, By::Delivery);
-        let field = |path: &str| match of.items_path() {
-            Some(_) => field_of_json(&whole, path),
-            None => field_of_item(&items, path),
+        let takes_items = of.takes_items();
+        let field = |path: &Path| match takes_items || path.walks_arrays() {
+            true => path.find(whole),
+            false => field_of_item(&items, &path.flat()),
         };
-        let event = of.event(field);
-        if let Some(ignored) = event.as_deref().and_then(|event| ignored(&of, event)) {
-            return Ok(ignored);
+        let event = of.event(field).or_else(|| {
+            let mut paths = of.event_source()?.item_paths();
+            paths.find_map(|path| field_of_item(&items, &path.flat()))
+        });
+        if let Some(event) = event.as_deref().filter(|event| of.ignores(event)) {
+            return Ok(nothing(of, format!("the event {event} is not stored")));
         }
         let own_id = of.own_id(field);
         let signed =
-            (of.signing).and_then(|signing| self.signed(signing, &address, body, own_id.is_some()));
+            (of.signing).and_then(|signing| self.signed(signing, address, body, own_id.is_some()));
         let id = own_id.or_else(|| of_cloudevent(address.headers, "ce-id"));
         let idempotency_key = match &id {
             Some(id) => Some(idempotency_key(id)),
             None => named.idempotency_key.clone(),
         };
-        let more = fields_of_headers(&of, &address, event.as_deref());
-        let source =
-            of_cloudevent(address.headers, "ce-source").or_else(|| field(of.tool()?.id_scope?));
-        let without_item_key = named.item_key.is_none() && is_object(&json);
+        let more = fields_of_headers(of, address, event.as_deref());
+        let source = of_cloudevent(address.headers, "ce-source").or_else(|| {
+            let scope = of.tool()?.id_scope.as_ref()?;
+            scope.find(address.headers, address.target, field)
+        });
+        let without_item_key = named.item_key.is_none() && is_object(json);
         let name = id.as_deref().or(named.idempotency_key.as_deref());
-        let policy = ItemPolicy::of(&of, event.as_deref());
-        let (items, unreadable) =
-            self.identified(items, &of, &policy, by_delivery, name, &object(&more))?;
+        let more = object(&more);
+        let items_were_none = items.is_empty();
+        let identity = Identity {
+            by_delivery,
+            composed: match by {
+                By::Composed(key) => Some(key),
+                By::Named | By::Delivery => None,
+            },
+            id: name,
+            event: event.as_deref(),
+            more: &more,
+        };
+        let identified = self.identified(items, of, &identity)?;
+        if identified.items.is_empty() && !items_were_none {
+            return Ok(nothing(
+                of,
+                "the events of its items are not stored".to_owned(),
+            ));
+        }
+        let is_odd = (by_delivery && !named.is_by_delivery()) || identified.lacks_key;
         Ok(Reading::Delivery(Delivered {
-            items,
-            item_key: match by {
-                By::Other(field) => Some(field.into()),
-                By::Named | By::Delivery => named.item_key().map(Into::into),
+            items: identified.items,
+            item_key: match identified.by {
+                Some(field) => Some(field),
+                None => named.item_key().map(Into::into),
             },
             event: event.as_deref().map(logged),
             id: id.as_deref().map(logged),
@@ -150,10 +206,11 @@ impl Ingest {
                 signed,
             },
             status: of.status(),
+            answer: of.answer_body(),
             without_item_key,
-            odd: match by_delivery && !named.is_by_delivery() {
+            odd: match is_odd {
                 true => Some(without_field(named)),
-                false => unreadable,
+                false => identified.unreadable,
             },
         }))
     }
@@ -166,9 +223,13 @@ impl Ingest {
         body: &[u8],
         has_id: bool,
     ) -> Option<Box<str>> {
-        match signing.verify.replay {
-            Replay::Body => Some(format!("body {}", digest(body)).into()),
-            Replay::Delivery => {
+        let by_body = match signing.verify.replay {
+            Some(replay) => replay == Replay::Body,
+            None => signing.verifier.preset().replay_body,
+        };
+        match by_body {
+            true => Some(format!("body {}", digest(body)).into()),
+            false => {
                 let url = self.url(address);
                 let delivery = delivery(address, &url, body);
                 let digest = signing.verifier.signed_digest(&delivery, has_id)?;
@@ -187,30 +248,43 @@ impl Ingest {
         let json = self.decoded(named.form, body)?;
         let items = self.flatten(&json, named)?;
         let id = named.idempotency_key.as_deref();
-        let policy = ItemPolicy::of(of, None);
-        let (items, unreadable) =
-            self.identified(items, of, &policy, named.is_by_delivery(), id, "{}")?;
+        let identity = Identity {
+            by_delivery: named.is_by_delivery(),
+            composed: None,
+            id,
+            event: None,
+            more: "{}",
+        };
+        let identified = self.identified(items, of, &identity)?;
         Ok(Delivered {
-            items,
+            items: identified.items,
             item_key: named.item_key().map(Into::into),
             event: None,
             id: None,
             idempotency_key: named.idempotency_key.clone(),
             repeats: Repeats::default(),
             status: 202,
+            answer: None,
             without_item_key: named.item_key.is_none() && is_object(&json),
-            odd: unreadable,
+            odd: identified.unreadable,
         })
     }
 
-    /// The items, and what identifies them: where what a preset names is not there, its other field does, or the delivery
-    /// itself, for nobody chose that field.
-    fn distinguished(
-        &self,
-        json: &[u8],
-        named: &Named,
-        tool: Option<&'static Preset>,
-    ) -> Result<(Items, By), AcceptError> {
+    /// The body with the fields that its tool writes in Base64 as they are.
+    fn of_fields(&self, of: &Context<'_>, whole: Bytes) -> Result<Bytes, AcceptError> {
+        match of.tool().map(|tool| tool.base64.as_slice()) {
+            None | Some([]) => Ok(whole),
+            Some(paths) => body::without_base64(&whole, paths, self.limits.decoded_bytes_max())
+                .map_err(|error| self.not_decoded(error)),
+        }
+    }
+
+    /// The items, and what identifies them: where what a preset names is not there, the delivery itself, for nobody chose
+    /// that field.
+    fn distinguished(&self, json: &[u8], named: &Named) -> Result<(Items, By), AcceptError> {
+        if let Some(key) = named.composed {
+            return Ok((self.flatten(json, named)?, By::Composed(key)));
+        }
         let error = match self.flatten(json, named) {
             Ok(items) if named.is_by_delivery() => return Ok((items, By::Delivery)),
             Ok(items) => return Ok((items, By::Named)),
@@ -219,18 +293,14 @@ impl Ingest {
         if !named.by_preset {
             return Err(error);
         }
-        let by = |field: Option<&'static str>| Named {
-            item_key: field.map(|field| (field.into(), "the preset".into())),
+        let by_place = Named {
+            item_key: None,
+            composed: None,
             by_preset: false,
             idempotency_key: None,
             form: named.form,
         };
-        if let Some(other) = tool.and_then(|preset| preset.item_key_or)
-            && let Ok(items) = self.flatten(json, &by(Some(other)))
-        {
-            return Ok((items, By::Other(other)));
-        }
-        match self.flatten(json, &by(None)) {
+        match self.flatten(json, &by_place) {
             Ok(items) => Ok((items, By::Delivery)),
             Err(_) => Err(error),
         }
@@ -238,7 +308,8 @@ impl Ingest {
 
     /// The items of a body, told apart by the field that is named, or else by their places.
     fn flatten(&self, body: &[u8], named: &Named) -> Result<Items, AcceptError> {
-        let by_field = named.item_key.as_ref().filter(|_| !named.is_by_delivery());
+        let one = named.item_key.as_ref().filter(|_| named.composed.is_none());
+        let by_field = one.filter(|_| !named.is_by_delivery());
         let item_key = by_field.map(|(field, named_by)| flatten::ItemKey { field, named_by });
         let in_proportion = body.len() * GROWTH_MAX + GROWTH_FREE_BYTES;
         let limits = flatten::FlattenLimits {
@@ -250,12 +321,15 @@ impl Ingest {
 
     /// The JSON that a body stands for.
     pub(super) fn decoded(&self, form: Form, body: &Bytes) -> Result<Bytes, AcceptError> {
-        body::decode(form, body.clone(), self.limits.decoded_bytes_max()).map_err(|error| {
-            match error {
-                DecodeError::TooLarge => self.too_large(),
-                DecodeError::Invalid(message) => AcceptError::invalid(message),
-            }
-        })
+        body::decode(form, body.clone(), self.limits.decoded_bytes_max())
+            .map_err(|error| self.not_decoded(error))
+    }
+
+    fn not_decoded(&self, error: DecodeError) -> AcceptError {
+        match error {
+            DecodeError::TooLarge => self.too_large(),
+            DecodeError::Invalid(message) => AcceptError::invalid(message),
+        }
     }
 }
 
@@ -289,16 +363,6 @@ pub(super) fn field_of(fields: &str, path: &str) -> Option<String> {
     }
 }
 
-/// The same in a body that holds more than items.
-fn field_of_json(json: &[u8], path: &str) -> Option<String> {
-    let whole: Value = serde_json::from_slice(json).ok()?;
-    match path.split('.').try_fold(&whole, |at, part| at.get(part))? {
-        Value::String(text) => Some(text.clone()),
-        scalar @ (Value::Number(_) | Value::Bool(_)) => Some(scalar.to_string()),
-        _ => None,
-    }
-}
-
 /// A flat object of texts.
 fn object(fields: &[(String, String)]) -> String {
     let mut json = String::from("{");
@@ -328,19 +392,25 @@ pub(super) fn digest(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// The answer to an event that the tool's preset leaves out.
-fn ignored(of: &Context<'_>, event: &str) -> Option<Reading> {
-    if !of.tool()?.ignore.contains(&event) {
-        return None;
-    }
+/// The answer to a delivery of which nothing is stored, and why.
+fn nothing(of: &Context<'_>, why: String) -> Reading {
+    let (content_type, body) = of.answer_body().unzip();
     let challenge = Challenge {
         status: of.status(),
-        content_type: None,
-        body: String::new(),
+        content_type: content_type.map(Into::into),
+        body: body.unwrap_or_default().to_owned(),
         headers: Vec::new(),
     };
-    let why = format!("the event {event} is not stored");
-    Some(Reading::Challenge(challenge, Some(why)))
+    Reading::Challenge(challenge, Some(why))
+}
+
+/// What is said of a content type that a tool does not send.
+fn other_type(tool: &Preset) -> String {
+    format!(
+        "the header Content-Type is none that {} sends: {}; set the preset's content_types if the tool has others",
+        tool.title,
+        tool.content_types.join(", ")
+    )
 }
 
 /// The fields that the headers add to the items.

@@ -2,19 +2,23 @@
 //!
 //! **Invariant**: a version that cannot be read is none: then the order of acceptance decides, and nothing is lost.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::context::Context;
 use super::interpret::{EVENT, field_of};
 use catalog::Rules;
 use item::{Action, ItemMeta, ItemRef, Version};
+use webhook::{Path, Preset};
 
 /// What decides over the items of one delivery.
 pub(super) struct ItemPolicy<'a> {
     rules: &'a Rules,
     /// The field with the version.
-    version: Option<&'a str>,
+    version: Option<Cow<'a, str>>,
     event: Option<&'a str>,
+    /// The tool, unless its connector says what a removal is.
+    removing: Option<&'a Preset>,
     /// Whether the tool's preset says that the event is a removal.
     event_removes: bool,
 }
@@ -22,19 +26,31 @@ pub(super) struct ItemPolicy<'a> {
 impl<'a> ItemPolicy<'a> {
     pub(super) fn of(of: &Context<'a>, event: Option<&'a str>) -> Self {
         let tool = of.tool();
-        let removals = tool.map_or(&[][..], |preset| preset.removals);
-        let by_preset = of.rules.delete_when.is_none();
+        let removing = tool.filter(|_| of.rules.delete_when.is_none());
+        let usual = || tool?.version.as_ref().map(Path::flat);
+        let version = of
+            .rules
+            .version
+            .as_deref()
+            .map(Cow::Borrowed)
+            .or_else(usual);
+        let is_removal =
+            |event: &str| removing.is_some_and(|tool| tool.removals.iter().any(|one| one == event));
         Self {
             rules: of.rules,
-            version: (of.rules.version.as_deref()).or_else(|| tool?.version),
+            version,
             event,
-            event_removes: by_preset && event.is_some_and(|event| removals.contains(&event)),
+            removing,
+            event_removes: event.is_some_and(is_removal),
         }
     }
 
     /// Whether items are what they are without it.
     pub(super) fn has_no_say(&self) -> bool {
-        self.version.is_none() && !self.event_removes && {
+        let by_field = self
+            .removing
+            .is_some_and(|tool| tool.removal_field.is_some());
+        self.version.is_none() && !self.event_removes && !by_field && {
             let rules = self.rules;
             rules.delete_when.is_none() && rules.expire_after_seconds.is_none()
         }
@@ -43,7 +59,11 @@ impl<'a> ItemPolicy<'a> {
     /// Whether an item goes.
     fn removes(&self, fields: &str) -> bool {
         let Some(when) = &self.rules.delete_when else {
-            return self.event_removes;
+            let by_field = self.removing.and_then(|tool| tool.removal_field.as_ref());
+            return self.event_removes
+                || by_field.is_some_and(|(path, is)| {
+                    field_of(fields, &path.flat()).is_some_and(|value| is.contains(&value))
+                });
         };
         let is = |value: &str| when.is.iter().any(|one| one == value);
         let event = self.event.filter(|_| when.field == EVENT);
@@ -89,8 +109,11 @@ impl<'a> ItemPolicy<'a> {
     /// The version of an item, and what was sent if it is not written so.
     fn version_of(&self, position: usize, fields: &str, versions: &mut Versions) -> ItemMeta {
         versions.sent.clear();
-        let field = self.version.unwrap_or_default();
-        let sent = self.version.and_then(|field| field_of(fields, field));
+        let field = self.version.as_deref().unwrap_or_default();
+        let sent = self
+            .version
+            .as_deref()
+            .and_then(|field| field_of(fields, field));
         let version = sent.as_deref().and_then(Version::parse);
         match (version, sent) {
             (Some(version), Some(sent)) => {

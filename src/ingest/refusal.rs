@@ -379,9 +379,12 @@ fn said(address: &Address<'_>, key: &IngestKey) -> Vec<(String, String)> {
         .flat_map(|one| [one.id(), one.event()])
         .flatten()
         .collect();
-    let usual = key.preset.map(|preset| [preset.id, preset.event]);
+    let usual: Vec<_> = (key.preset.iter())
+        .flat_map(|preset| [&preset.id, &preset.event])
+        .flatten()
+        .collect();
     let means = |name: &str| {
-        let by_tool = (usual.iter().flatten().flatten()).any(|source| source.is_header(name));
+        let by_tool = usual.iter().any(|source| source.is_header(name));
         let by_key = signed.iter().any(|source| source.is_header(name));
         name == "content-encoding" || name.starts_with("ce-") || by_tool || by_key
     };

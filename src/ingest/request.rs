@@ -21,9 +21,9 @@ use journal::log::{Client, Endpoint, Sender};
 use journal::{LogEntry, Outcome, Receipt};
 use observe::telemetry::Trace;
 use settings::Networks;
-use webhook::Headers;
 use webhook::body::Form;
 use webhook::handshake::Challenge;
+use webhook::{Headers, ItemKey};
 
 /// What the pipeline may spend on one request.
 #[derive(Debug, Clone, Copy)]
@@ -199,6 +199,8 @@ impl Known<'_> {
 pub(super) struct Named {
     /// The field that identifies items, and whose words these are.
     pub(super) item_key: Option<(Box<str>, Cow<'static, str>)>,
+    /// In place of one field: several that are the key together, or the first of several.
+    pub(super) composed: Option<&'static ItemKey>,
     /// Whether that is what the tool's preset says.
     pub(super) by_preset: bool,
     pub(super) idempotency_key: Option<Box<str>>,
@@ -264,6 +266,8 @@ pub struct Accepted {
     pub receipt: Receipt,
     /// The status that the sender wants to hear; 202 where it does not matter.
     pub status: u16,
+    /// What the sender wants to hear in place of the receipt: the content type and the text.
+    pub answer: Option<(&'static str, &'static str)>,
     /// Whether its items were told apart by nothing but their places, in a request of a tool.
     pub without_item_key: bool,
 }

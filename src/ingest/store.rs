@@ -82,6 +82,7 @@ impl Ingest {
         self.leave_room(room, key, is_new);
         let mut accepted = stored?;
         accepted.status = delivery.status;
+        accepted.answer = delivery.answer;
         accepted.without_item_key = delivery.without_item_key;
         if known.head.endpoint == Endpoint::Webhook {
             let signs = &known.caller.key.signs;
@@ -140,6 +141,7 @@ impl Ingest {
             stream,
             receipt,
             status: 202,
+            answer: None,
             without_item_key: false,
         })
     }

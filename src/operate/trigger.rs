@@ -19,7 +19,7 @@ use webhook::{CannotSign, Draft, Headers, Preset, Sample, Signed};
 /// What was sent.
 #[derive(Debug)]
 pub struct Triggered {
-    pub event: &'static str,
+    pub event: String,
     /// What was accepted; none: it is an event that is not stored.
     pub accepted: Option<Accepted>,
 }
@@ -39,7 +39,7 @@ pub enum TriggerError {
     #[error("this connector is for {is}")]
     OtherTool {
         /// The name of its preset.
-        is: &'static str,
+        is: String,
     },
     /// There is no sample of the event.
     #[error("there is no sample of this event; there are {known}")]
@@ -76,7 +76,9 @@ impl Operator {
         let key = key.ok_or(TriggerError::NoKey)?;
         let preset = key.preset.ok_or(TriggerError::NoKey)?;
         if tool.is_some_and(|tool| tool != preset.name) {
-            return Err(TriggerError::OtherTool { is: preset.name });
+            return Err(TriggerError::OtherTool {
+                is: preset.name.clone(),
+            });
         }
         let sample = sample(preset, event)?;
         let reply = self.send_sample(key, sample, &by).await?;
@@ -96,7 +98,7 @@ impl Operator {
         );
         self.record(by, change).await;
         Ok(Triggered {
-            event: sample.event,
+            event: sample.event.clone(),
             accepted,
         })
     }
@@ -115,18 +117,18 @@ impl Operator {
         let target = key.path();
         let url = [self.catalog.public_url().unwrap_or_default(), &target].concat();
         let body = sample.fill(&id, now);
-        let Signed { headers, body } = signing.verifier.sign(Draft {
+        let signed = signing.verifier.sign(Draft {
             method: "POST",
             url: &url,
             body: body.as_bytes(),
-            content_type: sample.content_type,
+            content_type: &sample.content_type,
+            headers: &sample.headers,
             id: &id,
-            event: sample.event,
+            event: &sample.event,
             now,
         })?;
-        let headers: Vec<(String, String)> = (headers.into_iter())
-            .map(|(name, value)| (name.to_ascii_lowercase(), value))
-            .collect();
+        let target = signed.target(&target);
+        let Signed { headers, body, .. } = signed.in_lower_case();
         let pairs: Vec<(&str, &[u8])> = (headers.iter())
             .map(|(name, value)| (name.as_str(), value.as_bytes()))
             .collect();
@@ -162,14 +164,14 @@ impl Operator {
 }
 
 /// The sample of an event, or the most common one.
-fn sample(preset: &'static Preset, event: Option<&str>) -> Result<&'static Sample, TriggerError> {
-    let all = preset.samples();
+fn sample<'p>(preset: &'p Preset, event: Option<&str>) -> Result<&'p Sample, TriggerError> {
+    let all = &preset.samples;
     let found = match event {
         Some(event) => all.iter().find(|sample| sample.event == event),
         None => all.first(),
     };
     found.ok_or_else(|| {
-        let known: Vec<&str> = all.iter().map(|sample| sample.event).collect();
+        let known: Vec<&str> = all.iter().map(|sample| sample.event.as_str()).collect();
         TriggerError::NoSample {
             known: match known.is_empty() {
                 true => "none of this tool".to_owned(),

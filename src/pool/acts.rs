@@ -364,7 +364,7 @@ impl Call<'_> {
             Act::Take { keys } => self.take(acting, keys.as_deref(), pass)?,
             Act::Resume { keys } => self.resume(acting, keys.as_deref(), pass)?,
             Act::Undo { skip } => match self.undo(acting, *skip, pass)? {
-                undo::Undo::Made(made) => made,
+                undo::Undo::Made(made) => *made,
                 undo::Undo::Submit(put) => return Ok(ActProgress::Submit(put)),
             },
             Act::Put {

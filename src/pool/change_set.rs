@@ -45,29 +45,20 @@ impl<'a> ChangeSet<'a> {
         change: impl FnOnce(ChangeSeq) -> Change,
     ) {
         self.seq += 1;
-        let (seq, withheld) = (self.seq, self.withheld);
-        let of_stream = self.of_stream(stream);
+        // An entry that is there costs no clone of the name, and no second look.
+        let of_stream = match self.streams.get_mut(stream) {
+            Some(of_stream) => of_stream,
+            None => {
+                let new = StreamChanges::of(stream, self.changes);
+                self.streams.entry(Arc::clone(stream)).or_insert(new)
+            }
+        };
         of_stream.updated_at = of_stream.updated_at.max(updated_at);
         if let Some(changes) = &mut of_stream.changes
-            && !withheld
+            && !self.withheld
         {
-            changes.push(change(seq));
+            changes.push(change(self.seq));
         }
-    }
-
-    fn of_stream(&mut self, stream: &Arc<str>) -> &mut StreamChanges {
-        // An entry that is there costs no clone of the name.
-        if !self.streams.contains_key(stream) {
-            let new = StreamChanges {
-                stream: Arc::clone(stream),
-                changes: self.changes.wants(stream).then(Vec::new),
-                updated_at: Unix::MIN,
-            };
-            self.streams.insert(Arc::clone(stream), new);
-        }
-        self.streams
-            .get_mut(stream)
-            .expect("the entry was made if it was not there")
     }
 
     /// Changes that are made now have numbers, and what renderers see of them is another matter.
@@ -81,9 +72,10 @@ impl<'a> ChangeSet<'a> {
         stream: &Arc<str>,
         change: impl FnOnce(ChangeSeq) -> Change,
     ) {
-        let seq = self.seq;
-        if let Some(changes) = &mut self.of_stream(stream).changes {
-            changes.push(change(seq));
+        let new = || StreamChanges::of(stream, self.changes);
+        let of_stream = self.streams.entry(Arc::clone(stream));
+        if let Some(changes) = &mut of_stream.or_insert_with(new).changes {
+            changes.push(change(self.seq));
         }
     }
 
@@ -95,5 +87,15 @@ impl<'a> ChangeSet<'a> {
     /// The transaction is committed.
     pub(super) fn finish(self) -> Vec<StreamChanges> {
         self.streams.into_values().collect()
+    }
+}
+
+impl StreamChanges {
+    fn of(stream: &Arc<str>, changes: &Changes) -> Self {
+        Self {
+            stream: Arc::clone(stream),
+            changes: changes.wants(stream).then(Vec::new),
+            updated_at: Unix::MIN,
+        }
     }
 }

@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 
 use super::checker::Checker;
 use super::record::{Field, Shape};
-use super::tree::{Data, Entry, Node};
 use super::{hint, quoted};
+use base::tree::{Data, Entry, Node};
 
 /// The fields that a body sets, with their values. It may hold secrets.
 #[derive(Clone, Default)]

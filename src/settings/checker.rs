@@ -14,8 +14,8 @@ use super::BUILT_IN_PLUGINS;
 use super::masking::{names_secret, shown_url};
 use super::problem::{self, Origin, Problem};
 use super::record::{Element, Field, Shape, TextKind};
-use super::tree::{Data, Entry, Node};
 use super::{ValidationError, looks_secret};
+use base::tree::{Data, Entry, Node};
 
 /// Checks one source; collects the problems of all.
 pub(super) struct Checker<'a> {

@@ -141,9 +141,9 @@ pub(super) mod kinds {
 
     /// By their titles; the generic ones last.
     fn presets() -> Vec<(&'static str, &'static str)> {
-        let mut known: Vec<_> = webhook::presets().iter().collect();
+        let mut known = webhook::presets();
         known.sort_by_key(|preset| (preset.is_generic(), preset.title.to_lowercase()));
-        let words = known.into_iter().map(|preset| (preset.name, preset.title));
+        let words = (known.into_iter()).map(|preset| (preset.name.as_str(), preset.title.as_str()));
         words.collect()
     }
 }
@@ -230,7 +230,9 @@ pub(super) fn preset(text: &str) -> Result<(), String> {
     if webhook::preset(text).is_some() {
         return Ok(());
     }
-    let names = webhook::presets().iter().map(|preset| preset.name);
+    let names = webhook::presets()
+        .into_iter()
+        .map(|preset| preset.name.as_str());
     let meant = match problem::nearest(text, names) {
         Some(meant) => format!("did you mean \"{meant}\"?"),
         None => "`headgate connector presets` lists those that are known".to_owned(),

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use super::SettingOption;
 use super::problem;
 use super::schema::{Field, ROOT, Shape};
-use super::tree::{self, Data, Entry, Node};
+use base::tree::{self, Data, Entry, Node};
 
 /// What every variable of the program begins with.
 pub(super) const PREFIX: &str = "HEADGATE_";

@@ -43,7 +43,6 @@ mod schema;
 mod secret;
 mod section;
 mod settings;
-mod tree;
 mod validate;
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ use super::checker::Checker;
 use super::environment::{self, Meaning};
 use super::merge::Layer;
 use super::problem::{self, Origin, Problem};
-use super::tree::{self, Node};
 use super::{DEFAULT_TOML, PROFILES, SettingOption, Sources, checks, schema, secret};
+use base::tree::{self, Node};
 
 /// The largest configuration file that is read.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;

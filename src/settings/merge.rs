@@ -17,7 +17,7 @@ use figment::{Error, Figment, Metadata, Profile, Provider};
 use super::Settings;
 use super::problem::{self, Origin};
 use super::schema::{Element, Field, ROOT, Shape};
-use super::tree::{Data, Entry, Node};
+use base::tree::{Data, Entry, Node};
 
 /// One checked source.
 pub(super) struct Layer {

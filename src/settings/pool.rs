@@ -7,7 +7,7 @@
 use super::Settings;
 use super::merge::{Layer, Origins};
 use super::routing_gaps;
-use super::tree::{self, Data, Entry, Node};
+use base::tree::{self, Data, Entry, Node};
 
 /// What the sink and its origin are called.
 pub(super) const NAME: &str = "pool";

@@ -5,6 +5,7 @@
 //! **Invariant**: no message holds the value of a secret; problems are listed in the order in which the sources
 //! are read, and by line within each.
 
+pub use base::text::nearest;
 use std::fmt;
 use std::sync::Arc;
 
@@ -101,30 +102,6 @@ impl fmt::Display for Problems {
         }
         Ok(())
     }
-}
-
-/// The known word that was probably meant, if one is near enough.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    if word.len() > 256 {
-        return None;
-    }
-    let word = word.to_lowercase();
-    let allowed = (word.chars().count() / 3).max(1);
-    known
-        .into_iter()
-        .filter_map(|candidate| {
-            let distance = strsim::osa_distance(&word, &candidate.to_lowercase());
-            if distance <= allowed {
-                Some((distance, candidate))
-            } else if word.len() >= 4 && candidate.contains(&word) {
-                // "max_body" for "max_body_bytes": a part of the name was remembered.
-                Some((usize::MAX, candidate))
-            } else {
-                None
-            }
-        })
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
 }
 
 /// `; did you mean "burst"?`, or, where nothing is near, `; known here: name, burst`.

@@ -15,6 +15,7 @@ use catalog::IngestKey;
 use catalog::key::KeyText;
 use http::host;
 use operate::Operator;
+use webhook::Path;
 
 /// Where callers reach the service listener.
 #[derive(Debug)]
@@ -52,12 +53,13 @@ pub(super) struct Snippet {
 impl<'a> Sample<'a> {
     /// What a key is for.
     pub(super) fn of(key: &'a IngestKey) -> Self {
-        let usual = || key.preset?.item_key;
+        let usual = || key.preset?.item_key.as_ref()?.single().map(Path::text);
         let item_key = key.settings.item_key.as_deref().or_else(usual);
         Self {
             path: key.path(),
             item_key: item_key.filter(|field| !matches!(*field, "id" | "@delivery")),
-            items: (key.settings.items.as_deref()).or_else(|| key.preset?.items),
+            items: (key.settings.items.as_deref())
+                .or_else(|| key.preset?.items.as_ref().map(Path::text)),
             is_plain: key.signing.is_none() && key.preset.is_none() && key.settings.items.is_none(),
         }
     }

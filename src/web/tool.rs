@@ -9,14 +9,14 @@ use journal::log::Sender;
 use webhook::Preset;
 
 /// At the beginning of a sentence.
-pub(super) fn name(preset: Option<&Preset>) -> &'static str {
+pub(super) fn name(preset: Option<&Preset>) -> &str {
     preset
         .filter(|preset| !preset.is_generic())
-        .map_or("The tool", |preset| preset.title)
+        .map_or("The tool", |preset| &preset.title)
 }
 
 /// The same within one.
-pub(super) fn name_within(preset: Option<&Preset>) -> &'static str {
+pub(super) fn name_within(preset: Option<&Preset>) -> &str {
     match name(preset) {
         "The tool" => "the tool",
         title => title,

@@ -2,7 +2,7 @@
 //!
 //! Called by the webhook pipeline after the signature was checked, which is over the bytes as they came, and before
 //! flattening. Its files: `header` (what the headers say), `compressed`, `fields` (HTML forms), `lines` (NDJSON),
-//! `path` (the items inside an envelope), `cloudevents` (fields from headers), `percent`, `output`.
+//! `path` and `items` (the items inside an envelope), `cloudevents` (fields from headers), `percent`, `output`.
 //!
 //! JSON is not checked here but where it must be taken apart: the flattener is strict and has the better messages.
 //!
@@ -13,6 +13,7 @@ mod cloudevents;
 mod compressed;
 mod fields;
 mod header;
+mod items;
 mod lines;
 mod output;
 mod path;
@@ -24,6 +25,8 @@ use bytes::Bytes;
 
 pub use cloudevents::cloudevent_fields;
 pub use header::{ENCODINGS, Form, FormError};
+pub use items::{ItemSource, without_base64};
+pub(crate) use items::{each_item, each_value};
 pub use path::at_path;
 
 use header::{Encoding, Media};
@@ -63,6 +66,12 @@ pub fn decode(form: Form, body: Bytes, bytes_max: usize) -> Result<Bytes, Decode
         return Err(DecodeError::TooLarge);
     }
     Ok(json)
+}
+
+/// The JSON of a form, where there is no bound but its own length.
+pub(crate) fn form_to_json(body: &[u8]) -> Option<Bytes> {
+    // Each byte of a form can become six in JSON: `\u0001`.
+    fields::to_json(body, body.len().saturating_mul(6).saturating_add(64)).ok()
 }
 
 /// The JSON of a body that is not declared as such: older senders say `text/plain`, or nothing.

@@ -22,15 +22,15 @@ const END: &str = "-----END CERTIFICATE-----";
 const CERTIFICATES_MAX: usize = 16;
 
 // Tags of DER (X.690).
-const INTEGER: u8 = 0x02;
-const BIT_STRING: u8 = 0x03;
-const OBJECT: u8 = 0x06;
+pub(super) const INTEGER: u8 = 0x02;
+pub(super) const BIT_STRING: u8 = 0x03;
+pub(super) const OBJECT: u8 = 0x06;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-const SEQUENCE: u8 = 0x30;
+pub(super) const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 /// `rsaEncryption`, 1.2.840.113549.1.1.1.
-const RSA: [u8; 9] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
+pub(super) const RSA: [u8; 9] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 
 /// The certificates of one tool; at least one.
 pub(super) struct Certificates(Vec<Certificate>);
@@ -172,11 +172,11 @@ fn rsa(bits: &[u8]) -> Option<RsaKey> {
 }
 
 /// Values in DER that have not been read.
-struct Der<'a>(&'a [u8]);
+pub(super) struct Der<'a>(pub(super) &'a [u8]);
 
 impl<'a> Der<'a> {
     /// The content of the next value, if it has this tag.
-    fn take(&mut self, tag: u8) -> Option<&'a [u8]> {
+    pub(super) fn take(&mut self, tag: u8) -> Option<&'a [u8]> {
         let rest = self.0.strip_prefix(&[tag])?;
         let (&len, rest) = rest.split_first()?;
         // A short length, or the count of the bytes of a long one.
@@ -199,7 +199,7 @@ impl<'a> Der<'a> {
     }
 
     /// The values inside the next one.
-    fn within(&mut self, tag: u8) -> Option<Der<'a>> {
+    pub(super) fn within(&mut self, tag: u8) -> Option<Der<'a>> {
         self.take(tag).map(Der)
     }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::certificate::{Certificates, Signed};
 use super::key::decode;
+use super::layout::Layout;
 use super::preset::{Encoding, Preset, Unit};
 use super::rsa::Hash;
 use super::{Delivery, Headers, InvalidVerifier, Options, Refused, clock, field};
@@ -144,14 +145,13 @@ impl Paypal {
     pub(super) fn new(
         preset: &Preset,
         options: &Options,
+        layout: &Layout,
         secret: &str,
     ) -> Result<Paypal, InvalidVerifier> {
         Ok(Paypal {
             certificates: Certificates::of(preset, secret)?,
             webhook_id: options.webhook_id.clone().unwrap_or_default(),
-            tolerance_seconds: options
-                .tolerance_seconds
-                .unwrap_or(preset.tolerance_seconds),
+            tolerance_seconds: layout.verify.tolerance_seconds,
         })
     }
 

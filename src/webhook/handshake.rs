@@ -5,253 +5,324 @@
 //!
 //! **Invariant**: what is signed for a stranger can be no delivery, and what is echoed is plain text of bounded length.
 
-use serde_json::{Value, json};
+use std::borrow::Cow;
+
+use serde_json::Value;
 
 use super::certified::{SUBSCRIBED, UNSUBSCRIBED, is_sns};
-use super::key::base64;
-use super::preset::{Handshake, Source};
+use super::key::encode;
+use super::place::{Place, parameter};
+use super::preset::{AnswerBody, Handshake, HandshakeCheck, Preset};
 use super::secret::SECRET_LEN_MIN;
+use super::template::{Braces, Piece, Template};
 use super::verify::Check;
-use super::{Delivery, Refused, Verifier, field};
-use base::text::hex;
+use super::{Delivery, Refused, Verifier, field, preset};
 
-const TEXT: &str = "text/plain; charset=utf-8";
-const JSON: &str = "application/json";
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
+pub(super) const JSON: &str = "application/json";
 const ECHO_LEN_MAX: usize = 1_024;
 /// A longer body is a delivery.
 const BODY_LEN_MAX: usize = 64 * 1_024;
 const TOKEN_LEN_MAX: usize = 128;
+/// Presets whose questions are answered to whoever has a key.
+const KEYED: [&str; 2] = ["eventgrid", "cloudevents"];
 
 /// An answer that the sender wants to its greeting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Challenge {
     pub status: u16,
     /// The `Content-Type`, if there is one.
-    pub content_type: Option<&'static str>,
+    pub content_type: Option<Cow<'static, str>>,
     pub body: String,
     /// More headers.
-    pub headers: Vec<(&'static str, String)>,
+    pub headers: Vec<(String, String)>,
 }
 
 impl Challenge {
-    fn empty(status: u16, content_type: Option<&'static str>) -> Challenge {
+    fn empty(status: u16) -> Challenge {
         Challenge {
             status,
-            content_type,
+            content_type: None,
             body: String::new(),
             headers: Vec::new(),
         }
-    }
-
-    fn json(body: &Value) -> Challenge {
-        Challenge {
-            body: body.to_string(),
-            ..Challenge::empty(200, Some(JSON))
-        }
-    }
-
-    /// The sender's own text, so that no browser takes it for a page.
-    fn echo(text: impl Into<String>) -> Result<Challenge, Refused> {
-        let body = text.into();
-        if body.len() > ECHO_LEN_MAX {
-            return Err(Refused::body(format!(
-                "the text to echo has more than {ECHO_LEN_MAX} bytes"
-            )));
-        }
-        Ok(Challenge {
-            body,
-            headers: vec![("X-Content-Type-Options", "nosniff".to_owned())],
-            ..Challenge::empty(200, Some(TEXT))
-        })
     }
 }
 
 impl Verifier {
     /// The answer to a handshake; `None` if this is none.
     ///
-    /// Checks first what can be checked: the signature where there is one, Meta's verify token, and that a text to be
-    /// signed could be no delivery.
+    /// Checks first what can be checked: the signature where there is one, the verify token, and that a text to be signed
+    /// could be no delivery.
     pub fn handshake(&self, delivery: &Delivery<'_>) -> Result<Option<Challenge>, Refused> {
-        let Some(handshake) = self.preset().handshake else {
-            return Ok(None);
-        };
-        match (handshake, delivery.method) {
-            (Handshake::Signed { mark, value, echo }, "POST") => {
-                self.signed(delivery, mark, value, echo)
+        for one in &self.preset().handshakes {
+            if one.subscription {
+                if delivery.method == "POST" && Confirmation::of(delivery).is_some() {
+                    return self.check(delivery).map(|()| Some(Confirmation::answer()));
+                }
+                continue;
             }
-            (Handshake::EncryptedToken, "POST") => self.encrypted_token(delivery),
-            (Handshake::ResponseToken, "GET") => self.response_token(delivery).map(Some),
-            (Handshake::VerifyToken, "GET") => self.verified_challenge(delivery).map(Some),
-            (Handshake::Query { method, parameter }, given) if given == method => {
-                match delivery.query(parameter) {
-                    Some(text) => Challenge::echo(text).map(Some),
-                    // Deliveries come with POST: another request without the parameter is neither.
-                    None if given == "POST" => Ok(None),
-                    None => Err(no_parameter(parameter)),
+            if one.method != delivery.method {
+                continue;
+            }
+            if let HandshakeCheck::VerifyToken(place) = &one.check {
+                let fits = holds(one, delivery) && self.knows_word(place, delivery)?;
+                if !fits {
+                    return Err(self.no_word(place));
+                }
+                return answered(one, delivery, Some(self)).map(Some);
+            }
+            if !holds(one, delivery) {
+                continue;
+            }
+            if let Some(place) = &one.secret {
+                match self.fits_secret(place, delivery) {
+                    true => return answered(one, delivery, Some(self)).map(Some),
+                    false => continue,
                 }
             }
-            (Handshake::Head, "HEAD") => Ok(Some(Challenge::empty(200, None))),
-            (Handshake::Subscription, "POST") => match Confirmation::of(delivery) {
-                Some(_) => self.check(delivery).map(|()| Some(Confirmation::answer())),
-                None => Ok(None),
-            },
-            (Handshake::OwnSecret { .. }, "POST") => {
-                let sent = self.own_secret(delivery);
-                Ok(sent.map(|_| Challenge::empty(200, None)))
+            match one.check {
+                HandshakeCheck::Signature => self.check(delivery)?,
+                HandshakeCheck::SignatureIfPresent if self.is_signed(delivery) => {
+                    self.check(delivery)?;
+                }
+                _ => {}
             }
-            _ => Ok(None),
+            return answered(one, delivery, Some(self)).map(Some);
+        }
+        // Deliveries come with POST: another request that is no question lacks something.
+        match (delivery.method, self.missing(delivery)) {
+            ("POST", _) | (_, None) => Ok(None),
+            (_, Some(place)) => Err(no_text(place)),
         }
     }
 
     /// The secret that the tool sends before one is set; `None` also where one is, or the text can be none.
     pub fn own_secret(&self, delivery: &Delivery<'_>) -> Option<String> {
-        let Check::Awaited(name) = self.check else {
+        let Check::Awaited(place) = &self.check else {
             return None;
         };
-        let sent = field::at(&small_json(delivery.body)?, name)?;
+        let sent = (delivery.method == "POST").then(|| text_at(place, delivery))??;
         let fits = (SECRET_LEN_MIN..=ECHO_LEN_MAX).contains(&sent.len())
             && sent.bytes().all(|byte| byte.is_ascii_graphic());
         fits.then_some(sent)
     }
 
-    /// Slack, Discord, Twitch: a delivery like any other, but for its mark.
-    fn signed(
-        &self,
-        delivery: &Delivery<'_>,
-        mark: Source<&'static str>,
-        value: &str,
-        echo: Option<&str>,
-    ) -> Result<Option<Challenge>, Refused> {
-        let of_body = |path: &str| {
-            let body = contains(delivery.body, value).then(|| field::parse(delivery.body));
-            field::at(&body??, path)
-        };
-        if mark.find(delivery.headers, of_body).as_deref() != Some(value) {
-            return Ok(None);
-        }
-        self.check(delivery)?;
-        let Some(path) = echo else {
-            return Ok(Some(Challenge::empty(204, Some(JSON))));
-        };
-        match field::of(delivery.body, path) {
-            Some(text) => Challenge::echo(text).map(Some),
-            None => Err(Refused::body(format!("the body has no `{path}`"))),
+    /// Whether what the tool sends as its secret is that of the key, or can become it.
+    fn fits_secret(&self, place: &Place, delivery: &Delivery<'_>) -> bool {
+        match (&self.check, self.secret_of_tool()) {
+            (Check::Awaited(_), _) => self.own_secret(delivery).is_some(),
+            (_, Some(secret)) => text_at(place, delivery).is_some_and(|text| secret.matches(&text)),
+            (_, None) => false,
         }
     }
 
-    /// Zoom may leave the signature out, and then anybody may ask: only what could never be a delivery is signed.
-    fn encrypted_token(&self, delivery: &Delivery<'_>) -> Result<Option<Challenge>, Refused> {
-        const EVENT: &str = "endpoint.url_validation";
-        if !contains(delivery.body, EVENT) {
-            return Ok(None);
-        }
-        let Some(body) = field::parse(delivery.body) else {
-            return Ok(None);
-        };
-        if field::at(&body, "event").as_deref() != Some(EVENT) {
-            return Ok(None);
-        }
-        let signature = self.preset().signature.header(false);
-        if signature.is_some_and(|name| delivery.headers.has(name)) {
-            self.check(delivery)?;
-        }
-        let plain = field::at(&body, "payload.plainToken");
-        let (token, tag) = self.tag_of("payload.plainToken", plain.as_deref())?;
-        Ok(Some(Challenge::json(
-            &json!({"plainToken": token, "encryptedToken": hex(&tag)}),
-        )))
-    }
-
-    /// X asks every hour, and anybody may ask.
-    fn response_token(&self, delivery: &Delivery<'_>) -> Result<Challenge, Refused> {
-        let token = delivery.query("crc_token");
-        let (_, tag) = self.tag_of("crc_token", token.as_deref())?;
-        Ok(Challenge::json(
-            &json!({"response_token": format!("sha256={}", base64(&tag))}),
-        ))
-    }
-
-    /// The HMAC of a token that a stranger sent.
-    fn tag_of<'t>(
-        &self,
-        name: &str,
-        token: Option<&'t str>,
-    ) -> Result<(&'t str, Vec<u8>), Refused> {
-        let token = token.filter(|token| is_plain_token(token));
-        let tag =
-            token.and_then(|token| Some((token, self.key()?.tag(&[token.as_bytes().into()])?)));
-        match tag {
-            Some((token, tag)) => Ok((token, tag.as_ref().to_vec())),
-            None => Err(no_plain_token(name)),
-        }
-    }
-
-    fn verified_challenge(&self, delivery: &Delivery<'_>) -> Result<Challenge, Refused> {
+    fn knows_word(&self, place: &Place, delivery: &Delivery<'_>) -> Result<bool, Refused> {
         let Some(expected) = self.verify_token() else {
             return Err(Refused::signature(
                 "no verify token is set; set verify_token to the word that was entered in the tool",
             ));
         };
-        let given = delivery.query("hub.verify_token").unwrap_or_default();
-        let subscribes = delivery.query("hub.mode").as_deref() == Some("subscribe");
-        if !expected.matches(&given) || !subscribes {
-            return Err(Refused::signature(
-                "the request has no hub.mode=subscribe with the verify token",
-            ));
-        }
-        match delivery.query("hub.challenge") {
-            Some(text) if is_plain_token(&text) => Challenge::echo(text),
-            _ => Err(no_plain_token("hub.challenge")),
+        Ok(expected.matches(&text_at(place, delivery).unwrap_or_default()))
+    }
+
+    fn no_word(&self, place: &Place) -> Refused {
+        let message = format!(
+            "the request has no {} that is the verify token, or is no question of {}",
+            super::layout::shown(place),
+            self.preset().title
+        );
+        Refused::signature(message)
+    }
+
+    fn is_signed(&self, delivery: &Delivery<'_>) -> bool {
+        match &self.check {
+            Check::Signature(layout, _) | Check::Jwt(layout, _) | Check::Token(layout, _) => {
+                let places = &layout.verify.signature;
+                places
+                    .iter()
+                    .any(|place| text_at(place, delivery).is_some())
+            }
+            _ => true,
         }
     }
+
+    /// What a question with this method would have to say.
+    fn missing(&self, delivery: &Delivery<'_>) -> Option<&Place> {
+        let of_method = |one: &&Handshake| one.method == delivery.method;
+        let asked = self.preset().handshakes.iter().find(of_method)?;
+        asked.when.first().map(|(place, _)| place)
+    }
+}
+
+/// Whether a request is this question.
+fn holds(one: &Handshake, delivery: &Delivery<'_>) -> bool {
+    // To see that a short body has a text somewhere is cheaper than to read it.
+    let may_be = |(place, value): &(Place, Option<String>)| match (place, value) {
+        (Place::Body(_), Some(value)) => contains(delivery.body, value),
+        _ => true,
+    };
+    one.when.iter().all(may_be)
+        && one.when.iter().all(|(place, value)| {
+            let found = text_at(place, delivery);
+            match value {
+                Some(value) => found.as_ref() == Some(value),
+                None => found.is_some(),
+            }
+        })
+}
+
+/// What stands at a place of a question; nothing and empty text are the same.
+fn text_at(place: &Place, delivery: &Delivery<'_>) -> Option<String> {
+    let text = match place {
+        Place::Header(name) => delivery.headers.get(name).map(str::to_owned),
+        Place::Query(name) => parameter(delivery.url, name),
+        Place::Body(path) => (delivery.body.len() < BODY_LEN_MAX).then(|| delivery.field(path))?,
+        Place::Item(_) | Place::Part(_) => None,
+    };
+    text.filter(|text| !text.is_empty())
+}
+
+/// The answer to a question that was checked.
+fn answered(
+    one: &Handshake,
+    delivery: &Delivery<'_>,
+    verifier: Option<&Verifier>,
+) -> Result<Challenge, Refused> {
+    let filled = |template: &Template| filled(template, one, delivery, verifier);
+    let mut challenge = Challenge::empty(one.answer.status);
+    match &one.answer.body {
+        None => {}
+        Some(AnswerBody::Text(template)) => {
+            challenge.body = filled(template)?;
+            challenge.content_type = Some(TEXT.into());
+            let nosniff = ("X-Content-Type-Options".to_owned(), "nosniff".to_owned());
+            challenge.headers.push(nosniff);
+        }
+        Some(AnswerBody::Json(json)) => {
+            challenge.body = filled_json(json, &filled)?.to_string();
+            challenge.content_type = Some(JSON.into());
+        }
+    }
+    for (name, template) in &one.answer.headers {
+        let value = filled(template)?;
+        if !value
+            .bytes()
+            .all(|byte| byte == b' ' || byte.is_ascii_graphic())
+        {
+            return Err(Refused::body(
+                "the text to echo in a header is not visible ASCII",
+            ));
+        }
+        match name.eq_ignore_ascii_case("content-type") {
+            true => challenge.content_type = Some(value.into()),
+            false => challenge.headers.push((name.clone(), value)),
+        }
+    }
+    Ok(challenge)
+}
+
+fn filled_json(
+    json: &Value,
+    filled: &dyn Fn(&Template) -> Result<String, Refused>,
+) -> Result<Value, Refused> {
+    Ok(match json {
+        Value::String(text) => match Template::parse(text, Braces::Strict) {
+            Ok(template) => filled(&template)?.into(),
+            Err(_) => json.clone(),
+        },
+        Value::Array(values) => {
+            let values = values.iter().map(|value| filled_json(value, filled));
+            Value::Array(values.collect::<Result<_, _>>()?)
+        }
+        Value::Object(fields) => {
+            let fields = (fields.iter())
+                .map(|(name, value)| Ok((name.clone(), filled_json(value, filled)?)));
+            Value::Object(fields.collect::<Result<_, Refused>>()?)
+        }
+        other => other.clone(),
+    })
+}
+
+fn filled(
+    template: &Template,
+    one: &Handshake,
+    delivery: &Delivery<'_>,
+    verifier: Option<&Verifier>,
+) -> Result<String, Refused> {
+    let signs = one.answer.signs();
+    let mut text = String::new();
+    for piece in &template.pieces {
+        match piece {
+            Piece::Text(plain) => text.push_str(plain),
+            Piece::At(place) => text.push_str(&echoed(place, one, delivery, signs)?),
+            Piece::Signed(encoding, place) => {
+                let token = text_at(place, delivery).filter(|token| is_plain_token(token));
+                let key = verifier.and_then(Verifier::key);
+                let tag = token.and_then(|token| key?.sign(&[token.as_bytes().into()]));
+                let tag = tag.ok_or_else(|| no_plain_token(place))?;
+                text.push_str(&encode(&tag, *encoding));
+            }
+            _ => {}
+        }
+    }
+    Ok(text)
+}
+
+/// A text of the sender, as it is given back.
+fn echoed(
+    place: &Place,
+    one: &Handshake,
+    delivery: &Delivery<'_>,
+    signs: bool,
+) -> Result<String, Refused> {
+    let Some(text) = text_at(place, delivery) else {
+        return Err(no_text(place));
+    };
+    if text.len() > ECHO_LEN_MAX {
+        return Err(Refused::body(format!(
+            "the text to echo has more than {ECHO_LEN_MAX} bytes"
+        )));
+    }
+    let is_for_known = matches!(one.check, HandshakeCheck::VerifyToken(_));
+    if (signs || is_for_known) && !is_plain_token(&text) {
+        return Err(no_plain_token(place));
+    }
+    if one.check == HandshakeCheck::None && text.chars().any(char::is_control) {
+        return Err(Refused::body("the text to echo has a control character"));
+    }
+    Ok(text)
 }
 
 /// The answer to who only tries an address before it is used, as Intercom and many a button "test URL" do. It says
 /// nothing: an address need not be known.
 pub fn of_nobody(method: &str) -> Option<Challenge> {
-    matches!(method, "GET" | "HEAD").then(|| Challenge::empty(200, None))
+    matches!(method, "GET" | "HEAD").then(|| Challenge::empty(200))
 }
 
 /// The answer to handshakes of senders that are known by a key in the request and sign nothing; the caller has checked
-/// the key.
+/// the key. `of` is the preset of the key, if it has one.
 ///
-/// Event Grid's validation, the `OPTIONS` of CloudEvents, and SNS' confirmations, which are only acknowledged: a person
-/// does what is [`to_do`].
-pub fn of_keyed(delivery: &Delivery<'_>) -> Option<Challenge> {
-    let headers = delivery.headers;
-    match delivery.method {
-        "OPTIONS" => {
-            let origin = headers.get("webhook-request-origin")?;
-            if origin.is_empty() || origin.len() > ECHO_LEN_MAX {
-                return None;
-            }
-            let rate = headers.get("webhook-request-rate").unwrap_or_default();
-            let number = (1..=16).contains(&rate.len()) && rate.bytes().all(|b| b.is_ascii_digit());
-            let rate = if number { rate } else { "*" };
-            Some(Challenge {
-                headers: vec![
-                    ("WebHook-Allowed-Origin", origin.to_owned()),
-                    ("WebHook-Allowed-Rate", rate.to_owned()),
-                    ("Allow", "POST".to_owned()),
-                ],
-                ..Challenge::empty(200, None)
-            })
-        }
-        "POST" if headers.get("aeg-event-type") == Some("SubscriptionValidation") => {
-            let body = small_json(delivery.body)?;
-            let code = field::at(body.get(0)?, "data.validationCode")?;
-            (code.len() <= ECHO_LEN_MAX)
-                .then(|| Challenge::json(&json!({"validationResponse": code})))
-        }
-        "POST" => {
-            // SNS says so in a header too, and to look there costs less than the body.
-            let kind = headers.get("x-amz-sns-message-type")?;
-            let confirms = [SUBSCRIBED, UNSUBSCRIBED].contains(&kind);
-            let confirmation = confirms.then(|| Confirmation::of(delivery))?;
-            confirmation.map(|_| Confirmation::answer())
-        }
-        _ => None,
+/// Those of the preset, Event Grid's validation, the `OPTIONS` of CloudEvents, and SNS' confirmations, which are only
+/// acknowledged: a person does what is [`to_do`].
+pub fn of_keyed(of: Option<&Preset>, delivery: &Delivery<'_>) -> Option<Challenge> {
+    let keyed = of.filter(|preset| !preset.signed());
+    let others = KEYED.iter().filter_map(|name| preset(name));
+    let all = keyed.into_iter().chain(others);
+    let mut fitting = all
+        .flat_map(|preset| &preset.handshakes)
+        .filter(|one| one.method == delivery.method && !one.subscription && holds(one, delivery));
+    if let Some(one) = fitting.next() {
+        return answered(one, delivery, None).ok();
     }
+    if delivery.method != "POST" {
+        return None;
+    }
+    // SNS says so in a header too, and to look there costs less than the body.
+    let kind = delivery.headers.get("x-amz-sns-message-type")?;
+    let confirms = [SUBSCRIBED, UNSUBSCRIBED].contains(&kind);
+    let confirmation = confirms.then(|| Confirmation::of(delivery))?;
+    confirmation.map(|_| Confirmation::answer())
 }
 
 /// What a person has to do after a greeting that was answered, as a sentence part.
@@ -275,12 +346,13 @@ impl Confirmation {
     fn of(delivery: &Delivery<'_>) -> Option<Confirmation> {
         const MARK: &str = "Confirmation";
         let body = contains(delivery.body, MARK).then(|| field::parse(delivery.body))??;
-        let ends = match &*field::at(&body, "Type")? {
+        let text = |name: &str| body.get(name).and_then(Value::as_str);
+        let ends = match text("Type")? {
             SUBSCRIBED => false,
             UNSUBSCRIBED => true,
             _ => return None,
         };
-        let url = field::at(&body, "SubscribeURL")?;
+        let url = text("SubscribeURL")?.to_owned();
         let rest = url.strip_prefix("https://")?;
         let good = rest.split(['/', '?', '#']).next().is_some_and(is_sns)
             && url.len() <= 2 * ECHO_LEN_MAX
@@ -289,7 +361,7 @@ impl Confirmation {
     }
 
     fn answer() -> Challenge {
-        Challenge::empty(200, None)
+        Challenge::empty(200)
     }
 }
 
@@ -305,16 +377,16 @@ fn contains(body: &[u8], text: &str) -> bool {
     body.len() < BODY_LEN_MAX && windows.any(|window| window == text.as_bytes())
 }
 
-fn small_json(body: &[u8]) -> Option<Value> {
-    (body.len() < BODY_LEN_MAX).then(|| field::parse(body))?
+fn no_text(place: &Place) -> Refused {
+    match place {
+        Place::Query(name) => Refused::body(format!("the URL has no parameter {name}")),
+        place => Refused::body(format!("there is no text at {}", place.written())),
+    }
 }
 
-fn no_parameter(name: &str) -> Refused {
-    Refused::body(format!("the URL has no parameter {name}"))
-}
-
-fn no_plain_token(name: &str) -> Refused {
+fn no_plain_token(place: &Place) -> Refused {
     Refused::body(format!(
-        "the handshake's {name} is not 1 to {TOKEN_LEN_MAX} letters, digits, `-` and `_`"
+        "the handshake's {} is not 1 to {TOKEN_LEN_MAX} letters, digits, `-` and `_`",
+        super::layout::shown(place)
     ))
 }

@@ -4,8 +4,8 @@
 //! [`Verifier::check`] after; the settings, the command line and the pages list [`presets()`]. To try a connector,
 //! [`Verifier::sign`] signs one of [`Preset::samples`] as the tool would.
 //!
-//! A tool is a row of the table of [`Preset`]s. Only what no row can say has code: `special` (Twilio, Mailgun, Microsoft
-//! Graph), `certified` (Amazon SNS, PayPal), `pubsub`, and the greetings in [`handshake`].
+//! A tool is a [`Preset`], which is a file. Only what no file can say has code: `special` (Twilio), `certified` (Amazon
+//! SNS, PayPal) and `pubsub`.
 //!
 //! **Invariant**: nothing in this module knows HTTP libraries, storage, settings files or the clock, and none of its
 //! texts holds a secret, a digest or a signature that was sent.
@@ -17,15 +17,22 @@ pub mod body;
 mod certificate;
 mod certified;
 mod clock;
+mod compare;
 mod custom;
+mod edit;
 mod field;
+pub mod format;
 pub mod handshake;
+mod jwt;
 mod key;
 mod key_set;
 mod layout;
 mod options;
+mod path;
+mod place;
 mod preset;
 mod presets;
+mod public_key;
 mod pubsub;
 mod rsa;
 mod samples;
@@ -33,16 +40,19 @@ mod secret;
 mod setup;
 mod sign;
 mod special;
+mod template;
 mod verify;
 
 pub use certificate::validity;
 pub use options::{Options, Timestamp};
+pub use path::Path;
+pub use place::{Place, Source, joined_key};
 pub use preset::{
-    Algorithm, Detail, Encoding, Handshake, Part, Place, Preset, SecretForm, Source, Time, Unit,
-    Way,
+    Algorithm, DeliveryAnswer, Digest, Encoding, Handshake, ItemKey, JwtAlgorithm, KeyFields,
+    Preset, PresetOption, PresetOrigin, Sample, SecretForm, SecretFrom, SentDelivery, ToolSetup,
+    Unit, Verification,
 };
 pub use presets::{preset, presets};
-pub use samples::Sample;
 pub use sign::{CannotSign, Draft, Signed};
 pub use verify::Verifier;
 
@@ -148,14 +158,21 @@ pub struct Delivery<'a> {
     pub now: Unix,
 }
 
-impl<'a> Delivery<'a> {
-    /// The first value of a parameter of the query, decoded.
-    fn query(&self, name: &str) -> Option<Cow<'a, str>> {
-        let (_, query) = self.url.split_once('?')?;
-        let query = query.split('#').next().unwrap_or_default();
-        form_urlencoded::parse(query.as_bytes())
-            .find(|(given, _)| given == name)
-            .map(|(_, value)| value)
+impl Delivery<'_> {
+    /// The body as JSON, where it is a form; else as it came.
+    fn json(&self) -> Cow<'_, [u8]> {
+        if !special::is_form(self) {
+            return self.body.into();
+        }
+        match body::form_to_json(self.body) {
+            Some(json) => Cow::Owned(json.to_vec()),
+            None => self.body.into(),
+        }
+    }
+
+    /// What stands at a path of the body.
+    fn field(&self, path: &Path) -> Option<String> {
+        path.find(&self.json())
     }
 }
 

@@ -4,6 +4,8 @@
 //!
 //! **Invariant**: no field holds a secret, so that options may be shown and stored anywhere.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// What can be set of a verification, beside its secrets.
@@ -51,6 +53,18 @@ pub struct Options {
     /// `hmac` and `token`: where the event's name stands, `header:NAME` or `body:PATH`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
+    /// The name of an algorithm, such as `ed25519`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<String>,
+    /// Where the signature stands, in place of `header`: `header:NAME`, `query:NAME`, `body:PATH` or `item:PATH`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
+    /// Whether the signature does not cover the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsigned_body: Option<bool>,
+    /// What single presets have alone, by name, where it is none of the fields below.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
     /// `sns`: the ARN of the topic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
@@ -74,24 +88,38 @@ impl Options {
         }
     }
 
-    /// What single tools have alone, by name: the [`Preset::details`](super::Preset::details) of all.
-    pub fn details(&self) -> [(&'static str, Option<&str>); 4] {
-        [
-            ("topic", self.topic.as_deref()),
-            ("webhook_id", self.webhook_id.as_deref()),
-            ("audience", self.audience.as_deref()),
-            ("email", self.email.as_deref()),
-        ]
+    /// What single tools have alone, by name: the [`Preset::options`](super::Preset::options) of all.
+    pub fn details(&self) -> Vec<(&str, &str)> {
+        let fields = [
+            ("topic", &self.topic),
+            ("webhook_id", &self.webhook_id),
+            ("audience", &self.audience),
+            ("email", &self.email),
+        ];
+        let own = fields
+            .into_iter()
+            .filter_map(|(name, text)| Some((name, text.as_deref()?)));
+        let others = self
+            .options
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str()));
+        own.chain(others).collect()
     }
 
-    /// Sets one of them; another name sets nothing.
+    /// Whether an option of this name has a field of its own.
+    pub fn has_field(name: &str) -> bool {
+        matches!(name, "topic" | "webhook_id" | "audience" | "email")
+    }
+
+    /// Sets one of them, or takes it away.
     pub fn set_detail(&mut self, name: &str, text: Option<String>) {
-        match name {
-            "topic" => self.topic = text,
-            "webhook_id" => self.webhook_id = text,
-            "audience" => self.audience = text,
-            "email" => self.email = text,
-            _ => {}
+        match (name, text) {
+            ("topic", text) => self.topic = text,
+            ("webhook_id", text) => self.webhook_id = text,
+            ("audience", text) => self.audience = text,
+            ("email", text) => self.email = text,
+            (_, Some(text)) => drop(self.options.insert(name.to_owned(), text)),
+            (_, None) => drop(self.options.remove(name)),
         }
     }
 }

@@ -1,396 +1,363 @@
-//! What a row of the table of senders can say.
+//! What a preset says of a tool.
 //!
-//! `presets` holds the rows; a [`Verifier`](super::Verifier) reads them, and so do lists and pages.
+//! `format` reads one of a file; a [`Verifier`](super::Verifier), the pipeline, lists and pages read it.
 //!
-//! **Invariant**: a row is data. A tool that signs as others do needs no code.
+//! **Invariant**: a preset is data. A tool that signs as others do needs no code.
 
-use super::Headers;
+mod algorithm;
+mod question;
+
+use super::path::Path;
+use super::place::{Place, Source};
+use super::template::Template;
+
+pub(crate) use algorithm::ALGORITHMS;
+pub use algorithm::{Algorithm, Digest, Encoding, JwtAlgorithm, SecretForm, Unit};
+pub use question::Handshake;
+pub(crate) use question::{AnswerBody, HandshakeAnswer, HandshakeCheck, HandshakeSample};
 
 /// How a tool signs, names and greets.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Preset {
     /// The name in settings: `github`.
-    pub name: &'static str,
+    pub name: String,
     /// The name for people: `GitHub`.
-    pub title: &'static str,
-    /// What there is to check.
-    pub way: Way,
-    /// Where signatures, or the token, stand.
-    pub signature: Source<&'static str>,
-    /// A header that carries the secret itself, for secrets that do not begin with `whsec_` or `whpk_`.
-    pub token_header: Option<&'static str>,
-    /// What stands between several signatures in the header.
-    pub separator: Option<char>,
-    /// How signatures begin; parts of the header without it are ignored.
-    pub prefix: &'static str,
-    /// How the message is signed.
-    pub algorithm: Algorithm,
-    /// How signatures are written.
-    pub encoding: Encoding,
-    /// How the secret is written.
-    pub secret: SecretForm,
-    /// How every secret of this tool begins; it stays part of the key.
-    pub secret_prefix: &'static str,
-    /// What is signed, one after the other.
-    pub message: &'static [Part<&'static str>],
-    /// Where the timestamp stands.
-    pub timestamp: Option<Time<&'static str>>,
-    /// How far the timestamp may be from this machine's clock; 0 checks no clock.
-    pub tolerance_seconds: u64,
-    /// Where the delivery's id stands.
-    pub id: Option<Source<&'static str>>,
-    /// The field of the body within which an id is one of its own.
-    pub id_scope: Option<&'static str>,
-    /// Where the event's name stands.
-    pub event: Option<Source<&'static str>>,
-    /// The event's name stands in a header only, so it becomes the field `_event`.
-    pub event_in_item: bool,
-    /// The field that names an item; `@delivery` is the delivery's id.
-    pub item_key: Option<&'static str>,
-    /// The field that names an item where all of a delivery lack the first.
-    pub item_key_or: Option<&'static str>,
-    /// The array that holds the items.
-    pub items: Option<&'static str>,
-    /// The field that says how new an item is, a number or a time.
-    pub version: Option<&'static str>,
-    /// Events that remove the item.
-    pub removals: &'static [&'static str],
-    /// Fields that hold the secret, and are left out of the items.
-    pub omit: &'static [&'static str],
-    /// The status of the answer to a delivery.
-    pub answer: u16,
-    /// Events that are answered and not stored.
-    pub ignore: &'static [&'static str],
-    /// What the tool asks before or between deliveries.
-    pub handshake: Option<Handshake>,
+    pub title: String,
+    /// Where it was read from.
+    pub origin: PresetOrigin,
     /// Where the tool shows its secret, in one sentence.
-    pub secret_hint: &'static str,
-    /// What is to be set beside the secret, for a tool whose signatures say nothing else of whom they are for.
-    pub details: &'static [Detail],
+    pub secret_hint: String,
     /// Events worth choosing, or nothing.
-    pub events_hint: &'static str,
+    pub events_hint: String,
+    /// The tool's page about its webhooks.
+    pub docs: Option<String>,
+    /// Where the facts are from.
+    pub source: Option<String>,
+    /// Who makes the secret, and when.
+    pub secret_from: SecretFrom,
+    pub secret_label: Option<String>,
+    pub secret_example: Option<String>,
+    /// Where the delivery's id stands.
+    pub id: Option<Source>,
+    /// Within what an id is one of its own.
+    pub id_scope: Option<Source>,
+    /// Whether a body that was seen is a duplicate, whatever its id says.
+    pub replay_body: bool,
+    /// The media types that it sends; none: any.
+    pub content_types: Vec<String>,
+    /// Fields that are Base64 of JSON or text.
+    pub base64: Vec<Path>,
+    /// Where the event's name stands.
+    pub event: Option<Source>,
+    /// The event's name becomes the field `_event`.
+    pub event_field: bool,
+    /// Where the items are.
+    pub items: Option<Path>,
+    /// Fields that each item gets of what stands around it.
+    pub with: Vec<(String, Path)>,
+    /// What of an item is stored.
+    pub content: Option<Path>,
+    /// Fields that are left out of what is stored.
+    pub omit: Vec<Path>,
+    /// What identifies an item.
+    pub item_key: Option<ItemKey>,
+    /// The field that says how new an item is, a number or a time.
+    pub version: Option<Path>,
+    /// Events that remove the item.
+    pub removals: Vec<String>,
+    /// The field and the values that remove the item.
+    pub removal_field: Option<(Path, Vec<String>)>,
+    /// Whether events that nobody signs remove items.
+    pub unsigned_event: bool,
+    /// Events that are answered and not stored.
+    pub ignore: Vec<String>,
+    /// The answer to a delivery.
+    pub answer: DeliveryAnswer,
     /// Whether the tool tries again after a 4xx such as 429.
     pub retries_4xx: bool,
+    /// What is to be set beside the secret.
+    pub options: Vec<PresetOption>,
+    /// How deliveries are verified; none: an ingest key has to stand in the URL or in a header.
+    pub verify: Option<Verification>,
+    /// What the tool asks before or between deliveries.
+    pub handshakes: Vec<Handshake>,
+    /// What is set up in the tool.
+    pub setup: Option<ToolSetup>,
+    /// Deliveries worth trying, the most common first.
+    pub samples: Vec<Sample>,
+    /// Deliveries that were really sent, or that the tool publishes.
+    pub vectors: Vec<SentDelivery>,
+}
+
+/// Where a preset was read from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PresetOrigin {
+    /// It is part of the program.
+    #[default]
+    BuiltIn,
+    /// A file, or a place in the configuration.
+    Own(String),
+}
+
+/// Who makes the secret of a tool, and when it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SecretFrom {
+    /// The tool shows it.
+    #[default]
+    Tool,
+    /// The user chooses it, and enters it in the tool.
+    You,
+    /// It is a public key that the tool publishes.
+    PublicKey,
+    /// The tool sends it.
+    Handshake,
+    /// The tool shows it once it has the URL.
+    AfterUrl,
+}
+
+/// How what a tool signs is verified.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verification {
+    pub algorithm: Algorithm,
+    /// Where signatures, or the token, stand; each that has something is tried.
+    pub(crate) signature: Vec<Place>,
+    /// What stands between several signatures.
+    pub(crate) separator: Option<char>,
+    /// How signatures begin; parts without it are ignored.
+    pub(crate) prefix: String,
+    pub(crate) encoding: Encoding,
+    /// What is signed.
+    pub(crate) signed: Template,
+    /// The signature does not cover the body.
+    pub unsigned_body: bool,
+    pub(crate) timestamp: Vec<Place>,
+    pub(crate) unit: Unit,
+    /// How far the timestamp may be from this machine's clock; 0 checks no clock.
+    pub(crate) tolerance_seconds: u64,
+    /// The lists of signature, timestamp and id are read in step: who renames one header renames all.
+    pub(crate) in_step: bool,
+    /// Secrets that begin so are checked as another preset says.
+    pub(crate) by_secret: Vec<(String, String)>,
+    /// How the secret is written.
+    pub secret_encoding: SecretForm,
+    /// How every secret of this tool begins; it stays part of the key.
+    pub secret_prefix: String,
+    pub(crate) body_hash: Option<BodyHash>,
+    /// Claims of a token, and what they must be.
+    pub(crate) claims: Vec<(String, Template)>,
+}
+
+/// The claim of a token that holds the digest of the body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BodyHash {
+    pub(crate) claim: String,
+    pub(crate) hash: Digest,
+    pub(crate) encoding: Encoding,
 }
 
 impl Preset {
     /// Whether a [`Verifier`](super::Verifier) can be made for it. The others need an ingest key.
     pub fn signed(&self) -> bool {
-        self.way != Way::Key
+        self.verify.is_some()
     }
 
     /// What stands in place of a secret for a tool that signs with a private key and publishes the rest in a file;
     /// `None` for the others.
     pub fn published(&self) -> Option<&'static str> {
-        match self.way {
-            Way::Sns | Way::Paypal => Some("certificate"),
-            Way::Pubsub => Some("key set"),
-            Way::Signature | Way::Token | Way::Twilio | Way::Mailgun | Way::Graph | Way::Key => {
-                None
-            }
+        match self.verify.as_ref()?.algorithm {
+            Algorithm::Sns | Algorithm::Paypal => Some("certificate"),
+            Algorithm::Pubsub => Some("key set"),
+            _ => None,
         }
     }
 
     /// Whether it stands for no tool of its own: `hmac` and `token`.
     pub fn is_generic(&self) -> bool {
-        matches!(self.name, "hmac" | "token")
+        matches!(self.name.as_str(), "hmac" | "token")
     }
 
-    /// The methods of its handshake beside `POST`.
-    pub fn methods(&self) -> &'static [&'static str] {
-        match self.handshake {
-            Some(Handshake::ResponseToken | Handshake::VerifyToken) => &["GET"],
-            Some(Handshake::Query { method: "GET", .. }) => &["GET"],
-            Some(Handshake::Head) => &["HEAD"],
-            Some(Handshake::Keyed { methods }) => methods,
-            Some(
-                Handshake::Signed { .. }
-                | Handshake::Query { .. }
-                | Handshake::EncryptedToken
-                | Handshake::Subscription
-                | Handshake::OwnSecret { .. },
-            )
-            | None => &[],
-        }
+    /// Whether a request with this method other than `POST` is a question of the tool.
+    pub fn understands(&self, method: &str) -> bool {
+        self.handshakes.iter().any(|one| one.method == method)
     }
 
-    /// The field of the body in which the tool sends its own secret before it signs; only for such a tool may the secret
-    /// be left out at first.
-    pub fn sends_secret(&self) -> Option<&'static str> {
-        match self.handshake {
-            Some(Handshake::OwnSecret { field }) => Some(field),
-            _ => None,
-        }
+    /// Where the tool sends its own secret before it signs; only for such a tool may the secret be left out at first.
+    pub fn sends_secret(&self) -> Option<&Place> {
+        self.handshakes.iter().find_map(|one| one.secret.as_ref())
+    }
+
+    /// Whether its greeting holds a word that was agreed on.
+    pub fn asks_for_word(&self) -> bool {
+        let word = |one: &Handshake| matches!(one.check, HandshakeCheck::VerifyToken(_));
+        self.handshakes.iter().any(word)
     }
 
     /// Whether it signs the URL that it was given.
     pub fn signs_url(&self) -> bool {
-        let url = |part: &Part<_>| matches!(part, Part::Url | Part::DecodedUrl);
-        self.way == Way::Twilio || self.message.iter().any(url)
+        self.verify.as_ref().is_some_and(Verification::signs_url)
     }
 
     /// Whether deliveries hold the secret itself, so that they must not be kept as they are.
     pub fn has_secret_in_body(&self) -> bool {
-        self.way == Way::Graph
+        self.verify.as_ref().is_some_and(|verify| {
+            let in_body = |place: &Place| matches!(place, Place::Body(_) | Place::Item(_));
+            verify.algorithm == Algorithm::Token && verify.signature.iter().any(in_body)
+        })
+    }
+
+    /// Which secrets are checked as another preset says.
+    pub(crate) fn verify_by_secret(&self) -> &[(String, String)] {
+        self.verify.as_ref().map_or(&[], |verify| &verify.by_secret)
+    }
+
+    /// What its deliveries are proved by.
+    pub fn proved(&self) -> &'static str {
+        match (self.signed(), self.vectors.iter().any(|one| one.valid)) {
+            (false, _) => "not signed here",
+            (true, true) => "vector",
+            (true, false) => "itself",
+        }
     }
 }
 
-/// What there is to check of a delivery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// A signature over the message that the row describes.
-    Signature,
-    /// The secret itself, in a header.
-    Token,
-    /// Twilio's signature over the URL and the sorted form.
-    Twilio,
-    /// Mailgun's signature, which stands in the body.
-    Mailgun,
-    /// Microsoft Graph's `clientState`, which stands in every notification.
-    Graph,
-    /// Amazon SNS's signature, which stands in the body, by the key of a certificate.
-    Sns,
-    /// PayPal's signature, by the key of a certificate.
-    Paypal,
-    /// Google Pub/Sub's token, signed by a key of a set.
-    Pubsub,
-    /// Nothing is signed: an ingest key has to stand in the URL or in a header.
-    Key,
+impl Verification {
+    pub(crate) fn signs_url(&self) -> bool {
+        self.algorithm == Algorithm::Twilio
+            || self.signed.has_url()
+            || self.claims.iter().any(|(_, claim)| claim.has_url())
+    }
+
+    /// Whether each item has a signature of its own.
+    pub(crate) fn is_of_items(&self) -> bool {
+        let item = |place: &Place| matches!(place, Place::Item(_));
+        self.signature.iter().any(item) || self.signed.places().any(item)
+    }
 }
 
 /// A setting that a tool has alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Detail {
-    /// Its name in settings: `topic`.
-    pub name: &'static str,
-    /// Its name for people: `Topic ARN`.
-    pub label: &'static str,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PresetOption {
+    /// The name of the setting.
+    pub name: String,
+    /// The name for people.
+    pub label: String,
     /// Where the tool shows it, in one sentence.
-    pub hint: &'static str,
-    /// Who can send where it is missing, in one sentence; none: it must not be missing.
-    pub without: Option<&'static str>,
+    pub hint: String,
+    /// Whether it must be set.
+    pub required: bool,
+    /// Who could send where it is missing.
+    pub without: Option<String>,
 }
 
-/// How a message is signed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
-    /// HMAC with SHA-1.
-    HmacSha1,
-    /// HMAC with SHA-256.
-    HmacSha256,
-    /// HMAC with SHA-384.
-    HmacSha384,
-    /// HMAC with SHA-512.
-    HmacSha512,
-    Ed25519,
-    /// ECDSA over P-256 with SHA-256, signatures in DER.
-    P256,
-}
+/// What identifies an item: the first of these that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemKey(pub Vec<KeyFields>);
 
-/// How a signature is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
-    /// Hexadecimal digits, either case.
-    Hex,
-    /// Base64 of the standard alphabet, padded.
-    Base64,
-}
-
-/// How a secret is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SecretForm {
-    /// As it is.
-    Text,
-    /// Hexadecimal digits.
-    Hex,
-    /// Base64 of the standard alphabet, padded.
-    Base64,
-    /// `whsec_` and Base64 of a key, or `whpk_` and Base64 of a public key (Standard Webhooks).
-    Whsec,
-    /// A public key: Base64 of its DER form (SPKI).
-    PublicDer,
-    /// A public key in hexadecimal digits.
-    PublicHex,
-}
-
-/// A piece of what is signed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part<S = String> {
-    /// The body as it came.
-    Body,
-    /// The timestamp as it came.
-    Timestamp,
+/// One way to identify an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyFields {
+    /// Fields that are the key together.
+    Fields(Vec<Path>),
     /// The delivery's id.
-    Id,
-    /// The URL that the sender was given, with the query.
-    Url,
-    /// The URL with some escapes undone, as HubSpot has it.
-    DecodedUrl,
-    Method,
-    /// Fixed text.
-    Text(S),
+    Delivery,
 }
 
-impl Part<&'static str> {
-    pub(super) fn owned(self) -> Part {
-        match self {
-            Part::Body => Part::Body,
-            Part::Timestamp => Part::Timestamp,
-            Part::Id => Part::Id,
-            Part::Url => Part::Url,
-            Part::DecodedUrl => Part::DecodedUrl,
-            Part::Method => Part::Method,
-            Part::Text(text) => Part::Text(text.to_owned()),
+impl ItemKey {
+    /// The one field that it is, if it is no more than that.
+    pub fn single(&self) -> Option<&Path> {
+        match self.0.as_slice() {
+            [KeyFields::Fields(fields)] => match fields.as_slice() {
+                [field] => Some(field),
+                _ => None,
+            },
+            _ => None,
         }
     }
-}
 
-/// A timestamp: where it stands and how it is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Time<S = String> {
-    /// Where it stands.
-    pub place: Place<S>,
-    /// How it is written.
-    pub unit: Unit,
-}
+    /// The fields that come first.
+    pub fn first(&self) -> String {
+        let described = self.described();
+        let first = described.split(", else ").next();
+        first.unwrap_or_default().to_owned()
+    }
 
-/// Where a timestamp stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place<S = String> {
-    /// In the part of the signature header that begins so.
-    Part(S),
-    /// In a header or in the body.
-    Source(Source<S>),
-}
-
-/// How a timestamp is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// Unix seconds.
-    Seconds,
-    /// Unix milliseconds.
-    Milliseconds,
-    /// As in RFC 3339.
-    Rfc3339,
-}
-
-/// Where something stands in a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source<S = String> {
-    /// In this header.
-    Header(S),
-    /// In the first of these headers, or in the second if the first is missing.
-    EitherHeader(S, S),
-    /// In this field of the body, names with dots between them.
-    Body(S),
-    /// In the first of these fields of the body, or in the second if the first is missing.
-    EitherBody(S, S),
-}
-
-impl<S: AsRef<str>> Source<S> {
-    /// What stands there; `field` reads fields of the body. Nothing and empty text are the same.
-    pub fn find(
-        &self,
-        headers: Headers<'_>,
-        field: impl Fn(&str) -> Option<String>,
-    ) -> Option<String> {
-        let header = |name: &S| headers.get(name.as_ref()).map(str::to_owned);
-        let found = match self {
-            Source::Header(name) => header(name),
-            Source::EitherHeader(first, second) => header(first).or_else(|| header(second)),
-            Source::Body(path) => field(path.as_ref()),
-            Source::EitherBody(first, second) => {
-                field(first.as_ref()).or_else(|| field(second.as_ref()))
+    /// For people: `data.id`, `source and id`, `data.email_id, else data.id`.
+    pub fn described(&self) -> String {
+        let one = |fields: &KeyFields| match fields {
+            KeyFields::Delivery => "@delivery".to_owned(),
+            KeyFields::Fields(fields) => {
+                let texts: Vec<&str> = fields.iter().map(Path::text).collect();
+                texts.join(" and ")
             }
         };
-        found.filter(|text| !text.is_empty())
+        let all: Vec<String> = self.0.iter().map(one).collect();
+        all.join(", else ")
     }
+}
 
-    /// Whether it stands in the header of this name, in lower case.
-    pub fn is_header(&self, name: &str) -> bool {
-        let is = |own: &S| own.as_ref().eq_ignore_ascii_case(name);
-        match self {
-            Source::Header(one) => is(one),
-            Source::EitherHeader(first, second) => is(first) || is(second),
-            Source::Body(_) | Source::EitherBody(..) => false,
-        }
-    }
+/// The answer to a delivery: its status, and a body of the tool's own kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryAnswer {
+    pub status: u16,
+    /// The content type and the text, where the tool wants one of its own.
+    pub body: Option<(&'static str, String)>,
+}
 
-    /// The header's name. A sender that renames its headers renames all of them: `renamed` picks the second name.
-    pub(super) fn header(&self, renamed: bool) -> Option<&str> {
-        match self {
-            Source::Header(name) => Some(name.as_ref()),
-            Source::EitherHeader(_, second) if renamed => Some(second.as_ref()),
-            Source::EitherHeader(first, _) => Some(first.as_ref()),
-            Source::Body(_) | Source::EitherBody(..) => None,
+impl Default for DeliveryAnswer {
+    fn default() -> DeliveryAnswer {
+        DeliveryAnswer {
+            status: 202,
+            body: None,
         }
     }
 }
 
-impl Source<&'static str> {
-    pub(super) fn owned(self) -> Source {
-        match self {
-            Source::Header(name) => Source::Header(name.to_owned()),
-            Source::EitherHeader(first, second) => {
-                Source::EitherHeader(first.to_owned(), second.to_owned())
-            }
-            Source::Body(path) => Source::Body(path.to_owned()),
-            Source::EitherBody(first, second) => {
-                Source::EitherBody(first.to_owned(), second.to_owned())
-            }
-        }
-    }
+/// What is set up in the tool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolSetup {
+    /// The tool's file.
+    pub file: Option<String>,
+    /// Its language.
+    pub language: Option<String>,
+    /// What to write there, with `{url}`, `{key}` and `{stream}`.
+    pub snippet: Option<String>,
+    /// What to do, in order.
+    pub steps: Vec<String>,
 }
 
-impl Time<&'static str> {
-    pub(super) fn owned(self) -> Time {
-        Time {
-            place: match self.place {
-                Place::Part(prefix) => Place::Part(prefix.to_owned()),
-                Place::Source(source) => Place::Source(source.owned()),
-            },
-            unit: self.unit,
-        }
-    }
+/// A delivery with places for an id and the time: [`fill`](Sample::fill) puts them in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// The event's name as the tool writes it, in a header or in the body; for tools that name none, what happened.
+    pub event: String,
+    /// The body, with `{id}`, `{now}` (RFC 3339), `{now_s}` and `{now_ms}` where those belong.
+    pub body: String,
+    pub content_type: String,
+    /// Headers beside those that signing adds.
+    pub headers: Vec<(String, String)>,
+    /// What comes of it.
+    pub expect: Expectation,
 }
 
-/// What a tool asks before or between deliveries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Handshake {
-    /// A signed delivery with a mark; the text at `echo` is the answer, and 204 without one.
-    Signed {
-        /// Where the mark stands.
-        mark: Source<&'static str>,
-        /// What stands there.
-        value: &'static str,
-        /// The field of the body to echo.
-        echo: Option<&'static str>,
-    },
-    /// A parameter of the query is echoed.
-    Query {
-        /// The method of the request.
-        method: &'static str,
-        /// The parameter's name.
-        parameter: &'static str,
-    },
-    /// Zoom's `endpoint.url_validation`: the token and its HMAC.
-    EncryptedToken,
-    /// X's `crc_token`: its HMAC.
-    ResponseToken,
-    /// Meta's `hub.challenge`, echoed to who knows the verify token.
-    VerifyToken,
-    /// A `HEAD` that wants 200.
-    Head,
-    /// SNS' word that a subscription begins or ends, signed in a layout of its own.
-    Subscription,
-    /// The tool makes its secret itself, and sends it once before anything is signed with it.
-    OwnSecret {
-        /// The field of the body where it stands.
-        field: &'static str,
-    },
-    /// A greeting that is answered to who has an ingest key: [`of_keyed`](super::handshake::of_keyed).
-    Keyed {
-        /// Its methods beside `POST`.
-        methods: &'static [&'static str],
-    },
+/// What a sample comes to; what is not said is not compared.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Expectation {
+    pub keys: Option<Vec<String>>,
+    pub removed: Option<Vec<String>>,
+    pub ignored: bool,
+    pub fields: Vec<(String, serde_json::Value)>,
+}
+
+/// A delivery that was really sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SentDelivery {
+    pub secret: String,
+    /// Unix seconds; none: the clock does not matter.
+    pub now: Option<u64>,
+    pub method: Option<String>,
+    pub url: Option<String>,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    pub options: Vec<(String, String)>,
+    pub valid: bool,
 }

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
 use super::key_set::KeySet;
+use super::layout::Layout;
 use super::preset::{Preset, Unit};
 use super::{Because, Headers, InvalidVerifier, Options, Refused, clock};
 use base::clock::Unix;
@@ -30,15 +31,14 @@ impl Pubsub {
     pub(super) fn new(
         preset: &Preset,
         options: &Options,
+        layout: &Layout,
         keys: &str,
     ) -> Result<Pubsub, InvalidVerifier> {
         Ok(Pubsub {
             keys: KeySet::of(preset, keys)?,
             audience: options.audience.clone().unwrap_or_default(),
             email: options.email.clone(),
-            tolerance_seconds: options
-                .tolerance_seconds
-                .unwrap_or(preset.tolerance_seconds),
+            tolerance_seconds: layout.verify.tolerance_seconds,
         })
     }
 

@@ -1,4 +1,4 @@
-//! RSA keys of tools that sign with a certificate or with a key of a set.
+//! RSA keys of tools that sign with a certificate, with a key of a set, or with one key.
 //!
 //! `certificate` and `key_set` make [`RsaKey`]s once; `certified` and `pubsub` compare signatures with them.
 //!
@@ -6,18 +6,23 @@
 
 use ring::signature::{
     RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY, RSA_PKCS1_2048_8192_SHA256,
+    RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256,
     RsaPublicKeyComponents,
 };
 
 const MODULUS_LEN: std::ops::RangeInclusive<usize> = 256..=1_024;
 const EXPONENT_LEN_MAX: usize = 4;
 
-/// What is hashed before it is signed (PKCS #1 v1.5).
+/// How what is signed is hashed and padded: as in PKCS #1 v1.5, but for the last.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Hash {
     /// Of the first signature version of Amazon SNS.
     Sha1,
     Sha256,
+    Sha384,
+    Sha512,
+    /// PSS with SHA-256.
+    Pss,
 }
 
 /// A public key: both numbers with the highest byte first, and no zeros before it.
@@ -39,15 +44,27 @@ impl RsaKey {
         fits.then_some(RsaKey { modulus, exponent })
     }
 
+    /// The bytes of a signature.
+    pub(super) fn signature_len(&self) -> usize {
+        self.modulus.len()
+    }
+
     /// Whether the signature is that of the message by this key.
     pub(super) fn verifies(&self, hash: Hash, message: &[u8], signature: &[u8]) -> bool {
-        let parameters = match hash {
-            Hash::Sha1 => &RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY,
-            Hash::Sha256 => &RSA_PKCS1_2048_8192_SHA256,
-        };
         let key = RsaPublicKeyComponents {
             n: &self.modulus,
             e: &self.exponent,
+        };
+        let parameters = match hash {
+            Hash::Sha1 => &RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY,
+            Hash::Sha256 => &RSA_PKCS1_2048_8192_SHA256,
+            Hash::Sha384 => &RSA_PKCS1_2048_8192_SHA384,
+            Hash::Sha512 => &RSA_PKCS1_2048_8192_SHA512,
+            Hash::Pss => {
+                return key
+                    .verify(&RSA_PSS_2048_8192_SHA256, message, signature)
+                    .is_ok();
+            }
         };
         key.verify(parameters, message, signature).is_ok()
     }

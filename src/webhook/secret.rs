@@ -6,25 +6,16 @@
 
 use base::text::hex;
 
-use super::InvalidVerifier;
-use super::key::{ED25519_KEY_LEN, Key, decode};
-use super::preset::{Algorithm, Encoding, Preset, SecretForm, Way};
+use super::key::{ED25519_KEY_LEN, Key, PublicKey, decode};
+use super::preset::{Algorithm, Digest, Encoding, JwtAlgorithm, Preset, SecretForm, Verification};
+use super::{InvalidVerifier, public_key};
 
 /// The least bytes of a secret that people choose: shorter ones can be guessed from one delivery.
 pub(super) const SECRET_LEN_MIN: usize = 16;
 /// The bytes of a secret of Standard Webhooks.
 const WHSEC_LEN: std::ops::RangeInclusive<usize> = 24..=64;
-/// How Standard Webhooks marks secrets, public keys, and the signatures of public keys.
+/// How Standard Webhooks marks secrets.
 const WHSEC: &str = "whsec_";
-const WHPK: &str = "whpk_";
-const WHPK_SIGNATURE: &str = "v1a,";
-/// What stands before the point of a P-256 key in its DER form (RFC 5480), and how long the point is.
-const P256_SPKI_START: [u8; 26] = [
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
-    0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
-];
-const P256_POINT_LEN: usize = 65;
-
 /// The points of Ed25519 whose order is 1, 2, 4 or 8, in all encodings, without the sign.
 const SMALL_ORDER: [&str; 7] = [
     "0000000000000000000000000000000000000000000000000000000000000000",
@@ -37,28 +28,33 @@ const SMALL_ORDER: [&str; 7] = [
 ];
 
 /// Checks that a secret is there, begins as this tool's secrets do, and cannot be guessed.
-pub(super) fn check(preset: &Preset, secret: &str) -> Result<(), InvalidVerifier> {
+pub(super) fn check(
+    preset: &Preset,
+    verify: &Verification,
+    secret: &str,
+) -> Result<(), InvalidVerifier> {
     if secret.is_empty() {
         return Err(invalid(
             "it is empty, and with an empty secret anybody can sign; set the secret that the tool shows",
         ));
     }
-    if !secret.starts_with(preset.secret_prefix) {
+    if !secret.starts_with(&verify.secret_prefix) {
         return Err(invalid(format!(
             "secrets of {} begin with `{}`, this one does not. {}",
-            preset.title, preset.secret_prefix, preset.secret_hint
+            preset.title, verify.secret_prefix, preset.secret_hint
         )));
     }
-    let as_it_is = preset.published().is_none()
-        && (preset.secret == SecretForm::Text || is_token(preset, secret));
-    if as_it_is && secret.len() < SECRET_LEN_MIN {
+    if is_public(verify.algorithm) {
+        return Ok(());
+    }
+    if verify.secret_encoding == SecretForm::Text && secret.len() < SECRET_LEN_MIN {
         return Err(invalid(too_short(secret.len())));
     }
-    let text = secret.trim_start_matches(preset.secret_prefix);
+    let text = secret.trim_start_matches(verify.secret_prefix.as_str());
     let text = text.trim_start_matches(WHSEC);
     let first = text.chars().next();
     let is_one_character = text.chars().all(|other| Some(other) == first);
-    if preset.published().is_none() && text.len() >= SECRET_LEN_MIN && is_one_character {
+    if text.len() >= SECRET_LEN_MIN && is_one_character {
         return Err(invalid(
             "it is one character over and over, so that it can be guessed; choose a random one in the tool and here",
         ));
@@ -66,34 +62,41 @@ pub(super) fn check(preset: &Preset, secret: &str) -> Result<(), InvalidVerifier
     Ok(())
 }
 
-/// Whether the secret itself is sent, not a signature.
-pub(super) fn is_token(preset: &Preset, secret: &str) -> bool {
-    let standard = secret.starts_with(WHSEC) || secret.starts_with(WHPK);
-    preset.way == Way::Token || (preset.token_header.is_some() && !standard)
+/// Whether what is set is public: a key, a certificate, a key set.
+pub(super) fn is_public(algorithm: Algorithm) -> bool {
+    match algorithm {
+        Algorithm::Hmac(_) | Algorithm::Hash(_) | Algorithm::Token | Algorithm::Twilio => false,
+        Algorithm::Jwt(JwtAlgorithm::Hs256) => false,
+        Algorithm::Jwt(JwtAlgorithm::Es256 | JwtAlgorithm::Rs256)
+        | Algorithm::Ed25519
+        | Algorithm::P256
+        | Algorithm::RsaPkcs1(_)
+        | Algorithm::RsaPss
+        | Algorithm::Sns
+        | Algorithm::Paypal
+        | Algorithm::Pubsub => true,
+    }
 }
 
-/// The key of a secret; and how its signatures begin, where the secret decides that.
-pub(super) fn key(
-    form: SecretForm,
-    algorithm: Algorithm,
-    secret: &str,
-) -> Result<(Key, Option<&'static str>), InvalidVerifier> {
-    let hmac = |bytes: &[u8]| {
-        let none = || invalid("this scheme signs with a public key");
-        Key::hmac(algorithm, bytes).ok_or_else(none)
+/// The key of a secret.
+pub(super) fn key(verify: &Verification, secret: &str) -> Result<Key, InvalidVerifier> {
+    let algorithm = verify.algorithm;
+    if is_public(algorithm) {
+        return Ok(Key::Public(algorithm, public_key::of(algorithm, secret)?));
+    }
+    let bytes = match verify.secret_encoding {
+        SecretForm::Text => secret.as_bytes().to_vec(),
+        SecretForm::Hex => decoded(secret, Encoding::Hex, "hexadecimal digits")?,
+        SecretForm::Base64 => decoded(secret, Encoding::Base64, "padded Base64")?,
+        SecretForm::Base64Url => decoded(secret, Encoding::Base64Url, "Base64 for URLs")?,
+        SecretForm::Whsec => whsec(secret)?,
     };
-    let key = match form {
-        SecretForm::Text => hmac(secret.as_bytes())?,
-        SecretForm::Hex => hmac(&decoded(secret, Encoding::Hex, "hexadecimal digits")?)?,
-        SecretForm::Base64 => hmac(&decoded(secret, Encoding::Base64, "padded Base64")?)?,
-        SecretForm::Whsec if secret.starts_with(WHPK) => {
-            return Ok((public_whpk(secret)?, Some(WHPK_SIGNATURE)));
-        }
-        SecretForm::Whsec => hmac(&whsec(secret)?)?,
-        SecretForm::PublicDer => public_der(secret)?,
-        SecretForm::PublicHex => public_hex(secret)?,
-    };
-    Ok((key, None))
+    Ok(match algorithm {
+        Algorithm::Hmac(digest) => Key::hmac(digest, &bytes),
+        Algorithm::Hash(digest) => Key::Hash(digest, bytes.into()),
+        Algorithm::Twilio => Key::hmac(Digest::Sha1, &bytes),
+        _ => Key::hmac(Digest::Sha256, &bytes),
+    })
 }
 
 fn decoded(secret: &str, encoding: Encoding, name: &str) -> Result<Vec<u8>, InvalidVerifier> {
@@ -118,49 +121,13 @@ fn whsec(secret: &str) -> Result<Vec<u8>, InvalidVerifier> {
     })
 }
 
-fn public_whpk(secret: &str) -> Result<Key, InvalidVerifier> {
-    let text = secret.strip_prefix(WHPK).unwrap_or(secret);
-    let bytes = decode(text, Encoding::Base64).and_then(ed25519);
-    bytes.ok_or_else(|| {
-        invalid(format!(
-            "it is not `whpk_` and padded Base64 of {ED25519_KEY_LEN} bytes; copy the whole public key again"
-        ))
-    })
-}
-
-fn public_hex(secret: &str) -> Result<Key, InvalidVerifier> {
-    let bytes = decode(secret, Encoding::Hex).and_then(ed25519);
-    bytes.ok_or_else(|| {
-        invalid(format!(
-            "it is not a public key of {} hexadecimal digits; copy the Public Key, not a token or client secret",
-            2 * ED25519_KEY_LEN
-        ))
-    })
-}
-
 /// A public key, unless anybody could sign for it: that is so of points of a small order, whatever the sign of theirs.
-fn ed25519(bytes: Vec<u8>) -> Option<Key> {
+pub(super) fn ed25519(bytes: Vec<u8>) -> Option<PublicKey> {
     let key: [u8; ED25519_KEY_LEN] = bytes.try_into().ok()?;
     let mut unsigned = key;
     unsigned[ED25519_KEY_LEN - 1] &= 0x7f;
     let is_small = SMALL_ORDER.iter().any(|point| hex(&unsigned) == *point);
-    (!is_small).then_some(Key::Ed25519(key))
-}
-
-fn public_der(secret: &str) -> Result<Key, InvalidVerifier> {
-    let bytes = decode(secret, Encoding::Base64);
-    let point = bytes
-        .as_deref()
-        .and_then(|bytes| bytes.strip_prefix(&P256_SPKI_START));
-    // 4 marks an uncompressed point.
-    match point {
-        Some(point) if point.len() == P256_POINT_LEN && point.first() == Some(&4) => {
-            Ok(Key::P256(point.to_vec()))
-        }
-        _ => Err(invalid(
-            "it is not a P-256 public key in padded Base64; copy the whole Verification Key, not an API key",
-        )),
-    }
+    (!is_small).then_some(PublicKey::Ed25519(key))
 }
 
 fn too_short(len: usize) -> String {

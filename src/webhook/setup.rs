@@ -5,7 +5,7 @@
 //! **Invariant**: an option that would have no effect is an error.
 
 use super::options::Options;
-use super::preset::{Preset, Way};
+use super::preset::{Algorithm, Preset};
 use super::{InvalidVerifier, preset, presets};
 
 const WITH_A_KEY: &str = "use an ingest key with `allow_in_url` in the URL instead";
@@ -21,15 +21,13 @@ pub(super) fn preset_of(options: &Options) -> Result<&'static Preset, InvalidVer
     let Some(preset) = preset(&options.scheme) else {
         return Err(unknown(&options.scheme));
     };
-    if preset.way == Way::Key {
+    let Some(verify) = &preset.verify else {
         return Err(InvalidVerifier::new(
             "scheme",
             format!("{} signs nothing; {WITH_A_KEY}", preset.title),
         ));
-    }
-    if preset.name != "hmac" {
-        check_unused(preset, options)?;
-    }
+    };
+    check_unused(preset, verify.algorithm, options)?;
     check_details(preset, options)?;
     if let Some(answer) = options.answer
         && ![200, 202, 204].contains(&answer)
@@ -56,20 +54,34 @@ pub(super) fn url(options: &Options, signs_url: bool) -> Result<Option<String>, 
     Ok(signs_url.then(|| url.clone()))
 }
 
-/// Options that only `hmac` takes (`token` takes three of them).
-fn check_unused(preset: &Preset, options: &Options) -> Result<(), InvalidVerifier> {
-    let token = preset.name == "token";
+/// Options that mean nothing for what has code of its own, or for a fixed secret.
+fn check_unused(
+    preset: &Preset,
+    algorithm: Algorithm,
+    options: &Options,
+) -> Result<(), InvalidVerifier> {
+    let is_code = matches!(
+        algorithm,
+        Algorithm::Twilio | Algorithm::Sns | Algorithm::Paypal | Algorithm::Pubsub
+    );
+    let signs =
+        !is_code && (algorithm != Algorithm::Token || !preset.verify_by_secret().is_empty());
     let unused = [
-        ("header", options.header.is_some() && !token),
-        ("prefix", options.prefix.is_some()),
-        ("separator", options.separator.is_some()),
-        ("signed", options.signed.is_some()),
-        ("hash", options.hash.is_some()),
-        ("encoding", options.encoding.is_some()),
-        ("secret_encoding", options.secret_encoding.is_some()),
-        ("timestamp", options.timestamp.is_some()),
-        ("id", options.id.is_some() && !token),
-        ("event", options.event.is_some() && !token),
+        ("header", options.header.is_some() && is_code),
+        ("signature", options.signature.is_some() && is_code),
+        ("algorithm", options.algorithm.is_some() && is_code),
+        ("prefix", options.prefix.is_some() && is_code),
+        ("separator", options.separator.is_some() && !signs),
+        ("signed", options.signed.is_some() && !signs),
+        ("hash", options.hash.is_some() && !signs),
+        ("encoding", options.encoding.is_some() && !signs),
+        (
+            "secret_encoding",
+            options.secret_encoding.is_some() && !signs,
+        ),
+        ("timestamp", options.timestamp.is_some() && !signs),
+        ("id", options.id.is_some() && is_code),
+        ("event", options.event.is_some() && is_code),
     ];
     if let Some((field, _)) = unused.into_iter().find(|(_, given)| *given) {
         let message = format!(
@@ -83,29 +95,38 @@ fn check_unused(preset: &Preset, options: &Options) -> Result<(), InvalidVerifie
 
 /// What one tool has alone: there where it is needed, and nowhere else.
 fn check_details(preset: &Preset, options: &Options) -> Result<(), InvalidVerifier> {
-    for (name, given) in options.details() {
-        let known = preset.details.iter().find(|detail| detail.name == name);
-        match (known, given) {
-            (None, Some(_)) => {
-                let message = format!("`{}` has none; leave it out", preset.name);
-                return Err(InvalidVerifier::new(name, message));
-            }
-            (Some(detail), Some("")) => {
-                return Err(InvalidVerifier::new(
-                    name,
-                    format!("it is empty. {}", detail.hint),
-                ));
-            }
-            (Some(detail), None) if detail.without.is_none() => {
-                return Err(InvalidVerifier::new(
-                    name,
-                    format!("it is missing. {}", detail.hint),
-                ));
-            }
-            _ => {}
+    let given = options.details();
+    for (name, _) in &given {
+        if preset.options.iter().all(|option| option.name != *name) {
+            let message = format!("`{}` has none; leave it out", preset.name);
+            return Err(InvalidVerifier::new(field_of(name), message));
         }
     }
+    for option in &preset.options {
+        let set = given.iter().find(|(name, _)| *name == option.name);
+        let wrong = match set {
+            Some((_, "")) => "it is empty",
+            None if option.required => "it is missing",
+            _ => continue,
+        };
+        let message = match Options::has_field(&option.name) {
+            true => format!("{wrong}. {}", option.hint),
+            false => format!("`{}`: {wrong}. {}", option.name, option.hint),
+        };
+        return Err(InvalidVerifier::new(field_of(&option.name), message));
+    }
     Ok(())
+}
+
+/// The field of the settings that holds an option.
+fn field_of(name: &str) -> &'static str {
+    match name {
+        "topic" => "topic",
+        "webhook_id" => "webhook_id",
+        "audience" => "audience",
+        "email" => "email",
+        _ => "options",
+    }
 }
 
 fn unknown(scheme: &str) -> InvalidVerifier {
@@ -115,7 +136,7 @@ fn unknown(scheme: &str) -> InvalidVerifier {
     let resembles = |name: &&str| {
         (start.len() > 1 && name.starts_with(&start)) || (name.len() > 2 && lower.contains(*name))
     };
-    let names = presets().iter().map(|preset| preset.name);
+    let names = presets().into_iter().map(|preset| preset.name.as_str());
     let near: Vec<&str> = names.filter(resembles).take(SUGGESTED_MAX).collect();
     let near = if near.is_empty() {
         COMMON.join(", ")

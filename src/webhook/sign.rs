@@ -1,17 +1,19 @@
 //! Deliveries as their tools would send them now.
 //!
 //! Whoever tries a connector without its tool calls [`Verifier::sign`], with one of
-//! [`Preset::samples`](super::Preset::samples) or a body of its own.
+//! the samples of its [`Preset`](super::Preset) or a body of its own.
 //!
 //! **Invariant**: what is signed here passes the check: it is checked before it is handed over.
 
-use std::borrow::Cow;
+use serde_json::Value;
 
+use super::edit::Body;
 use super::key::{Key, encode};
 use super::layout::{Head, Layout};
-use super::preset::{Place, Source};
+use super::path::Step;
+use super::place::{Place, Source};
 use super::verify::Check;
-use super::{Delivery, Headers, Refused, Verifier, clock, special, text};
+use super::{Delivery, Headers, Refused, Verifier, clock, jwt, special, text};
 use base::clock::Unix;
 
 /// A delivery to be signed.
@@ -25,6 +27,8 @@ pub struct Draft<'a> {
     pub body: &'a [u8],
     /// The `Content-Type`; empty for none.
     pub content_type: &'a str,
+    /// More headers that the tool sends.
+    pub headers: &'a [(String, String)],
     /// The delivery's id, for tools that have it in a header, and for Mailgun. Others have it in the body already.
     pub id: &'a str,
     /// The event's name, for tools that have it in a header. Others have it in the body already.
@@ -39,6 +43,8 @@ pub struct Draft<'a> {
 pub struct Signed {
     /// The headers: content type, signature, timestamp, id and event, as far as the tool has them there.
     pub headers: Vec<(String, String)>,
+    /// Parameters of the query, where the tool signs there.
+    pub query: Option<String>,
     pub body: Vec<u8>,
 }
 
@@ -77,29 +83,35 @@ impl Verifier {
     /// timestamp or the id stands in the body and this one has none.
     pub fn sign(&self, draft: Draft<'_>) -> Result<Signed, CannotSign> {
         let url = self.url().unwrap_or(draft.url);
-        let mut headers = Vec::new();
-        let mut body = Cow::Borrowed(draft.body);
-        put(&mut headers, "Content-Type", draft.content_type)?;
+        let mut signed = Signed {
+            headers: Vec::new(),
+            query: None,
+            body: draft.body.to_vec(),
+        };
+        put(&mut signed.headers, "Content-Type", draft.content_type)?;
+        for (name, value) in draft.headers {
+            put(&mut signed.headers, name, value)?;
+        }
         match &self.check {
-            Check::Signature(layout, key) => {
-                sign_message(layout, key, &draft, url, &mut headers)?;
-            }
+            Check::Signature(layout, key) => sign_message(layout, key, &draft, url, &mut signed)?,
             Check::Twilio(layout, key) => {
-                let message = with_delivery(&draft, &headers, draft.body, |delivery| {
+                let message = with_delivery(&draft, &signed, |delivery| {
                     special::twilio_messages(delivery, url)
                 })?;
                 let message = message.into_iter().next().unwrap_or_default();
-                sign_with(
-                    layout,
-                    key,
-                    &[message.into_bytes().into()],
-                    None,
-                    &mut headers,
-                )?;
+                let tag = key.sign(&[message.as_bytes().into()]);
+                let tag = tag.ok_or_else(CannotSign::public_key)?;
+                place_signature(layout, &encoded(layout, &tag), None, &draft, &mut signed)?;
             }
-            Check::Token(header, token) => put(&mut headers, header, token.text())?,
-            Check::Mailgun(key, _) => body = special::sign_mailgun(key, &draft)?.into(),
-            Check::Graph(token) => body = special::sign_graph(token, draft.body).into(),
+            Check::Token(layout, token) => {
+                let text = format!("{}{}", layout.verify.prefix, token.text());
+                place_text(layout, &text, &draft, &mut signed)?;
+            }
+            Check::Jwt(layout, key) => {
+                let token = jwt::sign(layout, key, draft.body, url, draft.now)?;
+                let text = format!("{}{token}", layout.verify.prefix);
+                place_text(layout, &text, &draft, &mut signed)?;
+            }
             Check::Sns(_) | Check::Paypal(_) | Check::Pubsub(_) => {
                 return Err(CannotSign::public_key());
             }
@@ -111,73 +123,207 @@ impl Verifier {
                 return Err(CannotSign::new(message));
             }
         }
-        // Of two names the first is the signed one; GitLab has both, and sends its token beside the second.
-        let unsigned = matches!(self.check, Check::Token(..));
-        for (source, value) in [(self.id(), draft.id), (self.event(), draft.event)] {
-            if let Some(name) = source.and_then(|source| source.header(unsigned)) {
-                put(&mut headers, name, value)?;
-            }
-        }
-        with_delivery(&draft, &headers, &body, |delivery| {
+        self.put_names(&draft, &mut signed)?;
+        with_delivery(&draft, &signed, |delivery| {
             self.check_head(delivery.headers, delivery.now)?;
             self.check(delivery)
         })?;
-        Ok(Signed {
-            headers,
-            body: body.into_owned(),
-        })
+        Ok(signed)
+    }
+
+    /// The id and the name of the event, where the tool has them in headers.
+    fn put_names(&self, draft: &Draft<'_>, signed: &mut Signed) -> Result<(), CannotSign> {
+        // Of several names the first is the signed one; GitLab has two, and sends its token beside the second.
+        let unsigned = matches!(self.check, Check::Token(..));
+        for (source, value) in [(self.id(), draft.id), (self.event(), draft.event)] {
+            let names = source.into_iter().flat_map(Source::singles);
+            let mut names = names.filter_map(|place| place?.header());
+            let name = match unsigned {
+                true => names.last(),
+                false => names.next(),
+            };
+            let is_there = |name: &str| {
+                signed
+                    .headers
+                    .iter()
+                    .any(|(own, _)| own.eq_ignore_ascii_case(name))
+            };
+            if let Some(name) = name.filter(|name| !is_there(name)) {
+                put(&mut signed.headers, name, value)?;
+            }
+        }
+        Ok(())
     }
 }
 
-/// The headers of a signature over a layout's message.
+/// Where the body is not signed, its time and its id are those of this delivery.
+fn write_into_body(
+    layout: &Layout,
+    draft: &Draft<'_>,
+    time: &str,
+    body: &mut Vec<u8>,
+) -> Result<(), CannotSign> {
+    let of_id = layout.id.as_ref().and_then(|id| id.singles().next()?);
+    let written = [(layout.verify.timestamp.first(), time), (of_id, draft.id)];
+    for (place, text) in written {
+        if let Some(Place::Body(path)) = place {
+            let at = (path.steps(), true);
+            edit(body, draft.is_form(), at, &mut |value| *value = text.into())?;
+        }
+    }
+    Ok(())
+}
+
+/// Signs the layout's message, and puts the signature where it belongs.
 fn sign_message(
     layout: &Layout,
     key: &Key,
     draft: &Draft<'_>,
     url: &str,
-    headers: &mut Vec<(String, String)>,
+    signed: &mut Signed,
 ) -> Result<(), CannotSign> {
-    let time = layout.timestamp.as_ref();
-    let written = time
-        .filter(|time| !matches!(time.place, Place::Source(Source::Body(_))))
-        .map(|time| clock::written(time.unit, draft.now));
-    let id_in_header = layout.id.as_ref().and_then(|id| id.header(false));
+    let time = layout.verify.timestamp.first();
+    let time_text = clock::written(layout.verify.unit, draft.now);
+    let is_in_body = matches!(time, Some(Place::Body(_)));
+    let is_form = draft.is_form();
+    if !layout.verify.signed.covers_body() {
+        write_into_body(layout, draft, &time_text, &mut signed.body)?;
+    }
+    let id = layout.id.as_ref().filter(|id| id.is_in_headers());
     let head = Head {
-        header: String::new(),
-        offered: Vec::new(),
-        timestamp: written.as_deref().map(Cow::Borrowed),
-        id: id_in_header.map(|_| draft.id.into()),
+        timestamp: (time.is_some() && !is_in_body).then(|| time_text.clone().into()),
+        id: id.map(|_| draft.id.into()),
+        ..Head::default()
     };
-    let delivery = draft.delivery(Headers(&[]), draft.body);
-    let message = layout.message(head, &delivery, url)?;
-    sign_with(layout, key, &message, written.as_deref(), headers)
+    let tag_of = |item: Option<&str>, body: &[u8], headers: &[(String, String)]| {
+        let headers: Vec<(&str, &[u8])> = (headers.iter())
+            .map(|(name, value)| (name.as_str(), value.as_bytes()))
+            .collect();
+        let delivery = Delivery {
+            method: draft.method,
+            url: draft.url,
+            headers: Headers(&headers),
+            body,
+            now: draft.now,
+        };
+        let message = layout.message(key, &head, &delivery, url, item)?;
+        let tag = key.sign(&message).ok_or_else(CannotSign::public_key)?;
+        Ok::<_, CannotSign>(encoded(layout, &tag))
+    };
+    if let Some(Place::Item(path)) = layout.verify.signature.first() {
+        let items = layout.items.as_ref().map_or(&[][..], |items| items.steps());
+        let mut failed = None;
+        let body = signed.body.clone();
+        edit(&mut signed.body, is_form, (items, false), &mut |item| {
+            super::body::each_value(item, &mut |item| match tag_of(
+                Some(&item.to_string()),
+                &body,
+                &signed.headers,
+            ) {
+                Ok(text) => super::edit::each(item, path.steps(), true, &mut |value| {
+                    *value = text.clone().into();
+                }),
+                Err(error) => failed = Some(error),
+            });
+        })?;
+        return failed.map_or(Ok(()), Err);
+    }
+    let text = tag_of(None, &signed.body, &signed.headers)?;
+    let time = time
+        .filter(|_| !is_in_body)
+        .map(|place| (place, time_text.as_str()));
+    place_signature(layout, &text, time, draft, signed)
 }
 
-/// The header of the signature, and that of the timestamp if it has one.
-fn sign_with(
-    layout: &Layout,
-    key: &Key,
-    message: &[Cow<'_, [u8]>],
-    timestamp: Option<&str>,
-    headers: &mut Vec<(String, String)>,
+/// Changes fields of a body.
+fn edit(
+    body: &mut Vec<u8>,
+    is_form: bool,
+    (steps, makes): (&[Step], bool),
+    then: &mut dyn FnMut(&mut Value),
 ) -> Result<(), CannotSign> {
-    let tag = key.tag(message).ok_or_else(CannotSign::public_key)?;
-    let mut value = format!("{}{}", layout.prefix, encode(tag.as_ref(), layout.encoding));
-    match (layout.timestamp.as_ref().map(|time| &time.place), timestamp) {
-        (Some(Place::Part(prefix)), Some(timestamp)) => {
-            let separator = layout.separator.map(String::from).unwrap_or_default();
-            value = format!("{prefix}{timestamp}{separator}{value}");
+    let Some(mut parsed) = Body::read(body, is_form) else {
+        return Err(no_object());
+    };
+    let mut is_there = false;
+    parsed.each(steps, makes, &mut |value| {
+        is_there = true;
+        then(value);
+    });
+    if !is_there {
+        return Err(no_object());
+    }
+    *body = parsed.written();
+    Ok(())
+}
+
+fn no_object() -> CannotSign {
+    CannotSign::new(
+        "the signature stands in the body, and this one is no JSON object with its place",
+    )
+}
+
+fn encoded(layout: &Layout, tag: &[u8]) -> String {
+    encode(tag, layout.verify.encoding)
+}
+
+/// A signature with its prefix, and the timestamp where it belongs.
+fn place_signature(
+    layout: &Layout,
+    signature: &str,
+    time: Option<(&Place, &str)>,
+    draft: &Draft<'_>,
+    signed: &mut Signed,
+) -> Result<(), CannotSign> {
+    let mut text = format!("{}{signature}", layout.verify.prefix);
+    match time {
+        Some((Place::Part(prefix), time)) => {
+            let separator = layout
+                .verify
+                .separator
+                .map(String::from)
+                .unwrap_or_default();
+            text = format!("{prefix}{time}{separator}{text}");
         }
-        (Some(Place::Source(source)), Some(timestamp)) => {
-            put(headers, source.header(false).unwrap_or_default(), timestamp)?;
-        }
+        Some((Place::Header(name), time)) => put(&mut signed.headers, name, time)?,
+        Some((Place::Query(name), time)) => signed.add_parameter(name, time),
         _ => {}
     }
-    put(
-        headers,
-        layout.signature.header(false).unwrap_or_default(),
-        &value,
-    )
+    place_text(layout, &text, draft, signed)
+}
+
+/// Puts a text where signatures stand.
+fn place_text(
+    layout: &Layout,
+    text: &str,
+    draft: &Draft<'_>,
+    signed: &mut Signed,
+) -> Result<(), CannotSign> {
+    let is_form = draft.is_form();
+    match layout.verify.signature.first() {
+        Some(Place::Header(name)) => put(&mut signed.headers, name, text),
+        Some(Place::Query(name)) => {
+            signed.add_parameter(name, text);
+            Ok(())
+        }
+        Some(Place::Body(path)) => edit(
+            &mut signed.body,
+            is_form,
+            (path.steps(), true),
+            &mut |value| {
+                *value = text.into();
+            },
+        ),
+        Some(Place::Item(path)) => {
+            let items = layout.items.as_ref().map_or(&[][..], |items| items.steps());
+            edit(&mut signed.body, is_form, (items, false), &mut |item| {
+                super::body::each_value(item, &mut |item| {
+                    super::edit::each(item, path.steps(), true, &mut |value| *value = text.into());
+                });
+            })
+        }
+        Some(Place::Part(_)) | None => Err(CannotSign::new("there is no place for a signature")),
+    }
 }
 
 /// Adds a header; one without a value is left out.
@@ -193,27 +339,52 @@ fn put(headers: &mut Vec<(String, String)>, name: &str, value: &str) -> Result<(
     Ok(())
 }
 
-impl<'a> Draft<'a> {
-    fn delivery(&self, headers: Headers<'a>, body: &'a [u8]) -> Delivery<'a> {
-        Delivery {
-            method: self.method,
-            url: self.url,
-            headers,
-            body,
-            now: self.now,
+impl Signed {
+    fn add_parameter(&mut self, name: &str, value: &str) {
+        let mut query = form_urlencoded::Serializer::new(self.query.take().unwrap_or_default());
+        query.append_pair(name, value);
+        self.query = Some(query.finish());
+    }
+
+    /// The same with the names of its headers as they arrive.
+    #[must_use]
+    pub fn in_lower_case(mut self) -> Signed {
+        for (name, _) in &mut self.headers {
+            name.make_ascii_lowercase();
         }
+        self
+    }
+
+    /// A URL or a path with the parameters that were added to its query.
+    pub fn target(&self, url: &str) -> String {
+        match &self.query {
+            None => url.to_owned(),
+            Some(query) => format!("{url}{}{query}", if url.contains('?') { '&' } else { '?' }),
+        }
+    }
+}
+
+impl Draft<'_> {
+    fn is_form(&self) -> bool {
+        self.content_type
+            .starts_with("application/x-www-form-urlencoded")
     }
 }
 
 fn with_delivery<T>(
     draft: &Draft<'_>,
-    headers: &[(String, String)],
-    body: &[u8],
+    signed: &Signed,
     then: impl FnOnce(&Delivery<'_>) -> T,
 ) -> T {
-    let headers: Vec<(&str, &[u8])> = headers
-        .iter()
+    let headers: Vec<(&str, &[u8])> = (signed.headers.iter())
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
         .collect();
-    then(&draft.delivery(Headers(&headers), body))
+    let url = signed.target(draft.url);
+    then(&Delivery {
+        method: draft.method,
+        url: &url,
+        headers: Headers(&headers),
+        body: &signed.body,
+        now: draft.now,
+    })
 }

@@ -1,5 +1,4 @@
-//! What no row of the table can say: Twilio's message, the signature in Mailgun's body, Microsoft Graph's
-//! `clientState`, HubSpot's URL, and a body that X's greeting would have signed.
+//! What no preset can say: Twilio's message, HubSpot's URL, and a body that a question would have signed.
 //!
 //! The [`Verifier`](super::Verifier) calls these in place of, or as part of, the general check, and to sign.
 //!
@@ -9,12 +8,8 @@ use std::collections::BTreeSet;
 
 use percent_encoding::percent_decode_str;
 use ring::digest;
-use serde_json::{Value, json};
 
-use super::key::{Key, Token, decode};
-use super::preset::{Encoding, Unit};
-use super::sign::{CannotSign, Draft};
-use super::{Delivery, Refused, clock, field, handshake};
+use super::{Delivery, Refused, handshake};
 use base::text::hex;
 
 /// The escapes that HubSpot undoes in the URL; all others stay.
@@ -41,7 +36,7 @@ pub(super) fn twilio_messages(delivery: &Delivery<'_>, url: &str) -> Result<Vec<
         .collect())
 }
 
-fn is_form(delivery: &Delivery<'_>) -> bool {
+pub(super) fn is_form(delivery: &Delivery<'_>) -> bool {
     const FORM: &str = "application/x-www-form-urlencoded";
     let given = delivery.headers.get("content-type").unwrap_or_default();
     let start = given.get(..FORM.len());
@@ -89,81 +84,7 @@ fn with_and_without_port(url: &str) -> Vec<String> {
     ]
 }
 
-/// Mailgun signs a timestamp and a token beside the event.
-pub(super) fn check_mailgun(
-    key: &Key,
-    tolerance_seconds: u64,
-    delivery: &Delivery<'_>,
-) -> Result<(), Refused> {
-    let body = field::parse(delivery.body);
-    let of = |path: &str| {
-        let text = body.as_ref().and_then(|body| field::at(body, path));
-        let missing = || Refused::body(format!("the body has no `{path}`"));
-        text.filter(|text| !text.is_empty()).ok_or_else(missing)
-    };
-    let (timestamp, token) = (of("signature.timestamp")?, of("signature.token")?);
-    let given = of("signature.signature")?;
-    clock::check(&timestamp, Unit::Seconds, tolerance_seconds, delivery.now)?;
-    let given = decode(&given, Encoding::Hex).unwrap_or_default();
-    let message = [timestamp.into_bytes().into(), token.into_bytes().into()];
-    if key.matches(&message, &[given]) {
-        return Ok(());
-    }
-    Err(Refused::signature(
-        "the signature in the body does not match",
-    ))
-}
-
-/// The body with Mailgun's signature, whose token is the draft's id.
-pub(super) fn sign_mailgun(key: &Key, draft: &Draft<'_>) -> Result<Vec<u8>, CannotSign> {
-    let mut body = field::parse(draft.body);
-    let Some(fields) = body.as_mut().and_then(Value::as_object_mut) else {
-        return Err(CannotSign::new(
-            "the signature of Mailgun stands in the body, and this one is no JSON object",
-        ));
-    };
-    let timestamp = clock::written(Unit::Seconds, draft.now);
-    let message = [timestamp.as_bytes().into(), draft.id.as_bytes().into()];
-    let tag = key.tag(&message).ok_or_else(CannotSign::public_key)?;
-    fields.insert(
-        "signature".to_owned(),
-        json!({"timestamp": timestamp, "token": draft.id, "signature": hex(tag.as_ref())}),
-    );
-    Ok(json!(fields).to_string().into_bytes())
-}
-
-/// Microsoft Graph repeats the secret in every notification of the body.
-pub(super) fn check_graph(token: &Token, body: &[u8]) -> Result<(), Refused> {
-    let body = field::parse(body);
-    let items = body.as_ref().and_then(|body| body.get("value")?.as_array());
-    let Some(items) = items.filter(|items| !items.is_empty()) else {
-        return Err(Refused::body("the body has no notifications at `value`"));
-    };
-    let state = |item: &Value| {
-        let given = item.get("clientState").and_then(Value::as_str);
-        given.is_some_and(|given| token.matches(given))
-    };
-    if items.iter().all(state) {
-        return Ok(());
-    }
-    Err(Refused::signature(
-        "a notification has no clientState that is the secret",
-    ))
-}
-
-/// The body with the secret in every notification, as Microsoft Graph sends it.
-pub(super) fn sign_graph(token: &Token, body: &[u8]) -> Vec<u8> {
-    let mut body = field::parse(body).unwrap_or_default();
-    let items = body.get_mut("value").and_then(Value::as_array_mut);
-    for item in items.into_iter().flatten() {
-        if let Some(fields) = item.as_object_mut() {
-            fields.insert("clientState".to_owned(), token.text().into());
-        }
-    }
-    body.to_string().into_bytes()
-}
-
-/// Refuses a body that X's greeting signs for anybody: `abc` is a form with one field.
+/// Refuses a body that a question has signed for anybody: `abc` is a form with one field.
 pub(super) fn refuse_challenge(body: &[u8]) -> Result<(), Refused> {
     if std::str::from_utf8(body).is_ok_and(handshake::is_plain_token) {
         return Err(Refused::body("the body could be a token of the handshake"));

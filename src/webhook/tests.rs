@@ -1,6 +1,8 @@
 //! What the module promises, tried through a [`Verifier`].
 
-use super::{Because, Delivery, Draft, Headers, Options, Refused, Signed, Verifier, preset, setup};
+use super::{
+    Because, Delivery, Draft, Encoding, Headers, Options, Refused, Signed, Verifier, preset, setup,
+};
 use base::clock::Unix;
 
 mod certificates;
@@ -50,30 +52,42 @@ fn options_of(scheme: &str) -> Options {
     if matches!(scheme, "hmac" | "token") {
         options.header = Some("X-Signature".into());
     }
-    for detail in preset(scheme).map_or(&[][..], |preset| preset.details) {
-        options.set_detail(detail.name, Some(format!("the {}", detail.name)));
+    for option in preset(scheme).map_or(&[][..], |preset| &preset.options) {
+        options.set_detail(&option.name, Some(format!("the {}", option.name)));
     }
     options
 }
 
 /// A secret of the form that the scheme wants.
 fn secret_of(scheme: &str) -> String {
-    use super::preset::SecretForm;
+    use super::preset::{Algorithm, JwtAlgorithm, SecretForm};
     let preset = preset(scheme).expect(scheme);
-    match preset.secret {
-        _ if preset.published() == Some("certificate") => CERTIFICATE.to_owned(),
-        _ if preset.published() == Some("key set") => pubsub::key_set("the key"),
-        SecretForm::Whsec => WHSEC.to_owned(),
-        SecretForm::PublicHex => {
-            "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a".to_owned()
+    let verify = preset.verify.clone().unwrap_or_default();
+    match (verify.algorithm, verify.secret_encoding) {
+        (Algorithm::Sns | Algorithm::Paypal, _) => CERTIFICATE.to_owned(),
+        (Algorithm::Pubsub | Algorithm::RsaPkcs1(_) | Algorithm::RsaPss, _) => pubsub::key_set("the key"),
+        (Algorithm::Ed25519, _) => {
+            let key = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+            let bytes = super::key::decode(key, Encoding::Hex).expect("digits");
+            match verify.secret_prefix.as_str() {
+                "" => key.to_owned(),
+                prefix => format!("{prefix}{}", super::key::base64(&bytes)),
+            }
         }
-        SecretForm::PublicDer => "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE83T4O/n84iotIvIW4mdBgQ/7dAfSmpqIM8kF9mN1flpVKS3GRqe62gw+2fNNRaINXvVpiglSI8eNEc6wEA3F+g==".to_owned(),
-        _ => format!("{}{SECRET}", preset.secret_prefix),
+        (Algorithm::P256 | Algorithm::Jwt(JwtAlgorithm::Es256), _) => "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE83T4O/n84iotIvIW4mdBgQ/7dAfSmpqIM8kF9mN1flpVKS3GRqe62gw+2fNNRaINXvVpiglSI8eNEc6wEA3F+g==".to_owned(),
+        _ if verify.by_secret.iter().any(|(start, _)| start == "whsec_") => WHSEC.to_owned(),
+        (_, SecretForm::Whsec) => WHSEC.to_owned(),
+        (_, SecretForm::Hex) => "00112233445566778899aabbccddeeff".to_owned(),
+        (_, SecretForm::Base64 | SecretForm::Base64Url) => "AAECAwQFBgcICQoLDA0ODw==".to_owned(),
+        (_, SecretForm::Text) => format!("{}{SECRET}", verify.secret_prefix),
     }
 }
 
-/// The keys of these tools are public, so nothing here can sign for them.
-const PUBLIC_KEYS: [&str; 5] = ["sendgrid", "discord", "sns", "pubsub", "paypal"];
+/// Whether the key of a tool is public, so that nothing here can sign for it.
+fn has_public_key(preset: &super::Preset) -> bool {
+    let algorithm = preset.verify.as_ref().map(|verify| verify.algorithm);
+    algorithm.is_some_and(super::secret::is_public)
+}
 
 /// A signature by the private key of [`CERTIFICATE`], with SHA-256.
 fn signed_rsa(message: &[u8]) -> Vec<u8> {
@@ -98,7 +112,14 @@ fn with_signed<T>(draft: Draft<'_>, signed: &Signed, then: impl FnOnce(&Delivery
         .map(|(name, value)| (name.as_str(), value.as_str()))
         .collect();
     let Draft { method, url, .. } = draft;
-    with_request(method, url, &headers, &signed.body, draft.now, then)
+    with_request(
+        method,
+        &signed.target(url),
+        &headers,
+        &signed.body,
+        draft.now,
+        then,
+    )
 }
 
 /// Makes a request of its parts and hands it over.

@@ -10,11 +10,15 @@ use std::fmt;
 use ring::digest;
 
 use super::certified::{Paypal, Sns};
-use super::key::{Key, Token};
-use super::layout::Layout;
-use super::preset::{Handshake, Part, Preset, Source, Way};
+use super::compare::{check_signature, check_token, matching};
+use super::key::{Key, Token, hashed};
+use super::layout::{Layout, Outside, shown};
+use super::place::{Place, Source};
+use super::preset::{Algorithm, Digest, HandshakeCheck, Preset};
 use super::pubsub::Pubsub;
-use super::{Delivery, Headers, InvalidVerifier, Options, Refused, custom, secret, setup, special};
+use super::{
+    Delivery, Headers, InvalidVerifier, Options, Refused, custom, jwt, secret, setup, special,
+};
 use base::clock::Unix;
 
 /// A verification that is ready to check deliveries. `Debug` shows the scheme alone, never a secret.
@@ -26,28 +30,28 @@ pub struct Verifier {
     event: Option<Source>,
     answer: u16,
     verify_token: Option<Token>,
+    /// The secret, for a tool that sends it in a question.
+    own_secret: Option<Token>,
 }
 
 /// What is compared with what.
 pub(super) enum Check {
-    /// A signature in a header, over the layout's message.
+    /// A signature over the layout's message.
     Signature(Layout, Key),
-    /// The secret in the header of this name.
-    Token(String, Token),
+    /// The secret itself.
+    Token(Layout, Token),
     /// A signature in a header, over Twilio's message.
     Twilio(Layout, Key),
-    /// A signature in the body, and the tolerance in seconds.
-    Mailgun(Key, u64),
-    /// The secret in every item of the body.
-    Graph(Token),
+    /// A token that says what is signed.
+    Jwt(Layout, Key),
     /// A signature in the body, by the key of a certificate.
     Sns(Sns),
     /// A signature in a header, by the key of a certificate.
     Paypal(Paypal),
     /// A token in a header, by a key of a set.
     Pubsub(Pubsub),
-    /// Nothing yet: the tool sends its secret in this field of a body.
-    Awaited(&'static str),
+    /// Nothing yet: the tool sends its secret at this place.
+    Awaited(Place),
 }
 
 impl Verifier {
@@ -61,7 +65,8 @@ impl Verifier {
         verify_token: Option<&str>,
     ) -> Result<Verifier, InvalidVerifier> {
         let preset = setup::preset_of(options)?;
-        secret::check(preset, secret)?;
+        let layout = custom::layout(preset, options, secret)?;
+        secret::check(preset, &layout.verify, secret)?;
         Verifier::of_any_secret(preset, options, secret, verify_token)
     }
 
@@ -72,7 +77,11 @@ impl Verifier {
     pub fn awaiting(options: &Options) -> Result<Verifier, InvalidVerifier> {
         let preset = setup::preset_of(options)?;
         match preset.sends_secret() {
-            Some(field) => Verifier::of(preset, options, Check::Awaited(field), None),
+            Some(place) => {
+                let layout = custom::layout(preset, options, "")?;
+                let check = Check::Awaited(place.clone());
+                Verifier::of(preset, options, (check, &layout), None)
+            }
             None => {
                 let message = format!("it is missing. {}", preset.secret_hint);
                 Err(InvalidVerifier::new("secret", message))
@@ -87,38 +96,33 @@ impl Verifier {
         secret: &str,
         verify_token: Option<&str>,
     ) -> Result<Verifier, InvalidVerifier> {
-        let check = Check::new(preset, options, secret)?;
-        Verifier::of(preset, options, check, verify_token)
+        let layout = custom::layout(preset, options, secret)?;
+        let check = Check::new(preset, options, layout.clone(), secret)?;
+        let made = Verifier::of(preset, options, (check, &layout), verify_token)?;
+        let own_secret = (preset.sends_secret()).map(|_| Token::new(secret));
+        Ok(Verifier { own_secret, ..made })
     }
 
     fn of(
         preset: &'static Preset,
         options: &Options,
-        check: Check,
+        (check, layout): (Check, &Layout),
         verify_token: Option<&str>,
     ) -> Result<Verifier, InvalidVerifier> {
-        let own = matches!(preset.name, "hmac" | "token");
-        let source = |field, text: &Option<String>, of: Option<Source<&'static str>>| {
-            if own {
-                custom::source(field, text.as_deref())
-            } else {
-                Ok(of.map(Source::owned))
-            }
-        };
-        let id = source("id", &options.id, preset.id)?;
-        let event = source("event", &options.event, preset.event)?;
+        let event = custom::source("event", options.event.as_deref())?;
         Ok(Verifier {
-            url: setup::url(options, check.signs_url())?,
+            url: setup::url(options, layout.verify.signs_url())?,
             verify_token: verify_token_of(preset, verify_token)?,
-            answer: options.answer.unwrap_or(preset.answer),
+            answer: options.answer.unwrap_or(preset.answer.status),
             preset,
             check,
-            id,
-            event,
+            id: layout.id.clone(),
+            event: event.or_else(|| preset.event.clone()),
+            own_secret: None,
         })
     }
 
-    /// The row of the table; `hmac` and `token` have one of that name.
+    /// What is known of the tool; `hmac` and `token` are presets of that name.
     pub fn preset(&self) -> &'static Preset {
         self.preset
     }
@@ -126,15 +130,24 @@ impl Verifier {
     /// What can be known before the body is read: the headers that are needed are there, once; a signature that is offered
     /// could be one; there are at most 8; the timestamp, if it stands in a header, is within tolerance.
     ///
-    /// Zoom may leave out the signature of its handshake, so without one its body decides.
+    /// Some tools may leave out the signature of their questions, so without one the body decides.
     pub fn check_head(&self, headers: Headers<'_>, now: Unix) -> Result<(), Refused> {
+        let of = Outside {
+            headers,
+            url: None,
+            now,
+        };
         match &self.check {
-            Check::Signature(layout, _) if self.may_be_unsigned(layout, headers) => Ok(()),
+            _ if self.may_be_unsigned(headers) => Ok(()),
             Check::Signature(layout, key) | Check::Twilio(layout, key) => {
-                layout.head(key, headers, now).map(drop)
+                layout.head(key, of).map(drop)
             }
-            Check::Token(header, _) => headers.needed(header).map(drop),
-            Check::Mailgun(..) | Check::Graph(_) | Check::Awaited(_) => Ok(()),
+            Check::Token(layout, _) => {
+                let places = &layout.verify.signature;
+                layout.given(of, places, &mut String::new()).map(drop)
+            }
+            Check::Jwt(layout, key) => jwt::check_head(layout, key, of).map(drop),
+            Check::Awaited(_) => Ok(()),
             Check::Sns(_) => Sns::head(headers),
             Check::Paypal(paypal) => paypal.head(headers, now),
             Check::Pubsub(pubsub) => pubsub.check(headers, now),
@@ -143,83 +156,67 @@ impl Verifier {
 
     /// The whole check, that of the head included.
     pub fn check(&self, delivery: &Delivery<'_>) -> Result<(), Refused> {
-        if self.preset.handshake == Some(Handshake::ResponseToken) {
+        if self.preset.handshakes.iter().any(|one| one.answer.signs()) {
             special::refuse_challenge(delivery.body)?;
         }
         let url = self.url.as_deref().unwrap_or(delivery.url);
-        let (header, matches) = match &self.check {
-            Check::Signature(layout, key) => {
-                let mut head = layout.head(key, delivery.headers, delivery.now)?;
-                let offered = std::mem::take(&mut head.offered);
-                let header = std::mem::take(&mut head.header);
-                let message = layout.message(head, delivery, url)?;
-                (header, key.matches(&message, &offered))
-            }
+        match &self.check {
+            Check::Signature(layout, key) => check_signature(layout, key, delivery, url),
             Check::Twilio(layout, key) => {
-                let head = layout.head(key, delivery.headers, delivery.now)?;
+                let head = layout.head(key, Outside::of(delivery))?;
                 let messages = special::twilio_messages(delivery, url)?;
                 let one = |message: String| {
                     key.matches(&[Cow::Owned(message.into_bytes())], &head.offered)
                 };
-                (head.header, messages.into_iter().any(one))
+                matching(messages.into_iter().any(one), &head.name)
             }
-            Check::Token(header, token) => {
-                let given = delivery.headers.needed(header)?;
-                if token.matches(given) {
-                    return Ok(());
-                }
-                let message = format!("the token in {header} is not the secret");
-                return Err(Refused::signature(message));
-            }
-            Check::Mailgun(key, tolerance) => {
-                return special::check_mailgun(key, *tolerance, delivery);
-            }
-            Check::Graph(token) => return special::check_graph(token, delivery.body),
-            Check::Sns(sns) => return sns.check(delivery),
-            Check::Paypal(paypal) => return paypal.check(delivery),
-            Check::Pubsub(pubsub) => return pubsub.check(delivery.headers, delivery.now),
-            Check::Awaited(field) => {
-                let title = self.preset.title;
+            Check::Token(layout, token) => check_token(layout, token, delivery),
+            Check::Jwt(layout, key) => jwt::check(layout, key, delivery, url),
+            Check::Sns(sns) => sns.check(delivery),
+            Check::Paypal(paypal) => paypal.check(delivery),
+            Check::Pubsub(pubsub) => pubsub.check(delivery.headers, delivery.now),
+            Check::Awaited(place) => {
+                let title = &self.preset.title;
                 let message = format!(
-                    "the key has no secret yet: {title} has to send its own first, as {field}, and somebody has to take it on the connector's page"
+                    "the key has no secret yet: {title} has to send its own first, as {}, and somebody has to take it on the connector's page",
+                    shown(place)
                 );
-                return Err(Refused::signature(message));
+                Err(Refused::signature(message))
             }
-        };
-        if matches {
-            return Ok(());
         }
-        let message = format!("the signature in {header} does not match");
-        Err(Refused::signature(message))
     }
 
     /// The SHA-256 of what is signed, where that tells deliveries apart: the time is part of it, and an id is not, so that
     /// a captured delivery could be sent again under another one. For a delivery that was checked, and whether its id was
     /// found where the tool says it.
     pub fn signed_digest(&self, delivery: &Delivery<'_>, has_id: bool) -> Option<digest::Digest> {
-        let Check::Signature(layout, key) = &self.check else {
-            return None;
+        let (layout, key) = match &self.check {
+            Check::Signature(layout, key) => (layout, key),
+            Check::Jwt(layout, _) if !has_id => return jwt::digest(layout, Outside::of(delivery)),
+            _ => return None,
         };
         let has_signed_id = has_id && (self.id.as_ref()).is_some_and(|id| layout.signs(id));
-        if has_signed_id || !layout.signs_time() {
+        if has_signed_id || !layout.signs_time() || layout.verify.is_of_items() {
             return None;
         }
         // Its time was good when it was checked, and may be over by now.
-        let layout = Layout {
-            tolerance_seconds: 0,
-            ..layout.clone()
-        };
+        let mut layout = layout.clone();
+        layout.verify.tolerance_seconds = 0;
         let url = self.url.as_deref().unwrap_or(delivery.url);
-        let head = layout.head(key, delivery.headers, delivery.now).ok()?;
-        let message = layout.message(head, delivery, url).ok()?;
-        let mut context = digest::Context::new(&digest::SHA256);
-        message.iter().for_each(|part| context.update(part));
-        Some(context.finish())
+        let head = layout.head(key, Outside::of(delivery)).ok()?;
+        let message = layout.message(key, &head, delivery, url, None).ok()?;
+        Some(hashed(Digest::Sha256, &message))
     }
 
     /// Whether the URL is signed, so that [`Delivery::url`] must be the public one.
     pub fn signs_url(&self) -> bool {
-        self.check.signs_url()
+        match &self.check {
+            Check::Signature(layout, _)
+            | Check::Jwt(layout, _)
+            | Check::Twilio(layout, _)
+            | Check::Token(layout, _) => layout.verify.signs_url(),
+            Check::Sns(_) | Check::Paypal(_) | Check::Pubsub(_) | Check::Awaited(_) => false,
+        }
     }
 
     /// The URL of the settings, used for the signature in place of [`Delivery::url`].
@@ -251,27 +248,48 @@ impl Verifier {
         }
     }
 
-    fn may_be_unsigned(&self, layout: &Layout, headers: Headers<'_>) -> bool {
-        let header = layout.signature.header(false);
-        self.preset.handshake == Some(Handshake::EncryptedToken)
-            && header.is_some_and(|header| !headers.has(header))
+    /// Whether it may be a question that needs no signature, as far as headers say so.
+    fn may_be_unsigned(&self, headers: Headers<'_>) -> bool {
+        let signature = match &self.check {
+            Check::Signature(layout, _) | Check::Jwt(layout, _) | Check::Token(layout, _) => {
+                &layout.verify.signature
+            }
+            _ => return false,
+        };
+        let is_there = |place: &Place| (place.header()).is_some_and(|name| headers.has(name));
+        if signature.iter().any(is_there) {
+            return false;
+        }
+        self.preset.handshakes.iter().any(|one| {
+            let holds = |(place, value): &(Place, Option<String>)| match place {
+                Place::Header(name) => match (headers.get(name), value) {
+                    (Some(text), Some(value)) => text == value,
+                    (found, None) => found.is_some(),
+                    (None, Some(_)) => false,
+                },
+                _ => true,
+            };
+            one.method == "POST"
+                && one.check != HandshakeCheck::Signature
+                && !one.subscription
+                && one.when.iter().all(holds)
+        })
     }
 
-    /// The key, for greetings that want something signed.
+    /// The key, for questions that want something signed.
     pub(super) fn key(&self) -> Option<&Key> {
         match &self.check {
-            Check::Signature(_, key) | Check::Twilio(_, key) | Check::Mailgun(key, _) => Some(key),
-            Check::Token(..)
-            | Check::Graph(_)
-            | Check::Sns(_)
-            | Check::Paypal(_)
-            | Check::Pubsub(_)
-            | Check::Awaited(_) => None,
+            Check::Signature(_, key) | Check::Twilio(_, key) | Check::Jwt(_, key) => Some(key),
+            _ => None,
         }
     }
 
     pub(super) fn verify_token(&self) -> Option<&Token> {
         self.verify_token.as_ref()
+    }
+
+    pub(super) fn secret_of_tool(&self) -> Option<&Token> {
+        self.own_secret.as_ref()
     }
 }
 
@@ -282,62 +300,32 @@ impl fmt::Debug for Verifier {
 }
 
 impl Check {
-    fn new(preset: &Preset, options: &Options, secret: &str) -> Result<Check, InvalidVerifier> {
-        if preset.name == "token" {
-            return Ok(Check::Token(custom::header(options)?, Token::new(secret)));
-        }
-        if preset.name == "hmac" {
-            let custom = custom::layout(options)?;
-            let (key, _) = secret::key(custom.secret, custom.algorithm, secret)?;
-            return Ok(Check::Signature(custom.layout, key));
-        }
-        if secret::is_token(preset, secret) {
-            let header = preset.token_header.or(preset.signature.header(false));
-            return Ok(Check::Token(
-                header.unwrap_or_default().to_owned(),
-                Token::new(secret),
-            ));
-        }
-        match preset.way {
-            Way::Graph => return Ok(Check::Graph(Token::new(secret))),
-            Way::Sns => return Sns::new(preset, options, secret).map(Check::Sns),
-            Way::Paypal => return Paypal::new(preset, options, secret).map(Check::Paypal),
-            Way::Pubsub => return Pubsub::new(preset, options, secret).map(Check::Pubsub),
-            _ => {}
-        }
-        let (key, prefix) = secret::key(preset.secret, preset.algorithm, secret)?;
-        let mut layout = Layout::of(preset, options.tolerance_seconds);
-        if let Some(prefix) = prefix {
-            prefix.clone_into(&mut layout.prefix);
-        }
-        Ok(match preset.way {
-            Way::Twilio => Check::Twilio(layout, key),
-            Way::Mailgun => Check::Mailgun(key, layout.tolerance_seconds),
-            _ => Check::Signature(layout, key),
-        })
-    }
-
-    fn signs_url(&self) -> bool {
-        match self {
-            Check::Twilio(..) => true,
-            Check::Signature(layout, _) => {
-                let url = |part: &Part| matches!(part, Part::Url | Part::DecodedUrl);
-                layout.message.iter().any(url)
+    fn new(
+        preset: &Preset,
+        options: &Options,
+        layout: Layout,
+        secret: &str,
+    ) -> Result<Check, InvalidVerifier> {
+        match layout.verify.algorithm {
+            Algorithm::Token => Ok(Check::Token(layout, Token::new(secret))),
+            Algorithm::Sns => Sns::new(preset, options, secret).map(Check::Sns),
+            Algorithm::Paypal => Paypal::new(preset, options, &layout, secret).map(Check::Paypal),
+            Algorithm::Pubsub => Pubsub::new(preset, options, &layout, secret).map(Check::Pubsub),
+            algorithm => {
+                let key = secret::key(&layout.verify, secret)?;
+                Ok(match algorithm {
+                    Algorithm::Twilio => Check::Twilio(layout, key),
+                    Algorithm::Jwt(_) => Check::Jwt(layout, key),
+                    _ => Check::Signature(layout, key),
+                })
             }
-            Check::Token(..)
-            | Check::Mailgun(..)
-            | Check::Graph(_)
-            | Check::Sns(_)
-            | Check::Paypal(_)
-            | Check::Pubsub(_)
-            | Check::Awaited(_) => false,
         }
     }
 }
 
 fn verify_token_of(preset: &Preset, given: Option<&str>) -> Result<Option<Token>, InvalidVerifier> {
     let Some(text) = given else { return Ok(None) };
-    if preset.handshake != Some(Handshake::VerifyToken) {
+    if !preset.asks_for_word() {
         let message = format!("`{}` knows no verify token; leave it out", preset.name);
         return Err(InvalidVerifier::new("verify_token", message));
     }

@@ -67,7 +67,7 @@ const HOMES: [(&str, &[&str]); 27] = [
         &["backup", "catalog", "journal", "pool", "repair", "sqlite"],
     ),
     ("figment", &["settings"]),
-    ("toml_edit", &["settings"]),
+    ("toml_edit", &["base", "settings"]),
     ("clap", &["client", "headgate"]),
     ("qrcode", &["headgate"]),
     ("reqwest", &["client", "headgate", "observe"]),

@@ -120,8 +120,8 @@ fn of_field(schema: &str, name: &str) -> Value {
     match (schema, name) {
         (_, "stream") => json!({ "minLength": 1, "maxLength": 128, "pattern": LINE }),
         (_, "preset") => {
-            let names = webhook::presets().iter();
-            json!({ "enum": names.map(|preset| preset.name).collect::<Vec<_>>() })
+            let names = webhook::presets().into_iter();
+            json!({ "enum": names.map(|preset| preset.name.as_str()).collect::<Vec<_>>() })
         }
         (_, "grace_seconds") => within(0, GRACE_SECONDS_MAX),
         (_, "expires_at") => time(),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::CliError;
 use crate::output::{ListOutput, Table, note, print_list, shown};
-use webhook::Preset;
+use webhook::{ItemKey, Options, Path as ItemPath, Preset};
 use wire::ConnectorData;
 
 /// The longest secret file that is read, in bytes.
@@ -72,13 +72,18 @@ impl VerifyArgs {
     /// `verify` of a key for this preset with this secret; without one, that of the tool is awaited.
     fn verify(&self, preset: &Preset, secret: Option<String>) -> Result<Value, CliError> {
         let mut verify = Map::new();
-        verify.insert("scheme".to_owned(), preset.name.into());
+        verify.insert("scheme".to_owned(), preset.name.as_str().into());
         verify.insert("secret".to_owned(), secret.into());
         if let Some(file) = &self.verify_token_file {
             verify.insert("verify_token".to_owned(), read_secret(file)?.into());
         }
         for (name, value) in &self.options {
+            let is_of_preset = preset.options.iter().any(|option| option.name == *name);
             let (table, field) = match name.split_once('.') {
+                None if is_of_preset && !Options::has_field(name) => (
+                    verify.entry("options").or_insert_with(|| json!({})),
+                    name.as_str(),
+                ),
                 Some((table, field)) => (verify.entry(table).or_insert_with(|| json!({})), field),
                 None => {
                     verify.insert(name.clone(), value.clone());
@@ -91,9 +96,13 @@ impl VerifyArgs {
             };
             table.insert(field.to_owned(), value.clone());
         }
-        for detail in preset.details {
-            if let Some(without) = detail.without.filter(|_| !verify.contains_key(detail.name)) {
-                note(&format!("without --option {}=…, {without}", detail.name));
+        for option in &preset.options {
+            let is_given = verify.contains_key(&option.name)
+                || verify
+                    .get("options")
+                    .is_some_and(|given| given.get(&option.name).is_some());
+            if let Some(without) = option.without.as_deref().filter(|_| !is_given) {
+                note(&format!("without --option {}=…, {without}", option.name));
             }
         }
         Ok(verify.into())
@@ -205,7 +214,7 @@ pub(super) fn print(preset: &Preset, made: &ConnectorData) {
 
 /// Runs `headgate connector presets`.
 pub(super) fn presets(args: &PresetsArgs) -> Result<(), CliError> {
-    let all: Vec<Value> = webhook::presets().iter().map(described).collect();
+    let all: Vec<Value> = webhook::presets().into_iter().map(described).collect();
     print_list(args.output, &all, "", |all| {
         let mut table = Table::new(&["NAME", "TOOL", "BY", "ITEM KEY", "ANSWER"]);
         for one in all {
@@ -232,15 +241,15 @@ fn described(preset: &Preset) -> Value {
             None if preset.signed() => "secret",
             None => "key in the URL",
         },
-        "item_key": preset.item_key,
-        "item_key_or": preset.item_key_or,
-        "items": preset.items,
-        "answer": preset.answer,
+        "item_key": preset.item_key.as_ref().map(ItemKey::described),
+        "items": preset.items.as_ref().map(ItemPath::text),
+        "answer": preset.answer.status,
+        "proved": preset.proved(),
         "ignored_events": preset.ignore,
         "signs_url": preset.signs_url(),
         "secret": preset.secret_hint,
-        "options": (preset.details.iter())
-            .map(|detail| (detail.name.to_owned(), Value::from(detail.hint)))
+        "options": (preset.options.iter())
+            .map(|option| (option.name.clone(), Value::from(option.hint.as_str())))
             .collect::<Map<_, _>>(),
         "events": preset.events_hint,
     })

@@ -42,8 +42,9 @@ pub(super) fn write(answer: Answer, endpoint: Endpoint, req: &Request, res: &mut
 fn write_challenge(res: &mut Response, challenge: Challenge) {
     res.status_code(StatusCode::from_u16(challenge.status).unwrap_or_default());
     let headers = res.headers_mut();
-    if let Some(kind) = challenge.content_type {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    let kind = challenge.content_type;
+    if let Some(Ok(kind)) = kind.map(|kind| HeaderValue::from_str(&kind)) {
+        headers.insert(CONTENT_TYPE, kind);
     }
     for (name, value) in challenge.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value.parse()) {
@@ -82,6 +83,13 @@ fn acknowledge(res: &mut Response, accepted: &Accepted) {
         headers.insert(LOCATION, location);
     }
     let status = StatusCode::from_u16(accepted.status).unwrap_or(StatusCode::ACCEPTED);
+    if let Some((kind, text)) = accepted.answer {
+        res.status_code(status);
+        res.headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        res.replace_body(ResBody::Once(text.into()));
+        return;
+    }
     match status {
         // Some tools want a type even of nothing.
         StatusCode::NO_CONTENT => envelope::write_json(res, status, Vec::new()),

@@ -56,10 +56,10 @@ impl Acting<'_> {
     ) -> Result<(), rusqlite::Error> {
         pass.withhold(false);
         let changed = pass.seq() != before.seq;
-        if !changed && !(did.took_away && before.state.shown().is_some()) {
-            return Ok(());
-        }
         if !changed {
+            if !did.took_away || before.state.shown().is_none() {
+                return Ok(());
+            }
             pass.keep_quiet();
         }
         match key::is_frozen(self.connection, stream, key)? {

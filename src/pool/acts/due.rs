@@ -99,10 +99,9 @@ impl Acting<'_> {
     ) -> Result<BTreeSet<(Arc<str>, String)>, rusqlite::Error> {
         let sql = match table {
             "holds" => format!("SELECT stream, key FROM holds WHERE {OVER}"),
-            _ => format!(
-                "SELECT stream, key FROM writes WHERE until_lived IS NOT NULL AND ended = 0 AND until_lived <= ?1
+            _ => "SELECT stream, key FROM writes WHERE until_lived IS NOT NULL AND ended = 0 AND until_lived <= ?1
                  UNION SELECT stream, key FROM writes WHERE until_wall IS NOT NULL AND ended = 0 AND until_wall <= ?2"
-            ),
+                .to_owned(),
         };
         let mut select = self.connection.prepare_cached(&sql)?;
         let rows = select.query_map(over, |row| Ok((row.get::<_, Arc<str>>(0)?, row.get(1)?)))?;
@@ -148,7 +147,7 @@ impl Acting<'_> {
             .execute(params![over[0], over[1], &**stream, key, n.to_column()])?;
         let after = writes_of(self.connection, stream, key)?;
         self.show(stream, key, pass)?;
-        let now = |field: &String| after.get(field).and_then(|writes| fold(writes));
+        let now = |field: &String| after.get(field).and_then(fold);
         let ended = before
             .iter()
             .filter_map(|(field, writes): (&String, &Vec<Write>)| {

@@ -62,7 +62,7 @@ pub struct Acted {
 pub enum ActProgress {
     /// It is made.
     Done(Acted),
-    /// A PUT is to be undone, which is data: submit this, then say so with [`Pool::undone`].
+    /// A PUT is to be undone, which is data: submit this, then say so with [`Pool::undone`](crate::Pool::undone).
     Submit(PutBefore),
 }
 

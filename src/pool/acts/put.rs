@@ -108,7 +108,7 @@ impl Pool {
         repeatable: Option<&Repeatable>,
         put: &PutBefore,
     ) -> Result<Acted, PoolError> {
-        let done = self.in_act(stream, |acting, pass| {
+        self.in_act(stream, |acting, pass| {
             let call = Call {
                 stream,
                 by,
@@ -148,7 +148,6 @@ impl Pool {
                 Err(Fault::Sql(error)) => Err(error),
                 Err(Fault::Refused(_)) => Err(rusqlite::Error::QueryReturnedNoRows),
             }
-        });
-        done
+        })
     }
 }

@@ -20,7 +20,7 @@ use base::order::ChangeSeq;
 
 /// What an undo comes to.
 pub(super) enum Undo {
-    Made(Made),
+    Made(Box<Made>),
     /// It is data first.
     Submit(PutBefore),
 }
@@ -69,7 +69,7 @@ impl Call<'_> {
             }
         };
         acting.end_undo(self.stream, past.n, state)?;
-        Ok(Undo::Made(Made {
+        Ok(Undo::Made(Box::new(Made {
             record: Some(Change {
                 n,
                 before: Value::Null,
@@ -81,7 +81,7 @@ impl Call<'_> {
                 ..Outcome::default()
             },
             seq: None,
-        }))
+        })))
     }
 
     fn newest(&self, acting: &Acting<'_>) -> Result<Option<Past>, rusqlite::Error> {

@@ -26,7 +26,7 @@ pub struct Verify {
     /// What Meta sends before its first delivery.
     pub verify_token: Option<Secret>,
     /// What is a repeat beside what has the same delivery id.
-    pub replay: Replay,
+    pub replay: Option<Replay>,
     /// The scheme, and what can be set of it.
     #[serde(flatten)]
     pub options: Options,
@@ -49,7 +49,7 @@ pub(crate) const VERIFY: &[Field] = rows! { OPTION;
     /// Verify token that was entered in Meta's settings; `meta` only.
     verify_token, Secret, example: r#"{ env = "META_WORD" }"#, alternative: true;
     /// Duplicates within 24 hours: `delivery` for the same delivery id, `body` also for the same bytes.
-    replay, Choice(&["delivery", "body"]), none: "", default: || "delivery".into(),
+    replay, Choice(&["delivery", "body"]), example: r#""delivery""#, usual: "the preset's, mostly `delivery`",
         guide: "See [repeats and replays][tools-replay].";
     /// Largest difference between a signed time and the daemon's clock, in seconds; 0 ignores the time.
     tolerance_seconds, Integer(0, u32::MAX as u64), example: "300", usual: "the preset's, mostly 300";
@@ -57,27 +57,35 @@ pub(crate) const VERIFY: &[Field] = rows! { OPTION;
     url, Text(kinds::URL), example: r#""https://hooks.example.com/x""#, alternative: true, usual: "`server.public_url` and the path";
     /// Status of the answer: 200, 202 or 204.
     answer, Integer(200, 204), example: "202", usual: "the preset's, mostly 202";
-    /// Header with the signature, or with the secret; `hmac` and `token` only.
+    /// Header with the signature, or with the secret. `hmac` and `token` need it.
     header, Text(kinds::HEADER_NAME), example: r#""X-Signature""#, usual: "required";
-    /// Beginning of a signature in the header, such as `sha256=`; `hmac` only.
+    /// Beginning of a signature in the header, such as `sha256=`.
     prefix, Text(kinds::ANY), example: r#""v1=""#;
-    /// Character between several parts of the header; `hmac` only.
+    /// Character between several parts of the header.
     separator, Text(kinds::ANY), example: r#"",""#;
-    /// Signed text, made of `{body}`, `{ts}`, `{id}`, `{url}`, `{method}` and other characters; `hmac` only.
+    /// Signed text, made of `{body}`, `{ts}`, `{id}`, `{url}`, `{method}`, places such as `{header:X-Nonce}`, and other characters.
     signed, Text(kinds::ANY), example: r#""{ts}.{body}""#, usual: "`{body}`";
-    /// Hash function of the signature; `hmac` only.
+    /// Hash function of an HMAC.
     hash, Choice(&["sha1", "sha256", "sha384", "sha512"]), example: r#""sha256""#, usual: "`sha256`";
-    /// Encoding of the signature; `hmac` only.
-    encoding, Choice(&["hex", "base64"]), example: r#""hex""#, usual: "`hex`";
-    /// Encoding of the secret; `hmac` only.
-    secret_encoding, Choice(&["text", "hex", "base64"]), example: r#""text""#, usual: "`text`";
-    /// Place of the signed time: `{ header = "X-Timestamp" }`, `{ part = "t=" }` or `{ body = "sent_at" }`; `hmac` only.
+    /// Encoding of the signature.
+    encoding, Choice(&["hex", "base64", "base64url"]), example: r#""hex""#, usual: "`hex`";
+    /// Encoding of the secret.
+    secret_encoding, Choice(&["text", "hex", "base64", "base64url", "whsec"]), example: r#""text""#, usual: "`text`";
+    /// Place of the signed time: `{ header = "X-Timestamp" }`, `{ part = "t=" }` or `{ body = "sent_at" }`.
     timestamp, Table(TIMESTAMP), example: r#"{ header = "X-Timestamp", unit = "s" }"#,
         guide: "A `part` is one of the signature header, a `body` a field of the body. The `unit` is `s` (default), `ms` or `rfc3339`.";
-    /// Place of the delivery id, as `header:NAME` or `body:PATH`; `hmac` and `token` only.
+    /// Place of the delivery id, as `header:NAME` or `body:PATH`.
     id, Text(kinds::ANY), example: r#""header:X-Delivery""#;
-    /// Place of the event name, as `header:NAME` or `body:PATH`; `hmac` and `token` only.
+    /// Place of the event name, as `header:NAME` or `body:PATH`.
     event, Text(kinds::ANY), example: r#""body:type""#;
+    /// Algorithm of the signature, such as `ed25519`, in place of `hash`; `hmac` and presets.
+    algorithm, Text(kinds::ANY), example: r#""ed25519""#, alternative: true;
+    /// Place of the signature, in place of `header`: `header:NAME`, `query:NAME`, `body:PATH` or `item:PATH`.
+    signature, Text(kinds::ANY), example: r#""body:signature""#, alternative: true;
+    /// `true` if the signature does not cover the body.
+    unsigned_body, Boolean, example: "true", usual: "`false`";
+    /// Options of single presets, by name, such as `api_key` of `livekit`.
+    options, Free, none: "", default: || serde_json::json!({}), example: r#"{ api_key = "APIx" }"#, alternative: true;
     /// ARN of the topic; `sns` only.
     topic, Text(kinds::ANY), example: r#""arn:aws:sns:eu-west-1:123456789012:orders""#, alternative: true, usual: "required";
     /// Id of the webhook; `paypal` only.
@@ -152,9 +160,7 @@ impl Verify {
         let parts = ["\0verify", stream, &self.options.scheme, self.secret()];
         // What a tool publishes is the same for all of its customers; these are not.
         let details = self.options.details();
-        let set = details
-            .iter()
-            .filter_map(|(name, text)| Some([*name, (*text)?]));
+        let set = details.iter().map(|(name, text)| [*name, *text]);
         for part in parts.into_iter().chain(set.flatten()) {
             digest.update((part.len() as u64).to_le_bytes());
             digest.update(part);

@@ -82,7 +82,7 @@ fn the_text_is_toml_and_says_the_same_as_the_json() {
     let rows = explain(&place.load());
     for row in &rows {
         let text = format!("value = {}", row.toml());
-        let parsed = super::super::tree::parse(&text).map(|_| ());
+        let parsed = base::tree::parse(&text).map(|_| ());
         assert_eq!(parsed, Ok(()), "{text}");
     }
     let json = render_json(&rows);

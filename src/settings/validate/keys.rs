@@ -119,11 +119,11 @@ impl Validator<'_> {
     /// What of a verification that works lets others in, or keeps the tool out.
     fn weaknesses(&mut self, path: &str, verify: &Verify, verifier: &Verifier) {
         let given = verify.options.details();
-        for detail in verifier.preset().details {
-            let is_given = given.contains(&(detail.name, None));
-            if let Some(without) = detail.without.filter(|_| is_given) {
+        for option in &verifier.preset().options {
+            let is_given = given.iter().any(|(name, _)| *name == option.name);
+            if let Some(without) = option.without.as_deref().filter(|_| !is_given) {
                 let message = format!("missing: {without}");
-                self.warning(&format!("{path}.{}", detail.name), message);
+                self.warning(&format!("{path}.{}", option.name), message);
             }
         }
         if verifier.expired_at(Unix::now()).is_some() {

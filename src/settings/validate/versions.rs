@@ -3,6 +3,7 @@
 //! **Invariant**: only what is certain by the configuration is told: a stream or a preset counts where no connector says
 //! another field.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::Validator;
@@ -16,24 +17,29 @@ impl Validator<'_> {
         let of_streams: HashMap<&str, &str> = of_streams
             .filter_map(|stream| Some((&*stream.name, stream.version.as_deref()?)))
             .collect();
-        let mut first: HashMap<&str, (&str, &str)> = HashMap::new();
+        let mut first: HashMap<&str, (&str, Cow<'_, str>)> = HashMap::new();
         for (index, connector) in settings.connectors.iter().enumerate() {
             let mut told: Vec<&str> = Vec::new();
             for key in &connector.keys {
                 let stream = &*key.stream;
                 let of_stream = of_streams.get(stream).copied();
-                let field = connector.version.as_deref().or(of_stream);
+                let field = connector
+                    .version
+                    .as_deref()
+                    .or(of_stream)
+                    .map(Cow::Borrowed);
                 let Some(field) = field.or_else(|| of_preset(connector, key)) else {
                     continue;
                 };
-                let (other, before) = *first.entry(stream).or_insert((&connector.name, field));
-                if before == field || other == connector.name || told.contains(&stream) {
+                let known = first.entry(stream);
+                let (other, before) = known.or_insert((&connector.name, field.clone()));
+                if *before == field || *other == connector.name || told.contains(&stream) {
                     continue;
                 }
                 told.push(stream);
                 let message = format!(
                     "the field {} orders its updates of the stream {}, and {} those of the connector {}: values of both are compared with each other; name one field, or give each connector a stream of its own, unless both count in the same way",
-                    quoted(field),
+                    quoted(&field),
                     quoted(stream),
                     quoted(before),
                     quoted(other),
@@ -45,8 +51,9 @@ impl Validator<'_> {
 }
 
 /// The field that the preset of a connector, or of the scheme of its key, names.
-fn of_preset(connector: &Connector, key: &Key) -> Option<&'static str> {
+fn of_preset(connector: &Connector, key: &Key) -> Option<Cow<'static, str>> {
     let scheme = key.verify.as_ref().map(|verify| &*verify.options.scheme);
     let name = connector.preset.as_deref().or(scheme)?;
-    webhook::preset(name)?.version
+    let version = webhook::preset(name)?.version.as_ref()?;
+    Some(Cow::Owned(version.flat().into_owned()))
 }

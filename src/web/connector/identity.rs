@@ -32,8 +32,7 @@ pub(super) fn fact(connector: &Connector) -> Markup {
         @match (&connector.item_key, preset) {
             (Some(field), _) if field == DELIVERY => { (by_delivery) },
             (Some(field), _) => { (text(field)) },
-            (None, Some(Preset { item_key: Some(DELIVERY), title, .. })) => { (by_delivery) span.quiet { ", as usual for " (title) } },
-            (None, Some(Preset { item_key: Some(field), item_key_or: other, title, .. })) => { (field) @if let Some(other) = other { ", or " (other) } span.quiet { ", as usual for " (title) } },
+            (None, Some(Preset { item_key: Some(key), title, .. })) if key.described() != DELIVERY => { (key.described()) span.quiet { ", as usual for " (title) } },
             (None, Some(preset)) if !preset.is_generic() => { (by_delivery) span.quiet { ", as usual for " (preset.title) } },
             (None, _) => span.quiet { "none: a request names it with X-Item-Key, or items are identified by their position" },
         }

@@ -17,7 +17,7 @@ use crate::{description, paths, tool};
 use catalog::{Connector, IngestKey, KeyState};
 pub(super) use http::sessions::IssuedKey;
 use operate::Operator;
-use webhook::Preset;
+use webhook::{Path, Preset};
 
 /// The key that was just issued, and requests to paste that hold it.
 pub(super) fn issued(connector: &Connector, address: &Address, issued: &IssuedKey) -> Markup {
@@ -97,7 +97,7 @@ fn in_the_tool(connector: &Connector, address: &Address, public: Option<&str>) -
 fn facts(operator: &Operator, connector: &Connector, address: &Address) -> Markup {
     let path = paths::connector(&connector.name);
     let preset = connector.preset();
-    let items = (connector.items.as_deref()).or_else(|| preset.and_then(|preset| preset.items));
+    let items = (connector.items.as_deref()).or_else(|| preset?.items.as_ref().map(Path::text));
     let signs = |key: &IngestKey| key.signing.is_some();
     html! {
         div.panel {

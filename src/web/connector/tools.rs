@@ -25,7 +25,7 @@ impl Tools {
 }
 
 fn list() -> Markup {
-    let mut known: Vec<&Preset> = webhook::presets().iter().collect();
+    let mut known: Vec<&Preset> = webhook::presets();
     known.retain(|preset| !preset.is_generic());
     known.sort_by_key(|preset| preset.title.to_lowercase());
     html! {
@@ -36,7 +36,7 @@ fn list() -> Markup {
             p.hint #found role="status" {}
         }
         ul.tools #tools {
-            @for preset in known { li { a href=(form_of(preset.name)) { (preset.title) } } }
+            @for preset in known { li { a href=(form_of(&preset.name)) { (preset.title) } } }
         }
         h2 { "Not in the list" }
         ul.tools.others {

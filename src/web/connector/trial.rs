@@ -25,7 +25,7 @@ pub(super) fn tool_of(connector: &Connector) -> Option<&'static Preset> {
     let now = Unix::now();
     let mut keys = connector.keys.iter();
     let key = keys.find(|key| key.signing.is_some() && key.is_valid_at(now))?;
-    key.preset.filter(|preset| !preset.samples().is_empty())
+    key.preset.filter(|preset| !preset.samples.is_empty())
 }
 
 /// The button, with the events to choose from.
@@ -39,7 +39,7 @@ pub(super) fn panel(connector: &Connector, token: &Markup) -> Markup {
             label for="event" { "Test delivery" }
             div.row {
                 select #event name="event" {
-                    @for sample in preset.samples() { option value=(sample.event) { (sample.event) } }
+                    @for sample in &preset.samples { option value=(sample.event) { (sample.event) } }
                 }
                 button { "Send test" }
             }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use crate::form::{Field, Typed};
 use crate::text::as_sentence;
 use settings::{Secret, Verify};
-use webhook::{Detail, Handshake, Options, Preset, Timestamp};
+use webhook::{Options, Preset, PresetOption, Timestamp};
 
 /// Of the fields of a signature, those that begin with what most tools do.
 const USUAL: [(&str, &str); 6] = [
@@ -24,7 +24,11 @@ const HASHES: [(&str, &str); 4] = [
     ("sha384", "SHA-384"),
     ("sha512", "SHA-512"),
 ];
-const ENCODINGS: [(&str, &str); 2] = [("hex", "hexadecimal"), ("base64", "Base64")];
+const ENCODINGS: [(&str, &str); 3] = [
+    ("hex", "hexadecimal"),
+    ("base64", "Base64"),
+    ("base64url", "Base64 for URLs"),
+];
 const SECRET_ENCODINGS: [(&str, &str); 3] = [
     ("text", "as it is"),
     ("hex", "hexadecimal"),
@@ -43,18 +47,18 @@ const UNITS: [(&str, &str); 3] = [
 
 /// What the fields hold at first.
 pub(super) fn initial(preset: &Preset) -> Vec<(&'static str, String)> {
-    match preset.name {
+    match preset.name.as_str() {
         "hmac" => USUAL.map(|(name, value)| (name, value.to_owned())).into(),
         _ => Vec::new(),
     }
 }
 
 /// The fields of a tool that signs.
-pub(super) fn fields(typed: &Typed, preset: &Preset) -> Markup {
+pub(super) fn fields(typed: &Typed, preset: &'static Preset) -> Markup {
     html! {
         @if preset.sends_secret().is_some() { (secret_of_tool(typed, preset)) } @else { (secret(typed, preset, "")) }
-        @for detail in preset.details { (self::detail(typed, detail)) }
-        @if asks_for_word(preset) { (verify_token(typed)) }
+        @for option in &preset.options { (self::option(typed, option)) }
+        @if preset.asks_for_word() { (verify_token(typed)) }
         @if preset.is_generic() { (header(typed)) }
         @if preset.name == "hmac" { (layout(typed)) }
         @if asks_for_url(preset) { (url(typed)) }
@@ -68,7 +72,7 @@ pub(super) fn secret(typed: &Typed, preset: &Preset, before: &str) -> Markup {
     let field = Field {
         name: "secret",
         label: label.trim_end_matches('.'),
-        hint: preset.secret_hint,
+        hint: &preset.secret_hint,
     };
     match published {
         None => typed.secret_input(field),
@@ -89,20 +93,21 @@ fn secret_of_tool(typed: &Typed, preset: &Preset) -> Markup {
     })
 }
 
-fn detail(typed: &Typed, detail: &Detail) -> Markup {
-    let (label, hint) = match detail.without {
-        None => (detail.label.to_owned(), detail.hint.to_owned()),
+fn option(typed: &Typed, option: &'static PresetOption) -> Markup {
+    let (label, hint) = match &option.without {
+        _ if option.required => (option.label.clone(), option.hint.clone()),
+        None => (format!("{} (optional)", option.label), option.hint.clone()),
         Some(without) => (
-            format!("{} (optional)", detail.label),
-            format!("{} Without it {without}.", detail.hint),
+            format!("{} (optional)", option.label),
+            format!("{} Without it {without}.", option.hint),
         ),
     };
     let field = Field {
-        name: detail.name,
+        name: &option.name,
         label: &label,
         hint: &hint,
     };
-    typed.input(field, 256, detail.without.is_none())
+    typed.input(field, 256, option.required)
 }
 
 /// The secret as it was typed.
@@ -115,7 +120,7 @@ pub(super) fn read(typed: &mut Typed, preset: &Preset) -> Option<Verify> {
     if !preset.signed() {
         return None;
     }
-    let verify_token = asks_for_word(preset).then(|| {
+    let verify_token = preset.asks_for_word().then(|| {
         let word = typed.text("verify_token");
         if word.is_empty() {
             typed.reject("verify_token", "Choose a word.");
@@ -146,10 +151,10 @@ pub(super) fn named(preset: &Preset) -> [(&'static str, &'static str); 1] {
 fn options(typed: &Typed, preset: &Preset) -> Options {
     let mut options = Options {
         url: typed.optional("url").filter(|_| asks_for_url(preset)),
-        ..Options::of(preset.name)
+        ..Options::of(&preset.name)
     };
-    for detail in preset.details {
-        options.set_detail(detail.name, typed.optional(detail.name));
+    for option in &preset.options {
+        options.set_detail(&option.name, typed.optional(&option.name));
     }
     if preset.is_generic() {
         options.header = typed.optional("header");
@@ -198,11 +203,6 @@ fn timestamp(typed: &Typed, name: String) -> Timestamp {
             ..place
         },
     }
-}
-
-/// Whether the tool's greeting holds a word that was agreed on.
-fn asks_for_word(preset: &Preset) -> bool {
-    preset.handshake == Some(Handshake::VerifyToken)
 }
 
 fn asks_for_url(preset: &Preset) -> bool {

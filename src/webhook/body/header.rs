@@ -101,6 +101,23 @@ impl Form {
     }
 }
 
+impl Form {
+    /// Whether it is written as one of these media types is; of none, all. What turns out to be JSON is JSON, whatever it
+    /// is called.
+    pub fn is_of(self, types: &[String]) -> bool {
+        let kind = |name: &str| match media(name) {
+            Ok(Media::Text | Media::None) => Some(Media::Json),
+            Ok(media) => Some(media),
+            Err(_) => None,
+        };
+        let own = match self.media {
+            Media::Text | Media::None => Media::Json,
+            media => media,
+        };
+        types.is_empty() || types.iter().any(|name| kind(name) == Some(own))
+    }
+}
+
 /// `application/json`, with or without parameters, or any type whose name ends in `+json`.
 fn check_json(content_type: Option<&[u8]>) -> Result<(), String> {
     let Some(value) = content_type else {

@@ -32,12 +32,12 @@ fn hmac_says_what_is_missing_or_wrong() {
     wrong(
         &|o| o.encoding = set("base32"),
         "encoding",
-        "none of hex, base64",
+        "none of hex, base64, base64url",
     );
     wrong(
         &|o| o.secret_encoding = set("x"),
         "secret_encoding",
-        "none of text, hex, base64",
+        "none of text, hex, base64, base64url, whsec",
     );
     wrong(&|o| o.separator = set(", "), "separator", "one character");
     wrong(

@@ -2,7 +2,7 @@
 
 use super::{MOMENT, verifier};
 use crate::handshake::{of_keyed, to_do};
-use crate::{Delivery, Headers, Verifier, field, presets};
+use crate::{Delivery, Headers, Verifier, presets};
 use base::clock::Unix;
 
 const ROUNDS: usize = 400;
@@ -75,7 +75,7 @@ impl Random {
 fn random_requests_neither_panic_nor_pass() {
     let mut random = Random(1);
     for preset in presets().iter().filter(|preset| preset.signed()) {
-        let verifier = verifier(preset.name);
+        let verifier = verifier(&preset.name);
         for _ in 0..ROUNDS {
             one(&mut random, &verifier);
         }
@@ -119,7 +119,12 @@ fn one(random: &mut Random, verifier: &Verifier) {
         "paypal-transmission-time",
         "paypal-cert-url",
     ];
-    let own = verifier.preset().signature.header(false).unwrap_or("x-own");
+    let verify = verifier.preset().verify.as_ref().expect("it signs");
+    let own = verify
+        .signature
+        .first()
+        .and_then(|place| place.header())
+        .unwrap_or("x-own");
     let mut values: Vec<(&str, Vec<u8>)> = vec![(own, random.value())];
     for _ in 0..random.below(10) {
         let value = match random.below(3) {
@@ -156,13 +161,13 @@ fn one(random: &mut Random, verifier: &Verifier) {
                 MOMENT
             },
         };
-        let name = verifier.preset().name;
+        let name = &verifier.preset().name;
         assert!(verifier.check(&delivery).is_err(), "{name}: {delivery:?}");
         let _ = verifier.check_head(delivery.headers, delivery.now);
         let _ = verifier.handshake(&delivery);
-        let _ = (of_keyed(&delivery), to_do(&delivery));
+        let _ = (of_keyed(None, &delivery), to_do(&delivery));
         for source in [verifier.id(), verifier.event()].into_iter().flatten() {
-            let _ = source.find(delivery.headers, |path| field::of(&body, path));
+            let _ = source.find(delivery.headers, delivery.url, |path| delivery.field(path));
         }
     }
 }

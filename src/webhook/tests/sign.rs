@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::random::Random;
 use super::{
-    MOMENT, PUBLIC_KEYS, SECRET, WHSEC, hmac, options_of, secret_of, verifier, verifier_of,
+    MOMENT, SECRET, WHSEC, has_public_key, hmac, options_of, secret_of, verifier, verifier_of,
     with_signed,
 };
-use crate::{CannotSign, Draft, Options, Signed, Source, Timestamp, Verifier, field, presets};
+use crate::{CannotSign, Draft, Options, Signed, Timestamp, Verifier, presets};
 
 const URL: &str = "https://hooks.example.com:8443/api/webhook/a%2Fb/c?x=1";
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -20,6 +20,7 @@ fn draft(body: &[u8]) -> Draft<'_> {
         url: URL,
         body,
         content_type: JSON,
+        headers: &[],
         id: "delivery-7",
         event: "Push Hook",
         now: MOMENT + Duration::from_millis(999),
@@ -39,7 +40,7 @@ fn cannot(result: Result<Signed, CannotSign>, part: &str) {
 
 /// Signs, checks, finds id and event where they stand in headers, and tries another secret.
 fn passes(verifier: &Verifier, other: &Verifier, draft: Draft<'_>) {
-    let name = verifier.preset().name;
+    let name = verifier.preset().name.as_str();
     let signed = verifier.sign(draft).map_err(|cannot| cannot.to_string());
     let signed = signed.expect(name);
     with_signed(draft, &signed, |delivery| {
@@ -49,8 +50,8 @@ fn passes(verifier: &Verifier, other: &Verifier, draft: Draft<'_>) {
         assert!(other.check(delivery).is_err(), "{name}");
         for (source, wanted) in [(verifier.id(), draft.id), (verifier.event(), draft.event)] {
             let Some(source) = source else { continue };
-            let found = source.find(delivery.headers, |path| field::of(&signed.body, path));
-            if !matches!(source, Source::Body(_)) {
+            let found = source.find(delivery.headers, delivery.url, |path| delivery.field(path));
+            if source.is_in_headers() {
                 assert_eq!(found.as_deref(), Some(wanted), "{name}");
             }
         }
@@ -63,6 +64,8 @@ fn other(scheme: &str) -> Verifier {
     let options = options_of(scheme);
     let secret = if secret == WHSEC {
         WHSEC.replace("MfKQ", "AAAA")
+    } else if secret.starts_with("0011") || secret.starts_with("AAEC") {
+        secret.replace("33", "44").replace("AwQF", "BwQF")
     } else {
         format!("{secret}2")
     };
@@ -73,16 +76,20 @@ fn other(scheme: &str) -> Verifier {
 fn random_bodies_of_every_preset_pass() {
     let mut random = Random(7);
     for preset in presets().iter().filter(|preset| preset.signed()) {
-        let verifier = verifier(preset.name);
-        if PUBLIC_KEYS.contains(&preset.name) {
+        let verifier = verifier(&preset.name);
+        if has_public_key(preset) {
             cannot(verifier.sign(draft(b"{}")), "public key");
             continue;
         }
-        let other = other(preset.name);
+        // What is signed in a body of its own form has samples.
+        if ["adyen", "figma", "kofi", "mandrill", "sinch"].contains(&preset.name.as_str()) {
+            continue;
+        }
+        let other = other(&preset.name);
         for _ in 0..ROUNDS {
             let bytes = random.value();
             let text = String::from_utf8_lossy(&bytes);
-            let body = match preset.name {
+            let body = match preset.name.as_str() {
                 "mailgun" => serde_json::json!({"a": text, "signature": 1})
                     .to_string()
                     .into(),
@@ -90,7 +97,7 @@ fn random_bodies_of_every_preset_pass() {
                     .to_string()
                     .into(),
                 // A word could be a token of the handshake.
-                "x" => [b"{", bytes.as_slice()].concat(),
+                "x" | "zoom" => [b"{", bytes.as_slice()].concat(),
                 _ => bytes,
             };
             let content_type = if preset.name == "twilio" { FORM } else { JSON };
@@ -221,7 +228,7 @@ fn settings_of_hmac_are_followed() {
 fn what_no_signature_lets_pass_is_not_signed() {
     let sign = |scheme: &str, draft: Draft<'_>| verifier(scheme).sign(draft);
     cannot(sign("mailgun", draft(b"[]")), "no JSON object");
-    cannot(sign("graph", draft(b"{}")), "no notifications");
+    cannot(sign("graph", draft(b"{}")), "no JSON object");
     cannot(sign("x", draft(b"word")), "token of the handshake");
     let no_id = Draft {
         id: "",

@@ -99,7 +99,7 @@ fn an_id_of_the_other_family_cannot_be_added() {
             let id = verifier
                 .id()
                 .expect("an id")
-                .find(delivery.headers, |_| None);
+                .find(delivery.headers, delivery.url, |_| None);
             verifier.check(delivery).map(|()| id)
         })
     };

@@ -95,9 +95,8 @@ fn a_sink_that_is_down_stays_paused_with_its_data_over_a_restart() {
     );
     let waiting = |process: &crate::process::Process| {
         let sink = process.sink("hostile");
-        sink["lag"].as_u64().expect("a number")
-            + sink["retries"].as_u64().expect("a number")
-            + sink["dead_letters"].as_u64().expect("a number")
+        // What waits to be tried again is behind.
+        sink["lag"].as_u64().expect("a number") + sink["dead_letters"].as_u64().expect("a number")
     };
     assert_eq!(waiting(&process), sent);
     process.stop();

@@ -172,7 +172,8 @@ async fn what_identifies_nothing_is_said_and_lost_by_nobody() {
             delivery,
             topic: "shop/update",
         };
-        odd.send(&shop.anonymous(), &address("shop"), r#"{"name": "x"}"#)
+        let body = format!(r#"{{"name": "{delivery}"}}"#);
+        odd.send(&shop.anonymous(), &address("shop"), &body)
             .await
             .receipt();
     }

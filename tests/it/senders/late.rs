@@ -99,8 +99,9 @@ async fn the_newest_version_stays_whatever_comes_after_it() {
 async fn what_was_signed_with_its_time_and_no_id_counts_once() {
     let app = daemon("rooms", "zoom").await;
     let anyone = app.anonymous();
+    let now = now_seconds();
     let send = async |seconds_ago: u64, more: (&str, &str)| {
-        let time = (now_seconds() - seconds_ago).to_string();
+        let time = (now - seconds_ago).to_string();
         let body = r#"{"event": "meeting.started", "payload": {"object": {"id": "r1"}}}"#;
         let signature = hex(&mac(SECRET, format!("v0:{time}:{body}").as_bytes()));
         let signature = format!("v0={signature}");
@@ -280,9 +281,10 @@ async fn a_delivery_is_a_repeat_by_its_id_and_where_that_is_wanted_by_its_body()
     let app = Setup::new()
         .unlimited()
         .stream("usual")
-        .signing_key("usual", "main", "usual", &key(""))
+        .signing_key("usual", "main", "usual", &key(", replay = \"delivery\""))
         .stream("strict")
-        .signing_key("strict", "main", "strict", &key(", replay = \"body\""))
+        // As its preset has it.
+        .signing_key("strict", "main", "strict", &key(""))
         .start()
         .await;
     let anyone = app.anonymous();

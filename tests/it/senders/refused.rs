@@ -98,7 +98,8 @@ async fn a_flood_of_bad_signatures_leaves_the_sender_and_the_log_alone() {
             delivery: &delivery,
             event: "push",
         };
-        good.send(&anyone, &path, "application/json", b"{}")
+        let body = format!("{{\"number\": {number}}}");
+        good.send(&anyone, &path, "application/json", body.as_bytes())
             .await
             .receipt();
     }

@@ -141,7 +141,7 @@ async fn what_cannot_verify_is_refused_with_what_to_do() {
             "allow_in_url",
         ),
         (
-            json!({"scheme": "github", "secret": SECRET, "hash": "sha1"}),
+            json!({"scheme": "github", "secret": SECRET, "hash": "sha3"}),
             "hash",
         ),
         (

@@ -126,6 +126,7 @@ impl Vector {
             url: settings["url"].as_str().unwrap_or(&self.url),
             body: &self.body,
             content_type,
+            headers: &[],
             id: &id,
             event: &text(&self.expect["event"]),
             now: Unix::now(),
@@ -173,7 +174,7 @@ impl Vector {
             name.eq_ignore_ascii_case("content-type") && value.contains("form-urlencoded")
         });
         match self.is_json || is_form {
-            true => preset(self.scheme()).expect("a preset").answer,
+            true => preset(self.scheme()).expect("a preset").answer.status,
             false => 400,
         }
     }
@@ -284,7 +285,7 @@ async fn deliveries_that_are_signed_now_are_stored() {
             continue;
         };
         let settings = vector.settings(&secret, false);
-        if let Some(Signed { headers, body }) = vector.anew(&settings) {
+        if let Some(Signed { headers, body, .. }) = vector.anew(&settings) {
             let stream = format!("s{at}");
             at += 1;
             setup = with(setup, &stream, &[settings]);

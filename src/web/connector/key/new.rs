@@ -91,7 +91,7 @@ fn read(typed: &mut Typed, connector: &Connector, signs: Option<&Preset>) -> cat
 fn page(
     operator: &Operator,
     connector: &Connector,
-    signs: Option<&Preset>,
+    signs: Option<&'static Preset>,
     typed: &Typed,
 ) -> FormPage {
     let path = paths::connector(&connector.name);
@@ -137,17 +137,17 @@ fn page(
 
 /// The way to a key that verifies signatures.
 fn choice_of_tool(connector: &Connector, path: &str) -> Markup {
-    let mut known: Vec<&Preset> = webhook::presets().iter().collect();
+    let mut known: Vec<&Preset> = webhook::presets();
     known.retain(|preset| preset.signed());
     known.sort_by_key(|preset| (preset.is_generic(), preset.title.to_lowercase()));
-    let own = connector.preset().map(|preset| preset.name);
+    let own = connector.preset().map(|preset| &preset.name);
     html! {
         div.panel {
             form.filter method="get" action={ (path) "/new-key" } {
                 div {
                     label for="tool" { "It signs what it sends" }
                     select #tool name="tool" { @for preset in known {
-                        option value=(preset.name) selected[own == Some(preset.name)] { (preset.title) }
+                        option value=(preset.name) selected[own == Some(&preset.name)] { (preset.title) }
                     } }
                 }
                 button.plain { "Enter its secret" }

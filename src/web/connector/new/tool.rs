@@ -14,7 +14,7 @@ use crate::{paths, tool};
 use catalog::{Catalog, FIRST_KEY, SetUp};
 use operate::Operator;
 use settings::ConnectorKind;
-use webhook::Preset;
+use webhook::{ItemKey, Preset};
 
 /// The item key of those whose deliveries are items of their own.
 const DELIVERY: &str = "@delivery";
@@ -61,13 +61,13 @@ fn free_name(catalog: &Catalog, preset: &Preset) -> String {
         return String::new();
     }
     let numbered = (2..100).map(|number| format!("{}-{number}", preset.name));
-    let mut names = std::iter::once(preset.name.to_owned()).chain(numbered);
+    let mut names = std::iter::once(preset.name.clone()).chain(numbered);
     names
         .find(|name| catalog.connector(name).is_none())
         .unwrap_or_default()
 }
 
-fn page(operator: &Operator, preset: &Preset, typed: &Typed) -> FormPage {
+fn page(operator: &Operator, preset: &'static Preset, typed: &Typed) -> FormPage {
     let item_key = Field {
         name: "item_key",
         label: "What identifies an item? (optional)",
@@ -82,7 +82,7 @@ fn page(operator: &Operator, preset: &Preset, typed: &Typed) -> FormPage {
     };
     FormPage {
         title: match preset.is_generic() {
-            true => preset.title.to_owned(),
+            true => preset.title.clone(),
             false => format!("Connect {}", preset.title),
         },
         place: Place::Connectors,
@@ -101,17 +101,20 @@ fn unsigned(preset: &Preset) -> Markup {
 /// What counts if nothing is typed.
 fn item_key_hint(preset: &Preset) -> String {
     let example = "A field such as order.id: sent again, it updates the item.";
-    match preset.item_key {
+    match preset.item_key.as_ref().map(ItemKey::described).as_deref() {
         None if preset.is_generic() => {
             format!("{example} Without one every object takes the place of the one before.")
         }
         None | Some(DELIVERY) => {
             format!("{example} Without one each delivery is an item of its own.")
         }
-        Some(field) => match preset.item_key_or {
-            Some(other) => format!("{example} Without one it is {field}, or {other}."),
-            None => format!("{example} Without one it is {field}."),
-        },
+        Some(fields) => {
+            // Where none of them is there, too.
+            let fields = fields
+                .strip_suffix(&format!(", else {DELIVERY}"))
+                .unwrap_or(fields);
+            format!("{example} Without one it is {fields}.")
+        }
     }
 }
 
@@ -122,7 +125,7 @@ fn read(typed: &mut Typed, preset: &Preset) -> SetUp {
     known.insert("kind".to_owned(), ConnectorKind::Webhook.as_str().into());
     if !preset.signed() {
         // Of a key that signs, its scheme says so.
-        known.insert("preset".to_owned(), preset.name.into());
+        known.insert("preset".to_owned(), preset.name.as_str().into());
     }
     SetUp {
         stream: read_stream(typed, &name),
