@@ -1,6 +1,7 @@
 //! Settlements and removals: which numbers they take, what the file holds, what listeners hear.
 
 mod delivery_status;
+mod fills;
 mod item_meta;
 mod migration;
 mod order;
