@@ -164,6 +164,7 @@ impl Daemon {
         daemon.reload().log_terms();
         let logged = daemon.operator.journal.newest_logged().await?;
         daemon.operator.expire_at_start().await;
+        daemon.operator.ingest.count_unsettled().await?;
         daemon.spawn(settings, service_listener, admin_listener);
         daemon.follow_sinks();
         if let Some(exporter) = exporter {

@@ -5,10 +5,10 @@
 use salvo_core::http::StatusCode;
 use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, endpoint};
-use serde_json::value::RawValue;
 
 use super::{by, param};
 use catalog::{CatalogError, ResourceKind};
+use http::acts;
 use http::envelope::{self, Success};
 use http::error::ApiError;
 use operate::Operator;
@@ -39,7 +39,7 @@ struct ReadItem(Operator);
 
 /// One item.
 ///
-/// As the data pool has it, with the request that wrote it.
+/// As it is shown, with the request that wrote it, its overrides and the hold that covers it.
 #[endpoint(
     operation_id = "read_item",
     parameters(
@@ -53,14 +53,13 @@ struct ReadItem(Operator);
 )]
 impl ReadItem {
     async fn handle(&self, req: &mut Request) -> Result<Success<StoredItem>, ApiError> {
-        let (_, item) = find(&self.0, req).await?;
-        Ok(envelope::ok(StoredItem {
-            key: item.key,
-            fields: RawValue::from_string(item.fields)?,
-            updated_at: item.updated_at,
-            seq: item.seq.get(),
-            request_id: item.request_id,
-        }))
+        let stream = self.0.catalog.stream(&param(req, "name"));
+        let stream = stream.ok_or(CatalogError::NotFound(ResourceKind::Stream))?;
+        let (item, acts) = self
+            .0
+            .item_with_acts(&stream.name, &param(req, "key"))
+            .await?;
+        Ok(envelope::ok(acts::item_data(item, acts)?))
     }
 }
 

@@ -7,6 +7,7 @@
 //! a secret, except those that make a key, a ticket or a link to sign in.
 #![deny(unsafe_code)]
 
+mod acts;
 mod audit;
 mod backups;
 mod body;
@@ -47,6 +48,7 @@ pub fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
     let subjects = [
         (Needs::VIEW, status::routes(operator)),
         (Needs::MANAGE, streams::routes(operator)),
+        (Needs::RUN, acts::routes(operator)),
         (Needs::RUN, items::routes(operator)),
         (Needs::MANAGE, connectors::routes(operator)),
         (Needs::MANAGE, keys::routes(operator)),

@@ -19,7 +19,7 @@ use http::document::{Document, Made};
 use http::envelope;
 
 /// What the tags stand for, in the order in which people meet them.
-const TAGS: [(&str, &str); 13] = [
+const TAGS: [(&str, &str); 15] = [
     ("submit", "Send items in, and ask what became of a request."),
     (
         "read",
@@ -27,6 +27,14 @@ const TAGS: [(&str, &str); 13] = [
     ),
     ("status", "The daemon at a glance."),
     ("streams", "The named destinations of items."),
+    (
+        "acts",
+        "What operators show beside what sources said: overrides, holds, undo.",
+    ),
+    (
+        "operate",
+        "The same with an operate key, for controllers and tablets.",
+    ),
     ("connectors", "The data sources. Each has ingest keys."),
     (
         "keys",
@@ -106,8 +114,10 @@ pub fn service(routes: impl Fn() -> Router + Send + Sync + 'static) -> Arc<Docum
             &[
                 ("ingest_key", "An ingest key, `ik_live_…` or `ik_test_…`."),
                 ("read_key", "A read key, `rk_live_…`."),
+                ("operate_key", "An operate key, `ok_live_…`."),
             ],
             |path, method| match path {
+                path if path.starts_with("/api/operate") => ("operate_key", "operate key"),
                 "/api/live" => ("read_key", "read key or ticket"),
                 "/api/tickets" => ("read_key", "read key"),
                 path if path.starts_with("/api/streams") && method == "get" => {

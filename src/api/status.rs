@@ -11,7 +11,8 @@ use base::clock;
 use http::envelope::{self, Success};
 use operate::Operator;
 use operate::limits::LimitUse;
-use wire::{FileData, LimitData, RequestCounts, StatusData};
+use operate::problem::Problem;
+use wire::{FileData, LimitData, ProblemData, RequestCounts, StatusData};
 
 /// The status.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -27,6 +28,17 @@ fn limit_data(limit: LimitUse) -> LimitData {
         used: limit.used,
         max: limit.max,
         holder: limit.holder,
+    }
+}
+
+fn problem_data(problem: Problem) -> ProblemData {
+    let (subject, name) = problem.subject.named();
+    ProblemData {
+        kind: problem.kind.as_str().to_owned(),
+        subject: subject.to_owned(),
+        name: name.map(str::to_owned),
+        page: problem.page(),
+        sentence: problem.sentence,
     }
 }
 
@@ -49,6 +61,7 @@ impl GetStatus {
         let operator = &self.0;
         let condition = operator.condition().await;
         let amounts = operator.amounts(&condition).await;
+        let problems = operator.problems(&condition);
         let (about, metrics) = (&operator.about, &operator.metrics);
         envelope::ok(StatusData {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -57,7 +70,8 @@ impl GetStatus {
             durability: about.durability.to_owned(),
             started_at: clock::rfc3339(about.started_at),
             uptime_seconds: about.started.elapsed().as_secs(),
-            problems: operator.problems(&condition),
+            problems: problems.iter().map(|one| one.sentence.clone()).collect(),
+            problem_details: problems.into_iter().map(problem_data).collect(),
             newest_seq: operator.journal.newest().borrow().get(),
             disk_free_bytes: metrics.disk_free_bytes.get(),
             requests: RequestCounts {

@@ -3,7 +3,7 @@
 //! The catalog stores and looks up [`KeyHash`]es; the command line makes keys with [`generate`];
 //! the request log and the admin pages show [`prefix`].
 //!
-//! A key of our own form is `ik_live_` (or `ik_test_`, `rk_live_`), 8 characters of public id, `_`,
+//! A key of our own form is `ik_live_` (or `ik_test_`, `rk_live_`, `ok_live_`), 8 characters of public id, `_`,
 //! 32 secret characters and 6 characters of CRC32 over everything before them, all base62.
 //! A key declared in a configuration file may have other forms, so [`check_form`] helps people to
 //! find typos and decides nothing about access: only the hash does.
@@ -42,10 +42,17 @@ pub enum KeyKind {
     IngestTest,
     /// `rk_live_`: reads streams, can never submit.
     Read,
+    /// `ok_live_`: reads streams, and overrides and holds what they show.
+    Operate,
 }
 
 impl KeyKind {
-    const ALL: [KeyKind; 3] = [KeyKind::Ingest, KeyKind::IngestTest, KeyKind::Read];
+    const ALL: [KeyKind; 4] = [
+        KeyKind::Ingest,
+        KeyKind::IngestTest,
+        KeyKind::Read,
+        KeyKind::Operate,
+    ];
 
     /// The beginning of every key of this kind that we make.
     pub fn marker(self) -> &'static str {
@@ -53,6 +60,7 @@ impl KeyKind {
             KeyKind::Ingest => "ik_live_",
             KeyKind::IngestTest => "ik_test_",
             KeyKind::Read => "rk_live_",
+            KeyKind::Operate => "ok_live_",
         }
     }
 }
@@ -170,7 +178,7 @@ impl FromStr for KeyHash {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFormError {
     /// It begins with none of the known markers.
-    #[error("a key begins with ik_live_, ik_test_ or rk_live_")]
+    #[error("a key begins with ik_live_, ik_test_, rk_live_ or ok_live_")]
     Marker,
     /// It has the wrong number of characters.
     #[error(

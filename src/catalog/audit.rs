@@ -23,15 +23,20 @@ const COLUMNS: &str =
     "id, at_ms, who, client, action, kind, name, connector, before, after, digest";
 
 /// Every verb of [`Change::action`].
-pub const ACTIONS: [&str; 21] = [
+pub const ACTIONS: [&str; 28] = [
+    "add",
     "change",
     "create",
     "delete",
     "discard",
     "forget",
     "give_up",
+    "hold",
+    "override",
     "pause",
+    "put",
     "refill",
+    "release",
     "remove",
     "resume",
     "retry",
@@ -42,9 +47,11 @@ pub const ACTIONS: [&str; 21] = [
     "sign_in",
     "sign_in_refused",
     "sign_out",
+    "take",
     "take-secret",
     "trigger",
     "try",
+    "undo",
 ];
 
 /// Who makes a change.

@@ -97,6 +97,7 @@ impl ReadKey {
             "origins": self.origins,
             "where": self.r#where.as_ref().map(|limit| limit.text()),
             "fields": self.fields.as_ref().map(|limit| limit.text()),
+            "operate": self.operate,
         })
     }
 }

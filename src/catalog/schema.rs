@@ -5,6 +5,7 @@
 //! **Invariant**: a change is flushed to the disk before it is answered, whatever `storage.durability` says: there
 //! are few.
 
+mod read_keys;
 mod sinks;
 
 use std::path::Path;
@@ -17,15 +18,16 @@ use serde_json::Value;
 use super::audit::chain;
 use super::ingest_key::KeyRow;
 use super::rows::Rows;
-use super::{CatalogError, Connector, KeyHash, ReadKey, Stream};
-use base::clock::{self, Unix};
-use settings::{KeyFields, KeyWhere, Networks};
+use super::{CatalogError, Connector, KeyHash, Stream};
+use base::clock::Unix;
+pub(super) use read_keys::{delete_read_key, put_read_key};
+use settings::Networks;
 pub(super) use sinks::{delete_sink, put_sink};
 
 /// Its name in the data folder.
 pub const FILE: &str = "catalog.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 10;
+pub const FORMAT: i64 = 11;
 
 /// Format 1. Keys name their connectors and streams by name: either may be declared, or gone.
 const TABLES: &str = "
@@ -163,6 +165,11 @@ ALTER TABLE read_keys ADD COLUMN conditions TEXT;
 ALTER TABLE read_keys ADD COLUMN fields TEXT;
 ";
 
+/// Read keys that may act.
+const OPERATE_11: &str = "
+ALTER TABLE read_keys ADD COLUMN operate INTEGER NOT NULL DEFAULT 0;
+";
+
 /// The tables of an older format.
 #[cfg(test)]
 pub(super) fn of_format(format: u32) -> String {
@@ -179,7 +186,8 @@ pub(super) fn of_format(format: u32) -> String {
 
 pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
     let database = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
-    let eight = format!("{LIVES_8} {SINKS_9} {LIMITS_10}");
+    let ten = format!("{LIMITS_10} {OPERATE_11}");
+    let eight = format!("{LIVES_8} {SINKS_9} {ten}");
     let five = format!("{NETWORKS_5} {AUDIT_CHAIN_5} {POLLS_6} {ORIGINS_7} {eight}");
     let from = [
         &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {five}"),
@@ -190,8 +198,9 @@ pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
         &format!("{POLLS_6} {ORIGINS_7} {eight}"),
         &format!("{ORIGINS_7} {eight}"),
         &eight,
-        &format!("{SINKS_9} {LIMITS_10}"),
-        LIMITS_10,
+        &format!("{SINKS_9} {ten}"),
+        &ten,
+        OPERATE_11,
     ];
     sqlite::upgrade(&database, FORMAT, &from)?;
     chain::complete(&database)?;
@@ -204,7 +213,7 @@ pub(super) fn load(database: &Database) -> Result<Rows, rusqlite::Error> {
         streams: all(database, "SELECT * FROM streams", stream)?,
         connectors: all(database, "SELECT * FROM connectors", connector)?,
         keys: all(database, "SELECT * FROM keys", key)?,
-        read_keys: all(database, "SELECT * FROM read_keys", read_key)?,
+        read_keys: all(database, "SELECT * FROM read_keys", read_keys::read_key)?,
         sinks: all(database, "SELECT * FROM sinks", sinks::sink)?,
     })
 }
@@ -251,47 +260,6 @@ fn key(row: &Row<'_>) -> Result<KeyRow, rusqlite::Error> {
         networks: networks(row)?,
         verify: (row.get::<_, Option<String>>("verify")?)
             .map(|json| Arc::new(settings::written_verify(&json))),
-    })
-}
-
-fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
-    let settings = settings::ReadKey {
-        name: row.get("name")?,
-        description: row.get("description")?,
-        // What cannot be read names none.
-        streams: serde_json::from_str(&row.get::<_, String>("streams")?).unwrap_or_default(),
-        expires_at: time(row, "expires_ms")?.map(clock::rfc3339),
-        allow_in_url: row.get("allow_in_url")?,
-        networks: networks(row)?,
-        requests_per_second: row.get("requests_per_second")?,
-        // What cannot be read names none.
-        origins: (row.get::<_, Option<String>>("origins")?)
-            .and_then(|written| serde_json::from_str(&written).ok())
-            .unwrap_or_default(),
-        ..limits(row)?
-    };
-    let hash = KeyHash::from_bytes(row.get("sha256")?);
-    Ok(ReadKey {
-        prefix: row.get("prefix")?,
-        revoked_at: time(row, "revoked_ms")?,
-        ..ReadKey::new(settings, hash, time(row, "created_ms")?)
-    })
-}
-
-/// What a read key sees. It sees nothing if that cannot be read.
-fn limits(row: &Row<'_>) -> Result<settings::ReadKey, rusqlite::Error> {
-    let (conditions, fields): (Option<String>, Option<String>) =
-        (row.get("conditions")?, row.get("fields")?);
-    let conditions = conditions.map(KeyWhere::try_from).transpose();
-    let fields = fields.map(KeyFields::try_from).transpose();
-    let (r#where, fields) = match (conditions, fields) {
-        (Ok(conditions), Ok(fields)) => (conditions, fields),
-        _ => (Some(KeyWhere::nothing()), None),
-    };
-    Ok(settings::ReadKey {
-        r#where,
-        fields,
-        ..settings::ReadKey::default()
     })
 }
 
@@ -376,30 +344,6 @@ pub(super) fn put_key(database: &Database, key: &KeyRow) -> Result<(), rusqlite:
     )
 }
 
-/// Writes a read key, in place of the one of its name.
-pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rusqlite::Error> {
-    put(
-        database,
-        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-        params![
-            key.name,
-            key.hash.as_bytes(),
-            key.prefix.as_deref().unwrap_or_default(),
-            Value::from(key.streams.clone()).to_string(),
-            key.allow_in_url,
-            stored(key.expires_at),
-            stored(key.revoked_at),
-            stored(key.created_at),
-            key.description,
-            written_networks(&key.networks),
-            key.requests_per_second,
-            (!key.origins.is_empty()).then(|| Value::from(key.origins.clone()).to_string()),
-            key.r#where.as_ref().map(|limit| limit.text()),
-            key.fields.as_ref().map(|limit| limit.text()),
-        ],
-    )
-}
-
 /// How many streams of this name were deleted, as the audit trail has it.
 pub(super) fn deleted_streams(database: &Database, name: &str) -> Result<u64, rusqlite::Error> {
     let sql =
@@ -433,10 +377,6 @@ pub(super) fn delete_key(
 ) -> Result<(), rusqlite::Error> {
     let sql = "DELETE FROM keys WHERE connector = ?1 AND name = ?2";
     put(database, sql, [connector, name])
-}
-
-pub(super) fn delete_read_key(database: &Database, name: &str) -> Result<(), rusqlite::Error> {
-    put(database, "DELETE FROM read_keys WHERE name = ?1", [name])
 }
 
 fn put(

@@ -6,6 +6,7 @@
 
 use reqwest::Method;
 
+use super::acts;
 use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::{ListOutput, json_line, json_pretty, note, print, shown, when};
@@ -35,6 +36,27 @@ Example:
 
 Every sink is told. If the source sends the item again, it is there again.")]
     Rm(Named),
+    /// Put an item as data, in place of the whole item
+    #[command(after_help = "\
+Example:
+  headgate item set scores m1 home.name=United home.score=3")]
+    Set(acts::FieldsArgs),
+    /// Show values instead of the source's, until they are released
+    #[command(after_help = "\
+Examples:
+  headgate item override scores m1 home.score=3
+  headgate item override scores m1 status=paused --until 900")]
+    Override(acts::OverrideArgs),
+    /// Show a field's value with a number added
+    #[command(after_help = "\
+Example:
+  headgate item add scores m1 home.score 1")]
+    Add(acts::AddArgs),
+    /// Show the source's values again
+    #[command(after_help = "\
+Example:
+  headgate item release scores m1 home.score")]
+    Release(acts::ReleaseArgs),
 }
 
 /// Which item.
@@ -76,6 +98,10 @@ pub async fn run(args: ItemArgs) -> Result<(), CliError> {
     match args.command {
         ItemCommand::Get(args) => get(&args).await,
         ItemCommand::Rm(item) => remove(&item).await,
+        ItemCommand::Set(args) => acts::set(&args).await,
+        ItemCommand::Override(args) => acts::override_fields(&args).await,
+        ItemCommand::Add(args) => acts::add(&args).await,
+        ItemCommand::Release(args) => acts::release(&args).await,
     }
 }
 
@@ -104,7 +130,18 @@ fn described(item: &StoredItem) -> String {
             Ok(value) => value,
             Err(_) => value.get().to_owned(),
         };
-        text += &format!("  {}: {}\n", shown(&name), shown(&value));
+        text += &format!("  {}: {}", shown(&name), shown(&value));
+        if let Some(own) = item.overrides.get(&*name) {
+            let source = own.source.as_ref().map_or("none", |source| source.get());
+            let (by, source) = (shown(&own.by), shown(source));
+            text += &format!(" (overridden by {by}; source: {source})");
+        }
+        text.push('\n');
+    }
+    if let Some(held) = &item.held {
+        let (since, by) = (when(&held.since), shown(&held.by));
+        let waits = if item.waits { "; a change waits" } else { "" };
+        text += &format!("held since {} by {by}{waits}\n", shown(&since));
     }
     text
 }

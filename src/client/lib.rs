@@ -3,6 +3,7 @@
 //! **Invariant**: names neither the daemon nor anything that serves: a client knows addresses, keys and answers.
 #![deny(unsafe_code)]
 
+mod acts;
 pub mod bench;
 pub mod client;
 pub mod configuration;

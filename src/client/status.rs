@@ -73,9 +73,11 @@ fn described(glance: &Glance) -> String {
     let mut text = match status.problems.is_empty() {
         true => "No problems.\n".to_owned(),
         false => {
-            let mut problems = Table::new(&["PROBLEM"]);
+            let mut problems = Table::new(&["KIND", "PROBLEM"]);
+            // A daemon of an older version has no kinds.
+            let mut kinds = status.problem_details.iter().map(|one| &*one.kind);
             for problem in &status.problems {
-                problems.row(&[problem]);
+                problems.row(&[kinds.next().unwrap_or_default(), problem]);
             }
             problems.to_string()
         }

@@ -4,6 +4,7 @@
 //!
 //! **Invariant**: what was not given is not sent, so a change leaves it as it is.
 
+use super::acts;
 use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::{cut, plain, when};
@@ -31,6 +32,32 @@ Example:
     Change(ChangeArgs),
     /// Delete a stream; its items stay in the data pool
     Delete(DeleteArgs),
+    /// Hold what is shown; what sources send waits
+    #[command(after_help = "\
+Examples:
+  headgate stream hold scores
+  headgate stream hold scores --key m1 --until 900")]
+    Hold(acts::HoldArgs),
+    /// Show what waited, and stay held
+    #[command(after_help = "\
+Example:
+  headgate stream take scores")]
+    Take(acts::StreamActArgs),
+    /// End a hold; what waited is shown
+    #[command(after_help = "\
+Example:
+  headgate stream resume scores")]
+    Resume(acts::StreamActArgs),
+    /// Release all overrides
+    #[command(after_help = "\
+Example:
+  headgate stream release scores")]
+    Release(acts::ReleaseAllArgs),
+    /// Undo the newest of your own acts in the stream
+    #[command(after_help = "\
+Example:
+  headgate stream undo scores")]
+    Undo(acts::UndoArgs),
 }
 
 /// What `headgate stream create` is told.
@@ -118,5 +145,10 @@ pub async fn run(args: StreamArgs) -> Result<(), CliError> {
             let query = format!("?force={}&items={}", args.force, args.items);
             streams(&args.admin)?.delete(&args.name, &query).await
         }
+        StreamCommand::Hold(args) => acts::hold(&args).await,
+        StreamCommand::Take(args) => acts::take(&args).await,
+        StreamCommand::Resume(args) => acts::resume(&args).await,
+        StreamCommand::Release(args) => acts::release_all(&args).await,
+        StreamCommand::Undo(args) => acts::undo(&args).await,
     }
 }

@@ -15,7 +15,7 @@ use http::nowhere::Nowhere;
 use http::reader::Readers;
 use http::unauthenticated::Unauthenticated;
 use http::{
-    AdminParts, Outside, ServiceParts, access, head, health, ingest, items, live, middleware,
+    AdminParts, Outside, ServiceParts, access, acts, head, health, ingest, items, live, middleware,
     pages, reader, ticket, user_pages,
 };
 use salvo_core::catcher::Catcher;
@@ -89,6 +89,10 @@ fn service_routes(parts: &ServiceParts) -> Router {
                         .delete(items::DeleteItem(ingest())),
                 ),
         )
+        .push(acts::routes(&acts::Operating {
+            readers: readers(),
+            operator: parts.operator.clone(),
+        }))
         .push(pages::routes())
         .push(user_pages::routes(&parts.operator.about.data_dir))
         .push(Router::with_path("healthz").get(health::GetHealth))

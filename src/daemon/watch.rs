@@ -106,6 +106,7 @@ impl Watch {
     /// Views, items that expire, removals that nobody needs to know of any more; when the next item expires.
     async fn tend_pool(&self, stop: &CancellationToken) -> Option<Lived> {
         self.refresh_views().await;
+        self.operator.end_acts().await;
         let next = self.operator.expire().await;
         let stopping = stop.clone();
         let bystanders = self.operator.delivery.bystanders();

@@ -2,7 +2,7 @@
 //!
 //! **Invariant**: at most [`BODIES_MAX`] bodies of together [`BYTES_MAX`] are kept, but for those that are being sent. Who
 //! asks while one is built waits for it. A body that is older than the stream's last change is sent for so long only as
-//! keeps building it under a twentieth of a core.
+//! keeps building it under a twentieth of a core; one that an operator has acted on since is not sent any more.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -105,7 +105,8 @@ impl Feeds {
         // Before anything is read: what is read is never older than this says.
         let head = pool.position().seq;
         if let Some(kept) = &*kept
-            && (kept.head == head || kept.is_too_young())
+            && (kept.head == head
+                || (kept.is_too_young() && !pool.has_acted_since(stream, kept.head)))
         {
             return Ok(kept.outcome.clone());
         }

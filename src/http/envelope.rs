@@ -16,7 +16,7 @@ use select::SyntaxError;
 use settings::{BodyFault, looks_secret};
 
 /// Most places that an error lists.
-const DETAILS_MAX: usize = 20;
+pub(super) const DETAILS_MAX: usize = 20;
 
 /// `{"success": true, "data": …}`
 #[derive(Debug, Serialize, ToSchema)]
@@ -116,6 +116,20 @@ impl From<NamedBy> for Place {
 }
 
 impl Place {
+    /// A field, or something else that has a name.
+    pub(super) fn of_name(is_field: bool, name: &str) -> Self {
+        match is_field {
+            true => Self {
+                field: Some(name.to_owned()),
+                ..Self::default()
+            },
+            false => Self {
+                name: Some(name.to_owned()),
+                ..Self::default()
+            },
+        }
+    }
+
     /// A field that cannot be used.
     pub(super) fn of_fault(field: &str, fault: &FieldError) -> Self {
         let stream = match fault {
@@ -184,6 +198,11 @@ pub fn created<T: ToSchema + 'static>(data: T) -> Success<T> {
     ok(data)
         .with_status(StatusCode::CREATED)
         .with_header(CACHE_CONTROL, "no-store")
+}
+
+/// 202 with data.
+pub fn accepted<T: ToSchema + 'static>(data: T) -> Success<T> {
+    ok(data).with_status(StatusCode::ACCEPTED)
 }
 
 /// 200 with a page of a list.

@@ -128,6 +128,13 @@ impl ApiError {
         Self { details, ..self }
     }
 
+    /// With names that it is about: items or fields by its code.
+    pub(super) fn with_names<'a>(self, code: &str, names: impl Iterator<Item = &'a str>) -> Self {
+        let places = names.map(|name| Place::of_name(code == "FIELD_NOT_FOUND", name));
+        let places = places.take(envelope::DETAILS_MAX).collect();
+        self.with_places(places)
+    }
+
     /// Answers with it.
     pub fn answer(self, req: &Request, res: &mut Response) {
         if let Some(error) = &self.cause {

@@ -42,6 +42,10 @@ pub(super) struct ItemData {
     /// Its fields; nested objects flattened with dots unless `flat=false`.
     #[salvo(schema(value_type = serde_json::Value))]
     fields: Box<RawValue>,
+    /// Names of the fields that operators have overridden; absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[salvo(schema(value_type = Option<Vec<String>>))]
+    overridden: Option<Box<RawValue>>,
     /// When the data arrived, RFC 3339.
     updated_at: String,
     /// Number of its last change in the one sequence over all streams.
@@ -58,6 +62,10 @@ impl ItemData {
         Ok(Self {
             key: item.key,
             fields: RawValue::from_string(fields)?,
+            overridden: match item.overridden.is_empty() {
+                true => None,
+                false => Some(RawValue::from_string(item.overridden)?),
+            },
             updated_at: item.updated_at,
             seq: item.seq.get(),
         })

@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod access;
+pub mod acts;
 mod admission;
 pub mod asset;
 pub mod body;

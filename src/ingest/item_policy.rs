@@ -106,7 +106,7 @@ impl<'a> ItemPolicy<'a> {
         }
         ItemMeta {
             version,
-            expire_after_seconds: None,
+            ..ItemMeta::default()
         }
     }
 }

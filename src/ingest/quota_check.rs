@@ -6,18 +6,25 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::Ingest;
 use super::request::Known;
-use super::unsettled::{Reserved, left_by};
+use super::unsettled::{Reserved, apply, left_by};
 use crate::error::AcceptError;
 use base::order::Seq;
 use catalog::IngestKey;
 use item::Items;
+use journal::{ReadRequest, StorageError};
 use pool::{PoolError, Size};
 
 /// What waits for room is to ask again after so long.
 const RETRY_AFTER_SECONDS: u64 = 30;
+
+/// So long a start looks through what is not settled, and so much of it at once.
+const COUNT_TIME: Duration = Duration::from_secs(10);
+const COUNT_ITEMS: usize = 10_000;
+const COUNT_BYTES: usize = 8 << 20;
 
 /// What a request that may be stored takes until it is.
 pub(super) struct Room {
@@ -36,6 +43,52 @@ impl Room {
 }
 
 impl Ingest {
+    /// Has what was accepted before the start and is not settled count in streams that have a quota. The sinks have their
+    /// lanes by then, and no request has come. What cannot be looked through in ten seconds does not count.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub async fn count_unsettled(&self) -> Result<(), StorageError> {
+        let began = Instant::now();
+        let newest = *self.journal.newest().borrow();
+        let mut streams = HashMap::new();
+        for stream in self.catalog.streams() {
+            if (stream.items_max, stream.bytes_max) != (None, None)
+                && let Some(settled) = (self.settled_through)(&stream.name)
+                && settled < newest
+            {
+                streams.insert(stream.name.clone(), (settled, HashMap::new()));
+            }
+        }
+        let Some(mut after) = streams.values().map(|(settled, _)| *settled).min() else {
+            return Ok(());
+        };
+        while after < newest && began.elapsed() < COUNT_TIME {
+            let request = ReadRequest {
+                after,
+                items_max: COUNT_ITEMS,
+                bytes_max: COUNT_BYTES,
+                wanted: &|stream, _| streams.contains_key(stream),
+            };
+            let taken = self.journal.read_after(request).await?;
+            for entry in taken.entries {
+                if let Some((settled, left)) = streams.get_mut(&*entry.stream)
+                    && *settled < entry.seq
+                {
+                    apply::<Box<str>>(entry.items.iter(), left);
+                }
+            }
+            if taken.through <= after {
+                break;
+            }
+            after = taken.through;
+        }
+        for (stream, (_, left)) in streams {
+            self.unsettled.of(&stream).begin_with(left, newest);
+        }
+        Ok(())
+    }
+
     /// Whether there is room for a request. It is taken.
     pub(super) async fn make_room(
         &self,

@@ -4,6 +4,7 @@
 //!
 //! **Invariant**: a removal is checked, stored and answered like a submission of one operation.
 
+use std::num::NonZeroU32;
 use std::time::Instant;
 
 use uuid::Uuid;
@@ -17,7 +18,7 @@ use journal::log::{Client, Endpoint};
 use journal::{LogEntry, Outcome};
 
 /// Stands in the log in place of a connector for what operators remove: no connector has this name.
-const OPERATOR: &str = "";
+const OPERATOR: &str = "operator";
 /// The connector of what the daemon itself removes.
 const BUILT_IN: &str = "headgate";
 
@@ -96,6 +97,32 @@ impl Ingest {
         self.remove_by(by, stream, &[key]).await
     }
 
+    /// Puts an item for an operator: it takes the place of the whole item, whatever its stream does with updates, and has no
+    /// version. It expires as the stream says.
+    ///
+    /// # Errors
+    /// No item can have this key, or nothing can be stored now.
+    pub async fn put_for_operator(
+        &self,
+        request_id: Uuid,
+        client: Client,
+        stream: &str,
+        (key, fields): (&str, &str),
+        expire_after_seconds: Option<NonZeroU32>,
+    ) -> Result<Accepted, AcceptError> {
+        check_key(key)?;
+        let mut items = ItemsWriter::new(usize::MAX, 0);
+        let meta = ItemMeta {
+            expire_after_seconds,
+            is_whole: true,
+            ..ItemMeta::default()
+        };
+        let pushed = items.push_with(key, fields, Action::Upsert, meta);
+        pushed.map_err(|error| AcceptError::invalid(error.to_string()))?;
+        let by = (OPERATOR, request_id, client);
+        self.submit_by(by, stream, items.into_items()).await
+    }
+
     /// Removes items of a stream that is deleted, or is made again; at most as many as one request may have.
     ///
     /// # Errors
@@ -112,11 +139,19 @@ impl Ingest {
 
     async fn remove_by(
         &self,
-        (connector, request_id, client): (&str, Uuid, Client),
+        by: (&str, Uuid, Client),
         stream: &str,
         keys: &[&str],
     ) -> Result<Accepted, AcceptError> {
-        let items = removed(keys)?;
+        self.submit_by(by, stream, removed(keys)?).await
+    }
+
+    async fn submit_by(
+        &self,
+        (connector, request_id, client): (&str, Uuid, Client),
+        stream: &str,
+        items: Items,
+    ) -> Result<Accepted, AcceptError> {
         self.gate.check()?;
         let (connector, stream) = (connector.into(), stream.into());
         let received_at = Unix::now();
@@ -139,14 +174,19 @@ impl Ingest {
 fn removed(keys: &[&str]) -> Result<Items, AcceptError> {
     let mut items = ItemsWriter::new(usize::MAX, 0);
     for key in keys {
-        if key.is_empty() || key.len() > flatten::ITEM_KEY_BYTES_MAX {
-            return Err(AcceptError::invalid(format!(
-                "the key of an item has 1 to {} bytes; check the end of the path",
-                flatten::ITEM_KEY_BYTES_MAX
-            )));
-        }
+        check_key(key)?;
         let pushed = items.push_with(key, "{}", Action::Remove, ItemMeta::default());
         pushed.map_err(|error| AcceptError::invalid(error.to_string()))?;
     }
     Ok(items.into_items())
+}
+
+fn check_key(key: &str) -> Result<(), AcceptError> {
+    match (1..=flatten::ITEM_KEY_BYTES_MAX).contains(&key.len()) {
+        true => Ok(()),
+        false => Err(AcceptError::invalid(format!(
+            "the key of an item has 1 to {} bytes; check the end of the path",
+            flatten::ITEM_KEY_BYTES_MAX
+        ))),
+    }
 }

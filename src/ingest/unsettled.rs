@@ -27,11 +27,22 @@ pub(super) struct OfStream(Mutex<Held>);
 
 #[derive(Debug, Default)]
 struct Held {
+    /// What was accepted before the start.
+    earlier: Option<Earlier>,
     requests: Vec<Request>,
     /// What all of them have, each key as often as it comes.
     sum: Sum,
     next_id: u64,
     settled_through: Seq,
+}
+
+/// What requests of before the start leave, all of them together.
+#[derive(Debug)]
+struct Earlier {
+    left: HashMap<Box<str>, usize>,
+    sum: Sum,
+    /// No number above this one is theirs.
+    through: Seq,
 }
 
 #[derive(Debug)]
@@ -65,13 +76,21 @@ where
     K: From<&'a str> + Borrow<str> + Eq + Hash,
 {
     let mut left = HashMap::new();
+    apply(items, &mut left);
+    left
+}
+
+/// The same behind what others left.
+pub(super) fn apply<'a, K>(items: impl Iterator<Item = ItemRef<'a>>, left: &mut HashMap<K, usize>)
+where
+    K: From<&'a str> + Borrow<str> + Eq + Hash,
+{
     for item in items {
         match item.action {
             Action::Upsert => left.insert(item.key.into(), item.fields.len()),
             Action::Remove => left.remove(item.key),
         };
     }
-    left
 }
 
 /// More requests than wait for the journal at once.
@@ -95,7 +114,18 @@ impl OfStream {
             return;
         }
         held.settled_through = through;
+        held.earlier.take_if(|earlier| earlier.through <= through);
         held.keep(|request| request.through.is_none_or(|own| own > through));
+    }
+
+    /// What requests of before the start leave counts, until everything up to `through` is settled.
+    pub(super) fn begin_with(&self, left: HashMap<Box<str>, usize>, through: Seq) {
+        let bytes: usize = left.iter().map(|(key, fields)| key.len() + fields).sum();
+        let sum = Sum {
+            items: left.len() as u64,
+            bytes: bytes as u64,
+        };
+        self.held().earlier = Some(Earlier { left, sum, through });
     }
 
     /// From now on these items count. `newest` is the number of the newest accepted entry.
@@ -153,9 +183,10 @@ impl Reserved {
         let held = self.stream.held();
         let own = held.requests.iter().find(|own| own.id == self.id);
         let own = own.map_or_else(Sum::default, |own| own.sum);
+        let earlier = (held.earlier.as_ref()).map_or_else(Sum::default, |earlier| earlier.sum);
         Sum {
-            items: held.sum.items - own.items,
-            bytes: held.sum.bytes - own.bytes,
+            items: earlier.items + held.sum.items - own.items,
+            bytes: earlier.bytes + held.sum.bytes - own.bytes,
         }
     }
 
@@ -163,7 +194,10 @@ impl Reserved {
     pub(super) fn before(&self) -> HashMap<Box<str>, usize> {
         let held = self.stream.held();
         let before = held.requests.iter().filter(|other| other.id < self.id);
-        left_by(before.flat_map(|request| request.items.iter()))
+        let earlier = held.earlier.as_ref();
+        let mut left = earlier.map_or_else(HashMap::new, |earlier| earlier.left.clone());
+        apply(before.flat_map(|request| request.items.iter()), &mut left);
+        left
     }
 
     /// The request is stored, under no number above `through`; none: nothing of it is.
@@ -236,9 +270,19 @@ mod tests {
         assert_eq!(counted(&stream), rest);
         stream.settle(Seq::new(7));
         assert_eq!(counted(&stream), (sum(0), Vec::new()));
+        // What was accepted before a start comes first.
+        let earlier = [("a".into(), 7), ("c".into(), 7)].into();
+        stream.begin_with(earlier, Seq::new(8));
+        stream.settle(Seq::new(6));
+        let first = Arc::clone(&stream).reserve(&items(&["b"]), Seq::new(8));
+        let whole = (sum(3), vec!["a".into(), "b".into(), "c".into()]);
+        assert_eq!(counted(&stream), whole);
+        first.end(None);
+        stream.settle(Seq::new(8));
+        assert_eq!(counted(&stream), (sum(0), Vec::new()));
         // Of this one nobody knows.
         drop(Arc::clone(&stream).reserve(&items(&["d"]), Seq::new(8)));
-        stream.settle(Seq::new(8));
+        stream.settle(Seq::new(9));
         assert_eq!(counted(&stream).0, sum(1));
         stream.settle(Seq::new(8 + WAITING_MAX));
         assert_eq!(counted(&stream).0, sum(0));

@@ -12,8 +12,10 @@ pub(super) const HAS_META: u32 = 1 << 31;
 pub(super) const IS_REMOVAL: u32 = 1 << 30;
 /// In a `key_len`: behind these bytes stands the version as it was sent.
 pub(super) const HAS_TEXT: u32 = 1 << 29;
+/// In a `key_len`: the item replaces all that is there, also where updates merge.
+pub(super) const IS_WHOLE: u32 = 1 << 28;
 /// What is no length in a `key_len`.
-pub(super) const FLAGS: u32 = HAS_META | IS_REMOVAL | HAS_TEXT;
+pub(super) const FLAGS: u32 = HAS_META | IS_REMOVAL | HAS_TEXT | IS_WHOLE;
 /// Stands for no version.
 const NO_VERSION: i128 = i128::MIN;
 /// The same in encoding 2, whose versions are thousandths in 64 bits.
@@ -54,6 +56,8 @@ pub struct ItemMeta {
     pub version: Option<Version>,
     /// It expires after so long without another update.
     pub expire_after_seconds: Option<NonZeroU32>,
+    /// It takes the place of the whole item, also in a stream whose updates merge: an operator has put it.
+    pub is_whole: bool,
 }
 
 impl ItemMeta {
@@ -64,6 +68,7 @@ impl ItemMeta {
     pub const REMOVAL_IN_TIME: ItemMeta = ItemMeta {
         version: None,
         expire_after_seconds: Some(NonZeroU32::MIN),
+        is_whole: false,
     };
 
     /// Whether it is that. A removal expires never.
@@ -129,9 +134,11 @@ pub(super) fn split(encoding: u8, flags: u32, bytes: &[u8]) -> Option<Said<'_>> 
         said.meta = ItemMeta {
             version,
             expire_after_seconds: NonZeroU32::new(u32::from_le_bytes(*seconds)),
+            is_whole: false,
         };
         said.rest = rest;
     }
+    said.meta.is_whole = flags & IS_WHOLE != 0;
     if flags & HAS_TEXT != 0 {
         let (len, rest) = said.rest.split_first()?;
         (said.sent_version, said.rest) = rest.split_at_checked(usize::from(*len))?;

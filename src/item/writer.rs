@@ -180,6 +180,9 @@ impl ItemsWriter {
         }
         if said {
             flags |= meta::HAS_META;
+            if item.meta.is_whole {
+                flags |= meta::IS_WHOLE;
+            }
             self.bytes.splice(at..at, item.meta.to_bytes());
         }
         if flags != 0 {

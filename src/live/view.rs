@@ -61,7 +61,8 @@ impl View {
         let fields = self.filter.shown(&record);
         let shown = fields.map(|fields| {
             let (seq, at) = (change.seq, change.updated_at());
-            Arc::new(Change::updated(seq, &change.key, &fields, at))
+            let overridden = pool::overridden_in(change.overridden(), &fields);
+            Arc::new(Change::shown(seq, &change.key, &fields, &overridden, at))
         });
         self.lock().keep(change.seq, shown.clone());
         shown

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod access;
+pub mod acts;
 mod backups;
 pub mod certificates;
 pub mod condition;
@@ -17,7 +18,7 @@ mod items;
 pub mod limits;
 mod login_throttle;
 mod plugins;
-mod problem;
+pub mod problem;
 pub mod renderers;
 pub mod requests;
 mod resend;

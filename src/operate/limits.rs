@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::Operator;
 use super::condition::Amounts;
+use super::problem::ProblemSubject;
 use catalog::{IngestKey, Stream};
 
 /// A stream with so many hundredths of what it may have, and a key likewise, is a problem.
@@ -201,26 +202,30 @@ impl Operator {
     }
 
     /// Streams that are full or nearly so, and keys that have stored what they may today.
-    pub(super) fn used_up(&self) -> Vec<String> {
+    pub(super) fn used_up(&self) -> Vec<(ProblemSubject, String)> {
         let mut problems = Vec::new();
         for stream in self.catalog.streams() {
-            problems.extend(self.fullness(&stream));
+            let subject = || ProblemSubject::Stream(stream.name.to_string());
+            problems.extend(self.fullness(&stream).map(|sentence| (subject(), sentence)));
         }
         for key in self.ingest_keys() {
             let max = key.volume.limits().bytes_per_day;
             let stored = key.volume.stored_today();
             if max > 0 && hundredths(stored, max) >= PROBLEM_PERCENT {
-                problems.push(format!(
+                let subject = ProblemSubject::Connector(key.connector.to_string());
+                let sentence = format!(
                     "the key {} has stored {} % of the {max} bytes that it may today; beyond them its requests are answered 429 until midnight, UTC",
                     full_name(&key),
                     hundredths(stored, max)
-                ));
+                );
+                problems.push((subject, sentence));
             }
         }
         let more = problems.len().saturating_sub(NAMED_MAX);
         if more > 0 {
             problems.truncate(NAMED_MAX);
-            problems.push(format!("{more} more streams or keys are near their limits"));
+            let sentence = format!("{more} more streams or keys are near their limits");
+            problems.push((ProblemSubject::Daemon, sentence));
         }
         problems
     }

@@ -2,6 +2,8 @@
 //!
 //! **Invariant**: every problem has a kind, and the kinds are fixed: no name of a sink, a stream or a client is one.
 
+use base::text::percent_encoded;
+
 /// A kind of problem. Alert rules are written for kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProblemKind {
@@ -119,13 +121,95 @@ impl ProblemKind {
     }
 }
 
+/// What a problem is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProblemSubject {
+    /// The daemon as a whole, its files or its listeners.
+    Daemon,
+    /// A sink, by name.
+    Sink(String),
+    /// A connector, by name.
+    Connector(String),
+    /// A stream, by name.
+    Stream(String),
+    /// A read key, by name.
+    ReadKey(String),
+    /// A client, by address.
+    Client(String),
+}
+
+impl ProblemSubject {
+    /// Its kind as the API says it, and its name; the daemon has none.
+    pub fn named(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Self::Daemon => ("daemon", None),
+            Self::Sink(name) => ("sink", Some(name)),
+            Self::Connector(name) => ("connector", Some(name)),
+            Self::Stream(name) => ("stream", Some(name)),
+            Self::ReadKey(name) => ("read_key", Some(name)),
+            Self::Client(name) => ("client", Some(name)),
+        }
+    }
+}
+
+/// Something that does not work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Its kind.
+    pub kind: ProblemKind,
+    /// What it is about.
+    pub subject: ProblemSubject,
+    /// What is wrong, for people.
+    pub sentence: String,
+}
+
+impl Problem {
+    /// The page that shows it: path, query and place.
+    pub fn page(&self) -> String {
+        let rejected = match self.kind {
+            ProblemKind::Refused | ProblemKind::Clock => "?status=rejected#log",
+            _ => "",
+        };
+        match (&self.subject, self.kind) {
+            (ProblemSubject::Sink(name), kind) => {
+                let place = match kind {
+                    ProblemKind::SinkDeadLetters => "#dead-letters",
+                    ProblemKind::SinkRetries => "#retries",
+                    _ => "",
+                };
+                format!("/sinks/{}{place}", percent_encoded(name))
+            }
+            (ProblemSubject::Connector(name), _) => {
+                format!("/sources/{}{rejected}", percent_encoded(name))
+            }
+            (ProblemSubject::Stream(name), _) => format!("/streams/{}", percent_encoded(name)),
+            (ProblemSubject::ReadKey(_), _) => "/renderers".to_owned(),
+            (_, ProblemKind::WrongTokens) => "/audit".to_owned(),
+            (_, ProblemKind::NoSink) => "/sinks".to_owned(),
+            (_, ProblemKind::Unauthenticated) => "/sources".to_owned(),
+            (_, ProblemKind::Configuration) => "/settings#configuration".to_owned(),
+            (_, ProblemKind::Connections | ProblemKind::Limit) => "/#limits".to_owned(),
+            _ => "/settings#data".to_owned(),
+        }
+    }
+}
+
 /// What does not work, in the order in which it is told.
 #[derive(Debug, Default)]
-pub(super) struct Found(Vec<(ProblemKind, String)>);
+pub(super) struct Found(Vec<Problem>);
 
 impl Found {
+    /// Adds what is wrong with the daemon itself.
     pub(super) fn push(&mut self, sentence: String, kind: ProblemKind) {
-        self.0.push((kind, sentence));
+        self.about(ProblemSubject::Daemon).push(sentence, kind);
+    }
+
+    /// For what is wrong with a part of it.
+    pub(super) fn about(&mut self, subject: ProblemSubject) -> About<'_> {
+        About {
+            found: self,
+            subject,
+        }
     }
 
     pub(super) fn extend(
@@ -133,19 +217,72 @@ impl Found {
         sentences: impl IntoIterator<Item = String>,
         kind: ProblemKind,
     ) {
-        let sentences = sentences.into_iter();
-        self.0.extend(sentences.map(|sentence| (kind, sentence)));
+        for sentence in sentences {
+            self.push(sentence, kind);
+        }
     }
 
-    pub(super) fn sentences(self) -> Vec<String> {
-        self.0.into_iter().map(|(_, sentence)| sentence).collect()
+    pub(super) fn all(self) -> Vec<Problem> {
+        self.0
     }
 
     /// How many there are of each kind.
     pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         ProblemKind::ALL.into_iter().map(|kind| {
-            let own = self.0.iter().filter(|(other, _)| *other == kind);
+            let own = self.0.iter().filter(|problem| problem.kind == kind);
             (kind.as_str(), own.count() as u64)
         })
+    }
+}
+
+/// What does not work of one subject.
+pub(super) struct About<'a> {
+    found: &'a mut Found,
+    subject: ProblemSubject,
+}
+
+impl About<'_> {
+    pub(super) fn push(&mut self, sentence: String, kind: ProblemKind) {
+        self.found.0.push(Problem {
+            kind,
+            subject: self.subject.clone(),
+            sentence,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_leads_to_a_page_of_its_subject() {
+        let page = |kind, subject| {
+            let sentence = String::new();
+            Problem {
+                kind,
+                subject,
+                sentence,
+            }
+            .page()
+        };
+        let sink = || ProblemSubject::Sink("a b".to_owned());
+        let connector = || ProblemSubject::Connector("shop".to_owned());
+        assert_eq!(page(ProblemKind::SinkBehind, sink()), "/sinks/a%20b");
+        assert_eq!(
+            page(ProblemKind::SinkDeadLetters, sink()),
+            "/sinks/a%20b#dead-letters"
+        );
+        assert_eq!(
+            page(ProblemKind::Refused, connector()),
+            "/sources/shop?status=rejected#log"
+        );
+        assert_eq!(page(ProblemKind::ItemKey, connector()), "/sources/shop");
+        for kind in ProblemKind::ALL {
+            assert!(
+                page(kind, ProblemSubject::Daemon).starts_with('/'),
+                "{kind:?}"
+            );
+        }
     }
 }

@@ -33,6 +33,11 @@ pub struct Page {
 }
 
 impl Page {
+    /// Whether nothing was found, here and further back.
+    pub fn is_empty(&self) -> bool {
+        self.reports.is_empty() && self.next.is_none()
+    }
+
     /// Takes those with the status, up to the limit; whether it has reached that.
     fn is_full_with(&mut self, reports: Vec<Report>, status: Status, limit: u32) -> bool {
         let room = (limit as usize).saturating_sub(self.reports.len());

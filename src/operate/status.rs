@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Operator;
 use super::condition::{Condition, SinkCondition};
 use super::error::CRASHED;
-use super::problem::{Found, ProblemKind};
+use super::problem::{About, Found, Problem, ProblemKind, ProblemSubject};
 use base::clock::{Unix, rfc3339};
 use catalog::shadowed_sink;
 use delivery::LaneState;
@@ -32,12 +32,11 @@ const REFUSED_KEY_AGE: Duration = Duration::from_hours(1);
 const CLOCK_REFUSALS: u32 = 10;
 
 impl Operator {
-    /// What does not work, in sentences.
-    pub fn problems(&self, condition: &Condition) -> Vec<String> {
-        self.found(condition).sentences()
+    /// What does not work.
+    pub fn problems(&self, condition: &Condition) -> Vec<Problem> {
+        self.found(condition).all()
     }
 
-    /// The same with the kind of each.
     pub(super) fn found(&self, condition: &Condition) -> Found {
         let data_dir = Path::new(&self.about.data_dir);
         let mut problems = Found::default();
@@ -49,10 +48,10 @@ impl Operator {
         }
         problems.extend(self.configuration.problem(), ProblemKind::Configuration);
         let shadows = self.catalog.sinks().into_iter().filter(|sink| sink.shadows);
-        problems.extend(
-            shadows.map(|sink| shadowed_sink(sink.name())),
-            ProblemKind::Configuration,
-        );
+        for sink in shadows {
+            let mut problems = problems.about(ProblemSubject::Sink(sink.name().to_owned()));
+            problems.push(shadowed_sink(sink.name()), ProblemKind::Configuration);
+        }
         problems.extend(self.certificates.problems(), ProblemKind::Certificate);
         problems.extend(self.delivery.gaps(&self.catalog), ProblemKind::NoSink);
         problems.extend(report::problems(data_dir), ProblemKind::Repair);
@@ -61,10 +60,13 @@ impl Operator {
             ProblemKind::Unreadable,
         );
         for sink in &condition.sinks {
-            of_sink(sink, &mut problems);
+            let subject = ProblemSubject::Sink(sink.name.to_string());
+            of_sink(sink, &mut problems.about(subject));
         }
         self.crowded(&mut problems);
-        problems.extend(self.used_up(), ProblemKind::Limit);
+        for (subject, sentence) in self.used_up() {
+            problems.about(subject).push(sentence, ProblemKind::Limit);
+        }
         self.misfits(&mut problems);
         self.refused_lately(&mut problems);
         if let Some(count @ 1..) = condition.quarantined {
@@ -130,6 +132,8 @@ impl Operator {
         for connector in self.catalog.connectors() {
             let sum = lately(Some(&connector.name));
             known = known.and(sum);
+            let subject = ProblemSubject::Connector(connector.name.to_string());
+            let mut problems = problems.about(subject);
             if is_high(sum.errors, sum.requests) {
                 problems.push(format!(
                     "{} % of the requests of the connector {} were refused in the last {REFUSED_MINUTES} minutes; its request log says why",
@@ -141,6 +145,8 @@ impl Operator {
         for key in self.catalog.connectors().iter().flat_map(|one| &one.keys) {
             let refused_at = key.refused_at().filter(|at| now - *at < REFUSED_KEY_AGE);
             if let (Some(at), Some(ended)) = (refused_at, key.ended()) {
+                let subject = ProblemSubject::Connector(key.connector.to_string());
+                let mut problems = problems.about(subject);
                 problems.push(format!(
                     "{ended}, and requests still come with it, the last on {}: give its sender another key of the connector {}",
                     rfc3339(at),
@@ -164,6 +170,7 @@ impl Operator {
     fn misfits(&self, problems: &mut Found) {
         for connector in self.catalog.connectors() {
             let name = &connector.name;
+            let mut problems = problems.about(ProblemSubject::Connector(name.to_string()));
             if connector.signs.unidentified.load(Ordering::Relaxed) {
                 problems.push(format!(
                     "nothing identifies what the connector {name} sends: each request takes the place of the one before; set item_key for it"
@@ -179,6 +186,7 @@ impl Operator {
             }
         }
         for client in self.login_throttle.busy() {
+            let mut problems = problems.about(ProblemSubject::Client(client.to_string()));
             problems.push(
                 format!(
                     "{client} sends wrong admin tokens, one after the other; see the audit log"
@@ -187,6 +195,7 @@ impl Operator {
             );
         }
         for (key, why) in self.live.at_capacity() {
+            let mut problems = problems.about(ProblemSubject::ReadKey(key.to_string()));
             problems.push(
                 format!("renderers with the read key {key} were refused: {why}"),
                 ProblemKind::Renderers,
@@ -196,7 +205,7 @@ impl Operator {
 }
 
 /// What is wrong with a sink.
-fn of_sink(sink: &SinkCondition, problems: &mut Found) {
+fn of_sink(sink: &SinkCondition, problems: &mut About<'_>) {
     let name = &sink.name;
     let Some(lane) = &sink.lane else {
         let told = sink.reason().0.unwrap_or_default();
@@ -257,7 +266,7 @@ fn of_sink(sink: &SinkCondition, problems: &mut Found) {
 }
 
 /// What a sink has not delivered, and why, as far as that is known.
-fn undelivered(sink: &SinkCondition, problems: &mut Found) {
+fn undelivered(sink: &SinkCondition, problems: &mut About<'_>) {
     let name = &sink.name;
     if let Some(waited) = sink.waited.filter(|waited| *waited >= LAG_MAX) {
         problems.push(

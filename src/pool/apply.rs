@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, params};
 
+use super::acts::{self, ActStreams, Acting, Before, Did};
 use super::change_set::ChangeSet;
 use super::changes::Change;
 use super::rules::{self, Became, State};
@@ -33,6 +34,7 @@ pub(super) struct Target<'a> {
     pub(super) views: &'a mut Views,
     pub(super) on_update: &'a HashMap<Arc<str>, OnUpdate>,
     pub(super) removals: &'a mut Removals,
+    pub(super) acts: &'a mut ActStreams,
     pub(super) counting: &'a mut Counting,
     /// Who does it.
     pub(super) sink: &'a str,
@@ -52,9 +54,13 @@ pub(super) fn apply(
     let rows = rows_by_key(target, batch, &origins, action)?;
     let mut upsert = Upsert::prepare(connection)?;
     for same in rows.chunk_by(|a, b| a.item.key == b.item.key && a.stream == b.stream) {
+        if target.acts_concern(same) {
+            target.beneath_acts(same, published, pass)?;
+            continue;
+        }
         match target.needs_no_look(same) {
             Some(last) => target.overwrite(last, &mut upsert, published, pass)?,
-            None => target.one_by_one(same, published, pass)?,
+            None => _ = target.one_by_one(same, published, pass)?,
         }
     }
     Ok(())
@@ -99,8 +105,13 @@ impl Target<'_> {
         Ok(())
     }
 
-    /// Applies the operations of a key to what is there, and writes what that comes to, once.
-    fn one_by_one(
+    fn acts_concern(&self, same: &[Row<'_>]) -> bool {
+        let first = same.first();
+        first.is_some_and(|first| self.acts.concern(first.stream, first.item.key))
+    }
+
+    /// The source goes on beneath what operators have made of the key.
+    fn beneath_acts(
         &mut self,
         same: &[Row<'_>],
         published: bool,
@@ -109,18 +120,48 @@ impl Target<'_> {
         let Some(Row { stream, item, .. }) = same.first() else {
             return Ok(());
         };
+        let before = Before::of(self.connection, stream, item.key, pass)?;
+        let did = Did {
+            took_away: self.one_by_one(same, published, pass)?,
+            published: published || same.iter().any(|row| row.removes),
+        };
+        self.acting().beneath(stream, item.key, &before, did, pass)
+    }
+
+    fn acting(&mut self) -> Acting<'_> {
+        Acting {
+            connection: self.connection,
+            views: self.views,
+            acts: self.acts,
+            removals: self.removals,
+        }
+    }
+
+    /// Applies the operations of a key to what is there, and writes what that comes to, once. True: a removal among them
+    /// took the item, or would have taken one.
+    fn one_by_one(
+        &mut self,
+        same: &[Row<'_>],
+        published: bool,
+        pass: &mut ChangeSet<'_>,
+    ) -> Result<bool, rusqlite::Error> {
+        let Some(Row { stream, item, .. }) = same.first() else {
+            return Ok(false);
+        };
         let on_update = self.on_update(stream);
         let before = Stored::of(self.connection, self.removals, stream, item.key)?;
         let mut state = before.state();
-        let mut changed = false;
+        let (mut changed, mut took_away) = (false, false);
         for (row, index) in same.iter().zip(0..) {
             let became;
             (state, became) = rules::apply(state, &row.operation(on_update, index));
             changed |= matches!(became, Became::Applied | Became::Partly(_));
+            took_away |= row.removes && became == Became::Applied && state.item.is_none();
             self.note_if_stale(row, &state, &became)?;
         }
         let after = write::After { state, changed };
-        write::store(self, same, &before, &after, published, pass)
+        write::store(self, same, &before, &after, published, pass)?;
+        Ok(took_away)
     }
 
     /// The log is to say what was left out of an operation for its version.
@@ -183,7 +224,7 @@ fn rows_by_key<'a>(
 /// Tells renderers what the pool holds of the batch's items, whoever wrote it. Items that the pool does
 /// not hold are passed over: renderers see what the pool holds, and nothing else.
 pub(super) fn publish(
-    connection: &Connection,
+    target: &mut Target<'_>,
     batch: &Batch,
     pass: &mut ChangeSet<'_>,
 ) -> Result<(), rusqlite::Error> {
@@ -194,10 +235,14 @@ pub(super) fn publish(
             if !told.insert((stream, item.key)) {
                 continue;
             }
-            let Some(row) = stored::row(connection, stream, item.key)? else {
+            if target.acts.concern(stream, item.key) {
+                acts::published_again(&mut target.acting(), stream, item.key, pass)?;
+                continue;
+            }
+            let Some(row) = stored::row(target.connection, stream, item.key)? else {
                 continue;
             };
-            connection.prepare_cached(TOUCH)?.execute(params![
+            target.connection.prepare_cached(TOUCH)?.execute(params![
                 &**stream,
                 item.key,
                 pass.next().to_column()

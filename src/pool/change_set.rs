@@ -14,6 +14,8 @@ pub(super) struct ChangeSet<'a> {
     seq: ChangeSeq,
     changes: &'a Changes,
     streams: HashMap<Arc<str>, StreamChanges>,
+    /// Renderers are told by [`publish_last`](Self::publish_last) alone.
+    withheld: bool,
 }
 
 impl<'a> ChangeSet<'a> {
@@ -22,6 +24,7 @@ impl<'a> ChangeSet<'a> {
             seq,
             changes,
             streams: HashMap::new(),
+            withheld: false,
         }
     }
 
@@ -42,21 +45,45 @@ impl<'a> ChangeSet<'a> {
         change: impl FnOnce(ChangeSeq) -> Change,
     ) {
         self.seq += 1;
-        let wanted = match self.streams.get_mut(stream) {
-            Some(of_stream) => of_stream,
-            None => {
-                let collected = self.changes.wants(stream).then(Vec::new);
-                let new = StreamChanges {
-                    stream: Arc::clone(stream),
-                    changes: collected,
-                    updated_at: Unix::MIN,
-                };
-                self.streams.entry(Arc::clone(stream)).or_insert(new)
-            }
-        };
-        wanted.updated_at = wanted.updated_at.max(updated_at);
-        if let Some(changes) = &mut wanted.changes {
-            changes.push(change(self.seq));
+        let (seq, withheld) = (self.seq, self.withheld);
+        let of_stream = self.of_stream(stream);
+        of_stream.updated_at = of_stream.updated_at.max(updated_at);
+        if let Some(changes) = &mut of_stream.changes
+            && !withheld
+        {
+            changes.push(change(seq));
+        }
+    }
+
+    fn of_stream(&mut self, stream: &Arc<str>) -> &mut StreamChanges {
+        // An entry that is there costs no clone of the name.
+        if !self.streams.contains_key(stream) {
+            let new = StreamChanges {
+                stream: Arc::clone(stream),
+                changes: self.changes.wants(stream).then(Vec::new),
+                updated_at: Unix::MIN,
+            };
+            self.streams.insert(Arc::clone(stream), new);
+        }
+        self.streams
+            .get_mut(stream)
+            .expect("the entry was made if it was not there")
+    }
+
+    /// Changes that are made now have numbers, and what renderers see of them is another matter.
+    pub(super) fn withhold(&mut self, withheld: bool) {
+        self.withheld = withheld;
+    }
+
+    /// Renderers are to hear of the change that was made last.
+    pub(super) fn publish_last(
+        &mut self,
+        stream: &Arc<str>,
+        change: impl FnOnce(ChangeSeq) -> Change,
+    ) {
+        let seq = self.seq;
+        if let Some(changes) = &mut self.of_stream(stream).changes {
+            changes.push(change(seq));
         }
     }
 

@@ -58,6 +58,11 @@ pub fn begin_salvaged(
          DELETE FROM history WHERE rowid > (SELECT min(rowid) FROM history);
          UPDATE history SET seq = max(seq, coalesce((SELECT max(seq) FROM items), 0), coalesce((SELECT max(seq) FROM removed), 0));",
     )?;
+    if has_acts(connection)? {
+        connection.execute_batch(
+            "UPDATE history SET seq = max(seq, coalesce((SELECT max(seq) FROM shown), 0), coalesce((SELECT max(n) FROM acts), 0));",
+        )?;
+    }
     history::begin_anew(connection)?;
     if !views_are_whole {
         views::learn(connection)?;
@@ -66,6 +71,13 @@ pub fn begin_salvaged(
         rebuilt::note(connection)?;
     }
     sizes::count_anew(connection)
+}
+
+/// Whether the file is of a format that has acts of operators.
+fn has_acts(connection: &Connection) -> Result<bool, rusqlite::Error> {
+    let known =
+        "SELECT count(*) = 2 FROM sqlite_schema WHERE type = 'table' AND name IN ('acts', 'shown')";
+    connection.query_row(known, [], |row| row.get(0))
 }
 
 /// Makes the copy at `path` a pool of its own: it has another epoch, and the numbers of changes go on far above those that

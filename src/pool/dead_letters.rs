@@ -157,6 +157,7 @@ pub(super) fn meta(
     ItemMeta {
         version: version_text.and_then(Version::parse).or(before),
         expire_after_seconds: expire_after_seconds.and_then(NonZeroU32::new),
+        ..ItemMeta::default()
     }
 }
 

@@ -5,16 +5,36 @@
 //! **Invariant**: what is returned was true at one moment, and no change up to
 //! [`Page::through`] is missing from it.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use futures_util::TryStreamExt;
-use sqlx::Row;
+use serde_json::value::RawValue;
 use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, Row};
 
 use super::changes::Change;
 use super::{Pool, PoolError, Position};
 use base::order::ChangeSeq;
+use item::members;
 use select::{ItemFilter, Record};
+
+/// Rows of `items` that are shown as they are: all of them, in a stream without acts. That is asked once.
+const AS_STORED: &str = "(NOT EXISTS (SELECT 1 FROM shown WHERE stream = ?1)
+    OR NOT EXISTS (SELECT 1 FROM shown WHERE shown.stream = ?1 AND shown.key = items.key))";
+/// The same of `removed`.
+const GONE: &str = "(NOT EXISTS (SELECT 1 FROM shown WHERE stream = ?1)
+    OR NOT EXISTS (SELECT 1 FROM shown WHERE shown.stream = ?1 AND shown.key = removed.key))";
+
+/// Items as they are shown, with a condition on `items` and the same one on `shown`.
+fn shown_items(of_items: &str, of_shown: &str, end: &str) -> AssertSqlSafe<String> {
+    AssertSqlSafe(format!(
+        "SELECT key, fields, updated_at, seq, request_id, '' AS overridden FROM items
+         WHERE stream = ?1 AND {of_items} AND {AS_STORED}
+         UNION ALL SELECT key, fields, updated_at, seq, request_id, overridden FROM shown
+         WHERE stream = ?1 AND fields IS NOT NULL AND {of_shown} {end}"
+    ))
+}
 
 /// Some changes of a stream.
 #[derive(Debug)]
@@ -82,17 +102,22 @@ impl Pool {
     ) -> Result<Page, PoolError> {
         // Before the statement begins: it sees everything up to here.
         let head = self.changes.head();
-        // SQLite merges the two halves, each in the order of its index.
-        let all = "SELECT key, fields, updated_at, seq FROM items WHERE stream = ?1 AND seq > ?2
-             UNION ALL SELECT key, NULL, NULL, seq FROM removed WHERE stream = ?1 AND seq > ?3
-             ORDER BY seq LIMIT ?4";
-        // The plus signs have them found by key.
-        let some = "SELECT key, fields, updated_at, seq FROM items
-             WHERE stream = ?1 AND key IN (SELECT value FROM json_each(?5)) AND +seq > ?2
-             UNION ALL SELECT key, NULL, NULL, seq FROM removed
-             WHERE stream = ?1 AND key IN (SELECT value FROM json_each(?5)) AND +seq > ?3
-             ORDER BY seq LIMIT ?4";
-        let mut query = sqlx::query(if keys.is_some() { some } else { all })
+        // Keys have them found by key, the plus signs see to it.
+        let (of_keys, seq) = match keys {
+            None => ("", "seq"),
+            Some(_) => ("AND key IN (SELECT value FROM json_each(?5))", "+seq"),
+        };
+        // SQLite merges the parts, each in the order of its index.
+        let sql = format!(
+            "SELECT key, fields, updated_at, seq, '' AS overridden FROM items
+             WHERE stream = ?1 {of_keys} AND {seq} > ?2 AND {AS_STORED}
+             UNION ALL SELECT key, NULL, NULL, seq, '' FROM removed
+             WHERE stream = ?1 {of_keys} AND {seq} > ?3 AND {GONE}
+             UNION ALL SELECT key, fields, updated_at, seq, overridden FROM shown
+             WHERE stream = ?1 {of_keys} AND {seq} > iif(fields IS NULL, ?3, ?2) AND seq > ?2
+             ORDER BY seq LIMIT ?4"
+        );
+        let mut query = sqlx::query(AssertSqlSafe(sql))
             .bind(stream.to_owned())
             .bind(position.to_column())
             .bind(position.max(removed_after).to_column())
@@ -129,13 +154,11 @@ impl Pool {
         limit: PageLimit,
     ) -> Result<Vec<Item>, PoolError> {
         // No key is empty.
-        let mut rows = sqlx::query(
-            "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1 AND key > ?2 ORDER BY key LIMIT ?3",
-        )
-        .bind(stream.to_owned())
-        .bind(after.unwrap_or_default().to_owned())
-        .bind(limit.rows)
-        .fetch(&*self.reads);
+        let mut rows = sqlx::query(shown_items("key > ?2", "key > ?2", "ORDER BY key LIMIT ?3"))
+            .bind(stream.to_owned())
+            .bind(after.unwrap_or_default().to_owned())
+            .bind(limit.rows)
+            .fetch(&*self.reads);
         let mut items = Vec::new();
         let mut bytes = 0;
         while let Some(row) = rows.try_next().await? {
@@ -150,24 +173,20 @@ impl Pool {
     }
 
     pub async fn item(&self, stream: &str, key: &str) -> Result<Option<Item>, PoolError> {
-        let row = sqlx::query(
-            "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1 AND key = ?2",
-        )
-        .bind(stream.to_owned())
-        .bind(key.to_owned())
-        .fetch_optional(&*self.reads)
-        .await?;
+        let row = sqlx::query(shown_items("key = ?2", "key = ?2", ""))
+            .bind(stream.to_owned())
+            .bind(key.to_owned())
+            .fetch_optional(&*self.reads)
+            .await?;
         row.as_ref().map(Item::read).transpose()
     }
 
     /// The item of a stream that was written last.
     pub async fn newest_item(&self, stream: &str) -> Result<Option<Item>, PoolError> {
-        let row = sqlx::query(
-            "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1 ORDER BY seq DESC LIMIT 1",
-        )
-        .bind(stream.to_owned())
-        .fetch_optional(&*self.reads)
-        .await?;
+        let row = sqlx::query(shown_items("TRUE", "TRUE", "ORDER BY seq DESC LIMIT 1"))
+            .bind(stream.to_owned())
+            .fetch_optional(&*self.reads)
+            .await?;
         row.as_ref().map(Item::read).transpose()
     }
 
@@ -179,12 +198,10 @@ impl Pool {
         keys: Option<&[String]>,
         mut take: impl FnMut(Item) -> bool,
     ) -> Result<(), PoolError> {
-        let all = "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1";
-        let some = "SELECT key, fields, updated_at, seq, request_id FROM items
-            WHERE stream = ?1 AND key IN (SELECT value FROM json_each(?2))";
+        let some = "key IN (SELECT value FROM json_each(?2))";
         let query = match keys {
-            None => sqlx::query(all).bind(stream.to_owned()),
-            Some(keys) => (sqlx::query(some).bind(stream.to_owned()))
+            None => sqlx::query(shown_items("TRUE", "TRUE", "")).bind(stream.to_owned()),
+            Some(keys) => (sqlx::query(shown_items(some, some, "")).bind(stream.to_owned()))
                 .bind(serde_json::Value::from(keys).to_string()),
         };
         let mut rows = query.fetch(&*self.reads);
@@ -209,11 +226,13 @@ impl Pool {
 
     /// Number of the last change of a stream, or of a later one: what was forgotten still counts.
     pub async fn last_change(&self, stream: &str) -> Result<ChangeSeq, PoolError> {
-        let last: i64 = sqlx::query_scalar(
-            "SELECT max(coalesce((SELECT max(seq) FROM items WHERE stream = ?1), 0),
-                        coalesce((SELECT max(seq) FROM removed WHERE stream = ?1), 0),
-                        (SELECT floor FROM history))",
-        )
+        // What waits behind a hold is no change of what is shown.
+        let last: i64 = sqlx::query_scalar(AssertSqlSafe(format!(
+            "SELECT max(coalesce((SELECT seq FROM items WHERE stream = ?1 AND {AS_STORED} ORDER BY seq DESC LIMIT 1), 0),
+                        coalesce((SELECT seq FROM removed WHERE stream = ?1 AND {GONE} ORDER BY seq DESC LIMIT 1), 0),
+                        coalesce((SELECT max(seq) FROM shown WHERE stream = ?1), 0),
+                        (SELECT floor FROM history))"
+        )))
         .bind(stream.to_owned())
         .fetch_one(&*self.reads)
         .await?;
@@ -222,9 +241,10 @@ impl Pool {
 
     /// How many items a stream has; at most `max` are counted.
     pub async fn count(&self, stream: &str, max: u32) -> Result<u32, PoolError> {
-        Ok(sqlx::query_scalar(
-            "SELECT count(*) FROM (SELECT 1 FROM items WHERE stream = ?1 LIMIT ?2)",
-        )
+        Ok(sqlx::query_scalar(AssertSqlSafe(format!(
+            "SELECT count(*) FROM (SELECT 1 FROM items WHERE stream = ?1 AND {AS_STORED}
+             UNION ALL SELECT 1 FROM shown WHERE stream = ?1 AND fields IS NOT NULL LIMIT ?2)"
+        )))
         .bind(stream.to_owned())
         .bind(max)
         .fetch_one(&*self.reads)
@@ -263,8 +283,10 @@ pub struct Item {
     pub updated_at: String,
     /// Number of its last change.
     pub seq: ChangeSeq,
-    /// The request that wrote it.
+    /// The request that wrote it; empty: no source did.
     pub request_id: String,
+    /// The names of the fields that operators have overridden, as a JSON array; empty: none.
+    pub overridden: String,
 }
 
 impl Item {
@@ -280,7 +302,12 @@ impl Item {
             fields: &self.fields,
             ..Record::default()
         })?;
-        Some(Self { fields, ..self })
+        let overridden = overridden_in(&self.overridden, &fields);
+        Some(Self {
+            fields,
+            overridden,
+            ..self
+        })
     }
 
     fn read(row: &SqliteRow) -> Result<Self, PoolError> {
@@ -290,7 +317,23 @@ impl Item {
             updated_at: row.try_get("updated_at")?,
             seq: seq_of(row)?,
             request_id: row.try_get("request_id")?,
+            overridden: row.try_get("overridden")?,
         })
+    }
+}
+
+/// Those of the overridden fields, a JSON array of their names or nothing, that `fields` has.
+pub fn overridden_in(overridden: &str, fields: &str) -> String {
+    if overridden.is_empty() {
+        return String::new();
+    }
+    let names: Vec<Box<RawValue>> = serde_json::from_str(overridden).unwrap_or_default();
+    let there: HashSet<&str> = members(fields).map(|(name, _)| name).collect();
+    let seen = names.iter().map(|name| name.get());
+    let seen: Vec<&str> = seen.filter(|name| there.contains(name)).collect();
+    match seen.is_empty() {
+        true => String::new(),
+        false => format!("[{}]", seen.join(",")),
     }
 }
 
@@ -298,7 +341,10 @@ fn read_change(row: &SqliteRow) -> Result<Change, PoolError> {
     let seq = seq_of(row)?;
     let key = row.try_get("key")?;
     Ok(match row.try_get::<Option<&str>, _>("fields")? {
-        Some(fields) => Change::updated(seq, key, fields, row.try_get("updated_at")?),
+        Some(fields) => {
+            let (overridden, at) = (row.try_get("overridden")?, row.try_get("updated_at")?);
+            Change::shown(seq, key, fields, overridden, at)
+        }
         None => Change::removed(seq, key),
     })
 }

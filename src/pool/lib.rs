@@ -9,6 +9,7 @@
 //! blown nothing more is written.
 #![deny(unsafe_code)]
 
+pub mod acts;
 mod apply;
 mod change_set;
 pub mod changes;
@@ -41,7 +42,7 @@ mod views;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -53,6 +54,7 @@ use base::order::{ChangeSeq, Epoch, Seq};
 use settings::OnUpdate;
 use sqlite::{DiskError, FailStop, FileError, FileWriter, Notice};
 
+use acts::ActStreams;
 use change_set::ChangeSet;
 use changes::Changes;
 pub use dead_letters::{DeadLetter, Undelivered};
@@ -61,7 +63,7 @@ pub use expiry::Expired;
 pub use fills::{Beginning, FillLeft, FillPage, FillStep, Filling};
 use implicit_streams::Made;
 pub use implicit_streams::{Claim, MADE_MAX, TooManyMade};
-pub use items::{Item, Page, PageLimit};
+pub use items::{Item, Page, PageLimit, overridden_in};
 pub use position::Position;
 pub use resends::{Found, LaterChanges, ResendLimits, Selection};
 pub use retries::{Call, Part, Retry, Waiting};
@@ -148,6 +150,8 @@ pub struct Pool {
     changes: Arc<Changes>,
     made: Arc<Made>,
     sizes: Arc<Sizes>,
+    /// Number of the last act in each stream since the start.
+    acted: RwLock<HashMap<Arc<str>, ChangeSeq>>,
     epoch: Epoch,
     /// Number of a change; nobody can resume from before it.
     floor: AtomicU64,
@@ -166,6 +170,7 @@ struct Writer {
     /// Up to here numbers are reserved.
     reserved: ChangeSeq,
     removals: Removals,
+    acts: ActStreams,
     /// What the transaction changes of the sizes of streams.
     counting: Counting,
 }
@@ -184,6 +189,7 @@ impl Pool {
         let views = Views::load(&connection)?;
         let made = Made::of(views.streams());
         let removals = Removals::load(&connection)?;
+        let acts = ActStreams::load(&connection)?;
         let reads = sqlite::open_readers(path, READERS_MAX).await?;
         // What was met before is repaired.
         DAMAGE.take();
@@ -195,6 +201,7 @@ impl Pool {
                 seq: history.seq,
                 reserved: history.seq,
                 removals,
+                acts,
                 counting: Counting::default(),
             }),
             reads,
@@ -203,6 +210,7 @@ impl Pool {
             changes: Arc::new(Changes::starting_at(history.seq)),
             made,
             sizes,
+            acted: RwLock::default(),
             epoch: history.epoch,
             floor: AtomicU64::new(history.floor.get()),
             turns: Semaphore::new(LONG_READS_MAX),

@@ -282,8 +282,8 @@ impl Pool {
             let mut items = letters.len() as u64;
             store_letters(connection, sink, letters)?;
             if retry.origin != BatchOrigin::Journal {
-                let sql = "INSERT INTO dead_letters (sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms, removal)
-                     SELECT ?1, seq, request_id, stream, position, key, fields, ?2, ?3, ?4, received_ms, removal FROM resends
+                let sql = "INSERT INTO dead_letters (sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms, removal, version, version_text, expire_after_seconds)
+                     SELECT ?1, seq, request_id, stream, position, key, fields, ?2, ?3, ?4, received_ms, removal, version, version_text, expire_after_seconds FROM resends
                      WHERE retry_id = ?5 ORDER BY seq, position, id";
                 let now = Unix::now().to_column();
                 items += connection.execute(

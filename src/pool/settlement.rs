@@ -101,6 +101,7 @@ impl Writer {
             views: &mut self.views,
             on_update: &self.on_update,
             removals: &mut self.removals,
+            acts: &mut self.acts,
             counting: &mut self.counting,
             sink: &settlement.sink,
         };
@@ -121,7 +122,7 @@ impl Writer {
                 action != Some(Action::Remove) && other.is(batch)
             };
             if !effects.iter().any(told) {
-                apply::publish(&self.connection, batch, pass)?;
+                apply::publish(&mut target, batch, pass)?;
             }
         }
         state::store(&self.connection, &settlement.sink, state)?;

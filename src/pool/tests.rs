@@ -1,5 +1,6 @@
 //! Settlements and removals: which numbers they take, what the file holds, what listeners hear.
 
+mod acts;
 mod delivery_status;
 mod fills;
 mod item_meta;

@@ -179,6 +179,30 @@ impl Removals {
         Ok(())
     }
 
+    /// Renderers are told under this number that the key is gone, although no removal of its source says so; 0: they are
+    /// not told, also not of one that says so.
+    pub(super) fn show(
+        &mut self,
+        connection: &Connection,
+        stream: &Arc<str>,
+        key: &str,
+        seq: ChangeSeq,
+    ) -> Result<(), rusqlite::Error> {
+        let sql = match seq {
+            ChangeSeq::MIN => "UPDATE removed SET seq = ?3 WHERE stream = ?1 AND key = ?2",
+            _ => "INSERT INTO removed (stream, key, seq, accepted_seq, position) VALUES (?1, ?2, ?3, 0, 0)
+                  ON CONFLICT (stream, key) DO UPDATE SET seq = excluded.seq",
+        };
+        let told = params![&**stream, key, seq.to_column()];
+        connection.prepare_cached(sql)?.execute(told)?;
+        self.forgetting.told = true;
+        self.of.entry(Arc::clone(stream)).or_insert(OfStream {
+            last: Place::default(),
+            versions: false,
+        });
+        Ok(())
+    }
+
     fn know(&mut self, stream: &Arc<str>, removed: &Removed) {
         let known = self.of.entry(Arc::clone(stream)).or_insert(OfStream {
             last: Place::default(),

@@ -1,4 +1,5 @@
-//! The views: for each stream one, `stream_<name>`, with a column for each field that was ever seen.
+//! The views: for each stream two, with a column for each field that was ever seen: `stream_<name>` has what sources said,
+//! `shown_<name>` what is shown, with overrides and holds.
 //!
 //! `apply` notes every item; an unknown set of field names (an item's `shape`) is looked at once. New fields are stored
 //! by the transaction that brings the first item with them, which costs it a few rows. While there are few streams it
@@ -32,6 +33,9 @@ const FEW_STREAMS: usize = 64;
 
 /// Views are made for so long in one transaction, at least one: lanes wait meanwhile.
 const SLICE: Duration = Duration::from_millis(20);
+
+/// Names of the views of what sources said begin so; those of what is shown with `shown_`.
+const NAME_BEGIN: &str = "stream_";
 
 /// Columns that every view has beside its fields.
 const OWN_COLUMNS: [(&str, &str); 4] = [
@@ -108,9 +112,10 @@ impl Views {
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let schema: HashMap<String, String> = rows.collect::<Result<_, _>>()?;
         for (stream, view) in &mut views.streams {
-            let found = view.name.as_ref().and_then(|name| schema.get(name));
-            view.made = found.is_some();
-            if found.is_none_or(|sql| view.sql(stream).as_ref() != Some(sql)) {
+            let made = view.sql(stream);
+            view.made = made.iter().any(|(name, _)| schema.contains_key(name));
+            let mut all = made.iter();
+            if made.is_empty() || !all.all(|(name, sql)| schema.get(name) == Some(sql)) {
                 views.stale.insert(Arc::clone(stream));
             }
         }
@@ -175,7 +180,7 @@ impl Views {
                 let names = &mut self.names;
                 let name = view
                     .name
-                    .get_or_insert_with(|| free(names, &format!("stream_{stream}")));
+                    .get_or_insert_with(|| free(names, &format!("{NAME_BEGIN}{stream}")));
                 connection
                     .prepare_cached("INSERT INTO views (stream, view) VALUES (?1, ?2)")?
                     .execute([&**stream, name])?;
@@ -238,12 +243,11 @@ impl Views {
     }
 
     fn make_one(&self, connection: &Connection, stream: &str) -> Result<(), rusqlite::Error> {
-        let view = self.streams.get(stream);
-        if let Some(view) = view
-            && let Some(name) = &view.name
-            && let Some(sql) = view.sql(stream)
-        {
-            let name = identifier(name);
+        let Some(view) = self.streams.get(stream) else {
+            return Ok(());
+        };
+        for (view_name, sql) in view.sql(stream) {
+            let name = identifier(&view_name);
             let done = match view.made {
                 true => connection.execute_batch(&format!("DROP VIEW IF EXISTS {name}; {sql}")),
                 false => connection.execute_batch(&sql),
@@ -251,7 +255,7 @@ impl Views {
             match done {
                 // Somebody else has put something of this name into the file: that is no reason to stop.
                 Err(error) if is_refused(&error) => {
-                    tracing::warn!(view = name, %error, "the view cannot be made");
+                    tracing::warn!(view = view_name, %error, "the view cannot be made");
                 }
                 done => done?,
             }
@@ -282,8 +286,11 @@ impl StreamView {
         }
     }
 
-    /// As SQLite keeps it. `None` without a name.
-    fn sql(&self, stream: &str) -> Option<String> {
+    /// The views as SQLite keeps them, with their names: what sources said, and what is shown. None without a name.
+    fn sql(&self, stream: &str) -> Vec<(String, String)> {
+        let Some(name) = &self.name else {
+            return Vec::new();
+        };
         let mut taken = HashSet::new();
         let mut columns: Vec<String> = Vec::with_capacity(self.fields.len() + OWN_COLUMNS.len());
         for (column, source) in OWN_COLUMNS {
@@ -298,12 +305,27 @@ impl StreamView {
                 identifier(&column)
             ));
         }
-        Some(format!(
-            "CREATE VIEW {} AS SELECT {} FROM items WHERE stream = {}",
-            identifier(self.name.as_ref()?),
-            columns.join(", "),
-            literal(stream)
-        ))
+        let columns = columns.join(", ");
+        let stream = literal(stream);
+        let shown = format!("shown_{}", name.strip_prefix(NAME_BEGIN).unwrap_or(name));
+        let view = |name: &str, rows: &str| {
+            format!(
+                "CREATE VIEW {} AS SELECT {columns} FROM {rows}",
+                identifier(name)
+            )
+        };
+        let of_items = format!("items WHERE stream = {stream}");
+        let of_shown = format!(
+            "(SELECT key, fields, seq, created_at, updated_at FROM items WHERE stream = {stream}
+             AND NOT EXISTS (SELECT 1 FROM shown WHERE shown.stream = items.stream AND shown.key = items.key)
+             UNION ALL SELECT key, fields, seq, coalesce((SELECT created_at FROM items
+             WHERE items.stream = shown.stream AND items.key = shown.key), updated_at), updated_at
+             FROM shown WHERE stream = {stream} AND fields IS NOT NULL)"
+        );
+        vec![
+            (name.clone(), view(name, &of_items)),
+            (shown.clone(), view(&shown, &of_shown)),
+        ]
     }
 }
 

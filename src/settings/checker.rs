@@ -331,7 +331,7 @@ impl Checker<'_> {
             *place = self.resolved(place);
         } else if entry.name == "env" && !unusable && !place.contains('=') {
             // A key put here by mistake must not turn up in the message about a variable that is not set.
-            if place.starts_with("ik_") || place.starts_with("rk_") {
+            if problem::looks_like_key(place) {
                 let message = "wants the name of an environment variable, found a key".to_owned();
                 self.report(&path, entry.line, message);
                 return None;

@@ -135,10 +135,17 @@ pub fn hint(word: &str, known: &[&str]) -> String {
     }
 }
 
+/// Whether a text begins like a key.
+pub(super) fn looks_like_key(text: &str) -> bool {
+    ["ik_", "rk_", "ok_"]
+        .iter()
+        .any(|begin| text.starts_with(begin))
+}
+
 /// A value in quotes, as far as it may be shown: a key that stands in the place of a name stays hidden, and so does the
 /// password in a URL.
 pub fn quoted(text: &str) -> String {
-    if text.starts_with("ik_") || text.starts_with("rk_") {
+    if looks_like_key(text) {
         format!("\"{}\"", super::MASK)
     } else {
         format!("{:?}", super::shown_url(text))
@@ -151,7 +158,7 @@ pub(super) fn join(path: &str, name: &str) -> String {
         && name
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
-    let name = if bare && !name.starts_with("ik_") && !name.starts_with("rk_") {
+    let name = if bare && !looks_like_key(name) {
         name.to_owned()
     } else {
         quoted(name)

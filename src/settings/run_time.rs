@@ -15,7 +15,7 @@ use super::{Connector, Stream, Verify, quoted};
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ValidationError {
     /// It begins like a key or a token, and so is kept and repeated nowhere.
-    #[error("begins like a secret (ik_, rk_, at_), which it must not; nothing was kept of it")]
+    #[error("begins like a secret (ik_, rk_, ok_, at_), which it must not; nothing was kept of it")]
     Secret,
     /// A number out of bounds.
     #[error("must be from {min} to {max}")]
@@ -32,7 +32,7 @@ pub enum ValidationError {
 
 /// Whether a text begins like a key or a token.
 pub fn looks_secret(text: &str) -> bool {
-    let markers = ["ik_", "rk_", "at_"];
+    let markers = ["ik_", "rk_", "ok_", "at_"];
     markers.iter().any(|marker| text.starts_with(marker))
 }
 

@@ -8,6 +8,7 @@
 mod keys;
 mod sinks;
 mod tokens;
+mod versions;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ impl<'a> Validator<'a> {
         self.limits(settings);
         self.keys(settings);
         self.delete_when(settings);
+        self.versions(settings);
         self.sinks(settings);
         self.telemetry(settings);
         self.general_warnings(settings);

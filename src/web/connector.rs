@@ -1,4 +1,4 @@
-//! `/sources/{name}`: a connector, how to send to it, and its request log.
+//! `/sources/{name}`: the request log of a connector; how to send to it, its keys and its limits.
 //!
 //! **Invariant**: a key's text is shown only on the page that follows its making.
 
@@ -7,13 +7,17 @@ mod first;
 mod identity;
 mod key;
 mod keys;
+mod limits;
 mod list;
 mod log;
 mod new;
 mod own_secret;
+mod reasons;
 mod sending;
 mod settings;
+mod tabs;
 mod tools;
+mod trial;
 mod verification;
 
 use std::sync::Arc;
@@ -34,6 +38,8 @@ use list::error_rate;
 use log::LogQuery;
 use observe::metrics::Minute;
 use operate::Operator;
+use tabs::Tab;
+pub(super) use trial::routes as run;
 
 /// Connectors, their keys, and what can be done to both.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -75,6 +81,7 @@ async fn page(
 ) -> Result<WithAside, NoPage> {
     let name = paths::param(req, "name");
     let query = LogQuery::read(req)?;
+    let tab = Tab::of(req)?;
     let Some(connector) = operator.catalog.connector(&name) else {
         let page = deleted(operator, name, &query).await?;
         return Ok(WithAside(page, html! {}));
@@ -85,34 +92,52 @@ async fn page(
     let first = First::of(&connector, &page_of_log, &query);
     let is_missing = identity::is_missing(&connector, &page_of_log);
     // What stays as it is while the page is open is not sent again.
-    let question = match is_missing && !frame::is_poll(req) {
-        true => identity::question(operator, &connector, &page_of_log).await,
+    let is_asked = is_missing && !frame::is_poll(req);
+    let question = identity::question(operator, &connector, &page_of_log, is_asked).await;
+    let shows_log = tab == Tab::Log;
+    let is_newest = shows_log && query.before.is_none();
+    let is_whole = is_newest && !query.is_filtered();
+    let is_empty = is_whole && page_of_log.is_empty();
+    let reasons = match is_whole {
+        true => reasons::panel(operator, &connector.name, &path).await?,
         false => html! {},
     };
     let keys = keys::table(&connector);
+    let begins = issued.is_some() || is_empty;
+    let set_up = sending::all(operator, &connector, &address, depot, issued.is_none());
     let page = Page {
         title: connector.name.to_string(),
         place: Place::Connectors,
         still: html! {
             @if let Some(issued) = issued { (sending::issued(&connector, &address, issued)) }
             (first.line(issued.is_some(), is_missing))
-            (sending::in_the_tool(&connector, &address, operator.catalog.public_url()))
             (question)
-            (sending::facts(operator, &connector, &address))
-            @if issued.is_none() { (sending::test(&connector, &address)) }
-            (frame::aside(&keys))
-            h2 #log { "Request log" }
-            (log::filter(&path, &query))
+            (tabs::links(&connector, tab))
+            @if begins || tab == Tab::SetUp { (set_up) }
+            @if begins { (frame::aside(&keys)) }
+            @if tab == Tab::Limits { (limits::table(operator, &connector)) }
+            @if shows_log { (log::filter(&path, &query)) }
         },
         live: html! {
-            @if query.before.is_none() { (own_secret::awaited(&connector, depot)) (last_hour(operator, &connector)) }
+            @if query.before.is_none() { (own_secret::awaited(&connector, depot)) }
+            @if tab == Tab::Keys { (keys) }
+            @if is_newest { (last_hour(operator, &connector)) (reasons) }
             (first.news(is_missing))
-            (log::entries(&page_of_log, &query))
-            (log::paging(&path, &page_of_log, &query))
+            @if shows_log {
+                (log::entries(&page_of_log, &query))
+                (log::paging(&path, &page_of_log, &query))
+            }
         },
         old: query.before.is_some(),
     };
-    Ok(WithAside(page, keys))
+    Ok(WithAside(page, shown_if(is_empty, keys)))
+}
+
+fn shown_if(is_shown: bool, part: Markup) -> Markup {
+    match is_shown {
+        true => part,
+        false => html! {},
+    }
 }
 
 /// The log of a connector that was deleted.

@@ -53,6 +53,7 @@ pub fn routes(parts: &AdminParts) -> Router {
     let subjects = [
         (Needs::VIEW, Router::new().get(overview::Overview(p()))),
         (Needs::MANAGE, connector::routes(&parts.operator)),
+        (Needs::RUN, connector::run(&parts.operator)),
         (Needs::RUN, request::routes(&parts.operator)),
         (Needs::RUN, sink::routes(&parts.operator)),
         (Needs::MANAGE, sink::made(&parts.operator)),
@@ -66,6 +67,7 @@ pub fn routes(parts: &AdminParts) -> Router {
             Router::with_path("audit").get(audit::Audit(p())),
         ),
         (Needs::MANAGE, stream::routes(&parts.operator)),
+        (Needs::RUN, stream::act_routes(&parts.operator)),
         (Needs::RUN, settings),
         (
             Needs::MANAGE,

@@ -55,12 +55,31 @@ fn problems(operator: &Operator, condition: &Condition) -> Markup {
     let problems = operator.problems(condition);
     html! {
         @for problem in &problems {
-            p.problem role="alert" { (text_of(problem, PROBLEM_CHARS_MAX)) }
+            p.problem role="alert" { a href=(problem.page()) { (text_of(&problem.sentence, PROBLEM_CHARS_MAX)) } }
         }
         @if problems.is_empty() {
-            p.said.well { "Everything works." }
+            p.said.well { (all_is_well(operator, condition)) }
         }
     }
+}
+
+/// One sentence, with what would be looked for next.
+fn all_is_well(operator: &Operator, condition: &Condition) -> String {
+    let hour = operator.metrics.recent.hour(None, Unix::now());
+    let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
+    let screens = operator.renderers().len() as u64;
+    let lag: u64 = condition.sinks.iter().map(|sink| sink.lag).sum();
+    let sinks = match (condition.sinks.len(), lag) {
+        (0, _) => "there is no sink".to_owned(),
+        (1, 0) => "the sink is up to date".to_owned(),
+        (sinks, 0) => format!("all {sinks} sinks are up to date"),
+        (_, lag) => format!("the sinks are {} behind", count(lag, "request")),
+    };
+    format!(
+        "Everything works: {} in the last hour, {sinks}, {} connected.",
+        count(sum.requests, "request"),
+        count(screens, "screen")
+    )
 }
 
 fn last_hour(operator: &Operator) -> Markup {
@@ -115,10 +134,14 @@ fn sinks(operator: &Operator, condition: &Condition) -> Markup {
     html! {
         h2 { "Sinks" }
         (super::sink_table::table(&condition.sinks))
-        h2 { "Renderers" }
+        h2 { "Screens" }
         p.panel {
-            @if renderers.is_empty() { "Nobody is connected." } @else {
-                (count(renderers.len() as u64, "renderer")) " connected, "
+            @if renderers.is_empty() {
+                "No screen is connected. "
+                @if operator.catalog.read_keys().is_empty() { a href="/new/read-key" { "Create a read key" } " to show a stream on a screen." }
+                @else { a href="/docs/show" { "Open a stream on a screen" } " with one of the " a href="/renderers" { "read keys" } "." }
+            } @else {
+                (count(renderers.len() as u64, "screen")) " connected, "
                 @if behind == 0 { "all up to date." } @else { (grouped(behind)) " behind." }
             }
         }
@@ -137,14 +160,15 @@ fn about(operator: &Operator) -> Markup {
         ("Accepted", metrics.accepted.get()),
         ("Repeats", metrics.duplicates.get()),
         ("With test keys", metrics.tests.get()),
-        ("Refused", refused),
+        ("Rejected", refused),
         ("Without a valid key", metrics.unauthorized.get()),
-        ("Not taken for lack of room", metrics.unavailable.get()),
+        ("Rejected: storage unavailable", metrics.unavailable.get()),
     ];
     html! {
         h2 { "Since the start" }
         div.tiles.small {
-            @for (name, count) in counts {
+            // A zero is no news.
+            @for (name, count) in counts.into_iter().filter(|(name, count)| *count > 0 || *name == "Accepted") {
                 section.tile { h2 { (name) } p.number { (grouped(count)) } }
             }
         }
@@ -153,7 +177,7 @@ fn about(operator: &Operator) -> Markup {
             dt { "Profile" } dd { (text(&operator.about.profile)) }
             dt { "Data folder" } dd { (text(&operator.about.data_dir)) }
             dt { "Free on its disk" } dd { (bytes(free / FREE_STEP * FREE_STEP)) }
-            dt { "A 202 means" } dd { @if operator.about.durability == "fsync" { "on disk" } @else { "handed to the operating system" } }
+            dt { "Durability" } dd { @if operator.about.durability == "fsync" { "flushed to disk before the 202" } @else { "handed to the operating system before the 202" } }
         } }
     }
 }

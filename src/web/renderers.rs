@@ -37,7 +37,7 @@ fn page(operator: &Operator) -> Page {
         (keys(operator))
         h2 { "Connected" }
         @if renderers.is_empty() {
-            p.panel { "Nobody is connected. A page that shows a stream is at " code { "/render/STREAM#READ_KEY" } " of the service listener." }
+            p.panel { "No screen is connected. Open " code { "/render/STREAM#READ_KEY" } " of the service listener in a browser: " a href="/docs/show" { "Show on a screen" } "." }
         } @else {
             div.table { table {
                 thead { tr { th { "Read key" } th { "Streams" } th { "Connected since" } th { "From" } th { "Over" } th { "Told up to" } th.number { "Behind by" } } }
@@ -70,7 +70,7 @@ fn keys(operator: &Operator) -> Markup {
     html! {
         h2 { "Read keys" }
         @if keys.is_empty() {
-            p.panel { "There is no read key, so nobody can read." }
+            p.panel { "There is no read key, so no screen can read. " a href="/new/read-key" { "Create a read key" } "." }
         } @else {
             div.table { table {
                 thead { tr { th { "Read key" } th { "Begins with" } th { "Streams" } th { "State" } th { "In a URL" } } }

@@ -64,7 +64,7 @@ async fn page(operator: &Operator, wanted: &Wanted, token: &Markup) -> WithAside
             (backup_table(&backups))
         },
         live: html! {
-            h2 { "Data folder" }
+            h2 #data { "Data folder" }
             (files(operator, &entries))
         },
         old: false,

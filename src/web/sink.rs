@@ -91,11 +91,11 @@ async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<
             (facts(sink))
             (buttons(operator, sink, token))
             @if !retries.is_empty() {
-                h2 { "Waiting retries" }
+                h2 #retries { "Waiting retries" }
                 (retries_table(&retries, &path, token))
                 @if waiting_batches > u64::from(RETRIES) { p.quiet { "The first " (RETRIES) " of " (grouped(waiting_batches)) "." } }
             }
-            h2 { "Dead letters" }
+            h2 #dead-letters { "Dead letters" }
             (letters_table(&letters, &path, token, configured))
             p.row {
                 @if before.is_some() { a.button.plain href=(path) { "Newest" } }

@@ -18,7 +18,7 @@ const REASON_CHARS_MAX: usize = 600;
 pub(super) fn table(sinks: &[SinkCondition]) -> Markup {
     html! {
         @if sinks.is_empty() {
-            p.panel { "There is no sink, so what is accepted stays in the journal." }
+            p.panel { "There is no sink, so accepted requests stay in the journal. " a href="/new/sink" { "Add a sink" } "." }
         } @else {
             div.table { table {
                 thead { tr { th { "Sink" } th { "State" } th { "Plugin" } th { "Streams" } th.number { "Waiting" } th.number { "Retries" } th.number { "Dead letters" } } }

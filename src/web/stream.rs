@@ -2,6 +2,7 @@
 //!
 //! **Invariant**: a page holds at most [`ITEMS`] items with [`COLUMNS_MAX`] columns of shortened values.
 
+mod acts;
 mod change;
 mod export;
 mod feeds;
@@ -13,9 +14,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use maud::{Markup, html};
-use salvo_core::{Request, Router, handler};
+use salvo_core::{Depot, Request, Router, handler};
 
-use super::frame::{NoPage, Page, Place};
+use super::frame::{NoPage, Page, Place, token};
 use super::origin::origin;
 use super::text::{bytes, count, grouped, plain, segment, text_of, time};
 use super::{description, form, paths};
@@ -32,6 +33,8 @@ const COLUMNS_MAX: usize = 24;
 const PAGE_BYTES_MAX: usize = 4 << 20;
 /// Characters of a value in the table.
 const CELL_CHARS_MAX: usize = 80;
+
+pub(super) use acts::routes as act_routes;
 
 /// Streams and their items, and what can be done to both.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -60,14 +63,17 @@ struct ShowStream(Operator);
 
 #[handler]
 impl ShowStream {
-    async fn handle(&self, req: &mut Request) -> Result<Page, NoPage> {
-        page(&self.0, req).await
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Page, NoPage> {
+        page(&self.0, req, &token(depot)).await
     }
 }
 
-async fn page(operator: &Operator, req: &mut Request) -> Result<Page, NoPage> {
+async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<Page, NoPage> {
     let stream = find_stream(operator, req)?;
     let name = &*stream.name;
+    let asked = Arc::clone(&stream.name);
+    let acted = operator.in_pool(move |pool| pool.stream_acts(&asked, acts::LISTED_MAX));
+    let acted = acted.await?;
     let after = req.query::<String>("after");
     let limit = PageLimit {
         rows: ITEMS + 1,
@@ -87,6 +93,7 @@ async fn page(operator: &Operator, req: &mut Request) -> Result<Page, NoPage> {
             @if let Some(view) = view { (sql_hint(operator, &view)) }
         },
         live: html! {
+            (acts::of_stream(token, &path, &acted))
             (table(&items, &path, after.is_some()))
             p.row {
                 @if after.is_some() { a.button.plain href=(path) { "First" } }

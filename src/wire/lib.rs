@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+mod acts;
 mod audit;
 mod requests;
 mod resources;
@@ -14,6 +15,7 @@ mod status;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use acts::*;
 pub use audit::*;
 pub use requests::*;
 pub use resources::*;

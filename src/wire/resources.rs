@@ -2,9 +2,11 @@
 //!
 //! **Invariant**: no secret is in them, except where one was made: the answer that has it says so.
 
+use std::collections::BTreeMap;
+
 use serde_json::value::RawValue;
 
-use crate::{ShownSettings, answers};
+use crate::{HoldData, OverrideData, ShownSettings, answers};
 
 answers! {
     /// A stream.
@@ -29,12 +31,24 @@ answers! {
         /// Its fields, flattened.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         fields: Box<RawValue>,
+        /// Names of the fields that operators have overridden; absent: none.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        overridden: Vec<String>,
         /// When its data arrived, RFC 3339.
         updated_at: String,
         /// Number of its last change in the one sequence over all streams.
         seq: u64,
-        /// The request that wrote it.
+        /// The request that wrote it; empty: no source did.
         request_id: String,
+        /// The overrides, by field.
+        #[serde(default)]
+        overrides: BTreeMap<String, OverrideData>,
+        /// The hold that covers it, or null.
+        #[serde(default)]
+        held: Option<HoldData>,
+        /// Whether a change of its source waits for the end of a hold.
+        #[serde(default)]
+        waits: bool,
     }
 
     /// An item that an operator removed.

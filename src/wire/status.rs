@@ -21,6 +21,10 @@ answers! {
         uptime_seconds: u64,
         /// What does not work, in sentences; empty if everything does.
         problems: Vec<String>,
+        /// The same with kind, subject and page, in the same order.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        problem_details: Vec<ProblemData>,
         /// Sequence number of the newest accepted request.
         newest_seq: u64,
         /// Bytes free on the disk of the data folder.
@@ -39,6 +43,20 @@ answers! {
         sinks: Vec<SinkData>,
         /// Limits, with what is used of them.
         limits: Vec<LimitData>,
+    }
+
+    /// Something that does not work.
+    pub struct ProblemData {
+        /// What it is, as `headgate_problems` counts it.
+        kind: String,
+        /// `daemon`, `sink`, `connector`, `stream`, `read_key` or `client`.
+        subject: String,
+        /// Its name, or its address; null for the daemon.
+        name: Option<String>,
+        /// What is wrong, as a sentence.
+        sentence: String,
+        /// The page that shows it, on the admin listener.
+        page: String,
     }
 
     /// A limit.

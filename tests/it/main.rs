@@ -10,6 +10,7 @@
 
 mod accept; // the contract's tables of submitting: statuses, codes, headers, order of the checks
 mod access; // who may call the admin listener, and from where
+mod acts; // operators: overrides, holds, undo
 mod again; // looking at a request, sending it again
 mod app; // the daemon in a temporary folder, and those who talk to it
 mod backup; // backups under load, restores, what is no backup

@@ -72,7 +72,7 @@ pub(crate) fn with_data() -> (Setup, Process, String) {
     let folder = Setup::with_streams(&["orders"])
         .sink("pool", "pool", "*", "")
         .sink("back", "http-forward", "orders", &more)
-        .given_read_key("screen", &["orders"], READ_KEY, "");
+        .given_read_key("screen", &["orders"], READ_KEY, "operate = true");
     let process = folder.spawn();
     let headers = "X-Item-Key: id\r\nIdempotency-Key: once\r\n";
     let id = process.accepted(
@@ -105,6 +105,7 @@ pub(crate) fn filled(path: &str, request_id: &str) -> String {
         ("/export.{format}", "/export.json"),
         ("/feed/{stream}.{format}", "/feed/orders.json"),
         ("/{stream}", "/orders"),
+        ("/{verb}", "/add"),
         ("/{connector}", "/tests"),
         ("/items/{key}", "/items/1"),
         ("/{request_id}", &format!("/{request_id}")),
@@ -144,7 +145,7 @@ fn call(address: SocketAddr, operation: &Operation, request_id: &str, body: &str
     let path = filled(&operation.path, request_id);
     let secret = match () {
         () if operation.needs("ingest_key") => key_of("orders"),
-        () if operation.needs("read_key") => READ_KEY.to_owned(),
+        () if operation.needs("read_key") || operation.needs("operate_key") => READ_KEY.to_owned(),
         () => ADMIN_TOKEN.to_owned(),
     };
     let mut client = Client::connect(address).expect("it listens");
@@ -222,7 +223,7 @@ fn every_answer_is_one_that_the_document_knows() {
     let (folder, process, request_id) = with_data();
     for address in [process.service, process.admin] {
         let document = document(address);
-        for method in ["GET", "POST", "PATCH", "DELETE"] {
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
             for operation in operations(&document) {
                 let ends_never = operation.path == "/api/live";
                 let has_no_length = operation.path.ends_with("/export.{format}");

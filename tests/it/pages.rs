@@ -1,6 +1,7 @@
 //! The pages of the admin listener over HTTP: who may see them, from where, and what they hold and do.
 
 mod addresses; // where nothing is, and the icon
+mod connector; // the log first, reasons, tabs
 mod guarded; // signing in and out, foreign names, foreign sites
 mod hostile; // texts that break pages
 pub(crate) mod managed; // what the forms make, change and refuse

@@ -68,7 +68,7 @@ fn streams_that_reach_no_sink_or_no_pool_are_named_everywhere() {
     );
     let page = signed_in(&process).page("/");
     assert!(
-        page.contains(unseen) && !page.contains("Everything works."),
+        page.contains(unseen) && !page.contains("Everything works"),
         "{page}"
     );
     let told = run(&folder.path(""), ["check", "--config", "headgate.toml"]).ok();

@@ -94,6 +94,11 @@ pub(crate) fn listed(tree: &str) -> Vec<(String, String)> {
     found
 }
 
+/// What operators do with what a stream shows.
+const ACTS: [&str; 7] = [
+    "override", "add", "release", "hold", "take", "resume", "undo",
+];
+
 fn is_open(path: &str) -> bool {
     let below = |open: &&str| {
         path.strip_prefix(*open)
@@ -115,17 +120,21 @@ fn needed(method: &str, path: &str) -> Role {
             _ if reads => Role::Viewer,
             "tickets" | "sign-in-links" => Role::Viewer,
             "connectors" if last == "trigger" => Role::Operator,
-            "streams" if of_api.contains("/items/") => Role::Operator,
+            "streams" if of_api.contains("/items/") || ACTS.contains(&last) => Role::Operator,
             "sinks" if last == "sinks" || method == "PATCH" => Role::Admin,
             "streams" | "connectors" | "read-keys" | "sessions" => Role::Admin,
             _ => Role::Operator,
         };
+    }
+    if method == "POST" && path.starts_with("/sources/") && last == "trigger" {
+        return Role::Operator;
     }
     let is_form =
         path.starts_with("/new/") || ["change", "delete", "revoke", "new-key"].contains(&last);
     match path.split('/').nth(1).unwrap_or_default() {
         _ if reads && !is_form => Role::Viewer,
         "sign-out" => Role::Viewer,
+        "streams" if last == "act" => Role::Operator,
         "new" | "sources" | "streams" | "read-keys" | "sessions" => Role::Admin,
         "sinks" if last == "delete" => Role::Admin,
         _ => Role::Operator,

@@ -28,7 +28,11 @@ impl Catalog {
     ) -> Changed<(KeyText, Arc<ReadKey>)> {
         check_own_name(&settings.name)?;
         check(&settings)?;
-        let text = generate(KeyKind::Read).map_err(CatalogError::Randomness)?;
+        let kind = match settings.operate {
+            true => KeyKind::Operate,
+            false => KeyKind::Read,
+        };
+        let text = generate(kind).map_err(CatalogError::Randomness)?;
         let settings = settings::ReadKey {
             streams: drop_repeats(settings.streams),
             ..settings

@@ -25,6 +25,9 @@ pub(super) struct NewArgs {
     /// Create a read key, for renderers; read keys cannot send items
     #[arg(long)]
     read: bool,
+    /// Create an operate key: a read key that can also override and hold what is shown
+    #[arg(long, conflicts_with_all = ["test", "read"])]
+    operate: bool,
     /// How to print it
     #[arg(long, value_enum, default_value = "text")]
     output: MadeOutput,
@@ -32,9 +35,10 @@ pub(super) struct NewArgs {
 
 /// Runs the verb.
 pub(super) fn run(args: NewArgs) -> Result<(), CliError> {
-    let kind = match (args.test, args.read) {
-        (true, _) => KeyKind::IngestTest,
-        (_, true) => KeyKind::Read,
+    let kind = match (args.test, args.read, args.operate) {
+        (true, ..) => KeyKind::IngestTest,
+        (_, true, _) => KeyKind::Read,
+        (_, _, true) => KeyKind::Operate,
         _ => KeyKind::Ingest,
     };
     let key = generate(kind)
@@ -56,6 +60,13 @@ fn as_text(kind: KeyKind, key: &KeyText) -> String {
             "[[read_keys]]\n\
              name = \"lobby-screen\"\n\
              streams = [\"orders\"]\n\
+             sha256 = \"{hash}\""
+        ),
+        KeyKind::Operate => format!(
+            "[[read_keys]]\n\
+             name = \"desk\"\n\
+             streams = [\"orders\"]\n\
+             operate = true\n\
              sha256 = \"{hash}\""
         ),
         KeyKind::Ingest | KeyKind::IngestTest => format!(
@@ -87,13 +98,19 @@ mod tests {
 
     #[test]
     fn the_text_shows_the_key_once_and_the_hash_that_finds_it() {
-        for kind in [KeyKind::Ingest, KeyKind::IngestTest, KeyKind::Read] {
+        for kind in [
+            KeyKind::Ingest,
+            KeyKind::IngestTest,
+            KeyKind::Read,
+            KeyKind::Operate,
+        ] {
             let key = generate(kind).expect("the system has randomness");
             let text = as_text(kind, &key);
             assert_eq!(text.matches(key.expose()).count(), 1);
             assert_eq!(text.lines().next(), Some(key.expose()));
             assert!(text.contains(&format!("\nsha256 = \"{}\"\n", key.hash())));
-            assert_eq!(text.contains("[[read_keys]]"), kind == KeyKind::Read);
+            let reads = matches!(kind, KeyKind::Read | KeyKind::Operate);
+            assert_eq!(text.contains("[[read_keys]]"), reads);
         }
     }
 }

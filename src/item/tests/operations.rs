@@ -6,6 +6,7 @@ fn meta(version: Option<i128>, seconds: u32) -> ItemMeta {
     ItemMeta {
         version: version.map(Version::from_millionths),
         expire_after_seconds: NonZeroU32::new(seconds),
+        ..ItemMeta::default()
     }
 }
 

@@ -71,8 +71,11 @@ impl<'a> Row<'a> {
             place: self.place(),
             fields: (!self.removes).then_some(self.item.fields),
             version,
+            on_update: match self.item.meta.is_whole {
+                true => OnUpdate::Replace,
+                false => on_update,
+            },
             reaches: reaches.map(|(version, text)| Reached { version, text }),
-            on_update,
             index,
         }
     }

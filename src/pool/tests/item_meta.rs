@@ -8,10 +8,12 @@ use item::{ItemMeta, Version};
 const OLDER: ItemMeta = ItemMeta {
     version: Some(Version::from_thousandths(4)),
     expire_after_seconds: None,
+    is_whole: false,
 };
 const NEWER: ItemMeta = ItemMeta {
     version: Some(Version::from_thousandths(5)),
     expire_after_seconds: NonZeroU32::new(60),
+    is_whole: false,
 };
 
 /// A batch of one request with one item.

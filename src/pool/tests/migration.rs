@@ -189,6 +189,7 @@ async fn a_pool_of_format_2_goes_on() {
 
 /// Makes a file of format 8 of one of today.
 const TO_FORMAT_8: &str = "
+    DROP TABLE fills; DROP TABLE acts; DROP TABLE act_answers; DROP TABLE writes; DROP TABLE holds; DROP TABLE kept; DROP TABLE kept_of; DROP TABLE shown;
     DROP TABLE stale_items;
     ALTER TABLE stale DROP COLUMN partly;
     DROP INDEX removed_versions;
@@ -225,6 +226,7 @@ async fn a_pool_of_format_8_keeps_its_versions_and_what_was_merged() {
         let meta = ItemMeta {
             version: Version::parse(version),
             expire_after_seconds: None,
+            ..ItemMeta::default()
         };
         let pushed = writer.push_with(key, fields, Action::Upsert, meta);
         pushed.expect("it fits");

@@ -54,6 +54,7 @@ fn entry(stream: &str, seq: u64, ops: &[Op]) -> Entry {
             meta: ItemMeta {
                 version: op.version(),
                 expire_after_seconds: None,
+                ..ItemMeta::default()
             },
             sent_version: op.text.as_deref().unwrap_or_default(),
         });
@@ -70,7 +71,7 @@ fn entry(stream: &str, seq: u64, ops: &[Op]) -> Entry {
 }
 
 impl Test {
-    fn settle_all(&self, batches: Vec<Batch>, published: bool) {
+    pub(super) fn settle_all(&self, batches: Vec<Batch>, published: bool) {
         let settlement = Settlement {
             sink: "pool".into(),
             staged: Staged {

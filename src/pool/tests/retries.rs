@@ -1,8 +1,11 @@
 //! Batches that wait: their ids, giving them up, and what is kept for sinks that are not there.
 
+use std::num::NonZero;
+
 use super::*;
 use crate::resends::Selection;
 use base::clock::Lived;
+use item::Version;
 
 const SINK: &str = "pool";
 
@@ -109,10 +112,17 @@ async fn what_was_given_up_while_it_was_tried_is_not_delivered_as_well() {
 #[tokio::test]
 async fn dead_letters_that_are_sent_again_become_dead_letters_again() {
     let test = Test::new().await;
+    let in_full = ItemMeta {
+        version: Version::parse("9"),
+        expire_after_seconds: NonZero::new(60),
+    };
     let buried = Settlement {
         dead_letters: vec![
             super::resends::letter(1, 0, "a"),
-            super::resends::letter(1, 2, "b"),
+            DeadLetter {
+                meta: in_full,
+                ..super::resends::letter(1, 2, "b")
+            },
         ],
         ..Settlement::default()
     };
@@ -137,9 +147,10 @@ async fn dead_letters_that_are_sent_again_become_dead_letters_again() {
     let letters = letters.expect("it reads");
     let keys: Vec<_> = letters
         .iter()
-        .map(|one| (&*one.key, &*one.reason))
+        .map(|one| (&*one.key, &*one.reason, one.meta))
         .collect();
-    assert_eq!(keys, [("b", "not now"), ("a", "not now")]);
+    let bare = ItemMeta::default();
+    assert_eq!(keys, [("b", "not now", in_full), ("a", "not now", bare)]);
     assert!(test.ids().await.is_empty());
 }
 

@@ -87,6 +87,7 @@ async fn what_has_expired_is_found_in_parts_and_counted_until_it_is_removed() {
     let soon = ItemMeta {
         version: None,
         expire_after_seconds: NonZeroU32::new(1),
+        ..ItemMeta::default()
     };
     let pushed = writer.push_with("a", r#"{"n":1}"#, Action::Upsert, soon);
     pushed.expect("it fits");

@@ -12,7 +12,10 @@ pub(in super::super) fn ingest_key(secret: &str) -> Result<(), String> {
 
 /// A read key that is given in a file.
 pub(in super::super) fn read_key(secret: &str) -> Result<(), String> {
-    key(secret, "a read key", "rk_")
+    match secret.starts_with("ok_") {
+        true => key(secret, "an operate key", "ok_"),
+        false => key(secret, "a read key", "rk_"),
+    }
 }
 
 /// The admin token.

@@ -242,7 +242,7 @@ record! {
         /// Streams that the key reads. All of them must exist.
         streams: Vec<String>, List(kinds::STREAM, 1), required: true, example: r#"["orders"]"#, placeholder: "STREAM",
             flag: "stream", entries_max: KEY_STREAMS_MAX, boxes: true, label: "Streams";
-        /// Read key: it begins with `rk_` and has at least 24 characters.
+        /// Read key: it begins with `rk_`, or `ok_` if it may act, and has at least 24 characters.
         secret: Option<Secret>, Secret, none: "another field identifies the key", declared: true,
             example: r#"{ file = "lobby-screen.key" }"#;
         /// SHA-256 of the key as 64 hex digits, instead of `secret`; `headgate key new` prints it.
@@ -274,6 +274,8 @@ record! {
         fields: Option<KeyFields>, Text(kinds::KEY_FIELDS), none: "all fields", none_word: "all", placeholder: "FIELDS",
             example: r#""home.name,home.score""#, guide: "See [limits of a read key][limits].",
             label: "Only these fields (optional)";
+        /// Whether the key can also override and hold what its streams show: an operate key. It cannot be changed afterwards.
+        operate: bool, Boolean, fixed: true, guide: "See [acting on what is shown][acts].", label: "May override and hold";
     }
 }
 

@@ -303,6 +303,39 @@ fn what_a_selection_may_not_mean_is_a_warning() {
 }
 
 #[test]
+fn two_fields_that_order_the_updates_of_one_stream_are_a_warning() {
+    let connector = |name: &str, more: &str, stream: &str| {
+        format!(
+            "[[connectors]]\nname = \"{name}\"\nkind = \"ingest\"\n{more}[[connectors.keys]]\nname = \"main\"\nstream = \"{stream}\"\nsecret = \"ik_live_0123456789abcdef{name}{stream}\"\n"
+        )
+    };
+    let streams =
+        "[[streams]]\nname = \"orders\"\nversion = \"rev\"\n[[streams]]\nname = \"other\"\n";
+    let found = |connectors: &[String]| {
+        let warnings = Place::with(&format!("{streams}{}", connectors.concat())).warnings();
+        let found = warnings
+            .into_iter()
+            .filter(|one| one.contains("orders its updates"));
+        found.collect::<Vec<_>>()
+    };
+    let by_stream = connector("a", "", "orders");
+    let by_time = connector("b", "version = \"time\"\n", "orders");
+    assert_eq!(
+        found(&[by_stream.clone(), by_time.clone()]),
+        [
+            "site.toml:15: connectors[1].version: the field \"time\" orders its updates of the stream \"orders\", and \"rev\" those of the connector \"a\": values of both are compared with each other; name one field, or give each connector a stream of its own, unless both count in the same way"
+        ]
+    );
+    // The same field, another stream, or a preset that knows its own.
+    let same = connector("b", "version = \"rev\"\n", "orders");
+    assert!(found(&[by_stream, same]).is_empty());
+    assert!(found(&[by_time, connector("a", "", "other")]).is_empty());
+    let shopify = connector("c", "preset = \"shopify\"\n", "other");
+    let elsewhere = connector("b", "version = \"time\"\n", "other");
+    assert_eq!(found(&[shopify, elsewhere]).len(), 1);
+}
+
+#[test]
 fn the_admin_listener_is_not_reached_in_the_open_by_mistake() {
     let place = Place::with("[admin]\nlisten = \"10.0.0.5:81\"\n");
     let problems = place.problems();

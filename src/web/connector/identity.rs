@@ -51,13 +51,17 @@ pub(super) fn is_missing(connector: &Connector, log: &requests::Page) -> bool {
         && newest(connector, log).is_none_or(|report| report.row.entry.item_key.is_none())
 }
 
-/// The question what identifies an item, with the fields of the newest request if they can be read: a page that shows a
+/// The question what identifies an item, if it is asked, with the fields of the newest request if they can be read: a page that shows a
 /// key once must not fail for them.
 pub(super) async fn question(
     operator: &Operator,
     connector: &Connector,
     log: &requests::Page,
+    is_asked: bool,
 ) -> Markup {
+    if !is_asked {
+        return html! {};
+    }
     let kept = match newest(connector, log) {
         Some(report) => operator.ingest.kept(&report.row).await.ok(),
         None => None,

@@ -123,7 +123,7 @@ pub(super) fn entries(log: &requests::Page, query: &LogQuery) -> Markup {
         @if log.reports.is_empty() {
             p.panel role="status" {
                 @if log.next.is_some() { "Nothing so far." }
-                @else if query.is_filtered() { "No request is like this." }
+                @else if query.is_filtered() { "No matching requests. Change the filter, or show all." }
                 @else if query.before.is_some() { "This is the end of the log." }
                 @else { "Waiting for the first request." }
             }

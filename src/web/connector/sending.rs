@@ -5,8 +5,10 @@
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
+use salvo_core::Depot;
 
-use super::{identity, own_secret};
+use super::{identity, own_secret, trial};
+use crate::frame;
 use crate::key::shown_once;
 use crate::origin::origin;
 use crate::snippets::{Address, Sample};
@@ -41,12 +43,24 @@ pub(super) fn issued(connector: &Connector, address: &Address, issued: &IssuedKe
     }
 }
 
-/// What to do in the tool, if there is one.
-pub(super) fn in_the_tool(
+/// How to send to it: beside a new key, and where nothing came yet.
+pub(super) fn all(
+    operator: &Operator,
     connector: &Connector,
     address: &Address,
-    public: Option<&str>,
+    depot: &Depot,
+    shows_test: bool,
 ) -> Markup {
+    html! {
+        (in_the_tool(connector, address, operator.catalog.public_url()))
+        (facts(operator, connector, address))
+        (trial::panel(connector, &frame::token(depot)))
+        @if shows_test { (test(connector, address)) }
+    }
+}
+
+/// What to do in the tool, if there is one.
+fn in_the_tool(connector: &Connector, address: &Address, public: Option<&str>) -> Markup {
     let Some(preset) = connector.preset() else {
         return html! {};
     };
@@ -80,7 +94,7 @@ pub(super) fn in_the_tool(
 }
 
 /// What is known of a connector, and what can be done with it.
-pub(super) fn facts(operator: &Operator, connector: &Connector, address: &Address) -> Markup {
+fn facts(operator: &Operator, connector: &Connector, address: &Address) -> Markup {
     let path = paths::connector(&connector.name);
     let preset = connector.preset();
     let items = (connector.items.as_deref()).or_else(|| preset.and_then(|preset| preset.items));
@@ -118,7 +132,7 @@ pub(super) fn facts(operator: &Operator, connector: &Connector, address: &Addres
 }
 
 /// Requests to paste, without the key.
-pub(super) fn test(connector: &Connector, address: &Address) -> Markup {
+fn test(connector: &Connector, address: &Address) -> Markup {
     let mut keys: Vec<&IngestKey> = connector.keys.iter().map(|key| &**key).collect();
     keys.sort_by_key(|key| &*key.stream);
     let sends = keys.iter().find(|key| key.signing.is_none());
@@ -128,7 +142,7 @@ pub(super) fn test(connector: &Connector, address: &Address) -> Markup {
                 p { "Send a test. Put the key's secret into the variable " code { "HEADGATE_KEY" } "; it is not shown here." }
                 (shown_once::snippets(address, &Sample::of(key), None))
             }
-        } @else if !keys.is_empty() {
+        } @else if !keys.is_empty() && trial::tool_of(connector).is_none() {
             p.panel { "To send a test, let the tool send one: most have a button for it where the URL is entered." }
         }
     }

@@ -5,7 +5,7 @@
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 
-use super::find_stream;
+use super::{acts, find_stream};
 use crate::form_data::FormData;
 use crate::frame::{FormAnswer, NoPage, Page, Place, token};
 use crate::guard::by;
@@ -32,7 +32,7 @@ impl ShowItem {
 async fn item_page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<Page, NoPage> {
     let stream = find_stream(operator, req)?;
     let key = req.query::<String>("key").unwrap_or_default();
-    let item = operator.pool.item(&stream.name, &key).await?;
+    let (item, acted) = operator.item_with_acts(&stream.name, &key).await?;
     let item = item.ok_or(NoPage::NotFound(
         "The stream has no item with this key. It may have been removed.",
     ))?;
@@ -47,13 +47,20 @@ async fn item_page(operator: &Operator, req: &mut Request, token: &Markup) -> Re
                 dt { "Stream" } dd { a href=(path) { (text(&stream.name)) } }
                 dt { "Key" } dd { (text_of(&item.key, VALUE_CHARS_MAX)) }
                 dt { "Data of" } dd { (time(&item.updated_at)) }
-                dt { "Written by" } dd.mono { a href=(paths::request(&item.request_id)) { (item.request_id) } }
+                dt { "Written by" } dd.mono {
+                    @if item.request_id.is_empty() { "no source: an operator made it" }
+                    @else { a href=(paths::request(&item.request_id)) { (item.request_id) } }
+                }
                 dt { "Number of its change" } dd { (item.seq) }
             } }
+            (acts::of_item(token, &path, &item.key, &acted))
             h2 { "Fields" }
             div.panel { dl {
                 @for (field, value) in fields.iter().take(FIELDS_MAX) {
-                    dt { (text(&field_name(field))) } dd { (show_value(value, VALUE_CHARS_MAX)) }
+                    @let name = field_name(field);
+                    @let own = acted.overrides.iter().find(|own| own.field == *name);
+                    dt { (text(&name)) }
+                    dd { (show_value(value, VALUE_CHARS_MAX)) (acts::of_field(token, &path, &item.key, (&name, value), own)) }
                 }
             } }
             @if fields.len() > FIELDS_MAX { p.quiet { "The first " (grouped(FIELDS_MAX as u64)) " fields are shown." } }

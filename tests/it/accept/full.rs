@@ -138,6 +138,26 @@ async fn what_is_accepted_and_not_settled_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_accepted_before_a_restart_and_is_not_settled_counts() {
+    let app = Setup::new()
+        .stream_with("orders", "items_max = 3")
+        .connector("shop", "item_key = \"id\"")
+        .key("shop", "orders")
+        .set("pool.enabled", false)
+        .sink("late", "pool", "*", "enabled = false")
+        .start()
+        .await;
+    let new = |from: u32| (from..from + 2).map(|id| format!("{{\"id\": {id}}}"));
+    assert_eq!(at_once(&app, new(0)).await, (2, 0));
+    let app = app.restart().await;
+    let eight = (100..108).map(|id| format!("{{\"id\": {id}}}"));
+    assert_eq!(at_once(&app, eight).await, (1, 7));
+    // An update of what waits is none of a new item.
+    assert_eq!(at_once(&app, new(0)).await, (2, 0));
+    assert_eq!(app.fields_now("orders").len(), 0, "nothing is settled");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_settled_counts_once_and_what_is_gone_does_not() {
     let app = Setup::new()
         .stream_with("orders", "items_max = 3\nbytes_max = 1000")

@@ -109,6 +109,7 @@ fn a_connector_lives_from_its_form_to_its_end() {
     window.becomes("no key after a reload", no_key, &json!([first]), gone);
 
     // Rotated with two seconds of grace: then the old one is refused.
+    window.click(".tabs a[href$='?tab=keys']");
     window.click("a[href='/sources/shop/keys/main']");
     is_at(&window, "Key main of shop");
     fill(&window, "grace", "2");
@@ -145,6 +146,7 @@ fn a_connector_lives_from_its_form_to_its_end() {
     window.shows("return document.activeElement.className", &json!("said"));
     assert_eq!(post(&url, &second, r#"{"id": 9}"#).status, 401);
 
+    window.click(".tabs a[href$='?tab=setup']");
     window.click("a[href='/sources/shop/delete']");
     is_at(&window, "Delete shop?");
     window.click("button.danger");

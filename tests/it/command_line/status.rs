@@ -42,11 +42,22 @@ fn status_shows_problems_sinks_and_screens_and_fails_where_there_is_a_problem() 
             (done.code == Some(1)).then_some(done)
         },
     );
-    assert!(done.out.starts_with("PROBLEM\n"), "{}", done.out);
+    assert!(
+        done.out.starts_with("KIND     PROBLEM\nrefused  "),
+        "{}",
+        done.out
+    );
     assert_eq!(done.err, "error: there is 1 problem\n");
     let json = operate(&process, ["status", "--output", "json"]);
     let json: Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(json["problems"].as_array().expect("a list").len(), 1);
+    let detail = &json["problem_details"][0];
+    assert_eq!(detail["sentence"], json["problems"][0]);
+    assert_eq!(
+        (&detail["kind"], &detail["subject"], &detail["name"]),
+        (&"refused".into(), &"connector".into(), &"tests".into())
+    );
+    assert_eq!(detail["page"], "/sources/tests?status=rejected#log");
     assert_eq!(json["screens"], serde_json::json!([]));
     assert_eq!(json["sinks"][0]["name"], "pool");
 }
@@ -77,7 +88,7 @@ fn an_item_is_shown_with_its_values_as_they_were_sent_and_removed() {
     assert!(
         operate(&process, ["requests", "show", request])
             .ok()
-            .contains("a/b")
+            .contains("connector: tests")
     );
 
     let mut berlin = headgate(&process.setup.path(""));

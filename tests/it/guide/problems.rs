@@ -13,7 +13,11 @@ const SENTENCES: [(&str, &str, &str); 14] = [
     ("repair/report.rs", "", "problems.push(format!("),
     ("operate/status.rs", "", "problems.push(format!("),
     ("operate/certificates.rs", "fn problem(", "Some(format!("),
-    ("operate/limits.rs", "fn used_up(", "problems.push(format!("),
+    (
+        "operate/limits.rs",
+        "fn used_up(",
+        "let sentence = format!(",
+    ),
     ("operate/limits.rs", "fn fullness(", "Some(format!("),
     ("operate/condition.rs", "", "let sentence = format!("),
     ("operate/condition.rs", "fn why_kept(", "format!("),

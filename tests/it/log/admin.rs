@@ -7,7 +7,7 @@ use crate::app::Admin;
 use crate::setup::Setup;
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 59] = [
+const GUARDED: [(Method, &str); 71] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -61,6 +61,17 @@ const GUARDED: [(Method, &str); 59] = [
         Method::POST,
         "/api/admin/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10/send-again",
     ),
+    (Method::GET, "/api/admin/streams/orders/acts"),
+    (Method::GET, "/api/admin/streams/orders/items/1"),
+    (Method::PUT, "/api/admin/streams/orders/items/1"),
+    (Method::DELETE, "/api/admin/streams/orders/items/1"),
+    (Method::POST, "/api/admin/streams/orders/override"),
+    (Method::POST, "/api/admin/streams/orders/add"),
+    (Method::POST, "/api/admin/streams/orders/release"),
+    (Method::POST, "/api/admin/streams/orders/hold"),
+    (Method::POST, "/api/admin/streams/orders/take"),
+    (Method::POST, "/api/admin/streams/orders/resume"),
+    (Method::POST, "/api/admin/streams/orders/undo"),
     (Method::GET, "/api/admin/sinks"),
     (Method::POST, "/api/admin/sinks"),
     (Method::POST, "/api/admin/sinks/try"),
@@ -68,6 +79,7 @@ const GUARDED: [(Method, &str); 59] = [
     (Method::PATCH, "/api/admin/sinks/pool"),
     (Method::POST, "/api/admin/sinks/pool/pause"),
     (Method::POST, "/api/admin/sinks/pool/resume"),
+    (Method::POST, "/api/admin/sinks/pool/refill"),
     (Method::POST, "/api/admin/sinks/pool/try"),
     (Method::GET, "/api/admin/plugins"),
     (Method::GET, "/api/admin/plugins/pool"),
@@ -178,7 +190,11 @@ async fn bad_queries_are_400_and_say_what_is_wanted() {
         ("/api/admin/connectors/shop/keys", "limit=501", "500"),
         ("/api/admin/read-keys", "limit=-1", "500"),
         ("/api/admin/audit", "cursor=x", "next"),
-        ("/api/admin/audit", "action=creat", "one of change, create,"),
+        (
+            "/api/admin/audit",
+            "action=creat",
+            "one of add, change, create,",
+        ),
         ("/api/admin/audit", "kind=streams", "one of stream,"),
         ("/api/admin/audit", "name=", "1 to 256"),
         ("/api/admin/audit", "who=", "1 to 256"),

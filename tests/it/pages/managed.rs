@@ -418,7 +418,7 @@ fn keys_are_made_rotated_revoked_and_deleted() {
         "/sources/shop",
     );
     assert_eq!(send(&process, &third, "orders"), 401);
-    assert!(site.page("/sources/shop").contains(">revoked<"));
+    assert!(site.page("/sources/shop?tab=keys").contains(">revoked<"));
     assert!(!site.page("/sources/shop/keys/main").contains("Rotate"));
     let revoked = site.submit(rotate, "grace=0&grace_unit=seconds");
     assert_eq!(revoked.status, 409);

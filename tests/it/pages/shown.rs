@@ -68,7 +68,7 @@ fn a_connector_shows_how_to_send_to_it_and_no_secret() {
     let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
     process.accepted("orders", "", "{}");
-    let page = site.page("/sources/tests");
+    let page = site.page("/sources/tests?tab=setup");
     let url = format!("http://{}/api/webhook/orders", process.service);
     assert!(page.contains(&url), "{page}");
     for language in ["curl", "Node.js", "Python", "C#", "Go"] {

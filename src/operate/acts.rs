@@ -1,0 +1,350 @@
+//! Acts of operators: reading what a call asks for, making it, and the data of a PUT.
+//!
+//! The admin API, the operate API and the pages call it.
+//!
+//! **Invariant**: a member of a body that is unknown, null or empty is refused: a wrong name never means the whole stream.
+//! An act is on disk when it is answered, and comes into the audit log once.
+
+mod body;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{By, Operator, in_background};
+use base::order::ChangeSeq;
+use catalog::{AuditChange, ResourceKind};
+use ingest::error::AcceptError;
+use pool::acts::{
+    Act, ActProgress, ActRefused, Acted, Author, ItemActs, PutBefore, Record, Repeatable,
+};
+use pool::{Item, PoolError};
+
+pub use body::{ACT_BYTES_MAX, fields, read};
+
+/// How long the answer to a PUT waits for the pool.
+const PUT_WITHIN: Duration = Duration::from_secs(1);
+/// Acts that are copied into the audit log at once.
+const AUDITED: u32 = 200;
+
+/// Why an act was not made, or why nobody knows.
+#[derive(Debug, thiserror::Error)]
+pub enum ActError {
+    /// The body, and what is wrong with it.
+    #[error("{0}")]
+    Invalid(String),
+    /// It cannot be made as things are.
+    #[error(transparent)]
+    Refused(#[from] ActRefused),
+    /// Its data was not accepted.
+    #[error(transparent)]
+    NotAccepted(#[from] AcceptError),
+    /// The pool cannot be read or written.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+}
+
+/// Somebody who acts, and their call.
+#[derive(Debug, Clone)]
+pub struct Acting {
+    /// A token's name, or that of an operate key.
+    pub name: Arc<str>,
+    /// The name is that of an operate key.
+    pub by_key: bool,
+    pub by: By,
+    /// The `Idempotency-Key`.
+    pub idempotency_key: Option<String>,
+}
+
+impl Acting {
+    fn author(&self) -> Author {
+        let kind = match self.by_key {
+            true => "key",
+            false => "token",
+        };
+        Author {
+            operator: format!("{kind} {}", self.name).into(),
+            name: Arc::clone(&self.name),
+            client: self.by.client.to_string(),
+            request_id: self.by.request_id,
+        }
+    }
+
+    fn repeatable(&self, verb: &str, body: &[u8]) -> Option<Repeatable> {
+        let key = self.idempotency_key.clone()?;
+        let mut digest = Sha256::new();
+        digest.update(verb.as_bytes());
+        digest.update([0]);
+        digest.update(body);
+        Some(Repeatable {
+            key,
+            digest: digest.finalize().into(),
+        })
+    }
+}
+
+impl Operator {
+    /// Makes the act of this verb and body in a stream that there is.
+    ///
+    /// # Errors
+    /// See [`ActError`]; nothing was changed then, but for a PUT that the pool could not be asked about.
+    pub async fn act(
+        &self,
+        stream: &str,
+        verb: &str,
+        body: &[u8],
+        acting: &Acting,
+    ) -> Result<Acted, ActError> {
+        let act = read(verb, body).map_err(ActError::Invalid)?;
+        let repeatable = acting.repeatable(verb, body);
+        let (author, stream): (Author, Arc<str>) = (acting.author(), stream.into());
+        let made = self.in_pool({
+            let (stream, author, repeatable) =
+                (Arc::clone(&stream), author.clone(), repeatable.clone());
+            move |pool| pool.act(&stream, &act, &author, repeatable.as_ref())
+        });
+        let acted = match made.await?? {
+            ActProgress::Done(acted) => acted,
+            ActProgress::Submit(put) => {
+                self.put_back(&stream, &put, acting).await?;
+                let undone = move |pool: &pool::Pool| {
+                    pool.undone(&stream, &author, repeatable.as_ref(), &put)
+                };
+                self.in_pool(undone).await?
+            }
+        };
+        self.audit_acts().await;
+        Ok(acted)
+    }
+
+    /// Puts an item: the object `body` takes the place of the whole item, as data.
+    ///
+    /// # Errors
+    /// See [`ActError`].
+    pub async fn put_item(
+        &self,
+        stream: &str,
+        key: &str,
+        body: &[u8],
+        acting: &Acting,
+    ) -> Result<Acted, ActError> {
+        let fields = fields(body).map_err(ActError::Invalid)?;
+        let repeatable = acting.repeatable(&format!("PUT {key}"), body);
+        let (author, stream): (Author, Arc<str>) = (acting.author(), stream.into());
+        let (earlier, before) = self
+            .in_pool({
+                let (stream, author) = (Arc::clone(&stream), author.clone());
+                let (repeatable, key) = (repeatable.clone(), key.to_owned());
+                move |pool| {
+                    let earlier = pool.earlier_act(&stream, &author, repeatable.as_ref())?;
+                    Ok::<_, PoolError>((earlier, pool.source_fields(&stream, &key)?))
+                }
+            })
+            .await?;
+        if let Some(acted) = earlier? {
+            return Ok(acted);
+        }
+        self.submit_item(&stream, key, &fields, acting).await?;
+        let act = Act::Put {
+            key: key.to_owned(),
+            fields,
+            before,
+        };
+        let made = self.in_pool(move |pool| pool.act(&stream, &act, &author, repeatable.as_ref()));
+        match made.await?? {
+            ActProgress::Done(acted) => {
+                self.audit_acts().await;
+                Ok(acted)
+            }
+            ActProgress::Submit(_) => Err(ActRefused::NothingToUndo.into()),
+        }
+    }
+
+    /// Stores it as data, and waits a moment for the pool.
+    async fn submit_item(
+        &self,
+        stream: &Arc<str>,
+        key: &str,
+        fields: &str,
+        acting: &Acting,
+    ) -> Result<(), ActError> {
+        let by = &acting.by;
+        let settings = self.catalog.stream(stream);
+        let expires = settings.and_then(|stream| stream.settings.expire_after_seconds);
+        let listener = self.pool.changes().listen(&[Arc::clone(stream)], None);
+        self.ingest
+            .put_for_operator(
+                by.request_id,
+                by.client,
+                stream,
+                (key, fields),
+                expires.and_then(std::num::NonZeroU32::new),
+            )
+            .await?;
+        self.wait_for(listener, stream, key, by.request_id.to_string(), true)
+            .await
+    }
+
+    /// Submits what undoes a PUT, and waits a moment for the pool.
+    async fn put_back(
+        &self,
+        stream: &Arc<str>,
+        put: &PutBefore,
+        acting: &Acting,
+    ) -> Result<(), ActError> {
+        let by = &acting.by;
+        match &put.fields {
+            Some(fields) => self.submit_item(stream, &put.key, fields, acting).await,
+            None => {
+                let listener = self.pool.changes().listen(&[Arc::clone(stream)], None);
+                let removed =
+                    self.ingest
+                        .remove_for_operator(by.request_id, by.client, stream, &put.key);
+                removed.await?;
+                self.wait_for(listener, stream, &put.key, String::new(), false)
+                    .await
+            }
+        }
+    }
+
+    /// Waits, for a moment, until the row of an item is of this request, or gone.
+    async fn wait_for(
+        &self,
+        listener: pool::changes::Listener,
+        stream: &Arc<str>,
+        key: &str,
+        request_id: String,
+        is_there: bool,
+    ) -> Result<(), ActError> {
+        /// What is not told wakes nobody.
+        const LOOK_AGAIN: Duration = Duration::from_millis(50);
+        let (stream, key) = (Arc::clone(stream), key.to_owned());
+        let applied = async {
+            loop {
+                let (stream, key, request_id) =
+                    (Arc::clone(&stream), key.clone(), request_id.clone());
+                let look = self.in_pool(move |pool| match is_there {
+                    true => pool.has_applied(&stream, &key, &request_id),
+                    false => Ok(pool.source_fields(&stream, &key)?.is_none()),
+                });
+                if look.await? {
+                    return Ok(());
+                }
+                let _ = tokio::time::timeout(LOOK_AGAIN, listener.wakeup.woken()).await;
+            }
+        };
+        // Who was answered too early sees it a little later.
+        tokio::time::timeout(PUT_WITHIN, applied)
+            .await
+            .unwrap_or(Ok(()))
+    }
+
+    /// An item as it is shown, and what acts do to it.
+    ///
+    /// # Errors
+    /// The pool cannot be read.
+    pub async fn item_with_acts(
+        &self,
+        stream: &str,
+        key: &str,
+    ) -> Result<(Option<Item>, ItemActs), PoolError> {
+        let item = self.pool.item(stream, key).await?;
+        let (stream, key) = (stream.to_owned(), key.to_owned());
+        let acts = self
+            .in_pool(move |pool| pool.item_acts(&stream, &key))
+            .await?;
+        Ok((item, acts))
+    }
+
+    /// Ends overrides and holds whose time is over.
+    pub async fn end_acts(&self) {
+        let over = self.in_pool(|pool| match pool.next_end()?.is_over() {
+            true => pool.end_acts().map(|()| true),
+            false => Ok(false),
+        });
+        match over.await {
+            Ok(false) => {}
+            Ok(true) => self.audit_acts().await,
+            Err(error) => {
+                tracing::warn!(%error, "overrides or holds whose time is over could not be ended; it is tried again");
+            }
+        }
+    }
+
+    /// Copies acts that are made into the audit log, those of before a restart too.
+    pub async fn audit_acts(&self) {
+        loop {
+            let acts = match self.in_pool(|pool| pool.unaudited(AUDITED)).await {
+                Ok(acts) if acts.is_empty() => return,
+                Ok(acts) => acts,
+                Err(error) => {
+                    return tracing::warn!(%error, "acts could not be read for the audit log");
+                }
+            };
+            let catalog = Arc::clone(&self.catalog);
+            let through = acts.last().map_or(ChangeSeq::MIN, |last| last.n);
+            let noted = in_background(move || {
+                acts.into_iter().try_for_each(|act| {
+                    let actor = catalog::Actor {
+                        who: act.who.as_str().into(),
+                        client: act.client.clone(),
+                    };
+                    catalog.note(&change(act), &actor)
+                })
+            });
+            if let Err(error) = noted.await {
+                return tracing::error!(%error, "acts were made, and the audit log could not be written");
+            }
+            if let Err(error) = self.in_pool(move |pool| pool.audited(through)).await {
+                return tracing::warn!(%error, "acts are audited, and the pool could not be told");
+            }
+        }
+    }
+
+    /// Asks the pool in a thread that may wait.
+    pub async fn in_pool<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&pool::Pool) -> T + Send + 'static,
+    ) -> T {
+        let pool = Arc::clone(&self.pool);
+        in_background(move || work(&pool)).await
+    }
+}
+
+/// For the audit log.
+fn change(act: Record) -> AuditChange {
+    let with_request = |value: Value| match value {
+        Value::Object(mut members) => {
+            members.insert("request_id".to_owned(), act.request_id.clone().into());
+            Value::Object(members)
+        }
+        Value::Null => json!({ "request_id": act.request_id }),
+        other => other,
+    };
+    AuditChange {
+        before: Some(act.before).filter(|before| !before.is_null()),
+        after: Some(with_request(act.after)),
+        ..AuditChange::done(
+            action(&act.verb),
+            ResourceKind::Stream,
+            &act.stream,
+            Value::Null,
+        )
+    }
+}
+
+/// As the audit log names it.
+fn action(verb: &str) -> &'static str {
+    match verb {
+        "add" => "add",
+        "hold" => "hold",
+        "override" => "override",
+        "release" => "release",
+        "resume" => "resume",
+        "take" => "take",
+        "undo" => "undo",
+        _ => "put",
+    }
+}

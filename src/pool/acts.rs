@@ -1,0 +1,412 @@
+//! Acts of operators: overrides and holds, what is shown beside what is stored.
+//!
+//! Rows of `items` are what sources said; acts never touch them. What is shown of a key is its base, the row that is kept
+//! while it is held or else its row in `items`, with overrides over it field by field. An override is what the writes of a
+//! field come to (`acts/fold.rs`), so that undoing an act is taking its writes away. One act is one transaction of the
+//! writer, flushed before it is answered; it has a number of the one sequence, and so has each change of what is shown.
+//!
+//! **Invariant**: a stream without rows here is read and written as if there were no acts. What changes nothing is no act:
+//! it has no number, is not audited, and there is nothing to undo.
+
+mod answers;
+mod beneath;
+mod concern;
+mod due;
+mod edit;
+mod fold;
+mod hold;
+mod key;
+mod number;
+mod outcome;
+mod put;
+mod read;
+mod record;
+mod refusal;
+mod schema;
+mod undo;
+
+use std::sync::{Arc, PoisonError};
+
+use rusqlite::Connection;
+use uuid::Uuid;
+
+use super::change_set::ChangeSet;
+use super::tombstones::Removals;
+use super::views::Views;
+use super::{Pool, PoolError, Writer};
+use base::clock::{Lived, Unix};
+use base::order::ChangeSeq;
+pub(super) use beneath::{Before, Did, published_again};
+pub(super) use concern::ActStreams;
+pub use due::NextEnd;
+pub use number::is_zero;
+pub use outcome::{ActProgress, Acted, Outcome, PutBefore, Undone};
+pub use read::{HeldSince, ItemActs, OverrideNow, StreamActs};
+pub use record::Record;
+pub use refusal::ActRefused;
+pub(super) use schema::TABLES_11;
+
+/// Stands for the whole stream where a key is asked for: no key is empty.
+const STREAM: &str = "";
+/// Who ends what has a time.
+const HEADGATE: &str = "headgate";
+
+/// Who acts.
+#[derive(Debug, Clone)]
+pub struct Author {
+    /// Whose acts these are, for undo and for repeats.
+    pub operator: Arc<str>,
+    /// What others read: a bare name.
+    pub name: Arc<str>,
+    /// Where the call came from.
+    pub client: String,
+    pub request_id: Uuid,
+}
+
+/// When an override or a hold ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// In time lived.
+    Lived(Lived),
+    /// By the wall clock.
+    Wall(Unix),
+}
+
+impl Until {
+    fn of_columns(lived: Option<i64>, wall: Option<i64>) -> Option<Self> {
+        match (lived, wall) {
+            (Some(lived), _) => Some(Self::Lived(Lived::from_column(lived))),
+            (None, Some(wall)) => Some(Self::Wall(Unix::from_column(wall))),
+            (None, None) => None,
+        }
+    }
+
+    /// For the columns `until_lived` and `until_wall`.
+    fn columns(until: Option<Self>) -> (Option<i64>, Option<i64>) {
+        match until {
+            Some(Self::Lived(lived)) => (Some(lived.to_column()), None),
+            Some(Self::Wall(wall)) => (None, Some(wall.to_column())),
+            None => (None, None),
+        }
+    }
+
+    fn is_over(self) -> bool {
+        match self {
+            Self::Lived(lived) => lived <= Lived::now(),
+            Self::Wall(wall) => wall <= Unix::now(),
+        }
+    }
+
+    /// By the wall clock.
+    pub fn time(self) -> Unix {
+        match self {
+            Self::Lived(lived) => base::clock::unix_of_lived(lived),
+            Self::Wall(wall) => wall,
+        }
+    }
+}
+
+/// What is done. Names of fields are texts; keys are those of items.
+#[derive(Debug, Clone)]
+pub enum Act {
+    /// These values are shown instead of the source's.
+    Override {
+        key: String,
+        /// The JSON text of a flat object.
+        fields: String,
+        until: Option<Until>,
+        /// Also of an item or a field that is not there.
+        create: bool,
+    },
+    /// The sum is shown instead of the source's value.
+    Add {
+        key: String,
+        field: String,
+        /// A JSON number.
+        step: String,
+        /// None: the one that is there stays.
+        until: Option<Option<Until>>,
+        create: bool,
+    },
+    /// Overrides end: of these fields, of the item, of the stream.
+    Release {
+        key: Option<String>,
+        fields: Option<Vec<String>>,
+    },
+    /// What is shown stays: of these keys, or of the stream.
+    Hold {
+        keys: Option<Vec<String>>,
+        /// None: that of a hold that is there stays.
+        until: Option<Option<Until>>,
+    },
+    /// What waits is shown.
+    Take { keys: Option<Vec<String>> },
+    /// Holds end.
+    Resume { keys: Option<Vec<String>> },
+    /// The operator's newest act, as if it had not been made; or it is taken off the list unchanged.
+    Undo { skip: bool },
+    /// The item was put as data, by the request of the author.
+    Put {
+        key: String,
+        /// The JSON text of the flat object.
+        fields: String,
+        /// The same of the item of before; none: there was none.
+        before: Option<String>,
+    },
+}
+
+impl Act {
+    /// What it is called.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Override { .. } => "override",
+            Self::Add { .. } => "add",
+            Self::Release { .. } => "release",
+            Self::Hold { .. } => "hold",
+            Self::Take { .. } => "take",
+            Self::Resume { .. } => "resume",
+            Self::Undo { .. } => "undo",
+            Self::Put { .. } => PUT,
+        }
+    }
+}
+
+const PUT: &str = "PUT";
+
+/// Which call it is, where it may come again.
+#[derive(Debug, Clone)]
+pub struct Repeatable {
+    /// The `Idempotency-Key`.
+    pub key: String,
+    /// Of the verb and the body.
+    pub digest: [u8; 32],
+}
+
+/// What acts are made with.
+pub(super) struct Acting<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) views: &'a mut Views,
+    pub(super) acts: &'a mut ActStreams,
+    pub(super) removals: &'a mut Removals,
+}
+
+/// What an act comes to within its transaction.
+struct Made {
+    outcome: Outcome,
+    /// For the audit log; none: nothing was changed.
+    record: Option<record::Change>,
+    /// The number of the change, where it is not the last one.
+    seq: Option<ChangeSeq>,
+}
+
+impl Made {
+    fn nothing(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            record: None,
+            seq: None,
+        }
+    }
+}
+
+/// Within a transaction: it is refused, or SQLite fails.
+enum Fault {
+    Refused(ActRefused),
+    Sql(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<ActRefused> for Fault {
+    fn from(refused: ActRefused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl Pool {
+    /// Makes an act: on disk when it returns, and then told. Blocks.
+    ///
+    /// # Errors
+    /// See [`ActRefused`]: nothing was changed. Or SQLite's.
+    pub fn act(
+        &self,
+        stream: &Arc<str>,
+        act: &Act,
+        by: &Author,
+        repeatable: Option<&Repeatable>,
+    ) -> Result<Result<ActProgress, ActRefused>, PoolError> {
+        let items = self.sizes.of(stream).items;
+        self.in_act(stream, |acting, pass| {
+            let call = Call {
+                stream,
+                by,
+                repeatable,
+                items,
+            };
+            match call.run(acting, act, pass) {
+                Ok(progress) => Ok(Ok(progress)),
+                Err(Fault::Refused(refused)) => Ok(Err(refused)),
+                Err(Fault::Sql(error)) => Err(error),
+            }
+        })
+    }
+
+    /// The first answer to this call, if it was made before. Blocks.
+    ///
+    /// # Errors
+    /// The key was used for another act. Or SQLite's.
+    pub fn earlier_act(
+        &self,
+        stream: &Arc<str>,
+        by: &Author,
+        repeatable: Option<&Repeatable>,
+    ) -> Result<Result<Option<Acted>, ActRefused>, PoolError> {
+        let call = Call {
+            stream,
+            by,
+            repeatable,
+            items: 0,
+        };
+        match answers::earlier(&self.lock().connection, &call) {
+            Ok(acted) => Ok(Ok(acted)),
+            Err(Fault::Refused(refused)) => Ok(Err(refused)),
+            Err(Fault::Sql(error)) => Err(error.into()),
+        }
+    }
+
+    /// Runs what changes what is shown of a stream.
+    fn in_act<T>(
+        &self,
+        stream: &Arc<str>,
+        work: impl FnOnce(&mut Acting<'_>, &mut ChangeSet<'_>) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, PoolError> {
+        let done = self.change(|writer, pass| {
+            writer.removals.begin();
+            let done = work(&mut writer.acting(), pass)?;
+            writer.views.store(&writer.connection)?;
+            writer.views.make_few(&writer.connection)?;
+            Ok(done)
+        })?;
+        self.settle_acts(stream)?;
+        Ok(done)
+    }
+
+    /// What is shown of a stream may have changed by an act that is committed.
+    fn settle_acts(&self, stream: &Arc<str>) -> Result<(), PoolError> {
+        let writer = &mut *self.lock();
+        writer.acts.settle(&writer.connection, stream)?;
+        let mut acted = self.acted.write().unwrap_or_else(PoisonError::into_inner);
+        acted.insert(Arc::clone(stream), writer.seq);
+        Ok(())
+    }
+
+    /// Whether somebody has acted on a stream since this change: what was made of it before is old at once.
+    pub fn has_acted_since(&self, stream: &str, seq: ChangeSeq) -> bool {
+        let acted = self.acted.read().unwrap_or_else(PoisonError::into_inner);
+        acted.get(stream).is_some_and(|acted| *acted > seq)
+    }
+
+    /// Ends what acts have left of streams that are gone. Blocks.
+    pub fn forget_acts(&self, stream: &str) -> Result<(), PoolError> {
+        let stream: Arc<str> = stream.into();
+        self.in_act(&stream, |acting, pass| acting.forget(&stream, pass))
+    }
+}
+
+impl Writer {
+    pub(super) fn acting(&mut self) -> Acting<'_> {
+        Acting {
+            connection: &self.connection,
+            views: &mut self.views,
+            acts: &mut self.acts,
+            removals: &mut self.removals,
+        }
+    }
+}
+
+/// A call of an operator.
+struct Call<'a> {
+    stream: &'a Arc<str>,
+    by: &'a Author,
+    repeatable: Option<&'a Repeatable>,
+    /// How many items the stream has.
+    items: u64,
+}
+
+impl Call<'_> {
+    fn run(
+        &self,
+        acting: &mut Acting<'_>,
+        act: &Act,
+        pass: &mut ChangeSet<'_>,
+    ) -> Result<ActProgress, Fault> {
+        if let Some(acted) = answers::earlier(acting.connection, self)? {
+            return Ok(ActProgress::Done(acted));
+        }
+        // What is over by now is over for this act.
+        acting.end_due(pass)?;
+        let made = match act {
+            Act::Override {
+                key,
+                fields,
+                until,
+                create,
+            } => self.set(acting, key, (fields, *until, *create), pass)?,
+            Act::Add { .. } => self.add(acting, act, pass)?,
+            Act::Release { key, fields } => {
+                self.release(acting, key.as_deref(), fields.as_deref(), pass)?
+            }
+            Act::Hold { keys, until } => self.hold(acting, keys.as_deref(), *until, pass)?,
+            Act::Take { keys } => self.take(acting, keys.as_deref(), pass)?,
+            Act::Resume { keys } => self.resume(acting, keys.as_deref(), pass)?,
+            Act::Undo { skip } => match self.undo(acting, *skip, pass)? {
+                undo::Undo::Made(made) => made,
+                undo::Undo::Submit(put) => return Ok(ActProgress::Submit(put)),
+            },
+            Act::Put {
+                key,
+                fields,
+                before,
+            } => self.put(acting, (key, fields, before.as_deref()), pass)?,
+        };
+        Ok(ActProgress::Done(self.done(
+            acting,
+            act.verb(),
+            made,
+            pass,
+        )?))
+    }
+
+    /// It is written down, with its answer.
+    fn done(
+        &self,
+        acting: &mut Acting<'_>,
+        verb: &str,
+        made: Made,
+        pass: &ChangeSet<'_>,
+    ) -> Result<Acted, Fault> {
+        if let Some(change) = made.record {
+            acting.record(self.stream, verb, self.by, &change)?;
+            acting.limit_list(self.stream, &self.by.operator)?;
+        }
+        let acted = Acted {
+            request_id: self.by.request_id,
+            seq: made.seq.unwrap_or_else(|| pass.seq()),
+            outcome: made.outcome,
+            replayed: false,
+        };
+        answers::keep(acting.connection, self, &acted)?;
+        Ok(acted)
+    }
+}
+
+/// A name as JSON writes it.
+fn json_name(name: &str) -> String {
+    let mut json = String::with_capacity(name.len() + 2);
+    item::string_into(name, &mut json);
+    json
+}

@@ -1,0 +1,52 @@
+//! The fields with versions that connectors of one stream read.
+//!
+//! **Invariant**: only what is certain by the configuration is told: a stream or a preset counts where no connector says
+//! another field.
+
+use std::collections::HashMap;
+
+use super::Validator;
+use crate::problem::quoted;
+use crate::{Connector, Key, Settings};
+
+impl Validator<'_> {
+    /// Versions of one stream are compared, whichever field each of its connectors reads them from.
+    pub(super) fn versions(&mut self, settings: &Settings) {
+        let of_streams = settings.streams.iter();
+        let of_streams: HashMap<&str, &str> = of_streams
+            .filter_map(|stream| Some((&*stream.name, stream.version.as_deref()?)))
+            .collect();
+        let mut first: HashMap<&str, (&str, &str)> = HashMap::new();
+        for (index, connector) in settings.connectors.iter().enumerate() {
+            let mut told: Vec<&str> = Vec::new();
+            for key in &connector.keys {
+                let stream = &*key.stream;
+                let of_stream = of_streams.get(stream).copied();
+                let field = connector.version.as_deref().or(of_stream);
+                let Some(field) = field.or_else(|| of_preset(connector, key)) else {
+                    continue;
+                };
+                let (other, before) = *first.entry(stream).or_insert((&connector.name, field));
+                if before == field || other == connector.name || told.contains(&stream) {
+                    continue;
+                }
+                told.push(stream);
+                let message = format!(
+                    "the field {} orders its updates of the stream {}, and {} those of the connector {}: values of both are compared with each other; name one field, or give each connector a stream of its own, unless both count in the same way",
+                    quoted(field),
+                    quoted(stream),
+                    quoted(before),
+                    quoted(other),
+                );
+                self.warning(&format!("connectors[{index}].version"), message);
+            }
+        }
+    }
+}
+
+/// The field that the preset of a connector, or of the scheme of its key, names.
+fn of_preset(connector: &Connector, key: &Key) -> Option<&'static str> {
+    let scheme = key.verify.as_ref().map(|verify| &*verify.options.scheme);
+    let name = connector.preset.as_deref().or(scheme)?;
+    webhook::preset(name)?.version
+}
