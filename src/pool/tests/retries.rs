@@ -115,6 +115,7 @@ async fn dead_letters_that_are_sent_again_become_dead_letters_again() {
     let in_full = ItemMeta {
         version: Version::parse("9"),
         expire_after_seconds: NonZero::new(60),
+        is_whole: false,
     };
     let buried = Settlement {
         dead_letters: vec![

@@ -1,6 +1,5 @@
 //! What must hold after a step.
 
-use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
