@@ -1,6 +1,5 @@
 //! What must hold after a step.
 
-
 use serde_json::{Value, json};
 
 use super::{NAME, Play, Shown};
