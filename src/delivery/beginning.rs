@@ -58,6 +58,7 @@ impl Delivery {
                     selection: &sink.receives(),
                     others: &others,
                     newest,
+                    oldest: oldest.min(newest),
                 };
                 return Ok(self.pool.begin_with_state(&beginning)?);
             }
@@ -70,18 +71,22 @@ impl Delivery {
     }
 
     /// Begins a lane anew with what the data pool has. Its cursor. Blocks.
-    pub(super) fn fill_anew(&self, sink: &Sink) -> Result<Seq, PoolError> {
+    pub(super) async fn fill_anew(&self, sink: &Sink) -> Result<Seq, AddError> {
+        let newest = *self.journal.newest().borrow();
+        let oldest = self.journal.oldest_kept().await?.unwrap_or(newest + 1) - 1;
         let reaches = self.lanes().into_iter().map(|lane| lane.reach());
         let others: Vec<String> = reaches
             .filter(|(other, writes)| !may_write(other, *writes, sink))
             .map(|(other, _)| other.name.clone())
             .collect();
-        self.pool.fill_anew(&Beginning {
+        let beginning = Beginning {
             sink: &sink.name,
             selection: &sink.receives(),
             others: &others,
-            newest: *self.journal.newest().borrow(),
-        })
+            newest,
+            oldest: oldest.max(self.journal.released()).min(newest),
+        };
+        Ok(self.pool.fill_anew(&beginning)?)
     }
 
     /// The filling of a sink, the last one or the one that it is at, and what is left of that.

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 use super::commands::Commands;
 use super::status::Assignment;
-use super::{Delivery, LaneState, LaneStatus, verdict};
+use super::{AddError, Delivery, LaneState, LaneStatus, verdict};
 use base::clock::{self, Lived, Unix};
 use base::order::Seq;
 use journal::{JournalError, StorageError};
@@ -107,6 +107,8 @@ enum StepError {
     Journal(#[from] JournalError),
     #[error(transparent)]
     Plugin(#[from] PluginError),
+    #[error(transparent)]
+    Begin(#[from] AddError),
     #[error("{0}")]
     NotGranted(String),
 }
@@ -161,7 +163,7 @@ impl Lane {
             if let Some(assignment) = status.take_assignment() {
                 self.take_over(assignment);
             }
-            self.answer_refill();
+            self.answer_refill().await;
             if status.is_held() {
                 self.wait_held().await;
                 continue;
@@ -290,7 +292,7 @@ impl Lane {
 
     /// Looks at what the lane left behind.
     async fn open(&mut self) -> Result<(), StepError> {
-        self.open_filling()?;
+        self.open_filling().await?;
         self.call = self.delivery.pool.call(&self.name)?;
         self.retries = RetryQueue::default();
         self.load_retries().await?;

@@ -48,6 +48,8 @@ pub struct Beginning<'a> {
     pub others: &'a [String],
     /// The entry that was accepted last.
     pub newest: Seq,
+    /// The entry before the first that the journal has: nobody is handed what came up to there.
+    pub oldest: Seq,
 }
 
 /// What is settled of a filling, with what the sink did.
@@ -147,7 +149,7 @@ impl Pool {
             if let Some(cursor) = known {
                 return Ok(Seq::from_column(cursor));
             }
-            let through = settled(connection, beginning)?;
+            let through = settled(connection, beginning)?.max(beginning.oldest);
             connection.execute(
                 "INSERT INTO cursors (sink, seq, start) VALUES (?1, ?2, ?2)",
                 params![beginning.sink, through.to_column()],
@@ -179,6 +181,7 @@ impl Pool {
                 coalesce((SELECT min(first_seq) FROM retries WHERE resent = 0 AND sink = ?1) - 1, 9223372036854775807))";
             let own: i64 = connection.query_row(own, [beginning.sink], |row| row.get(0))?;
             let through = settled(connection, beginning)?.min(Seq::from_column(own));
+            let through = through.max(beginning.oldest);
             let place = params![beginning.sink, through.to_column()];
             connection.execute("UPDATE cursors SET seq = ?2 WHERE sink = ?1", place)?;
             connection.execute("DELETE FROM progress WHERE sink = ?1 AND seq > ?2", place)?;

@@ -2,6 +2,7 @@
 
 mod acts;
 mod delivery_status;
+mod fills;
 mod item_meta;
 mod migration;
 mod order;

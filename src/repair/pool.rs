@@ -49,6 +49,11 @@ pub(super) fn settle(
             "how far sinks have come is lost: they begin with the oldest request that is kept, and may deliver again".to_owned(),
         );
     }
+    if damaged("fills") {
+        repair.notes.push(
+            "how far sinks were filled is lost: those that were being filled lack items until `headgate sink refill`".to_owned(),
+        );
+    }
     if damaged("retries") || damaged("resends") {
         repair
             .notes

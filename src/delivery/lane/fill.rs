@@ -32,7 +32,7 @@ impl Lane {
     }
 
     /// Looks how the sink was filled. If it receives something else than then, it is filled anew, if that was to have all.
-    pub(super) fn open_filling(&mut self) -> Result<(), StepError> {
+    pub(super) async fn open_filling(&mut self) -> Result<(), StepError> {
         let pool = &self.delivery.pool;
         self.filling = pool.filling_of(&self.name)?;
         let receives = self.sink.receives();
@@ -40,7 +40,7 @@ impl Lane {
             && filling.selection != receives
         {
             if self.sink.start == Start::State || !filling.is_over {
-                return self.fill_anew();
+                return self.fill_anew().await;
             }
             pool.set_fill_selection(&self.name, &receives)?;
             filling.selection = receives;
@@ -50,12 +50,12 @@ impl Lane {
     }
 
     /// Does what somebody asked for, at the edge of a batch.
-    pub(super) fn answer_refill(&mut self) {
+    pub(super) async fn answer_refill(&mut self) {
         for asked in self.status.take_refills() {
             let begun = match self.status.is_filling() {
                 true => Err(RefillError::Filling),
                 false => {
-                    let begun = self.fill_anew();
+                    let begun = self.fill_anew().await;
                     begun.map_err(|error| RefillError::Failed(error.to_string()))
                 }
             };
@@ -65,8 +65,8 @@ impl Lane {
     }
 
     /// Begins anew with what the data pool has.
-    fn fill_anew(&mut self) -> Result<(), StepError> {
-        let cursor = self.delivery.fill_anew(&self.sink)?;
+    async fn fill_anew(&mut self) -> Result<(), StepError> {
+        let cursor = self.delivery.fill_anew(&self.sink).await?;
         self.stored_cursor = cursor;
         self.status.set_cursor(cursor);
         self.filling = self.delivery.pool.filling_of(&self.name)?;
