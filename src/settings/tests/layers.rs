@@ -323,7 +323,7 @@ fn two_fields_that_order_the_updates_of_one_stream_are_a_warning() {
     assert_eq!(
         found(&[by_stream.clone(), by_time.clone()]),
         [
-            "site.toml:15: connectors[1].version: the field \"time\" orders its updates of the stream \"orders\", and \"rev\" those of the connector \"a\": values of both are compared with each other; name one field, or give each connector a stream of its own, unless both count in the same way"
+            "site.toml:16: connectors[1].version: the field \"time\" orders its updates of the stream \"orders\", and \"rev\" those of the connector \"a\": values of both are compared with each other; name one field, or give each connector a stream of its own, unless both count in the same way"
         ]
     );
     // The same field, another stream, or a preset that knows its own.
