@@ -158,7 +158,9 @@ fn signed(pair: &Pair, delivery: &Delivery<'_>) {
         .iter()
         .map(|(name, value)| (name.as_str(), *value))
         .collect();
+    let url = signed.target(delivery.url);
     let delivery = Delivery {
+        url: &url,
         headers: Headers(&headers),
         body: &signed.body,
         ..*delivery
