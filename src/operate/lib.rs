@@ -23,6 +23,7 @@ pub mod renderers;
 pub mod requests;
 mod resend;
 mod retries;
+pub mod search;
 mod sinks;
 mod status;
 mod streams;
