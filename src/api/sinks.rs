@@ -180,7 +180,7 @@ struct CreateSink(Operator);
         "config": {"url": "https://api.example.com/orders"}, "http": {"hosts": ["api.example.com"]},
     })),
     responses(
-        (status_code = 201, body = Success<SinkData>, description = "It is there."),
+        (status_code = 201, body = Success<SinkData>, description = "Created."),
         (status_code = 409, description = "The name is taken, or declared in the configuration."),
     ),
 )]
@@ -201,7 +201,7 @@ struct ChangeSink(Operator);
 #[endpoint(
     operation_id = "change_sink",
     parameters(("name" = String, Path, description = "Name of the sink.")),
-    request_body(content = Option<SinkPatch>, description = "What is to be another than it is; absent: nothing.", example = json!({"where": "total>=100"})),
+    request_body(content = Option<SinkPatch>, description = "The members to change; absent: none.", example = json!({"where": "total>=100"})),
     responses(
         (status_code = 200, body = Success<SinkData>, description = "As it is now."),
         (status_code = 409, description = "It is declared in the configuration."),
@@ -244,7 +244,7 @@ struct ResumeSink(Operator);
     operation_id = "resume_sink",
     parameters(("name" = String, Path, description = "Name of the sink.")),
     responses(
-        (status_code = 200, body = Success<SinkData>, description = "It goes on."),
+        (status_code = 200, body = Success<SinkData>, description = "It continues."),
         (status_code = 409, description = "The configuration says `enabled = false`."),
     ),
 )]
@@ -267,7 +267,7 @@ struct RefillSink(Operator);
     operation_id = "refill_sink",
     parameters(("name" = String, Path, description = "Name of the sink.")),
     responses(
-        (status_code = 202, body = Success<RefilledData>, description = "It begins anew."),
+        (status_code = 202, body = Success<RefilledData>, description = "The fill begins."),
         (status_code = 409, description = "It is being filled, it writes the data pool, or the data pool does not have what it receives."),
     ),
 )]
@@ -288,7 +288,7 @@ struct DeleteSink(Operator);
 ///
 /// One that was made at run time, and has everything that was accepted for it. With `discard` also what it has not taken,
 /// its retries and its dead letters are gone for good. Of a sink that is not in the configuration any more everything is
-/// kept until it is deleted here. A sink of this name that is made later is a new one. A declared sink is taken out of its
+/// kept until it is deleted here. A sink with the same name that is created later is a new one. A declared sink is taken out of its
 /// file.
 #[endpoint(
     operation_id = "delete_sink",

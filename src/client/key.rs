@@ -175,7 +175,7 @@ const COLUMNS: &[Column<KeyData>] = &[
     Column::new("STATE", |one| plain(&one.state)),
     Column::new("EXPIRES", |one| when(&one.settings["expires_at"])),
     Column::new("LAST USED", |one| when(&one.last_used_at)),
-    Column::new("LAST REFUSED", |one| when(&one.last_refused_at)),
+    Column::new("LAST REJECTED", |one| when(&one.last_refused_at)),
     Column::new("DECLARED", |one| declared(one.declared)),
     Column::new("PATH", |one| plain(&one.path)),
     Column::new("DESCRIPTION", |one| {

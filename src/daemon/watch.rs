@@ -156,10 +156,10 @@ impl Watch {
             tracing::error!(
                 free_bytes = free,
                 min_free_bytes = self.disk_free_bytes_min,
-                "the disk is nearly full: requests are refused until there is room"
+                "the disk is nearly full: requests are answered 503 until there is free space"
             );
         } else if was_low && !low {
-            tracing::info!(free_bytes = free, "there is room on the disk again");
+            tracing::info!(free_bytes = free, "the disk has free space again");
         }
         low
     }
@@ -203,8 +203,8 @@ impl Watch {
         let pool = Arc::clone(&self.operator.pool);
         match tokio::task::spawn_blocking(move || run(&pool)).await {
             Ok(Ok(done)) => return Some(done),
-            Ok(Err(error)) => tracing::error!(task, %error, "the pool cannot be looked after"),
-            Err(error) => tracing::error!(task, %error, "the pool cannot be looked after"),
+            Ok(Err(error)) => tracing::error!(task, %error, "the pool's upkeep failed"),
+            Err(error) => tracing::error!(task, %error, "the pool's upkeep failed"),
         }
         None
     }

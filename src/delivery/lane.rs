@@ -216,7 +216,7 @@ impl Lane {
 
     fn leave_cursor(&mut self) {
         if let Err(error) = self.store_cursor() {
-            tracing::warn!(sink = &*self.name, %error, "the cursor was not stored; some entries will be looked at again");
+            tracing::warn!(sink = &*self.name, %error, "the cursor was not stored; some entries will be read again");
         }
     }
 
@@ -234,7 +234,7 @@ impl Lane {
         self.sink = sink;
         self.failures = 0;
         self.resume();
-        tracing::info!(sink = &*self.name, "the sink goes on with its new settings");
+        tracing::info!(sink = &*self.name, "the sink uses its new settings");
     }
 
     /// Delivers one batch, if there is one: a retry that is due and new entries in turn, or in strict order. Where very much
@@ -304,7 +304,7 @@ impl Lane {
             tracing::warn!(
                 sink = &*self.name,
                 cursor = cursor.get(),
-                "the sink was not configured for a while: entries after its cursor are gone, it goes on with what is there"
+                "the sink was not configured for a while: entries after its cursor are gone; it continues with the oldest entry"
             );
         }
         tracing::info!(

@@ -46,8 +46,8 @@ impl Delivery {
             let (taken, error) = match runtime.block_on(call) {
                 Ok(taken) => {
                     let rejected = taken.rejected.first();
-                    let told =
-                        rejected.map(|(index, why)| format!("it refuses item {index}: {why}"));
+                    let told = rejected
+                        .map(|(index, why)| format!("the sink rejects item {index}: {why}"));
                     (taken, told)
                 }
                 Err(error) => (Taken::default(), Some(error)),

@@ -52,7 +52,7 @@ pub struct GetLive(pub Readers);
     parameters(
         ("streams" = Option<String>, Query, description = "Names separated by commas; all streams of the key if absent."),
         ("key" = Option<String>, Query, description = "Keys separated by commas: only these items."),
-        ("where" = Option<String>, Query, description = "Conditions that an item must meet, such as `status:live,score>2`. An item that ceases to meet them is told by `remove`."),
+        ("where" = Option<String>, Query, description = "Conditions that an item must meet, such as `status:live,score>2`. An item that ceases to meet them is sent as `remove`."),
         ("fields" = Option<String>, Query, description = "Fields in their order, such as `id,home.*` or `-note`; all if absent."),
         ("since" = Option<String>, Query, description = "The id of the last message that was applied; what changed since follows."),
         ("Last-Event-ID" = Option<String>, Header, description = "The same, as browsers send it; goes before `since`."),
@@ -61,7 +61,7 @@ pub struct GetLive(pub Readers);
     ),
     responses(
         (status_code = 200, content_type = "text/event-stream", body = String, description = "Server-Sent Events."),
-        (status_code = 101, description = "A WebSocket. The key may be offered as a subprotocol beside `headgate`."),
+        (status_code = 101, description = "A WebSocket. The key can be offered as a subprotocol in addition to `headgate`."),
         (status_code = 400, description = "A parameter that is not known or cannot be read."),
         (status_code = 403, description = "The page's origin is not allowed."),
         (status_code = 404, description = "The key does not read such a stream."),

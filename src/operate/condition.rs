@@ -33,7 +33,7 @@ pub struct Condition {
     pub sinks: Vec<SinkCondition>,
     /// Name and bytes of each file that is there.
     pub files: Vec<(&'static str, u64)>,
-    /// Payloads that could not be read and are put aside.
+    /// Payloads that could not be read and are quarantined.
     pub quarantined: Option<u64>,
     /// What could not be read, and why, in sentences.
     pub unreadable: Vec<String>,

@@ -157,7 +157,7 @@ impl ProblemSubject {
 pub struct Problem {
     /// Its kind.
     pub kind: ProblemKind,
-    /// What it is about.
+    /// The item.
     pub subject: ProblemSubject,
     /// What is wrong, for people.
     pub sentence: String,

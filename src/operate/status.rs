@@ -71,7 +71,7 @@ impl Operator {
         self.refused_lately(&mut problems);
         if let Some(count @ 1..) = condition.quarantined {
             problems.push(format!(
-                "{} could not be read and lie in the table quarantine of journal.db; their items are dead letters",
+                "{} could not be read and are in the table quarantine of journal.db; their items are dead letters",
                 counted(count, "payload")
             ), ProblemKind::Quarantine);
         }
@@ -136,7 +136,7 @@ impl Operator {
             let mut problems = problems.about(subject);
             if is_high(sum.errors, sum.requests) {
                 problems.push(format!(
-                    "{} % of the requests of the connector {} were refused in the last {REFUSED_MINUTES} minutes; its request log says why",
+                    "{} % of the requests of the connector {} were rejected in the last {REFUSED_MINUTES} minutes; its request log says why",
                     share(sum.errors, sum.requests),
                     connector.name
                 ), ProblemKind::Refused);
@@ -158,7 +158,7 @@ impl Operator {
         let unknown = all.errors.saturating_sub(known.errors);
         if is_high(unknown, all.requests) {
             problems.push(format!(
-                "{} % of all requests were refused in the last {REFUSED_MINUTES} minutes because they had no valid key",
+                "{} % of all requests were rejected in the last {REFUSED_MINUTES} minutes because they had no valid key",
                 share(unknown, all.requests)
             ), ProblemKind::Unauthenticated);
         }
@@ -180,7 +180,7 @@ impl Operator {
             if clock.unsigned_abs() >= CLOCK_REFUSALS {
                 let side = if clock > 0 { "behind" } else { "ahead of" };
                 problems.push(format!(
-                    "this machine's clock seems to be {side} the time: the last {} deliveries to the connector {name} were refused for their time, and none was good; set the clock, or look in its log who sends them",
+                    "this machine's clock seems to be {side} the time: the last {} deliveries to the connector {name} were rejected for their time, and none was valid; set the clock, or look in its log who sends them",
                     clock.unsigned_abs()
                 ), ProblemKind::Clock);
             }
@@ -197,7 +197,7 @@ impl Operator {
         for (key, why) in self.live.at_capacity() {
             let mut problems = problems.about(ProblemSubject::ReadKey(key.to_string()));
             problems.push(
-                format!("renderers with the read key {key} were refused: {why}"),
+                format!("screens with the read key {key} were rejected: {why}"),
                 ProblemKind::Renderers,
             );
         }
@@ -218,7 +218,7 @@ fn of_sink(sink: &SinkCondition, problems: &mut About<'_>) {
     if let Some(reason) = lane.refused() {
         problems.push(
             format!(
-                "the sink {name} goes on as before, what is new for it cannot be used: {reason}"
+                "the sink {name} continues with its former settings, because the new ones cannot be used: {reason}"
             ),
             ProblemKind::SinkRefused,
         );
@@ -296,7 +296,7 @@ fn undelivered(sink: &SinkCondition, problems: &mut About<'_>) {
     if undelivered.dead_letters > 0 {
         problems.push(
             format!(
-                "the sink {name} gave up: {} to be sent again or discarded",
+                "sink {name} could not deliver: {} to be resent or discarded",
                 waits(undelivered.dead_letters, "dead letter", "dead letters")
             ),
             ProblemKind::SinkDeadLetters,

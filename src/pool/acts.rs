@@ -106,7 +106,7 @@ impl Until {
     }
 }
 
-/// What is done. Names of fields are texts; keys are those of items.
+/// The verb. Names of fields are texts; keys are those of items.
 #[derive(Debug, Clone)]
 pub enum Act {
     /// These values are shown instead of the source's.

@@ -156,11 +156,11 @@ pub fn stream_name(text: &str) -> Result<(), String> {
     let count = text.chars().count();
     if !(1..=STREAM_NAME_CHARS_MAX).contains(&count) {
         return Err(format!(
-            "wants 1 to {STREAM_NAME_CHARS_MAX} characters; this one has {count}"
+            "expected 1 to {STREAM_NAME_CHARS_MAX} characters; this one has {count}"
         ));
     }
     if text.chars().any(char::is_control) {
-        return Err("wants a name without control characters".to_owned());
+        return Err("expected a name without control characters".to_owned());
     }
     Ok(())
 }
@@ -172,7 +172,7 @@ pub fn stream_name(text: &str) -> Result<(), String> {
 pub fn connector_name(text: &str) -> Result<(), String> {
     if BUILT_IN_CONNECTORS.contains(&text) {
         return Err(format!(
-            "wants another name: the log says {text:?} of what the daemon, or an operator, sends itself"
+            "expected another name: the log says {text:?} of what the daemon, or an operator, sends itself"
         ));
     }
     name(text)
@@ -191,7 +191,7 @@ pub fn name(text: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "wants 1 to {NAME_BYTES_MAX} letters, digits, \"_\", \".\" or \"-\""
+            "expected 1 to {NAME_BYTES_MAX} letters, digits, \"_\", \".\" or \"-\""
         ))
     }
 }
@@ -206,7 +206,7 @@ pub fn description(text: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "wants 1 to {DESCRIPTION_CHARS_MAX} characters on one line; leave it out to have none"
+            "expected 1 to {DESCRIPTION_CHARS_MAX} characters on one line; leave it out to have none"
         ))
     }
 }
@@ -220,7 +220,7 @@ pub(super) fn item_key(text: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "wants the name of a field, 1 to {ITEM_KEY_BYTES_MAX} bytes; leave it out to identify items by position"
+            "expected the name of a field, 1 to {ITEM_KEY_BYTES_MAX} bytes; leave it out to identify items by position"
         ))
     }
 }
@@ -246,7 +246,7 @@ pub(super) fn items_path(text: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "wants the path of an array or an object such as \"value\", 1 to {ITEM_KEY_BYTES_MAX} bytes; leave it out to take the whole body"
+            "expected the path of an array or an object such as \"value\", 1 to {ITEM_KEY_BYTES_MAX} bytes; leave it out to take the whole body"
         ))
     }
 }
@@ -256,7 +256,7 @@ pub(super) fn any(text: &str) -> Result<(), String> {
     let fits = text.len() <= NAME_BYTES_MAX * 4 && !text.chars().any(char::is_control);
     match fits {
         true => Ok(()),
-        false => Err("wants at most 256 bytes without control characters".to_owned()),
+        false => Err("expected at most 256 bytes without control characters".to_owned()),
     }
 }
 
@@ -265,7 +265,7 @@ pub(super) fn pattern(text: &str) -> Result<(), String> {
     let literal = text.strip_suffix('*').unwrap_or(text);
     if literal.contains('*') {
         return Err(format!(
-            "bad pattern {}: \"*\" may only stand at the end",
+            "bad pattern {}: \"*\" is only allowed at the end",
             quoted(text)
         ));
     }
@@ -309,7 +309,7 @@ fn selection<T>(text: &str, read: Result<T, SyntaxError>) -> Result<(), String> 
 /// The path of a file or folder.
 pub(super) fn path(text: &str) -> Result<(), String> {
     if text.is_empty() || text.contains('\0') {
-        Err("wants a path".to_owned())
+        Err("expected a path".to_owned())
     } else {
         Ok(())
     }
@@ -321,7 +321,7 @@ pub(super) fn absolute_path(text: &str) -> Result<(), String> {
     match text.starts_with('/') {
         true => Ok(()),
         false => Err(format!(
-            "wants a path that begins with \"/\"; this is {}",
+            "expected a path that begins with \"/\"; this is {}",
             quoted(text)
         )),
     }
@@ -332,7 +332,7 @@ pub(super) fn pool_mode(text: &str) -> Result<(), String> {
     match text {
         "0600" | "0640" | "0644" => Ok(()),
         _ => Err(format!(
-            "wants \"0600\", \"0640\" (its group may read it) or \"0644\" (every user may), for nobody else writes it; this is {}",
+            "expected \"0600\", \"0640\" (its group may read it) or \"0644\" (every user may), for nobody else writes it; this is {}",
             quoted(text)
         )),
     }
@@ -361,7 +361,7 @@ pub(super) fn log_filter(text: &str) -> Result<(), String> {
         });
         if !target_fits {
             return Err(format!(
-                "bad filter {}; wants a level, or target=level as in \"info,headgate=debug\"",
+                "bad filter {}; expected a level, or target=level as in \"info,headgate=debug\"",
                 quoted(part)
             ));
         }

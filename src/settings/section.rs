@@ -249,7 +249,7 @@ fn unmask(patch: &mut Value, shown: &Value, stored: &Value) {
 /// What JSON has and files have not.
 fn not_in_files(path: &str, value: &Value, faults: &mut Vec<BodyFault>) {
     let message = match value {
-        Value::Null => "null cannot stand in a list, because files have none",
+        Value::Null => "null is not allowed in a list, because files have no null",
         Value::Number(number) if number.as_i64().is_none() && number.is_u64() => {
             "is larger than the largest whole number of a file, 9223372036854775807"
         }

@@ -78,11 +78,11 @@ impl<'a> Validator<'a> {
                 let missing: Vec<_> = missing.filter(|f| f.required && !said(f.name)).collect();
                 let has_key = element.one_of.is_empty() || element.one_of.iter().any(|k| said(k));
                 for field in missing {
-                    let message = format!("missing; wants {}", field.shape.wants());
+                    let message = format!("missing; expected {}", field.shape.wants());
                     self.problem(&problem::join(&path, field.name), message);
                 }
                 if !has_key {
-                    self.problem(&path, format!("has no key; wants {}", element.either()));
+                    self.problem(&path, format!("has no key; expected {}", element.either()));
                 }
                 self.whole(&path, element.fields);
             }
@@ -98,7 +98,7 @@ impl<'a> Validator<'a> {
             self.problem(
                 "admin.listen",
                 format!(
-                    "\"{}\" collides with server.listen, \"{}\"; the two need addresses of their own",
+                    "\"{}\" collides with server.listen, \"{}\"; each needs its own address",
                     settings.admin.listen, settings.server.listen
                 ),
             );
@@ -110,7 +110,7 @@ impl<'a> Validator<'a> {
         if limits.max_flattened_bytes < limits.max_body_bytes {
             self.warning(
                 "limits.max_flattened_bytes",
-                "smaller than limits.max_body_bytes: bodies within the limit may be refused once flattened".to_owned(),
+                "smaller than limits.max_body_bytes: bodies within the limit may be rejected once flattened".to_owned(),
             );
         }
         if limits.max_pending_bytes < limits.max_flattened_bytes {
@@ -133,7 +133,7 @@ impl<'a> Validator<'a> {
                 if let Some(when) = when
                     && (when.field.is_empty() || when.is.is_empty())
                 {
-                    let message = "wants a field, and the values with which it removes: { field = \"_event\", is = [\"orders/delete\"] }";
+                    let message = "expected a field, and the values with which it removes: { field = \"_event\", is = [\"orders/delete\"] }";
                     self.problem(&format!("{list}[{index}].delete_when"), message.to_owned());
                 }
             }
@@ -196,7 +196,7 @@ impl<'a> Validator<'a> {
     fn tls(&mut self, path: &str, tls: &Tls) {
         for (name, file) in [("certificate", &tls.certificate), ("key", &tls.key)] {
             if file.as_os_str().is_empty() && !self.origins.was_refused(path) {
-                let message = "missing; wants the path of a file in PEM".to_owned();
+                let message = "missing; expected the path of a file in PEM".to_owned();
                 self.problem(&format!("{path}.{name}"), message);
             }
         }

@@ -105,9 +105,9 @@ fn last_hour(operator: &Operator) -> Markup {
                 (chart::bars(&words("items"), &items))
             }
             section.tile {
-                h2 { "Requests refused" }
+                h2 { "Requests rejected" }
                 p.number { (grouped(sum.errors)) }
-                (chart::bars(&words("refused requests"), &errors))
+                (chart::bars(&words("rejected requests"), &errors))
             }
             section.tile {
                 h2 { "Time to answer, mean" }

@@ -76,7 +76,7 @@ fn issued_key(operator: &Operator, req: &Request, key: &ReadKey, issued: &Issued
         div.panel.made {
             (shown_once::panel(issued, "read key"))
             @if let Some(stream) = key.streams.first() {
-                p { "The page that shows " (text(stream)) ", for a browser, an OBS source or a signage player. The key stands behind the #, which browsers send to nobody." }
+                p { "The page that shows " (text(stream)) ", for a browser, an OBS source or a signage player. The key is in the part after #, which browsers do not send." }
                 div.copy data-once {
                     code #render { (address.render_url(stream)) "#" (issued.secret.expose()) }
                     button.plain type="button" data-copy="render" { "Copy" }
@@ -126,7 +126,7 @@ fn facts(operator: &Operator, key: &ReadKey) -> Markup {
         @if !key.origins.is_empty() { dt { "Pages of" } dd.mono { (text(&key.origins.join(", "))) } }
         @if let Some(limit) = &key.r#where { dt { "Only items where" } dd.mono { (text(limit.text())) } }
         @if let Some(limit) = &key.fields { dt { "Only these fields" } dd.mono { (text(limit.text())) } }
-        dt { "May stand in a URL" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
+        dt { "Allowed in URLs" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
         dt { "Feeds a second" } dd { (key.requests_per_second.unwrap_or(POLLS_PER_SECOND)) }
         dt { "Made" } dd { (origin(operator, "read_keys", &key.name, key.created_at)) }
     } }
@@ -135,7 +135,7 @@ fn facts(operator: &Operator, key: &ReadKey) -> Markup {
 fn find_key(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
     let key = operator.catalog.read_key(&paths::param(req, "name"));
     key.ok_or(NoPage::NotFound(
-        "There is no read key of this name. The page Renderers lists them.",
+        "There is no such read key. The page Renderers lists the read keys.",
     ))
 }
 

@@ -74,7 +74,7 @@ async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<
     let condition = operator.condition().await;
     let sink = condition.sinks.iter().find(|sink| *sink.name == *name);
     let sink = sink.ok_or(NoPage::NotFound(
-        "There is no sink of this name. The page Sinks lists them.",
+        "There is no such sink. The page Sinks lists the sinks.",
     ))?;
     let before = req.query::<i64>("before");
     let letters = operator.pool.dead_letters(&name, before, LETTERS).await?;
@@ -133,7 +133,7 @@ fn buttons(operator: &Operator, sink: &SinkCondition, token: &Markup) -> Markup 
                 }
                 @if is_made { a.button.danger href={ (path) "/delete" } { "Delete…" } }
             } @else {
-                form method="post" action={ (path) "/forget" } data-confirm={ "Forget the sink, with what was accepted since, " (count(waiting_batches, "waiting batch")) " and " (count(given_up, "dead letter")) ", for good?" } {
+                form method="post" action={ (path) "/forget" } data-confirm={ "Forget the sink, with the requests accepted since, " (count(waiting_batches, "waiting batch")) " and " (count(given_up, "dead letter")) "? This cannot be undone." } {
                     (token) button.danger { "Forget this sink" }
                 }
             }
@@ -144,7 +144,7 @@ fn buttons(operator: &Operator, sink: &SinkCondition, token: &Markup) -> Markup 
             }
             @if given_up > 0 && configured {
                 form method="post" action={ (path) "/again" } { (token) input type="hidden" name="all" value="yes"; button { "Send all dead letters again" } }
-                form method="post" action={ (path) "/discard" } data-confirm={ "Discard all " (grouped(given_up)) " dead letters of this sink for good?" } {
+                form method="post" action={ (path) "/discard" } data-confirm={ "Discard all " (grouped(given_up)) " dead letters of this sink? This cannot be undone." } {
                     (token) input type="hidden" name="all" value="yes"; button.danger { "Discard all" }
                 }
             }
@@ -206,12 +206,12 @@ fn retries_table(retries: &[Waiting], path: &str, token: &Markup) -> Markup {
 fn letters_table(letters: &[DeadLetter], path: &str, token: &Markup, configured: bool) -> Markup {
     html! {
         @if letters.is_empty() {
-            p.panel { "None: the sink gave up nothing." }
+            p.panel { "No dead letters." }
         } @else {
             div.table { table {
-                thead { tr { th { "Given up" } th { "Item" } th { "Reason" } th.number { "Attempts" } th { "Request" } th { "" } } }
+                thead { tr { th { "Failed" } th { "Item" } th { "Reason" } th.number { "Attempts" } th { "Request" } th { "" } } }
                 tbody { @for letter in letters { tr {
-                    td.tight data-label="Given up" { (time(&clock::rfc3339(letter.at))) }
+                    td.tight data-label="Failed" { (time(&clock::rfc3339(letter.at))) }
                     td data-label="Item" { span {
                         (text(&letter.stream)) " · " (text(&letter.key))
                         details { summary { "Fields" } pre { code { (text_of(&letter.fields, ITEM_CHARS_MAX)) } } }
@@ -222,7 +222,7 @@ fn letters_table(letters: &[DeadLetter], path: &str, token: &Markup, configured:
                     td.tight data-label="" { @if configured { span {
                         form method="post" action={ (path) "/again" } { (token) input type="hidden" name="id" value=(letter.id); button.plain { "Send again" } }
                         " "
-                        form method="post" action={ (path) "/discard" } data-confirm="Discard this dead letter for good?" {
+                        form method="post" action={ (path) "/discard" } data-confirm="Discard this dead letter? This cannot be undone." {
                             (token) input type="hidden" name="id" value=(letter.id); button.danger { "Discard" }
                         }
                     } } }

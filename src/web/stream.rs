@@ -115,9 +115,9 @@ fn facts(operator: &Operator, stream: &catalog::Stream, path: &str) -> Markup {
         div.panel {
             dl {
                 (description::fact(stream.description.as_deref()))
-                dt { "When an item comes again" } dd { @match stream.on_update {
+                dt { "When an item is updated" } dd { @match stream.on_update {
                     OnUpdate::Replace => "it has only the new fields (replace)",
-                    OnUpdate::Merge => "it keeps fields that do not come again (merge)",
+                    OnUpdate::Merge => "it keeps fields that the update does not name (merge)",
                 } }
                 dt { "Stale" } dd { @match stream.stale_after_seconds {
                     Some(seconds) => { "after " (count(seconds, "second")) " without data" },
@@ -205,6 +205,6 @@ fn table(items: &[Item], path: &str, later: bool) -> Markup {
 fn find_stream(operator: &Operator, req: &Request) -> Result<Arc<catalog::Stream>, NoPage> {
     let stream = operator.catalog.stream(&paths::param(req, "name"));
     stream.ok_or(NoPage::NotFound(
-        "There is no stream of this name. The page Data pool lists them.",
+        "There is no such stream. The page Data pool lists the streams.",
     ))
 }

@@ -85,7 +85,7 @@ impl<'a> Headers<'a> {
         };
         if values.next().is_some() {
             return Err(Refused::header(format!(
-                "the header {name} stands there more than once"
+                "the header {name} is there more than once"
             )));
         }
         match text(value) {

@@ -25,7 +25,7 @@ answers! {
         fields: Option<String>,
         /// The streams that it may write in the data pool, if its plugin does.
         writes: Vec<String>,
-        /// `starting`, `running`, `paused`, `crashed`; `filling`: it is handed what the data pool has; `failing`: its last batch was given up or failed several times, and it has
+        /// `starting`, `running`, `paused`, `crashed`; `filling`: it is handed what the data pool has; `failing`: its last batch became dead letters or failed several times, and it has
         /// taken nothing since, or its plugin does what it should not; or `unconfigured`: what it has not taken is kept until it
         /// is configured again, or forgotten.
         state: String,

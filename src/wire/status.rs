@@ -35,7 +35,7 @@ answers! {
         log_bytes: Option<u64>,
         /// About how many bytes the payloads take that the journal keeps; null if they cannot be read.
         payload_bytes: Option<u64>,
-        /// Payloads that could not be read and are put aside; null if that cannot be read.
+        /// Payloads that could not be read and are quarantined; null if that cannot be read.
         quarantined_payloads: Option<u64>,
         /// The files that grow; write-ahead logs end in `-wal`.
         files: Vec<FileData>,
@@ -106,7 +106,7 @@ answers! {
         duplicate: u64,
         /// With test keys.
         test: u64,
-        /// Refused with 400, 404, 413 or 429.
+        /// Rejected with 400, 404, 413 or 429.
         rejected: u64,
         /// Without a valid key.
         unauthorized: u64,

@@ -456,7 +456,7 @@ async fn while_there_is_no_room_requests_are_503_and_readiness_is_red() {
 async fn what_a_proxy_could_read_in_another_way_is_refused() {
     let app = Setup::shop().start().await;
     for (hosts, says) in [
-        ("", "wants a Host header"),
+        ("", "requires a Host header"),
         ("Host: a\r\nHost: b\r\n", "more than one Host header"),
         (
             "Host: a\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n",

@@ -47,9 +47,9 @@ fn option(text: &str) -> Result<(String, Value), String> {
     let (name, value) = text
         .split_once('=')
         .filter(|(name, _)| !name.is_empty())
-        .ok_or("wants NAME=VALUE, such as header=X-Signature")?;
+        .ok_or("expected NAME=VALUE, such as header=X-Signature")?;
     if matches!(name, "scheme" | "secret" | "verify_token") {
-        return Err(format!("{name} is no option: see --help"));
+        return Err(format!("{name} is not an option: see --help"));
     }
     let number = value
         .parse::<u64>()
@@ -91,7 +91,7 @@ impl VerifyArgs {
                 }
             };
             let Some(table) = table.as_object_mut() else {
-                let message = format!("--option {}: that is no table", shown(name));
+                let message = format!("--option {}: that is not a table", shown(name));
                 return Err(CliError::wrong_use(message));
             };
             table.insert(field.to_owned(), value.clone());
@@ -205,7 +205,7 @@ pub(super) fn print(preset: &Preset, made: &ConnectorData) {
         );
     }
     if key.url.is_none() {
-        note("set server.public_url, and the whole URL stands here and on the connector's page");
+        note("set server.public_url to have the whole URL shown here and on the connector's page");
     }
     if !preset.events_hint.is_empty() {
         note(&format!("events worth choosing: {}", preset.events_hint));

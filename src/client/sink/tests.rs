@@ -88,7 +88,7 @@ fn what_is_asked_names_what_would_be_gone() {
     };
     assert_eq!(
         chosen("discard x --id 7"),
-        "Discard 1 dead letter of the sink po\\u{1b}ol for good?"
+        "Discard 1 dead letter of the sink po\\u{1b}ol? This cannot be undone."
     );
     assert!(chosen("discard x --all").contains("all dead letters"));
 }

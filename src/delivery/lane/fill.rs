@@ -77,7 +77,7 @@ impl Lane {
             sink = &*self.name,
             through = cursor.get(),
             fill = self.last_fill().map_or(0, |fill| fill.number),
-            "the sink is filled with what the data pool has, then with what is accepted after that"
+            "the sink is filled with the items of the data pool, then with later requests"
         );
         Ok(())
     }

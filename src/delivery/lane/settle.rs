@@ -24,7 +24,7 @@ impl Lane {
         let Some(ids) = committed else {
             tracing::info!(
                 sink = &*self.name,
-                "a retry was given up while it was tried"
+                "a retry became dead letters while it was attempted"
             );
             return self.load_retries().await;
         };

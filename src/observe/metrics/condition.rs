@@ -70,7 +70,7 @@ impl ConditionGauges {
         };
         let sink_lag = by_label(
             "sink_lag",
-            "Requests that a sink is behind, at most, with what waits for another attempt and what it is yet to be filled with; 0 if it has everything",
+            "Requests that a sink has not delivered, at most, including retries and the rest of a fill; 0 if it has everything",
         );
         let sink_oldest_seconds = by_label(
             "sink_oldest_seconds",
@@ -87,7 +87,7 @@ impl ConditionGauges {
         let sink_retries = by_label("sink_retries", "Batches that wait for another attempt");
         let sink_dead_letters = by_label(
             "sink_dead_letters",
-            "Items given up that nobody sent again or discarded",
+            "Dead letters that nobody resent or discarded",
         );
         let file_bytes = by_label(
             "file_bytes",
@@ -115,7 +115,7 @@ impl ConditionGauges {
             payload_bytes: gauge("payload_bytes", "Bytes of payloads in the journal, about"),
             quarantined: gauge(
                 "quarantined_payloads",
-                "Payloads that could not be read and are put aside",
+                "Payloads that could not be read and are quarantined",
             ),
         }
     }

@@ -158,7 +158,7 @@ impl Validator<'_> {
         {
             let (field, stream) = (quoted(&field), quoted(&stream.name));
             let message = format!(
-                "is about the field {field}, and updates of the stream {stream} are merged: a request that leaves the field out is looked at without it"
+                "is about the field {field}, and updates of the stream {stream} are merged: a request that leaves the field out is tested without it"
             );
             self.warning(&path, message);
         }
@@ -184,7 +184,7 @@ impl Validator<'_> {
         if let Some(place) = &refused {
             self.problem(
                 &format!("{path}.{place}"),
-                "no secret may stand in `config`, which the plugin reads; put it into `http.headers` of this sink, whose values it never sees: headers = { authorization = { env = \"…\" } }".to_owned(),
+                "a secret is not allowed in `config`, which the plugin reads; put it into `http.headers` of this sink, whose values it never sees: headers = { authorization = { env = \"…\" } }".to_owned(),
             );
         }
         for place in masking::named_secrets(config) {

@@ -41,7 +41,7 @@ fn list() -> Markup {
         h2 { "Not in the list" }
         ul.tools.others {
             li { a href=(form_of("hmac")) { "Another tool that signs" } p.quiet { "With a secret that both sides have, HMAC." } }
-            li { a href=(form_of("token")) { "Another tool that sends a fixed secret" } p.quiet { "In a header of its own." } }
+            li { a href=(form_of("token")) { "Another tool that sends a fixed secret" } p.quiet { "In a separate header." } }
             li { a href=(form_of("none")) { "A tool or program with an ingest key" } p.quiet { "It can send Authorization: Bearer, or a user name and a password." } }
         }
     }

@@ -217,7 +217,7 @@ pub(crate) fn buttons(does: &str, back: &str) -> Markup {
 pub(crate) const NAME: Field<'_> = Field {
     name: "name",
     label: "Name",
-    hint: "What it is called here: letters, digits, dots, dashes and underscores.",
+    hint: "Its name in Headgate: letters, digits, dots, dashes and underscores.",
 };
 
 #[cfg(test)]

@@ -403,7 +403,7 @@ const HOSTS: Field<'_> = Field {
 const NETWORKS: Field<'_> = Field {
     name: "networks",
     label: "Private networks that it can call",
-    hint: "10.0.0.0/8. Private addresses are refused otherwise.",
+    hint: "10.0.0.0/8. By default, private addresses are not allowed.",
 };
 const WRITES: Field<'_> = Field {
     name: "writes",

@@ -73,7 +73,7 @@ fn done(verb: &str) -> &'static str {
     match verb {
         "override" | "add" => "It is shown.",
         "release" => "The source's values are shown.",
-        "hold" => "It is held. What the source sends waits.",
+        "hold" => "It is held. Changes from the source wait.",
         "take" => "What waited is shown. It is still held.",
         "resume" => "The hold has ended.",
         _ => "Done.",

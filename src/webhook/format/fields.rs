@@ -116,7 +116,7 @@ pub(super) fn delete_when(node: &Node, preset: &mut Preset) -> Result<(), Format
         }
         _ => Err(FormatError::new(
             node.line,
-            "delete_when wants `event`, a list of events, or `field` and `is`",
+            "delete_when requires `event`, a list of events, or `field` and `is`",
         )),
     }
 }

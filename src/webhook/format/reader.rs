@@ -126,7 +126,10 @@ impl<'n> Reader<'n> {
 }
 
 pub(super) fn wrong(node: &Node, wanted: &str) -> FormatError {
-    FormatError::new(node.line, format!("wants {wanted}, not {}", node.found()))
+    FormatError::new(
+        node.line,
+        format!("expected {wanted}, not {}", node.found()),
+    )
 }
 
 pub(super) fn missing(node: &Node, name: &str, wanted: &str) -> FormatError {

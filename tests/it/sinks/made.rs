@@ -235,7 +235,7 @@ fn a_sink_that_takes_nothing_is_failing_and_one_that_takes_something_runs() {
     let sink = process.sink_becomes("team", "failing", |sink| sink["state"] == "failing");
     let reason = sink["reason"].as_str().expect("a reason");
     assert!(
-        reason.starts_with("its last batch was given up: "),
+        reason.starts_with("its last batch became dead letters: "),
         "{reason}"
     );
     assert!(
