@@ -370,12 +370,12 @@ async fn give_up(args: &GiveUpArgs) -> Result<(), CliError> {
         ),
     };
     let GivenUpData {
-        given_up,
+        given_up: ended,
         dead_letters,
     } = client.change(method, &path, None).await?;
-    let noun = if given_up == 1 { "batch" } else { "batches" };
+    let noun = if ended == 1 { "batch" } else { "batches" };
     let dead = letters(dead_letters);
-    print(&format!("{given_up} waiting {noun} ended: {dead}\n"))
+    print(&format!("{ended} waiting {noun} ended: {dead}\n"))
 }
 
 async fn forget(args: &ForgetArgs) -> Result<(), CliError> {

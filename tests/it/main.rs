@@ -60,3 +60,4 @@ mod traces; // what a collector is told of a request's way
 mod unauthenticated; // from where requests come, and those whom no key vouches for
 mod wait; // for what happens by itself
 mod watch; // metrics, alert rules, the dashboard, and the guide's table of them
+mod words; // the words of texts that people read
