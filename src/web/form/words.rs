@@ -75,7 +75,7 @@ mod tests {
         let check = |fault: FieldError, expected| assert_eq!(of_fault(&fault), expected);
         check(
             ValidationError::Form("expected 1 to 64 letters".to_owned()).into(),
-            "Wants 1 to 64 letters.",
+            "Expected 1 to 64 letters.",
         );
         check(
             ValidationError::Range { min: 1, max: 9 }.into(),

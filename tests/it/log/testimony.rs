@@ -203,7 +203,7 @@ fn many_refused_requests_and_an_unreadable_pool_are_problems() {
     }
     let told = process.problems();
     assert!(
-        told.contains("33 % of the requests of the connector tests were refused"),
+        told.contains("33 % of the requests of the connector tests were rejected"),
         "{told}"
     );
     process.drained();

@@ -323,7 +323,7 @@ fn a_greeting_is_good_and_still_waits_for_an_event() {
     client.send(head).expect("it is sent");
     // Its length is none of ours.
     drop(client.answer());
-    let page = page_with(&site, "/sources/boards", "greeted at");
+    let page = page_with(&site, "/sources/boards", "sent a challenge at");
     assert!(
         page.contains(
             r#"<p class="panel good" id="first" role="status">Trello sent a challenge at "#
