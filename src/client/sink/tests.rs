@@ -185,7 +185,10 @@ fn what_is_new_and_not_in_use_stands_under_the_table() {
     };
     let sinks = [sink("a", Some("no\u{1b}[31m component")), sink("b", None)];
     let shown = refusals(&sinks);
-    assert!(shown.contains("a continues with its former settings"), "{shown}");
+    assert!(
+        shown.contains("a continues with its former settings"),
+        "{shown}"
+    );
     assert!(shown.contains("component") && !shown.contains('\u{1b}'));
     assert!(!shown.contains("b continues"));
 }

@@ -183,7 +183,7 @@ fn a_form_that_is_refused_comes_back_as_it_was_sent_and_makes_nothing() {
     let long = "x".repeat(129);
     for (field, value, status, message) in [
         ("name", "", 400, "Give it a name."),
-        ("name", "a%20b", 400, "Wants 1 to 64 letters"),
+        ("name", "a%20b", 400, "Expected 1 to 64 letters"),
         ("name", "..", 400, "Must be more than"),
         (
             "name",
