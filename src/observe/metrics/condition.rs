@@ -52,6 +52,9 @@ pub struct ConditionGauges {
     sink_retries: ByLabel,
     sink_dead_letters: ByLabel,
     file_bytes: ByLabel,
+    stream_held: ByLabel,
+    stream_held_keys: ByLabel,
+    stream_overridden_fields: ByLabel,
     problems: Family<[(&'static str, &'static str); 1], Gauge>,
     log_bytes: Gauge,
     payload_bytes: Gauge,
@@ -93,6 +96,18 @@ impl ConditionGauges {
             "file_bytes",
             "Size of each file; write-ahead logs end in -wal",
         );
+        let stream_held = by_label(
+            "stream_held",
+            "1 for a stream that an operator holds as a whole",
+        );
+        let stream_held_keys = by_label(
+            "stream_held_keys",
+            "Keys of a stream that operators hold by themselves",
+        );
+        let stream_overridden_fields = by_label(
+            "stream_overridden_fields",
+            "Fields of a stream that operators have overridden",
+        );
         let help = "Problems that the status lists, by kind";
         let problems = Family::default();
         registry.register("problems", help, problems.clone());
@@ -110,6 +125,9 @@ impl ConditionGauges {
             sink_retries,
             sink_dead_letters,
             file_bytes,
+            stream_held,
+            stream_held_keys,
+            stream_overridden_fields,
             problems,
             log_bytes: gauge("log_bytes", "Bytes of the request log, about"),
             payload_bytes: gauge("payload_bytes", "Bytes of payloads in the journal, about"),
@@ -131,6 +149,9 @@ impl ConditionGauges {
             &self.sink_retries,
             &self.sink_dead_letters,
             &self.file_bytes,
+            &self.stream_held,
+            &self.stream_held_keys,
+            &self.stream_overridden_fields,
         ] {
             family.clear();
         }
@@ -155,6 +176,14 @@ impl ConditionGauges {
     /// Sets the size of a file.
     pub fn set_file(&self, name: &str, bytes: u64) {
         put(&self.file_bytes, &[("file", name.to_owned())], Some(bytes));
+    }
+
+    /// Sets what operators do to a stream; one that they leave alone has no numbers.
+    pub fn set_acts(&self, stream: &str, held: bool, held_keys: u64, fields: u64) {
+        let labels = [("stream", stream.to_owned())];
+        put(&self.stream_held, &labels, Some(u64::from(held)));
+        put(&self.stream_held_keys, &labels, Some(held_keys));
+        put(&self.stream_overridden_fields, &labels, Some(fields));
     }
 
     /// Sets how many problems of a kind there are.
