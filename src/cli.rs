@@ -24,7 +24,7 @@ pub mod serve;
 
 use ::client::{
     bench, client, connector, error, export, healthcheck, item, key, output, read_key, requests,
-    resource, send, session, sign_in, signals, sink, status, stream, tail, trigger, zone,
+    resource, search, send, session, sign_in, signals, sink, status, stream, tail, trigger, zone,
 };
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -68,6 +68,8 @@ enum Verb {
     Config(config::ConfigVerbArgs),
     /// Show problems, sinks and screens of a running daemon; exit code 1 if there is a problem
     Status(status::StatusArgs),
+    /// Find items, requests, dead letters and names in a running daemon
+    Search(search::SearchArgs),
     /// Create, change and delete streams of a running daemon
     Stream(Box<stream::StreamArgs>),
     /// Show or remove an item of a running daemon
@@ -138,6 +140,7 @@ pub fn main() -> ExitCode {
         Verb::Check(args) => check::run(&args),
         Verb::Config(args) => config::run(&args),
         Verb::Status(args) => short(status::run(args)),
+        Verb::Search(args) => short(search::run(args)),
         Verb::Item(args) => short(item::run(args)),
         Verb::Stream(args) => short(stream::run(*args)),
         Verb::Connector(args) => short(connector::run(*args)),

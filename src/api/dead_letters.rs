@@ -82,7 +82,8 @@ struct AgainSelection {
     ids: Option<Vec<Value>>,
     /// Those of this request.
     request_id: Option<String>,
-    /// Also items that something accepted later has changed or removed. In the data pool that still wins.
+    /// Also items that something accepted later has changed or removed. To a sink that writes the data pool they come as new
+    /// requests, without their versions, which every sink receives.
     overwrite: bool,
 }
 
@@ -100,6 +101,7 @@ struct SendAgain(Operator);
     responses(
         (status_code = 200, body = Success<SentAgainData>, description = "They wait for the sink."),
         (status_code = 404, description = "No such sink, or no such dead letter; nothing was done."),
+        (status_code = 409, description = "The data pool is too far behind to tell what was accepted later."),
     ),
 )]
 impl SendAgain {

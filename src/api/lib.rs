@@ -23,6 +23,7 @@ mod renderers;
 mod requests;
 mod resend;
 mod retries;
+mod search;
 mod sessions;
 mod sign_in_link;
 mod sinks;
@@ -47,6 +48,7 @@ pub use audit::verified_data;
 pub fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
     let subjects = [
         (Needs::VIEW, status::routes(operator)),
+        (Needs::VIEW, search::routes(operator)),
         (Needs::MANAGE, streams::routes(operator)),
         (Needs::RUN, acts::routes(operator)),
         (Needs::RUN, items::routes(operator)),

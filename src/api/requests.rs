@@ -85,7 +85,7 @@ struct ListRequests(Operator);
         ("status" = Option<String>, Query, description = "Only these, separated by commas: accepted, processed, stale, failed, discarded, rejected, duplicate, test, removed, handshake."),
         ("since" = Option<String>, Query, description = "Received at or after this time, RFC 3339."),
         ("until" = Option<String>, Query, description = "Received at or before this time, RFC 3339."),
-        ("text" = Option<String>, Query, description = "Only what has this text in its error, idempotency key, key, or client, in any case of the letters A to Z; or the request with this id. At most 200 characters."),
+        ("text" = Option<String>, Query, description = "Only what has this text in its error, idempotency key, delivery id, key, or client, in any case of the letters A to Z; or the request with this id. At most 200 characters."),
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
     ),

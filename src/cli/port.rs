@@ -4,8 +4,8 @@
 //!
 //! **Invariant**: what cannot be read is not said; nothing here fails.
 
-use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::{fs, io};
 
 use super::error::CliError;
 use super::serve::failed;
@@ -61,7 +61,12 @@ fn programs(listen: &Listen) -> Vec<String> {
     let Listen::Tcp(address) = listen else {
         return Vec::new();
     };
-    let wanted: Vec<SocketAddr> = address.to_socket_addrs().into_iter().flatten().collect();
+    let mut wanted: Vec<SocketAddr> = address.to_socket_addrs().into_iter().flatten().collect();
+    // The tables have a line for each connection of the machine: they are read where there is something to find.
+    wanted.retain(is_taken);
+    if wanted.is_empty() {
+        return Vec::new();
+    }
     let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"];
     let tables = tables.map(|path| fs::read_to_string(path).unwrap_or_default());
     let lines = tables.iter().flat_map(|table| table.lines());
@@ -70,9 +75,7 @@ fn programs(listen: &Listen) -> Vec<String> {
             let (one, other) = (wanted.ip().to_canonical(), at.ip().to_canonical());
             one == other || one.is_unspecified() || other.is_unspecified()
         };
-        let mut wanted = wanted
-            .iter()
-            .filter(|wanted| wanted.port() != 0 && wanted.port() == at.port());
+        let mut wanted = wanted.iter().filter(|wanted| wanted.port() == at.port());
         wanted.any(collides)
     });
     let links: Vec<String> = sockets
@@ -82,6 +85,12 @@ fn programs(listen: &Listen) -> Vec<String> {
         true => Vec::new(),
         false => holders(&links),
     }
+}
+
+/// Whether somebody listens there.
+fn is_taken(at: &SocketAddr) -> bool {
+    let in_use = |error: io::Error| error.kind() == io::ErrorKind::AddrInUse;
+    at.port() != 0 && TcpListener::bind(at).is_err_and(in_use)
 }
 
 /// The processes that have one of these files open.

@@ -20,6 +20,7 @@ pub mod read_key;
 mod record;
 pub mod requests;
 pub mod resource;
+pub mod search;
 pub mod send;
 pub mod session;
 pub mod sign_in;

@@ -57,8 +57,8 @@ pub struct RequestsArgs {
     /// Only requests until this time
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     until: Option<Unix>,
-    /// Only requests with this text in their error, idempotency key, key or client address, ignoring the case of A to
-    /// Z; or the request with this id. Searches the whole log, or back to --since
+    /// Only requests with this text in their error, idempotency key, delivery id, key or client address, ignoring the
+    /// case of A to Z; or the request with this id. Searches the whole log, or back to --since
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
     /// How many requests to show, the newest

@@ -111,7 +111,8 @@ struct RetryArgs {
     name: String,
     #[command(flatten)]
     chosen: Chosen,
-    /// Also retry those whose item a later request changed or removed; the data pool keeps newer values
+    /// Also retry those whose item a later request changed or removed; to a sink that writes the data pool they are sent as
+    /// new requests, without their versions
     #[arg(long)]
     overwrite: bool,
     #[command(flatten)]

@@ -88,6 +88,7 @@ impl Parts<'_> {
             configuration: Arc::new(InUse::new(settings::explain(loaded))),
             certificates: Arc::default(),
             sink_changes: Arc::default(),
+            act_audit: Arc::default(),
         }
     }
 

@@ -13,10 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ballast, memory};
 use base::clock::{self, Lived, Unix};
-use base::order::Seq;
+use base::order::{ChangeSeq, Seq};
 use journal::Retention;
 use operate::Operator;
 use pool::Pool;
+use pool::acts::NextEnd;
 
 /// While nothing moves the files are looked after this often: an idle machine is not woken for it.
 const QUIET_SECONDS: u64 = 10;
@@ -41,12 +42,15 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) async fn run(self, stop: CancellationToken) {
-        // How far requests and sinks had come a second ago; how many renderers were connected.
-        let mut before = (Seq::MIN, Seq::MIN, 0);
-        // Seconds since something moved, and when the next item expires.
+        // How far requests, sinks and the data pool had come a second ago; how many renderers were connected.
+        let mut before = (Seq::MIN, Seq::MIN, ChangeSeq::MIN, 0);
+        // Seconds since something moved, when the next item expires, and when the next override or hold ends.
         let mut still = 0_u64;
-        let mut next_expiry = None;
+        let (mut next_expiry, mut next_end) = (None, NextEnd::default());
         let mut given_back = None;
+        // Of the run before this one, and of streams that the configuration has no more.
+        self.operator.audit_acts().await;
+        self.operator.forget_acts_of_deleted().await;
         for second in 0_u64.. {
             let low = self.check_disk(&mut given_back).await;
             if !low {
@@ -60,14 +64,16 @@ impl Watch {
                 let catalog = Arc::clone(&self.operator.catalog);
                 let _ = tokio::task::spawn_blocking(move || catalog.keep_uses()).await;
             }
-            let expired = next_expiry.is_some_and(|at| at <= Lived::now());
+            let expired = next_expiry.is_some_and(|at| at <= Lived::now()) || next_end.is_over();
             if still <= STILL_SECONDS || expired || low || second % QUIET_SECONDS == 0 {
                 self.keep(low).await;
+                next_end = self.operator.end_acts().await;
                 next_expiry = self.tend_pool(&stop).await;
             }
             let newest = *self.operator.journal.newest().borrow();
             let renderers = self.operator.metrics.renderers.get();
-            let now = (newest, self.operator.delivery.passed(), renderers);
+            let head = self.operator.pool.changes().head();
+            let now = (newest, self.operator.delivery.passed(), head, renderers);
             still = if now == before { still + 1 } else { 0 };
             // The burst is over; and the journal has given back its pages, too.
             if matches!(still, 1 | 3) {
@@ -106,7 +112,6 @@ impl Watch {
     /// Views, items that expire, removals that nobody needs to know of any more; when the next item expires.
     async fn tend_pool(&self, stop: &CancellationToken) -> Option<Lived> {
         self.refresh_views().await;
-        self.operator.end_acts().await;
         let next = self.operator.expire().await;
         let stopping = stop.clone();
         let bystanders = self.operator.delivery.bystanders();

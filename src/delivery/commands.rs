@@ -5,7 +5,10 @@
 //! **Invariant**: what was asked for is in the pool before the lane hears of it, and no command is missed,
 //! whatever the lane does meanwhile.
 
-use super::{Delivery, LaneStatus};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Delivery, LaneStatus, ReadError};
 use pool::{LaterChanges, PoolError, ResendLimits, Selection};
 
 /// What was asked of a lane so far, counted.
@@ -34,32 +37,61 @@ impl Delivery {
     }
 
     /// Sends some dead letters of a selection, up to the id `newest`, again; returns how many. 0: there are no
-    /// more. With `overwrite` also what was changed by something accepted later. Blocks.
-    pub fn send_again(
+    /// more. With `overwrite` also what was changed by something accepted later. `None`: the data pool is too far behind
+    /// to tell what that is.
+    ///
+    /// # Errors
+    /// The files cannot be read or written; nothing happened.
+    pub async fn send_again(
+        self: &Arc<Self>,
+        lane: &Arc<LaneStatus>,
+        selection: &Arc<Selection>,
+        newest: i64,
+        overwrite: bool,
+    ) -> Result<Option<u64>, ReadError> {
+        // The lane takes nothing meanwhile that was accepted later.
+        let _cutting = lane.cutting.lock().await;
+        let unsettled = match overwrite {
+            true => HashMap::new(),
+            false => match self.unsettled_keys().await? {
+                Some(unsettled) => unsettled,
+                None => return Ok(None),
+            },
+        };
+        let (delivery, for_lane) = (Arc::clone(self), Arc::clone(lane));
+        let selection = Arc::clone(selection);
+        let chosen = tokio::task::spawn_blocking(move || {
+            let later = match overwrite {
+                true => LaterChanges::Overwritten,
+                false => LaterChanges::Stays {
+                    in_pool: for_lane.reach().1 == Some(true),
+                    unsettled: &unsettled,
+                },
+            };
+            delivery.choose_letters(&for_lane, &selection, newest, later)
+        });
+        // Blocking work is cancelled only when the runtime ends.
+        let sent = chosen.await.unwrap_or(Ok(0))?;
+        if sent > 0 {
+            lane.commands.send_modify(|commands| commands.retries += 1);
+            tracing::info!(sink = &**lane.name(), sent, "dead letters are sent again");
+        }
+        Ok(Some(sent))
+    }
+
+    fn choose_letters(
         &self,
         lane: &LaneStatus,
         selection: &Selection,
         newest: i64,
-        overwrite: bool,
+        later: LaterChanges<'_>,
     ) -> Result<u64, PoolError> {
         let batch = &lane.sink().batch;
         let limits = ResendLimits {
             items_max: batch.items_max,
             bytes_max: batch.bytes_max,
         };
-        let name = &**lane.name();
-        let newer = match overwrite {
-            true => LaterChanges::Overwritten,
-            false => LaterChanges::Stays {
-                in_pool: lane.reach().1 == Some(true),
-            },
-        };
-        let sent = (self.pool).send_again(name, selection, newest, limits, newer)?;
-        if sent > 0 {
-            lane.commands.send_modify(|commands| commands.retries += 1);
-            tracing::info!(sink = name, sent, "dead letters are sent again");
-        }
-        Ok(sent)
+        (self.pool).send_again(lane.name(), selection, newest, limits, later)
     }
 
     /// Discards some dead letters of a selection, up to the id `newest`; returns how many. 0: there are no

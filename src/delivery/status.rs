@@ -76,6 +76,9 @@ pub struct LaneStatus {
     pub(super) assigned: Notify,
     /// What operators asked of the lane; it listens.
     pub(super) commands: watch::Sender<Commands>,
+    /// Held while the lane reads new entries, and while dead letters are chosen to be sent again: what is accepted
+    /// afterwards waits behind them.
+    pub(super) cutting: tokio::sync::Mutex<()>,
     /// How much the sink may say.
     pub(super) guest_log: Arc<GuestLog>,
     shown: Mutex<Shown>,
@@ -115,6 +118,7 @@ impl LaneStatus {
             stopping,
             assigned: Notify::new(),
             commands: watch::Sender::default(),
+            cutting: tokio::sync::Mutex::default(),
             guest_log: GuestLog::new(&sink.name),
             shown: Mutex::new(Shown {
                 sink: Arc::new(sink.clone()),

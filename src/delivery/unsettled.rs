@@ -5,12 +5,12 @@
 //! **Invariant**: what is not settled is above the number, or its key is among the retried ones, at the moment of the
 //! question and at every later one.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Delivery, LaneStatus, ReadError};
 use base::order::Seq;
-use item::batch::{BatchOrigin, Slice};
+use item::batch::BatchOrigin;
 use journal::Pin;
 
 /// Retries that are read at once.
@@ -23,10 +23,10 @@ const OPERATIONS_MAX: usize = 100_000;
 pub struct Unsettled {
     /// Everything up to here is settled, or in a retry.
     pub settled: Seq,
-    /// Keys of operations that wait in retries.
-    pub retried: HashSet<String>,
+    /// Keys of operations that wait in retries, each with the last entry of these.
+    pub retried: HashMap<String, Seq>,
     /// Entries above `settled` stay in memory.
-    _pin: Pin,
+    pin: Pin,
 }
 
 impl Delivery {
@@ -44,7 +44,7 @@ impl Delivery {
         if settled < pin.after() {
             return Ok(None);
         }
-        let mut retried = HashSet::new();
+        let mut retried: HashMap<String, Seq> = HashMap::new();
         let mut operations = 0;
         for lane in writers {
             let mut after = 0;
@@ -57,9 +57,13 @@ impl Delivery {
                         true => self.pool.resent(retry.id)?,
                         false => self.read_parts(&retry.parts).await?.0,
                     };
-                    let keys = slices.iter().flat_map(Slice::items);
                     let before = retried.len();
-                    retried.extend(keys.map(|(_, item)| item.key.to_owned()));
+                    for slice in &slices {
+                        for (_, item) in slice.items() {
+                            let last = retried.entry(item.key.to_owned()).or_default();
+                            *last = slice.entry.seq.max(*last);
+                        }
+                    }
                     operations += retried.len() - before + 1;
                     if operations > OPERATIONS_MAX {
                         return Ok(None);
@@ -70,7 +74,33 @@ impl Delivery {
         Ok(Some(Unsettled {
             settled,
             retried,
-            _pin: pin,
+            pin,
+        }))
+    }
+
+    /// Keys of operations that the writers of the data pool have not settled, whatever their stream, each with the last
+    /// entry that names it. `None`: they are further behind than memory reaches.
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    pub(super) async fn unsettled_keys(&self) -> Result<Option<HashMap<String, Seq>>, ReadError> {
+        if self.pool_writers().is_empty() {
+            return Ok(Some(HashMap::new()));
+        }
+        let Some(Unsettled {
+            settled,
+            retried,
+            pin,
+        }) = self.unsettled().await?
+        else {
+            return Ok(None);
+        };
+        Ok(pin.keys_after(settled).map(|mut keys| {
+            for (key, last) in retried {
+                // Memory has all that is above the number, so it has the last.
+                keys.entry(key).or_insert(last);
+            }
+            keys
         }))
     }
 

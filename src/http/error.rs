@@ -372,6 +372,7 @@ impl From<OperateError> for ApiError {
                 format!("{message}; `filling` of the sink says how far"),
             ),
             OperateError::Refill(RefillError::Failed(_)) => Self::busy(message),
+            OperateError::Again(error) => Self::from(error),
             OperateError::NotStarted => Self::busy(message),
             OperateError::Crashed => Self::conflict("SINK_CRASHED", message),
             OperateError::Storage(error) => Self::internal(error),

@@ -19,8 +19,8 @@ use journal::{LogEntry, Outcome};
 
 /// Stands in the log in place of a connector for what operators remove: no connector has this name.
 const OPERATOR: &str = "operator";
-/// The connector of what the daemon itself removes.
-const BUILT_IN: &str = "headgate";
+/// The connector of what the daemon itself submits.
+pub(super) const BUILT_IN: &str = "headgate";
 
 impl Ingest {
     /// Checks a removal of the item `key`, makes it durable, and says what to answer.

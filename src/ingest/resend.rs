@@ -15,15 +15,16 @@ use uuid::Uuid;
 
 use super::context::Context;
 use super::interpret::{Reading, Repeats};
+use super::removal::BUILT_IN;
 use super::{Accepted, Address, Head, Ingest};
 use crate::error::AcceptError;
 use base::clock::{Lived, Unix};
 use catalog::{Connector, Rules};
 use item::batch::Entry;
-use item::{Items, ItemsWriter};
+use item::{ItemMeta, Items, ItemsWriter};
 use journal::log::{Client, Endpoint, LogRow};
 use journal::{LogEntry, Outcome, RejectedBody, StorageError};
-use pool::{Pool, PoolError};
+use pool::{DeadLetter, Pool, PoolError};
 use settings::OnUpdate;
 use webhook::Headers;
 
@@ -92,7 +93,7 @@ pub enum AgainError {
     Refused(#[from] AcceptError),
     /// What is newer cannot be told yet.
     #[error(
-        "the data pool has not everything yet that was accepted, so nobody can tell what is newer than this request; try again when it has caught up, or overwrite"
+        "the data pool has not everything yet that was accepted, so nobody can tell what is newer than what is to be sent again; try again when it has caught up, or overwrite"
     )]
     Behind,
     /// The journal cannot be read.
@@ -190,6 +191,47 @@ impl Ingest {
             accepted: Some(accepted),
             items_left,
         })
+    }
+
+    /// Sends an item that a sink gave up again, as a request of its own behind everything that was accepted, without its
+    /// version: it takes the place of what is newer. Once: a repeat for the same dead letter is the first request.
+    ///
+    /// # Errors
+    /// The stream is gone, or nothing can be stored now; nothing was stored then.
+    pub async fn send_letter(
+        &self,
+        sink: &str,
+        letter: &DeadLetter,
+        client: Client,
+    ) -> Result<Accepted, AgainError> {
+        self.gate.check()?;
+        self.check_stream(&letter.stream)?;
+        let mut items = ItemsWriter::new(usize::MAX, letter.key.len() + letter.fields.len());
+        let meta = ItemMeta {
+            version: None,
+            ..letter.meta
+        };
+        items
+            .push_with(&letter.key, &letter.fields, letter.action, meta)
+            .map_err(|_| AgainError::NotKept(ITEMS_GONE))?;
+        let log = LogEntry {
+            endpoint: Endpoint::Items,
+            client,
+            sent_again_from: Uuid::try_parse(&letter.request_id).ok(),
+            ..LogEntry::of(
+                Uuid::now_v7(),
+                Unix::now(),
+                BUILT_IN.into(),
+                Arc::clone(&letter.stream),
+                Outcome::Accepted,
+            )
+        };
+        let id = format!("dead letter {} of {sink}", letter.id);
+        let claim = self.claim(&log, &id, letter.fields.as_bytes());
+        let items = items.into_items();
+        Ok(self
+            .submit(log, Lived::now(), items, [Some(claim), None])
+            .await?)
     }
 
     /// A request of the log, and what is kept of it.

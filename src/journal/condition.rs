@@ -6,7 +6,7 @@
 //! **Invariant**: the condition is decided once, by the writer, when it appends the entry; whoever reads the entry finds it
 //! decided.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -97,6 +97,18 @@ impl Pin {
     /// The entries above this number.
     pub fn after(&self) -> Seq {
         self.after
+    }
+
+    /// The keys of operations above this entry, each with the last entry that names it; `None`: memory does not reach back
+    /// far enough.
+    pub fn keys_after(&self, settled: Seq) -> Option<HashMap<String, Seq>> {
+        let recent = self.shared.lock_recent();
+        let entries = recent.after(settled)?;
+        let keys = entries.flat_map(|entry| {
+            let keys = entry.items.iter().map(|item| item.key.to_owned());
+            keys.map(|key| (key, entry.seq))
+        });
+        Some(keys.collect())
     }
 }
 

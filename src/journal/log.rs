@@ -260,7 +260,7 @@ pub struct Filter {
     pub since: Option<Unix>,
     /// Received at or before.
     pub until: Option<Unix>,
-    /// Only what has this text in its error, idempotency key, key, or address, in any case of the letters A to Z.
+    /// Only what has this text in its error, idempotency key, delivery id, key, or address, in any case of the letters A to Z.
     pub text: Option<String>,
 }
 

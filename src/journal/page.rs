@@ -273,10 +273,9 @@ impl Filter {
         }
         if let Some(text) = &self.text {
             let pattern = like(text);
-            for (at, column) in ["errors", "idempotency_key", "key", "client"]
-                .iter()
-                .enumerate()
-            {
+            let delivery = "json_extract(sender, '$.delivery')";
+            let columns = ["errors", "idempotency_key", "key", "client", delivery];
+            for (at, column) in columns.iter().enumerate() {
                 query.push(if at == 0 { " AND (" } else { " OR " });
                 query
                     .push(column)

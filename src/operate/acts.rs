@@ -7,6 +7,7 @@
 
 mod body;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +16,10 @@ use sha2::{Digest, Sha256};
 
 use super::{By, Operator, in_background};
 use base::order::ChangeSeq;
-use catalog::{AuditChange, ResourceKind};
+use catalog::{AuditChange, AuditFilter, Catalog, CatalogError, ResourceKind};
 use ingest::error::AcceptError;
 use pool::acts::{
-    Act, ActProgress, ActRefused, Acted, Author, ItemActs, PutBefore, Record, Repeatable,
+    Act, ActProgress, ActRefused, Acted, Author, ItemActs, NextEnd, PutBefore, Record, Repeatable,
 };
 use pool::{Item, PoolError};
 
@@ -28,6 +29,12 @@ pub use body::{ACT_BYTES_MAX, fields, read};
 const PUT_WITHIN: Duration = Duration::from_secs(1);
 /// Acts that are copied into the audit log at once.
 const AUDITED: u32 = 200;
+/// Entries of the audit log among which a start looks for acts that were copied before.
+const AUDITED_BEFORE: u32 = 1_000;
+
+/// Who copies acts into the audit log: one at a time. True: acts that a run before this one copied are marked as copied.
+#[derive(Debug, Default)]
+pub struct ActAudit(tokio::sync::Mutex<bool>);
 
 /// Why an act was not made, or why nobody knows.
 #[derive(Debug, thiserror::Error)]
@@ -258,23 +265,47 @@ impl Operator {
         Ok((item, acts))
     }
 
-    /// Ends overrides and holds whose time is over.
-    pub async fn end_acts(&self) {
-        let over = self.in_pool(|pool| match pool.next_end()?.is_over() {
-            true => pool.end_acts().map(|()| true),
-            false => Ok(false),
+    /// Ends overrides and holds whose time is over; when the next one is.
+    pub async fn end_acts(&self) -> NextEnd {
+        let ended = self.in_pool(|pool| {
+            let next = pool.next_end()?;
+            if !next.is_over() {
+                return Ok((next, false));
+            }
+            pool.end_acts()?;
+            Ok::<_, PoolError>((pool.next_end()?, true))
         });
-        match over.await {
-            Ok(false) => {}
-            Ok(true) => self.audit_acts().await,
+        match ended.await {
+            Ok((next, has_ended)) => {
+                if has_ended {
+                    self.audit_acts().await;
+                }
+                next
+            }
             Err(error) => {
                 tracing::warn!(%error, "overrides or holds whose time is over could not be ended; it is tried again");
+                NextEnd::default()
             }
+        }
+    }
+
+    /// Ends what acts have left of streams that are not there any more. That it failed is told to the log: it is tried
+    /// again at the next start.
+    pub async fn forget_acts_of_deleted(&self) {
+        let catalog = Arc::clone(&self.catalog);
+        let forgotten = self.in_pool(move |pool| {
+            let acted = pool.acted_streams()?;
+            let mut deleted = acted.iter().filter(|stream| !catalog.has_stream(stream));
+            deleted.try_for_each(|stream| pool.forget_acts(stream))
+        });
+        if let Err(error) = forgotten.await {
+            tracing::warn!(%error, "overrides and holds of deleted streams could not be ended; the next start tries again");
         }
     }
 
     /// Copies acts that are made into the audit log, those of before a restart too.
     pub async fn audit_acts(&self) {
+        let mut is_first_marked = self.act_audit.0.lock().await;
         loop {
             let acts = match self.in_pool(|pool| pool.unaudited(AUDITED)).await {
                 Ok(acts) if acts.is_empty() => return,
@@ -283,9 +314,17 @@ impl Operator {
                     return tracing::warn!(%error, "acts could not be read for the audit log");
                 }
             };
-            let catalog = Arc::clone(&self.catalog);
+            let (catalog, is_first) = (Arc::clone(&self.catalog), !*is_first_marked);
             let through = acts.last().map_or(ChangeSeq::MIN, |last| last.n);
             let noted = in_background(move || {
+                // A kill between the two files left acts that are copied and not marked.
+                let copied = match is_first {
+                    true => copied(&catalog)?,
+                    false => HashSet::new(),
+                };
+                let acts = acts
+                    .into_iter()
+                    .filter(|act| !copied.contains(&act.request_id));
                 acts.into_iter().try_for_each(|act| {
                     let actor = catalog::Actor {
                         who: act.who.as_str().into(),
@@ -300,6 +339,7 @@ impl Operator {
             if let Err(error) = self.in_pool(move |pool| pool.audited(through)).await {
                 return tracing::warn!(%error, "acts are audited, and the pool could not be told");
             }
+            *is_first_marked = true;
         }
     }
 
@@ -311,6 +351,23 @@ impl Operator {
         let pool = Arc::clone(&self.pool);
         in_background(move || work(&pool)).await
     }
+}
+
+/// Request ids in the newest entries of the audit log about streams.
+fn copied(catalog: &Catalog) -> Result<HashSet<String>, CatalogError> {
+    let filter = AuditFilter {
+        kind: Some(ResourceKind::Stream.as_str().to_owned()),
+        ..AuditFilter::default()
+    };
+    let entries = catalog.audit(&filter, AUDITED_BEFORE)?;
+    let request_id = |after: String| {
+        let after: Value = serde_json::from_str(&after).ok()?;
+        Some(after.get("request_id")?.as_str()?.to_owned())
+    };
+    Ok(entries
+        .into_iter()
+        .filter_map(|entry| request_id(entry.after?))
+        .collect())
 }
 
 /// For the audit log.

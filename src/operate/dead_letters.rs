@@ -4,15 +4,41 @@
 //! changed. What fails while a call works is not touched by it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::json;
 
+use super::resend::{CATCH_UP_MAX, CATCH_UP_STEP};
 use super::{By, OperateError, Operator, in_background};
 use catalog::{AuditChange, ResourceKind};
-use delivery::{Delivery, LaneStatus};
-use pool::{Found, PoolError, Selection};
+use delivery::LaneStatus;
+use ingest::AgainError;
+use pool::{DeadLetter, Found, Selection};
 
-type Change = fn(&Delivery, &LaneStatus, &Selection, i64) -> Result<u64, PoolError>;
+/// Dead letters that are read at once, to be submitted.
+const SUBMITTED: u32 = 100;
+
+/// What becomes of dead letters.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    /// They wait for their sink again.
+    SendAgain {
+        overwrite: bool,
+    },
+    /// They are requests of their own.
+    Submit,
+    Discard,
+}
+
+impl Change {
+    /// As the audit log names it.
+    fn action(self) -> &'static str {
+        match self {
+            Self::SendAgain { .. } | Self::Submit => "send_again",
+            Self::Discard => "discard",
+        }
+    }
+}
 
 /// What became of dead letters that were to be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,14 +66,12 @@ impl Operator {
     ) -> Result<LettersSent, OperateError> {
         let lane = self.lane(sink)?;
         let found = self.find_letters(&lane, &selection).await?;
-        let send: Change = match overwrite {
-            true => |delivery, lane, which, newest| delivery.send_again(lane, which, newest, true),
-            false => {
-                |delivery, lane, which, newest| delivery.send_again(lane, which, newest, false)
-            }
+        let how = match overwrite {
+            // What the pool has is overwritten by what comes last.
+            true if lane.reach().1 == Some(true) => Change::Submit,
+            overwrite => Change::SendAgain { overwrite },
         };
-        let send = ("send_again", send);
-        let sent = self.change_letters(lane, selection.clone(), found.newest, send, by);
+        let sent = self.change_letters(lane, selection.clone(), found.newest, how, by);
         let sent = sent.await?;
         let rest = self
             .pool
@@ -72,9 +96,8 @@ impl Operator {
     ) -> Result<u64, OperateError> {
         let lane = self.lane(sink)?;
         let found = self.find_letters(&lane, &selection).await?;
-        let discard = ("discard", Delivery::discard as Change);
-        let discarded = self.change_letters(lane, selection, found.newest, discard, by);
-        Ok(discarded.await?)
+        let discarded = self.change_letters(lane, selection, found.newest, Change::Discard, by);
+        discarded.await
     }
 
     /// What a selection comes to. What is named must be there.
@@ -100,15 +123,29 @@ impl Operator {
         lane: Arc<LaneStatus>,
         selection: Selection,
         newest: i64,
-        (action, change): (&'static str, Change),
+        change: Change,
         by: By,
-    ) -> Result<u64, PoolError> {
+    ) -> Result<u64, OperateError> {
         let selection = Arc::new(selection);
         let mut changed = 0;
+        let mut last = None;
         let ended = loop {
-            let delivery = Arc::clone(&self.delivery);
-            let (lane, selection) = (Arc::clone(&lane), Arc::clone(&selection));
-            match in_background(move || change(&delivery, &lane, &selection, newest)).await {
+            let chunk = match change {
+                Change::SendAgain { overwrite } => {
+                    self.send_chunk(&lane, &selection, newest, overwrite).await
+                }
+                Change::Submit => {
+                    self.submit_chunk(&lane, &selection, newest, &mut last, &by)
+                        .await
+                }
+                Change::Discard => {
+                    let delivery = Arc::clone(&self.delivery);
+                    let (lane, selection) = (Arc::clone(&lane), Arc::clone(&selection));
+                    let discard = move || delivery.discard(&lane, &selection, newest);
+                    in_background(discard).await.map_err(OperateError::from)
+                }
+            };
+            match chunk {
                 Ok(0) => break Ok(()),
                 Ok(chunk) => changed += chunk,
                 Err(error) => break Err(error),
@@ -120,8 +157,82 @@ impl Operator {
             Selection::Request(id) => json!({ "request_id": id }),
         };
         let done = json!({ "dead_letters": changed, "which": which });
-        let change = AuditChange::done(action, ResourceKind::Sink, &**lane.name(), done);
-        self.record(by, change).await;
+        let done = AuditChange::done(change.action(), ResourceKind::Sink, &**lane.name(), done);
+        self.record(by, done).await;
         ended.map(|()| changed)
+    }
+
+    /// Has some of them wait for their sink again. While the data pool is far behind, that waits a moment.
+    async fn send_chunk(
+        &self,
+        lane: &Arc<LaneStatus>,
+        selection: &Arc<Selection>,
+        newest: i64,
+        overwrite: bool,
+    ) -> Result<u64, OperateError> {
+        let until = Instant::now() + CATCH_UP_MAX;
+        loop {
+            let sent = self.delivery.send_again(lane, selection, newest, overwrite);
+            match sent.await? {
+                Some(sent) => return Ok(sent),
+                None if Instant::now() >= until => return Err(AgainError::Behind.into()),
+                None => tokio::time::sleep(CATCH_UP_STEP).await,
+            }
+        }
+    }
+
+    /// Makes requests of some of them, behind `last`; that of a stream which is gone stays.
+    async fn submit_chunk(
+        &self,
+        lane: &LaneStatus,
+        selection: &Selection,
+        newest: i64,
+        last: &mut Option<DeadLetter>,
+        by: &By,
+    ) -> Result<u64, OperateError> {
+        loop {
+            let letters = (self.pool).letters_in_order(
+                lane.name(),
+                selection,
+                newest,
+                last.as_ref(),
+                SUBMITTED,
+            );
+            let letters = letters.await?;
+            if letters.is_empty() {
+                return Ok(0);
+            }
+            let mut submitted = Vec::with_capacity(letters.len());
+            let mut ended: Result<(), OperateError> = Ok(());
+            for letter in letters {
+                match self
+                    .ingest
+                    .send_letter(lane.name(), &letter, by.client)
+                    .await
+                {
+                    Ok(_) => submitted.push(letter.id),
+                    Err(AgainError::NoStream(_)) => {}
+                    Err(error) => {
+                        ended = Err(error.into());
+                        break;
+                    }
+                }
+                *last = Some(letter);
+            }
+            let count = submitted.len() as u64;
+            if count > 0 {
+                tracing::info!(
+                    sink = &**lane.name(),
+                    count,
+                    "dead letters are submitted as requests of their own"
+                );
+            }
+            self.in_pool(move |pool| pool.forget_letters(&submitted))
+                .await?;
+            ended?;
+            if count > 0 {
+                return Ok(count);
+            }
+        }
     }
 }

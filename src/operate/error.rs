@@ -5,6 +5,7 @@
 use super::sinks::SinkBacklog;
 use catalog::CatalogError;
 use delivery::{ForgetError, ReadError, RefillError};
+use ingest::AgainError;
 use journal::StorageError;
 use pool::PoolError;
 use settings::BodyFault;
@@ -51,6 +52,9 @@ pub enum OperateError {
     /// A sink was not filled anew.
     #[error(transparent)]
     Refill(#[from] RefillError),
+    /// Dead letters cannot be sent again now.
+    #[error(transparent)]
+    Again(#[from] AgainError),
     /// The catalog has it, and its lane could not be made.
     #[error(
         "the sink is stored, and could not be started; the next start tries again, and the log says why"

@@ -141,7 +141,7 @@ impl Operator {
         let mut submitted = 0;
         let mut streams: BTreeMap<Arc<str>, ItemsWriter> = BTreeMap::new();
         for Expired { stream, key, .. } in expired {
-            if behind.retried.contains(&key) {
+            if behind.retried.contains_key(&key) {
                 continue;
             }
             let items = streams

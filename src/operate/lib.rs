@@ -23,6 +23,7 @@ pub mod renderers;
 pub mod requests;
 mod resend;
 mod retries;
+pub mod search;
 mod sinks;
 mod status;
 mod streams;
@@ -115,6 +116,8 @@ pub struct Operator {
     pub certificates: Arc<Certificates>,
     /// Changes of sinks, for the daemon to carry out.
     pub sink_changes: Arc<SinkChanges>,
+    /// Who copies acts into the audit log.
+    pub act_audit: Arc<acts::ActAudit>,
 }
 
 /// Who does something, and by which request.

@@ -13,8 +13,8 @@ use ingest::{AgainError, Newer, SentAgain};
 
 /// The built-in plugin that writes the data pool; how long it may take to catch up, and how often that is looked at.
 const POOL: &str = "pool";
-const CATCH_UP_MAX: Duration = Duration::from_secs(2);
-const CATCH_UP_STEP: Duration = Duration::from_millis(5);
+pub(super) const CATCH_UP_MAX: Duration = Duration::from_secs(2);
+pub(super) const CATCH_UP_STEP: Duration = Duration::from_millis(5);
 
 impl Operator {
     /// Sends what is kept of a request again, as a new one; with `overwrite` also items that something accepted later

@@ -37,6 +37,7 @@ impl Operator {
             catalog.delete_stream(&name, force, by)
         });
         let deleted = deleted.await?;
+        self.forget_acts_of_deleted().await;
         if items {
             // What was under way when it was deleted. What still comes goes when the name is used again.
             let _late = self.require_settled(&stream).await;

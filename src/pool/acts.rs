@@ -310,7 +310,24 @@ impl Pool {
         acted.get(stream).is_some_and(|acted| *acted > seq)
     }
 
-    /// Ends what acts have left of streams that are gone. Blocks.
+    /// Streams that acts have left something of. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn acted_streams(&self) -> Result<Vec<Arc<str>>, PoolError> {
+        let writer = self.lock();
+        let mut select = writer.connection.prepare_cached(
+            "SELECT stream FROM acts UNION SELECT stream FROM act_answers
+             UNION SELECT stream FROM writes UNION SELECT stream FROM holds",
+        )?;
+        let streams = select.query_map([], |row| row.get(0))?;
+        Ok(streams.collect::<Result<_, _>>()?)
+    }
+
+    /// Ends what acts have left of a stream that is gone. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
     pub fn forget_acts(&self, stream: &str) -> Result<(), PoolError> {
         let stream: Arc<str> = stream.into();
         self.in_act(&stream, |acting, pass| acting.forget(&stream, pass))

@@ -12,11 +12,13 @@ use rusqlite::Connection;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::{Pool, PoolError};
+use super::{Pool, PoolError, Selection};
 use base::clock::Unix;
 use base::order::{ItemPosition, Seq};
 use item::batch::Action;
 use item::{ItemMeta, Version};
+
+const COLUMNS: &str = "id, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms, removal, version, version_text, expire_after_seconds";
 
 /// An item that a sink refused for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,16 +114,57 @@ impl Pool {
         before: Option<i64>,
         limit: u32,
     ) -> Result<Vec<DeadLetter>, PoolError> {
-        let rows = sqlx::query(
-            "SELECT id, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms, removal, version, version_text, expire_after_seconds FROM dead_letters \
-             WHERE sink = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3",
-        )
+        let rows = sqlx::query(sqlx::AssertSqlSafe(format!(
+            "SELECT {COLUMNS} FROM dead_letters WHERE sink = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3",
+        )))
         .bind(sink.to_owned())
         .bind(before.unwrap_or(i64::MAX))
         .bind(limit)
         .fetch_all(&*self.reads)
         .await?;
         rows.iter().map(read_letter).collect()
+    }
+
+    /// Dead letters of a selection that have an item, in the order of acceptance, behind the one after which they are asked
+    /// for, up to the id `newest`.
+    pub async fn letters_in_order(
+        &self,
+        sink: &str,
+        selection: &Selection,
+        newest: i64,
+        after: Option<&DeadLetter>,
+        limit: u32,
+    ) -> Result<Vec<DeadLetter>, PoolError> {
+        let condition = selection.condition();
+        let condition =
+            (condition.replace(":sink", "?1").replace(":newest", "?2")).replace(":chosen", "?3");
+        let sql = format!(
+            "SELECT {COLUMNS} FROM dead_letters
+             WHERE {condition} AND fields <> '' AND (seq, position, id) > (?4, ?5, ?6) ORDER BY seq, position, id LIMIT ?7"
+        );
+        let rows = sqlx::query(sqlx::AssertSqlSafe(sql))
+            .bind(sink.to_owned())
+            .bind(newest)
+            .bind(selection.chosen())
+            .bind(after.map_or(0, |after| after.seq.to_column()))
+            .bind(after.map_or(0, |after| after.position.get()))
+            .bind(after.map_or(0, |after| after.id))
+            .bind(limit)
+            .fetch_all(&*self.reads)
+            .await?;
+        rows.iter().map(read_letter).collect()
+    }
+
+    /// These are something else by now. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's; nothing happened.
+    pub fn forget_letters(&self, ids: &[i64]) -> Result<(), PoolError> {
+        self.write(|writer| {
+            let sql = "DELETE FROM dead_letters WHERE id = ?1";
+            let mut delete = writer.connection.prepare_cached(sql)?;
+            ids.iter().try_for_each(|id| delete.execute([id]).map(drop))
+        })
     }
 }
 

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-use futures_util::TryStreamExt;
+use futures_util::{Stream, TryStreamExt};
 use serde_json::value::RawValue;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row};
@@ -153,23 +153,28 @@ impl Pool {
         after: Option<&str>,
         limit: PageLimit,
     ) -> Result<Vec<Item>, PoolError> {
-        // No key is empty.
-        let mut rows = sqlx::query(shown_items("key > ?2", "key > ?2", "ORDER BY key LIMIT ?3"))
+        self.items_with_prefix(stream, "", after, limit).await
+    }
+
+    /// The items of a stream whose keys are longer than `prefix` and begin with it, in the order of their keys; those
+    /// after a key.
+    pub async fn items_with_prefix(
+        &self,
+        stream: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: PageLimit,
+    ) -> Result<Vec<Item>, PoolError> {
+        // No byte of UTF-8 is 0xFF: what begins with the prefix is below the prefix with that behind it. No key is empty.
+        let end = [prefix.as_bytes(), &[0xFF]].concat();
+        let range = "key > ?2 AND key < CAST(?3 AS TEXT)";
+        let rows = sqlx::query(shown_items(range, range, "ORDER BY key LIMIT ?4"))
             .bind(stream.to_owned())
-            .bind(after.unwrap_or_default().to_owned())
+            .bind(after.unwrap_or_default().max(prefix).to_owned())
+            .bind(end)
             .bind(limit.rows)
             .fetch(&*self.reads);
-        let mut items = Vec::new();
-        let mut bytes = 0;
-        while let Some(row) = rows.try_next().await? {
-            let item = Item::read(&row)?;
-            bytes += item.fields.len();
-            items.push(item);
-            if bytes >= limit.bytes {
-                break;
-            }
-        }
-        Ok(items)
+        read_items(rows, limit).await
     }
 
     pub async fn item(&self, stream: &str, key: &str) -> Result<Option<Item>, PoolError> {
@@ -320,6 +325,24 @@ impl Item {
             overridden: row.try_get("overridden")?,
         })
     }
+}
+
+/// Items until they have the bytes of the limit.
+async fn read_items(
+    mut rows: impl Stream<Item = Result<SqliteRow, sqlx::Error>> + Unpin,
+    limit: PageLimit,
+) -> Result<Vec<Item>, PoolError> {
+    let mut items = Vec::new();
+    let mut bytes = 0;
+    while let Some(row) = rows.try_next().await? {
+        let item = Item::read(&row)?;
+        bytes += item.fields.len();
+        items.push(item);
+        if bytes >= limit.bytes {
+            break;
+        }
+    }
+    Ok(items)
 }
 
 /// Those of the overridden fields, a JSON array of their names or nothing, that `fields` has.

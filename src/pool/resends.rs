@@ -10,6 +10,7 @@
 //! letter again.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,21 +66,23 @@ pub struct ResendLimits {
 }
 
 /// What becomes of something that was accepted later than a dead letter, and has changed the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LaterChanges {
+#[derive(Debug, Clone, Copy)]
+pub enum LaterChanges<'a> {
     /// The dead letter overwrites it.
     Overwritten,
-    /// It stays. `in_pool`: the sink writes the pool, which places what comes late.
+    /// It stays.
     Stays {
-        /// Whether the sink writes the pool.
+        /// Whether the sink writes the pool, which places what comes late.
         in_pool: bool,
+        /// Keys of what the pool does not have yet, each with the last entry that names it.
+        unsettled: &'a HashMap<String, Seq>,
     },
 }
 
 impl Selection {
     /// The condition in SQL, with `:sink`, `:newest` and `:chosen`. The plus signs keep indexes by sink out of
     /// it where there are better ones.
-    fn condition(&self) -> &'static str {
+    pub(super) fn condition(&self) -> &'static str {
         match self {
             Self::All => "sink = :sink AND id <= :newest AND :chosen IS NULL",
             Self::Ids(_) => {
@@ -89,7 +92,7 @@ impl Selection {
         }
     }
 
-    fn chosen(&self) -> Option<String> {
+    pub(super) fn chosen(&self) -> Option<String> {
         match self {
             Self::All => None,
             Self::Ids(ids) => Some(serde_json::json!(ids).to_string()),
@@ -210,10 +213,10 @@ impl Pool {
         selection: &Selection,
         newest: i64,
         limits: ResendLimits,
-        newer: LaterChanges,
+        later: LaterChanges<'_>,
     ) -> Result<u64, PoolError> {
         self.write(|writer| {
-            let chunk = writer.first_letters(sink, selection, newest, limits, newer)?;
+            let chunk = writer.first_letters(sink, selection, newest, limits, later)?;
             let (Some(first), Some(last)) = (chunk.first(), chunk.last()) else {
                 return Ok(0);
             };
@@ -280,17 +283,6 @@ impl Pool {
         })
     }
 
-    /// Makes every retry of a sink due now; returns how many there are. Blocks.
-    pub fn retry_now(&self, sink: &str) -> Result<u64, PoolError> {
-        self.write(|writer| {
-            let retries = writer.connection.execute(
-                "UPDATE retries SET due_ms = min(due_ms, ?2) WHERE sink = ?1",
-                rusqlite::params![sink, Lived::now().to_column()],
-            )?;
-            Ok(retries as u64)
-        })
-    }
-
     /// The items of a retry that lie here, in order of acceptance. Blocks.
     pub fn resent(&self, retry_id: i64) -> Result<Vec<Slice>, PoolError> {
         let writer = self.lock();
@@ -334,7 +326,7 @@ impl Writer {
         selection: &Selection,
         newest: i64,
         limits: ResendLimits,
-        newer: LaterChanges,
+        later: LaterChanges<'_>,
     ) -> Result<Vec<Chosen>, rusqlite::Error> {
         let sql = format!(
             "SELECT id, seq, position, stream, key, fields, removal FROM dead_letters
@@ -352,9 +344,14 @@ impl Writer {
             let (stream, key) = (row.get_ref(3)?.as_str()?, row.get_ref(4)?.as_str()?);
             let (fields, removes) = (row.get_ref(5)?.as_str()?, row.get(6)?);
             let place = rules::place(row.get(1)?, row.get(2)?);
-            let sent = match newer {
+            let sent = match later {
                 LaterChanges::Overwritten => Some(fields.into()),
-                LaterChanges::Stays { in_pool } => {
+                LaterChanges::Stays { unsettled, .. }
+                    if unsettled.get(key).is_some_and(|last| *last > place.0) =>
+                {
+                    None
+                }
+                LaterChanges::Stays { in_pool, .. } => {
                     self.sent(in_pool, (stream, key), place, removes, fields)?
                 }
             };

@@ -172,6 +172,17 @@ fn store_retry(connection: &Connection, sink: &str, retry: &Retry) -> Result<i64
 }
 
 impl Pool {
+    /// Makes every retry of a sink due now; returns how many there are. Blocks.
+    pub fn retry_now(&self, sink: &str) -> Result<u64, PoolError> {
+        self.write(|writer| {
+            let retries = writer.connection.execute(
+                "UPDATE retries SET due_ms = min(due_ms, ?2) WHERE sink = ?1",
+                rusqlite::params![sink, Lived::now().to_column()],
+            )?;
+            Ok(retries as u64)
+        })
+    }
+
     /// The batch that the sink was called with when the daemon, or the settling of it, ended. Blocks.
     pub fn call(&self, sink: &str) -> Result<Option<Call>, PoolError> {
         let writer = self.lock();

@@ -51,6 +51,8 @@ pub(super) enum Place {
     Renderers,
     Audit,
     Settings,
+    /// Not among the places of the navigation.
+    Search,
 }
 
 /// A page.
@@ -243,6 +245,7 @@ fn whole(page: &Page, live: &Markup, visitor: &Visitor, flash: Option<String>) -
                     a href=(path) aria-current=[(place == page.place).then_some("page")] { (name) }
                 }
             }
+            @if page.place != Place::Search { (search_form("")) }
             form.out method="post" action="/sign-out" {
                 (form_token(visitor))
                 @if &*visitor.token.name != ADMIN { span.quiet { (visitor.token.name) ", " (visitor.token.role.as_str()) } " " }
@@ -260,6 +263,16 @@ fn whole(page: &Page, live: &Markup, visitor: &Visitor, flash: Option<String>) -
         footer { "Headgate " (env!("CARGO_PKG_VERSION")) " · times are in UTC · " a href="/docs" { "Documentation" } }
     };
     document(&page.title, &content)
+}
+
+/// The box that searches everything.
+pub(super) fn search_form(query: &str) -> Markup {
+    html! {
+        form.find role="search" action="/search" {
+            input type="search" name="q" value=(query) maxlength="512" aria-label="Search keys, requests, names and errors" placeholder="Search everything" aria-keyshortcuts="/";
+            kbd aria-hidden="true" { "/" }
+        }
+    }
 }
 
 fn live(path: &str, digest: &str, page: &Page) -> Markup {

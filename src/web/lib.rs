@@ -26,6 +26,7 @@ mod paths;
 mod read_key;
 mod renderers;
 mod request;
+mod search;
 mod settings;
 mod sign_in;
 mod signed_in;
@@ -52,6 +53,10 @@ pub fn routes(parts: &AdminParts) -> Router {
         .push(Router::with_path("back-up").post(settings::BackUp(p())));
     let subjects = [
         (Needs::VIEW, Router::new().get(overview::Overview(p()))),
+        (
+            Needs::VIEW,
+            Router::with_path("search").get(search::Search(p())),
+        ),
         (Needs::MANAGE, connector::routes(&parts.operator)),
         (Needs::RUN, connector::run(&parts.operator)),
         (Needs::RUN, request::routes(&parts.operator)),

@@ -51,6 +51,23 @@ answers! {
         acts: Vec<ActCountsData>,
     }
 
+    /// Something that a search found.
+    pub struct SearchData {
+        /// `item`, `request`, `stream`, `connector`, `key`, `read_key`, `sink` or `dead_letter`.
+        kind: String,
+        /// Its stream, of an item, a request, a key or a dead letter.
+        stream: Option<String>,
+        /// The key of an item, or of a dead letter's item; the id of a request; otherwise the name.
+        key: String,
+        /// What to show with it: the first values of an item, connector and status of a request with its first error, sink
+        /// and reason of a dead letter, connector and beginning of a key, otherwise the description; may be empty.
+        title: String,
+        /// When an item was updated, a request received, or a dead letter given up, RFC 3339; otherwise null.
+        at: Option<String>,
+        /// The page that shows it, on the admin listener.
+        page: String,
+    }
+
     /// Something that does not work.
     pub struct ProblemData {
         /// What it is, as `headgate_problems` counts it.

@@ -114,6 +114,7 @@ async fn the_openapi_documents_describe_every_route() {
                 ("/api/admin/requests/{request_id}", "get"),
                 ("/api/admin/requests/{request_id}/content", "get"),
                 ("/api/admin/requests/{request_id}/send-again", "post"),
+                ("/api/admin/search", "get"),
                 ("/api/admin/sessions", "get"),
                 ("/api/admin/sessions/{id}", "delete"),
                 ("/api/admin/sign-in-links", "post"),

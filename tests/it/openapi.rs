@@ -101,6 +101,7 @@ pub(crate) fn filled(path: &str, request_id: &str) -> String {
         ("/dead-letters/{id}", "/dead-letters/1"),
         ("/retries/{id}", "/retries/1"),
         ("/sessions/{id}", "/sessions/none"),
+        ("/api/admin/search", "/api/admin/search?q=1"),
         ("/streams/{name}", "/streams/orders"),
         ("/export.{format}", "/export.json"),
         ("/feed/{stream}.{format}", "/feed/orders.json"),

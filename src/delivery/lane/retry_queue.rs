@@ -20,19 +20,27 @@ const PARTS_MAX: usize = 512;
 /// comes again and again counts once for each retry: 512 times as many operations can wait.
 const BEHIND_MAX: usize = 100_000;
 
-/// Where a retry stands: its first operation in the order of acceptance, and its id.
+/// An operation in the order of acceptance.
+type Operation = (Seq, ItemPosition);
+
+/// Before all that comes from the journal.
+const OLDEST: Operation = (Seq::MIN, ItemPosition::MIN);
+
+/// Where a retry stands, as a whole or with one of its keys: the first operation, and the id of the retry.
+///
+/// A retry of several keys stands at its own place for each of them: cut into parts it moves for none, while the first
+/// operation of the whole would move with every cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
-    seq: Seq,
-    position: ItemPosition,
+    first: Operation,
     id: i64,
 }
 
 /// What is in a retry.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    /// Hashes of stream and key, each once, in order.
-    keys: Vec<u64>,
+    /// Hashes of stream and key, each once with its first operation, in order.
+    keys: Vec<(u64, Operation)>,
     items: usize,
     bytes: usize,
 }
@@ -60,7 +68,7 @@ impl Row {
 pub(super) struct RetryQueue {
     rows: BTreeMap<Place, Row>,
     places: HashMap<i64, Place>,
-    /// For each key the retries that hold it.
+    /// For each key the retries that hold it, at their places for this key.
     chains: HashMap<u64, BTreeSet<Place>>,
     /// Those of which something can be tried, by the time when they are due.
     ready: BTreeSet<(Lived, Place)>,
@@ -117,14 +125,15 @@ impl RetryQueue {
     pub(super) fn contents(&self, slices: &[Slice]) -> Contents {
         let mut contents = Contents::default();
         for slice in slices {
-            for (_, item) in slice.items() {
-                contents.keys.push(self.hash(&slice.entry.stream, item.key));
+            for (position, item) in slice.items() {
+                let key = self.hash(&slice.entry.stream, item.key);
+                contents.keys.push((key, (slice.entry.seq, position)));
                 contents.items += 1;
                 contents.bytes += item.key.len() + item.fields.len();
             }
         }
         contents.keys.sort_unstable();
-        contents.keys.dedup();
+        contents.keys.dedup_by_key(|(key, _)| *key);
         contents
     }
 
@@ -150,11 +159,12 @@ impl RetryQueue {
         }
         Some(split(slices, |stream, key| {
             let chain = self.chains.get(&self.hash(stream, key));
-            (chain.and_then(BTreeSet::first)).is_some_and(|first| first < place)
+            (chain.and_then(BTreeSet::first)).is_some_and(|first| first.id != id)
         }))
     }
 
-    /// The retry to which new slices that wait can be added: the last one, if nobody has tried it and there is room.
+    /// The retry to which new slices that wait can be added: the last one, if nobody has tried it, there is room, and no
+    /// other retry has a key of it between what it holds and what is added.
     pub(super) fn joined(
         &self,
         more: &Contents,
@@ -167,7 +177,13 @@ impl RetryQueue {
             && row.parts + parts <= PARTS_MAX
             && own.items + more.items <= limits.items_max
             && own.bytes + more.bytes <= limits.bytes_max;
-        fits.then_some(place.id)
+        let follows = |(key, _): &(u64, Operation)| {
+            self.chains.get(key).is_none_or(|chain| {
+                let is_last = chain.last().is_some_and(|last| last.id == place.id);
+                is_last || chain.iter().all(|one| one.id != place.id)
+            })
+        };
+        (fits && more.keys.iter().all(follows)).then_some(place.id)
     }
 
     /// Adds a retry that is stored under this id; or what was added to one.
@@ -175,13 +191,18 @@ impl RetryQueue {
         if let Some(place) = self.places.get(&id).copied() {
             return self.extend(place, retry.parts.len(), contents);
         }
-        let (seq, position) = match retry.parts.first() {
-            // A page of a filling is older than all that comes from the journal.
-            _ if retry.origin == BatchOrigin::Fill => (Seq::MIN, ItemPosition::MIN),
+        // A page of a filling is older than all that comes from the journal.
+        let is_fill = retry.origin == BatchOrigin::Fill;
+        let first = match retry.parts.first() {
+            _ if is_fill => OLDEST,
             Some(Part(seq, start, _)) => (*seq, *start),
             None => (retry.seqs.0, ItemPosition::MIN),
         };
-        let place = Place { seq, position, id };
+        let mut contents = contents;
+        for (_, at) in contents.keys.iter_mut().filter(|_| is_fill) {
+            *at = OLDEST;
+        }
+        let place = Place { first, id };
         let row = Row {
             due_at: retry.due_at,
             contents: Contents::default(),
@@ -203,16 +224,18 @@ impl RetryQueue {
         self.parts += parts;
         row.contents.items += contents.items;
         row.contents.bytes += contents.bytes;
-        for key in contents.keys {
+        for (key, first) in contents.keys {
             let chain = self.chains.entry(key).or_default();
-            let first = chain.first().copied();
-            if !chain.insert(place) {
+            if chain.last().is_some_and(|last| last.id == place.id) {
                 continue;
             }
-            row.contents.keys.push(key);
-            match first {
-                Some(first) if first < place => row.blocked += 1,
-                Some(first) => self.block(first),
+            let own = Place { first, ..place };
+            let before = chain.first().copied();
+            chain.insert(own);
+            row.contents.keys.push((key, first));
+            match before {
+                Some(before) if before < own => row.blocked += 1,
+                Some(before) => self.block(before.id),
                 None => {}
             }
             self.behind += usize::from(row.is_behind);
@@ -234,22 +257,18 @@ impl RetryQueue {
         if row.is_behind {
             self.behind -= row.contents.keys.len();
         }
-        for key in row.contents.keys {
+        for (key, first) in row.contents.keys {
             let Some(chain) = self.chains.get_mut(&key) else {
                 continue;
             };
-            let was_first = chain.first() == Some(&place);
-            chain.remove(&place);
+            let own = Place { first, id };
+            let was_first = chain.first() == Some(&own);
+            chain.remove(&own);
             match chain.first().copied() {
                 None => {
                     self.chains.remove(&key);
                 }
-                Some(next) if was_first => {
-                    if let Some(row) = self.rows.get_mut(&next) {
-                        row.blocked -= 1;
-                    }
-                    self.sort(next);
-                }
+                Some(next) if was_first => self.unblock(next.id),
                 Some(_) => {}
             }
         }
@@ -272,10 +291,22 @@ impl RetryQueue {
         true
     }
 
-    /// One more key of the retry at this place waits in an earlier one.
-    fn block(&mut self, place: Place) {
+    /// One more key of this retry waits in an earlier one.
+    fn block(&mut self, id: i64) {
+        self.change_blocked(id, |blocked| blocked + 1);
+    }
+
+    /// One key less of this retry waits in an earlier one.
+    fn unblock(&mut self, id: i64) {
+        self.change_blocked(id, |blocked| blocked - 1);
+    }
+
+    fn change_blocked(&mut self, id: i64, to: impl FnOnce(usize) -> usize) {
+        let Some(place) = self.places.get(&id).copied() else {
+            return;
+        };
         if let Some(row) = self.rows.get_mut(&place) {
-            row.blocked += 1;
+            row.blocked = to(row.blocked);
         }
         self.sort(place);
     }

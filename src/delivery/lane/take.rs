@@ -165,21 +165,11 @@ impl Lane {
     async fn cut(&mut self, settlement: &mut Settlement) -> Result<Cut, StepError> {
         let after = settlement.cursor;
         let cursor = after.unwrap_or_else(|| self.status.cursor());
-        let sink = &self.sink;
         let removals = self.plugin.as_ref().is_some_and(Plugin::takes_removals);
-        let request = ReadRequest {
-            after: cursor,
-            items_max: sink.batch.items_max.saturating_mul(self.calls_max()),
-            bytes_max: sink.batch.bytes_max.saturating_mul(self.calls_max()),
-            wanted: &|stream, action| {
-                sink.matches(stream) && (action == Action::Upsert || removals)
-            },
-        };
-        let mut taken = self.delivery.journal.read_after(request).await?;
-        if self.status.is_held() {
-            // What was accepted after somebody paused the sink may be among it.
+        let Some(mut taken) = self.read_after(cursor, removals).await? else {
             return Ok(Cut::Nothing(Step::Worked));
-        }
+        };
+        let sink = &self.sink;
         settlement.cursor = Some(taken.through);
         self.give_up_unreadable(&mut taken, settlement).await?;
         let entries = std::mem::take(&mut taken.entries);
@@ -219,6 +209,28 @@ impl Lane {
             self.call = Some(call);
         }
         Ok(Cut::Batches(batches))
+    }
+
+    /// New entries behind the cursor. None: an operator paused the sink or sent dead letters again, and what was accepted
+    /// afterwards may be among them.
+    async fn read_after(
+        &self,
+        cursor: Seq,
+        removals: bool,
+    ) -> Result<Option<journal::Taken>, StepError> {
+        let sink = &self.sink;
+        let request = ReadRequest {
+            after: cursor,
+            items_max: sink.batch.items_max.saturating_mul(self.calls_max()),
+            bytes_max: sink.batch.bytes_max.saturating_mul(self.calls_max()),
+            wanted: &|stream, action| {
+                sink.matches(stream) && (action == Action::Upsert || removals)
+            },
+        };
+        let _cutting = self.status.cutting.lock().await;
+        let taken = self.delivery.journal.read_after(request).await?;
+        let is_late = self.status.is_held() || *self.commands.borrow() != self.heard;
+        Ok((!is_late).then_some(taken))
     }
 
     /// A batch of what can be handed out. What has the key of something that waits goes behind it: it is a retry without an

@@ -194,6 +194,9 @@ impl Acting<'_> {
             let sql = format!("DELETE FROM {table} WHERE stream = ?1");
             self.connection.execute(&sql, [&**stream])?;
         }
+        // What is not in the audit log yet stays until it is.
+        self.connection
+            .execute("DELETE FROM acts WHERE stream = ?1 AND told", [&**stream])?;
         self.connection.execute(
             "UPDATE acts SET state = ?2 WHERE stream = ?1",
             params![&**stream, OFF],

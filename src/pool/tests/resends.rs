@@ -352,7 +352,10 @@ async fn a_letter_of_a_merged_item_brings_back_the_fields_that_nothing_later_has
         &Selection::All,
         NEWEST,
         LIMITS,
-        LaterChanges::Stays { in_pool: true },
+        LaterChanges::Stays {
+            in_pool: true,
+            unsettled: &HashMap::new(),
+        },
     );
     assert_eq!(
         newer.expect("it is sent"),
@@ -391,7 +394,11 @@ async fn a_removal_of_a_merged_item_takes_what_was_there_before_it_however_late_
     ]);
     test.upsert(&batch_of("merged", 4, &[("k", r#"{"c":4}"#)]), true);
     let send = |in_pool| {
-        let newer = LaterChanges::Stays { in_pool };
+        let unsettled = HashMap::new();
+        let newer = LaterChanges::Stays {
+            in_pool,
+            unsettled: &unsettled,
+        };
         let sent = (test.pool).send_again("pool", &Selection::All, NEWEST, LIMITS, newer);
         sent.expect("it is sent")
     };
@@ -403,4 +410,25 @@ async fn a_removal_of_a_merged_item_takes_what_was_there_before_it_however_late_
     // Another sink would remove the whole item.
     test.dead_letter(vec![of(3, Action::Remove, "{}")]);
     assert_eq!(send(false), 0);
+}
+
+#[tokio::test]
+async fn what_the_pool_does_not_have_yet_is_newer_as_well() {
+    let test = Test::new().await;
+    test.dead_letter(vec![
+        letter(5, 0, "a"),
+        letter(5, 1, "b"),
+        letter(5, 2, "c"),
+    ]);
+    let unsettled = [("a", 4), ("b", 5), ("c", 6)];
+    let unsettled = unsettled.map(|(key, last)| (key.to_owned(), Seq::new(last)));
+    let unsettled = HashMap::from(unsettled);
+    let later = LaterChanges::Stays {
+        in_pool: false,
+        unsettled: &unsettled,
+    };
+    let sent = (test.pool).send_again("pool", &Selection::All, NEWEST, LIMITS, later);
+    assert_eq!(sent.expect("it is sent"), 2);
+    let retry = test.next_retry();
+    assert_eq!(test.items_of(&retry), [item(5, 0, "a"), item(5, 1, "b")]);
 }

@@ -1,4 +1,4 @@
-// What the admin pages need a script for: the sign-in link, questions before something is lost, copying, keys that are
+// What the admin pages need a script for: the key of the search box, the sign-in link, questions before something is lost, copying, keys that are
 // shown once, finding a tool in the list, columns that are dragged into order, and when not to ask for news.
 //
 // Invariant: every page can be read, and every form sent, without it.
@@ -10,6 +10,17 @@ if (form && location.hash.length > 1) {
   history.replaceState(null, "", location.pathname);
   form.submit();
 }
+
+// The box that searches everything has the focus after `/`, but where somebody types.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, textarea, select, [contenteditable]")) return;
+  const box = document.querySelector(".find input");
+  if (!box) return;
+  event.preventDefault();
+  box.focus();
+  box.select();
+});
 
 document.addEventListener("submit", (event) => {
   const question = event.target.dataset.confirm;

@@ -76,6 +76,7 @@ impl DeleteStream {
         let Some(deleted) = deleted.await? else {
             return Ok(typed.show(delete_page(&stream, &typed)));
         };
+        self.0.forget_acts_of_deleted().await;
         let flash = format!("The stream {} is deleted.", plain(&deleted.name));
         Ok(FormAnswer::Done("/streams".to_owned(), flash))
     }

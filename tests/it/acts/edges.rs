@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{act, acts, done, one_stream, operator, scores, token, with_operators};
-use crate::app::Caller;
+use crate::app::{Caller, TestApp};
 use crate::process::{BY_ID, Client, Process};
 use crate::setup::Setup;
 
@@ -204,6 +204,81 @@ async fn every_act_is_audited_once_with_who_and_what() {
         log.iter().any(|entry| entry["status"] == "processed"),
         "{log:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn acts_at_once_and_a_kill_before_they_are_marked_are_audited_once() {
+    let app = scores().await;
+    let add = || {
+        acts(
+            &app,
+            "anna",
+            "add",
+            json!({"key": "m1", "field": "home.score", "by": 1}),
+        )
+    };
+    let added = futures_util::future::join_all((0..20).map(|_| add())).await;
+    added.iter().for_each(|reply| drop(done(reply)));
+    let count = async |app: &TestApp| {
+        let audit = app.admin().get("/api/admin/audit?action=add").await.list();
+        audit.len()
+    };
+    assert_eq!(count(&app).await, 20);
+    // As a kill leaves them that comes after the audit log was written.
+    let setup = app.stop().await;
+    let pool = rusqlite::Connection::open(setup.data_dir().join("pool.db")).expect("it opens");
+    let marked = pool
+        .execute("UPDATE acts SET told = 0", [])
+        .expect("it changes");
+    assert!(marked >= 20, "{marked}");
+    drop(pool);
+    let app = setup.start().await;
+    let added = json!({"key": "m1", "field": "home.score", "by": 1});
+    done(&acts(&app, "anna", "add", added).await);
+    assert_eq!(count(&app).await, 21);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_deleted_stream_leaves_nothing_of_its_acts() {
+    let app = with_operators(Setup::new().unlimited()).start().await;
+    let make = async || {
+        let admin = app.admin();
+        admin
+            .make("/api/admin/streams", json!({"name": "scores"}))
+            .await
+    };
+    make().await;
+    let on_air = json!({"key": "m1", "fields": {"text": "Interval"}, "create": true});
+    done(&acts(&app, "anna", "override", on_air).await);
+    done(&acts(&app, "ben", "hold", json!({})).await);
+    let admin = app.admin();
+    let deleted = admin
+        .call(Method::DELETE, "/api/admin/streams/scores")
+        .await;
+    assert_eq!(deleted.status, 200, "{}", deleted.text());
+    make().await;
+    let anna = operator(&app, "anna");
+    let item = anna.get("/api/admin/streams/scores/items/m1").await;
+    item.refused(404, "ITEM_NOT_FOUND");
+    acts(&app, "ben", "undo", json!({}))
+        .await
+        .refused(409, "NOTHING_TO_UNDO");
+    let left: u32 = (app.pool())
+        .query_row(
+            "SELECT (SELECT count(*) FROM acts) + (SELECT count(*) FROM writes)
+                + (SELECT count(*) FROM holds) + (SELECT count(*) FROM shown)",
+            [],
+            |row| row.get(0),
+        )
+        .expect("a number");
+    assert_eq!(left, 0);
+    let audit = app.admin().get("/api/admin/audit?name=scores").await.list();
+    let actions: Vec<&str> = audit
+        .iter()
+        .rev()
+        .filter_map(|one| one["action"].as_str())
+        .collect();
+    assert_eq!(actions, ["create", "override", "hold", "delete", "create"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -122,7 +122,7 @@ fn no_page_is_wider_than_a_phone() {
     }
 }
 
-const PAGES: [&str; 22] = [
+const PAGES: [&str; 23] = [
     "/",
     "/settings",
     "/docs",
@@ -145,6 +145,7 @@ const PAGES: [&str; 22] = [
     "/new/stream",
     "/new/read-key",
     "/audit",
+    "/search?q=1",
 ];
 
 #[test]
@@ -352,5 +353,34 @@ fn no_page_that_a_link_leads_to_runs_a_hostile_text() {
         log_without_refusals(&window, &origin),
         Vec::<String>::new(),
         "no breach of the policy"
+    );
+}
+
+#[test]
+fn the_key_of_the_search_box_moves_the_cursor_into_it_and_enter_searches() {
+    let Some(window) =
+        Window::open("the_key_of_the_search_box_moves_the_cursor_into_it_and_enter_searches")
+    else {
+        return;
+    };
+    let daemon = Daemon::start(&["orders"]);
+    daemon.post("orders", r#"{"id": "a/1", "name": "Ada"}"#);
+    daemon.process().drained();
+    sign_in(&window, &origin(&daemon), "/streams/orders");
+    window.keys("/");
+    let focused = "return [document.activeElement.name, document.activeElement.value]";
+    window.shows(focused, &json!(["q", ""]));
+    // Now it is a letter like any other.
+    window.keys("a/1");
+    window.shows(focused, &json!(["q", "a/1"]));
+    window.press_enter();
+    window.shows(SEEN, &json!(["Search: a/1", false]));
+    let hits = "return [...document.querySelectorAll('.hits li')].map((hit) => [hit.querySelector('a').textContent, hit.querySelector('.about').textContent])";
+    window.shows(hits, &json!([["a/1", "orders · Ada"]]));
+    window.run("document.querySelector('.hits a').click()", &json!([]));
+    window.shows(SEEN, &json!(["a/1", false]));
+    assert_eq!(
+        log_without_refusals(&window, &origin(&daemon)),
+        Vec::<String>::new()
     );
 }

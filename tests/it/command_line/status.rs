@@ -195,3 +195,29 @@ fn tail_and_send_give_up_where_there_was_never_a_daemon_unless_they_are_to_wait(
     waits.kill().expect("a child");
     waits.wait().expect("a child");
 }
+
+#[test]
+fn search_finds_items_and_errors_and_says_when_there_is_nothing() {
+    let process = Setup::with_streams(&["orders"]).spawn();
+    send(
+        &process,
+        r#"[{"id": "o-1", "name": "Ada"}, {"id": "o-12"}]"#,
+    );
+    let answer = process.ask("POST", "/api/ingest", &key_of("orders"), JSON, "no JSON");
+    assert_eq!(answer.status, 400, "{}", answer.body);
+    process.drained();
+    let found = operate(&process, ["search", "o-1"]).ok();
+    let lines: Vec<&str> = found.lines().collect();
+    assert_eq!(lines.len(), 3, "{found}");
+    assert!(
+        lines[1].starts_with("item") && lines[1].contains("Ada"),
+        "{found}"
+    );
+    let found = operate(&process, ["search", "line 1", "--output", "ndjson"]).ok();
+    let hit: Value = serde_json::from_str(found.trim()).expect("one line of JSON");
+    assert_eq!(hit["kind"], "request");
+    assert_eq!(operate(&process, ["search", "no such thing"]).ok(), "");
+    let wrong = operate(&process, ["search", ""]);
+    assert_eq!(wrong.code, Some(1));
+    assert!(wrong.err.contains("give 1 to 512"), "{}", wrong.err);
+}

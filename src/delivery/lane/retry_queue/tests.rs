@@ -101,6 +101,57 @@ fn a_retry_of_which_some_keys_are_free_is_split() {
 }
 
 #[test]
+fn the_blocked_part_of_a_retry_stays_before_what_came_later() {
+    let mut queue = RetryQueue::default();
+    add(&mut queue, 1, entry(1, &[9]), 1, ms(900));
+    // Of the same batch as the next one, which failed and was halved.
+    let early = [entry(2, &[1]), entry(6, &[9])];
+    let contents = queue.contents(&early);
+    queue.add(2, &retry(2, &early, 0, ms(5)), contents);
+    let late = [entry(3, &[2]), entry(7, &[9])];
+    let contents = queue.contents(&late);
+    queue.add(3, &retry(3, &late, 0, ms(5)), contents);
+
+    let (free, blocked) = queue.split_retry(2, &early).expect("it is split");
+    queue.remove(2);
+    for (id, part) in [(4, free), (5, blocked)] {
+        let contents = queue.contents(&part);
+        queue.add(id, &retry(id, &part, 0, ms(5)), contents);
+    }
+    queue.remove(1);
+    let (free, blocked) = queue.split_retry(3, &late).expect("key 9 waits for 6");
+    assert_eq!(
+        (keys(&free), keys(&blocked)),
+        (vec!["2".to_owned()], vec!["9".to_owned()])
+    );
+    assert!(
+        queue.split_retry(5, &[entry(6, &[9])]).is_none(),
+        "it is the first"
+    );
+}
+
+#[test]
+fn nothing_joins_a_retry_past_another_with_its_key() {
+    let mut queue = RetryQueue::default();
+    let limits = BatchSettings::default();
+    let early = [entry(2, &[1]), entry(7, &[3])];
+    let contents = queue.contents(&early);
+    queue.add(1, &retry(1, &early, 0, ms(5)), contents);
+    add(&mut queue, 2, entry(6, &[3, 4]), 0, ms(5));
+    let joined = |queue: &RetryQueue, keys: &[u8]| {
+        let more = queue.contents(&[entry(8, keys)]);
+        queue.joined(&more, 1, &limits)
+    };
+    assert_eq!(joined(&queue, &[3]), None, "7 would come after 8");
+    assert_eq!(
+        joined(&queue, &[4]),
+        Some(2),
+        "it has the newest of the key"
+    );
+    assert_eq!(joined(&queue, &[1]), Some(2), "it has nothing of the key");
+}
+
+#[test]
 fn a_hot_key_costs_a_retry_for_many_operations() {
     let mut queue = RetryQueue::default();
     let limits = BatchSettings::default();

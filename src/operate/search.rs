@@ -1,0 +1,361 @@
+//! Finding things by a text: items by their keys, requests by ids and texts, and everything that has a name.
+//!
+//! The admin API and the pages ask here.
+//!
+//! **Invariant**: a page reads a bounded number of rows, whatever is stored. Following `next` to its end searches
+//! everything, each part once.
+
+mod names;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::Operator;
+use super::requests::Report;
+use base::clock::{self, Unix};
+use base::order::Seq;
+use base::text::percent_encoded;
+use delivery::ReadError;
+use item::members;
+use journal::log::Filter;
+use journal::page::Budget;
+use pool::{Item, LetterHits, PageLimit};
+
+/// Longest text that can be searched for. A longer one is no key of an item.
+pub const SEARCH_BYTES_MAX: usize = item::flatten::ITEM_KEY_BYTES_MAX;
+
+/// Streams that a page looks for keys in.
+const STREAMS_MAX: usize = 200;
+/// Bytes of items that are read from a stream.
+const ITEM_BYTES_MAX: usize = 1 << 20;
+/// Values of an item in its title, and characters of each.
+const TITLE_VALUES: usize = 3;
+const TITLE_CHARS: usize = 40;
+
+/// Something that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchHit {
+    /// `item`, `request`, `stream`, `connector`, `key`, `read_key`, `sink` or `dead_letter`.
+    pub kind: &'static str,
+    /// Its stream, if it has one.
+    pub stream: Option<String>,
+    /// What identifies it: the key of an item or of a dead letter's item, the id of a request, a name.
+    pub key: String,
+    /// What to show next to the key.
+    pub title: String,
+    /// When it was updated or received, or the sink gave up.
+    pub at: Option<String>,
+    /// Its page on the admin listener.
+    pub page: String,
+}
+
+/// A page of what was found.
+#[derive(Debug, Default)]
+pub struct SearchPage {
+    pub hits: Vec<SearchHit>,
+    /// Where the next page begins; `None`: everything was searched.
+    pub next: Option<SearchCursor>,
+    /// Of a page that is not full although there is a next one: requests or dead letters were searched back to here.
+    pub stopped_at: Option<Unix>,
+}
+
+/// Where a page begins. The parts are searched in this order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchCursor {
+    /// Items with exactly this key, in the streams after this one.
+    Key(String),
+    /// A request with this id.
+    Id,
+    /// Names after this place.
+    Name(String),
+    /// Items whose keys begin with the text: from this stream on, after this key of it.
+    Prefix(String, String),
+    /// Dead letters below this number.
+    Letter(Option<i64>),
+    /// Requests below this position.
+    Log(Option<u64>),
+}
+
+impl std::str::FromStr for SearchCursor {
+    type Err = serde_json::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        serde_json::from_str(text)
+    }
+}
+
+impl std::fmt::Display for SearchCursor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = serde_json::to_string(self).map_err(|_| std::fmt::Error)?;
+        formatter.write_str(&text)
+    }
+}
+
+/// Why a text cannot be searched for; the sentence for the caller.
+///
+/// # Errors
+/// It is empty, too long, or has a NUL character.
+pub fn check_text(text: &str) -> Result<(), String> {
+    match text.len() {
+        _ if text.contains('\0') => Err("q must not have a NUL character".to_owned()),
+        1..=SEARCH_BYTES_MAX => Ok(()),
+        length => Err(format!(
+            "q has {length} bytes; give 1 to {SEARCH_BYTES_MAX}"
+        )),
+    }
+}
+
+impl Operator {
+    /// A page of what has a text, at most `limit` things. The text is one that [`check_text`] lets pass.
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    pub async fn search(
+        &self,
+        text: &str,
+        cursor: Option<SearchCursor>,
+        limit: u32,
+    ) -> Result<SearchPage, ReadError> {
+        let mut search = Search {
+            operator: self,
+            text,
+            limit: limit as usize,
+            page: SearchPage::default(),
+        };
+        let mut next = Some(cursor.unwrap_or(SearchCursor::Key(String::new())));
+        while let Some(cursor) = next.take() {
+            if search.is_full() {
+                search.page.next = Some(cursor);
+                break;
+            }
+            next = search.step(cursor).await?;
+        }
+        Ok(search.page)
+    }
+}
+
+/// A search that goes on.
+struct Search<'a> {
+    operator: &'a Operator,
+    text: &'a str,
+    limit: usize,
+    page: SearchPage,
+}
+
+impl Search<'_> {
+    fn left(&self) -> usize {
+        self.limit.saturating_sub(self.page.hits.len())
+    }
+
+    fn is_full(&self) -> bool {
+        self.left() == 0
+    }
+
+    /// Ends the page here.
+    fn end(&mut self, next: SearchCursor) -> Option<SearchCursor> {
+        self.page.next = Some(next);
+        None
+    }
+
+    /// Searches one part, or some of it; where to go on at once.
+    async fn step(&mut self, cursor: SearchCursor) -> Result<Option<SearchCursor>, ReadError> {
+        match cursor {
+            SearchCursor::Key(after) => self.items_with_key(&after).await,
+            SearchCursor::Id => self.request().await,
+            SearchCursor::Name(after) => Ok(self.names(&after)),
+            SearchCursor::Prefix(stream, after) => self.items_with_prefix(stream, after).await,
+            SearchCursor::Letter(before) => self.dead_letters(before).await,
+            SearchCursor::Log(before) => self.log(before).await,
+        }
+    }
+
+    /// The names of the streams from this one on that have items.
+    fn streams(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+        let sizes = self.operator.pool.sizes();
+        let streams = self.operator.catalog.streams();
+        let names = streams.iter().map(|stream| &*stream.name);
+        let names = names.filter(|name| is_wanted(name) && sizes.of(name).items > 0);
+        names.map(str::to_owned).collect()
+    }
+
+    async fn items_with_key(&mut self, after: &str) -> Result<Option<SearchCursor>, ReadError> {
+        let streams = self.streams(|name| name > after);
+        let some = &streams[..streams.len().min(STREAMS_MAX)];
+        let names: Vec<&str> = some.iter().map(String::as_str).collect();
+        let pool = &self.operator.pool;
+        for stream in pool.streams_with_key(&names, self.text).await? {
+            if self.is_full() {
+                break;
+            }
+            if let Some(item) = pool.item(&stream, self.text).await? {
+                self.page.hits.push(of_item(&stream, &item));
+            }
+            if self.is_full() {
+                return Ok(self.end(SearchCursor::Key(stream)));
+            }
+        }
+        Ok(match some.last().filter(|_| streams.len() > STREAMS_MAX) {
+            Some(last) => self.end(SearchCursor::Key(last.clone())),
+            None => Some(SearchCursor::Id),
+        })
+    }
+
+    async fn request(&mut self) -> Result<Option<SearchCursor>, ReadError> {
+        if let Ok(id) = Uuid::try_parse(self.text)
+            && let Some(report) = self.operator.requests.find(id).await?
+        {
+            self.page.hits.push(of_request(&report));
+        }
+        Ok(Some(SearchCursor::Name(String::new())))
+    }
+
+    fn names(&mut self, after: &str) -> Option<SearchCursor> {
+        let found = names::found(self.operator, self.text);
+        for (place, hit) in found {
+            if *place <= *after {
+                continue;
+            }
+            self.page.hits.push(hit);
+            if self.is_full() {
+                return self.end(SearchCursor::Name(place));
+            }
+        }
+        Some(SearchCursor::Prefix(String::new(), String::new()))
+    }
+
+    async fn items_with_prefix(
+        &mut self,
+        stream: String,
+        mut after: String,
+    ) -> Result<Option<SearchCursor>, ReadError> {
+        let streams = self.streams(|name| *name >= *stream);
+        for (number, name) in streams.into_iter().enumerate() {
+            if name != stream {
+                after.clear();
+            }
+            if number >= STREAMS_MAX {
+                return Ok(self.end(SearchCursor::Prefix(name, after)));
+            }
+            let limit = PageLimit {
+                rows: u32::try_from(self.left()).unwrap_or(u32::MAX),
+                bytes: ITEM_BYTES_MAX,
+            };
+            let pool = &self.operator.pool;
+            let items = pool.items_with_prefix(&name, self.text, Some(&after), limit);
+            let items = items.await?;
+            let hits = items.iter().map(|item| of_item(&name, item));
+            self.page.hits.extend(hits);
+            let bytes: usize = items.iter().map(|item| item.fields.len()).sum();
+            if let Some(last) = items.last()
+                && (self.is_full() || bytes >= ITEM_BYTES_MAX)
+            {
+                return Ok(self.end(SearchCursor::Prefix(name, last.key.clone())));
+            }
+        }
+        Ok(Some(SearchCursor::Letter(None)))
+    }
+
+    async fn dead_letters(
+        &mut self,
+        before: Option<i64>,
+    ) -> Result<Option<SearchCursor>, ReadError> {
+        let (mut before, mut budget) = (before, Budget::of(1));
+        loop {
+            let pool = &self.operator.pool;
+            let found = pool
+                .letters_with_text(self.text, before, self.left())
+                .await?;
+            self.page.hits.extend(found.hits.iter().map(of_letter));
+            let Some((next, at)) = found.next else {
+                return Ok(Some(SearchCursor::Log(None)));
+            };
+            budget.spend(LetterHits::READ_MAX);
+            if self.is_full() || budget.is_spent() {
+                self.page.stopped_at = Some(at).filter(|_| !self.is_full());
+                return Ok(self.end(SearchCursor::Letter(Some(next))));
+            }
+            before = Some(next);
+        }
+    }
+
+    async fn log(&mut self, before: Option<u64>) -> Result<Option<SearchCursor>, ReadError> {
+        let requests = &self.operator.requests;
+        // What has an id of a request was found by that.
+        let by_id = Uuid::try_parse(self.text).ok();
+        let filter = Filter {
+            before: before.map(Seq::new),
+            text: Some(self.text.to_owned()),
+            ..Filter::default()
+        };
+        let limit = u32::try_from(self.left()).unwrap_or(u32::MAX);
+        let found = requests.page(&filter, &[], limit).await?;
+        let others = found.reports.iter();
+        let others = others.filter(|report| Some(report.row.entry.request_id) != by_id);
+        self.page.hits.extend(others.map(of_request));
+        if let Some(next) = found.next {
+            self.page.stopped_at = found.looked_back_to;
+            return Ok(self.end(SearchCursor::Log(Some(next.get()))));
+        }
+        Ok(None)
+    }
+}
+
+fn of_item(stream: &str, item: &Item) -> SearchHit {
+    SearchHit {
+        kind: "item",
+        stream: Some(stream.to_owned()),
+        key: item.key.clone(),
+        title: title(item),
+        at: Some(item.updated_at.clone()),
+        page: item_page(stream, &item.key),
+    }
+}
+
+/// The page of an item.
+pub fn item_page(stream: &str, key: &str) -> String {
+    let (stream, key) = (percent_encoded(stream), percent_encoded(key));
+    format!("/streams/{stream}/item?key={key}")
+}
+
+fn of_request(report: &Report) -> SearchHit {
+    let entry = &report.row.entry;
+    let status = report.status.as_str();
+    let why = report.errors().next();
+    SearchHit {
+        kind: "request",
+        stream: Some(entry.stream.to_string()).filter(|stream| !stream.is_empty()),
+        key: entry.request_id.to_string(),
+        title: match why {
+            Some(why) => format!("{}: {status}: {why}", entry.connector),
+            None => format!("{}: {status}", entry.connector),
+        },
+        at: Some(clock::rfc3339(entry.received_at)),
+        page: format!("/requests/{}", entry.request_id),
+    }
+}
+
+fn of_letter(letter: &pool::LetterHit) -> SearchHit {
+    SearchHit {
+        kind: "dead_letter",
+        stream: Some(letter.stream.clone()),
+        key: letter.key.clone(),
+        title: format!("{}: {}", letter.sink, letter.reason),
+        at: Some(clock::rfc3339(letter.at)),
+        page: format!("/sinks/{}#dead-letters", percent_encoded(&letter.sink)),
+    }
+}
+
+/// The first values of an item, as people read them, without its key.
+fn title(item: &Item) -> String {
+    let shown = members(&item.fields).filter_map(|(_, value)| match value.as_bytes() {
+        b"null" | b"\"\"" => None,
+        [b'"', ..] => serde_json::from_str::<String>(value).ok(),
+        [b'[' | b'{', ..] => None,
+        _ => Some(value.to_owned()),
+    });
+    let others = shown.filter(|value| *value != item.key);
+    let cut = |value: String| value.chars().take(TITLE_CHARS).collect();
+    let values: Vec<String> = others.take(TITLE_VALUES).map(cut).collect();
+    values.join(" · ")
+}
