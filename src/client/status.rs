@@ -76,10 +76,8 @@ fn some(count: u64) -> String {
 }
 
 fn since(held: &HoldData) -> String {
-    let until = held
-        .until
-        .as_deref()
-        .map(|until| format!(", until {}", when(until)));
+    let until = held.until.as_ref();
+    let until = until.map(|until| format!(", until {}", when(until)));
     format!(
         "since {} by {}{}",
         when(&held.since),

@@ -66,12 +66,7 @@ impl Operator {
         }
         for acts in &condition.acts {
             let subject = ProblemSubject::Stream(acts.stream.to_string());
-            let mut problems = problems.about(subject);
-            for what in held_before(acts) {
-                problems.push(format!(
-                    "{what}, as it was in the backup that was restored: screens show what they showed then; resume it, and hold it again if it is to be held"
-                ), ProblemKind::HoldRestored);
-            }
+            held_before(acts, &mut problems.about(subject));
         }
         self.crowded(&mut problems);
         for (subject, sentence) in self.used_up() {
@@ -215,7 +210,7 @@ impl Operator {
 }
 
 /// What is held since before a restore.
-fn held_before(acts: &ActCounts) -> impl Iterator<Item = String> {
+fn held_before(acts: &ActCounts, problems: &mut About<'_>) {
     let stream = &acts.stream;
     let whole = acts.held.as_ref().filter(|_| acts.restored);
     let whole = whole.map(|held| {
@@ -227,7 +222,11 @@ fn held_before(acts: &ActCounts) -> impl Iterator<Item = String> {
         1 => Some(format!("a key of the stream {stream} is held")),
         keys => Some(format!("{keys} keys of the stream {stream} are held")),
     };
-    whole.into_iter().chain(keys)
+    for what in whole.into_iter().chain(keys) {
+        problems.push(format!(
+            "{what}, as it was in the backup that was restored: screens show what they showed then; resume it, and hold it again if it is to be held"
+        ), ProblemKind::HoldRestored);
+    }
 }
 
 /// What is wrong with a sink.

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use salvo_core::handler;
 
 use super::frame::{NoPage, Page, Place};
-use super::stream::in_short;
+use super::held::in_short;
 use super::text::{bytes, count, grouped, text, text_of, time};
 use super::{chart, paths};
 use base::clock::{self, Unix};

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use salvo_core::handler;
 
 use super::frame::{NoPage, Page, Place};
-use super::stream::since;
+use super::held::since;
 use super::text::{grouped, text, time};
 use super::{description, key, paths};
 use base::clock;

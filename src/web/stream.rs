@@ -35,7 +35,7 @@ const PAGE_BYTES_MAX: usize = 4 << 20;
 /// Characters of a value in the table.
 const CELL_CHARS_MAX: usize = 80;
 
-pub(super) use acts::{in_short, routes as act_routes, since};
+pub(super) use acts::routes as act_routes;
 
 /// Streams and their items, and what can be done to both.
 pub(super) fn routes(operator: &Operator) -> Router {

@@ -77,6 +77,11 @@ function unique() {
 
 // What a refusal means, in sentences. `what` is the act, as its button names it; "" if something was only read.
 export function sentence(refusal, what, stream) {
+  const text = reason(refusal, what, stream);
+  return text[0].toUpperCase() + text.slice(1);
+}
+
+function reason(refusal, what, stream) {
   const { status, code, message } = refusal;
   const act = what ? `“${what}” was not done: ` : "";
   if (status === 0) {

@@ -58,7 +58,7 @@ class Desk {
   });
 
   start() {
-    for (const part of document.querySelectorAll("main, footer")) part.hidden = false;
+    for (const part of document.querySelectorAll("#stream, footer")) part.hidden = false;
     this.#live.addEventListener("state", this.plan);
     for (const type of ["stale", "fresh"]) this.#view.addEventListener(type, this.plan);
     this.#view.addEventListener("change", ({ detail }) => {
@@ -176,7 +176,7 @@ class Desk {
     const changed = overridden ? `, ${overridden} with overrides` : "";
     const about = held
       ? `Held ${since(held)}. ${waiting ? `${counted(waiting, "change")} ${waiting === 1 ? "waits" : "wait"}.` : "No change waits."}`
-      : `${counted(this.#view.size, "item")}${changed}.`;
+      : this.#view.complete ? `${counted(this.#view.size, "item")}${changed}.` : "";
     put(part("about"), state === "live" && this.#view.stale && this.#view.complete ? `${about} The source sends nothing.` : about);
     part("hold").hidden = Boolean(held);
     part("take").hidden = part("resume").hidden = !held;

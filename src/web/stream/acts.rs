@@ -14,13 +14,14 @@ use super::item::show_value;
 use crate::form_data::FormData;
 use crate::frame::{FormAnswer, NoPage};
 use crate::guard::by;
+use crate::held::since;
 use crate::paths;
-use crate::text::{count, plain, segment, text, text_of, time};
+use crate::text::{count, plain, segment, text_of, time};
 use base::clock;
 use http::access::token_of;
 use operate::Operator;
 use operate::acts::Acting;
-use pool::acts::{ActCounts, HeldSince, ItemActs, OverrideNow, StreamActs};
+use pool::acts::{ItemActs, OverrideNow, StreamActs};
 
 /// Characters of a value in a form, and of a name.
 const CHARS_MAX: usize = 2_000;
@@ -118,29 +119,6 @@ fn button(
                 @if !value.is_empty() { input type="hidden" name=(name) value=(value); }
             }
             button.plain { (label) }
-        }
-    }
-}
-
-/// Since when something is held, by whom and until when.
-pub(crate) fn since(held: &HeldSince) -> Markup {
-    html! {
-        "since " (time(&clock::rfc3339(held.since))) " by " (text(&held.by))
-        @if let Some(until) = held.until { ", until " (time(&clock::rfc3339(until))) }
-    }
-}
-
-/// What operators do to a stream, in a line.
-pub(crate) fn in_short(acts: &ActCounts) -> Markup {
-    html! {
-        @if let Some(held) = &acts.held {
-            span.badge.warn { "held" } " " (since(held))
-            @if acts.waiting > 0 { ", " (count(acts.waiting, "change")) " wait" @if acts.waiting == 1 { "s" } }
-            ". "
-        }
-        @if acts.held_keys > 0 { span.badge.warn { "held" } " " (count(acts.held_keys, "item")) ". " }
-        @if acts.fields > 0 {
-            span.badge.warn { "overridden" } " " (count(acts.fields, "field")) " of " (count(acts.overridden, "item")) "."
         }
     }
 }

@@ -5,8 +5,8 @@
 use maud::html;
 use salvo_core::handler;
 
-use super::acts::in_short;
 use crate::frame::{NoPage, Page, Place};
+use crate::held::in_short;
 use crate::text::{grouped, text, time};
 use crate::{description, paths};
 use operate::Operator;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{one_stream, token, with_operators};
+use super::{token, with_operators};
 use crate::command_line::{finish, headgate, operate};
 use crate::pages::signed_in;
 use crate::process::{BY_ID, Client, Process, bearer};
@@ -13,7 +13,12 @@ const BASE: &str = "/api/admin/streams/scores";
 const DESK: &str = "ok_live_for_the_desk_of_this_test";
 
 fn desk() -> Setup {
-    with_operators(one_stream()).given_read_key("desk", &["scores"], DESK, "operate = true")
+    with_operators(Setup::with_streams(&["scores"])).given_read_key(
+        "desk",
+        &["scores"],
+        DESK,
+        "operate = true",
+    )
 }
 
 /// An act of the operator Anna.

@@ -171,7 +171,7 @@ fn a_key_that_is_revoked_and_a_daemon_that_is_away_are_said() {
     window.shows(TROUBLE, &json!(""));
 
     daemon.revoke_operate_key();
-    says(&window, TROUBLE, "this key is refused");
+    says(&window, TROUBLE, "This key is refused");
     let disabled = "return document.querySelector('fieldset').disabled";
     window.shows(disabled, &json!(true));
 
@@ -180,7 +180,7 @@ fn a_key_that_is_revoked_and_a_daemon_that_is_away_are_said() {
     for (address, what) in [
         (
             other.replace("#ok_live", "#ok_live_of_nobody"),
-            "this key is refused",
+            "This key is refused",
         ),
         (
             daemon.page("scores").replace("/render/", "/operate/"),
