@@ -18,6 +18,7 @@ mod logging;
 pub mod man;
 pub mod plugin;
 mod port;
+pub mod preset;
 pub mod repair;
 pub mod screen;
 pub mod serve;
@@ -98,6 +99,8 @@ enum Verb {
     Export(export::ExportArgs),
     /// Make, check and try out plugins, without a daemon
     Plugin(plugin::PluginArgs),
+    /// List, print and try presets: what is known of the tools that send
+    Preset(preset::PresetArgs),
     /// Show the request log of a running daemon
     Requests(requests::RequestsArgs),
     /// See how the sinks are; send again what they gave up, or discard it
@@ -155,6 +158,7 @@ pub fn main() -> ExitCode {
         Verb::Tail(args) => short(tail::run(args)),
         Verb::Export(args) => short(export::run(args)),
         Verb::Plugin(args) => short(plugin::run(args)),
+        Verb::Preset(args) => short(preset::run(args)),
         Verb::Requests(args) => short(requests::run(args)),
         Verb::Sink(args) => short(sink::run(args)),
         Verb::Bench(args) => short(bench::run(args)),

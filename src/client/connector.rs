@@ -16,6 +16,8 @@ use wire::ConnectorData;
 
 pub(super) mod tool;
 
+pub use tool::read_secret;
+
 /// What `headgate connector` is told.
 #[derive(Debug, clap::Args)]
 pub struct ConnectorArgs {
@@ -32,7 +34,12 @@ Example:
               mut_arg("output", |arg| arg.help("How to print them; only JSON has the keys")))]
     List(ListArgs),
     /// List the presets of tools, with their signatures and item keys
-    Presets(tool::PresetsArgs),
+    #[command(after_help = "\
+Example:
+  headgate connector presets --output json
+
+`headgate preset list` is the same list.")]
+    Presets(crate::preset::ListArgs),
     /// Create a connector, optionally with a stream and a key for a tool
     Create(CreateArgs),
     /// Change a connector, from the next request on
@@ -53,7 +60,7 @@ With --from, the connector has a key at once, and standard error says which URL 
 struct CreateArgs {
     /// Its name: letters, digits, `_`, `.` or `-`
     name: String,
-    /// The tool that sends, one of `headgate connector presets`
+    /// The tool that sends, one of `headgate preset list`
     #[arg(long, value_name = "PRESET", requires = "stream")]
     from: Option<String>,
     /// The stream of its first key; it is created if there is none
@@ -123,7 +130,7 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
                 .list(args.output, none, COLUMNS)
                 .await
         }
-        ConnectorCommand::Presets(args) => tool::presets(&args),
+        ConnectorCommand::Presets(args) => crate::preset::list(&args),
         ConnectorCommand::Create(args) if args.stream.is_some() || args.verify.is_reported() => {
             create_with_key(args).await
         }
@@ -162,7 +169,11 @@ async fn create_with_key(args: CreateArgs) -> Result<(), CliError> {
     let mut body = args.settings.0;
     body.insert("name".to_owned(), args.name.as_str().into());
     body.insert("stream".to_owned(), args.stream.into());
-    let preset = args.from.as_deref().map(tool::preset).transpose()?;
+    let preset = args
+        .from
+        .as_deref()
+        .map(crate::preset::preset)
+        .transpose()?;
     if let Some(preset) = preset {
         body.entry("kind").or_insert_with(|| "webhook".into());
         if !preset.signed() {

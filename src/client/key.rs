@@ -76,7 +76,7 @@ struct CreateArgs {
     name: String,
     #[command(flatten)]
     settings: Settings<NEW_KEY>,
-    /// The tool that signs with it, one of `headgate connector presets`; its secret comes with --secret-file
+    /// The tool that signs with it, one of `headgate preset list`; its secret comes with --secret-file
     #[arg(long, value_name = "PRESET")]
     verify: Option<String>,
     #[command(flatten)]
@@ -221,7 +221,7 @@ async fn create(args: CreateArgs) -> Result<(), CliError> {
     body.insert("name".to_owned(), args.name.into());
     body.insert("test".to_owned(), args.test.into());
     match &args.verify {
-        Some(preset) => body.extend(tool::key_of(tool::preset(preset)?, &args.told)?),
+        Some(preset) => body.extend(tool::key_of(crate::preset::preset(preset)?, &args.told)?),
         None if args.told.is_reported() => {
             let message = "--secret-file, --verify-token-file and --option are about a tool: say which with --verify";
             return Err(CliError::wrong_use(message));

@@ -16,6 +16,7 @@ pub mod key;
 pub mod output;
 pub mod patience;
 pub mod plugin;
+pub mod preset;
 pub mod read_key;
 mod record;
 pub mod requests;

@@ -8,7 +8,6 @@ use reqwest::Method;
 use serde_json::Value;
 
 use super::client::AdminArgs;
-use super::connector::tool;
 use super::error::CliError;
 use super::output::{note, print, shown};
 use super::resource::{Resource, given};
@@ -24,7 +23,7 @@ Examples:
 
 Standard output has the id of the request; `headgate requests show` says what became of it.")]
 pub struct TriggerArgs {
-    /// The tool, one of `headgate connector presets`
+    /// The tool, one of `headgate preset list`
     preset: String,
     /// The event, as the tool names it
     event: Option<String>,
@@ -37,7 +36,7 @@ pub struct TriggerArgs {
 
 /// Runs the verb.
 pub async fn run(args: TriggerArgs) -> Result<(), CliError> {
-    let preset = tool::preset(&args.preset)?;
+    let preset = crate::preset::preset(&args.preset)?;
     let body = given([
         ("preset", Some(preset.name.as_str().into())),
         ("event", args.event.map(Value::from)),

@@ -15,7 +15,7 @@ use base::clock::Unix;
 use base::process;
 use catalog::Catalog;
 use delivery::Delivery;
-use ingest::{Gate, Ingest, IngestLimits};
+use ingest::{Gate, Ingest, IngestLimits, SettledThrough};
 use live::Live;
 use observe::metrics::Metrics;
 use observe::telemetry::Tracer;
@@ -57,7 +57,16 @@ impl Parts<'_> {
         let gate = Arc::new(Gate::default());
         let started_at = Unix::now();
         (metrics.started_at).set(i64::try_from(started_at.seconds()).unwrap_or(i64::MAX));
-        let ingest = self.ingest(settings, &gate, &delivery);
+        let settled = Arc::clone(&delivery);
+        let settled = Box::new(move |stream: &str| settled.settled_through(stream));
+        let ingest = ingest(
+            self.stored,
+            settings,
+            &gate,
+            metrics,
+            tracer.clone(),
+            settled,
+        );
         Operator {
             requests: Requests::new(journal, pool, &delivery),
             catalog: Arc::clone(catalog),
@@ -91,33 +100,35 @@ impl Parts<'_> {
             act_audit: Arc::default(),
         }
     }
+}
 
-    fn ingest(
-        &self,
-        settings: &Settings,
-        gate: &Arc<Gate>,
-        delivery: &Arc<Delivery>,
-    ) -> Arc<Ingest> {
-        let delivery = Arc::clone(delivery);
-        let limits = &settings.limits;
-        let limits = IngestLimits {
-            body_bytes_max: limits.max_body_bytes as u64,
-            flattened_bytes_max: limits.max_flattened_bytes,
-            item_bytes_max: limits.max_item_bytes,
-            pending_bytes_max: limits.max_pending_bytes as u64,
-            pending_bytes_per_key_max: limits.max_pending_bytes_per_key as u64,
-        };
-        Arc::new(Ingest::new(
-            Arc::clone(&self.stored.catalog),
-            Arc::clone(&self.stored.journal),
-            Arc::clone(&self.stored.pool),
-            Arc::clone(gate),
-            Arc::clone(self.metrics),
-            limits,
-            self.tracer.clone(),
-            Box::new(move |stream| delivery.settled_through(stream)),
-        ))
-    }
+/// What requests go through.
+pub(super) fn ingest(
+    stored: &Stored,
+    settings: &Settings,
+    gate: &Arc<Gate>,
+    metrics: &Arc<Metrics>,
+    tracer: Tracer,
+    settled_through: SettledThrough,
+) -> Arc<Ingest> {
+    let limits = &settings.limits;
+    let limits = IngestLimits {
+        body_bytes_max: limits.max_body_bytes as u64,
+        flattened_bytes_max: limits.max_flattened_bytes,
+        item_bytes_max: limits.max_item_bytes,
+        pending_bytes_max: limits.max_pending_bytes as u64,
+        pending_bytes_per_key_max: limits.max_pending_bytes_per_key as u64,
+    };
+    Arc::new(Ingest::new(
+        Arc::clone(&stored.catalog),
+        Arc::clone(&stored.journal),
+        Arc::clone(&stored.pool),
+        Arc::clone(gate),
+        Arc::clone(metrics),
+        limits,
+        tracer,
+        settled_through,
+    ))
 }
 
 /// Streams that change are known to the pool and to renderers before anybody can use them.

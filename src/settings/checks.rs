@@ -235,7 +235,7 @@ pub(super) fn preset(text: &str) -> Result<(), String> {
         .map(|preset| preset.name.as_str());
     let meant = match problem::nearest(text, names) {
         Some(meant) => format!("did you mean \"{meant}\"?"),
-        None => "`headgate connector presets` lists those that are known".to_owned(),
+        None => "`headgate preset list` lists those that are known".to_owned(),
     };
     Err(format!("unknown preset {}; {meant}", quoted(text)))
 }

@@ -12,6 +12,7 @@ mod handshake;
 mod reader;
 mod tried;
 pub(super) mod verification;
+mod written;
 
 use base::tree::{self, Node};
 
@@ -19,6 +20,7 @@ use super::preset::{Preset, PresetOrigin, SecretFrom};
 pub(super) use check::verification;
 use fields::{answer, delete_when, item_key, option, path, paths, place, places, setup, source};
 use reader::{Reader, text_of, texts_of};
+pub(super) use written::{toml, vector_toml};
 
 /// Bytes of a file.
 pub const FILE_LEN_MAX: usize = 256 * 1_024;
@@ -68,7 +70,7 @@ impl Draft {
     /// # Errors
     /// Its name is none.
     pub fn of(name: &str, origin: PresetOrigin, node: Node) -> Result<Draft, FormatError> {
-        let own = node.get("name").map(|own| (text_of("name", own), own.line));
+        let own = node.get("name").map(|own| (text_of(own), own.line));
         let (name, line) = match own {
             Some((own, line)) => (own?, line),
             None => (name.to_owned(), None),
@@ -83,7 +85,7 @@ impl Draft {
             return Err(FormatError::new(line, message));
         }
         let extends = match node.get("extends") {
-            Some(of) => Some((text_of("extends", of)?, of.line)),
+            Some(of) => Some((text_of(of)?, of.line)),
             None => None,
         };
         Ok(Draft {
@@ -280,7 +282,7 @@ fn without(reader: &mut Reader<'_>, preset: &mut Preset) -> Result<(), FormatErr
         return Ok(());
     };
     let usual = Preset::default();
-    for name in texts_of("without", node)? {
+    for name in texts_of(node)? {
         match name.as_str() {
             "secret_hint" => preset.secret_hint.clear(),
             "events_hint" => preset.events_hint.clear(),

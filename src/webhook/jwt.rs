@@ -122,11 +122,7 @@ fn signed_claims(algorithm: Algorithm, key: &Key, token: &str) -> Result<Value, 
             "the delivery has no token of three parts and at most {TOKEN_LEN_MAX} bytes"
         )));
     };
-    let wanted = match algorithm {
-        Algorithm::Jwt(JwtAlgorithm::Es256) => "ES256",
-        Algorithm::Jwt(JwtAlgorithm::Rs256) => "RS256",
-        _ => "HS256",
-    };
+    let wanted = name_of(algorithm);
     let head = json_of(head).unwrap_or_default();
     let text = |name: &str| head.get(name).and_then(Value::as_str);
     // A token that needs something understood beside that is not understood (RFC 7515, section 4.1.11).
@@ -148,6 +144,15 @@ fn signed_claims(algorithm: Algorithm, key: &Key, token: &str) -> Result<Value, 
         (false, _) => Err(Refused::signature(
             "the signature of the token does not match",
         )),
+    }
+}
+
+/// What the head of a token calls its algorithm.
+fn name_of(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::Jwt(JwtAlgorithm::Es256) => "ES256",
+        Algorithm::Jwt(JwtAlgorithm::Rs256) => "RS256",
+        _ => "HS256",
     }
 }
 
@@ -214,7 +219,7 @@ pub(super) fn sign(
     if let Some(hash) = &layout.verify.body_hash {
         claims.insert(hash.claim.clone(), body_hash(hash, body).into());
     }
-    let head = json!({"alg": "HS256", "typ": "JWT"}).to_string();
+    let head = json!({"alg": name_of(layout.verify.algorithm), "typ": "JWT"}).to_string();
     let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
     let message = format!(
         "{}.{}",

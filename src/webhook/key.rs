@@ -14,6 +14,7 @@ use base64::engine::general_purpose::{
 use ring::signature::{self, UnparsedPublicKey};
 use ring::{digest, hmac};
 
+use super::pair::Pair;
 use super::preset::{Algorithm, Digest, Encoding, JwtAlgorithm};
 use super::public_key::NamedKey;
 use super::rsa::{Hash, RsaKey};
@@ -34,8 +35,8 @@ pub(super) const ED25519_KEY_LEN: usize = 32;
 pub(super) enum Key {
     /// For HMAC of any hash.
     Hmac(hmac::Key),
-    /// Public keys, each with its name if it has one; at least one.
-    Public(Algorithm, Vec<NamedKey>),
+    /// Public keys, each with its name if it has one; at least one. To try a preset, the private one of it.
+    Public(Algorithm, Vec<NamedKey>, Option<Pair>),
     /// The secret of a plain hash.
     Hash(Digest, Box<[u8]>),
 }
@@ -124,7 +125,7 @@ impl Key {
     pub(super) fn fits(&self, signature: &[u8]) -> bool {
         match self {
             Key::Hmac(key) => signature.len() == key.algorithm().digest_algorithm().output_len(),
-            Key::Public(_, keys) => keys.iter().any(|(_, key)| key.fits(signature)),
+            Key::Public(_, keys, _) => keys.iter().any(|(_, key)| key.fits(signature)),
             Key::Hash(digest, _) => signature.len() == hash_of(*digest).output_len(),
         }
     }
@@ -152,7 +153,7 @@ impl Key {
 
     /// Whether the public key of this name has signed, or any if none is named.
     pub(super) fn is_signed(&self, name: Option<&str>, message: &[u8], given: &[u8]) -> bool {
-        let Key::Public(algorithm, keys) = self else {
+        let Key::Public(algorithm, keys, _) = self else {
             return false;
         };
         let named = |own: &Option<String>| match (name, own) {
@@ -163,12 +164,12 @@ impl Key {
         candidates.any(|(_, key)| key.verifies(*algorithm, message, given))
     }
 
-    /// The signature of a message, whose parts are taken one after the other; `None` for public keys.
+    /// The signature of a message, whose parts are taken one after the other; `None` for public keys alone.
     pub(super) fn sign(&self, message: &[Cow<'_, [u8]>]) -> Option<Vec<u8>> {
         match self {
             Key::Hmac(key) => Some(tag(key, message).as_ref().to_vec()),
             Key::Hash(digest, _) => Some(hashed(*digest, message).as_ref().to_vec()),
-            Key::Public(..) => None,
+            Key::Public(algorithm, _, pair) => pair.as_ref()?.sign(*algorithm, &message.concat()),
         }
     }
 }

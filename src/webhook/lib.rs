@@ -28,6 +28,7 @@ mod key;
 mod key_set;
 mod layout;
 mod options;
+mod pair;
 mod path;
 mod place;
 mod preset;
@@ -41,6 +42,7 @@ mod setup;
 mod sign;
 mod special;
 mod template;
+mod trial;
 mod verify;
 
 pub use certificate::validity;
@@ -52,8 +54,9 @@ pub use preset::{
     Preset, PresetOption, PresetOrigin, Sample, SecretForm, SecretFrom, SentDelivery, ToolSetup,
     Unit, Verification,
 };
-pub use presets::{preset, presets};
+pub use presets::{preset, presets, resolve_own, set_own};
 pub use sign::{CannotSign, Draft, Signed};
+pub use trial::{Trial, Tried, questions, vectors};
 pub use verify::Verifier;
 
 use base::clock::Unix;

@@ -99,6 +99,16 @@ pub enum PresetOrigin {
     Own(String),
 }
 
+impl PresetOrigin {
+    /// For people: `built in`, or the place.
+    pub fn shown(&self) -> &str {
+        match self {
+            PresetOrigin::BuiltIn => "built in",
+            PresetOrigin::Own(place) => place,
+        }
+    }
+}
+
 /// Who makes the secret of a tool, and when it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SecretFrom {
@@ -208,6 +218,16 @@ impl Preset {
     /// Which secrets are checked as another preset says.
     pub(crate) fn verify_by_secret(&self) -> &[(String, String)] {
         self.verify.as_ref().map_or(&[], |verify| &verify.by_secret)
+    }
+
+    /// It as the text of a file, with all that it extends.
+    pub fn to_toml(&self) -> String {
+        super::format::toml(self, None)
+    }
+
+    /// The same as an entry of `[[presets]]`.
+    pub fn to_entry(&self) -> String {
+        super::format::toml(self, Some("presets"))
     }
 
     /// What its deliveries are proved by.

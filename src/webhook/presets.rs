@@ -4,19 +4,68 @@
 //!
 //! **Invariant**: names are unique. What was handed out stays good: a preset lives as long as the process.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, PoisonError, RwLock};
 
-use super::format::{Draft, resolve_all};
+use super::format::{Draft, FormatError, resolve_all};
 use super::preset::{Preset, PresetOrigin};
+
+/// The user's, over those that are part of the program.
+static OWN: RwLock<Vec<&'static Preset>> = RwLock::new(Vec::new());
 
 /// The preset of this name.
 pub fn preset(name: &str) -> Option<&'static Preset> {
+    let own = OWN.read().unwrap_or_else(PoisonError::into_inner);
+    let mine = own.iter().copied().find(|preset| preset.name == name);
+    mine.or_else(|| built_in(name))
+}
+
+fn built_in(name: &str) -> Option<&'static Preset> {
     BUILT_IN.iter().find(|preset| preset.name == name)
 }
 
-/// All presets, also those that Headgate takes with an ingest key only, and at the end `hmac` and `token`.
+/// All presets, also those that Headgate takes with an ingest key only: those of the program, at their end `hmac` and
+/// `token`, then the user's. One that the user replaced stands where it stood.
 pub fn presets() -> Vec<&'static Preset> {
-    BUILT_IN.iter().collect()
+    let own = OWN.read().unwrap_or_else(PoisonError::into_inner);
+    let now = |of: &'static Preset| own.iter().copied().find(|one| one.name == of.name);
+    let known = BUILT_IN.iter().map(|preset| now(preset).unwrap_or(preset));
+    let more = own.iter().copied();
+    known
+        .chain(more.filter(|one| built_in(&one.name).is_none()))
+        .collect()
+}
+
+/// The user's presets, of which later ones replace earlier ones of their name.
+///
+/// # Errors
+/// The name and place of the first that is wrong, and what is wrong with it.
+pub fn resolve_own(layers: &[Vec<Draft>]) -> Result<Vec<Preset>, (PresetOrigin, FormatError)> {
+    let mut own: Vec<Preset> = Vec::new();
+    for drafts in layers {
+        let found = |name: &str| own.iter().find(|one| one.name == name);
+        let known = |name: &str| found(name).or_else(|| built_in(name));
+        let next = resolve_all(drafts, known).map_err(|(name, error)| {
+            let draft = drafts.iter().find(|draft| draft.name() == name);
+            (
+                draft.map_or(PresetOrigin::BuiltIn, |draft| draft.origin().clone()),
+                error,
+            )
+        })?;
+        own.retain(|one| next.iter().all(|other| other.name != one.name));
+        own.extend(next);
+    }
+    Ok(own)
+}
+
+/// From now on these are the user's. Those that are as they were stay the same.
+pub fn set_own(presets: Vec<Preset>) {
+    let mut own = OWN.write().unwrap_or_else(PoisonError::into_inner);
+    let known = std::mem::take(&mut *own);
+    let kept = presets.into_iter().map(|preset| {
+        let same = known.iter().copied().find(|one| **one == preset);
+        same.unwrap_or_else(|| Box::leak(Box::new(preset)))
+    });
+    *own = kept.collect();
 }
 
 static BUILT_IN: LazyLock<Vec<Preset>> = LazyLock::new(|| {

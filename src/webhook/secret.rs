@@ -82,7 +82,8 @@ pub(super) fn is_public(algorithm: Algorithm) -> bool {
 pub(super) fn key(verify: &Verification, secret: &str) -> Result<Key, InvalidVerifier> {
     let algorithm = verify.algorithm;
     if is_public(algorithm) {
-        return Ok(Key::Public(algorithm, public_key::of(algorithm, secret)?));
+        let keys = public_key::of(algorithm, secret)?;
+        return Ok(Key::Public(algorithm, keys, None));
     }
     let bytes = match verify.secret_encoding {
         SecretForm::Text => secret.as_bytes().to_vec(),

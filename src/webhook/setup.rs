@@ -144,7 +144,7 @@ fn unknown(scheme: &str) -> InvalidVerifier {
         near.join(", ")
     };
     let message = format!(
-        "`{}` is unknown; did you mean one of {near}? `headgate connector presets` lists all",
+        "`{}` is unknown; did you mean one of {near}? `headgate preset list` lists all",
         shown.escape_debug()
     );
     InvalidVerifier::new("scheme", message)

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::edit::Body;
 use super::key::{Key, encode};
 use super::layout::{Head, Layout};
-use super::path::Step;
+use super::path::{Path, Step};
 use super::place::{Place, Source};
 use super::verify::Check;
 use super::{Delivery, Headers, Refused, Verifier, clock, jwt, special, text};
@@ -40,12 +40,15 @@ pub struct Draft<'a> {
 /// A delivery that passes the check.
 ///
 /// There is no `Debug`: for some tools the headers or the body hold the secret itself.
+#[derive(Clone)]
 pub struct Signed {
     /// The headers: content type, signature, timestamp, id and event, as far as the tool has them there.
     pub headers: Vec<(String, String)>,
     /// Parameters of the query, where the tool signs there.
     pub query: Option<String>,
     pub body: Vec<u8>,
+    /// The signature, or the last of them, as it stands there.
+    pub(super) signature: String,
 }
 
 /// Why a delivery cannot be signed, as a sentence part: never a secret or a signature.
@@ -87,6 +90,7 @@ impl Verifier {
             headers: Vec::new(),
             query: None,
             body: draft.body.to_vec(),
+            signature: String::new(),
         };
         put(&mut signed.headers, "Content-Type", draft.content_type)?;
         for (name, value) in draft.headers {
@@ -104,12 +108,14 @@ impl Verifier {
                 place_signature(layout, &encoded(layout, &tag), None, &draft, &mut signed)?;
             }
             Check::Token(layout, token) => {
+                token.text().clone_into(&mut signed.signature);
                 let text = format!("{}{}", layout.verify.prefix, token.text());
                 place_text(layout, &text, &draft, &mut signed)?;
             }
             Check::Jwt(layout, key) => {
                 let token = jwt::sign(layout, key, draft.body, url, draft.now)?;
                 let text = format!("{}{token}", layout.verify.prefix);
+                signed.signature = token;
                 place_text(layout, &text, &draft, &mut signed)?;
             }
             Check::Sns(_) | Check::Paypal(_) | Check::Pubsub(_) => {
@@ -211,28 +217,40 @@ fn sign_message(
         Ok::<_, CannotSign>(encoded(layout, &tag))
     };
     if let Some(Place::Item(path)) = layout.verify.signature.first() {
-        let items = layout.items.as_ref().map_or(&[][..], |items| items.steps());
-        let mut failed = None;
-        let body = signed.body.clone();
-        edit(&mut signed.body, is_form, (items, false), &mut |item| {
-            super::body::each_value(item, &mut |item| match tag_of(
-                Some(&item.to_string()),
-                &body,
-                &signed.headers,
-            ) {
-                Ok(text) => super::edit::each(item, path.steps(), true, &mut |value| {
-                    *value = text.clone().into();
-                }),
-                Err(error) => failed = Some(error),
-            });
-        })?;
-        return failed.map_or(Ok(()), Err);
+        let (body, headers) = (signed.body.clone(), signed.headers.clone());
+        let tag_of = |item: &str| tag_of(Some(item), &body, &headers);
+        return sign_items(layout, path, is_form, signed, tag_of);
     }
     let text = tag_of(None, &signed.body, &signed.headers)?;
     let time = time
         .filter(|_| !is_in_body)
         .map(|place| (place, time_text.as_str()));
     place_signature(layout, &text, time, draft, signed)
+}
+
+/// Puts a signature of its own into each item.
+fn sign_items(
+    layout: &Layout,
+    path: &Path,
+    is_form: bool,
+    signed: &mut Signed,
+    tag_of: impl Fn(&str) -> Result<String, CannotSign>,
+) -> Result<(), CannotSign> {
+    let items = layout.items.as_ref().map_or(&[][..], |items| items.steps());
+    let (mut failed, mut last) = (None, String::new());
+    edit(&mut signed.body, is_form, (items, false), &mut |item| {
+        super::body::each_value(item, &mut |item| match tag_of(&item.to_string()) {
+            Ok(text) => {
+                super::edit::each(item, path.steps(), true, &mut |value| {
+                    *value = text.clone().into();
+                });
+                last = text;
+            }
+            Err(error) => failed = Some(error),
+        });
+    })?;
+    signed.signature = last;
+    failed.map_or(Ok(()), Err)
 }
 
 /// Changes fields of a body.
@@ -275,6 +293,7 @@ fn place_signature(
     draft: &Draft<'_>,
     signed: &mut Signed,
 ) -> Result<(), CannotSign> {
+    signature.clone_into(&mut signed.signature);
     let mut text = format!("{}{signature}", layout.verify.prefix);
     match time {
         Some((Place::Part(prefix), time)) => {

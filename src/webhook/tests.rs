@@ -18,6 +18,7 @@ mod sign;
 mod signatures;
 mod timestamps;
 mod tools;
+mod trial;
 mod vectors;
 
 const MOMENT: Unix = Unix::from_ms(1_800_000_000_000);

@@ -17,7 +17,8 @@ use super::place::{Place, Source};
 use super::preset::{Algorithm, Digest, HandshakeCheck, Preset};
 use super::pubsub::Pubsub;
 use super::{
-    Delivery, Headers, InvalidVerifier, Options, Refused, custom, jwt, secret, setup, special,
+    Delivery, Headers, InvalidVerifier, Options, Refused, clock, custom, jwt, secret, setup,
+    special,
 };
 use base::clock::Unix;
 
@@ -237,6 +238,27 @@ impl Verifier {
     /// The status of the answer to a delivery.
     pub fn answer(&self) -> u16 {
         self.answer
+    }
+
+    /// When the sender says that it sent the delivery, where the preset says where that stands.
+    pub fn sent_at(&self, delivery: &Delivery<'_>) -> Option<Unix> {
+        let Check::Signature(layout, key) = &self.check else {
+            return None;
+        };
+        let mut layout = layout.clone();
+        layout.verify.tolerance_seconds = 0;
+        let in_body = layout
+            .verify
+            .timestamp
+            .iter()
+            .find_map(|place| match place {
+                Place::Body(path) => delivery.field(path),
+                _ => None,
+            });
+        let head = layout.head(key, Outside::of(delivery)).ok()?;
+        let text = head.timestamp.map(Cow::into_owned).or(in_body)?;
+        let at = clock::read(&text, layout.verify.unit)?;
+        Some(Unix::from_ms(u64::try_from(at).ok()?))
     }
 
     /// When the last of its certificates expired, if all of them have.

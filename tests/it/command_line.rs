@@ -7,6 +7,7 @@ pub(crate) mod demo; // the newcomer's first command, and the curl line that it 
 mod healthcheck; // against a daemon that takes requests, refuses them, is not there
 mod hostile; // what listings print of hostile texts
 mod plugin; // check and test, without a daemon
+mod preset; // presets listed, printed and tried
 mod screen; // screen new, url and save
 mod send; // send and requests against a running daemon
 mod sign_in; // links to the admin pages

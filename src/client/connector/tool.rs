@@ -1,4 +1,4 @@
-//! `headgate connector presets`, and what `create` and `headgate key` are told of a tool.
+//! What `headgate connector create` and `headgate key` are told of a tool.
 //!
 //! **Invariant**: a secret comes from a file or from standard input, never from the command line, which others can see.
 
@@ -8,23 +8,12 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use crate::error::CliError;
-use crate::output::{ListOutput, Table, note, print_list, shown};
-use webhook::{ItemKey, Options, Path as ItemPath, Preset};
+use crate::output::{note, shown};
+use webhook::{Options, Preset};
 use wire::ConnectorData;
 
 /// The longest secret file that is read, in bytes.
 const SECRET_BYTES_MAX: u64 = 64 * 1024;
-
-/// What `headgate connector presets` is told.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Example:
-  headgate connector presets --output json")]
-pub(super) struct PresetsArgs {
-    /// How to print them
-    #[arg(long, value_enum, default_value = "table")]
-    output: ListOutput,
-}
 
 /// What is told of how a tool signs, beside its preset.
 #[derive(Debug, clap::Args)]
@@ -124,7 +113,11 @@ impl SecretArgs {
     }
 }
 
-fn read_secret(file: &Path) -> Result<String, CliError> {
+/// The secret in a file, or on standard input.
+///
+/// # Errors
+/// It cannot be read, or there is none.
+pub fn read_secret(file: &Path) -> Result<String, CliError> {
     let failed = |error: std::io::Error| {
         CliError::wrong_use(format!("{} cannot be read: {error}", file.display()))
     };
@@ -143,16 +136,6 @@ fn read_secret(file: &Path) -> Result<String, CliError> {
         "" => Err(CliError::wrong_use(format!("{} is empty", file.display()))),
         secret => Ok(secret.to_owned()),
     }
-}
-
-/// The preset of this name.
-pub(crate) fn preset(name: &str) -> Result<&'static Preset, CliError> {
-    webhook::preset(name).ok_or_else(|| {
-        CliError::wrong_use(format!(
-            "there is no preset {}; `headgate connector presets` lists them",
-            shown(name)
-        ))
-    })
 }
 
 /// What makes a key of a tool: how its deliveries are verified, or, where it signs nothing, that its key may stand in a
@@ -210,47 +193,4 @@ pub(super) fn print(preset: &Preset, made: &ConnectorData) {
     if !preset.events_hint.is_empty() {
         note(&format!("events worth choosing: {}", preset.events_hint));
     }
-}
-
-/// Runs `headgate connector presets`.
-pub(super) fn presets(args: &PresetsArgs) -> Result<(), CliError> {
-    let all: Vec<Value> = webhook::presets().into_iter().map(described).collect();
-    print_list(args.output, &all, "", |all| {
-        let mut table = Table::new(&["NAME", "TOOL", "BY", "ITEM KEY", "ANSWER"]);
-        for one in all {
-            let text = |name: &str| one[name].as_str().unwrap_or("-").to_owned();
-            let cells = [
-                text("name"),
-                text("title"),
-                text("by"),
-                text("item_key"),
-                one["answer"].to_string(),
-            ];
-            table.row(&cells.each_ref().map(String::as_str));
-        }
-        table
-    })
-}
-
-fn described(preset: &Preset) -> Value {
-    json!({
-        "name": preset.name,
-        "title": preset.title,
-        "by": match preset.published() {
-            Some(published) => published,
-            None if preset.signed() => "secret",
-            None => "key in the URL",
-        },
-        "item_key": preset.item_key.as_ref().map(ItemKey::described),
-        "items": preset.items.as_ref().map(ItemPath::text),
-        "answer": preset.answer.status,
-        "proved": preset.proved(),
-        "ignored_events": preset.ignore,
-        "signs_url": preset.signs_url(),
-        "secret": preset.secret_hint,
-        "options": (preset.options.iter())
-            .map(|option| (option.name.clone(), Value::from(option.hint.as_str())))
-            .collect::<Map<_, _>>(),
-        "events": preset.events_hint,
-    })
 }

@@ -112,7 +112,7 @@ record! {
         kind: ConnectorKind, Choice(&["ingest", "webhook"]), required: true, assumed: true, example: r#""webhook""#,
             guide: "Both addresses work for both kinds.", placeholder: "KIND", label: "Kind",
             choices: &[("webhook", "webhook: a provider posts to a URL"), ("ingest", "ingest: your own program")];
-        /// Provider that sends, one of `headgate connector presets`. It determines how items and deliveries are identified.
+        /// Provider that sends, one of `headgate preset list`. It determines how items and deliveries are identified.
         preset: Option<String>, Text(kinds::PRESET), none: "the scheme of its keys determines it",
             placeholder: "PRESET", example: r#""shopify""#, usual: "the scheme of its key",
             guide: "See [presets][tools-presets]. It applies at the connector's own address only.",

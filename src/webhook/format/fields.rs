@@ -12,7 +12,7 @@ use crate::place::{Place, Source};
 use crate::preset::{DeliveryAnswer, ItemKey, KeyFields, Preset, PresetOption, ToolSetup};
 
 pub(super) fn place(node: &Node) -> Result<Place, FormatError> {
-    let text = text_of("a place", node)?;
+    let text = text_of(node)?;
     Place::parse(&text).map_err(|message| FormatError::new(node.line, message))
 }
 
@@ -41,7 +41,7 @@ pub(super) fn source(node: &Node) -> Result<Source, FormatError> {
 }
 
 pub(super) fn path(node: &Node) -> Result<Path, FormatError> {
-    let text = text_of("a path", node)?;
+    let text = text_of(node)?;
     Path::parse(&text).map_err(|message| FormatError::new(node.line, message))
 }
 
@@ -138,7 +138,7 @@ pub(super) fn answer(node: &Node) -> Result<DeliveryAnswer, FormatError> {
     reader.set("status", |node| status(node).map(|of| answer.status = of))?;
     let mut body = None;
     reader.set("text", |node| {
-        body = Some((TEXT, text_of("text", node)?));
+        body = Some((TEXT, text_of(node)?));
         Ok(())
     })?;
     reader.set("json", |node| {

@@ -148,7 +148,7 @@ fn status(node: &Node) -> Result<u16, FormatError> {
 }
 
 fn sample(node: &Node) -> Result<HandshakeSample, FormatError> {
-    let text = |node: &Node| text_of("a value", node);
+    let text = |node: &Node| text_of(node);
     let mut sample = HandshakeSample {
         status: 200,
         ..HandshakeSample::default()

@@ -53,7 +53,7 @@ impl<'n> Reader<'n> {
     }
 
     pub(super) fn text(&mut self, name: &'static str, to: &mut String) -> Result<(), FormatError> {
-        self.set(name, |node| text_of(name, node).map(|text| *to = text))
+        self.set(name, |node| text_of(node).map(|text| *to = text))
     }
 
     pub(super) fn optional(
@@ -61,9 +61,7 @@ impl<'n> Reader<'n> {
         name: &'static str,
         to: &mut Option<String>,
     ) -> Result<(), FormatError> {
-        self.set(name, |node| {
-            text_of(name, node).map(|text| *to = Some(text))
-        })
+        self.set(name, |node| text_of(node).map(|text| *to = Some(text)))
     }
 
     pub(super) fn texts(
@@ -71,7 +69,7 @@ impl<'n> Reader<'n> {
         name: &'static str,
         to: &mut Vec<String>,
     ) -> Result<(), FormatError> {
-        self.set(name, |node| texts_of(name, node).map(|texts| *to = texts))
+        self.set(name, |node| texts_of(node).map(|texts| *to = texts))
     }
 
     pub(super) fn boolean(&mut self, name: &'static str, to: &mut bool) -> Result<(), FormatError> {
@@ -133,18 +131,16 @@ pub(super) fn missing(node: &Node, name: &str, wanted: &str) -> FormatError {
     FormatError::new(node.line, format!("`{name}` is missing or empty: {wanted}"))
 }
 
-pub(super) fn text_of(_name: &str, node: &Node) -> Result<String, FormatError> {
+pub(super) fn text_of(node: &Node) -> Result<String, FormatError> {
     match &node.data {
         Data::Text(text) => Ok(text.clone()),
         _ => Err(wrong(node, "a string")),
     }
 }
 
-pub(super) fn texts_of(name: &str, node: &Node) -> Result<Vec<String>, FormatError> {
+pub(super) fn texts_of(node: &Node) -> Result<Vec<String>, FormatError> {
     match &node.data {
-        Data::List(nodes) if nodes.len() <= LIST_MAX => {
-            nodes.iter().map(|node| text_of(name, node)).collect()
-        }
+        Data::List(nodes) if nodes.len() <= LIST_MAX => nodes.iter().map(text_of).collect(),
         _ => Err(wrong(node, "a list of strings")),
     }
 }
@@ -208,7 +204,7 @@ pub(super) fn json(node: &Node) -> Result<Value, FormatError> {
     Ok(match &node.data {
         Data::Text(text) => text.as_str().into(),
         Data::Integer(number) => (*number).into(),
-        Data::Float(number) => (*number).into(),
+        Data::Float(number) if number.is_finite() => (*number).into(),
         Data::Boolean(value) => (*value).into(),
         Data::List(nodes) => nodes
             .iter()
@@ -221,6 +217,8 @@ pub(super) fn json(node: &Node) -> Result<Value, FormatError> {
                 .map(|entry| Ok((entry.name.clone(), json(&entry.node)?)));
             Value::Object(fields.collect::<Result<_, FormatError>>()?)
         }
-        Data::Time(_) | Data::Refused => return Err(wrong(node, "a value of JSON")),
+        Data::Float(_) | Data::Time(_) | Data::Refused => {
+            return Err(wrong(node, "a value of JSON"));
+        }
     })
 }

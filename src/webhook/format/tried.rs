@@ -11,7 +11,7 @@ use super::reader::{Reader, json, missing, pairs, text_of, wrong};
 use crate::preset::{Expectation, Sample, SentDelivery};
 
 fn text(node: &Node) -> Result<String, FormatError> {
-    text_of("a value", node)
+    text_of(node)
 }
 
 pub(super) fn sample(node: &Node) -> Result<Sample, FormatError> {

@@ -66,7 +66,7 @@ pub(super) fn read(node: &Node, preset: &mut Preset) -> Result<(), FormatError> 
         places(node).map(|of| verify.signature = of)
     })?;
     reader.set("separator", |node| {
-        let text = text_of("separator", node)?;
+        let text = text_of(node)?;
         let mut characters = text.chars();
         verify.separator = characters.next();
         match characters.next().is_some() || verify.separator.is_none() {
@@ -85,7 +85,7 @@ pub(super) fn read(node: &Node, preset: &mut Preset) -> Result<(), FormatError> 
     reader.number("tolerance_seconds", &mut verify.tolerance_seconds)?;
     reader.boolean("in_step", &mut verify.in_step)?;
     reader.set("by_secret", |node| {
-        verify.by_secret = pairs(node, |node| text_of("by_secret", node))?;
+        verify.by_secret = pairs(node, text_of)?;
         Ok(())
     })?;
     reader.choice(
@@ -107,7 +107,7 @@ pub(super) fn read(node: &Node, preset: &mut Preset) -> Result<(), FormatError> 
 }
 
 pub(super) fn template(node: &Node) -> Result<Template, FormatError> {
-    let text = text_of("a template", node)?;
+    let text = text_of(node)?;
     Template::parse(&text, Braces::Strict).map_err(|message| FormatError::new(node.line, message))
 }
 

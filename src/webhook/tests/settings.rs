@@ -122,12 +122,7 @@ fn an_unknown_scheme_gets_the_names_that_resemble_it() {
         "scheme",
         "standard, stripe, github",
     );
-    invalid(
-        &Options::of(""),
-        SECRET,
-        "scheme",
-        "headgate connector presets",
-    );
+    invalid(&Options::of(""), SECRET, "scheme", "headgate preset list");
 }
 
 #[test]

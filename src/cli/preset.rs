@@ -1,0 +1,37 @@
+//! `headgate preset`: what is known of tools, and what the author of a preset needs.
+//!
+//! **Invariant**: no daemon is asked and nothing is changed: a preset is a file.
+
+mod trial;
+
+use super::error::CliError;
+use client::preset::{ListArgs, ShowArgs, list, show};
+
+/// What `headgate preset` is told.
+#[derive(Debug, clap::Args)]
+pub struct PresetArgs {
+    #[command(subcommand)]
+    command: PresetCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum PresetCommand {
+    /// List the presets of tools, with their signatures and item keys
+    List(ListArgs),
+    /// Print a preset as a file, with all that it extends
+    Show(ShowArgs),
+    /// Sign the samples of presets, and see that they are believed, refused and stored as they should be
+    Test(trial::TestArgs),
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// Exit code 1 for a preset that fails, 2 for a file that is none.
+pub async fn run(args: PresetArgs) -> Result<(), CliError> {
+    match args.command {
+        PresetCommand::List(args) => list(&args),
+        PresetCommand::Show(args) => show(&args),
+        PresetCommand::Test(args) => trial::run(&args).await,
+    }
+}
