@@ -42,7 +42,8 @@ class Desk {
   #asked = new Set(); // cards whose detail is wanted
   #isAsking = false;
   #mine = []; // acts that were made here and not undone, as the button of undo names them
-  #troubles = { reading: null, acting: null }; // {text, label, call}
+  #troubles = { reading: null, acting: null }; // {text}, {at, text, label, call}
+  #drawn = ""; // which of them
   #acted = { held: null, held_keys: [], waiting: 0, overridden: {} };
   #seen = ""; // the same as JSON
   #version = 0; // of it
@@ -106,7 +107,7 @@ class Desk {
   }
 
   #refuse(refusal, button, act) {
-    const trouble = { text: sentence(refusal, act.what, name), label: "Close", call: () => {} };
+    const trouble = { at: performance.now(), text: sentence(refusal, act.what, name), label: "Close", call: () => {} };
     if (refusal.mayRepeat) Object.assign(trouble, { label: "Try again", call: () => this.press(button, act, refusal.once) });
     if (refusal.code === "UNDO_CONFLICT") {
       Object.assign(trouble, { label: "Leave it", call: () => this.press(button, { ...act, body: '{"skip":true}' }) });
@@ -189,8 +190,10 @@ class Desk {
     const { reading, acting } = this.#troubles;
     const told = [acting, reading].filter(Boolean);
     const place = part("trouble");
-    const texts = [...place.querySelectorAll("p")].map((line) => line.textContent);
-    if (texts.join() === told.map(({ text }) => text).join()) return;
+    // What is read anew says the same again; an act that failed is another one each time.
+    const drawn = JSON.stringify([acting && acting.at, told.map(({ text }) => text)]);
+    if (drawn === this.#drawn) return;
+    this.#drawn = drawn;
     place.replaceChildren();
     for (const { text, label, call } of told) {
       const line = element("p");
