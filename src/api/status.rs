@@ -8,11 +8,13 @@ use salvo_oapi::{RouterExt, endpoint};
 
 use super::sinks::sinks;
 use base::clock;
+use http::acts::hold_data;
 use http::envelope::{self, Success};
 use operate::Operator;
 use operate::limits::LimitUse;
 use operate::problem::Problem;
-use wire::{FileData, LimitData, ProblemData, RequestCounts, StatusData};
+use pool::acts::ActCounts;
+use wire::{ActCountsData, FileData, LimitData, ProblemData, RequestCounts, StatusData};
 
 /// The status.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -46,6 +48,17 @@ fn file_data((name, bytes): &(&'static str, u64)) -> FileData {
     FileData {
         name: (*name).to_owned(),
         bytes: *bytes,
+    }
+}
+
+fn act_counts_data(acts: &ActCounts) -> ActCountsData {
+    ActCountsData {
+        stream: acts.stream.to_string(),
+        held: acts.held.clone().map(hold_data),
+        held_keys: acts.held_keys,
+        waiting: acts.waiting,
+        overridden: acts.overridden,
+        overridden_fields: acts.fields,
     }
 }
 
@@ -91,6 +104,7 @@ impl GetStatus {
             quarantined_payloads: condition.quarantined,
             files: condition.files.iter().map(file_data).collect(),
             sinks: sinks(operator, &condition, &amounts),
+            acts: condition.acts.iter().map(act_counts_data).collect(),
             limits: (operator.limits(&amounts).into_iter())
                 .map(limit_data)
                 .collect(),

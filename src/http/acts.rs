@@ -165,7 +165,8 @@ pub fn item_data(item: Option<Item>, acts: ItemActs) -> Result<StoredItem, ApiEr
     })
 }
 
-fn hold_data(held: HeldSince) -> HoldData {
+/// A hold.
+pub fn hold_data(held: HeldSince) -> HoldData {
     HoldData {
         key: Some(held.key).filter(|key| !key.is_empty()),
         since: clock::rfc3339(held.since),

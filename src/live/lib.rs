@@ -124,6 +124,11 @@ impl Renderer {
     pub fn position(&self) -> ChangeSeq {
         ChangeSeq::new(self.position.load(Ordering::Relaxed))
     }
+
+    /// Whether its key can also override and hold what it shows.
+    pub fn operates(&self) -> bool {
+        self.reader.settings.operate
+    }
 }
 
 /// All renderers.

@@ -14,6 +14,7 @@ use base::clock::{Unix, rfc3339};
 use base::order::Seq;
 use delivery::{Hold, LaneState, LaneStatus};
 use observe::metrics::SinkGauges;
+use pool::acts::ActCounts;
 use pool::{FillLeft, Filling, Undelivered};
 
 /// The files of the data folder that grow.
@@ -35,6 +36,8 @@ pub struct Condition {
     pub files: Vec<(&'static str, u64)>,
     /// Payloads that could not be read and are quarantined.
     pub quarantined: Option<u64>,
+    /// What operators hold and override, of streams where they do.
+    pub acts: Vec<ActCounts>,
     /// What could not be read, and why, in sentences.
     pub unreadable: Vec<String>,
 }
@@ -97,8 +100,11 @@ impl Operator {
         }
         let quarantined = self.journal.quarantined().await;
         let quarantined = seen(quarantined, "the journal", &mut unreadable);
+        let acts = self.in_pool(pool::Pool::act_counts).await;
+        let acts = seen(acts, "the data pool", &mut unreadable).unwrap_or_default();
         Condition {
             sinks,
+            acts,
             files: files(Path::new(&self.about.data_dir)),
             quarantined,
             unreadable,
@@ -214,6 +220,14 @@ impl Operator {
         }
         for (name, bytes) in &condition.files {
             gauges.set_file(name, *bytes);
+        }
+        for acts in &condition.acts {
+            gauges.set_acts(
+                &acts.stream,
+                acts.held.is_some(),
+                acts.held_keys,
+                acts.fields,
+            );
         }
         for (kind, count) in self.found(&condition).counts() {
             gauges.set_problems(kind, count);

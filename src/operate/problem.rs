@@ -17,6 +17,8 @@ pub enum ProblemKind {
     NoSink,
     /// A file was damaged, and what was set aside is still there.
     Repair,
+    /// A hold is older than the restore of the backup that it was in.
+    HoldRestored,
     /// A file does not answer.
     Unreadable,
     /// A sink is not in the configuration any more, and not forgotten.
@@ -61,12 +63,13 @@ pub enum ProblemKind {
 
 impl ProblemKind {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Intake,
         Self::Configuration,
         Self::Certificate,
         Self::NoSink,
         Self::Repair,
+        Self::HoldRestored,
         Self::Unreadable,
         Self::SinkUnconfigured,
         Self::SinkRefused,
@@ -97,6 +100,7 @@ impl ProblemKind {
             Self::Certificate => "certificate",
             Self::NoSink => "no_sink",
             Self::Repair => "repair",
+            Self::HoldRestored => "hold_restored",
             Self::Unreadable => "unreadable",
             Self::SinkUnconfigured => "sink_unconfigured",
             Self::SinkRefused => "sink_refused",

@@ -15,6 +15,7 @@ use catalog::shadowed_sink;
 use delivery::LaneState;
 use observe::lines;
 use observe::metrics::Minute;
+use pool::acts::ActCounts;
 use repair::report;
 use sqlite::readers;
 
@@ -62,6 +63,10 @@ impl Operator {
         for sink in &condition.sinks {
             let subject = ProblemSubject::Sink(sink.name.to_string());
             of_sink(sink, &mut problems.about(subject));
+        }
+        for acts in &condition.acts {
+            let subject = ProblemSubject::Stream(acts.stream.to_string());
+            held_before(acts, &mut problems.about(subject));
         }
         self.crowded(&mut problems);
         for (subject, sentence) in self.used_up() {
@@ -201,6 +206,26 @@ impl Operator {
                 ProblemKind::Renderers,
             );
         }
+    }
+}
+
+/// What is held since before a restore.
+fn held_before(acts: &ActCounts, problems: &mut About<'_>) {
+    let stream = &acts.stream;
+    let whole = acts.held.as_ref().filter(|_| acts.restored);
+    let whole = whole.map(|held| {
+        let since = rfc3339(held.since);
+        format!("the stream {stream} is held since {since} by {}", held.by)
+    });
+    let keys = match acts.restored_keys {
+        0 => None,
+        1 => Some(format!("a key of the stream {stream} is held")),
+        keys => Some(format!("{keys} keys of the stream {stream} are held")),
+    };
+    for what in whole.into_iter().chain(keys) {
+        problems.push(format!(
+            "{what}, as it was in the backup that was restored: screens show what they showed then; resume it, and hold it again if it is to be held"
+        ), ProblemKind::HoldRestored);
     }
 }
 

@@ -19,6 +19,7 @@ mod form;
 mod form_data;
 mod frame;
 mod guard;
+mod held;
 mod key;
 mod origin;
 mod overview;

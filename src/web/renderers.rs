@@ -5,11 +5,13 @@
 use maud::{Markup, html};
 use salvo_core::handler;
 
-use super::frame::{Page, Place};
+use super::frame::{NoPage, Page, Place};
+use super::held::since;
 use super::text::{grouped, text, time};
 use super::{description, key, paths};
 use base::clock;
 use operate::Operator;
+use pool::Pool;
 
 /// Rows on the page.
 const SHOWN_MAX: usize = 500;
@@ -19,12 +21,13 @@ pub(super) struct Renderers(pub(super) Operator);
 
 #[handler]
 impl Renderers {
-    async fn handle(&self) -> Page {
-        page(&self.0)
+    async fn handle(&self) -> Result<Page, NoPage> {
+        page(&self.0).await
     }
 }
 
-fn page(operator: &Operator) -> Page {
+async fn page(operator: &Operator) -> Result<Page, NoPage> {
+    let acts = operator.in_pool(Pool::act_counts).await?;
     let mut renderers = operator.renderers();
     // Those that are behind first, then the newest.
     renderers.sort_by_key(|one| {
@@ -42,8 +45,11 @@ fn page(operator: &Operator) -> Page {
             div.table { table {
                 thead { tr { th { "Read key" } th { "Streams" } th { "Connected since" } th { "From" } th { "Over" } th { "Told up to" } th.number { "Behind by" } } }
                 tbody { @for one in renderers.iter().take(SHOWN_MAX) { tr {
-                    td data-label="Read key" { span { (text(&one.renderer.key)) } }
-                    td data-label="Streams" { span { (text(&one.renderer.streams.join(", "))) } }
+                    td data-label="Read key" { span { (text(&one.renderer.key)) @if one.renderer.operates() { " " span.badge { "operates" } } } }
+                    td data-label="Streams" { span {
+                        (text(&one.renderer.streams.join(", ")))
+                        @for (stream, held) in one.held(&acts) { br; span.badge.warn { "held" } " " (text(stream)) " " (since(held)) }
+                    } }
                     td.tight data-label="Connected since" { (time(&clock::rfc3339(one.renderer.connected_at))) }
                     td data-label="From" { span { (text(&one.renderer.client)) } }
                     td data-label="Over" { span { (one.renderer.transport.as_str()) } }
@@ -56,13 +62,13 @@ fn page(operator: &Operator) -> Page {
             }
         }
     };
-    Page {
+    Ok(Page {
         title: "Renderers".to_owned(),
         place: Place::Renderers,
         still: html! { p.row { a.button href="/new/read-key" { "New read key" } } },
         live,
         old: false,
-    }
+    })
 }
 
 fn keys(operator: &Operator) -> Markup {
@@ -78,6 +84,7 @@ fn keys(operator: &Operator) -> Markup {
                     td data-label="Read key" { span {
                         a id={ "key-" (key.name) } href=(paths::read_key(&key.name)) { (text(&key.name)) }
                         @if key.created_at.is_none() { " " span.badge { "declared" } }
+                        @if key.operate { " " span.badge { "operates" } }
                         (description::below(key.description.as_deref()))
                     } }
                     td.mono data-label="Begins with" { @match &key.prefix {

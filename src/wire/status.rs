@@ -2,7 +2,9 @@
 //!
 //! **Invariant**: null stands for what cannot be known at the moment, never for 0.
 
-use crate::{SinkData, answers};
+use std::collections::BTreeMap;
+
+use crate::{ActCountsData, HoldData, SinkData, answers};
 
 answers! {
     /// The daemon at a glance.
@@ -43,6 +45,10 @@ answers! {
         sinks: Vec<SinkData>,
         /// Limits, with what is used of them.
         limits: Vec<LimitData>,
+        /// What operators hold and override, of streams where they do.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        acts: Vec<ActCountsData>,
     }
 
     /// Something that a search found.
@@ -120,6 +126,10 @@ answers! {
         id: u64,
         /// Name of its read key.
         key: String,
+        /// Whether it is an operate key.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        operate: bool,
         /// What it follows.
         streams: Vec<String>,
         /// `sse` or `websocket`.
@@ -132,6 +142,10 @@ answers! {
         position: String,
         /// By how many numbers it is behind; an upper bound of the changes that wait for it.
         lag: u64,
+        /// Those of its streams that an operator holds, as a whole.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        held: BTreeMap<String, HoldData>,
     }
 
     /// A ticket.

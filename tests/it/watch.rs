@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use observe::metrics::SINK_STATES;
 use operate::ProblemKind;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::command_line::finish;
@@ -38,6 +39,10 @@ async fn printed() -> Printed {
     let (plugins, sink) = (&app.parts.metrics.plugins, Arc::from("pool"));
     plugins.count(&sink, "rows", 1).expect("a name");
     plugins.set(&sink, "lag", 1.0).expect("a name");
+    // What operators do to streams does so too.
+    let held = "/api/admin/streams/orders/hold";
+    let held = app.admin().send(Method::POST, held, &json!({})).await;
+    assert_eq!(held.status, 202, "{}", held.text());
     let text = app.admin().get("/metrics").await.text();
     let mut printed = Printed::new();
     let mut last = String::new();

@@ -8,6 +8,8 @@ export interface Item {
   readonly key: string;
   /** Nested objects are flattened: `home.score`. */
   readonly fields: { readonly [field: string]: Value };
+  /** Fields that operators have overridden; absent if there are none. */
+  readonly overridden?: readonly string[];
   /** RFC 3339, UTC, milliseconds. */
   readonly updated_at: string;
   /** Position of the change. */

@@ -41,6 +41,34 @@ pub struct SinkGauges {
     pub dead_letters: Option<u64>,
 }
 
+/// What operators do to streams.
+#[derive(Debug)]
+struct ActGauges {
+    held: ByLabel,
+    held_keys: ByLabel,
+    overridden_fields: ByLabel,
+}
+
+impl ActGauges {
+    fn register(registry: &mut Registry) -> Self {
+        let mut by_label = |name: &str, help: &str| by_label(registry, name, help);
+        Self {
+            held: by_label(
+                "stream_held",
+                "1 for a stream that an operator holds as a whole",
+            ),
+            held_keys: by_label(
+                "stream_held_keys",
+                "Keys of a stream that operators hold by themselves",
+            ),
+            overridden_fields: by_label(
+                "stream_overridden_fields",
+                "Fields of a stream that operators have overridden",
+            ),
+        }
+    }
+}
+
 /// The gauges.
 #[derive(Debug)]
 pub struct ConditionGauges {
@@ -52,6 +80,7 @@ pub struct ConditionGauges {
     sink_retries: ByLabel,
     sink_dead_letters: ByLabel,
     file_bytes: ByLabel,
+    acts: ActGauges,
     problems: Family<[(&'static str, &'static str); 1], Gauge>,
     log_bytes: Gauge,
     payload_bytes: Gauge,
@@ -63,11 +92,7 @@ impl ConditionGauges {
         let help = "The state of a sink: 1 for the one that it has, 0 for the others";
         let sink_state = Family::default();
         registry.register("sink_state", help, sink_state.clone());
-        let mut by_label = |name: &str, help: &str| {
-            let family = ByLabel::default();
-            registry.register(name, help, family.clone());
-            family
-        };
+        let mut by_label = |name: &str, help: &str| by_label(registry, name, help);
         let sink_lag = by_label(
             "sink_lag",
             "Requests that a sink has not delivered, at most, including retries and the rest of a fill; 0 if it has everything",
@@ -93,6 +118,7 @@ impl ConditionGauges {
             "file_bytes",
             "Size of each file; write-ahead logs end in -wal",
         );
+        let acts = ActGauges::register(registry);
         let help = "Problems that the status lists, by kind";
         let problems = Family::default();
         registry.register("problems", help, problems.clone());
@@ -110,6 +136,7 @@ impl ConditionGauges {
             sink_retries,
             sink_dead_letters,
             file_bytes,
+            acts,
             problems,
             log_bytes: gauge("log_bytes", "Bytes of the request log, about"),
             payload_bytes: gauge("payload_bytes", "Bytes of payloads in the journal, about"),
@@ -131,6 +158,9 @@ impl ConditionGauges {
             &self.sink_retries,
             &self.sink_dead_letters,
             &self.file_bytes,
+            &self.acts.held,
+            &self.acts.held_keys,
+            &self.acts.overridden_fields,
         ] {
             family.clear();
         }
@@ -155,6 +185,14 @@ impl ConditionGauges {
     /// Sets the size of a file.
     pub fn set_file(&self, name: &str, bytes: u64) {
         put(&self.file_bytes, &[("file", name.to_owned())], Some(bytes));
+    }
+
+    /// Sets what operators do to a stream; one that they leave alone has no numbers.
+    pub fn set_acts(&self, stream: &str, held: bool, held_keys: u64, fields: u64) {
+        let labels = [("stream", stream.to_owned())];
+        put(&self.acts.held, &labels, Some(u64::from(held)));
+        put(&self.acts.held_keys, &labels, Some(held_keys));
+        put(&self.acts.overridden_fields, &labels, Some(fields));
     }
 
     /// Sets how many problems of a kind there are.
@@ -182,6 +220,12 @@ impl ConditionGauges {
             }
         }
     }
+}
+
+fn by_label(registry: &mut Registry, name: &str, help: &str) -> ByLabel {
+    let family = ByLabel::default();
+    registry.register(name, help, family.clone());
+    family
 }
 
 fn put(family: &ByLabel, labels: &Labels, value: Option<u64>) {
