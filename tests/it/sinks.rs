@@ -6,6 +6,7 @@ mod joins; // at random moments
 mod kills; // before or after, never between
 mod made; // what the routes do
 mod refused; // what they refuse, and what they never show
+mod templates; // requests in the form of the receiver
 mod tried; // trials, dry and sent
 
 use serde_json::{Value, json};
