@@ -16,7 +16,7 @@ use http::error::ApiError;
 use operate::Operator;
 use operate::condition::{Amounts, Condition, SinkCondition};
 use settings::Role;
-use wire::{DeletedSinkData, FillingData, RefilledData, SinkData, SinkError};
+use wire::{DeletedSinkData, FillingData, LatestData, RefilledData, SinkData, SinkError};
 
 /// Looking at sinks, and pausing one.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -87,7 +87,8 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
         enabled: wanted.is_some() && pause.is_none(),
         paused_by: pause.map(|pause| pause.by.to_string()),
         paused_at: pause.and_then(|pause| pause.at).map(clock::rfc3339),
-        mode: configured("journal"),
+        mode: word(table("mode")),
+        latest: latest_data(of),
         start: word(table("start")),
         leaves: configured("skip"),
         ordering: word(table("ordering")),
@@ -102,6 +103,22 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
         grants: sink.as_ref().map_or_else(Vec::new, |sink| sink.grants()),
         section: wanted.map(|wanted| Value::Object(wanted.shown_section())),
     }
+}
+
+/// How a sink follows the newest state; none: it does not.
+fn latest_data(of: &SinkCondition) -> Option<LatestData> {
+    let lane = of.lane.as_ref()?;
+    let sink = lane.sink();
+    let (rejected, last_rejected) = lane.rejected();
+    let refilled = lane.refilled();
+    sink.is_latest().then(|| LatestData {
+        shown: sink.shown,
+        max_rate: sink.max_rate,
+        rejected,
+        last_rejected,
+        refilled_at: (refilled.as_ref()).map(|(at, _)| clock::rfc3339(*at)),
+        refilled_because: refilled.map(|(_, why)| why),
+    })
 }
 
 /// How far a sink is filled; none: it is not being filled.

@@ -143,6 +143,10 @@ impl Operator {
         cursor: Seq,
         unreadable: &mut Vec<String>,
     ) -> SinkCondition {
+        let (cursor, changed) = match lane.as_ref().filter(|lane| lane.sink().is_latest()) {
+            Some(lane) => self.followed(lane, unreadable).await,
+            None => (cursor, 0),
+        };
         let unread = self.journal.lag(cursor);
         let undelivered = self.pool.undelivered(&name).await;
         let undelivered = seen(undelivered, "the data pool", unreadable);
@@ -176,7 +180,11 @@ impl Operator {
             lane,
             cursor,
             // The lane may not have looked yet at what the file has.
-            lag: unread + retried.max(retries) + left + u64::from(begun.is_some() && left == 0),
+            lag: unread
+                + changed
+                + retried.max(retries)
+                + left
+                + u64::from(begun.is_some() && left == 0),
             unread,
             filling,
             behind_since: [at, first_retried, begun].into_iter().flatten().min(),
@@ -184,6 +192,13 @@ impl Operator {
             waited: oldest.and_then(|(_, waited)| waited),
             undelivered,
         }
+    }
+
+    /// The same of one that follows the data pool: it is behind no request, and so many items changed that it does not have.
+    async fn followed(&self, lane: &LaneStatus, unreadable: &mut Vec<String>) -> (Seq, u64) {
+        let changed = self.delivery.changes_for(lane).await;
+        let changed = seen(changed, "the data pool", unreadable);
+        (*self.journal.newest().borrow(), changed.unwrap_or(0))
     }
 
     /// Looks further. What cannot be read has been said.
@@ -215,6 +230,7 @@ impl Operator {
                 backlog_bytes: *backlog_bytes,
                 retries: sink.retries(),
                 dead_letters: sink.dead_letters(),
+                rejected: sink.lane.as_ref().map_or(0, |lane| lane.rejected().0),
             };
             gauges.set_sink(&sink.name, gauge);
         }

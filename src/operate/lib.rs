@@ -55,7 +55,7 @@ pub use dead_letters::LettersSent;
 pub use error::OperateError;
 pub use items::RemoveError;
 pub use login_throttle::LoginThrottle;
-pub use plugin::host_of;
+pub use plugin::{host_of, is_called};
 pub use plugins::UsedPlugin;
 pub use problem::ProblemKind;
 use requests::Requests;

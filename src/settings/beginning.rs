@@ -32,6 +32,17 @@ pub fn no_state<'a>(sink: &Sink, sinks: impl IntoIterator<Item = &'a Sink>) -> O
     ))
 }
 
+/// Why a sink cannot follow the changes of the data pool, in one sentence. `sinks` are all that there are.
+pub fn no_changes<'a>(sink: &Sink, sinks: impl IntoIterator<Item = &'a Sink>) -> Option<String> {
+    if writes_pool(sink) != Some(false) {
+        return Some("it writes the data pool itself, and would follow its own changes".to_owned());
+    }
+    let mut sinks = sinks.into_iter();
+    (!sinks.any(|other| may_write(other, sink))).then(|| {
+        "no sink writes its streams into the data pool, so there is nothing to follow".to_owned()
+    })
+}
+
 /// Whether a sink may write items in the data pool that another one receives.
 pub fn may_write(writer: &Sink, receiver: &Sink) -> bool {
     if writer.name == receiver.name || writes_pool(writer) == Some(false) {

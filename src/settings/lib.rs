@@ -74,8 +74,8 @@ pub use settings::{
     ADMIN, Admin, AdminToken, Batch, ClientCertificates, Connector, ConnectorKind, DeleteWhen,
     Durability, Http, Key, KeyFields, KeyWhere, Limits, Listed, Live, Log, LogFormat, Millis,
     OnUpdate, Ordering, Otlp, Plugins, Pool, PoolMode, Postgres, ProxyHeader, ReadKey, Replay,
-    Retry, Role, Runtime, Server, Settings, Sink, SinkFields, SinkLimits, SinkWhere, Start,
-    Storage, Stream, System, Telemetry, Tls, TrustClock, Verify, Writes, shown_certificate,
+    Retry, Role, Runtime, Server, Settings, Sink, SinkFields, SinkLimits, SinkMode, SinkWhere,
+    Start, Storage, Stream, System, Telemetry, Tls, TrustClock, Verify, Writes, shown_certificate,
 };
 
 use loader::Loader;

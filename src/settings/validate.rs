@@ -18,6 +18,7 @@ use super::problem::{self, Origin, Problem};
 use super::record::Check;
 use super::schema::{Field, ROOT, Shape};
 use super::{ClientCertificates, Durability, ProxyHeader, Secret, Settings, Tls};
+pub(crate) use sinks::mode_mistakes;
 
 /// Collects the problems and warnings of merged settings.
 pub(super) struct Validator<'a> {

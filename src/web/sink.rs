@@ -166,7 +166,18 @@ fn facts(sink: &SinkCondition) -> Markup {
                 Some(grants) if !grants.is_empty() => { (text(&grants.join("; "))) },
                 _ => "only take its items",
             } }
-            dt { "Waiting" } dd { (grouped(sink.lag)) " at most, it has everything up to number " (sink.cursor) }
+            @match sink.lane.as_ref().filter(|lane| lane.sink().is_latest()) {
+                Some(lane) => {
+                    dt { "Follows" } dd { "the newest state, " @if lane.sink().shown { "as it is shown, " } "at most " (count(lane.sink().max_rate.into(), "call")) " a second" }
+                    dt { "Waiting" } dd { (count(sink.lag, "changed item")) }
+                    dt { "Refused" } dd { @match lane.rejected() {
+                        (items, Some(reason)) => { (count(items, "item")) " since the start, the last: " (text_of(&reason, REASON_CHARS_MAX)) },
+                        (_, None) => { "none since the start" },
+                    } }
+                    @if let Some((at, why)) = lane.refilled() { dt { "Began anew" } dd { (time(&clock::rfc3339(at))) ": " (text(&why)) } }
+                },
+                None => { dt { "Waiting" } dd { (grouped(sink.lag)) " at most, it has everything up to number " (sink.cursor) } },
+            }
             @if let Some((filling, left)) = sink.filling.as_ref().filter(|(filling, _)| !filling.is_over) {
                 dt { "Filling" } dd { (count(filling.read.saturating_sub(left.waiting), "item")) " of the data pool done, " (grouped(left.rows + left.waiting)) " left, since " (time(&clock::rfc3339(filling.began_at))) }
             }

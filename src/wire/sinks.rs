@@ -66,8 +66,10 @@ answers! {
         paused_by: Option<String>,
         /// When they did, RFC 3339; null where the configuration says so.
         paused_at: Option<String>,
-        /// What it follows: `journal`, all that is accepted.
+        /// What it follows: `journal`, all that is accepted; `latest`, the newest state of the data pool.
         mode: Option<String>,
+        /// How it follows the newest state; null: it does not.
+        latest: Option<LatestData>,
         /// How far it is filled; null: it is not being filled.
         filling: Option<FillingData>,
         /// Where it begins: `now`, `journal` or `state`.
@@ -106,6 +108,22 @@ answers! {
         /// The shortest section that makes it, with `{"set": true}` for secrets; null if it is not configured.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         section: Option<Value>,
+    }
+
+    /// How a sink follows the newest state of the data pool.
+    pub struct LatestData {
+        /// Whether it gets what is shown, with what operators correct and hold, instead of what sources sent.
+        shown: bool,
+        /// Calls of its plugin in a second, at most.
+        max_rate: u32,
+        /// Items that it refused since the start: they come again when they change.
+        rejected: u64,
+        /// Why it refused the last of them.
+        last_rejected: Option<String>,
+        /// When it last began anew with all items, RFC 3339.
+        refilled_at: Option<String>,
+        /// Why it did.
+        refilled_because: Option<String>,
     }
 
     /// How far a sink is filled with what the data pool has.

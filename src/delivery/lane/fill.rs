@@ -5,6 +5,7 @@
 //! **Invariant**: of a sink that reaches others a page is stored, as a retry with its items, before the sink is called with
 //! it, in the transaction that moves the place of the filling. No page is read while something waits for another attempt.
 
+use super::follow::Following;
 use super::{Lane, Step, StepError};
 use crate::beginning::RefillError;
 use crate::{selection, verdict};
@@ -66,6 +67,10 @@ impl Lane {
 
     /// Begins anew with what the data pool has.
     async fn fill_anew(&mut self) -> Result<(), StepError> {
+        if self.sink.is_latest() {
+            self.following = Following::default();
+            return self.begin_latest("somebody asked for it");
+        }
         let cursor = self.delivery.fill_anew(&self.sink).await?;
         self.stored_cursor = cursor;
         self.status.set_cursor(cursor);

@@ -92,7 +92,7 @@ impl Lane {
 
     pub(super) fn store_cursor(&mut self) -> Result<(), PoolError> {
         let cursor = self.status.cursor();
-        if cursor > self.stored_cursor {
+        if cursor > self.stored_cursor && !self.sink.is_latest() {
             let mut settlement = self.settlement();
             settlement.cursor = Some(cursor);
             self.delivery.pool.settle(&settlement)?;

@@ -4,6 +4,7 @@
 
 use std::sync::atomic::AtomicI64;
 
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -39,6 +40,8 @@ pub struct SinkGauges {
     pub retries: Option<u64>,
     /// Items given up.
     pub dead_letters: Option<u64>,
+    /// Items that a sink refused which follows the newest state.
+    pub rejected: u64,
 }
 
 /// What operators do to streams.
@@ -79,6 +82,7 @@ pub struct ConditionGauges {
     sink_backlog_bytes: ByLabel,
     sink_retries: ByLabel,
     sink_dead_letters: ByLabel,
+    sink_rejected: Family<Labels, Counter>,
     file_bytes: ByLabel,
     acts: ActGauges,
     problems: Family<[(&'static str, &'static str); 1], Gauge>,
@@ -87,11 +91,20 @@ pub struct ConditionGauges {
     quarantined: Gauge,
 }
 
+/// What sinks refused that follow the newest state: the one number here that only rises.
+fn rejected(registry: &mut Registry) -> Family<Labels, Counter> {
+    let help = "Items that a sink with mode = \"latest\" refused";
+    let family = Family::<Labels, Counter>::default();
+    registry.register("sink_rejected", help, family.clone());
+    family
+}
+
 impl ConditionGauges {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let help = "The state of a sink: 1 for the one that it has, 0 for the others";
         let sink_state = Family::default();
         registry.register("sink_state", help, sink_state.clone());
+        let sink_rejected = rejected(registry);
         let mut by_label = |name: &str, help: &str| by_label(registry, name, help);
         let sink_lag = by_label(
             "sink_lag",
@@ -110,10 +123,7 @@ impl ConditionGauges {
             "Bytes of payloads that a sink has not taken, about",
         );
         let sink_retries = by_label("sink_retries", "Batches that wait for another attempt");
-        let sink_dead_letters = by_label(
-            "sink_dead_letters",
-            "Dead letters that nobody resent or discarded",
-        );
+        let sink_dead_letters = by_label("sink_dead_letters", "Items that wait as dead letters");
         let file_bytes = by_label(
             "file_bytes",
             "Size of each file; write-ahead logs end in -wal",
@@ -135,6 +145,7 @@ impl ConditionGauges {
             sink_backlog_bytes,
             sink_retries,
             sink_dead_letters,
+            sink_rejected,
             file_bytes,
             acts,
             problems,
@@ -150,6 +161,7 @@ impl ConditionGauges {
     /// Forgets the numbers of before.
     pub fn begin(&self) {
         self.sink_state.clear();
+        self.sink_rejected.clear();
         for family in [
             &self.sink_lag,
             &self.sink_oldest_seconds,
@@ -180,6 +192,8 @@ impl ConditionGauges {
         put(&self.sink_backlog_bytes, &labels, gauges.backlog_bytes);
         put(&self.sink_retries, &labels, gauges.retries);
         put(&self.sink_dead_letters, &labels, gauges.dead_letters);
+        let rejected = self.sink_rejected.get_or_create_owned(&labels);
+        rejected.inc_by(gauges.rejected);
     }
 
     /// Sets the size of a file.

@@ -36,6 +36,13 @@ record! {
         writes: Option<Vec<String>>, List(kinds::PATTERN, 0), none: "the streams that the plugin is made for",
             example: r#"["orders", "sensor-*"]"#,
             guide: "See [write permissions][sinks-writes]. By default, a plugin from a file writes none, `pool` writes the streams that it receives, and `filter-map` writes those and the targets of its rules.";
+        /// What the sink follows: `journal`, everything that is accepted; `latest`, the newest state of the data pool.
+        mode: SinkMode, Choice(&["journal", "latest"]),
+            guide: "See [the newest only][sinks-latest]. It cannot be changed later.";
+        /// With `mode = "latest"`: whether the sink gets what is shown, with what operators correct and hold, instead of what sources sent.
+        shown: bool = false, Boolean;
+        /// With `mode = "latest"`: largest number of calls of the plugin in a second.
+        max_rate: u32 = 10, Integer(1, 1000);
         /// Where a new sink starts: `now`, with the next request; `journal`, with the oldest request that is still kept; `state`, with all items of the data pool.
         start: Start, Choice(&["now", "journal", "state", "oldest"]),
             guide: "See [where a sink starts][sinks-start]. `oldest` is an alias of `journal`.";
@@ -69,6 +76,17 @@ pub(crate) const SINK: Element = Element {
     fields: Sink::FIELDS,
     one_of: &[],
 };
+
+/// What a sink follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SinkMode {
+    /// The journal: everything that is accepted.
+    #[default]
+    Journal,
+    /// The changes of the data pool: of each item the newest.
+    Latest,
+}
 
 /// Where a sink begins that has never run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -189,6 +207,11 @@ impl Sink {
         self.except.is_empty() && self.streams.iter().any(|pattern| pattern == "*")
     }
 
+    /// Whether it follows the changes of the data pool.
+    pub fn is_latest(&self) -> bool {
+        self.mode == SinkMode::Latest
+    }
+
     /// `where` and `fields` in one text, the same for all that mean the same; empty without them.
     pub fn selection(&self) -> String {
         let conditions = self
@@ -213,7 +236,8 @@ impl Sink {
             patterns.join("\0")
         };
         let (streams, except) = (list(&self.streams), list(&self.except));
-        format!("{streams}\0\0{except}\0\0{}", self.selection())
+        let shown = if self.shown { "\0shown" } else { "" };
+        format!("{streams}\0\0{except}\0\0{}{shown}", self.selection())
     }
 
     /// Whether items of this stream go to this sink.

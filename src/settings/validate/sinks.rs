@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Validator;
-use crate::beginning::no_state;
+use crate::beginning::{no_changes, no_state};
 use crate::problem::{self, quoted};
 use crate::routing_gaps::writes_pool;
 use crate::{
@@ -29,6 +29,48 @@ fn one_call_only(sink: &Sink) -> Option<&'static str> {
     )
 }
 
+/// What is said of a sink that does not go with what it follows: the setting and the sentence. `is_set` tells what
+/// somebody has set.
+pub(crate) fn mode_mistakes(
+    sink: &Sink,
+    is_set: impl Fn(&str) -> bool,
+) -> Vec<(&'static str, &'static str)> {
+    const OF_LATEST: [(&str, &str); 4] = [
+        (
+            "start",
+            "mode = \"latest\" begins with all items of the data pool; remove start",
+        ),
+        (
+            "retry.attempts",
+            "with mode = \"latest\" the newest is tried again without end; remove retry.attempts",
+        ),
+        (
+            "ordering",
+            "with mode = \"latest\" the newest of each item is sent, and nothing waits behind it; remove ordering",
+        ),
+        (
+            "in_flight",
+            "with mode = \"latest\" calls follow one another; remove in_flight",
+        ),
+    ];
+    const OF_JOURNAL: [(&str, &str); 2] = [
+        (
+            "shown",
+            "needs mode = \"latest\": the journal has what sources sent",
+        ),
+        ("max_rate", "needs mode = \"latest\""),
+    ];
+    let mistakes = match sink.is_latest() {
+        true => &OF_LATEST[..],
+        false => &OF_JOURNAL[..],
+    };
+    let meant = |(setting, _): &&(&'static str, _)| {
+        let is_state = *setting == "start" && sink.start == Start::State;
+        is_set(setting) && !is_state
+    };
+    mistakes.iter().filter(meant).copied().collect()
+}
+
 impl Validator<'_> {
     /// Resolves what sinks refer to, and sees whether it fits together.
     pub(super) fn sinks(&mut self, settings: &mut Settings) {
@@ -49,7 +91,15 @@ impl Validator<'_> {
             self.sink(index, sink, &plugins_dir, &settings.streams);
         }
         for (index, sink) in settings.sinks.iter().enumerate() {
+            if sink.is_latest()
+                && let Some(why) = no_changes(sink, &settings.sinks)
+            {
+                let message = format!("\"latest\" cannot be had: {why}");
+                self.problem(&format!("sinks[{index}].mode"), message);
+                continue;
+            }
             if sink.start == Start::State
+                && !sink.is_latest()
                 && let Some(why) = no_state(sink, &settings.sinks)
             {
                 let message = format!("\"state\" cannot be had: {why}");
@@ -102,6 +152,11 @@ impl Validator<'_> {
             self.warning(&format!("sinks[{index}].writes"), message);
         }
         self.retry(&format!("sinks[{index}].retry.max_ms"), &sink.retry);
+        let path = format!("sinks[{index}]");
+        let is_set = |setting: &str| self.origins.of(&format!("{path}.{setting}")).is_some();
+        for (setting, message) in mode_mistakes(sink, is_set) {
+            self.problem(&format!("{path}.{setting}"), message.to_owned());
+        }
         if let Some(why) = one_call_only(sink) {
             self.problem(&format!("sinks[{index}].in_flight"), why.to_owned());
         }
@@ -111,6 +166,9 @@ impl Validator<'_> {
 
     /// What a beginning does not promise.
     fn start(&mut self, index: usize, sink: &Sink, streams: &[Stream]) {
+        if sink.is_latest() {
+            return;
+        }
         let (path, sink_name) = (format!("sinks[{index}].start"), quoted(&sink.name));
         match sink.start {
             Start::Journal if writes_pool(sink) == Some(false) => self.warning(
@@ -153,6 +211,10 @@ impl Validator<'_> {
         let mut merged = streams
             .iter()
             .filter(|stream| stream.on_update == OnUpdate::Merge && sink.matches(&stream.name));
+        // The whole item is looked at.
+        if sink.is_latest() {
+            return;
+        }
         if let Some(field) = conditions.field()
             && let Some(stream) = merged.next()
         {

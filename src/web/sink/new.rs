@@ -18,7 +18,7 @@ use crate::paths;
 use crate::text::{as_sentence, grouped, plain, segment, text, text_of};
 use catalog::CatalogError;
 use delivery::Tried;
-use operate::{OperateError, Operator, TrialRequest, UsedPlugin, host_of};
+use operate::{OperateError, Operator, TrialRequest, UsedPlugin, host_of, is_called};
 use settings::BodyFault;
 
 /// Characters of a reason, and of a line.
@@ -136,6 +136,7 @@ impl SinkForm<'_> {
         body.insert("streams".to_owned(), json!(streams));
         for name in ["start", "where", "fields"] {
             if let Some(text) = typed.optional(name) {
+                let name = if text == LATEST { "mode" } else { name };
                 body.insert(name.to_owned(), text.into());
             }
         }
@@ -239,7 +240,7 @@ impl SinkForm<'_> {
             input type="hidden" name="plugin" value=(name);
             (typed.input(NAME, 64, true))
             (self.streams(typed))
-            (typed.select(START, &[("now", "with the next request"), ("journal", "with the oldest request that is still kept"), ("state", "with all items of the data pool")]))
+            (typed.select(START, &[("now", "with the next request"), ("journal", "with the oldest request that is still kept"), ("state", "with all items of the data pool"), (LATEST, "with all items, and follows the newest only")]))
             (typed.input(WHERE, LINE_CHARS_MAX, false))
             (typed.input(FIELDS, LINE_CHARS_MAX, false))
             fieldset.field #config tabindex="-1" {
@@ -326,7 +327,7 @@ impl SinkForm<'_> {
         let granted = words(&typed.text("hosts"));
         let ticked = typed.all("grant");
         let properties = self.schema["properties"].as_object().into_iter().flatten();
-        let urls = properties.filter(|(_, property)| property["x-headgate"] == "url");
+        let urls = properties.filter(|(_, property)| is_called(property));
         let typed = urls.filter_map(|(name, _)| self.data.get(&format!("config.{name}")));
         let hosts = typed
             .filter_map(host_of)
@@ -380,6 +381,8 @@ const PATTERNS: Field<'_> = Field {
     label: "More streams",
     hint: "Names, with commas between them; a * at the end of a name matches any rest.",
 };
+/// Among the words for where a sink begins: it follows the data pool.
+const LATEST: &str = "latest";
 const START: Field<'_> = Field {
     name: "start",
     label: "It begins",

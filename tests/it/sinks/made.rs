@@ -254,7 +254,7 @@ fn a_component_that_is_dropped_is_listed_and_told_of_and_is_no_problem() {
     let process = folder.spawn();
     let built_in = process.admin("/api/admin/plugins/http-forward");
     assert_eq!(built_in["kind"], "built-in");
-    assert_eq!(built_in["schema"]["required"], json!(["url"]));
+    assert_eq!(built_in["schema"]["then"]["required"], json!(["url"]));
     assert_eq!(
         process.admin("/api/admin/plugins/pool")["used_by"],
         json!(["pool"])
