@@ -21,6 +21,7 @@ mod fills;
 mod history;
 mod implicit_streams;
 mod items;
+mod missing;
 mod position;
 mod rebuilt;
 mod resends;

@@ -91,7 +91,7 @@ fn page(operator: &Operator, key: &ReadKey, shown: Option<Markup>, typed: &Typed
     let is_own = key.created_at.is_some();
     let is_revoked = key.state() == KeyState::Revoked;
     let fields = html! {
-        p.quiet { "Renderers that are connected with it connect again." }
+        p.quiet { "Screens that are connected with it connect again." }
         (typed.record(settings::ReadKey::FIELDS, false, &operator.catalog))
         p.row { button { "Save" } }
     };
@@ -109,7 +109,7 @@ fn page(operator: &Operator, key: &ReadKey, shown: Option<Markup>, typed: &Typed
             p.row {
                 @if is_own && !is_revoked { a.button.danger href={ (path) "/revoke" } { "Revoke…" } }
                 @if is_own { a.button.danger href={ (path) "/delete" } { "Delete…" } }
-                a.button.plain href="/renderers" { "Back to the renderers" }
+                a.button.plain href="/renderers" { "Back to the screens" }
             }
         },
     }
@@ -128,6 +128,8 @@ fn facts(operator: &Operator, key: &ReadKey) -> Markup {
         @if let Some(limit) = &key.fields { dt { "Only these fields" } dd.mono { (text(limit.text())) } }
         dt { "May stand in a URL" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
         dt { "Feeds a second" } dd { (key.requests_per_second.unwrap_or(POLLS_PER_SECOND)) }
+        @if let Some(shown) = &key.page { dt { "Should show" } dd.mono { (text(shown)) } }
+        @if key.expect { dt { "Should always be there" } dd { "yes; away for " (key.away_after_seconds) " s is a problem" } }
         dt { "Made" } dd { (origin(operator, "read_keys", &key.name, key.created_at)) }
     } }
 }
@@ -135,7 +137,7 @@ fn facts(operator: &Operator, key: &ReadKey) -> Markup {
 fn find_key(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
     let key = operator.catalog.read_key(&paths::param(req, "name"));
     key.ok_or(NoPage::NotFound(
-        "There is no read key of this name. The page Renderers lists them.",
+        "There is no read key of this name. The page Screens lists them.",
     ))
 }
 

@@ -70,6 +70,13 @@ answers! {
         mode: Option<String>,
         /// How far it is filled; null: it is not being filled.
         filling: Option<FillingData>,
+        /// What it never gets of the data pool because it begins with the journal; null: nothing, or that is not looked at, as
+        /// in lists.
+        missing: Option<MissingData>,
+        /// What its beginning and its streams do not promise, in sentences.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        notes: Vec<String>,
         /// Where it begins: `now`, `journal` or `state`.
         start: Option<String>,
         /// What becomes of an update that `where` leaves out: `skip`, it is passed over.
@@ -106,6 +113,12 @@ answers! {
         /// The shortest section that makes it, with `{"set": true}` for secrets; null if it is not configured.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         section: Option<Value>,
+    }
+
+    /// Items of the data pool that were written before the oldest request that the journal still had when the sink began.
+    pub struct MissingData {
+        /// How many.
+        items: u64,
     }
 
     /// How far a sink is filled with what the data pool has.

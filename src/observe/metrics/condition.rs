@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicI64;
 
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 type Labels = [(&'static str, String); 1];
 type ByLabel = Family<Labels, Gauge<i64, AtomicI64>>;
@@ -52,6 +52,7 @@ pub struct ConditionGauges {
     sink_retries: ByLabel,
     sink_dead_letters: ByLabel,
     file_bytes: ByLabel,
+    screen_connected: ByLabel,
     problems: Family<[(&'static str, &'static str); 1], Gauge>,
     log_bytes: Gauge,
     payload_bytes: Gauge,
@@ -61,13 +62,8 @@ pub struct ConditionGauges {
 impl ConditionGauges {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let help = "The state of a sink: 1 for the one that it has, 0 for the others";
-        let sink_state = Family::default();
-        registry.register("sink_state", help, sink_state.clone());
-        let mut by_label = |name: &str, help: &str| {
-            let family = ByLabel::default();
-            registry.register(name, help, family.clone());
-            family
-        };
+        let sink_state = made(registry, "sink_state", help);
+        let mut by_label = |name: &str, help: &str| -> ByLabel { made(registry, name, help) };
         let sink_lag = by_label(
             "sink_lag",
             "Requests that a sink is behind, at most, with what waits for another attempt and what it is yet to be filled with; 0 if it has everything",
@@ -93,14 +89,13 @@ impl ConditionGauges {
             "file_bytes",
             "Size of each file; write-ahead logs end in -wal",
         );
+        let screen_connected = by_label(
+            "screen_connected",
+            "Whether a screen is connected, or asks for a feed again and again: 1 or 0",
+        );
         let help = "Problems that the status lists, by kind";
-        let problems = Family::default();
-        registry.register("problems", help, problems.clone());
-        let mut gauge = |name: &str, help: &str| {
-            let gauge = Gauge::default();
-            registry.register(name, help, gauge.clone());
-            gauge
-        };
+        let problems = made(registry, "problems", help);
+        let mut gauge = |name: &str, help: &str| -> Gauge { made(registry, name, help) };
         Self {
             sink_state,
             sink_lag,
@@ -110,6 +105,7 @@ impl ConditionGauges {
             sink_retries,
             sink_dead_letters,
             file_bytes,
+            screen_connected,
             problems,
             log_bytes: gauge("log_bytes", "Bytes of the request log, about"),
             payload_bytes: gauge("payload_bytes", "Bytes of payloads in the journal, about"),
@@ -131,6 +127,7 @@ impl ConditionGauges {
             &self.sink_retries,
             &self.sink_dead_letters,
             &self.file_bytes,
+            &self.screen_connected,
         ] {
             family.clear();
         }
@@ -155,6 +152,12 @@ impl ConditionGauges {
     /// Sets the size of a file.
     pub fn set_file(&self, name: &str, bytes: u64) {
         put(&self.file_bytes, &[("file", name.to_owned())], Some(bytes));
+    }
+
+    /// Sets whether a screen, by the name of its read key, is there.
+    pub fn set_screen(&self, name: &str, is_there: bool) {
+        let labels = [("screen", name.to_owned())];
+        put(&self.screen_connected, &labels, Some(u64::from(is_there)));
     }
 
     /// Sets how many problems of a kind there are.
@@ -182,6 +185,13 @@ impl ConditionGauges {
             }
         }
     }
+}
+
+/// A metric that is registered.
+fn made<T: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> T {
+    let metric = T::default();
+    registry.register(name, help, metric.clone());
+    metric
 }
 
 fn put(family: &ByLabel, labels: &Labels, value: Option<u64>) {
