@@ -23,6 +23,7 @@ mod renderers;
 mod requests;
 mod resend;
 mod retries;
+mod screens;
 mod search;
 mod sessions;
 mod sign_in_link;
@@ -66,6 +67,7 @@ pub fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
         (Needs::RUN, dead_letters::routes(operator)),
         // A ticket reads, which every viewer may.
         (Needs::VIEW, renderers::routes(operator)),
+        (Needs::RUN, screens::routes(operator)),
         (Needs::RUN, backups::routes(operator)),
         (Needs::RUN, audit::routes(operator)),
         // Who comes with the link may do no more than who asked for it.

@@ -76,7 +76,7 @@ struct PostAdminTicket(Operator);
 )]
 impl PostAdminTicket {
     async fn handle(&self, req: &mut Request) -> Result<Success<TicketData>, ApiError> {
-        let streams = self.0.catalog.streams();
+        let streams = self.0.catalog.readable_streams();
         let streams = streams.iter().map(|one| Arc::clone(&one.name)).collect();
         let token = token_of(req)?;
         let mut reader = Reader::new(&token.name, streams);

@@ -10,13 +10,16 @@ use serde_json::Value;
 use super::body;
 use super::{by, param};
 use base::clock;
+use delivery::LaneStatus;
 use http::access::require_role;
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::Operator;
 use operate::condition::{Amounts, Condition, SinkCondition};
 use settings::Role;
-use wire::{DeletedSinkData, FillingData, LatestData, RefilledData, SinkData, SinkError};
+use wire::{
+    DeletedSinkData, FillingData, LatestData, MissingData, RefilledData, SinkData, SinkError,
+};
 
 /// Looking at sinks, and pausing one.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -55,7 +58,6 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
     let word = |value: Option<Value>| value.and_then(|value| value.as_str().map(str::to_owned));
     let configured = |word: &str| sink.as_ref().map(|_| word.to_owned());
     let (reason, paused_until) = of.reason();
-    let last_error = lane.and_then(|lane| lane.last_error());
     SinkData {
         name: of.name.to_string(),
         plugin: (sink.as_ref()).map_or_else(String::new, |sink| sink.plugin.clone()),
@@ -72,13 +74,14 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
         waiting_since: of.oldest_at.map(clock::rfc3339),
         behind_since: of.behind_since.map(clock::rfc3339),
         filling: filling_data(of),
+        missing: None,
+        notes: sink
+            .as_ref()
+            .map_or_else(Vec::new, |sink| operator.sink_notes(sink)),
         backlog_bytes,
         retries: of.retries(),
         dead_letters: of.dead_letters(),
-        last_error: last_error.map(|(at, reason)| SinkError {
-            at: clock::rfc3339(at),
-            reason,
-        }),
+        last_error: lane.and_then(|lane| last_error(lane)),
         refused: of.refused(),
         declared: wanted.as_ref().is_some_and(|wanted| wanted.is_declared()),
         created_at: (wanted.as_ref())
@@ -121,6 +124,12 @@ fn latest_data(of: &SinkCondition) -> Option<LatestData> {
     })
 }
 
+fn last_error(lane: &LaneStatus) -> Option<SinkError> {
+    let (at, reason) = lane.last_error()?;
+    let at = clock::rfc3339(at);
+    Some(SinkError { at, reason })
+}
+
 /// How far a sink is filled; none: it is not being filled.
 fn filling_data(of: &SinkCondition) -> Option<FillingData> {
     let (filling, left) = of.filling.as_ref()?;
@@ -135,7 +144,11 @@ fn filling_data(of: &SinkCondition) -> Option<FillingData> {
 async fn one(operator: &Operator, name: &str) -> Result<SinkData, ApiError> {
     let condition = operator.condition_of(name).await?;
     let backlog_bytes = operator.backlog_bytes(&condition).await;
-    Ok(sink_data(operator, &condition, backlog_bytes))
+    let missing = operator.missing(&condition).await?;
+    Ok(SinkData {
+        missing: missing.map(|items| MissingData { items }),
+        ..sink_data(operator, &condition, backlog_bytes)
+    })
 }
 
 /// A sink that is to be made: the keys of a section of the configuration, secrets as texts.

@@ -9,18 +9,21 @@ use salvo_oapi::{RouterExt, endpoint};
 use super::sinks::sinks;
 use base::clock;
 use http::acts::hold_data;
-use http::envelope::{self, Success};
+use http::envelope::{self, Listing, Success};
 use operate::Operator;
 use operate::limits::LimitUse;
 use operate::problem::Problem;
 use pool::acts::ActCounts;
-use wire::{ActCountsData, FileData, LimitData, ProblemData, RequestCounts, StatusData};
+use wire::{
+    ActCountsData, FileData, LimitData, ProblemData, ProblemItemData, RequestCounts, StatusData,
+};
 
 /// The status.
 pub(super) fn routes(operator: &Operator) -> Router {
-    Router::with_path("status")
+    Router::new()
         .oapi_tag("status")
-        .get(GetStatus(operator.clone()))
+        .push(Router::with_path("status").get(GetStatus(operator.clone())))
+        .push(Router::with_path("problems").get(ListProblems(operator.clone())))
 }
 
 fn limit_data(limit: LimitUse) -> LimitData {
@@ -109,5 +112,27 @@ impl GetStatus {
                 .map(limit_data)
                 .collect(),
         })
+    }
+}
+
+struct ListProblems(Operator);
+
+/// What does not work now.
+///
+/// By key, as the items of the stream `_problems` are; that stream also has what was resolved in the last 24 hours.
+#[endpoint(operation_id = "list_problems")]
+impl ListProblems {
+    async fn handle(&self) -> Listing<ProblemItemData> {
+        let problems = self.0.problem_items().await.into_iter();
+        let problems = problems.map(|(key, item)| ProblemItemData {
+            key,
+            kind: item.kind,
+            subject: item.subject,
+            message: item.message,
+            severity: item.severity,
+            since: item.since,
+            page: item.page,
+        });
+        envelope::list(problems.collect(), None)
     }
 }

@@ -30,6 +30,10 @@ impl Rows {
         for stream in &settings.streams {
             rows.streams.push(Stream::new(stream.clone(), None));
         }
+        let problems = &*settings.problems.stream;
+        if !problems.is_empty() && rows.streams.iter().all(|one| *one.name != *problems) {
+            rows.streams.push(Stream::of_problems(problems));
+        }
         for connector in &settings.connectors {
             let name: Arc<str> = connector.name.as_str().into();
             for key in &connector.keys {

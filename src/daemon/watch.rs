@@ -29,7 +29,7 @@ const VIEWS_TIME: Duration = Duration::from_millis(500);
 const VIEWS_PAUSE: Duration = Duration::from_millis(20);
 /// While the disk is nearly full, the files are made as small as they can be this often.
 const GIVE_BACK_EVERY: Duration = Duration::from_mins(1);
-/// Seconds between writes of when keys were used.
+/// Seconds between writes of when keys were used, and when screens were seen.
 const KEY_USES_SECONDS: u64 = 60;
 
 pub(super) struct Watch {
@@ -60,7 +60,9 @@ impl Watch {
             self.operator.live.cut_off();
             self.operator.pool.notice_damage();
             self.operator.journal.notice_damage();
-            if second % KEY_USES_SECONDS == KEY_USES_SECONDS - 1 {
+            let minute_is_over = second % KEY_USES_SECONDS == KEY_USES_SECONDS - 1;
+            self.operator.keep_screens(minute_is_over).await;
+            if minute_is_over {
                 let catalog = Arc::clone(&self.operator.catalog);
                 let _ = tokio::task::spawn_blocking(move || catalog.keep_uses()).await;
             }

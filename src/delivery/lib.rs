@@ -11,6 +11,7 @@ mod beginning;
 mod commands;
 mod installed;
 mod lane;
+mod missing;
 mod retries;
 mod routing_gaps;
 mod selection;
@@ -70,6 +71,8 @@ pub struct Delivery {
     plugins: Arc<Plugins>,
     metrics: Arc<Metrics>,
     tracer: Tracer,
+    /// The stream of the daemon's problems.
+    problems: Box<str>,
     /// In the order of the configuration.
     lanes: RwLock<Vec<Arc<LaneStatus>>>,
     /// What is known of plugins, used or not.
@@ -77,13 +80,14 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// Without lanes.
+    /// Without lanes. `problems` is the stream of the daemon's problems; `""`: there is none.
     pub fn new(
         journal: &Arc<Journal>,
         pool: &Arc<Pool>,
         plugins: &Arc<Plugins>,
         metrics: &Arc<Metrics>,
         tracer: Tracer,
+        problems: &str,
     ) -> Arc<Self> {
         Arc::new(Self {
             journal: Arc::clone(journal),
@@ -91,6 +95,7 @@ impl Delivery {
             plugins: Arc::clone(plugins),
             metrics: Arc::clone(metrics),
             tracer,
+            problems: problems.into(),
             lanes: RwLock::default(),
             known: installed::Known::default(),
         })
@@ -111,6 +116,9 @@ impl Delivery {
         let (added, behind) = self.add_from(sinks, oldest, stop)?;
         if let Some(cursor) = behind {
             self.remember_removals(cursor).await?;
+        }
+        for lane in &added {
+            self.log_missing(lane).await?;
         }
         let lane = |status| Lane::new(status, self);
         Ok(added.into_iter().map(lane).collect())

@@ -35,11 +35,11 @@ impl Delivery {
         mark: String,
     ) -> Tried {
         let (plugins, pool) = (Arc::clone(&self.plugins), Arc::clone(&self.pool));
-        let runtime = Handle::current();
+        let (runtime, problems) = (Handle::current(), self.problems.clone());
         // It may compute for long, which no thread that answers requests has the time for.
         let trying = move || {
             let trial = Trial::new(&sink, sends);
-            let slices = selection::selected(&sink, items);
+            let slices = selection::selected(&sink, items, &problems);
             let batch = Batch::new(slices, 1);
             let items = batch.len();
             let call = one_call(&plugins, &pool, &sink, batch, &trial, &mark);

@@ -118,6 +118,7 @@ pub struct GetFeed {
 impl GetFeed {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
         if let Err(error) = self.answer(req, res).await {
+            self.readers.note_refused(req, &error);
             let is_unauthorized = error.status == StatusCode::UNAUTHORIZED;
             error.answer(req, res);
             if is_unauthorized {
@@ -151,6 +152,7 @@ impl GetFeed {
         let query = Query::read(format, req)?.within(reader.limits());
         let body = self.body(stream, query).await?;
         let body = body.map_err(|sentence| ApiError::invalid(&*sentence))?;
+        self.readers.note_poll(req, &reader);
         let headers = res.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert(X_TOTAL_COUNT, HeaderValue::from(body.total));

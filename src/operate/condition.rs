@@ -128,6 +128,32 @@ impl Operator {
         Ok(self.sink(name.into(), lane, cursor, &mut Vec::new()).await)
     }
 
+    /// How many items of the data pool a sink never gets, because it began with the journal.
+    ///
+    /// # Errors
+    /// The pool cannot be read.
+    pub async fn missing(&self, sink: &SinkCondition) -> Result<Option<u64>, OperateError> {
+        let Some(lane) = &sink.lane else {
+            return Ok(None);
+        };
+        let missing = self.delivery.missing(&lane.sink()).await?;
+        Ok(missing.filter(|items| *items > 0))
+    }
+
+    /// What the beginning of a sink and its streams do not promise, in sentences.
+    pub fn sink_notes(&self, sink: &settings::Sink) -> Vec<String> {
+        let streams = self.catalog.streams();
+        let streams = streams.iter().map(|one| &one.settings);
+        let reaches: Vec<_> = self
+            .delivery
+            .lanes()
+            .iter()
+            .map(|lane| lane.reach().0)
+            .collect();
+        let others = reaches.iter().map(|one| &**one);
+        settings::beginning::notes(sink, streams, others)
+    }
+
     /// About how many bytes of payloads a sink has not taken.
     pub async fn backlog_bytes(&self, sink: &SinkCondition) -> Option<u64> {
         match sink.unread {
@@ -244,6 +270,9 @@ impl Operator {
                 acts.held_keys,
                 acts.fields,
             );
+        }
+        for screen in self.screens() {
+            gauges.set_screen(&screen.key.name, screen.is_there());
         }
         for (kind, count) in self.found(&condition).counts() {
             gauges.set_problems(kind, count);

@@ -49,6 +49,8 @@ pub enum ProblemKind {
     WrongTokens,
     /// Renderers were refused.
     Renderers,
+    /// A screen that should be there is away.
+    ScreenAway,
     /// Many requests of a connector were refused.
     Refused,
     /// Many requests had no valid key.
@@ -85,6 +87,7 @@ impl ProblemKind {
         Self::Clock,
         Self::WrongTokens,
         Self::Renderers,
+        Self::ScreenAway,
         Self::Refused,
         Self::Unauthenticated,
         Self::Quarantine,
@@ -116,11 +119,30 @@ impl ProblemKind {
             Self::Clock => "clock",
             Self::WrongTokens => "wrong_tokens",
             Self::Renderers => "renderers",
+            Self::ScreenAway => "screen_away",
             Self::Refused => "refused",
             Self::Unauthenticated => "strangers",
             Self::Quarantine => "quarantine",
             Self::Wal => "wal",
             Self::Log => "log",
+        }
+    }
+}
+
+impl ProblemKind {
+    /// `error` if something is not accepted, delivered or shown now, `warning` otherwise.
+    pub fn severity(self) -> &'static str {
+        match self {
+            Self::Intake
+            | Self::NoSink
+            | Self::Unreadable
+            | Self::SinkFailing
+            | Self::SinkCrashed
+            | Self::SinkBehind
+            | Self::SinkDeadLetters
+            | Self::ScreenAway
+            | Self::Quarantine => "error",
+            _ => "warning",
         }
     }
 }

@@ -357,7 +357,7 @@ impl Operator {
 
     /// The sink of a section.
     pub(super) fn checked(&self, section: &Section) -> Result<settings::Sink, OperateError> {
-        let streams: Vec<settings::Stream> = (self.catalog.streams().iter())
+        let streams: Vec<settings::Stream> = (self.catalog.readable_streams().iter())
             .map(|stream| stream.settings.clone())
             .collect();
         let plugins_dir = self.about.storage.plugins_dir();

@@ -73,6 +73,7 @@ impl Operator {
             problems.about(subject).push(sentence, ProblemKind::Limit);
         }
         self.misfits(&mut problems);
+        self.missing_screens(&mut problems);
         self.refused_lately(&mut problems);
         if let Some(count @ 1..) = condition.quarantined {
             problems.push(format!(

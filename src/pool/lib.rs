@@ -22,6 +22,7 @@ mod history;
 mod implicit_streams;
 mod items;
 mod latest;
+mod missing;
 mod position;
 mod rebuilt;
 mod resends;

@@ -35,6 +35,9 @@ pub const DESCRIPTION_CHARS_MAX: usize = 200;
 const ITEM_KEY_BYTES_MAX: usize = 1024;
 const LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
 
+/// Longest page of a screen, in characters.
+const PAGE_CHARS_MAX: usize = 500;
+
 /// Text without control characters.
 const LINE: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 
@@ -58,6 +61,12 @@ pub(super) mod kinds {
         pattern: LINE,
         ..TextKind::of(stream_name)
     };
+    /// The name of a stream that the daemon fills; empty for none.
+    pub(crate) const PROBLEM_STREAM: TextKind = TextKind {
+        chars: Some((0, STREAM_NAME_CHARS_MAX)),
+        pattern: r"^(_[^\u0000-\u001f\u007f-\u009f]*)?$",
+        ..TextKind::of(problem_stream)
+    };
     /// The name of a stream that there is, whatever it is called.
     pub(crate) const STREAM: TextKind = TextKind {
         any_start: true,
@@ -77,6 +86,12 @@ pub(super) mod kinds {
     pub(crate) const ITEMS_PATH: TextKind = TextKind {
         chars: Some((1, ITEM_KEY_BYTES_MAX)),
         ..TextKind::of(items_path)
+    };
+    /// What a screen shows.
+    pub(crate) const PAGE: TextKind = TextKind {
+        chars: Some((1, PAGE_CHARS_MAX)),
+        pattern: r"^[^\u0000-\u001f\u007f-\u009f#]*$",
+        ..TextKind::of(page)
     };
     /// The name of a preset.
     pub(crate) const PRESET: TextKind = TextKind {
@@ -152,7 +167,7 @@ pub(super) mod kinds {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn stream_name(text: &str) -> Result<(), String> {
+pub(super) fn stream_name(text: &str) -> Result<(), String> {
     let count = text.chars().count();
     if !(1..=STREAM_NAME_CHARS_MAX).contains(&count) {
         return Err(format!(
@@ -163,6 +178,33 @@ pub fn stream_name(text: &str) -> Result<(), String> {
         return Err("expected a name without control characters".to_owned());
     }
     Ok(())
+}
+
+/// Checks the name of a stream that somebody makes: those that begin with `_` are the daemon's.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn new_stream_name(text: &str) -> Result<(), String> {
+    match is_daemons(text) {
+        true => {
+            Err("wants a name that does not begin with \"_\": those are the daemon's".to_owned())
+        }
+        false => stream_name(text),
+    }
+}
+
+/// Whether a stream of this name is the daemon's, or would be.
+pub fn is_daemons(stream: &str) -> bool {
+    stream.starts_with('_')
+}
+
+/// Checks the name of a stream that the daemon fills.
+fn problem_stream(text: &str) -> Result<(), String> {
+    match text {
+        "" => Ok(()),
+        _ if is_daemons(text) => stream_name(text),
+        _ => Err("wants a name that begins with \"_\", or \"\" for no stream".to_owned()),
+    }
 }
 
 /// Checks the name of a connector, which is none of [`BUILT_IN_CONNECTORS`].
@@ -323,6 +365,17 @@ pub(super) fn absolute_path(text: &str) -> Result<(), String> {
         false => Err(format!(
             "expected a path that begins with \"/\"; this is {}",
             quoted(text)
+        )),
+    }
+}
+
+/// What a screen shows. The key of its URL stands behind a `#`.
+fn page(text: &str) -> Result<(), String> {
+    let fits = (1..=PAGE_CHARS_MAX).contains(&text.chars().count());
+    match fits && !text.contains('#') && !text.chars().any(char::is_control) {
+        true => Ok(()),
+        false => Err(format!(
+            "wants a path or a URL of 1 to {PAGE_CHARS_MAX} characters, without the key behind \"#\""
         )),
     }
 }

@@ -51,8 +51,8 @@ mod tests;
 pub use body::{BodyFault, Patch};
 pub use checks::{
     BUILT_IN_CONNECTORS, DESCRIPTION_CHARS_MAX, connector_name as check_connector_name,
-    description as check_description, digest_of_fingerprint, digest_of_hex, name as check_name,
-    origin as check_origin, stream_name as check_stream_name,
+    description as check_description, digest_of_fingerprint, digest_of_hex, is_daemons,
+    name as check_name, new_stream_name as check_stream_name, origin as check_origin,
 };
 pub use egress::{Host, Network, default_port};
 pub use explain::{Row, explain, render_json, render_text};
@@ -73,10 +73,13 @@ pub use section::{IS_SET, Section, section_toml};
 pub use settings::{
     ADMIN, Admin, AdminToken, Batch, ClientCertificates, Connector, ConnectorKind, DeleteWhen,
     Durability, Http, Key, KeyFields, KeyWhere, Limits, Listed, Live, Log, LogFormat, Millis,
-    OnUpdate, Ordering, Otlp, Plugins, Pool, PoolMode, Postgres, ProxyHeader, ReadKey, Replay,
-    Retry, Role, Runtime, Server, Settings, Sink, SinkFields, SinkLimits, SinkMode, SinkWhere,
-    Start, Storage, Stream, System, Telemetry, Tls, TrustClock, Verify, Writes, shown_certificate,
+    OnUpdate, Ordering, Otlp, Plugins, Pool, PoolMode, Postgres, ProblemStream, ProxyHeader,
+    ReadKey, Replay, Retry, Role, Runtime, Server, Settings, Sink, SinkFields, SinkLimits,
+    SinkMode, SinkWhere, Start, Storage, Stream, System, Telemetry, Tls, TrustClock, Verify, Writes,
+    shown_certificate,
 };
+
+pub use validate::OF_DAEMON;
 
 use loader::Loader;
 use merge::Origins;

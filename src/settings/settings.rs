@@ -70,6 +70,8 @@ record! {
         plugins: Plugins, Table(Plugins::FIELDS);
         /// The data pool.
         pool: Pool, Table(Pool::FIELDS);
+        /// Problems of the daemon as items of a stream.
+        problems: ProblemStream, Table(ProblemStream::FIELDS);
         /// Declared streams.
         streams: Vec<Stream>, Tables(&STREAM);
         /// Declared connectors with their ingest keys.
@@ -390,6 +392,15 @@ record! {
         /// Whether the built-in sink `pool` runs. It does not have to be declared.
         enabled: bool = true, Boolean,
             guide: "With `false`, nothing reaches the data pool and the screens unless another sink writes it, and a declared sink named `pool` is an error.";
+    }
+}
+
+record! {
+    /// `[problems]`: problems of the daemon as items of a stream.
+    pub struct ProblemStream {
+        /// Built-in stream that has an item for each problem; its name begins with `_`. With `""` there is none.
+        stream: String = "_problems".to_owned(), Text(kinds::PROBLEM_STREAM),
+            guide: "See [problems as a stream][problems].";
     }
 }
 

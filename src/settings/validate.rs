@@ -17,8 +17,11 @@ use super::merge::Origins;
 use super::problem::{self, Origin, Problem};
 use super::record::Check;
 use super::schema::{Field, ROOT, Shape};
-use super::{ClientCertificates, Durability, ProxyHeader, Secret, Settings, Tls};
+use super::{ClientCertificates, Durability, ProxyHeader, Secret, Settings, Tls, is_daemons};
 pub(crate) use sinks::mode_mistakes;
+
+/// What is said of a stream with a name of the daemon's that people made before it had such names.
+pub const OF_DAEMON: &str = "names that begin with `_` are the daemon's; the stream works, but `*` in `streams` of a sink matches it for `pool` alone: give it another name";
 
 /// Collects the problems and warnings of merged settings.
 pub(super) struct Validator<'a> {
@@ -153,6 +156,12 @@ impl<'a> Validator<'a> {
     }
 
     fn general_warnings(&mut self, settings: &Settings) {
+        for (index, stream) in settings.streams.iter().enumerate() {
+            if is_daemons(&stream.name) {
+                let message = format!("{}: {OF_DAEMON}", problem::quoted(&stream.name));
+                self.warning(&format!("streams[{index}].name"), message);
+            }
+        }
         if settings.storage.durability == Durability::Os {
             self.warning(
                 "storage.durability",

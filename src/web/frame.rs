@@ -36,7 +36,7 @@ const PLACES: [(Place, &str, &str); 7] = [
     (Place::Connectors, "/sources", "Data sources"),
     (Place::Streams, "/streams", "Data pool"),
     (Place::Sinks, "/sinks", "Sinks"),
-    (Place::Renderers, "/renderers", "Renderers"),
+    (Place::Renderers, "/renderers", "Screens"),
     (Place::Audit, "/audit", "Audit log"),
     (Place::Settings, "/settings", "Settings"),
 ];

@@ -63,10 +63,7 @@ pub fn routes(parts: &AdminParts) -> Router {
         (Needs::RUN, request::routes(&parts.operator)),
         (Needs::RUN, sink::routes(&parts.operator)),
         (Needs::MANAGE, sink::made(&parts.operator)),
-        (
-            Needs::RUN,
-            Router::with_path("renderers").get(renderers::Renderers(p())),
-        ),
+        (Needs::RUN, renderers::routes(&parts.operator)),
         (Needs::MANAGE, read_key::routes(&parts.operator)),
         (
             Needs::RUN,

@@ -121,7 +121,7 @@ fn page(operator: &Operator, key: &ReadKey, shown: &Markup, typed: &Typed) -> Fo
     let is_own = key.created_at.is_some();
     let is_revoked = key.state() == KeyState::Revoked;
     let fields = html! {
-        p.quiet { "Renderers that are connected with it connect again." }
+        p.quiet { "Screens that are connected with it connect again." }
         (typed.record(settings::ReadKey::FIELDS, false, &operator.catalog))
         p.row { button { "Save" } }
     };
@@ -139,7 +139,7 @@ fn page(operator: &Operator, key: &ReadKey, shown: &Markup, typed: &Typed) -> Fo
             p.row {
                 @if is_own && !is_revoked { a.button.danger href={ (path) "/revoke" } { "Revoke…" } }
                 @if is_own { a.button.danger href={ (path) "/delete" } { "Delete…" } }
-                a.button.plain href="/renderers" { "Back to the renderers" }
+                a.button.plain href="/renderers" { "Back to the screens" }
             }
         },
     }
@@ -159,6 +159,8 @@ fn facts(operator: &Operator, key: &ReadKey) -> Markup {
         @if key.operate { dt { "Acts" } dd { "yes: it corrects and holds what its streams show" } }
         dt { "May stand in a URL" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
         dt { "Feeds a second" } dd { (key.requests_per_second.unwrap_or(POLLS_PER_SECOND)) }
+        @if let Some(shown) = &key.page { dt { "Should show" } dd.mono { (text(shown)) } }
+        @if key.expect { dt { "Should always be there" } dd { "yes; away for " (key.away_after_seconds) " s is a problem" } }
         dt { "Made" } dd { (origin(operator, "read_keys", &key.name, key.created_at)) }
     } }
 }
@@ -166,7 +168,7 @@ fn facts(operator: &Operator, key: &ReadKey) -> Markup {
 fn find_key(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
     let key = operator.catalog.read_key(&paths::param(req, "name"));
     key.ok_or(NoPage::NotFound(
-        "There is no such read key. The page Renderers lists the read keys.",
+        "There is no such read key. The page Screens lists the read keys.",
     ))
 }
 

@@ -14,7 +14,7 @@ use salvo_core::{Depot, Request, Router, handler};
 
 use super::frame::{NoPage, Page, Place, token};
 use super::sink_table::{known, problems};
-use super::text::{count, grouped, text, text_of, time};
+use super::text::{as_sentence, count, grouped, text, text_of, time};
 use super::{badge, form, paths};
 use base::clock;
 use delivery::Waiting;
@@ -88,7 +88,7 @@ async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<
         still: html! {},
         live: html! {
             (problems(sink))
-            (facts(sink))
+            (facts(operator, sink))
             (buttons(operator, sink, token))
             @if !retries.is_empty() {
                 h2 #retries { "Waiting retries" }
@@ -152,7 +152,11 @@ fn buttons(operator: &Operator, sink: &SinkCondition, token: &Markup) -> Markup 
     }
 }
 
-fn facts(sink: &SinkCondition) -> Markup {
+fn facts(operator: &Operator, sink: &SinkCondition) -> Markup {
+    let notes = sink
+        .lane
+        .as_ref()
+        .map(|lane| operator.sink_notes(&lane.reach().0));
     let last_error = sink.lane.as_ref().and_then(|lane| lane.last_error());
     html! {
         div.panel { dl {
@@ -181,6 +185,7 @@ fn facts(sink: &SinkCondition) -> Markup {
             @if let Some((filling, left)) = sink.filling.as_ref().filter(|(filling, _)| !filling.is_over) {
                 dt { "Filling" } dd { (count(filling.read.saturating_sub(left.waiting), "item")) " of the data pool done, " (grouped(left.rows + left.waiting)) " left, since " (time(&clock::rfc3339(filling.began_at))) }
             }
+            @for note in notes.iter().flatten() { dt { "Note" } dd { (text(&as_sentence(note))) } }
             dt { "Retries" } dd { (known(sink.retries())) }
             dt { "Dead letters" } dd { (known(sink.dead_letters())) }
             dt { "Last failure" } dd { @match last_error {

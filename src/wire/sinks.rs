@@ -72,6 +72,13 @@ answers! {
         latest: Option<LatestData>,
         /// How far it is filled; null: it is not being filled.
         filling: Option<FillingData>,
+        /// What it never gets of the data pool because it begins with the journal; null: nothing, or that is not looked at, as
+        /// in lists.
+        missing: Option<MissingData>,
+        /// What its beginning and its streams do not promise, in sentences.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        notes: Vec<String>,
         /// Where it begins: `now`, `journal` or `state`.
         start: Option<String>,
         /// What becomes of an update that `where` leaves out: `skip`, it is passed over.
@@ -124,6 +131,12 @@ answers! {
         refilled_at: Option<String>,
         /// Why it did.
         refilled_because: Option<String>,
+    }
+
+    /// Items of the data pool that were written before the oldest request that the journal still had when the sink began.
+    pub struct MissingData {
+        /// How many.
+        items: u64,
     }
 
     /// How far a sink is filled with what the data pool has.

@@ -82,6 +82,24 @@ answers! {
         page: String,
     }
 
+    /// Something that does not work, as the stream of problems has it.
+    pub struct ProblemItemData {
+        /// Key of its item: kind and subject.
+        key: String,
+        /// What it is, as `headgate_problems` counts it.
+        kind: String,
+        /// Name of the sink, the stream or whatever it is about, or `daemon`.
+        subject: String,
+        /// What is wrong, as a sentence.
+        message: String,
+        /// `error` if something is not accepted, delivered or shown now, `warning` otherwise.
+        severity: String,
+        /// Since when, RFC 3339.
+        since: String,
+        /// The page that shows it, on the admin listener.
+        page: String,
+    }
+
     /// A limit.
     pub struct LimitData {
         /// The setting, or what it is where nobody can set it.
@@ -146,6 +164,48 @@ answers! {
         #[serde(default)]
         #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
         held: BTreeMap<String, HoldData>,
+    }
+
+    /// A screen, or whatever asks for feeds, by its read key.
+    pub struct ScreenData {
+        /// Name of the read key.
+        name: String,
+        /// `here`: connected; `polling`: it asks for a feed again and again; `away`; `refused`; `never`: it was never there.
+        state: String,
+        /// Since when it is connected, away or refused, or when it last asked, RFC 3339.
+        since: Option<String>,
+        /// How many connections it has.
+        connections: u64,
+        /// When it was last there, RFC 3339.
+        last_seen: Option<String>,
+        /// Where it was last connected from.
+        client: Option<String>,
+        /// What program that was.
+        agent: Option<String>,
+        /// What the page calls itself.
+        screen: Option<String>,
+        /// The page, or the feed, that it shows.
+        shows: Option<String>,
+        /// Its size in pixels.
+        size: Option<String>,
+        /// The version of its page.
+        version: Option<String>,
+        /// Seconds between two requests for a feed, about.
+        interval_seconds: Option<u64>,
+        /// Why it is refused.
+        reason: Option<String>,
+        /// What it should show, as its read key says.
+        page: Option<String>,
+        /// Whether it should always be there.
+        expect: bool,
+        /// Seconds after which an expected screen that is away is a problem.
+        away_after_seconds: u32,
+    }
+
+    /// What was told to screens.
+    pub struct ReloadedScreens {
+        /// How many connections were told.
+        told: u64,
     }
 
     /// A ticket.

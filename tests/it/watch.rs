@@ -32,7 +32,8 @@ fn read(path: &str) -> String {
 
 /// Everything that a daemon prints; counters end in `_total`.
 async fn printed() -> Printed {
-    let app = Setup::shop().start().await;
+    let expected = Setup::shop().read_key("screen", &["orders"], "expect = true");
+    let app = expected.start().await;
     app.caller("shop").ingest("{}").await.receipt();
     app.drain().await;
     // What plugins count comes and goes with them.

@@ -116,7 +116,7 @@ impl Lane {
             return Ok(Step::Worked);
         }
         let is_over = page.after.is_none();
-        let slices = selection::selected(&self.sink, page.slices);
+        let slices = selection::selected(&self.sink, page.slices, &self.delivery.problems);
         let batch = Batch::of(BatchOrigin::Fill, slices, 1);
         let mut settlement = self.settlement();
         settlement.fill = Some(FillStep {

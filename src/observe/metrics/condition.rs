@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicI64;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 type Labels = [(&'static str, String); 1];
 type ByLabel = Family<Labels, Gauge<i64, AtomicI64>>;
@@ -85,6 +85,7 @@ pub struct ConditionGauges {
     sink_rejected: Family<Labels, Counter>,
     file_bytes: ByLabel,
     acts: ActGauges,
+    screen_connected: ByLabel,
     problems: Family<[(&'static str, &'static str); 1], Gauge>,
     log_bytes: Gauge,
     payload_bytes: Gauge,
@@ -102,10 +103,9 @@ fn rejected(registry: &mut Registry) -> Family<Labels, Counter> {
 impl ConditionGauges {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let help = "The state of a sink: 1 for the one that it has, 0 for the others";
-        let sink_state = Family::default();
-        registry.register("sink_state", help, sink_state.clone());
+        let sink_state = made(registry, "sink_state", help);
         let sink_rejected = rejected(registry);
-        let mut by_label = |name: &str, help: &str| by_label(registry, name, help);
+        let mut by_label = |name: &str, help: &str| -> ByLabel { made(registry, name, help) };
         let sink_lag = by_label(
             "sink_lag",
             "Requests that a sink has not delivered, at most, including retries and the rest of a fill; 0 if it has everything",
@@ -128,15 +128,14 @@ impl ConditionGauges {
             "file_bytes",
             "Size of each file; write-ahead logs end in -wal",
         );
+        let screen_connected = by_label(
+            "screen_connected",
+            "Whether a screen is connected, or asks for a feed again and again: 1 or 0",
+        );
         let acts = ActGauges::register(registry);
         let help = "Problems that the status lists, by kind";
-        let problems = Family::default();
-        registry.register("problems", help, problems.clone());
-        let mut gauge = |name: &str, help: &str| {
-            let gauge = Gauge::default();
-            registry.register(name, help, gauge.clone());
-            gauge
-        };
+        let problems = made(registry, "problems", help);
+        let mut gauge = |name: &str, help: &str| -> Gauge { made(registry, name, help) };
         Self {
             sink_state,
             sink_lag,
@@ -148,6 +147,7 @@ impl ConditionGauges {
             sink_rejected,
             file_bytes,
             acts,
+            screen_connected,
             problems,
             log_bytes: gauge("log_bytes", "Bytes of the request log, about"),
             payload_bytes: gauge("payload_bytes", "Bytes of payloads in the journal, about"),
@@ -173,6 +173,7 @@ impl ConditionGauges {
             &self.acts.held,
             &self.acts.held_keys,
             &self.acts.overridden_fields,
+            &self.screen_connected,
         ] {
             family.clear();
         }
@@ -209,6 +210,12 @@ impl ConditionGauges {
         put(&self.acts.overridden_fields, &labels, Some(fields));
     }
 
+    /// Sets whether a screen, by the name of its read key, is there.
+    pub fn set_screen(&self, name: &str, is_there: bool) {
+        let labels = [("screen", name.to_owned())];
+        put(&self.screen_connected, &labels, Some(u64::from(is_there)));
+    }
+
     /// Sets how many problems of a kind there are.
     pub fn set_problems(&self, kind: &'static str, count: u64) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
@@ -240,6 +247,13 @@ fn by_label(registry: &mut Registry, name: &str, help: &str) -> ByLabel {
     let family = ByLabel::default();
     registry.register(name, help, family.clone());
     family
+}
+
+/// A metric that is registered.
+fn made<T: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> T {
+    let metric = T::default();
+    registry.register(name, help, metric.clone());
+    metric
 }
 
 fn put(family: &ByLabel, labels: &Labels, value: Option<u64>) {

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Millis, SinkFields, SinkWhere};
-use crate::checks::kinds;
+use crate::checks::{is_daemons, kinds};
 use crate::record::{Element, record};
+use crate::routing_gaps::POOL;
 use crate::schema::{DAY_MS, GIB, MIB};
 use crate::{Host, Network, Secret};
 
@@ -22,7 +23,8 @@ record! {
         /// SHA-256 of the component as 64 hex digits; `headgate plugin check` prints it. Another component is not started.
         sha256: Option<String>, Digest(kinds::SHA256_OF_FILE), none: "any component", example: r#""9f86d081…""#, alternative: true;
         /// Streams that the sink receives; a `*` at the end of a name matches any rest.
-        streams: Vec<String>, List(kinds::PATTERN, 1), required: true, example: r#"["orders"]"#;
+        streams: Vec<String>, List(kinds::PATTERN, 1), required: true, example: r#"["orders"]"#,
+            guide: "`*` alone does not match names that begin with `_`, except for `pool`.";
         /// Streams that the sink does not receive although `streams` matches them.
         except: Vec<String>, List(kinds::PATTERN, 0),
             guide: "If neither `streams` nor `except` is set for `pool`, it leaves the streams of `filter-map` sinks to them.";
@@ -201,8 +203,17 @@ fn parsed<T: std::str::FromStr>(texts: &[String]) -> Vec<T> {
     texts.iter().filter_map(|text| text.parse().ok()).collect()
 }
 
+/// Whether a pattern means a stream: the daemon's only if it begins with `_` itself.
+pub(super) fn is_meant(pattern: &str, stream: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some("") => !is_daemons(stream),
+        Some(prefix) => stream.starts_with(prefix),
+        None => stream == pattern,
+    }
+}
+
 impl Sink {
-    /// Whether items of every stream go to this sink.
+    /// Whether items of every stream go to this sink that people make.
     pub fn takes_all(&self) -> bool {
         self.except.is_empty() && self.streams.iter().any(|pattern| pattern == "*")
     }
@@ -240,16 +251,12 @@ impl Sink {
         format!("{streams}\0\0{except}\0\0{}{shown}", self.selection())
     }
 
-    /// Whether items of this stream go to this sink.
+    /// Whether items of this stream go to this sink. The pattern `*` of `pool` means the daemon's streams, too.
     pub fn matches(&self, stream: &str) -> bool {
-        let named = |patterns: &[String]| {
-            patterns
-                .iter()
-                .any(|pattern| match pattern.strip_suffix('*') {
-                    Some(prefix) => stream.starts_with(prefix),
-                    None => stream == pattern,
-                })
+        let named = |patterns: &[String], all: bool| {
+            let mut patterns = patterns.iter();
+            patterns.any(|pattern| (all && pattern == "*") || is_meant(pattern, stream))
         };
-        named(&self.streams) && !named(&self.except)
+        named(&self.streams, self.plugin == POOL) && !named(&self.except, false)
     }
 }

@@ -52,10 +52,11 @@ impl Validator<'_> {
                 }
             }
         }
+        let told = &settings.problems.stream;
         for (i, key) in settings.read_keys.iter_mut().enumerate() {
             let path = format!("read_keys[{i}]");
             for (j, stream) in key.streams.iter().enumerate() {
-                if all_are_known && !streams.contains(stream) {
+                if all_are_known && !streams.contains(stream) && stream != told {
                     self.undeclared(&format!("{path}.streams[{j}]"), stream, &streams);
                 }
             }

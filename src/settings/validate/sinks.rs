@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Validator;
-use crate::beginning::{no_changes, no_state};
+use crate::beginning::{no_changes, no_state, notes};
 use crate::problem::{self, quoted};
-use crate::routing_gaps::writes_pool;
 use crate::{
     BUILT_IN_PLUGINS, Http, Listed, OnUpdate, Ordering, Retry, Secret, Settings, Sink, SinkWhere,
     Start, Stream, checks, masking, pool, section,
@@ -105,6 +104,12 @@ impl Validator<'_> {
                 let message = format!("\"state\" cannot be had: {why}");
                 self.problem(&format!("sinks[{index}].start"), message);
             }
+            if sink.start != Start::Now {
+                for note in notes(sink, &settings.streams, &settings.sinks) {
+                    let message = format!("the sink {}: {note}", quoted(&sink.name));
+                    self.warning(&format!("sinks[{index}].start"), message);
+                }
+            }
         }
     }
 
@@ -161,38 +166,6 @@ impl Validator<'_> {
             self.problem(&format!("sinks[{index}].in_flight"), why.to_owned());
         }
         self.selection(index, sink, streams);
-        self.start(index, sink, streams);
-    }
-
-    /// What a beginning does not promise.
-    fn start(&mut self, index: usize, sink: &Sink, streams: &[Stream]) {
-        if sink.is_latest() {
-            return;
-        }
-        let (path, sink_name) = (format!("sinks[{index}].start"), quoted(&sink.name));
-        match sink.start {
-            Start::Journal if writes_pool(sink) == Some(false) => self.warning(
-                &path,
-                format!(
-                    "\"journal\" begins with the oldest request that is still kept: items of the data pool that were last written before that never reach the sink {sink_name}; \"state\" begins with all of them"
-                ),
-            ),
-            Start::Now | Start::Journal => {}
-            Start::State => {
-                let mut versioned = streams
-                    .iter()
-                    .filter(|stream| stream.version.is_some() && sink.matches(&stream.name));
-                if let Some(stream) = versioned.next() {
-                    let stream = quoted(&stream.name);
-                    self.warning(
-                        &path,
-                        format!(
-                            "the stream {stream} has versions: the sink {sink_name} is handed older operations too, and its table is the data pool's only if the receiver compares the `version` of items"
-                        ),
-                    );
-                }
-            }
-        }
     }
 
     /// What is read of `where` and `fields` may be something else than was meant.

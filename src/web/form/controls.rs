@@ -124,7 +124,12 @@ impl Typed {
     pub(crate) fn stream_boxes(&self, field: Field<'_>, catalog: &Catalog) -> Markup {
         let chosen = self.all(field.name);
         let mut names: Vec<String> = chosen.clone();
-        names.extend(catalog.streams().iter().map(|one| one.name.to_string()));
+        names.extend(
+            catalog
+                .readable_streams()
+                .iter()
+                .map(|one| one.name.to_string()),
+        );
         names.sort_unstable();
         names.dedup();
         names.retain(|name| !name.is_empty());

@@ -57,7 +57,7 @@ pub(super) fn command(
     }
     let url = match entry.endpoint {
         Endpoint::Webhook => address.at(&webhook_path(stream, entry)),
-        Endpoint::Ingest | Endpoint::Items | Endpoint::Expiry => address.ingest_url(),
+        _ => address.ingest_url(),
     };
     command.push_str(&format!(" {}", quoted(&url)));
     command.push_str(" \\\n  -H \"Authorization: Bearer $HEADGATE_KEY\"");

@@ -55,6 +55,7 @@ impl NewSink {
             data,
             wrong: Wrong::new(),
             tried: None,
+            notes: Vec::new(),
         };
         let Some(mut typed) = sent else {
             let typed = Typed::new(depot, "name", &[]);
@@ -67,6 +68,7 @@ impl NewSink {
         let done = match typed.raw("do") {
             "try" => {
                 let request = TrialRequest::default();
+                form.notes = operator.sink_notes(&draft(&body));
                 let tried = operator.try_section(body, request, by(req)).await;
                 tried.map(|tried| form.tried = Some(tried))
             }
@@ -120,6 +122,19 @@ struct SinkForm<'a> {
     data: FormData,
     wrong: Wrong,
     tried: Option<Tried>,
+    /// What the sink is not promised.
+    notes: Vec<String>,
+}
+
+/// What a section says of where a sink begins, and with which streams.
+fn draft(section: &Map<String, Value>) -> settings::Sink {
+    let read = |name: &str| section.get(name).cloned().unwrap_or_default();
+    settings::Sink {
+        plugin: read("plugin").as_str().unwrap_or_default().to_owned(),
+        streams: serde_json::from_value(read("streams")).unwrap_or_default(),
+        start: serde_json::from_value(read("start")).unwrap_or_default(),
+        ..settings::Sink::default()
+    }
 }
 
 impl SinkForm<'_> {
@@ -260,6 +275,7 @@ impl SinkForm<'_> {
             place: Place::Sinks,
             content: html! {
                 @if let Some(tried) = &self.tried { (tried::shown(tried)) }
+                @for note in &self.notes { p.quiet { (text(&as_sentence(note))) } }
                 (typed.panel(Some("/new/sink"), &fields))
                 p.quiet { "Secrets are stored in catalog.db as they are, so backups contain them. They are never shown: after " strong { "Try" } ", type them again." }
             },
@@ -270,7 +286,7 @@ impl SinkForm<'_> {
     fn streams(&self, typed: &Typed) -> Markup {
         let chosen = typed.all("streams");
         let sizes = self.operator.pool.sizes();
-        let streams = self.operator.catalog.streams();
+        let streams = self.operator.catalog.readable_streams();
         html! {
             fieldset.field #streams tabindex="-1" {
                 legend { "Streams" }
