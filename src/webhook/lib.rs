@@ -22,6 +22,7 @@ mod custom;
 mod edit;
 mod field;
 pub mod format;
+mod guess;
 pub mod handshake;
 mod jwt;
 mod key;
@@ -46,6 +47,7 @@ mod trial;
 mod verify;
 
 pub use certificate::validity;
+pub use guess::{Guess, guess};
 pub use options::{Options, Timestamp};
 pub use path::Path;
 pub use place::{Place, Source, joined_key};
@@ -54,7 +56,7 @@ pub use preset::{
     Preset, PresetOption, PresetOrigin, Sample, SecretForm, SecretFrom, SentDelivery, ToolSetup,
     Unit, Verification,
 };
-pub use presets::{preset, presets, resolve_own, set_own};
+pub use presets::{own, preset, presets, resolve_own, restore_own, set_own};
 pub use sign::{CannotSign, Draft, Signed};
 pub use trial::{Trial, Tried, questions, vectors};
 pub use verify::Verifier;

@@ -5,11 +5,14 @@
 use maud::{Markup, html};
 
 use crate::text::{count, grouped, text, text_of, visible_json};
+use journal::{LogEntry, Outcome};
 use operate::content::{Content, ItemContent};
 use operate::requests::Report;
 
 /// Items that are shown at once; the others unfold.
 const OPEN_ITEMS: usize = 3;
+/// Presets that are named for a request that was refused.
+const GUESSES: usize = 5;
 
 /// Its headers.
 pub(super) fn headers(report: &Report) -> Markup {
@@ -23,6 +26,22 @@ pub(super) fn headers(report: &Report) -> Markup {
                     dd { @match value { Some(value) => (text(value)), None => span.quiet { "not kept" } } }
                 }
             } }
+            @if entry.outcome == Outcome::Rejected { (guessed(entry)) }
+        }
+    }
+}
+
+/// Which tools send such headers, for who has taken another one's preset.
+fn guessed(entry: &LogEntry) -> Markup {
+    let headers: Vec<_> = entry.headers().collect();
+    let guesses = webhook::guess(&headers, None);
+    html! {
+        @if !guesses.is_empty() {
+            p #guessed { "Presets whose headers these are: "
+                @for (position, guess) in guesses.iter().take(GUESSES).enumerate() {
+                    @if position > 0 { ", " } (guess.preset.title) " (" code { (guess.preset.name) } ")"
+                }
+            }
         }
     }
 }

@@ -43,7 +43,11 @@ impl<'n> Reader<'n> {
         let within = self.within;
         match self.get(name) {
             Some(node) => then(node).map_err(|mut error| {
-                if !error.message.starts_with(within) || within.is_empty() {
+                let is_told = match within {
+                    "" => error.message.starts_with(name),
+                    within => error.message.starts_with(within),
+                };
+                if !is_told {
                     error.message = format!("{within}{name}: {}", error.message);
                 }
                 error
@@ -141,7 +145,7 @@ pub(super) fn text_of(node: &Node) -> Result<String, FormatError> {
 pub(super) fn texts_of(node: &Node) -> Result<Vec<String>, FormatError> {
     match &node.data {
         Data::List(nodes) if nodes.len() <= LIST_MAX => {
-            nodes.iter().map(|node| text_of(node)).collect()
+            nodes.iter().map(text_of).collect()
         }
         _ => Err(wrong(node, "a list of strings")),
     }

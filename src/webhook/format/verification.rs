@@ -85,7 +85,7 @@ pub(super) fn read(node: &Node, preset: &mut Preset) -> Result<(), FormatError> 
     reader.number("tolerance_seconds", &mut verify.tolerance_seconds)?;
     reader.boolean("in_step", &mut verify.in_step)?;
     reader.set("by_secret", |node| {
-        verify.by_secret = pairs(node, |node| text_of(node))?;
+        verify.by_secret = pairs(node, text_of)?;
         Ok(())
     })?;
     reader.choice(

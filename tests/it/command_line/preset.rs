@@ -82,8 +82,9 @@ fn what_is_not_as_the_sample_says_fails() {
 fn a_mistake_is_told_with_its_line() {
     let folder = folder_with(&OWN.replace("prefix", "prefx"));
     let told = preset(folder.path(), "test meters.toml").failed(2);
-    let line = "meters.toml: line 8: verify.prefx is no field; did you mean `prefix`?";
-    assert!(told.contains(line), "{told}");
+    assert!(told.contains("meters.toml: line 8: "), "{told}");
+    let says = "verify.prefx is no field; did you mean `prefix`?";
+    assert!(told.contains(says), "{told}");
     let told = preset(folder.path(), "test ./absent.toml").failed(2);
     assert!(told.contains("absent.toml"), "{told}");
     let told = preset(folder.path(), "show nothing").failed(2);
