@@ -5,7 +5,7 @@
 mod trial;
 
 use super::error::CliError;
-use client::preset::{GuessArgs, ListArgs, NewArgs, ShowArgs, guess, list, new, show};
+use client::preset::{FitArgs, ListArgs, NewArgs, ShowArgs, fit, list, new, show};
 
 /// What `headgate preset` is told.
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ enum PresetCommand {
     /// Write a preset to begin with
     New(NewArgs),
     /// Name the presets that fit a delivery
-    Guess(GuessArgs),
+    Guess(FitArgs),
 }
 
 /// Runs the verb.
@@ -38,6 +38,6 @@ pub async fn run(args: PresetArgs) -> Result<(), CliError> {
         PresetCommand::Show(args) => show(&args),
         PresetCommand::Test(args) => trial::run(&args).await,
         PresetCommand::New(args) => new(&args),
-        PresetCommand::Guess(args) => guess(&args),
+        PresetCommand::Guess(args) => fit(&args),
     }
 }

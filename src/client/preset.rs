@@ -102,7 +102,7 @@ pub struct NewArgs {
 #[command(after_help = "\
 Example:
   headgate preset guess --delivery captured.http")]
-pub struct GuessArgs {
+pub struct FitArgs {
     /// File with a delivery that was captured: the lines of its headers, an empty line, its body
     #[arg(long, value_name = "FILE")]
     delivery: PathBuf,
@@ -131,26 +131,28 @@ pub fn new(args: &NewArgs) -> Result<(), CliError> {
 ///
 /// # Errors
 /// The file is no delivery, or no preset fits.
-pub fn guess(args: &GuessArgs) -> Result<(), CliError> {
+pub fn fit(args: &FitArgs) -> Result<(), CliError> {
     use_presets(&args.config)?;
     let sent = captured(&args.delivery)?;
     let headers = sent.headers.iter();
     let headers: Vec<(&str, Option<&str>)> = headers
         .map(|(name, value)| (name.as_str(), Some(value.as_str())))
         .collect();
-    let guesses = webhook::guess(&headers, Some(&sent.body));
-    if guesses.is_empty() {
+    let fits = webhook::fitting(&headers, Some(&sent.body));
+    if fits.is_empty() {
         return Err(CliError::failed(
             "no preset has its signature where this delivery has one; `headgate preset new` begins one",
         ));
     }
     let mut table = Table::new(&["NAME", "TOOL", "FOUND"]);
-    for guess in guesses {
-        let preset = guess.preset;
-        table.row(&[&preset.name, &preset.title, &guess.found.join(", ")]);
+    for fit in fits {
+        let preset = fit.preset;
+        table.row(&[&preset.name, &preset.title, &fit.found.join(", ")]);
     }
     print(&table.to_string())?;
-    note("several tools use the same headers: `headgate preset test NAME --delivery FILE --secret-file FILE` decides");
+    note(
+        "several tools use the same headers: `headgate preset test NAME --delivery FILE --secret-file FILE` decides",
+    );
     Ok(())
 }
 

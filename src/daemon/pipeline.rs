@@ -31,13 +31,13 @@ pub struct Pipeline {
 }
 
 /// A delivery to the address of a connector.
-pub struct Delivered<'a> {
-    pub stream: &'a str,
-    pub connector: &'a str,
+pub struct Delivered {
+    pub stream: &'static str,
+    pub connector: String,
     /// Path and query.
-    pub target: &'a str,
+    pub target: String,
     /// Names in lower case.
-    pub headers: &'a [(String, String)],
+    pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
@@ -66,7 +66,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// Why it is refused.
-    pub async fn send(&self, sent: Delivered<'_>) -> Result<Option<Items>, String> {
+    pub async fn send(&self, sent: Delivered) -> Result<Option<Items>, String> {
         let pairs: Vec<(&str, &[u8])> = (sent.headers.iter())
             .map(|(name, value)| (name.as_str(), value.as_bytes()))
             .collect();
@@ -81,9 +81,9 @@ impl Pipeline {
             access_token: None,
             certificate: None,
             address: Some(Address {
-                connector: sent.connector,
+                connector: &sent.connector,
                 method: "POST",
-                target: sent.target,
+                target: &sent.target,
                 headers,
             }),
             content_type: header("content-type"),

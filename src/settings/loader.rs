@@ -15,9 +15,7 @@ use super::checker::Checker;
 use super::environment::{self, Meaning};
 use super::merge::Layer;
 use super::problem::{self, Origin, Problem};
-use super::{
-    DEFAULT_TOML, PROFILES, SettingOption, Sources, checks, own_presets, schema, secret,
-};
+use super::{DEFAULT_TOML, PROFILES, SettingOption, Sources, checks, own_presets, schema, secret};
 use base::tree::{self, Node};
 use webhook::format::Draft;
 
@@ -64,7 +62,6 @@ impl<'a> Loader<'a> {
         self.options(&sources.options);
         profile
     }
-
 
     /// Reads the embedded files and those on disk; returns the profile.
     fn files_of(&mut self, sources: &Sources) -> String {

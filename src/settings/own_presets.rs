@@ -72,7 +72,11 @@ pub(super) fn of_node(source: &str, node: Node, problems: &mut Vec<Problem>) -> 
         let line = node.line;
         let draft = Draft::of("", PresetOrigin::Own(source.to_owned()), node);
         let draft = draft.map_err(|error| {
-            problems.push(problem(source, error.line.or(line), format!("presets: {}", error.message)));
+            problems.push(problem(
+                source,
+                error.line.or(line),
+                format!("presets: {}", error.message),
+            ));
         });
         draft.ok()
     });
@@ -93,10 +97,17 @@ fn of_folder(folder: &Path, problems: &mut Vec<Problem>) -> Vec<Draft> {
         problems.push(problem(&path.display().to_string(), line, message));
     };
     if files.len() > FILES_MAX {
-        wrong(folder, None, format!("it has more than {FILES_MAX} presets"));
+        wrong(
+            folder,
+            None,
+            format!("it has more than {FILES_MAX} presets"),
+        );
         return Vec::new();
     }
-    if let Some(why) = (!files.is_empty()).then(|| writable_by_others(folder)).flatten() {
+    if let Some(why) = (!files.is_empty())
+        .then(|| writable_by_others(folder))
+        .flatten()
+    {
         wrong(folder, None, why);
         return Vec::new();
     }

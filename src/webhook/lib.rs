@@ -21,8 +21,8 @@ mod compare;
 mod custom;
 mod edit;
 mod field;
+mod fit;
 pub mod format;
-mod guess;
 pub mod handshake;
 mod jwt;
 mod key;
@@ -47,7 +47,7 @@ mod trial;
 mod verify;
 
 pub use certificate::validity;
-pub use guess::{Guess, guess};
+pub use fit::{PresetFit, fitting};
 pub use options::{Options, Timestamp};
 pub use path::Path;
 pub use place::{Place, Source, joined_key};

@@ -241,7 +241,9 @@ impl Preset {
 
     /// Whether its signature does not cover the body.
     pub fn has_unsigned_body(&self) -> bool {
-        self.verify.as_ref().is_some_and(|verify| verify.unsigned_body)
+        self.verify
+            .as_ref()
+            .is_some_and(|verify| verify.unsigned_body)
     }
 
     /// What its deliveries are proved by.

@@ -44,7 +44,10 @@ pub fn resolve_own(
     layers: &[Vec<Draft>],
 ) -> Result<Vec<Preset>, (PresetOrigin, FormatError)> {
     for drafts in layers {
-        for draft in drafts.iter().filter(|draft| ["hmac", "token"].contains(&draft.name())) {
+        for draft in drafts
+            .iter()
+            .filter(|draft| ["hmac", "token"].contains(&draft.name()))
+        {
             let message = "`hmac` and `token` stand for any tool; give the preset another name";
             return Err((draft.origin().clone(), FormatError::new(None, message)));
         }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::edit::Body;
 use super::key::{Key, encode};
 use super::layout::{Head, Layout};
-use super::path::Step;
+use super::path::{Path, Step};
 use super::place::{Place, Source};
 use super::verify::Check;
 use super::{Delivery, Headers, Refused, Verifier, clock, jwt, special, text};
@@ -217,32 +217,40 @@ fn sign_message(
         Ok::<_, CannotSign>(encoded(layout, &tag))
     };
     if let Some(Place::Item(path)) = layout.verify.signature.first() {
-        let items = layout.items.as_ref().map_or(&[][..], |items| items.steps());
-        let (mut failed, mut last) = (None, String::new());
-        let body = signed.body.clone();
-        edit(&mut signed.body, is_form, (items, false), &mut |item| {
-            super::body::each_value(item, &mut |item| match tag_of(
-                Some(&item.to_string()),
-                &body,
-                &signed.headers,
-            ) {
-                Ok(text) => {
-                    super::edit::each(item, path.steps(), true, &mut |value| {
-                        *value = text.clone().into();
-                    });
-                    last = text;
-                }
-                Err(error) => failed = Some(error),
-            });
-        })?;
-        signed.signature = last;
-        return failed.map_or(Ok(()), Err);
+        let (body, headers) = (signed.body.clone(), signed.headers.clone());
+        let tag_of = |item: &str| tag_of(Some(item), &body, &headers);
+        return sign_items(layout, path, is_form, signed, tag_of);
     }
     let text = tag_of(None, &signed.body, &signed.headers)?;
     let time = time
         .filter(|_| !is_in_body)
         .map(|place| (place, time_text.as_str()));
     place_signature(layout, &text, time, draft, signed)
+}
+
+/// Puts a signature of its own into each item.
+fn sign_items(
+    layout: &Layout,
+    path: &Path,
+    is_form: bool,
+    signed: &mut Signed,
+    tag_of: impl Fn(&str) -> Result<String, CannotSign>,
+) -> Result<(), CannotSign> {
+    let items = layout.items.as_ref().map_or(&[][..], |items| items.steps());
+    let (mut failed, mut last) = (None, String::new());
+    edit(&mut signed.body, is_form, (items, false), &mut |item| {
+        super::body::each_value(item, &mut |item| match tag_of(&item.to_string()) {
+            Ok(text) => {
+                super::edit::each(item, path.steps(), true, &mut |value| {
+                    *value = text.clone().into();
+                });
+                last = text;
+            }
+            Err(error) => failed = Some(error),
+        });
+    })?;
+    signed.signature = last;
+    failed.map_or(Ok(()), Err)
 }
 
 /// Changes fields of a body.

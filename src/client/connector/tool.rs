@@ -147,16 +147,15 @@ pub(crate) async fn preset_of_daemon(admin: &AdminArgs, name: &str) -> Result<Pr
     let presets = Resource::new(admin, "preset", "/api/admin/presets")?;
     let below = format!("/{}", percent_encoded(name));
     let found: PresetData = presets.call(Method::GET, &below, None).await?;
-    let text = found.toml.ok_or_else(|| presets.foreign("it has no file"))?;
+    let text = found
+        .toml
+        .ok_or_else(|| presets.foreign("it has no file"))?;
     Preset::read(&found.name, &text).map_err(|error| presets.foreign(&error.to_string()))
 }
 
 /// What makes a key of a tool: how its deliveries are verified, or, where it signs nothing, that its key may stand in a
 /// URL.
-pub(crate) fn key_of(
-    preset: &Preset,
-    told: &VerifyArgs,
-) -> Result<Map<String, Value>, CliError> {
+pub(crate) fn key_of(preset: &Preset, told: &VerifyArgs) -> Result<Map<String, Value>, CliError> {
     let mut body = Map::new();
     match (preset.signed(), told.secret.read()?) {
         (true, secret) if secret.is_some() || preset.sends_secret().is_some() => {

@@ -12,7 +12,7 @@ use operate::requests::Report;
 /// Items that are shown at once; the others unfold.
 const OPEN_ITEMS: usize = 3;
 /// Presets that are named for a request that was refused.
-const GUESSES: usize = 5;
+const FITS_MAX: usize = 5;
 
 /// Its headers.
 pub(super) fn headers(report: &Report) -> Markup {
@@ -26,20 +26,20 @@ pub(super) fn headers(report: &Report) -> Markup {
                     dd { @match value { Some(value) => (text(value)), None => span.quiet { "not kept" } } }
                 }
             } }
-            @if entry.outcome == Outcome::Rejected { (guessed(entry)) }
+            @if entry.outcome == Outcome::Rejected { (fitting(entry)) }
         }
     }
 }
 
 /// Which tools send such headers, for who has taken another one's preset.
-fn guessed(entry: &LogEntry) -> Markup {
+fn fitting(entry: &LogEntry) -> Markup {
     let headers: Vec<_> = entry.headers().collect();
-    let guesses = webhook::guess(&headers, None);
+    let fits = webhook::fitting(&headers, None);
     html! {
-        @if !guesses.is_empty() {
-            p #guessed { "Presets whose headers these are: "
-                @for (position, guess) in guesses.iter().take(GUESSES).enumerate() {
-                    @if position > 0 { ", " } (guess.preset.title) " (" code { (guess.preset.name) } ")"
+        @if !fits.is_empty() {
+            p #fitting { "Presets whose headers these are: "
+                @for (position, fit) in fits.iter().take(FITS_MAX).enumerate() {
+                    @if position > 0 { ", " } (fit.preset.title) " (" code { (fit.preset.name) } ")"
                 }
             }
         }

@@ -147,7 +147,10 @@ pub(super) fn answer(node: &Node) -> Result<DeliveryAnswer, FormatError> {
         body = Some((JSON, text.clone()));
         match serde_json::from_str::<serde_json::Value>(&text) {
             Ok(again) if again == json => Ok(()),
-            _ => Err(wrong(node, "JSON with numbers that are written in few digits")),
+            _ => Err(wrong(
+                node,
+                "JSON with numbers that are written in few digits",
+            )),
         }
     })?;
     reader.finish()?;

@@ -144,9 +144,7 @@ pub(super) fn text_of(node: &Node) -> Result<String, FormatError> {
 
 pub(super) fn texts_of(node: &Node) -> Result<Vec<String>, FormatError> {
     match &node.data {
-        Data::List(nodes) if nodes.len() <= LIST_MAX => {
-            nodes.iter().map(text_of).collect()
-        }
+        Data::List(nodes) if nodes.len() <= LIST_MAX => nodes.iter().map(text_of).collect(),
         _ => Err(wrong(node, "a list of strings")),
     }
 }

@@ -86,7 +86,7 @@ fn what_is_printed_reads_back_as_the_same() {
         let draft = draft.unwrap_or_else(|error| panic!("{}: {error}\n{text}", preset.name));
         let read = resolve_all(&[draft], |_| None);
         let read = read.unwrap_or_else(|(_, error)| panic!("{}: {error}\n{text}", preset.name));
-        assert_eq!(read, [preset.clone()], "{text}");
+        assert_eq!(read, std::slice::from_ref(preset), "{text}");
         assert!(!text.contains("extends"), "{text}");
     }
     assert_eq!(presets().len(), FILES.len());

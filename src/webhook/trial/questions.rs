@@ -30,12 +30,7 @@ fn answer_to(
     sample: &HandshakeSample,
 ) -> Result<Challenge, String> {
     let now = Unix::now();
-    let mut url = format!("{PUBLIC_URL}/api/webhook/trial/trial");
-    if !sample.query.is_empty() {
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(&sample.query);
-        url = format!("{url}?{}", query.finish());
-    }
+    let url = url_of(sample);
     let body = sample.body.as_bytes();
     let none = || "it is taken for no question".to_owned();
     if !preset.signed() {
@@ -84,6 +79,16 @@ fn answer_to(
         }
         _ => asked(&trial.verifier, &url, &sample.headers, body),
     }
+}
+
+fn url_of(sample: &HandshakeSample) -> String {
+    let url = format!("{PUBLIC_URL}/api/webhook/trial/trial");
+    if sample.query.is_empty() {
+        return url;
+    }
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(&sample.query);
+    format!("{url}?{}", query.finish())
 }
 
 /// What a sample has at a place outside of its body.

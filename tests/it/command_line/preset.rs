@@ -171,9 +171,18 @@ fn tools_are_described_by_the_guide_alone() {
     let files: Vec<String> = files
         .map(|file| file.expect("a file").path().display().to_string())
         .collect();
-    let done = run(folder.path(), ["preset", "test"].map(str::to_owned).into_iter().chain(files));
+    let done = run(
+        folder.path(),
+        ["preset", "test"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(files),
+    );
     assert!(done.err.starts_with("8 presets pass"), "{done:?}");
-    assert!(done.ok().contains("ok    monday create_pulse: stored as 77\n"));
+    assert!(
+        done.ok()
+            .contains("ok    monday create_pulse: stored as 77\n")
+    );
 }
 
 #[test]
@@ -183,12 +192,16 @@ fn a_preset_is_begun_and_guessed() {
     preset(folder.path(), "test mine.toml").ok();
     preset(folder.path(), "new mine").failed(1);
     preset(folder.path(), "new Mine").failed(2);
-    let request = "X-GitHub-Event: push\nX-GitHub-Delivery: 1\nX-Hub-Signature-256: sha256=00\n\n{}";
+    let request =
+        "X-GitHub-Event: push\nX-GitHub-Delivery: 1\nX-Hub-Signature-256: sha256=00\n\n{}";
     std::fs::write(folder.path().join("captured"), request).expect("it is written");
     let told = preset(folder.path(), "guess --delivery captured").ok();
     let first = told.lines().nth(1).expect("a line");
     assert!(first.starts_with("github "), "{told}");
-    assert!(told.contains("\nmeta ") && !told.contains("stripe"), "{told}");
+    assert!(
+        told.contains("\nmeta ") && !told.contains("stripe"),
+        "{told}"
+    );
     std::fs::write(folder.path().join("captured"), "X-Nothing: 1\n\n{}").expect("it is written");
     preset(folder.path(), "guess --delivery captured").failed(1);
 }
@@ -241,10 +254,16 @@ fn a_preset_of_the_data_folder_is_followed() {
     process.says("meters.toml:8: verify.prefx is no field");
     operate(&process, trigger.clone().collect::<Vec<_>>()).ok();
     let shown = get(&process, "/api/admin/presets/meters");
-    assert!(shown.contains("presets/meters.toml") && shown.contains("v1="), "{shown}");
+    assert!(
+        shown.contains("presets/meters.toml") && shown.contains("v1="),
+        "{shown}"
+    );
 
     // Mended, it counts again; it cannot go while the connector uses it.
-    write(&process, &OWN.replace("\"Meters\"", "\"Meters of the hall\""));
+    write(
+        &process,
+        &OWN.replace("\"Meters\"", "\"Meters of the hall\""),
+    );
     titled(&process, "Meters of the hall");
     let file = process.setup.data_dir().join("presets/meters.toml");
     std::fs::remove_file(&file).expect("it is removed");
@@ -265,7 +284,10 @@ fn presets_of_the_configuration_count_over_those_of_the_folder() {
         let all: Vec<Value> = serde_json::from_str(&all).expect("a list");
         assert_eq!(all.len(), 114);
         let last = all.last().expect("one").clone();
-        (last["title"].clone(), last["from"].as_str().expect("a place").to_owned())
+        (
+            last["title"].clone(),
+            last["from"].as_str().expect("a place").to_owned(),
+        )
     };
     let (title, from) = listed("list --output json");
     assert_eq!(title, "Meters");
@@ -275,7 +297,8 @@ fn presets_of_the_configuration_count_over_those_of_the_folder() {
     // What is replaced is extended.
     let shown = preset(folder.path(), "show meters --config own.toml").ok();
     assert!(shown.contains("prefix = \"v1=\""), "{shown}");
-    std::fs::write(folder.path().join("own.toml"), format!("\n{entry}id = 7\n")).expect("it is written");
+    std::fs::write(folder.path().join("own.toml"), format!("\n{entry}id = 7\n"))
+        .expect("it is written");
     let told = preset(folder.path(), "list --config own.toml").failed(2);
     assert!(told.contains("own.toml:6: id: "), "{told}");
 }

@@ -91,16 +91,7 @@ impl Storing {
             Ok(sent) => sent,
             Err(why) => return Tried::of("stored", Some(why)),
         };
-        let (target, headers, body) = sent;
-        let connector = connector(preset);
-        let items = self.pipeline.send(Delivered {
-            stream: STREAM,
-            connector: &connector,
-            target: &target,
-            headers: &headers,
-            body,
-        });
-        match items.await {
+        match self.pipeline.send(sent).await {
             Ok(items) => {
                 let wrong = compare(items.as_ref(), sample, (id, now)).err();
                 Tried::of(described(items.as_ref()), wrong)
@@ -109,20 +100,21 @@ impl Storing {
         }
     }
 
-    /// The target, headers and body of a sample as its tool sends it.
+    /// A sample as its tool sends it.
     fn delivered(
         &self,
         preset: &Preset,
         sample: &Sample,
         (id, now): (&str, Unix),
-    ) -> Result<(String, Vec<(String, String)>, Vec<u8>), String> {
-        let target = webhook::path(STREAM, Some(&connector(preset)));
+    ) -> Result<Delivered, String> {
+        let connector = connector(preset);
+        let target = webhook::path(STREAM, Some(&connector));
         let sender = self.senders.iter().find(|(name, _)| *name == preset.name);
-        match sender.map(|(_, sender)| sender) {
+        let (target, headers, body) = match sender.map(|(_, sender)| sender) {
             Some(Sender::Signs(trial)) => {
                 let signed = trial.sign(sample, id, &target, now);
                 let signed = signed.map_err(|error| error.to_string())?.in_lower_case();
-                Ok((signed.target(&target), signed.headers, signed.body))
+                (signed.target(&target), signed.headers, signed.body)
             }
             Some(Sender::Key(key)) => {
                 let own = sample.headers.iter();
@@ -132,10 +124,17 @@ impl Storing {
                     ("content-type".to_owned(), sample.content_type.clone()),
                 ];
                 let headers = all.into_iter().chain(own).collect();
-                Ok((target, headers, sample.fill(id, now).into_bytes()))
+                (target, headers, sample.fill(id, now).into_bytes())
             }
-            Some(Sender::Nobody) | None => Err("only the tool can sign it".to_owned()),
-        }
+            Some(Sender::Nobody) | None => return Err("only the tool can sign it".to_owned()),
+        };
+        Ok(Delivered {
+            stream: STREAM,
+            connector,
+            target,
+            headers,
+            body,
+        })
     }
 
     pub(super) async fn close(self) {

@@ -10,7 +10,7 @@ use super::presets;
 
 /// A preset that fits.
 #[derive(Debug, Clone)]
-pub struct Guess {
+pub struct PresetFit {
     pub preset: &'static Preset,
     /// Where what it names was found: `header:X-GitHub-Event`.
     pub found: Vec<String>,
@@ -20,25 +20,27 @@ pub struct Guess {
 
 /// The presets that fit, the best first: headers with their values as far as they are known, names in either case, and
 /// the body, if it is known.
-pub fn guess(headers: &[(&str, Option<&str>)], body: Option<&[u8]>) -> Vec<Guess> {
+pub fn fitting(headers: &[(&str, Option<&str>)], body: Option<&[u8]>) -> Vec<PresetFit> {
     let all = presets().into_iter();
-    let mut guesses: Vec<Guess> = all
-        .filter_map(|preset| Guess::of(preset, headers, body))
+    let mut fits: Vec<PresetFit> = all
+        .filter_map(|preset| PresetFit::of(preset, headers, body))
         .collect();
-    guesses.sort_by_key(|guess| (std::cmp::Reverse(guess.found.len()), guess.missing));
-    guesses
+    fits.sort_by_key(|fit| (std::cmp::Reverse(fit.found.len()), fit.missing));
+    fits
 }
 
-impl Guess {
+impl PresetFit {
     fn of(
         preset: &'static Preset,
         headers: &[(&str, Option<&str>)],
         body: Option<&[u8]>,
-    ) -> Option<Guess> {
+    ) -> Option<PresetFit> {
         let verify = preset.verify.as_ref();
         let signature: &[Place] = verify.map_or(&[], |verify| &verify.signature);
         let is_there = |place: &&Place| match place {
-            Place::Header(name) => headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name)),
+            Place::Header(name) => headers
+                .iter()
+                .any(|(own, _)| own.eq_ignore_ascii_case(name)),
             Place::Body(path) => body.is_some_and(|body| path.find(body).is_some()),
             Place::Query(_) | Place::Item(_) | Place::Part(_) => false,
         };
@@ -55,8 +57,11 @@ impl Guess {
         let (found, others): (Vec<&Place>, Vec<&Place>) = places.into_iter().partition(is_there);
         let mut found: Vec<String> = found.into_iter().map(Place::written).collect();
         found.dedup();
-        let missing = others.iter().filter(|place| place.header().is_some()).count();
-        (!found.is_empty()).then_some(Guess {
+        let missing = others
+            .iter()
+            .filter(|place| place.header().is_some())
+            .count();
+        (!found.is_empty()).then_some(PresetFit {
             preset,
             found,
             missing,
@@ -69,6 +74,8 @@ fn begins(place: &Place, verify: Option<&Verification>, headers: &[(&str, Option
     let (Some(name), Some(verify)) = (place.header(), verify) else {
         return true;
     };
-    let mut values = headers.iter().filter(|(own, _)| own.eq_ignore_ascii_case(name));
+    let mut values = headers
+        .iter()
+        .filter(|(own, _)| own.eq_ignore_ascii_case(name));
     values.any(|(_, value)| value.is_none_or(|value| value.contains(&verify.prefix)))
 }
