@@ -13,10 +13,11 @@ use std::slice::Iter;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 
 /// The pages, in the order in which they are listed: the names of their files without `.md`.
-const PAGES: [&str; 17] = [
+const PAGES: [&str; 18] = [
     "install",
     "connect",
     "tools",
+    "presets",
     "send",
     "clients",
     "show",

@@ -142,6 +142,7 @@ const PAGES: [&str; 23] = [
     "/new/source?tool=shopify",
     "/new/source?tool=hmac",
     "/new/tool",
+    "/presets",
     "/new/stream",
     "/new/read-key",
     "/audit",

@@ -224,6 +224,7 @@ async fn what_does_not_exist_is_404() {
         ("/api/admin/sinks/nothing", "SINK_NOT_FOUND"),
         ("/api/admin/sinks/nothing/dead-letters", "SINK_NOT_FOUND"),
         ("/api/admin/plugins/nothing", "PLUGIN_NOT_FOUND"),
+        ("/api/admin/presets/nothing", "PRESET_NOT_FOUND"),
         ("/api/admin/streams/nothing", "STREAM_NOT_FOUND"),
         ("/api/admin/connectors/nobody", "CONNECTOR_NOT_FOUND"),
         ("/api/admin/connectors/nobody/keys", "CONNECTOR_NOT_FOUND"),
