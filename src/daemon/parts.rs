@@ -85,20 +85,25 @@ impl Parts<'_> {
             access: Arc::new(access),
             login_throttle: Arc::default(),
             metrics: Arc::clone(metrics),
-            about: Arc::new(About {
-                profile: loaded.profile.clone(),
-                service_address: service_address.to_owned(),
-                data_dir: data_dir.display().to_string(),
-                durability: settings.storage.durability.as_str(),
-                started_at,
-                started: Instant::now(),
-                storage: settings.storage.clone(),
-            }),
+            about: Arc::new(about(loaded, data_dir, service_address, started_at)),
             configuration: Arc::new(InUse::new(settings::explain(loaded))),
             certificates: Arc::default(),
             sink_changes: Arc::default(),
             act_audit: Arc::default(),
         }
+    }
+}
+
+fn about(loaded: &Loaded, data_dir: &Path, service_address: &str, started_at: Unix) -> About {
+    let storage = loaded.settings.storage.clone();
+    About {
+        profile: loaded.profile.clone(),
+        service_address: service_address.to_owned(),
+        data_dir: data_dir.display().to_string(),
+        durability: storage.durability.as_str(),
+        started_at,
+        started: Instant::now(),
+        storage,
     }
 }
 

@@ -44,10 +44,8 @@ pub fn resolve_own(
     layers: &[Vec<Draft>],
 ) -> Result<Vec<Preset>, (PresetOrigin, FormatError)> {
     for drafts in layers {
-        for draft in drafts
-            .iter()
-            .filter(|draft| ["hmac", "token"].contains(&draft.name()))
-        {
+        let generic = |draft: &&Draft| ["hmac", "token"].contains(&draft.name());
+        if let Some(draft) = drafts.iter().find(generic) {
             let message = "`hmac` and `token` stand for any tool; give the preset another name";
             return Err((draft.origin().clone(), FormatError::new(None, message)));
         }

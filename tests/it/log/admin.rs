@@ -7,7 +7,7 @@ use crate::app::Admin;
 use crate::setup::Setup;
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 71] = [
+const GUARDED: [(Method, &str); 74] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -83,6 +83,9 @@ const GUARDED: [(Method, &str); 71] = [
     (Method::POST, "/api/admin/sinks/pool/try"),
     (Method::GET, "/api/admin/plugins"),
     (Method::GET, "/api/admin/plugins/pool"),
+    (Method::GET, "/api/admin/search?q=1"),
+    (Method::GET, "/api/admin/presets"),
+    (Method::GET, "/api/admin/presets/stripe"),
     (Method::POST, "/api/admin/sinks/pool/retry"),
     (Method::GET, "/api/admin/sinks/pool/dead-letters"),
     (
