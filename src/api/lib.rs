@@ -18,6 +18,7 @@ mod keys;
 pub mod openapi;
 mod paging;
 mod plugins;
+mod presets;
 mod read_keys;
 mod renderers;
 mod requests;
@@ -63,6 +64,7 @@ pub fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
         (Needs::RUN, trial::routes(operator)),
         (Needs::MANAGE, sinks::made(operator)),
         (Needs::MANAGE, plugins::routes(operator)),
+        (Needs::MANAGE, presets::routes(operator)),
         (Needs::RUN, retries::routes(operator)),
         (Needs::RUN, dead_letters::routes(operator)),
         // A ticket reads, which every viewer may.

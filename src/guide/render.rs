@@ -17,6 +17,7 @@ const PAGES: [&str; 18] = [
     "install",
     "connect",
     "tools",
+    "presets",
     "send",
     "clients",
     "show",

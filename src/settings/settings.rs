@@ -409,4 +409,9 @@ impl Storage {
     pub fn plugins_dir(&self) -> PathBuf {
         self.data_dir.join("plugins")
     }
+
+    /// Where presets are, beside those that are part of the program: a file each.
+    pub fn presets_dir(&self) -> PathBuf {
+        self.data_dir.join("presets")
+    }
 }

@@ -51,6 +51,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
                 .hoop(AsWrite)
                 .get(tools::Tools),
         )
+        .push(Router::with_path("presets").get(tools::Presets))
         .push(Router::with_path("sources").get(list::Connectors(p())))
         .push(
             Router::with_path("sources/{name}")

@@ -104,6 +104,8 @@ async fn the_openapi_documents_describe_every_route() {
                 ("/api/admin/connectors/{id}/trigger", "post"),
                 ("/api/admin/plugins", "get"),
                 ("/api/admin/plugins/{name}", "get"),
+                ("/api/admin/presets", "get"),
+                ("/api/admin/presets/{name}", "get"),
                 ("/api/admin/read-keys", "get"),
                 ("/api/admin/read-keys", "post"),
                 ("/api/admin/read-keys/{name}", "delete"),

@@ -5,12 +5,16 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use reqwest::Method;
 use serde_json::{Map, Value, json};
 
+use crate::client::AdminArgs;
 use crate::error::CliError;
 use crate::output::{note, shown};
+use crate::resource::Resource;
+use base::text::percent_encoded;
 use webhook::{Options, Preset};
-use wire::ConnectorData;
+use wire::{ConnectorData, PresetData};
 
 /// The longest secret file that is read, in bytes.
 const SECRET_BYTES_MAX: u64 = 64 * 1024;
@@ -138,12 +142,20 @@ pub fn read_secret(file: &Path) -> Result<String, CliError> {
     }
 }
 
+/// The preset of this name, as the daemon has it.
+pub(crate) async fn preset_of_daemon(admin: &AdminArgs, name: &str) -> Result<Preset, CliError> {
+    let presets = Resource::new(admin, "preset", "/api/admin/presets")?;
+    let below = format!("/{}", percent_encoded(name));
+    let found: PresetData = presets.call(Method::GET, &below, None).await?;
+    let text = found
+        .toml
+        .ok_or_else(|| presets.foreign("it has no file"))?;
+    Preset::read(&found.name, &text).map_err(|error| presets.foreign(&error.to_string()))
+}
+
 /// What makes a key of a tool: how its deliveries are verified, or, where it signs nothing, that its key may stand in a
 /// URL.
-pub(crate) fn key_of(
-    preset: &'static Preset,
-    told: &VerifyArgs,
-) -> Result<Map<String, Value>, CliError> {
+pub(crate) fn key_of(preset: &Preset, told: &VerifyArgs) -> Result<Map<String, Value>, CliError> {
     let mut body = Map::new();
     match (preset.signed(), told.secret.read()?) {
         (true, secret) if secret.is_some() || preset.sends_secret().is_some() => {

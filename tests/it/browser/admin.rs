@@ -122,7 +122,7 @@ fn no_page_is_wider_than_a_phone() {
     }
 }
 
-const PAGES: [&str; 23] = [
+const PAGES: [&str; 24] = [
     "/",
     "/settings",
     "/docs",
@@ -142,6 +142,7 @@ const PAGES: [&str; 23] = [
     "/new/source?tool=shopify",
     "/new/source?tool=hmac",
     "/new/tool",
+    "/presets",
     "/new/stream",
     "/new/read-key",
     "/audit",
