@@ -83,13 +83,13 @@ fn issued_key(operator: &Operator, req: &Request, key: &ReadKey, issued: &Issued
         div.panel.made {
             (shown_once::panel(issued, "read key"))
             @if let Some(stream) = key.streams.first().filter(|_| key.operate) {
-                p { "The page to correct and hold what " (text(stream)) " shows, for a phone, a tablet or a desk. The key stands behind the #, which browsers send to nobody." }
+                p { "The page to correct and hold what " (text(stream)) " shows, for a phone, a tablet or a desk. The key is in the part after #, which browsers do not send." }
                 div.copy data-once {
                     code #operate { (address.operate_url(stream)) "#" (issued.secret.expose()) }
                     button.plain type="button" data-copy="operate" { "Copy" }
                 }
             } @else if let Some(stream) = key.streams.first() {
-                p { "The page that shows " (text(stream)) ", for a browser, an OBS source or a signage player. The key stands behind the #, which browsers send to nobody." }
+                p { "The page that shows " (text(stream)) ", for a browser, an OBS source or a signage player. The key is in the part after #, which browsers do not send." }
                 div.copy data-once {
                     code #render { (address.render_url(stream)) "#" (issued.secret.expose()) }
                     button.plain type="button" data-copy="render" { "Copy" }
@@ -157,7 +157,7 @@ fn facts(operator: &Operator, key: &ReadKey) -> Markup {
         @if let Some(limit) = &key.r#where { dt { "Only items where" } dd.mono { (text(limit.text())) } }
         @if let Some(limit) = &key.fields { dt { "Only these fields" } dd.mono { (text(limit.text())) } }
         @if key.operate { dt { "Acts" } dd { "yes: it corrects and holds what its streams show" } }
-        dt { "May stand in a URL" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
+        dt { "Allowed in URLs" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
         dt { "Feeds a second" } dd { (key.requests_per_second.unwrap_or(POLLS_PER_SECOND)) }
         @if let Some(shown) = &key.page { dt { "Should show" } dd.mono { (text(shown)) } }
         @if key.expect { dt { "Should always be there" } dd { "yes; away for " (key.away_after_seconds) " s is a problem" } }

@@ -56,8 +56,13 @@ fn literals(code: &str) -> impl Iterator<Item = (usize, String)> {
     let lines = lines.filter(|(_, line)| !line.trim_start().starts_with("//"));
     lines.map(|(number, line)| {
         let unescaped = line.replace("\\\\", "").replace("\\\"", "'");
-        let quoted = unescaped.split('"').skip(1).step_by(2);
-        (number + 1, quoted.collect::<Vec<_>>().join(" | "))
+        let quoted: Vec<&str> = unescaped.split('"').skip(1).step_by(2).collect();
+        // Names of what is put in are no words.
+        let quoted = quoted.join(" | ");
+        let text = quoted
+            .split('{')
+            .map(|part| part.split_once('}').map_or(part, |(_, rest)| rest));
+        (number + 1, text.collect::<Vec<_>>().join("x"))
     })
 }
 
