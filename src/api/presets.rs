@@ -64,7 +64,7 @@ impl GetPreset {
     async fn handle(&self, req: &mut Request) -> Result<Success<PresetData>, ApiError> {
         let name = param(req, "name");
         let preset = webhook::preset(&name).ok_or_else(|| {
-            let message = "there is no preset of this name; /api/admin/presets lists them";
+            let message = "there is no such preset; /api/admin/presets lists the presets";
             ApiError::not_found("PRESET_NOT_FOUND", message)
         })?;
         Ok(envelope::ok(PresetData {

@@ -208,7 +208,7 @@ impl Published {
                 kind: MANY.trim_end_matches(':').to_owned(),
                 subject: String::new(),
                 message: format!(
-                    "{left} more problems have come or gone than are told in a minute; the overview has all that stand"
+                    "{left} more problems began or ended than this stream shows in a minute; the overview lists all current ones"
                 ),
                 severity: "error".to_owned(),
                 state: "open".to_owned(),

@@ -75,8 +75,8 @@ pub use settings::{
     Durability, Http, Key, KeyFields, KeyWhere, Limits, Listed, Live, Log, LogFormat, Millis,
     OnUpdate, Ordering, Otlp, Plugins, Pool, PoolMode, Postgres, ProblemStream, ProxyHeader,
     ReadKey, Replay, Retry, Role, Runtime, Server, Settings, Sink, SinkFields, SinkLimits,
-    SinkMode, SinkWhere, Start, Storage, Stream, System, Telemetry, Tls, TrustClock, Verify, Writes,
-    shown_certificate,
+    SinkMode, SinkWhere, Start, Storage, Stream, System, Telemetry, Tls, TrustClock, Verify,
+    Writes, shown_certificate,
 };
 
 pub use validate::OF_DAEMON;

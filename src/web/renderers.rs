@@ -45,7 +45,9 @@ impl ReloadScreen {
         let name = paths::param(req, "name");
         let reached = self.0.reload_screen(&name, by(req)).await?;
         let flash = match reached {
-            0 => format!("No connection of {name} said that it is a screen, so none is told."),
+            0 => format!(
+                "No connection of {name} identifies itself as a screen, so no message was sent."
+            ),
             _ => format!("The screen {name} loads its page again."),
         };
         Ok(FormAnswer::Done("/renderers".to_owned(), flash))

@@ -178,7 +178,7 @@ fn facts(operator: &Operator, sink: &SinkCondition) -> Markup {
                         (items, Some(reason)) => { (count(items, "item")) " since the start, the last: " (text_of(&reason, REASON_CHARS_MAX)) },
                         (_, None) => { "none since the start" },
                     } }
-                    @if let Some((at, why)) = lane.refilled() { dt { "Began anew" } dd { (time(&clock::rfc3339(at))) ": " (text(&why)) } }
+                    @if let Some((at, why)) = lane.refilled() { dt { "Filled again" } dd { (time(&clock::rfc3339(at))) ": " (text(&why)) } }
                 },
                 None => { dt { "Waiting" } dd { (grouped(sink.lag)) " at most, it has everything up to number " (sink.cursor) } },
             }

@@ -406,7 +406,7 @@ fn as_text(sink: &SinkData) -> String {
             &format!("{}, the last: {last}", latest.rejected),
         );
         if let (Some(at), Some(why)) = (&latest.refilled_at, &latest.refilled_because) {
-            line("began anew", &format!("{at} {why}"));
+            line("filled again", &format!("{at} {why}"));
         }
     }
     line("retries", &known(sink.retries));
