@@ -107,19 +107,6 @@ impl Parts<'_> {
 }
 
 fn about(loaded: &Loaded, data_dir: &Path, service_address: &str, started_at: Unix) -> About {
-    let storage = &loaded.settings.storage;
-    About {
-        profile: loaded.profile.clone(),
-        service_address: service_address.to_owned(),
-        data_dir: data_dir.display().to_string(),
-        durability: storage.durability.as_str(),
-        started_at,
-        started: Instant::now(),
-        storage: storage.clone(),
-    }
-}
-
-fn about(loaded: &Loaded, data_dir: &Path, service_address: &str, started_at: Unix) -> About {
     let storage = loaded.settings.storage.clone();
     About {
         profile: loaded.profile.clone(),

@@ -65,7 +65,7 @@ pub enum ProblemKind {
 
 impl ProblemKind {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Intake,
         Self::Configuration,
         Self::Certificate,
