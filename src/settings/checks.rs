@@ -187,7 +187,7 @@ pub(super) fn stream_name(text: &str) -> Result<(), String> {
 pub fn new_stream_name(text: &str) -> Result<(), String> {
     match is_daemons(text) {
         true => {
-            Err("wants a name that does not begin with \"_\": those are the daemon's".to_owned())
+            Err("expected a name that does not begin with \"_\": those are the daemon's".to_owned())
         }
         false => stream_name(text),
     }
@@ -203,7 +203,7 @@ fn problem_stream(text: &str) -> Result<(), String> {
     match text {
         "" => Ok(()),
         _ if is_daemons(text) => stream_name(text),
-        _ => Err("wants a name that begins with \"_\", or \"\" for no stream".to_owned()),
+        _ => Err("expected a name that begins with \"_\", or \"\" for no stream".to_owned()),
     }
 }
 
@@ -375,7 +375,7 @@ fn page(text: &str) -> Result<(), String> {
     match fits && !text.contains('#') && !text.chars().any(char::is_control) {
         true => Ok(()),
         false => Err(format!(
-            "wants a path or a URL of 1 to {PAGE_CHARS_MAX} characters, without the key behind \"#\""
+            "expected a path or a URL of 1 to {PAGE_CHARS_MAX} characters, without the key behind \"#\""
         )),
     }
 }

@@ -98,7 +98,7 @@ pub(super) fn check_future(expires_at: Option<Unix>) -> Changed<()> {
 /// The `field` of an ingest key names a stream that there is and that the daemon does not fill itself.
 pub(crate) fn check_stream(entries: &Entries, field: &'static str, name: &str) -> Changed<()> {
     if entries.streams.get(name).is_some_and(|one| one.is_built_in) {
-        let message = "wants another stream: the daemon fills this one itself".to_owned();
+        let message = "expected another stream: the daemon fills this one".to_owned();
         return Err(FieldError::from(ValidationError::Form(message)).of(field));
     }
     check_there_is(entries, field, name)
