@@ -104,6 +104,7 @@ pub(crate) fn filled(path: &str, request_id: &str) -> String {
         ("/screens/{name}", "/screens/screen"),
         ("/sinks/{name}", "/sinks/back"),
         ("/plugins/{name}", "/plugins/pool"),
+        ("/presets/{name}", "/presets/github"),
         ("/dead-letters/{id}", "/dead-letters/1"),
         ("/retries/{id}", "/retries/1"),
         ("/sessions/{id}", "/sessions/none"),
