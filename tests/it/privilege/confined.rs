@@ -220,7 +220,7 @@ fn files_that_a_changed_configuration_names_are_read_where_others_were_and_the_r
         let says = [
             &*far.to_string_lossy(),
             "system.confine",
-            "start the daemon again",
+            "restart the daemon",
         ];
         says.iter()
             .all(|what| problems.contains(what))

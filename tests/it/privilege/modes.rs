@@ -152,7 +152,7 @@ fn a_folder_that_is_not_the_daemons_alone_keeps_its_mode() {
     give(&folder.join("holiday.jpg"), 0o644);
     give(&folder, 0o755);
     let process = setup.spawn();
-    process.says("holds other things too");
+    process.says("contains other files too");
     assert_eq!(mode(&folder), 0o755);
     assert_eq!(mode(&folder.join("holiday.jpg")), 0o644);
     assert_eq!(mode(&folder.join("journal.db")), 0o600);
