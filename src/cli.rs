@@ -22,10 +22,12 @@ pub mod preset;
 pub mod repair;
 pub mod screen;
 pub mod serve;
+mod stream_names;
 
 use ::client::{
-    bench, client, connector, error, export, healthcheck, item, key, output, read_key, requests,
-    resource, search, send, session, sign_in, signals, sink, status, stream, tail, trigger, zone,
+    bench, client, connector, error, export, healthcheck, item, key, output, problems, read_key,
+    requests, resource, screens, search, send, session, sign_in, signals, sink, status, stream,
+    tail, trigger, zone,
 };
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -69,6 +71,8 @@ enum Verb {
     Config(config::ConfigVerbArgs),
     /// Show problems, sinks and screens of a running daemon; exit code 1 if there is a problem
     Status(status::StatusArgs),
+    /// List what does not work of a running daemon, and since when
+    Problems(problems::ProblemsArgs),
     /// Find items, requests, dead letters and names in a running daemon
     Search(search::SearchArgs),
     /// Create, change and delete streams of a running daemon
@@ -143,6 +147,7 @@ pub fn main() -> ExitCode {
         Verb::Check(args) => check::run(&args),
         Verb::Config(args) => config::run(&args),
         Verb::Status(args) => short(status::run(args)),
+        Verb::Problems(args) => short(problems::run(args)),
         Verb::Search(args) => short(search::run(args)),
         Verb::Item(args) => short(item::run(args)),
         Verb::Stream(args) => short(stream::run(*args)),
@@ -214,12 +219,14 @@ fn program() -> Result<PathBuf, CliError> {
         .map_err(|error| CliError::failed(format!("cannot find this program's file: {error}")))
 }
 
-/// A configuration whose sinks have settings that their built-in plugins take: what a daemon starts with.
+/// A configuration whose sinks have settings that their built-in plugins take, and whose new streams have names of their
+/// own: what a daemon starts with.
 fn with_fitting_sinks(loaded: Loaded) -> Result<Loaded, CliError> {
     let sinks = 0..loaded.settings.sinks.len();
-    let problems: Vec<Problem> = sinks
+    let mut problems: Vec<Problem> = sinks
         .flat_map(|index| invalid_sinks(&loaded, index))
         .collect();
+    problems.extend(stream_names::invalid_names(&loaded));
     match problems.is_empty() {
         true => Ok(loaded),
         false => Err(unusable(Problems(problems))),

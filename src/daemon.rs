@@ -165,6 +165,7 @@ impl Daemon {
         daemon.reload().log_gaps();
         daemon.reload().log_terms();
         let logged = daemon.operator.journal.newest_logged().await?;
+        daemon.operator.restore_screens().await;
         daemon.operator.expire_at_start().await;
         daemon.operator.ingest.count_unsettled().await?;
         daemon.spawn(settings, service_listener, admin_listener);
@@ -172,6 +173,10 @@ impl Daemon {
         if let Some(exporter) = exporter {
             daemon.tasks.spawn(exporter.run(daemon.stop.clone()));
         }
+        let problems = daemon.operator.clone();
+        let stop = daemon.stop.clone();
+        (daemon.tasks)
+            .spawn(async move { stop.run_until_cancelled(problems.publish_problems()).await });
         let counting = hourly::count(daemon.operator.clone(), logged, daemon.stop.clone());
         daemon.tasks.spawn(counting);
         Ok(daemon)
@@ -231,6 +236,7 @@ impl Daemon {
         }
         self.operator.journal.close().await;
         self.operator.pool.close().await?;
+        self.operator.keep_screens(true).await;
         self.operator.catalog.close()?;
         self.storage_is_good()?;
         drop(self.lock);

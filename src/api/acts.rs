@@ -119,7 +119,7 @@ macro_rules! verbs {
                 ("name" = String, Path, description = "Name of the stream."),
                 ("Idempotency-Key" = Option<String>, Header, description = "A repeat within 24 hours is answered like the first and not done again."),
             ),
-            request_body(content = Option<Value>, description = "What it is about.", example = $example),
+            request_body(content = Option<Value>, description = "The item.", example = $example),
             responses(
                 (status_code = 202, body = Success<ActData>, description = "It is done and on disk; also if nothing was to change."),
                 (status_code = 400, description = "The body cannot be used, or there is no number to add to."),

@@ -53,7 +53,7 @@ struct ListAudit(Operator);
     parameters(
         ("action" = Option<String>, Query, description = "Only what was done with this verb."),
         ("kind" = Option<String>, Query, description = "Only what was done to things of this kind."),
-        ("name" = Option<String>, Query, description = "Only what was done to what has this name, or belongs to the connector of this name. At most 256 characters."),
+        ("name" = Option<String>, Query, description = "Only entries about resources with this name, or of the connector with this name. At most 256 characters."),
         ("who" = Option<String>, Query, description = "Only what these did: `who` of an entry, or the name at its end, so that `night-shift` is `token night-shift` and `page of token night-shift`. At most 256 characters."),
         ("since" = Option<String>, Query, description = "At or after this time, RFC 3339."),
         ("until" = Option<String>, Query, description = "At or before this time, RFC 3339."),
@@ -144,7 +144,7 @@ struct VerifyAudit(Operator);
     parameters(
         ("expect" = Option<String>, Query, description = "A digest that must be in the audit log, 64 hexadecimal digits."),
     ),
-    responses((status_code = 200, body = Success<VerifiedData>, description = "What was found, also if it is not good.")),
+    responses((status_code = 200, body = Success<VerifiedData>, description = "The result, also if the chain is broken.")),
 )]
 impl VerifyAudit {
     async fn handle(&self, req: &mut Request) -> Result<Success<VerifiedData>, ApiError> {

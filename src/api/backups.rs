@@ -63,7 +63,7 @@ struct PostBackup(Operator);
         (status_code = 409, description = "Another backup is being made, or the folder is not empty."),
         (status_code = 500, description = "It failed; the message says why. Nothing of it is left."),
         (status_code = 503, description = "The daemon is stopping. Nothing of it is left."),
-        (status_code = 507, description = "There is too little room. Nothing of it is left."),
+        (status_code = 507, description = "The disk has too little free space. The incomplete backup was deleted."),
     ),
 )]
 impl PostBackup {

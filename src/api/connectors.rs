@@ -111,7 +111,7 @@ struct CreateConnector(Operator);
     operation_id = "create_connector",
     request_body(content = NewConnector, description = "The connector.", example = json!({"name": "shop", "kind": "webhook"})),
     responses(
-        (status_code = 201, body = Success<ConnectorData>, description = "It is there."),
+        (status_code = 201, body = Success<ConnectorData>, description = "Created."),
         (status_code = 409, description = "The name is taken."),
     ),
 )]
@@ -128,7 +128,7 @@ impl CreateConnector {
         let key = settings::Key::of(&given)?;
         if !given.contains_key("stream") {
             if given.contains_key("allow_in_url") || key.verify.is_some() {
-                let message = "allow_in_url and verify are of the key that is made with stream; give that too, or make the key later";
+                let message = "allow_in_url and verify belong to the key that is created with stream; set stream too, or create the key later";
                 return Err(ApiError::invalid(message));
             }
             let created = self.0.change(by(req), move |catalog, by| {
@@ -185,7 +185,7 @@ struct ChangeConnector(Operator);
 #[endpoint(
     operation_id = "change_connector",
     parameters(("id" = String, Path, description = "Id of the connector.")),
-    request_body(content = Option<ConnectorPatch>, description = "What is to be another than it is; absent: nothing.", example = json!({"item_key": "order.id"})),
+    request_body(content = Option<ConnectorPatch>, description = "The members to change; absent: none.", example = json!({"item_key": "order.id"})),
     responses((status_code = 200, body = Success<ConnectorData>, description = "As it is now.")),
 )]
 impl ChangeConnector {

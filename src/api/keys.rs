@@ -179,7 +179,7 @@ struct ChangeKey(Operator);
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
     ),
-    request_body(content = Option<KeyPatch>, description = "What is to be another than it is; absent: nothing.", example = json!({"expires_at": "2030-01-31T00:00:00Z"})),
+    request_body(content = Option<KeyPatch>, description = "The members to change; absent: none.", example = json!({"expires_at": "2030-01-31T00:00:00Z"})),
     responses(
         (status_code = 200, body = Success<KeyData>, description = "As it is now."),
         (status_code = 409, description = "It was revoked, or is declared in the configuration."),

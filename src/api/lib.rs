@@ -18,11 +18,13 @@ mod keys;
 pub mod openapi;
 mod paging;
 mod plugins;
+mod presets;
 mod read_keys;
 mod renderers;
 mod requests;
 mod resend;
 mod retries;
+mod screens;
 mod search;
 mod sessions;
 mod sign_in_link;
@@ -62,10 +64,12 @@ pub fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
         (Needs::RUN, trial::routes(operator)),
         (Needs::MANAGE, sinks::made(operator)),
         (Needs::MANAGE, plugins::routes(operator)),
+        (Needs::MANAGE, presets::routes(operator)),
         (Needs::RUN, retries::routes(operator)),
         (Needs::RUN, dead_letters::routes(operator)),
         // A ticket reads, which every viewer may.
         (Needs::VIEW, renderers::routes(operator)),
+        (Needs::RUN, screens::routes(operator)),
         (Needs::RUN, backups::routes(operator)),
         (Needs::RUN, audit::routes(operator)),
         // Who comes with the link may do no more than who asked for it.

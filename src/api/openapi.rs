@@ -20,7 +20,10 @@ use http::envelope;
 
 /// What the tags stand for, in the order in which people meet them.
 const TAGS: [(&str, &str); 15] = [
-    ("submit", "Send items in, and ask what became of a request."),
+    (
+        "submit",
+        "Submit items, and ask for the status of a request.",
+    ),
     (
         "read",
         "Read the items of streams and follow their changes.",
@@ -29,7 +32,7 @@ const TAGS: [(&str, &str); 15] = [
     ("streams", "The named destinations of items."),
     (
         "acts",
-        "What operators show beside what sources said: overrides, holds, undo.",
+        "What operators show instead of the source's values: overrides, holds, undo.",
     ),
     (
         "operate",
@@ -47,9 +50,9 @@ const TAGS: [(&str, &str); 15] = [
     ("requests", "The request log of each connector."),
     (
         "sinks",
-        "Where items go, and the dead letters: what a sink gave up.",
+        "Where items go, and the dead letters: items that a sink could not deliver.",
     ),
-    ("renderers", "Who follows streams at the moment."),
+    ("renderers", "The connected screens."),
     ("backups", "Consistent copies of the data folder."),
     ("audit", "Who changed what at run time."),
     (
@@ -110,7 +113,7 @@ pub fn service(routes: impl Fn() -> Router + Send + Sync + 'static) -> Arc<Docum
         document(
             &routes(),
             "Headgate",
-            "Submit items and ask what became of them; read them and follow their changes.",
+            "Submit items and ask for their status; read items and follow their changes.",
             &[
                 ("ingest_key", "An ingest key, `ik_live_…` or `ik_test_…`."),
                 ("read_key", "A read key, `rk_live_…`."),
@@ -136,10 +139,10 @@ pub fn admin(routes: impl Fn() -> Router + Send + Sync + 'static) -> Arc<Documen
         document(
             &routes(),
             "Headgate admin",
-            "See what arrived, what became of it, and how the sinks are; send again what they gave up, or discard it. Make and change streams, connectors and keys. Make backups.",
+            "See requests and their status, and the state of the sinks; resend or discard dead letters. Create and change streams, connectors and keys. Create backups.",
             &[(
                 ADMIN_TOKEN,
-                "The admin token, or another one of the configuration; without a setting it is in the file `admin.token` of the data folder. What a token may do its role says.",
+                "The admin token, or another one of the configuration; by default it is in the file `admin.token` of the data directory. Its role says what a token may do.",
             )],
             |_, _| (ADMIN_TOKEN, "admin token"),
         )

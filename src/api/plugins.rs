@@ -80,7 +80,7 @@ impl GetPlugin {
         let plugins = self.0.plugins().await;
         let found = plugins.into_iter().find(|used| used.plugin.name == name);
         let found = found.ok_or_else(|| {
-            let message = "there is no plugin of this name; /api/admin/plugins lists them";
+            let message = "no plugin has this name; /api/admin/plugins lists the plugins";
             ApiError::not_found("PLUGIN_NOT_FOUND", message)
         })?;
         Ok(envelope::ok(plugin_data(found)))

@@ -127,7 +127,7 @@ struct ChangeReadKey(Operator);
 #[endpoint(
     operation_id = "change_read_key",
     parameters(("name" = String, Path, description = "Name of the key.")),
-    request_body(content = Option<ReadKeyPatch>, description = "What is to be another than it is; absent: nothing.", example = json!({"streams": ["orders"]})),
+    request_body(content = Option<ReadKeyPatch>, description = "The members to change; absent: none.", example = json!({"streams": ["orders"]})),
     responses(
         (status_code = 200, body = Success<ReadKeyData>, description = "As it is now."),
         (status_code = 400, description = "The body cannot be used, or there is no such stream."),

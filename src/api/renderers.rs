@@ -12,11 +12,14 @@ use super::by;
 use base::clock;
 use catalog::{AuditChange, Reader, ResourceKind};
 use http::access::token_of;
+use http::acts::hold_data;
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use http::ticket::{TicketRequest, give_ticket};
 use operate::Operator;
 use operate::renderers::Connected;
+use pool::Pool;
+use pool::acts::ActCounts;
 use wire::{RendererData, TicketData};
 
 /// The renderers and their tickets.
@@ -32,23 +35,29 @@ struct ListRenderers(Operator);
 /// The renderers that are connected.
 #[endpoint(operation_id = "list_renderers")]
 impl ListRenderers {
-    async fn handle(&self) -> Listing<RendererData> {
+    async fn handle(&self) -> Result<Listing<RendererData>, ApiError> {
+        let acts = self.0.in_pool(Pool::act_counts).await?;
         let renderers = self.0.renderers();
-        envelope::list(renderers.iter().map(renderer_data).collect(), None)
+        let renderers = renderers.iter().map(|one| renderer_data(one, &acts));
+        Ok(envelope::list(renderers.collect(), None))
     }
 }
 
-fn renderer_data(connected: &Connected) -> RendererData {
+fn renderer_data(connected: &Connected, acts: &[ActCounts]) -> RendererData {
     let renderer = &connected.renderer;
+    let held = connected.held(acts);
+    let held = held.map(|(stream, held)| (stream.to_owned(), hold_data(held.clone())));
     RendererData {
         id: renderer.id,
         key: renderer.key.to_string(),
+        operate: renderer.operates(),
         streams: renderer.streams.iter().map(ToString::to_string).collect(),
         transport: renderer.transport.as_str().to_owned(),
         client: renderer.client.clone(),
         connected_at: clock::rfc3339(renderer.connected_at),
         position: connected.position.to_string(),
         lag: connected.lag,
+        held: held.collect(),
     }
 }
 
@@ -67,7 +76,7 @@ struct PostAdminTicket(Operator);
 )]
 impl PostAdminTicket {
     async fn handle(&self, req: &mut Request) -> Result<Success<TicketData>, ApiError> {
-        let streams = self.0.catalog.streams();
+        let streams = self.0.catalog.readable_streams();
         let streams = streams.iter().map(|one| Arc::clone(&one.name)).collect();
         let token = token_of(req)?;
         let mut reader = Reader::new(&token.name, streams);

@@ -49,7 +49,7 @@ struct SendRequestAgain(Operator);
     responses(
         (status_code = 202, body = Success<AgainData>, description = "Stored, as a new request."),
         (status_code = 200, body = Success<AgainData>, description = "Nothing was sent: all its items were left as they are."),
-        (status_code = 400, description = "The body of the call cannot be used; or refused again: body or headers of the request cannot be used as the connector is now."),
+        (status_code = 400, description = "The body of the call cannot be used; or the request is rejected again, because its body or headers do not fit the connector's settings of now."),
         (status_code = 409, description = "It was a repeat, came with a test key, its connector or stream is gone, or the data pool has not caught up, so that nobody can tell what is newer."),
         (status_code = 410, description = "What would be sent is not kept any more."),
         (status_code = 413, description = "Over the limit of today."),
@@ -129,7 +129,7 @@ struct GetContent(Operator);
 #[endpoint(
     operation_id = "get_request_content",
     parameters(("request_id" = String, Path, description = "UUID.")),
-    responses((status_code = 200, body = Success<ContentData>, description = "What is kept.")),
+    responses((status_code = 200, body = Success<ContentData>, description = "The stored body.")),
 )]
 impl GetContent {
     async fn handle(&self, req: &mut Request) -> Result<Success<ContentData>, ApiError> {

@@ -10,13 +10,16 @@ use serde_json::Value;
 use super::body;
 use super::{by, param};
 use base::clock;
+use delivery::LaneStatus;
 use http::access::require_role;
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::Operator;
 use operate::condition::{Amounts, Condition, SinkCondition};
 use settings::Role;
-use wire::{DeletedSinkData, FillingData, RefilledData, SinkData, SinkError};
+use wire::{
+    DeletedSinkData, FillingData, LatestData, MissingData, RefilledData, SinkData, SinkError,
+};
 
 /// Looking at sinks, and pausing one.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -55,7 +58,6 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
     let word = |value: Option<Value>| value.and_then(|value| value.as_str().map(str::to_owned));
     let configured = |word: &str| sink.as_ref().map(|_| word.to_owned());
     let (reason, paused_until) = of.reason();
-    let last_error = lane.and_then(|lane| lane.last_error());
     SinkData {
         name: of.name.to_string(),
         plugin: (sink.as_ref()).map_or_else(String::new, |sink| sink.plugin.clone()),
@@ -72,13 +74,14 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
         waiting_since: of.oldest_at.map(clock::rfc3339),
         behind_since: of.behind_since.map(clock::rfc3339),
         filling: filling_data(of),
+        missing: None,
+        notes: sink
+            .as_ref()
+            .map_or_else(Vec::new, |sink| operator.sink_notes(sink)),
         backlog_bytes,
         retries: of.retries(),
         dead_letters: of.dead_letters(),
-        last_error: last_error.map(|(at, reason)| SinkError {
-            at: clock::rfc3339(at),
-            reason,
-        }),
+        last_error: lane.and_then(|lane| last_error(lane)),
         refused: of.refused(),
         declared: wanted.as_ref().is_some_and(|wanted| wanted.is_declared()),
         created_at: (wanted.as_ref())
@@ -87,7 +90,8 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
         enabled: wanted.is_some() && pause.is_none(),
         paused_by: pause.map(|pause| pause.by.to_string()),
         paused_at: pause.and_then(|pause| pause.at).map(clock::rfc3339),
-        mode: configured("journal"),
+        mode: word(table("mode")),
+        latest: latest_data(of),
         start: word(table("start")),
         leaves: configured("skip"),
         ordering: word(table("ordering")),
@@ -104,6 +108,28 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
     }
 }
 
+/// How a sink follows the newest state; none: it does not.
+fn latest_data(of: &SinkCondition) -> Option<LatestData> {
+    let lane = of.lane.as_ref()?;
+    let sink = lane.sink();
+    let (rejected, last_rejected) = lane.rejected();
+    let refilled = lane.refilled();
+    sink.is_latest().then(|| LatestData {
+        shown: sink.shown,
+        max_rate: sink.max_rate,
+        rejected,
+        last_rejected,
+        refilled_at: (refilled.as_ref()).map(|(at, _)| clock::rfc3339(*at)),
+        refilled_because: refilled.map(|(_, why)| why),
+    })
+}
+
+fn last_error(lane: &LaneStatus) -> Option<SinkError> {
+    let (at, reason) = lane.last_error()?;
+    let at = clock::rfc3339(at);
+    Some(SinkError { at, reason })
+}
+
 /// How far a sink is filled; none: it is not being filled.
 fn filling_data(of: &SinkCondition) -> Option<FillingData> {
     let (filling, left) = of.filling.as_ref()?;
@@ -118,7 +144,11 @@ fn filling_data(of: &SinkCondition) -> Option<FillingData> {
 async fn one(operator: &Operator, name: &str) -> Result<SinkData, ApiError> {
     let condition = operator.condition_of(name).await?;
     let backlog_bytes = operator.backlog_bytes(&condition).await;
-    Ok(sink_data(operator, &condition, backlog_bytes))
+    let missing = operator.missing(&condition).await?;
+    Ok(SinkData {
+        missing: missing.map(|items| MissingData { items }),
+        ..sink_data(operator, &condition, backlog_bytes)
+    })
 }
 
 /// A sink that is to be made: the keys of a section of the configuration, secrets as texts.
@@ -180,7 +210,7 @@ struct CreateSink(Operator);
         "config": {"url": "https://api.example.com/orders"}, "http": {"hosts": ["api.example.com"]},
     })),
     responses(
-        (status_code = 201, body = Success<SinkData>, description = "It is there."),
+        (status_code = 201, body = Success<SinkData>, description = "Created."),
         (status_code = 409, description = "The name is taken, or declared in the configuration."),
     ),
 )]
@@ -201,7 +231,7 @@ struct ChangeSink(Operator);
 #[endpoint(
     operation_id = "change_sink",
     parameters(("name" = String, Path, description = "Name of the sink.")),
-    request_body(content = Option<SinkPatch>, description = "What is to be another than it is; absent: nothing.", example = json!({"where": "total>=100"})),
+    request_body(content = Option<SinkPatch>, description = "The members to change; absent: none.", example = json!({"where": "total>=100"})),
     responses(
         (status_code = 200, body = Success<SinkData>, description = "As it is now."),
         (status_code = 409, description = "It is declared in the configuration."),
@@ -244,7 +274,7 @@ struct ResumeSink(Operator);
     operation_id = "resume_sink",
     parameters(("name" = String, Path, description = "Name of the sink.")),
     responses(
-        (status_code = 200, body = Success<SinkData>, description = "It goes on."),
+        (status_code = 200, body = Success<SinkData>, description = "It continues."),
         (status_code = 409, description = "The configuration says `enabled = false`."),
     ),
 )]
@@ -267,7 +297,7 @@ struct RefillSink(Operator);
     operation_id = "refill_sink",
     parameters(("name" = String, Path, description = "Name of the sink.")),
     responses(
-        (status_code = 202, body = Success<RefilledData>, description = "It begins anew."),
+        (status_code = 202, body = Success<RefilledData>, description = "The fill begins."),
         (status_code = 409, description = "It is being filled, it writes the data pool, or the data pool does not have what it receives."),
     ),
 )]
@@ -288,7 +318,7 @@ struct DeleteSink(Operator);
 ///
 /// One that was made at run time, and has everything that was accepted for it. With `discard` also what it has not taken,
 /// its retries and its dead letters are gone for good. Of a sink that is not in the configuration any more everything is
-/// kept until it is deleted here. A sink of this name that is made later is a new one. A declared sink is taken out of its
+/// kept until it is deleted here. A sink with the same name that is created later is a new one. A declared sink is taken out of its
 /// file.
 #[endpoint(
     operation_id = "delete_sink",

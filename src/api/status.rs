@@ -8,17 +8,22 @@ use salvo_oapi::{RouterExt, endpoint};
 
 use super::sinks::sinks;
 use base::clock;
-use http::envelope::{self, Success};
+use http::acts::hold_data;
+use http::envelope::{self, Listing, Success};
 use operate::Operator;
 use operate::limits::LimitUse;
 use operate::problem::Problem;
-use wire::{FileData, LimitData, ProblemData, RequestCounts, StatusData};
+use pool::acts::ActCounts;
+use wire::{
+    ActCountsData, FileData, LimitData, ProblemData, ProblemItemData, RequestCounts, StatusData,
+};
 
 /// The status.
 pub(super) fn routes(operator: &Operator) -> Router {
-    Router::with_path("status")
+    Router::new()
         .oapi_tag("status")
-        .get(GetStatus(operator.clone()))
+        .push(Router::with_path("status").get(GetStatus(operator.clone())))
+        .push(Router::with_path("problems").get(ListProblems(operator.clone())))
 }
 
 fn limit_data(limit: LimitUse) -> LimitData {
@@ -46,6 +51,17 @@ fn file_data((name, bytes): &(&'static str, u64)) -> FileData {
     FileData {
         name: (*name).to_owned(),
         bytes: *bytes,
+    }
+}
+
+fn act_counts_data(acts: &ActCounts) -> ActCountsData {
+    ActCountsData {
+        stream: acts.stream.to_string(),
+        held: acts.held.clone().map(hold_data),
+        held_keys: acts.held_keys,
+        waiting: acts.waiting,
+        overridden: acts.overridden,
+        overridden_fields: acts.fields,
     }
 }
 
@@ -91,9 +107,32 @@ impl GetStatus {
             quarantined_payloads: condition.quarantined,
             files: condition.files.iter().map(file_data).collect(),
             sinks: sinks(operator, &condition, &amounts),
+            acts: condition.acts.iter().map(act_counts_data).collect(),
             limits: (operator.limits(&amounts).into_iter())
                 .map(limit_data)
                 .collect(),
         })
+    }
+}
+
+struct ListProblems(Operator);
+
+/// What does not work now.
+///
+/// By key, as the items of the stream `_problems` are; that stream also has what was resolved in the last 24 hours.
+#[endpoint(operation_id = "list_problems")]
+impl ListProblems {
+    async fn handle(&self) -> Listing<ProblemItemData> {
+        let problems = self.0.problem_items().await.into_iter();
+        let problems = problems.map(|(key, item)| ProblemItemData {
+            key,
+            kind: item.kind,
+            subject: item.subject,
+            message: item.message,
+            severity: item.severity,
+            since: item.since,
+            page: item.page,
+        });
+        envelope::list(problems.collect(), None)
     }
 }

@@ -79,7 +79,7 @@ struct ExportStream(Operator);
     operation_id = "export_stream",
     parameters(
         ("name" = String, Path, description = "Name of the stream."),
-        ("format" = String, Path, description = "What it is written as: csv, tsv, json or ndjson."),
+        ("format" = String, Path, description = "The format: csv, tsv, json or ndjson."),
         ("fields" = Option<String>, Query, description = "The columns: `home.name,Score:home.score`; all fields if absent."),
         ("names" = Option<String>, Query, description = "`_`: dots in names become `_`; `.`: they stay; `nested`: objects (json, ndjson)."),
         ("where" = Option<String>, Query, description = "`status:live,period:1|2,!team:x`: all must hold."),
@@ -106,7 +106,7 @@ struct CreateStream(Operator);
     operation_id = "create_stream",
     request_body(content = NewStream, description = "The stream.", example = json!({"name": "orders", "on_update": "replace"})),
     responses(
-        (status_code = 201, body = Success<StreamData>, description = "It is there."),
+        (status_code = 201, body = Success<StreamData>, description = "Created."),
         (status_code = 409, description = "The name is taken."),
     ),
 )]
@@ -148,7 +148,7 @@ struct ChangeStream(Operator);
 #[endpoint(
     operation_id = "change_stream",
     parameters(("name" = String, Path, description = "Name of the stream.")),
-    request_body(content = Option<StreamPatch>, description = "What is to be another than it is; absent: nothing.", example = json!({"stale_after_seconds": 60})),
+    request_body(content = Option<StreamPatch>, description = "The members to change; absent: none.", example = json!({"stale_after_seconds": 60})),
     responses((status_code = 200, body = Success<StreamData>, description = "As it is now.")),
 )]
 impl ChangeStream {
@@ -175,7 +175,7 @@ struct DeleteStream(Operator);
     parameters(
         ("name" = String, Path, description = "Name of the stream."),
         ("force" = Option<bool>, Query, description = "`true`: also when keys name it."),
-        ("items" = Option<bool>, Query, description = "`true`: its items are removed, which every sink hears."),
+        ("items" = Option<bool>, Query, description = "`true`: its items are removed, and every sink receives the removals."),
     ),
     responses(
         (status_code = 200, body = Success<StreamData>, description = "It is gone."),

@@ -103,7 +103,7 @@ struct TrySection(Operator);
         "config": {"url": "https://api.example.com/orders"}, "http": {"hosts": ["api.example.com"]},
         "items": [{"id": 7}],
     })),
-    responses((status_code = 200, body = Success<TriedData>, description = "What it came to.")),
+    responses((status_code = 200, body = Success<TriedData>, description = "The result.")),
 )]
 impl TrySection {
     async fn handle(&self, req: &mut Request) -> Result<Success<TriedData>, ApiError> {
@@ -124,7 +124,7 @@ struct TrySink(Operator);
     parameters(("name" = String, Path, description = "Name of the sink.")),
     request_body(content = Option<SinkTrial>, description = "A merge patch of its section, and what to try it with; absent: as it is, with the newest item.", example = json!({"items": [{"id": 7}]})),
     responses(
-        (status_code = 200, body = Success<TriedData>, description = "What it came to."),
+        (status_code = 200, body = Success<TriedData>, description = "The result."),
         (status_code = 409, description = "It is declared in the configuration, so there is no patch of it."),
     ),
 )]

@@ -43,7 +43,7 @@ struct Trigger(Operator);
     request_body(content = Option<TriggerBody>, description = "May be absent: the most common event.", example = json!({"event": "orders/create"})),
     responses(
         (status_code = 202, body = Success<TriggeredData>, description = "Stored."),
-        (status_code = 400, description = "There is no sample of the event, or it was refused."),
+        (status_code = 400, description = "There is no sample of the event, or it was rejected."),
         (status_code = 409, description = "Nothing can be signed for this connector here."),
     ),
 )]

@@ -173,7 +173,7 @@ impl Backups {
                 .map(|dir| dir.display().to_string())
                 .collect();
             return Err(BackupError::Folder(format!(
-                "backups are made in {}, and {} lies elsewhere; add the folder around it to admin.backup_dirs in the configuration and start the daemon again",
+                "backups are created in {}, and {} is elsewhere; add its parent directory to admin.backup_dirs in the configuration and restart the daemon",
                 dirs.join(", "),
                 dir.display()
             )));

@@ -59,7 +59,7 @@ impl Manifest {
         let text =
             std::fs::read_to_string(dir.join(MANIFEST)).map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => {
-                    "it has no manifest.json: it is no backup, or one that was not finished"
+                    "it has no manifest.json: it is not a backup, or the backup was not finished"
                         .to_owned()
                 }
                 _ => format!("manifest.json cannot be read: {error}"),
@@ -68,7 +68,7 @@ impl Manifest {
             .map_err(|error| format!("manifest.json is damaged: {error}"))?;
         if manifest.layout != LAYOUT {
             return Err(format!(
-                "it was made by version {}, in a form that this version does not know; restore it with that version or a newer one",
+                "it was created by version {}, in a form that this version does not know; restore it with that version or a newer one",
                 manifest.version
             ));
         }

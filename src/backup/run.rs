@@ -53,7 +53,7 @@ impl Run {
         }
         let manifest = self.verified(dir)?;
         folder.finish(&manifest)?;
-        tracing::info!(dir = %dir.display(), bytes = manifest.bytes(), "a backup was made");
+        tracing::info!(dir = %dir.display(), bytes = manifest.bytes(), "backup created");
         Ok(manifest)
     }
 
@@ -76,7 +76,7 @@ impl Run {
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         if free < needed.saturating_add(reserved) {
             return Err(BackupError::DiskFull(format!(
-                "there is too little room for {}: {needed} bytes are needed and {free} free, of which {reserved} are kept for requests (storage.min_free_bytes)",
+                "there is too little free space for {}: {needed} bytes are needed and {free} free, of which {reserved} are kept for requests (storage.min_free_bytes)",
                 dir.display()
             )));
         }

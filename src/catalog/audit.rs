@@ -23,7 +23,7 @@ const COLUMNS: &str =
     "id, at_ms, who, client, action, kind, name, connector, before, after, digest";
 
 /// Every verb of [`Change::action`].
-pub const ACTIONS: [&str; 28] = [
+pub const ACTIONS: [&str; 29] = [
     "add",
     "change",
     "create",
@@ -37,6 +37,7 @@ pub const ACTIONS: [&str; 28] = [
     "put",
     "refill",
     "release",
+    "reload",
     "remove",
     "resume",
     "retry",

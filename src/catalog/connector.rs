@@ -87,6 +87,13 @@ impl Connector {
         preset_of(named, signed)
     }
 
+    /// The names of presets that it uses.
+    pub fn preset_names(&self) -> impl Iterator<Item = &str> {
+        let of_keys = self.keys.iter().filter_map(|key| key.verify());
+        let schemes = of_keys.map(|verify| verify.options.scheme.as_str());
+        self.settings.preset.as_deref().into_iter().chain(schemes)
+    }
+
     /// The streams that its keys name, by name.
     pub fn streams(&self) -> Vec<&str> {
         let mut streams: Vec<&str> = self.keys.iter().map(|key| &*key.stream).collect();

@@ -90,7 +90,7 @@ pub enum FieldError {
     #[error(transparent)]
     ValidationError(#[from] ValidationError),
     /// It is one or two dots.
-    #[error("must be more than \".\" or \"..\", which cannot stand in a URL")]
+    #[error("must not be \".\" or \"..\", which are not possible in a URL")]
     Dots,
     /// Too few or too many streams.
     #[error("must name 1 to {max} streams")]
@@ -108,7 +108,7 @@ pub enum FieldError {
     #[error("{}: {}", .0.field, .0.message)]
     Verify(#[from] InvalidVerifier),
     /// A key of the stream has this signing secret.
-    #[error("secret: another key of this stream has it; every key needs a secret of its own")]
+    #[error("secret: another key of this stream has it; every key needs its own secret")]
     SameSecret,
     /// The stream has as many of them as a delivery is tried with.
     #[error(
@@ -200,19 +200,19 @@ pub enum CatalogError {
     )]
     Declared(ResourceKind),
     /// The name is in use.
-    #[error("there is a {} of this name already; choose another name", .0.in_words())]
+    #[error("there is already a {} with this name; choose another name", .0.in_words())]
     Taken(ResourceKind),
     /// Keys name the stream.
     #[error("keys name this stream: {}", list_some(.0))]
     InUse(Vec<NamedBy>),
     /// The key was revoked.
     #[error(
-        "this key was revoked, for good; create another one, and delete this one if its name is wanted"
+        "this key was revoked and cannot be made valid again; create another key; to use the name again, delete this one"
     )]
     Revoked,
     /// The data pool has not caught up, so that nobody can tell what is left of a deleted stream.
     #[error(
-        "the data pool has not caught up with what was accepted for a stream of this name; try again in a moment"
+        "the data pool has not caught up with what was accepted for a deleted stream with the same name; try again in a few seconds"
     )]
     PoolBehind,
     /// There is no secret of a tool to be taken.
@@ -225,7 +225,7 @@ pub enum CatalogError {
         max: usize,
     },
     /// There is no room on the disk.
-    #[error("the disk is full: nothing was changed; try again when there is room")]
+    #[error("the disk is full: nothing was changed; free some disk space and try again")]
     DiskFull,
     /// Another process holds the file.
     #[error("another process holds catalog.db: nothing was changed; try again when it lets go")]
@@ -234,7 +234,7 @@ pub enum CatalogError {
     #[error("the service is stopping: nothing was changed")]
     Closed,
     /// The operating system has no randomness to give.
-    #[error("no key can be made: {0}")]
+    #[error("no key can be created: {0}")]
     Randomness(#[source] getrandom::Error),
     /// The file cannot be opened, read or written.
     #[error("catalog: {0}")]

@@ -194,7 +194,9 @@ impl IngestKey {
         let verify = row.verify.clone();
         let signing = match (row.verify, before) {
             (None, _) => None,
-            (Some(verify), Some(before)) if before.verify() == Some(&verify) => {
+            (Some(verify), Some(before))
+                if before.verify() == Some(&verify) && before.has_preset_of(&verify) =>
+            {
                 before.signing.clone()
             }
             (Some(verify), _) => Signing::new(verify, &row.connector, &row.name).map(Arc::new),
@@ -232,6 +234,13 @@ impl IngestKey {
         }
     }
 
+    /// Whether its preset is the one that this names now: it may have been changed.
+    fn has_preset_of(&self, verify: &Verify) -> bool {
+        let now = webhook::preset(&verify.options.scheme);
+        let made = self.signing.as_ref().map(|one| one.verifier.preset());
+        made.map(std::ptr::from_ref) == now.map(std::ptr::from_ref)
+    }
+
     fn is_like(&self, other: &Self) -> bool {
         self.name == other.name
             && self.description == other.description
@@ -239,7 +248,7 @@ impl IngestKey {
             && self.settings == other.settings
             && self.rules == other.rules
             && self.stream_life == other.stream_life
-            && self.preset.map(|one| &one.name) == other.preset.map(|one| &one.name)
+            && self.preset.map(std::ptr::from_ref) == other.preset.map(std::ptr::from_ref)
             && self.verify() == other.verify()
             && self.allow_in_url == other.allow_in_url
             && self.networks == other.networks

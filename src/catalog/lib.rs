@@ -14,11 +14,13 @@ mod entries;
 mod error;
 mod ingest_key;
 mod last_time;
+mod problems;
 mod quota;
 mod reader;
 mod rows;
 mod rules;
 mod schema;
+mod screens;
 mod setup;
 mod signing;
 mod sink;
@@ -46,11 +48,12 @@ pub use connector::{Connector, Signs};
 use entries::Entries;
 pub use error::{CatalogError, FieldError, NamedBy, ResourceKind};
 pub use ingest_key::{IngestKey, KeyState};
+pub use problems::PublishedProblem;
 pub use quota::{Quota, QuotaState};
 pub use reader::{POLLS_PER_SECOND, ReadKey, Reader};
 use rows::Rows;
 pub use rules::Rules;
-pub use schema::{FILE, FORMAT};
+pub use schema::{FILE, FORMAT, streams_of};
 use settings::{Limits, Settings};
 pub use setup::{FIRST_KEY, FirstStream, SetUp};
 pub use signing::Signing;
@@ -247,8 +250,15 @@ impl Catalog {
         warnings
     }
 
-    /// The streams, by name.
+    /// The streams that people made, by name.
     pub fn streams(&self) -> Vec<Arc<Stream>> {
+        let mut streams = self.readable_streams();
+        streams.retain(|stream| !stream.is_built_in);
+        streams
+    }
+
+    /// All streams, by name.
+    pub fn readable_streams(&self) -> Vec<Arc<Stream>> {
         self.now().streams.values().cloned().collect()
     }
 

@@ -98,6 +98,9 @@ impl ReadKey {
             "where": self.r#where.as_ref().map(|limit| limit.text()),
             "fields": self.fields.as_ref().map(|limit| limit.text()),
             "operate": self.operate,
+            "page": self.page,
+            "expect": self.expect,
+            "away_after_seconds": self.away_after_seconds,
         })
     }
 }

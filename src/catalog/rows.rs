@@ -30,6 +30,10 @@ impl Rows {
         for stream in &settings.streams {
             rows.streams.push(Stream::new(stream.clone(), None));
         }
+        let problems = &*settings.problems.stream;
+        if !problems.is_empty() && rows.streams.iter().all(|one| *one.name != *problems) {
+            rows.streams.push(Stream::of_problems(problems));
+        }
         for connector in &settings.connectors {
             let name: Arc<str> = connector.name.as_str().into();
             for key in &connector.keys {
@@ -99,7 +103,7 @@ impl Rows {
         for stream in &made.streams {
             if names.contains(&*stream.name) {
                 warnings.push(format!(
-                    "the stream {} was made at run time and is declared now: the declaration counts",
+                    "the stream {} was created at run time and is declared now: the declaration applies",
                     quoted(&stream.name)
                 ));
             } else {
@@ -112,7 +116,7 @@ impl Rows {
                 rows.connectors.push(connector.clone());
             } else {
                 warnings.push(format!(
-                    "the connector {} was made at run time and is declared now: the declared settings count, keys that were made at run time stay",
+                    "the connector {} was created at run time and is declared now: the declared settings apply, keys that were created at run time stay",
                     quoted(&connector.name)
                 ));
             }
@@ -127,11 +131,11 @@ impl Rows {
             );
             if !names.contains(&*key.connector) {
                 warnings.push(format!(
-                    "{told} was made at run time, and the connector is not declared any more: the key is refused"
+                    "{told} was created at run time, and the connector is no longer declared: the key is rejected"
                 ));
             } else if keys.contains(&named(key)) {
                 warnings.push(format!(
-                    "{told} was made at run time and is declared now: the declared one counts, the other is refused"
+                    "{told} was created at run time and is declared now: the declared one applies, the other is rejected"
                 ));
             } else {
                 rows.keys.push(key.clone());
@@ -141,7 +145,7 @@ impl Rows {
         for key in &made.read_keys {
             if names.contains(&*key.name) {
                 warnings.push(format!(
-                    "the read key {} was made at run time and is declared now: the declared one counts, the other is refused",
+                    "the read key {} was created at run time and is declared now: the declared one applies, the other is rejected",
                     quoted(&key.name)
                 ));
             } else {

@@ -27,7 +27,7 @@ pub(super) use sinks::{delete_sink, put_sink};
 /// Its name in the data folder.
 pub const FILE: &str = "catalog.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 11;
+pub const FORMAT: i64 = 12;
 
 /// Format 1. Keys name their connectors and streams by name: either may be declared, or gone.
 const TABLES: &str = "
@@ -170,6 +170,29 @@ const OPERATE_11: &str = "
 ALTER TABLE read_keys ADD COLUMN operate INTEGER NOT NULL DEFAULT 0;
 ";
 
+/// The streams of a catalog that nobody need use, by name; none if there is no file.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn streams_of(path: &Path) -> Result<Vec<String>, CatalogError> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let database = sqlite::open_reader(path, &Arc::default())?;
+    Ok(all(
+        &database,
+        "SELECT name FROM streams ORDER BY name",
+        |row| row.get(0),
+    )?)
+}
+
+/// What screens should show, and which of them should always be there.
+const SCREENS_12: &str = "
+ALTER TABLE read_keys ADD COLUMN page TEXT;
+ALTER TABLE read_keys ADD COLUMN expect INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE read_keys ADD COLUMN away_after_seconds INTEGER NOT NULL DEFAULT 60;
+";
+
 /// The tables of an older format.
 #[cfg(test)]
 pub(super) fn of_format(format: u32) -> String {
@@ -186,7 +209,8 @@ pub(super) fn of_format(format: u32) -> String {
 
 pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
     let database = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
-    let ten = format!("{LIMITS_10} {OPERATE_11}");
+    let eleven = format!("{OPERATE_11} {SCREENS_12}");
+    let ten = format!("{LIMITS_10} {eleven}");
     let eight = format!("{LIVES_8} {SINKS_9} {ten}");
     let five = format!("{NETWORKS_5} {AUDIT_CHAIN_5} {POLLS_6} {ORIGINS_7} {eight}");
     let from = [
@@ -200,7 +224,8 @@ pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
         &eight,
         &format!("{SINKS_9} {ten}"),
         &ten,
-        OPERATE_11,
+        &eleven,
+        SCREENS_12,
     ];
     sqlite::upgrade(&database, FORMAT, &from)?;
     chain::complete(&database)?;

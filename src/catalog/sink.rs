@@ -150,7 +150,7 @@ fn joined(
 /// What is told of a sink that is declared and was made at run time.
 pub fn shadowed(name: &str) -> String {
     format!(
-        "the sink {} was made at run time and is declared now: the declaration counts; take it out of the file, or delete the other one with `headgate sink delete {name}`",
+        "the sink {} was created at run time and is declared now: the declaration applies; remove it from the file, or delete the other one with `headgate sink delete {name}`",
         quoted(name)
     )
 }

@@ -17,6 +17,8 @@ pub struct Stream {
     pub created_at: Option<Unix>,
     /// How many streams of this name were deleted before: what was of theirs is not of this one.
     pub life: u64,
+    /// The daemon fills it, and people only read it.
+    pub is_built_in: bool,
 }
 
 impl Stream {
@@ -26,6 +28,20 @@ impl Stream {
             settings,
             created_at,
             life: 0,
+            is_built_in: false,
+        }
+    }
+
+    /// The stream of the daemon's problems.
+    pub(super) fn of_problems(name: &str) -> Self {
+        let settings = settings::Stream {
+            name: name.to_owned(),
+            description: Some("Problems of this daemon".to_owned()),
+            ..settings::Stream::default()
+        };
+        Self {
+            is_built_in: true,
+            ..Self::new(settings, None)
         }
     }
 }

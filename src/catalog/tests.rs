@@ -28,6 +28,7 @@ fn actor() -> Actor {
 /// The stream `orders`, the connector `shop` with the key `main`, the read key `lobby`.
 fn settings() -> Settings {
     let mut settings = Settings::default();
+    settings.problems.stream.clear();
     settings.streams.push(settings::Stream {
         name: "orders".to_owned(),
         ..settings::Stream::default()

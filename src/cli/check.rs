@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::error::{CliError, WRONG_USE};
 use super::output::print;
-use super::{ConfigArgs, invalid_sinks, load, program, repair};
+use super::{ConfigArgs, invalid_sinks, load, program, repair, stream_names};
 use crate::daemon::{ConnectionLimits, Upgrade, look_at_formats};
 use base::clock::Unix;
 use base::process::{Held, kernel_holds, open_files_to_take};
@@ -45,6 +45,8 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
         return repair::check(&settings.storage.data_dir, args.output);
     }
     let (mut problems, ending) = certificates(settings);
+    let names = stream_names::invalid_names(&loaded);
+    problems.extend(names.iter().map(Problem::to_string));
     let tried = try_sinks(&loaded, &mut problems)?;
     if !problems.is_empty() {
         return Err(CliError {
@@ -55,7 +57,10 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     for warning in &loaded.warnings {
         print(&format!("warning: {warning}\n"))?;
     }
-    for warning in ending {
+    for warning in ending
+        .into_iter()
+        .chain(stream_names::made_before(&loaded)?)
+    {
         print(&format!("warning: {warning}\n"))?;
     }
     if let Some(shortage) = ConnectionLimits::of(settings, open_files_to_take()).shortage() {
@@ -73,16 +78,7 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
             "note: Landlock of this kernel, by which system.confine keeps files out of reach: {held}\n"
         ))?;
     }
-    let unsaid =
-        |(sink, plugin): &&(&Sink, Plugin)| plugin.asks_for_pool() && sink.writes().is_unsaid();
-    for (sink, _) in tried.iter().filter(unsaid) {
-        let streams: Vec<String> = sink.streams.iter().map(|name| quoted(name)).collect();
-        print(&format!(
-            "warning: the sink {} can write the data pool, and may not: if it is to write there, add to its section writes = [{}], otherwise writes = []\n",
-            sink.name,
-            streams.join(", ")
-        ))?;
-    }
+    print_unsaid(&tried)?;
     let sinks = tried.iter().map(|(sink, plugin)| {
         let certain = routing_gaps::writes_pool(sink);
         (*sink, certain.or(Some(plugin.writes_pool())))
@@ -97,6 +93,21 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
         settings.connectors.len(),
         settings.sinks.len()
     ))
+}
+
+/// Which sinks can write the data pool without being allowed to.
+fn print_unsaid(tried: &[(&Sink, Plugin)]) -> Result<(), CliError> {
+    let unsaid =
+        |(sink, plugin): &&(&Sink, Plugin)| plugin.asks_for_pool() && sink.writes().is_unsaid();
+    for (sink, _) in tried.iter().filter(unsaid) {
+        let streams: Vec<String> = sink.streams.iter().map(|name| quoted(name)).collect();
+        print(&format!(
+            "warning: the sink {} can write the data pool, and may not: if it is to write there, add to its section writes = [{}], otherwise writes = []\n",
+            sink.name,
+            streams.join(", ")
+        ))?;
+    }
+    Ok(())
 }
 
 /// What a start would upgrade; what would keep it from doing so is a problem.

@@ -60,7 +60,7 @@ impl Confined {
     pub(super) fn by(loaded: &Loaded) -> Result<Self, CliError> {
         if process::is_root() {
             tracing::warn!(
-                "this runs as root (uid 0), which it does not need: start it as a user of its own, such as by User= of a systemd unit"
+                "this runs as root (uid 0), which it does not need: start it as a separate user, for example with User= of a systemd unit"
             );
         }
         if !loaded.settings.system.confine {
@@ -82,7 +82,7 @@ impl Confined {
         tracing::info!(
             landlock = %held,
             writes = shown(&reach.write),
-            "given up: files elsewhere, core dumps, debuggers, new privileges; system.confine = false keeps them"
+            "dropped: other files, core dumps, debuggers, new privileges; system.confine = false keeps them"
         );
         Ok(Self((!matches!(held, Held::Nothing(_))).then_some(reach)))
     }
@@ -94,7 +94,7 @@ impl Confined {
         };
         let (place, advice) = (
             "the daemon may read since its start (system.confine)",
-            "start the daemon again, or put it beside a file that was named then",
+            "restart the daemon, or put the file into the directory of one that was named then",
         );
         match read {
             Ok(loaded) => match named_files(&loaded)
@@ -103,13 +103,13 @@ impl Confined {
             {
                 None => Ok(loaded),
                 Some(file) => Err(CliError::wrong_use(format!(
-                    "{} lies outside of what {place}; {advice}",
+                    "{} is outside the files that {place}; {advice}",
                     file.display()
                 ))),
             },
             Err(error) if error.message.contains("Permission denied") => Err(CliError {
                 message: format!(
-                    "{}\nif it lies outside of what {place}: {advice}",
+                    "{}\nif it is outside the files that {place}: {advice}",
                     error.message
                 ),
                 ..error
@@ -134,7 +134,7 @@ fn reach(loaded: &Loaded, data_dir: &Path) -> Reach {
     for dir in &settings.admin.backup_dirs {
         let mut made = std::fs::DirBuilder::new();
         if let Err(error) = made.recursive(true).mode(0o700).create(dir) {
-            tracing::warn!(dir = %dir.display(), %error, "no backup can be made there");
+            tracing::warn!(dir = %dir.display(), %error, "no backup can be created there");
         }
         write.push(dir.clone());
     }

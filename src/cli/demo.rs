@@ -156,7 +156,7 @@ fn load(config_file: &Path) -> Result<Loaded, CliError> {
     };
     settings::load(&sources).map_err(|problems| {
         CliError::wrong_use(format!(
-            "{problems}\ndelete {} to begin afresh",
+            "{problems}\ndelete {} to start over",
             config_file.display()
         ))
     })
@@ -223,7 +223,7 @@ fn ingest_key<'a>(loaded: &'a Loaded, config_file: &Path) -> Result<&'a str, Cli
     let secret = keys.find_map(|key| key.secret.as_ref());
     secret.map(Secret::reveal).ok_or_else(|| {
         CliError::wrong_use(format!(
-            "{} has no key with a secret; delete it to begin afresh",
+            "{} has no key with a secret; delete it to start over",
             config_file.display()
         ))
     })

@@ -93,7 +93,7 @@ struct Subject {
 fn secret(text: &str) -> Result<(String, Secret), String> {
     match text.split_once('=') {
         Some((name, value)) if !value.is_empty() => Ok((name.to_owned(), Secret::new(value))),
-        _ => Err("wants NAME=VALUE".to_owned()),
+        _ => Err("expected NAME=VALUE".to_owned()),
     }
 }
 
@@ -269,7 +269,7 @@ fn report(
     text.push_str("\nhas:\n");
     list(&mut text, started.plugin.exports());
     text.push_str(&format!(
-        "\nmay take {} MiB of memory, {} ms of computing and {} ms in all for a call, unless its section says otherwise\n",
+        "\nmay take {} MiB of memory, {} ms of computing and {} ms in all for a call, unless its section sets other limits\n",
         limits.memory_bytes_max >> 20,
         limits.cpu_time_max.as_millis(),
         limits.call_time_max.as_millis(),

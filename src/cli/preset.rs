@@ -1,11 +1,11 @@
 //! `headgate preset`: what is known of tools, and what the author of a preset needs.
 //!
-//! **Invariant**: no daemon is asked and nothing is changed: a preset is a file.
+//! **Invariant**: no daemon is asked: a preset is a file, and only `new` writes one.
 
 mod trial;
 
 use super::error::CliError;
-use client::preset::{ListArgs, ShowArgs, list, show};
+use client::preset::{FitArgs, ListArgs, NewArgs, ShowArgs, fit, list, new, show};
 
 /// What `headgate preset` is told.
 #[derive(Debug, clap::Args)]
@@ -22,6 +22,10 @@ enum PresetCommand {
     Show(ShowArgs),
     /// Sign the samples of presets, and see that they are believed, refused and stored as they should be
     Test(trial::TestArgs),
+    /// Write a preset to begin with
+    New(NewArgs),
+    /// Name the presets that fit a delivery
+    Guess(FitArgs),
 }
 
 /// Runs the verb.
@@ -33,5 +37,7 @@ pub async fn run(args: PresetArgs) -> Result<(), CliError> {
         PresetCommand::List(args) => list(&args),
         PresetCommand::Show(args) => show(&args),
         PresetCommand::Test(args) => trial::run(&args).await,
+        PresetCommand::New(args) => new(&args),
+        PresetCommand::Guess(args) => fit(&args),
     }
 }

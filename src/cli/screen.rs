@@ -1,4 +1,5 @@
-//! `headgate screen`: pages for screens: one of your own to start from, the address of one, one in a file.
+//! `headgate screen`: pages for screens: one of your own to start from, the address of one, one in a file; and the screens
+//! that there are.
 //!
 //! Called by the command line; makes a read key over the admin API if it is asked to.
 //!
@@ -24,6 +25,13 @@ enum ScreenCommand {
     New(new::NewArgs),
     /// Print the address of a page with its read key, and a QR code of it
     Url(address::UrlArgs),
+    /// List the screens of a running daemon: what each shows, and since when it is there or away
+    #[command(after_help = "\
+Example:
+  headgate screen list --output json")]
+    List(super::resource::ListArgs),
+    /// Have a screen load its page again
+    Reload(super::screens::ReloadArgs),
     /// Print a page as one file, which starts from a player's disk without the daemon
     Save(save::SaveArgs),
 }
@@ -33,6 +41,8 @@ pub async fn run(args: ScreenArgs) -> Result<(), CliError> {
     match args.command {
         ScreenCommand::New(args) => new::run(&args),
         ScreenCommand::Url(args) => address::run(args).await,
+        ScreenCommand::List(args) => super::screens::list(args).await,
+        ScreenCommand::Reload(args) => super::screens::reload(args).await,
         ScreenCommand::Save(args) => save::run(args).await,
     }
 }

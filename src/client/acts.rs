@@ -131,7 +131,9 @@ fn object(fields: &[String]) -> Result<String, CliError> {
     let mut members = Vec::new();
     for field in fields {
         let (name, value) = field.split_once('=').ok_or_else(|| {
-            CliError::wrong_use(format!("{field:?} is no FIELD=VALUE, such as home.score=3"))
+            CliError::wrong_use(format!(
+                "{field:?} is not FIELD=VALUE, such as home.score=3"
+            ))
         })?;
         let value = match serde_json::from_str::<&RawValue>(value) {
             Ok(json) => json.get().to_owned(),

@@ -28,10 +28,22 @@ pub fn load(args: &ConfigArgs) -> Result<Loaded, CliError> {
 /// # Errors
 /// See [`load`].
 pub fn load_with(args: &ConfigArgs, options: Vec<SettingOption>) -> Result<Loaded, CliError> {
-    let mut sources = Sources::of_process(args.config.clone())
-        .map_err(|error| CliError::failed(format!("cannot find the working directory: {error}")))?;
+    let mut sources = sources(args)?;
     sources.options = options;
     settings::load(&sources).map_err(unusable)
+}
+
+/// Takes the presets of the configuration, whatever else stands there.
+///
+/// # Errors
+/// What is wrong with them, for exit code 2.
+pub fn use_presets(args: &ConfigArgs) -> Result<(), CliError> {
+    settings::use_presets(&sources(args)?).map_err(unusable)
+}
+
+fn sources(args: &ConfigArgs) -> Result<Sources, CliError> {
+    Sources::of_process(args.config.clone())
+        .map_err(|error| CliError::failed(format!("cannot find the working directory: {error}")))
 }
 
 /// All that is wrong with a configuration, as the error of a verb.

@@ -169,12 +169,11 @@ async fn create_with_key(args: CreateArgs) -> Result<(), CliError> {
     let mut body = args.settings.0;
     body.insert("name".to_owned(), args.name.as_str().into());
     body.insert("stream".to_owned(), args.stream.into());
-    let preset = args
-        .from
-        .as_deref()
-        .map(crate::preset::preset)
-        .transpose()?;
-    if let Some(preset) = preset {
+    let preset = match &args.from {
+        Some(name) => Some(tool::preset_of_daemon(&args.admin, name).await?),
+        None => None,
+    };
+    if let Some(preset) = &preset {
         body.entry("kind").or_insert_with(|| "webhook".into());
         if !preset.signed() {
             body.entry("preset")
@@ -187,7 +186,7 @@ async fn create_with_key(args: CreateArgs) -> Result<(), CliError> {
     }
     let connectors = Resource::new(&args.admin, "connector", "/api/admin/connectors")?;
     let made: ConnectorData = connectors.call(Method::POST, "", Some(body)).await?;
-    match (preset, &made.secret) {
+    match (&preset, &made.secret) {
         (Some(preset), _) => {
             print(&format!("connector {} created\n", shown(&args.name)))?;
             tool::print(preset, &made);

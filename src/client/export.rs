@@ -47,7 +47,7 @@ pub struct ExportArgs {
     admin: AdminArgs,
 }
 
-/// What it is written as.
+/// The format.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Format {
     Csv,

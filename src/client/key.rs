@@ -175,7 +175,7 @@ const COLUMNS: &[Column<KeyData>] = &[
     Column::new("STATE", |one| plain(&one.state)),
     Column::new("EXPIRES", |one| when(&one.settings["expires_at"])),
     Column::new("LAST USED", |one| when(&one.last_used_at)),
-    Column::new("LAST REFUSED", |one| when(&one.last_refused_at)),
+    Column::new("LAST REJECTED", |one| when(&one.last_refused_at)),
     Column::new("DECLARED", |one| declared(one.declared)),
     Column::new("PATH", |one| plain(&one.path)),
     Column::new("DESCRIPTION", |one| {
@@ -221,7 +221,10 @@ async fn create(args: CreateArgs) -> Result<(), CliError> {
     body.insert("name".to_owned(), args.name.into());
     body.insert("test".to_owned(), args.test.into());
     match &args.verify {
-        Some(preset) => body.extend(tool::key_of(crate::preset::preset(preset)?, &args.told)?),
+        Some(name) => {
+            let preset = tool::preset_of_daemon(&args.made.admin, name).await?;
+            body.extend(tool::key_of(&preset, &args.told)?);
+        }
         None if args.told.is_reported() => {
             let message = "--secret-file, --verify-token-file and --option are about a tool: say which with --verify";
             return Err(CliError::wrong_use(message));

@@ -1,19 +1,24 @@
-//! `headgate preset list` and `show`, and deliveries that were captured.
+//! `headgate preset list`, `show`, `new` and `guess`, and deliveries that were captured.
 //!
 //! Called by the command line.
 //!
 //! **Invariant**: no daemon is asked: presets are files.
 
-use std::path::Path;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use crate::configuration::{ConfigArgs, use_presets};
 use crate::error::CliError;
-use crate::output::{Table, json_line, json_pretty, print, shown, shown_lines};
+use crate::output::{Table, json_line, json_pretty, note, print, shown, shown_lines};
 use webhook::{ItemKey, Path as ItemPath, Preset, SentDelivery};
 
 /// The most bytes of a delivery that was captured.
 const DELIVERY_BYTES_MAX: u64 = 16 * 1_024 * 1_024;
+
+/// A preset to begin with.
+const SCAFFOLD: &str = include_str!("preset/scaffold.toml");
 
 /// What `headgate preset list` is told.
 #[derive(Debug, clap::Args)]
@@ -25,6 +30,8 @@ pub struct ListArgs {
     /// How to print them
     #[arg(long, value_enum, default_value = "table")]
     output: PresetOutput,
+    #[command(flatten)]
+    config: ConfigArgs,
 }
 
 /// How presets are printed.
@@ -48,13 +55,16 @@ Example:
 pub struct ShowArgs {
     /// Its name, one of `headgate preset list`
     name: String,
+    #[command(flatten)]
+    config: ConfigArgs,
 }
 
 /// Runs `headgate preset list`.
 ///
 /// # Errors
-/// Standard output cannot be written.
+/// Presets of the configuration are wrong.
 pub fn list(args: &ListArgs) -> Result<(), CliError> {
+    use_presets(&args.config)?;
     let all = webhook::presets();
     let described = || all.iter().map(|preset| described(preset));
     match args.output {
@@ -68,9 +78,82 @@ pub fn list(args: &ListArgs) -> Result<(), CliError> {
 /// Runs `headgate preset show`.
 ///
 /// # Errors
-/// There is no such preset.
+/// There is no such preset, or one of the configuration is wrong.
 pub fn show(args: &ShowArgs) -> Result<(), CliError> {
+    use_presets(&args.config)?;
     print(&shown_lines(&preset(&args.name)?.to_toml()))
+}
+
+/// What `headgate preset new` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  headgate preset new meters && headgate preset test meters.toml
+
+The file is a preset that passes. Change it to what the documentation of the tool says, and keep it in the directory
+presets of the data directory.")]
+pub struct NewArgs {
+    /// Its name: a to z, 0 to 9, `_` and `-`
+    name: String,
+}
+
+/// What `headgate preset guess` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  headgate preset guess --delivery captured.http")]
+pub struct FitArgs {
+    /// File with a delivery that was captured: the lines of its headers, an empty line, its body
+    #[arg(long, value_name = "FILE")]
+    delivery: PathBuf,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+/// Runs `headgate preset new`.
+///
+/// # Errors
+/// The name is none, or the file is there.
+pub fn new(args: &NewArgs) -> Result<(), CliError> {
+    let text = SCAFFOLD.replace("NAME", &args.name);
+    let read = Preset::read(&args.name, &text);
+    read.map_err(|error| CliError::wrong_use(shown(&error.message).into_owned()))?;
+    let path = format!("{}.toml", args.name);
+    std::fs::File::create_new(&path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| CliError::failed(format!("cannot write {path}: {error}")))?;
+    print(&format!("{path}\n"))?;
+    note(&format!("try it: headgate preset test {path}"));
+    Ok(())
+}
+
+/// Runs `headgate preset guess`.
+///
+/// # Errors
+/// The file is no delivery, or no preset fits.
+pub fn fit(args: &FitArgs) -> Result<(), CliError> {
+    use_presets(&args.config)?;
+    let sent = captured(&args.delivery)?;
+    let headers = sent.headers.iter();
+    let headers: Vec<(&str, Option<&str>)> = headers
+        .map(|(name, value)| (name.as_str(), Some(value.as_str())))
+        .collect();
+    let fits = webhook::fitting(&headers, Some(&sent.body));
+    if fits.is_empty() {
+        return Err(CliError::failed(
+            "no preset has its signature where this delivery has one; `headgate preset new` begins one",
+        ));
+    }
+    let mut table = Table::new(&["NAME", "TOOL", "FOUND"]);
+    for fit in fits {
+        let preset = fit.preset;
+        table.row(&[&preset.name, &preset.title, &fit.found.join(", ")]);
+    }
+    print(&table.to_string())?;
+    note(
+        "several tools use the same headers: `headgate preset test NAME --delivery FILE --secret-file FILE` decides",
+    );
+    Ok(())
 }
 
 /// The preset of this name.
@@ -122,7 +205,7 @@ fn described(preset: &Preset) -> Value {
         "answer": preset.answer.status,
         "proved": preset.proved(),
         "from": preset.origin.shown(),
-        "unsigned_body": preset.verify.as_ref().is_some_and(|verify| verify.unsigned_body),
+        "unsigned_body": preset.has_unsigned_body(),
         "ignored_events": preset.ignore,
         "signs_url": preset.signs_url(),
         "secret": preset.secret_hint,

@@ -16,7 +16,7 @@ use base::text::percent_encoded;
 
 /// What a `list` is told.
 #[derive(Debug, clap::Args)]
-pub(super) struct ListArgs {
+pub struct ListArgs {
     /// How to print them
     #[arg(long, value_enum, default_value = "table")]
     pub(super) output: ListOutput,

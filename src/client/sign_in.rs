@@ -33,7 +33,7 @@ pub async fn run(args: SignInArgs) -> Result<(), CliError> {
     let url = args.admin.admin_url.trim_end_matches('/');
     if url.starts_with("unix:") {
         return Err(CliError::wrong_use(
-            "no browser opens a Unix socket: give --admin-url the address of what stands in front of it, such as https://headgate.example.com",
+            "no browser opens a Unix socket: set --admin-url to the address of the proxy in front of it, such as https://headgate.example.com",
         ));
     }
     let client = args.admin.client()?;

@@ -273,7 +273,7 @@ fn refusals(sinks: &[SinkData]) -> String {
         .filter_map(|sink| Some((sink, sink.refused.as_deref()?)));
     let lines = refused.map(|(sink, reason)| {
         format!(
-            "\n{} goes on as before; what is new for it cannot be used: {}\n",
+            "\n{} continues with its former settings, because the new ones cannot be used: {}\n",
             shown(&sink.name),
             shown(reason)
         )
@@ -360,7 +360,7 @@ async fn give_up(args: &GiveUpArgs) -> Result<(), CliError> {
     let asks = args.all && !args.yes && std::io::stdin().is_terminal();
     let question = format!("Give up all waiting batches of the sink {name}?");
     if asks && !confirmed(&question, "give up")? {
-        return Err(CliError::failed("nothing was given up"));
+        return Err(CliError::failed("no batch waits for another attempt"));
     }
     let (method, path) = match args.id {
         Some(id) => (Method::DELETE, format!("{}/retries/{id}", sink(&args.name))),
@@ -370,18 +370,20 @@ async fn give_up(args: &GiveUpArgs) -> Result<(), CliError> {
         ),
     };
     let GivenUpData {
-        given_up,
+        given_up: ended,
         dead_letters,
     } = client.change(method, &path, None).await?;
-    let noun = if given_up == 1 { "batch" } else { "batches" };
+    let noun = if ended == 1 { "batch" } else { "batches" };
     let dead = letters(dead_letters);
-    print(&format!("{given_up} waiting {noun} given up: {dead}\n"))
+    print(&format!("{ended} waiting {noun} ended: {dead}\n"))
 }
 
 async fn forget(args: &ForgetArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let name = shown(&args.name);
-    let question = format!("Forget the sink {name}, with all that is kept for it, for good?");
+    let question = format!(
+        "Forget the sink {name}, with its cursor, retries and dead letters? This cannot be undone."
+    );
     if !args.yes && !confirmed(&question, "forget")? {
         return Err(CliError::failed("nothing was forgotten"));
     }
@@ -409,7 +411,10 @@ fn question(chosen: &Chosen, name: &str) -> String {
         None if chosen.all => "all dead letters".to_owned(),
         None => letters(chosen.id.len() as u64),
     };
-    format!("Discard {what} of the sink {} for good?", shown(name))
+    format!(
+        "Discard {what} of the sink {}? This cannot be undone.",
+        shown(name)
+    )
 }
 
 fn letters_of(name: &str) -> String {

@@ -11,7 +11,7 @@ use super::error::CliError;
 use super::output::{ListOutput, Table, json_line, json_pretty, plain, print, shown, when};
 use super::resource::{Column, table};
 use super::sink::columns::SINKS;
-use wire::{RendererData, StatusData};
+use wire::{ActCountsData, HoldData, RendererData, StatusData};
 
 /// What `headgate status` is told.
 #[derive(Debug, clap::Args)]
@@ -42,8 +42,49 @@ const SCREENS: &[Column<RendererData>] = &[
     Column::new("STREAMS", |one| one.streams.join(", ")),
     Column::new("FROM", |one| plain(&one.client)),
     Column::new("CONNECTED", |one| when(&one.connected_at)),
+    Column::new("OPERATES", |one| yes(one.operate)),
+    Column::new("HELD", |one| {
+        let held = one.held.iter();
+        let held = held.map(|(stream, held)| format!("{stream} {}", since(held)));
+        held.collect::<Vec<_>>().join(", ")
+    }),
     Column::new("CHANGES BEHIND", |one| plain(&one.lag)),
 ];
+
+const ACTS: &[Column<ActCountsData>] = &[
+    Column::new("STREAM", |one| plain(&one.stream)),
+    Column::new("HELD", |one| {
+        one.held.as_ref().map_or_else(String::new, since)
+    }),
+    Column::new("HELD KEYS", |one| some(one.held_keys)),
+    Column::new("WAITING", |one| some(one.waiting)),
+    Column::new("OVERRIDDEN ITEMS", |one| some(one.overridden)),
+    Column::new("OVERRIDDEN FIELDS", |one| some(one.overridden_fields)),
+];
+
+fn yes(is_so: bool) -> String {
+    let word = if is_so { "yes" } else { "" };
+    word.to_owned()
+}
+
+/// A zero is no news.
+fn some(count: u64) -> String {
+    match count {
+        0 => String::new(),
+        count => count.to_string(),
+    }
+}
+
+fn since(held: &HoldData) -> String {
+    let until = held.until.as_ref();
+    let until = until.map(|until| format!(", until {}", when(until)));
+    format!(
+        "since {} by {}{}",
+        when(&held.since),
+        held.by,
+        until.unwrap_or_default()
+    )
+}
 
 /// Runs the verb.
 ///
@@ -92,6 +133,9 @@ fn described(glance: &Glance) -> String {
         true => "\nThere are no sinks.\n".to_owned(),
         false => format!("\n{}", table(SINKS, &status.sinks)),
     };
+    if !status.acts.is_empty() {
+        text += &format!("\nHeld and overridden:\n{}", table(ACTS, &status.acts));
+    }
     text += &match glance.screens.is_empty() {
         true => "\nNo screen is connected.\n".to_owned(),
         false => format!("\n{}", table(SCREENS, &glance.screens)),

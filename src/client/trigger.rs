@@ -8,6 +8,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use super::client::AdminArgs;
+use super::connector::tool;
 use super::error::CliError;
 use super::output::{note, print, shown};
 use super::resource::{Resource, given};
@@ -36,7 +37,7 @@ pub struct TriggerArgs {
 
 /// Runs the verb.
 pub async fn run(args: TriggerArgs) -> Result<(), CliError> {
-    let preset = crate::preset::preset(&args.preset)?;
+    let preset = tool::preset_of_daemon(&args.admin, &args.preset).await?;
     let body = given([
         ("preset", Some(preset.name.as_str().into())),
         ("event", args.event.map(Value::from)),

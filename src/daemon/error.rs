@@ -62,7 +62,9 @@ pub enum DaemonError {
     #[error("{0}")]
     NoRoom(String),
     /// There is no room on the disk, not even to look at the files.
-    #[error("the disk is full: the files in {0} cannot be opened; make some room and start again")]
+    #[error(
+        "the disk is full: the files in {0} cannot be opened; free some disk space and start again"
+    )]
     DiskFull(String),
     /// A file could not be written or flushed while the daemon ran: what is on disk is read afresh by the next start.
     #[error("a file of the data folder cannot be written; start again when the disk is well")]

@@ -25,7 +25,7 @@ pub(super) fn open_folder(path: &Path) -> Result<PathBuf, DaemonError> {
     made.and_then(|()| std::fs::canonicalize(path))
         .map_err(|error| {
             DaemonError::DataFolder(format!(
-                "cannot make the data folder {}: {error}; choose another one with storage.data_dir",
+                "cannot create the data directory {}: {error}; choose another one with storage.data_dir",
                 path.display()
             ))
         })

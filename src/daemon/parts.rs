@@ -21,7 +21,7 @@ use observe::metrics::Metrics;
 use observe::telemetry::Tracer;
 use operate::access::Access;
 use operate::requests::Requests;
-use operate::{About, Operator};
+use operate::{About, Operator, Problems};
 use plugin::Plugins;
 use pool::Pool;
 use settings::{InUse, Loaded, Settings};
@@ -49,7 +49,7 @@ impl Parts<'_> {
             journal,
             ..
         } = self.stored;
-        let delivery = Delivery::new(journal, pool, self.plugins, metrics, tracer.clone());
+        let delivery = self.delivery(&settings.problems.stream);
         let connections = ConnectionLimits::of(settings, process::open_files_max()).service;
         let live = Live::new(settings, connections, pool, metrics, tracer.clone());
         let live = Arc::new(live);
@@ -89,8 +89,20 @@ impl Parts<'_> {
             configuration: Arc::new(InUse::new(settings::explain(loaded))),
             certificates: Arc::default(),
             sink_changes: Arc::default(),
+            published: Arc::new(Problems::of_stream(&settings.problems.stream)),
             act_audit: Arc::default(),
         }
+    }
+
+    fn delivery(&self, problems: &str) -> Arc<Delivery> {
+        Delivery::new(
+            &self.stored.journal,
+            &self.stored.pool,
+            self.plugins,
+            self.metrics,
+            self.tracer.clone(),
+            problems,
+        )
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) fn close(data_dir: &Path, pool_mode: PoolMode) {
     if found.shared {
         tracing::warn!(
             %data_dir,
-            "the data folder holds other things too, so its own mode stays as it is; a folder of its own would be closed to other users"
+            "the data directory contains other files too, so its mode is unchanged; a separate directory would be closed to other users"
         );
     }
 }

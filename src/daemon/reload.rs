@@ -14,7 +14,7 @@ use super::sinks::Sinks;
 use base::clock;
 use http::tls::Encryption;
 use operate::Operator;
-use settings::{Loaded, SecretSource, Settings, Tls, explain};
+use settings::{Loaded, SecretSource, Settings, Tls, explain, quoted};
 
 /// What takes changes.
 #[derive(Debug, Clone)]
@@ -47,9 +47,13 @@ impl Encrypted {
 }
 
 impl Reload {
-    /// Takes a configuration: certificates, read keys, the secrets of signing keys, the declared admin tokens and sinks
-    /// change at once, everything else at the next start.
+    /// Takes a configuration: certificates, read keys, presets, the secrets of signing keys, the declared admin tokens and
+    /// sinks change at once, everything else at the next start.
     pub async fn apply(&self, loaded: &Loaded) {
+        if let Some(gone) = self.without_preset() {
+            webhook::restore_own(loaded.presets_before.clone());
+            return self.refuse(&gone);
+        }
         for warning in self.operator.catalog.renew(&loaded.settings) {
             tracing::warn!("{warning}");
         }
@@ -65,8 +69,20 @@ impl Reload {
         self.log_terms();
         self.operator.note_plugins().await;
         tracing::info!(
-            "the configuration was read again: certificates, read keys, secrets of signing keys, admin tokens and sinks are as it says; other changes take effect at the next start"
+            "the configuration was read again: certificates, read keys, presets, secrets of signing keys, admin tokens and sinks are as it says; other changes take effect at the next start"
         );
+    }
+
+    /// What a connector uses that was made at run time, and is no preset any more.
+    fn without_preset(&self) -> Option<String> {
+        self.operator.catalog.connectors().iter().find_map(|connector| {
+            let gone = connector.preset_names().find(|name| webhook::preset(name).is_none())?;
+            Some(format!(
+                "there is no preset {} any more, and the connector {} uses it; keep the preset as long as that connector",
+                quoted(gone),
+                quoted(&connector.name)
+            ))
+        })
     }
 
     /// Says which streams reach no sink, or none that writes the data pool.
@@ -107,6 +123,7 @@ pub struct Files {
     paths: BTreeSet<PathBuf>,
     /// Its components are followed, whoever uses them: sinks that were made at run time do.
     plugins_dir: PathBuf,
+    presets_dir: PathBuf,
     known: BTreeMap<PathBuf, Option<Look>>,
 }
 
@@ -124,6 +141,7 @@ impl Files {
         let mut files = Self {
             paths: BTreeSet::new(),
             plugins_dir: loaded.settings.storage.plugins_dir(),
+            presets_dir: loaded.settings.storage.presets_dir(),
             known: BTreeMap::new(),
         };
         files.follow(loaded);
@@ -168,12 +186,23 @@ impl Files {
         self.known = looks.collect();
     }
 
-    /// What is named, and the components of the plugins folder.
+    /// What is named, the components of the plugins folder, and presets.
     fn followed(&self) -> BTreeSet<PathBuf> {
-        let entries = self.plugins_dir.read_dir().into_iter().flatten().flatten();
-        let files = entries.map(|entry| entry.path());
-        let components = files.filter(|path| path.extension().is_some_and(|end| end == "wasm"));
-        self.paths.iter().cloned().chain(components).collect()
+        let in_folder = |folder: &Path, wanted: &str| -> Vec<PathBuf> {
+            let entries = folder.read_dir().into_iter().flatten().flatten();
+            let files = entries.map(|entry| entry.path());
+            files
+                .filter(|path| path.extension().is_some_and(|end| end == wanted))
+                .collect()
+        };
+        let components = in_folder(&self.plugins_dir, "wasm");
+        let presets = in_folder(&self.presets_dir, "toml");
+        self.paths
+            .iter()
+            .cloned()
+            .chain(components)
+            .chain(presets)
+            .collect()
     }
 
     /// Ends when one of them is another than is known, and was the same a second ago.

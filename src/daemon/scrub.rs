@@ -51,7 +51,7 @@ impl Scrub {
             }
         });
         if let Err(error) = spawned {
-            tracing::warn!(%error, "the files are not looked through today");
+            tracing::warn!(%error, "the files are not scanned today");
             return;
         }
         tokio::select! {
@@ -73,7 +73,7 @@ impl Scrub {
                 }
                 Err(_) if stopped.load(Ordering::Relaxed) => return,
                 Err(error) => {
-                    tracing::warn!(file, %error, "the file could not be looked through");
+                    tracing::warn!(file, %error, "cannot scan the file");
                 }
             }
         }

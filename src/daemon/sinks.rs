@@ -91,7 +91,7 @@ impl Sinks {
                     tracing::error!(
                         sink = &*name,
                         error,
-                        "the sink is not deleted yet: the next start goes on with it"
+                        "the sink is not deleted yet: the next start continues"
                     )
                 }
                 Err(error) => tracing::error!(sink = &*name, %error, "the sink is not deleted yet"),
@@ -137,7 +137,7 @@ impl Sinks {
                         tracing::error!(
                             sink = name,
                             reason = %reason.escape_debug(),
-                            "what is new for the sink cannot be used; it goes on as before"
+                            "the sink's new settings cannot be used; it continues with the former ones"
                         );
                     }
                 }

@@ -113,7 +113,7 @@ fn require_room(upgrades: &[Upgrade], free_bytes: u64) -> Result<(), DaemonError
     }
     let all: Vec<String> = upgrades.iter().map(Upgrade::sentence).collect();
     Err(DaemonError::NoRoom(format!(
-        "the upgrade of {} may take {} MiB, and the disk has {} MiB free; nothing was changed: make room and start again, or use the version that wrote the files",
+        "the upgrade of {} may take {} MiB, and the disk has {} MiB free; nothing was changed: free some disk space and start again, or use the version that wrote the files",
         all.join(", "),
         (copies + log).div_ceil(1 << 20),
         free_bytes >> 20
@@ -165,7 +165,7 @@ fn keep_aside(data_dir: &Path, upgrade: &Upgrade) -> Result<(), DaemonError> {
     copy().map_err(|error| {
         let _ = std::fs::remove_file(&unfinished);
         DaemonError::NoRoom(format!(
-            "{} cannot be copied to {} before it is upgraded: {error}; nothing was changed: make room and start again",
+            "{} cannot be copied to {} before it is upgraded: {error}; nothing was changed: free some disk space and start again",
             path.display(),
             kept.display()
         ))

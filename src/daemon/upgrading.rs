@@ -150,6 +150,6 @@ pub(super) fn notify(text: &str) {
     };
     let sent = address.and_then(|to| UnixDatagram::unbound()?.send_to_addr(text.as_bytes(), &to));
     if let Err(error) = sent {
-        tracing::debug!(%error, "the supervisor cannot be told");
+        tracing::debug!(%error, "the supervisor cannot be notified");
     }
 }

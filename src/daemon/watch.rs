@@ -29,7 +29,7 @@ const VIEWS_TIME: Duration = Duration::from_millis(500);
 const VIEWS_PAUSE: Duration = Duration::from_millis(20);
 /// While the disk is nearly full, the files are made as small as they can be this often.
 const GIVE_BACK_EVERY: Duration = Duration::from_mins(1);
-/// Seconds between writes of when keys were used.
+/// Seconds between writes of when keys were used, and when screens were seen.
 const KEY_USES_SECONDS: u64 = 60;
 
 pub(super) struct Watch {
@@ -60,7 +60,9 @@ impl Watch {
             self.operator.live.cut_off();
             self.operator.pool.notice_damage();
             self.operator.journal.notice_damage();
-            if second % KEY_USES_SECONDS == KEY_USES_SECONDS - 1 {
+            let minute_is_over = second % KEY_USES_SECONDS == KEY_USES_SECONDS - 1;
+            self.operator.keep_screens(minute_is_over).await;
+            if minute_is_over {
                 let catalog = Arc::clone(&self.operator.catalog);
                 let _ = tokio::task::spawn_blocking(move || catalog.keep_uses()).await;
             }
@@ -156,10 +158,10 @@ impl Watch {
             tracing::error!(
                 free_bytes = free,
                 min_free_bytes = self.disk_free_bytes_min,
-                "the disk is nearly full: requests are refused until there is room"
+                "the disk is nearly full: requests are answered 503 until there is free space"
             );
         } else if was_low && !low {
-            tracing::info!(free_bytes = free, "there is room on the disk again");
+            tracing::info!(free_bytes = free, "the disk has free space again");
         }
         low
     }
@@ -203,8 +205,8 @@ impl Watch {
         let pool = Arc::clone(&self.operator.pool);
         match tokio::task::spawn_blocking(move || run(&pool)).await {
             Ok(Ok(done)) => return Some(done),
-            Ok(Err(error)) => tracing::error!(task, %error, "the pool cannot be looked after"),
-            Err(error) => tracing::error!(task, %error, "the pool cannot be looked after"),
+            Ok(Err(error)) => tracing::error!(task, %error, "the pool's upkeep failed"),
+            Err(error) => tracing::error!(task, %error, "the pool's upkeep failed"),
         }
         None
     }

@@ -40,6 +40,16 @@ impl Delivery {
         all: &[Sink],
         (is_new, oldest): (bool, Seq),
     ) -> Result<Seq, AddError> {
+        if sink.is_latest() {
+            // What it has not comes from the data pool, so it holds nothing back.
+            if self.pool.has_cursor(&sink.name)? {
+                self.pool.forget_sink(&sink.name)?;
+            }
+            return Ok(Seq::MAX);
+        }
+        if self.pool.latest_of(&sink.name)?.is_some() {
+            self.pool.forget_sink(&sink.name)?;
+        }
         let newest = *self.journal.newest().borrow();
         let start = match sink.start {
             _ if is_new => Seq::MIN,
@@ -104,6 +114,19 @@ impl Delivery {
         let wanted = |stream: &str| sink.is_some_and(|sink| sink.matches(stream));
         let left = self.pool.fill_left(name, &filling, wanted).await?;
         Ok(Some((filling, left)))
+    }
+
+    /// How many items changed that a sink does not have, which follows the changes of the data pool.
+    ///
+    /// # Errors
+    /// The data pool cannot be read.
+    pub async fn changes_for(&self, lane: &LaneStatus) -> Result<u64, PoolError> {
+        let sink = lane.sink();
+        let wanted = |stream: &str| sink.matches(stream);
+        let place = lane.place();
+        self.pool
+            .latest_lag(lane.name(), sink.shown, wanted, place)
+            .await
     }
 
     /// Has a lane begin anew with what the data pool has, at the edge of the batch that it is at.

@@ -11,6 +11,9 @@ use std::sync::Arc;
 use super::{Delivery, LaneStatus, ReadError};
 use pool::{LaterChanges, PoolError, ResendLimits, Selection};
 
+/// Dead letters that are looked at once nothing can be sent.
+const CHUNK: u32 = 1_000;
+
 /// What was asked of a lane so far, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Commands {
@@ -51,30 +54,42 @@ impl Delivery {
     ) -> Result<Option<u64>, ReadError> {
         // The lane takes nothing meanwhile that was accepted later.
         let _cutting = lane.cutting.lock().await;
-        let unsettled = match overwrite {
+        // The pool places what comes late.
+        let in_pool = lane.reach().1 == Some(true);
+        let unsettled = match overwrite || in_pool {
             true => HashMap::new(),
             false => match self.unsettled_keys().await? {
                 Some(unsettled) => unsettled,
                 None => return Ok(None),
             },
         };
+        let unsettled = Arc::new(unsettled);
         let (delivery, for_lane) = (Arc::clone(self), Arc::clone(lane));
-        let selection = Arc::clone(selection);
+        let (chosen_of, named) = (Arc::clone(selection), Arc::clone(&unsettled));
         let chosen = tokio::task::spawn_blocking(move || {
             let later = match overwrite {
                 true => LaterChanges::Overwritten,
                 false => LaterChanges::Stays {
-                    in_pool: for_lane.reach().1 == Some(true),
-                    unsettled: &unsettled,
+                    in_pool,
+                    unsettled: &named,
                 },
             };
-            delivery.choose_letters(&for_lane, &selection, newest, later)
+            delivery.choose_letters(&for_lane, &chosen_of, newest, later)
         });
         // Blocking work is cancelled only when the runtime ends.
         let sent = chosen.await.unwrap_or(Ok(0))?;
         if sent > 0 {
             lane.commands.send_modify(|commands| commands.retries += 1);
             tracing::info!(sink = &**lane.name(), sent, "dead letters are sent again");
+        } else if !unsettled.is_empty() {
+            let letters = self
+                .pool
+                .letters_in_order(lane.name(), selection, newest, None, CHUNK);
+            let mut letters = letters.await?.into_iter();
+            // The pool will tell what is newer.
+            if letters.any(|one| unsettled.get(&one.key).is_some_and(|last| *last > one.seq)) {
+                return Ok(None);
+            }
         }
         Ok(Some(sent))
     }

@@ -8,6 +8,7 @@
 mod attempt;
 mod fill;
 mod flight;
+mod follow;
 mod load;
 mod retry_queue;
 mod settle;
@@ -24,7 +25,8 @@ use super::commands::Commands;
 use super::status::Assignment;
 use super::{AddError, Delivery, LaneState, LaneStatus, verdict};
 use base::clock::{self, Lived, Unix};
-use base::order::Seq;
+use base::order::{ChangeSeq, Seq};
+use follow::Following;
 use journal::{JournalError, StorageError};
 use plugin::{Failure, GuestLog, Instance, Plugin, PluginError, SinkContext};
 use pool::{Call, Filling, PoolError};
@@ -80,6 +82,10 @@ pub struct Lane {
     last_items: usize,
     /// Spans of the requests in batches that the sink was called with and that are not settled.
     spans: Vec<Followed>,
+    /// Where it is, if it follows the changes of the data pool.
+    following: Following,
+    /// The number of the last change.
+    head: watch::Receiver<ChangeSeq>,
     commands: watch::Receiver<Commands>,
     /// What was done about them.
     heard: Commands,
@@ -92,6 +98,8 @@ enum Step {
     Worked,
     /// Nothing to do before the next entry or this time.
     Idle(Option<Lived>),
+    /// Nothing to do before this time, whatever comes.
+    Later(Lived),
     /// The sink or the storage does not work: wait until this time.
     Failing(Lived),
 }
@@ -131,6 +139,8 @@ impl Lane {
                 &status.guest_log,
             ),
             sink,
+            following: Following::default(),
+            head: delivery.pool.changes().watch(),
             commands: status.commands.subscribe(),
             heard: Commands::default(),
             status,
@@ -179,7 +189,7 @@ impl Lane {
             }
             match step {
                 Step::Worked => {}
-                Step::Failing(until) => tokio::select! {
+                Step::Later(until) | Step::Failing(until) => tokio::select! {
                     () = sleep_until(Some(until)) => {}
                     _ = self.commands.wait_for(|commands| commands.now != heard.now) => {}
                     () = status.assigned.notified() => {}
@@ -187,7 +197,8 @@ impl Lane {
                     never = log_periodically(&status.guest_log) => match never {},
                 },
                 Step::Idle(wake_at) => tokio::select! {
-                    changed = newest.changed() => if changed.is_err() { break },
+                    changed = newest.changed(), if !self.sink.is_latest() => if changed.is_err() { break },
+                    changed = self.head.changed(), if self.sink.is_latest() => if changed.is_err() { break },
                     _ = self.commands.wait_for(|commands| *commands != heard) => {}
                     () = sleep_until(wake_at) => {}
                     () = status.assigned.notified() => {}
@@ -216,7 +227,7 @@ impl Lane {
 
     fn leave_cursor(&mut self) {
         if let Err(error) = self.store_cursor() {
-            tracing::warn!(sink = &*self.name, %error, "the cursor was not stored; some entries will be looked at again");
+            tracing::warn!(sink = &*self.name, %error, "the cursor was not stored; some entries will be read again");
         }
     }
 
@@ -234,7 +245,7 @@ impl Lane {
         self.sink = sink;
         self.failures = 0;
         self.resume();
-        tracing::info!(sink = &*self.name, "the sink goes on with its new settings");
+        tracing::info!(sink = &*self.name, "the sink uses its new settings");
     }
 
     /// Delivers one batch, if there is one: a retry that is due and new entries in turn, or in strict order. Where very much
@@ -245,6 +256,12 @@ impl Lane {
             let plugin = self.delivery.plugins.load(&self.sink)?;
             self.status.set_plugin(&plugin);
             self.plugin = Some(plugin);
+        }
+        if self.sink.is_latest() {
+            if !self.opened {
+                self.open_latest()?;
+            }
+            return self.follow_next().await;
         }
         if !self.opened {
             self.open().await?;
@@ -304,7 +321,7 @@ impl Lane {
             tracing::warn!(
                 sink = &*self.name,
                 cursor = cursor.get(),
-                "the sink was not configured for a while: entries after its cursor are gone, it goes on with what is there"
+                "the sink was not configured for a while: entries after its cursor are gone; it continues with the oldest entry"
             );
         }
         tracing::info!(
@@ -344,6 +361,9 @@ impl Lane {
             self.status.set_state(LaneState::Running);
         }
         // The storage may fail here: what is left to hear then does not end the pause that follows.
+        if commands.now != self.heard.now {
+            self.following.next = Lived::now();
+        }
         self.heard.now = commands.now;
         self.load_retries().await?;
         self.heard = commands;

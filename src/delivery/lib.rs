@@ -11,6 +11,7 @@ mod beginning;
 mod commands;
 mod installed;
 mod lane;
+mod missing;
 mod retries;
 mod routing_gaps;
 mod selection;
@@ -70,6 +71,8 @@ pub struct Delivery {
     plugins: Arc<Plugins>,
     metrics: Arc<Metrics>,
     tracer: Tracer,
+    /// The stream of the daemon's problems.
+    problems: Box<str>,
     /// In the order of the configuration.
     lanes: RwLock<Vec<Arc<LaneStatus>>>,
     /// What is known of plugins, used or not.
@@ -77,13 +80,14 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// Without lanes.
+    /// Without lanes. `problems` is the stream of the daemon's problems; `""`: there is none.
     pub fn new(
         journal: &Arc<Journal>,
         pool: &Arc<Pool>,
         plugins: &Arc<Plugins>,
         metrics: &Arc<Metrics>,
         tracer: Tracer,
+        problems: &str,
     ) -> Arc<Self> {
         Arc::new(Self {
             journal: Arc::clone(journal),
@@ -91,6 +95,7 @@ impl Delivery {
             plugins: Arc::clone(plugins),
             metrics: Arc::clone(metrics),
             tracer,
+            problems: problems.into(),
             lanes: RwLock::default(),
             known: installed::Known::default(),
         })
@@ -111,6 +116,9 @@ impl Delivery {
         let (added, behind) = self.add_from(sinks, oldest, stop)?;
         if let Some(cursor) = behind {
             self.remember_removals(cursor).await?;
+        }
+        for lane in &added {
+            self.log_missing(lane).await?;
         }
         let lane = |status| Lane::new(status, self);
         Ok(added.into_iter().map(lane).collect())
@@ -133,8 +141,12 @@ impl Delivery {
         for sink in sinks {
             let stood = self.begin(sink, &lanes, sinks, (is_new, oldest))?;
             let writes_pool = sink.http.is_none() && sink.postgres.is_none();
-            let cursor = (self.pool).look_back(&sink.name, stood, oldest, writes_pool)?;
-            if sink.start == settings::Start::Journal || cursor < stood {
+            let cursor = match sink.is_latest() {
+                true => stood,
+                false => (self.pool).look_back(&sink.name, stood, oldest, writes_pool)?,
+            };
+            let begins_early = sink.start == settings::Start::Journal && !sink.is_latest();
+            if begins_early || cursor < stood {
                 behind = Some(behind.map_or(cursor, |lowest| lowest.min(cursor)));
             }
             added.push(Arc::new(LaneStatus::new(sink, cursor, stop.child_token())));
@@ -193,7 +205,10 @@ impl Delivery {
     /// # Errors
     /// Why the lane stays as it is.
     pub async fn change(&self, lane: &LaneStatus, sink: &settings::Sink) -> Result<(), String> {
-        let changed = self.prepare(Some(lane), sink).await;
+        let changed = match lane.sink().mode == sink.mode {
+            true => self.prepare(Some(lane), sink).await,
+            false => Err("`mode` cannot be changed while the sink runs: restart the daemon, and the sink begins anew; or give it another name".to_owned()),
+        };
         match changed {
             Ok(None) => {
                 lane.set_current();
@@ -291,7 +306,7 @@ impl Delivery {
     fn passed_by(&self, lanes: &[Arc<LaneStatus>]) -> Seq {
         let newest = *self.journal.newest().borrow();
         let cursors = lanes.iter().map(|lane| lane.cursor());
-        cursors.min().unwrap_or(newest)
+        cursors.min().map_or(newest, |lowest| lowest.min(newest))
     }
 
     /// Lets the journal's memory forget what every lane has behind it.

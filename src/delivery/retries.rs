@@ -128,7 +128,7 @@ impl Delivery {
                 sink,
                 retries = given_up.retries,
                 dead_letters = given_up.items,
-                "waiting retries are given up"
+                "waiting retries became dead letters"
             );
             self.metrics.dead_letters.inc_by(given_up.items);
             if let Some(lane) = self.lane(sink) {
@@ -151,11 +151,11 @@ impl Delivery {
         loop {
             let reason = match retry.attempts {
                 0 => format!(
-                    "given up by an operator without an attempt: {}",
+                    "an operator ended the retry before an attempt: {}",
                     retry.reason
                 ),
                 attempts => format!(
-                    "given up by an operator after {attempts} attempts; the last one failed: {}",
+                    "an operator ended the retry after {attempts} attempts; the last one failed: {}",
                     retry.reason
                 ),
             };

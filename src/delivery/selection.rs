@@ -4,7 +4,7 @@
 //! each call, so that a dead letter has the whole item.
 //!
 //! **Invariant**: a sink without them pays nothing. A removal is passed on unless its key or its stream says that the sink
-//! never had the item.
+//! never had the item. A sink is not told its own problems.
 
 use base::clock;
 use base::order::Seq;
@@ -52,14 +52,29 @@ impl OfRequest {
     }
 }
 
-/// The slices of the items that a sink receives.
-pub(crate) fn selected(sink: &Sink, slices: Vec<Slice>) -> Vec<Slice> {
+/// The slices of the items that a sink receives. Of the stream `problems` it is not handed its own: each failure would make
+/// the next.
+pub(crate) fn selected(sink: &Sink, slices: Vec<Slice>, problems: &str) -> Vec<Slice> {
+    let is_told = |slice: &Slice| *slice.entry.stream == *problems;
+    let slices = match slices.iter().any(is_told) {
+        true => Batch::kept(slices, |slice, item| {
+            !(is_told(slice) && is_about(item.key, &sink.name))
+        }),
+        false => slices,
+    };
     match &sink.r#where {
         Some(selection) if !selection.conditions().is_empty() => {
             select(selection.conditions(), slices)
         }
         _ => slices,
     }
+}
+
+/// Whether a problem with this key is one of this sink.
+fn is_about(key: &str, sink: &str) -> bool {
+    key.split_once(':').is_some_and(|(kind, subject)| {
+        subject == sink && (kind.starts_with("sink_") || kind == "configuration")
+    })
 }
 
 fn select(conditions: &Where, slices: Vec<Slice>) -> Vec<Slice> {

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::beginning::RefillError;
 use super::commands::Commands;
 use base::clock::Unix;
-use base::order::Seq;
+use base::order::{ChangeSeq, Seq};
 use plugin::{GuestLog, Plugin};
 
 /// What a lane is doing.
@@ -70,6 +70,10 @@ pub struct LaneStatus {
     name: Arc<str>,
     cursor: AtomicU64,
     retried: AtomicU64,
+    /// Of one that follows the changes of the data pool: the sink has everything up to here.
+    place: AtomicU64,
+    /// Items that it refused since the start.
+    rejected: AtomicU64,
     /// Ends the lane.
     pub(super) stopping: CancellationToken,
     /// Wakes the lane for its next assignment.
@@ -105,6 +109,8 @@ struct Shown {
     /// What happened to the last batch, if nothing was taken since.
     takes_nothing: Option<String>,
     last_error: Option<(Unix, String)>,
+    last_rejected: Option<String>,
+    refilled: Option<(Unix, String)>,
     refused: Option<String>,
     next: Option<Assignment>,
 }
@@ -115,6 +121,8 @@ impl LaneStatus {
             name: sink.name.as_str().into(),
             cursor: AtomicU64::new(cursor.get()),
             retried: AtomicU64::new(0),
+            place: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
             stopping,
             assigned: Notify::new(),
             commands: watch::Sender::default(),
@@ -132,6 +140,8 @@ impl LaneStatus {
                 misbehaves: None,
                 takes_nothing: None,
                 last_error: None,
+                last_rejected: None,
+                refilled: None,
                 refused: None,
                 next: None,
             }),
@@ -168,6 +178,35 @@ impl LaneStatus {
     /// Requests that wait in retries, at most, as far as the lane has looked.
     pub fn retried(&self) -> u64 {
         self.retried.load(Ordering::Acquire)
+    }
+
+    /// Of one that follows the changes of the data pool: the number of the last change that the sink has.
+    pub fn place(&self) -> ChangeSeq {
+        ChangeSeq::new(self.place.load(Ordering::Acquire))
+    }
+
+    pub(super) fn set_place(&self, place: ChangeSeq) {
+        self.place.store(place.get(), Ordering::Release);
+    }
+
+    /// How many items the sink refused since the start, and the last reason.
+    pub fn rejected(&self) -> (u64, Option<String>) {
+        let count = self.rejected.load(Ordering::Acquire);
+        (count, self.shown().last_rejected.clone())
+    }
+
+    pub(super) fn add_rejected(&self, count: u64, reason: &str) {
+        self.rejected.fetch_add(count, Ordering::AcqRel);
+        self.shown().last_rejected = Some(reason.to_owned());
+    }
+
+    /// When the sink last began anew with all items, and why.
+    pub fn refilled(&self) -> Option<(Unix, String)> {
+        self.shown().refilled.clone()
+    }
+
+    pub(super) fn set_refilled(&self, refilled: Option<(Unix, String)>) {
+        self.shown().refilled = refilled;
     }
 
     pub(super) fn set_retried(&self, requests: usize) {

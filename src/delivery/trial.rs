@@ -35,19 +35,19 @@ impl Delivery {
         mark: String,
     ) -> Tried {
         let (plugins, pool) = (Arc::clone(&self.plugins), Arc::clone(&self.pool));
-        let runtime = Handle::current();
+        let (runtime, problems) = (Handle::current(), self.problems.clone());
         // It may compute for long, which no thread that answers requests has the time for.
         let trying = move || {
             let trial = Trial::new(&sink, sends);
-            let slices = selection::selected(&sink, items);
+            let slices = selection::selected(&sink, items, &problems);
             let batch = Batch::new(slices, 1);
             let items = batch.len();
             let call = one_call(&plugins, &pool, &sink, batch, &trial, &mark);
             let (taken, error) = match runtime.block_on(call) {
                 Ok(taken) => {
                     let rejected = taken.rejected.first();
-                    let told =
-                        rejected.map(|(index, why)| format!("it refuses item {index}: {why}"));
+                    let told = rejected
+                        .map(|(index, why)| format!("the sink rejects item {index}: {why}"));
                     (taken, told)
                 }
                 Err(error) => (Taken::default(), Some(error)),

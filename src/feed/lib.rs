@@ -82,7 +82,7 @@ pub struct GetFeed {
     tags("read"),
     parameters(
         ("stream" = String, Path, description = "Name of the stream."),
-        ("format" = String, Path, description = "What it is written as."),
+        ("format" = String, Path, description = "The format."),
         ("fields" = Option<String>, Query, description = "The columns, in this order: `home.name,home.score`; with new names: `Home:home.name,Score:home.score`; `home.*`: all that begin so; `-note`: all but this. Beside fields there are `_key`, `_stream`, `_updated_at` and `_position`. All fields if absent, in the order in which they were first seen."),
         ("names" = Option<String>, Query, description = "`_`: dots in names become `_`; `.`: they stay; `nested`: objects (json, ndjson, xml)."),
         ("key" = Option<String>, Query, description = "One item, or several: `m1,m2`."),
@@ -97,12 +97,12 @@ pub struct GetFeed {
         ("join" = Option<String>, Query, description = "Between lines of txt, in place of a line break."),
         ("header" = Option<bool>, Query, description = "`false`: csv and tsv without names of columns."),
         ("sep" = Option<String>, Query, description = "The character between values of csv; a comma if absent."),
-        ("bom" = Option<bool>, Query, description = "csv and tsv with a byte order mark, as Excel wants it."),
+        ("bom" = Option<bool>, Query, description = "csv and tsv with a byte order mark, as Excel expects it."),
         ("safe" = Option<bool>, Query, description = "csv and tsv with `'` before what a spreadsheet would compute."),
         ("title" = Option<String>, Query, description = "Title of an item of rss: a field, or a text with `{field}` in it."),
-        ("description" = Option<String>, Query, description = "Its description, likewise."),
-        ("link" = Option<String>, Query, description = "Its link, likewise."),
-        ("image" = Option<String>, Query, description = "Its picture, likewise, as `media:content`."),
+        ("description" = Option<String>, Query, description = "The item's description, a template as in `title`."),
+        ("link" = Option<String>, Query, description = "The item's link, a template as in `title`."),
+        ("image" = Option<String>, Query, description = "The item's picture, a template as in `title`, as `media:content`."),
         ("token" = Option<String>, Query, description = "A read key that is marked `allow_in_url`."),
         ("If-None-Match" = Option<String>, Header, description = "The `ETag` of an earlier answer."),
     ),
@@ -118,6 +118,7 @@ pub struct GetFeed {
 impl GetFeed {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
         if let Err(error) = self.answer(req, res).await {
+            self.readers.note_refused(req, &error);
             let is_unauthorized = error.status == StatusCode::UNAUTHORIZED;
             error.answer(req, res);
             if is_unauthorized {
@@ -151,6 +152,7 @@ impl GetFeed {
         let query = Query::read(format, req)?.within(reader.limits());
         let body = self.body(stream, query).await?;
         let body = body.map_err(|sentence| ApiError::invalid(&*sentence))?;
+        self.readers.note_poll(req, &reader);
         let headers = res.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert(X_TOTAL_COUNT, HeaderValue::from(body.total));

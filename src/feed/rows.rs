@@ -71,7 +71,7 @@ pub(super) async fn find(
     pool.each_item(stream, query.keys.as_deref(), take).await?;
     if looked_at > LOOKED_AT_MAX {
         return Ok(Err(format!(
-            "the stream has more than {LOOKED_AT_MAX} items, which is what a feed looks at; name the items with key=, or use `headgate export`, which writes all of them"
+            "the stream has more than {LOOKED_AT_MAX} items, the most that a feed reads; name the items with key=, or use `headgate export`, which writes all of them"
         )));
     }
     if is_too_large {

@@ -13,10 +13,11 @@ use std::slice::Iter;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 
 /// The pages, in the order in which they are listed: the names of their files without `.md`.
-const PAGES: [&str; 17] = [
+const PAGES: [&str; 19] = [
     "install",
     "connect",
     "tools",
+    "presets",
     "send",
     "clients",
     "show",
@@ -28,6 +29,7 @@ const PAGES: [&str; 17] = [
     "backup",
     "troubleshoot",
     "sinks",
+    "recipes",
     "plugins",
     "http",
     "compare",

@@ -204,7 +204,7 @@ impl RequireToken {
                 ApiError::wait(seconds, message)
             }
             None => ApiError::unauthorized(
-                "send the admin token in the header `Authorization: Bearer …`; without a setting it is in the file admin.token of the data folder",
+                "send the admin token in the header `Authorization: Bearer …`; by default it is in the file admin.token of the data directory",
             ),
         })
     }

@@ -89,7 +89,9 @@ pub async fn body(req: &mut Request) -> Result<Vec<u8>, ApiError> {
         Ok(Err(error)) => {
             return Err(ActError::Invalid(format!("the body cannot be read: {error}")).into());
         }
-        Err(_) => return Err(ActError::Invalid("the body took over 10 seconds".to_owned()).into()),
+        Err(_) => {
+            return Err(ActError::Invalid("the body took more than 10 seconds".to_owned()).into());
+        }
     };
     match is_json || body.is_empty() {
         true => Ok(body),
@@ -163,7 +165,8 @@ pub fn item_data(item: Option<Item>, acts: ItemActs) -> Result<StoredItem, ApiEr
     })
 }
 
-fn hold_data(held: HeldSince) -> HoldData {
+/// A hold.
+pub fn hold_data(held: HeldSince) -> HoldData {
     HoldData {
         key: Some(held.key).filter(|key| !key.is_empty()),
         since: clock::rfc3339(held.since),
@@ -236,10 +239,10 @@ struct Operate(Operating);
     operation_id = "operate",
     parameters(
         ("stream" = String, Path, description = "Name of the stream."),
-        ("verb" = String, Path, description = "What is done."),
+        ("verb" = String, Path, description = "The verb."),
         ("Idempotency-Key" = Option<String>, Header, description = "A repeat within 24 hours is answered like the first and not done again."),
     ),
-    request_body(content = Option<Value>, description = "What the verb takes.", example = json!({"key": "m1", "field": "home.score", "by": 1})),
+    request_body(content = Option<Value>, description = "The body of the verb.", example = json!({"key": "m1", "field": "home.score", "by": 1})),
     responses(
         (status_code = 202, body = Success<ActData>, description = "It is done and on disk."),
         (status_code = 400, description = "The body cannot be used, or there is no number to add to."),

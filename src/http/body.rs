@@ -55,9 +55,9 @@ pub async fn small_json<T: DeserializeOwned>(req: &mut Request) -> Result<Option
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(ApiError::invalid("the body must be a JSON object"));
     }
-    serde_json::from_slice(body).map(Some).map_err(|error| {
-        ApiError::invalid(format!("the body is not the JSON that is wanted: {error}"))
-    })
+    serde_json::from_slice(body)
+        .map(Some)
+        .map_err(|error| ApiError::invalid(format!("the body is not the expected JSON: {error}")))
 }
 
 /// The whole body, in one buffer, of this portion.

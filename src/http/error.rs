@@ -283,7 +283,7 @@ fn in_json(field: &str, fault: &FieldError) -> String {
             format!("this key has expired; give {field}, the end of the new one, or null for none")
         }
         (FieldError::NoStream { meant: None, .. }, _) => {
-            format!("{text}; create it first, /api/admin/streams lists those that there are")
+            format!("{text}; create it first; /api/admin/streams lists the streams")
         }
         _ => text,
     }
@@ -362,7 +362,7 @@ impl From<OperateError> for ApiError {
             OperateError::NotEmpty(_) => Self::conflict(
                 "SINK_NOT_EMPTY",
                 format!(
-                    "{message}; wait until it has all, or use discard=true: then that is gone for good"
+                    "{message}; wait until it has all, or use discard=true, which deletes that permanently"
                 ),
             ),
             OperateError::NothingToFill => Self::conflict("NOTHING_TO_FILL", message),

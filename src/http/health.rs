@@ -54,7 +54,7 @@ pub struct GetReady(pub Arc<Gate>);
     tags("health"),
     responses(
         (status_code = 200, body = Success<Health>, description = "They are."),
-        (status_code = 503, description = "They are not: stopping, or no room on the disk."),
+        (status_code = 503, description = "They are not: the daemon stops, or the disk is full."),
     ),
     security(()),
 )]

@@ -119,17 +119,17 @@ pub struct PostAddress(pub Submit);
     parameters(
         ("stream" = String, Path, description = "Name of the key's stream."),
         ("connector" = String, Path, description = "Name of the connector."),
-        ("access_token" = Option<String>, Query, description = "The key, if it may stand in a URL."),
+        ("access_token" = Option<String>, Query, description = "The key, if it is allowed in URLs."),
     ),
     request_body(
         content = serde_json::Value,
-        description = "What the tool sends.",
+        description = "The delivery of the tool.",
         example = json!({"id": "1", "name": "Ada"}),
     ),
     responses(
-        (status_code = 200, description = "As 202, for tools that want to hear 200; or the answer to a greeting."),
+        (status_code = 200, description = "As 202, for tools that expect 200; or the answer to a challenge."),
         (status_code = 202, body = Success<ReceiptData>, description = "Stored."),
-        (status_code = 204, description = "As 202, for tools that want to hear 204."),
+        (status_code = 204, description = "As 202, for tools that expect 204."),
         (status_code = 400, description = "Body or headers cannot be used."),
         (status_code = 401, description = "Nobody vouches for the request: no valid key, no good signature, no such connector."),
         (status_code = 404, description = "The stream does not exist."),

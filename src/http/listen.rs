@@ -270,7 +270,7 @@ fn remove_stale_socket(path: &Path) -> io::Result<()> {
     };
     if !metadata.file_type().is_socket() {
         return Err(io::Error::other(
-            "there is a file of this name that is not a socket; remove it or choose another path",
+            "the file exists and is not a socket; remove it or choose another path",
         ));
     }
     match std::os::unix::net::UnixStream::connect(path) {

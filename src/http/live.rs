@@ -3,6 +3,7 @@
 //! **Invariant**: both transports send what [`Subscription::next`] brings, one message at a time, when
 //! the connection has room for it: what a renderer does not take waits in no queue of its own.
 
+mod screen;
 pub mod wanted;
 
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use tungstenite::protocol::WebSocketConfig;
 use super::error::ApiError;
 use super::filter;
 use super::middleware::client;
-use super::reader::{Readers, SUBPROTOCOL};
+use super::reader::{self, Readers, SUBPROTOCOL};
 use super::ticket::choose;
 use ::live::{Cut, Frame, RATE_MAX, Subscribe, Subscription, Transport};
 
@@ -34,8 +35,9 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
 /// What a renderer may send over a WebSocket: nothing that is read.
 const INBOUND_BYTES_MAX: usize = 4 << 10;
 
-const PARAMETERS: [&str; 7] = [
-    "streams", "key", "where", "fields", "since", "max_rate", "token",
+const PARAMETERS: [&str; 11] = [
+    "streams", "key", "where", "fields", "since", "max_rate", "token", "screen", "page", "size",
+    "v",
 ];
 
 /// `GET /api/live`
@@ -52,16 +54,20 @@ pub struct GetLive(pub Readers);
     parameters(
         ("streams" = Option<String>, Query, description = "Names separated by commas; all streams of the key if absent."),
         ("key" = Option<String>, Query, description = "Keys separated by commas: only these items."),
-        ("where" = Option<String>, Query, description = "Conditions that an item must meet, such as `status:live,score>2`. An item that ceases to meet them is told by `remove`."),
+        ("where" = Option<String>, Query, description = "Conditions that an item must meet, such as `status:live,score>2`. An item that ceases to meet them is sent as `remove`."),
         ("fields" = Option<String>, Query, description = "Fields in their order, such as `id,home.*` or `-note`; all if absent."),
         ("since" = Option<String>, Query, description = "The id of the last message that was applied; what changed since follows."),
         ("Last-Event-ID" = Option<String>, Header, description = "The same, as browsers send it; goes before `since`."),
         ("max_rate" = Option<u32>, Query, description = "Flushes a second, 1 to 1000."),
+        ("screen" = Option<String>, Query, description = "What the screen calls itself: it is listed with the screens, and sent `control` messages."),
+        ("page" = Option<String>, Query, description = "What the screen shows; what follows `#` is left out."),
+        ("size" = Option<String>, Query, description = "Its size in pixels, such as `1920x1080`."),
+        ("v" = Option<String>, Query, description = "The version of its page."),
         ("token" = Option<String>, Query, description = "A ticket, or a read key that is marked `allow_in_url`."),
     ),
     responses(
         (status_code = 200, content_type = "text/event-stream", body = String, description = "Server-Sent Events."),
-        (status_code = 101, description = "A WebSocket. The key may be offered as a subprotocol beside `headgate`."),
+        (status_code = 101, description = "A WebSocket. The key can be offered as a subprotocol in addition to `headgate`."),
         (status_code = 400, description = "A parameter that is not known or cannot be read."),
         (status_code = 403, description = "The page's origin is not allowed."),
         (status_code = 404, description = "The key does not read such a stream."),
@@ -78,7 +84,8 @@ impl GetLive {
             Transport::Sse
         };
         let cut = CancellationToken::new();
-        let mut wish = self.wish(req, transport, cut.clone())?;
+        let wish = self.wish(req, transport, cut.clone());
+        let mut wish = wish.inspect_err(|error| self.0.note_refused(req, error))?;
         match transport {
             Transport::Sse => {
                 if let Some(connection) = req.extensions().get::<ConnCtrl>().cloned() {
@@ -149,6 +156,8 @@ impl GetLive {
             max_rate,
             transport,
             client: client(req).to_string(),
+            agent: reader::agent(req.headers()),
+            screen: screen::of(req)?,
             cut: Cut(Box::new(move || cut.cancel())),
             permit: self.0.live.permit(&reader)?,
             reader,

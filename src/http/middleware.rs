@@ -159,7 +159,7 @@ fn two_ways_to_read(req: &Request) -> Option<&'static str> {
     match (hosts.next(), hosts.next()) {
         (Some(_), None) => None,
         (None, _) if req.version() < Version::HTTP_11 => None,
-        (None, _) => Some("HTTP/1.1 wants a Host header; send one"),
+        (None, _) => Some("HTTP/1.1 requires a Host header; send one"),
         (Some(_), Some(_)) => Some("there is more than one Host header; send one"),
     }
 }
@@ -213,7 +213,7 @@ impl Handler for ErrorEnvelope {
         let error = match status {
             StatusCode::NOT_FOUND => ApiError::not_found(
                 "NOT_FOUND",
-                "there is nothing at this path; /openapi.json lists what there is",
+                "this path does not exist; /openapi.json lists the paths",
             ),
             StatusCode::METHOD_NOT_ALLOWED => ApiError::new(
                 status,

@@ -1,7 +1,7 @@
-//! What browsers load: the client `/headgate.js`, the page `/render/{stream}` with its templates and fonts, and the
-//! style of `/docs`.
+//! What browsers load: the client `/headgate.js`, the page `/render/{stream}` with its templates and fonts, the page
+//! `/operate/{stream}`, and the style of `/docs`.
 //!
-//! **Invariant**: nothing here needs a key or holds one: the read key stands in the page's fragment,
+//! **Invariant**: nothing here needs a key or holds one: the read key or operate key stands in the page's fragment,
 //! which browsers do not send.
 
 use salvo_core::http::header::{
@@ -41,13 +41,17 @@ macro_rules! files {
 }
 
 /// What a page with its templates is made of, by path.
-pub(super) const FILES: [(&str, &str, &[u8]); 25] = files![
+pub(super) const FILES: [(&str, &str, &[u8]); 29] = files![
     "headgate.js" SCRIPT "pages/headgate.js",
     "headgate.d.ts" PLAIN "pages/headgate.d.ts",
     "offline.js" SCRIPT "pages/offline.js",
     "worker.js" SCRIPT "pages/worker.js",
     "render.js" SCRIPT "pages/render.js",
     "render.css" STYLE "pages/render.css",
+    "operate.js" SCRIPT "pages/operate.js",
+    "operate-acts.js" SCRIPT "pages/operate-acts.js",
+    "operate-card.js" SCRIPT "pages/operate-card.js",
+    "operate.css" STYLE "pages/operate.css",
     "templates/page.js" SCRIPT "pages/render/page.js",
     "templates/options.js" SCRIPT "pages/render/options.js",
     "templates/roles.js" SCRIPT "pages/render/roles.js",
@@ -72,13 +76,19 @@ pub(super) const FILES: [(&str, &str, &[u8]); 25] = files![
 /// A file that is part of the program.
 pub struct StaticPage(Asset);
 
-/// The page that shows a stream, the client that any page may load, and what they are made of.
+/// The pages that show and operate a stream, the client that any page may load, and what they are made of.
 pub fn routes() -> Router {
-    let page = StaticPage(Asset::new(
-        "text/html; charset=utf-8",
-        include_bytes!("pages/render.html"),
-    ));
-    let mut router = Router::new().push(Router::with_path("render/{stream}").get(page));
+    let mut router = Router::new();
+    for (path, page) in [
+        (
+            "render/{stream}",
+            include_bytes!("pages/render.html") as &[u8],
+        ),
+        ("operate/{stream}", include_bytes!("pages/operate.html")),
+    ] {
+        let page = StaticPage(Asset::new("text/html; charset=utf-8", page));
+        router = router.push(Router::with_path(path).get(page));
+    }
     for (path, content_type, bytes) in FILES {
         router =
             router.push(Router::with_path(path).get(StaticPage(Asset::new(content_type, bytes))));
@@ -131,7 +141,7 @@ mod tests {
             for entry in std::fs::read_dir(format!("{folder}/{place}")).expect("a folder") {
                 let entry = entry.expect("a file");
                 let name = entry.file_name().into_string().expect("a name");
-                if entry.file_type().is_ok_and(|kind| kind.is_file()) && name != "render.html" {
+                if entry.file_type().is_ok_and(|kind| kind.is_file()) && !name.ends_with(".html") {
                     let path = format!("{path}{name}");
                     let file = FILES.iter().find(|file| file.0 == path);
                     let bytes = std::fs::read(entry.path()).expect("a file");

@@ -11,7 +11,7 @@ use base64::prelude::BASE64_STANDARD;
 use salvo_core::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, AUTHORIZATION, HOST, HeaderMap,
-    HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_PROTOCOL, VARY,
+    HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_PROTOCOL, USER_AGENT, VARY,
 };
 use salvo_core::http::{Method, StatusCode};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
@@ -20,8 +20,8 @@ use super::error::ApiError;
 use super::middleware::client;
 use super::tls::fingerprint;
 use ::ingest::check_place;
-use ::live::{Live, tickets};
-use catalog::{Catalog, Reader};
+use ::live::{Asker, Live, tickets};
+use catalog::{Catalog, KeyState, Reader};
 use pool::Pool;
 
 const ALLOW_PRIVATE_NETWORK: HeaderName =
@@ -30,6 +30,9 @@ const ALLOW_PRIVATE_NETWORK: HeaderName =
 const HEADERS_ALLOWED: &str = "authorization, content-type, if-none-match, last-event-id";
 /// The WebSocket subprotocol. The secret is offered beside it and never chosen.
 pub(super) const SUBPROTOCOL: &str = "headgate";
+
+/// Characters of a program's name that are kept.
+const AGENT_CHARS_MAX: usize = 200;
 
 /// What reading needs.
 #[derive(Debug, Clone)]
@@ -157,6 +160,13 @@ impl Handler for Preflight {
     }
 }
 
+fn asker(req: &Request) -> Asker {
+    Asker {
+        client: client(req).to_string(),
+        agent: agent(req.headers()),
+    }
+}
+
 /// The secret of `Authorization: Bearer …`.
 pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
@@ -176,7 +186,41 @@ fn password(headers: &HeaderMap) -> Option<String> {
     Some(password.to_owned())
 }
 
+/// The program that asks, as it calls itself.
+pub fn agent(headers: &HeaderMap) -> Option<String> {
+    let agent = headers.get(USER_AGENT)?.to_str().ok()?;
+    Some(agent.chars().take(AGENT_CHARS_MAX).collect())
+}
+
 impl Readers {
+    /// A request for a feed was answered.
+    pub fn note_poll(&self, req: &Request, reader: &Reader) {
+        let asker = asker(req);
+        let feed = req.uri().path();
+        self.live.screens.polled(&reader.name, &asker, feed);
+    }
+
+    /// A request was refused: the screen of its read key is told so, if its key is known.
+    pub fn note_refused(&self, req: &mut Request, error: &ApiError) {
+        let status = error.status.as_u16();
+        if !matches!(status, 401 | 403 | 404 | 429) {
+            return;
+        }
+        let headers = req.headers();
+        let secret = bearer(headers).map(str::to_owned);
+        let secret = secret.or_else(|| password(headers));
+        let secret = secret.or_else(|| offered_secret(headers));
+        let secret = secret.or_else(|| req.query::<String>("token"));
+        let Some(key) = secret.and_then(|secret| self.catalog.read_key_of(&secret)) else {
+            return;
+        };
+        let why = match key.state() {
+            KeyState::Active => format!("{status} {}", error.code),
+            state => format!("the read key is {}", state.as_str()),
+        };
+        self.live.screens.refused(&key.name, &asker(req), &why);
+    }
+
     /// The reader of a request that sends its read key in the header, or comes with a certificate that stands for one.
     pub(super) fn with_key(&self, req: &Request) -> Result<Arc<Reader>, ApiError> {
         let reader = match bearer(req.headers()) {

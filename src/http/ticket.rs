@@ -46,7 +46,8 @@ pub struct PostTicket(pub Readers);
 )]
 impl PostTicket {
     async fn handle(&self, req: &mut Request) -> Result<Success<TicketData>, ApiError> {
-        let reader = self.0.with_key(req)?;
+        let reader = self.0.with_key(req);
+        let reader = reader.inspect_err(|error| self.0.note_refused(req, error))?;
         let origin = reader::page_origin(req.headers()).map(str::to_owned);
         let (ticket, _) = give_ticket(&self.0.live, reader, origin, req).await?;
         Ok(ticket)

@@ -376,7 +376,7 @@ impl<'a> Unverified<'a> {
         }
         let came = match (self.head.authorization, self.head.access_token) {
             (None, None) => "the request carries no key",
-            _ => "the request carries a key that is unknown, or may not stand in a URL",
+            _ => "the request carries a key that is unknown, or not allowed in URLs",
         };
         format!(
             "{came}, and no key of this connector verifies signatures for this stream; give the tool a key, or add a key with `verify`"

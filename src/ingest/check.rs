@@ -140,7 +140,7 @@ impl Ingest {
 
 /// What identifies the items of a preset.
 enum UsualKey {
-    /// One field; where it is not there, each delivery is an item of its own.
+    /// One field; where it is not there, each delivery is a separate item.
     Field(&'static Path),
     Composed(&'static ItemKey),
 }

@@ -56,7 +56,7 @@ pub enum AcceptError {
     },
     /// The stream has as much in the data pool as it may.
     #[error(
-        "the stream {stream:?} is full: it may have {max} {what}; items that are there can be updated and removed, and there is room for new ones when others are gone, or an operator raises {setting}"
+        "the stream {stream:?} is full: it may have {max} {what}; existing items can be updated and removed; new ones are accepted when others are removed, or an operator raises {setting}"
     )]
     StreamFull {
         stream: std::sync::Arc<str>,

@@ -38,7 +38,7 @@ pub(super) struct Identified {
 }
 
 impl Ingest {
-    /// The items with what the tool says of all of them, and, where each delivery is an item of its own, by its id.
+    /// The items with what the tool says of all of them, and, where each delivery is a separate item, by its id.
     pub(super) fn identified(
         &self,
         items: Items,

@@ -434,5 +434,5 @@ fn fields_of_headers(
 /// What the log says where the field that identifies items is in none.
 fn without_field(named: &Named) -> Box<str> {
     let (field, named_by) = named.item_key.as_ref().map_or(("", ""), |(a, b)| (a, b));
-    format!("there is no usable field {field:?}, which {named_by} names: the delivery is an item of its own; set item_key for the connector").into()
+    format!("there is no usable field {field:?}, which {named_by} names: the delivery is a separate item; set item_key for the connector").into()
 }

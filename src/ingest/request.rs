@@ -213,7 +213,7 @@ impl Named {
         self.item_key.as_ref().map(|(field, _)| &**field)
     }
 
-    /// Whether each delivery is an item of its own.
+    /// Whether each delivery is a separate item.
     pub(super) fn is_by_delivery(&self) -> bool {
         self.item_key() == Some(DELIVERY)
     }

@@ -93,7 +93,7 @@ pub enum AgainError {
     Refused(#[from] AcceptError),
     /// What is newer cannot be told yet.
     #[error(
-        "the data pool has not everything yet that was accepted, so nobody can tell what is newer than what is to be sent again; try again when it has caught up, or overwrite"
+        "the data pool is behind accepted requests, so later changes cannot be determined; try again when it has caught up, or overwrite"
     )]
     Behind,
     /// The journal cannot be read.
@@ -364,9 +364,9 @@ fn head_of<'a>(kept: &'a RejectedBody, log: &LogEntry, address: Option<Address<'
     }
 }
 
-const CHALLENGE: &str = "the request was a greeting of the tool, or an event that is none";
+const CHALLENGE: &str = "the request was a challenge of the tool, or an event without data";
 const REMOVAL: &str = "the request removed an item; to remove it again, send DELETE again";
-const ITEMS_GONE: &str = "its items are not kept any more: every sink has them, and storage.payload_retention_minutes or payload_retention_bytes is over. What a sink gave up can be sent again from its dead letters; otherwise the sender must send the request again";
+const ITEMS_GONE: &str = "its items are not kept any more: every sink has them, and storage.payload_retention_minutes or payload_retention_bytes is over. Dead letters of a sink can be resent; otherwise the sender must send the request again";
 
 /// What a body that was refused comes to.
 struct Again {
@@ -400,7 +400,7 @@ fn body_gone(entry: &LogEntry) -> &'static str {
             "its body is not kept, or not any more: it did not come whole, or its tool writes its secret into it, or storage.rejected_retention_minutes or rejected_retention_bytes is over; the sender must send the request again"
         }
         _ => {
-            "the body of a refused request is kept only where it came to /api/webhook; the sender must send the request again"
+            "the body of a rejected request is kept only for /api/webhook; the sender must send the request again"
         }
     }
 }

@@ -333,7 +333,7 @@ impl<'a> Flattener<'a> {
             KeyField::Text { start, end } => {
                 let key: Cow<'a, str> = unescape(self.scan.slice(start, end));
                 match key.len() {
-                    0 => "is empty; give each item a key of its own".to_owned(),
+                    0 => "is empty; give each item its own key".to_owned(),
                     1..=ITEM_KEY_BYTES_MAX => {
                         let finished = self.out.finish(&key, self.shape.finish());
                         return finished.map_err(|full| self.full(full));

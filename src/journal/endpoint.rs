@@ -13,16 +13,19 @@ pub enum Endpoint {
     Items,
     /// None: the daemon removes what expired.
     Expiry,
+    /// None: the daemon tells its problems.
+    Problems,
 }
 
 impl Endpoint {
-    /// `ingest`, `webhook`, `items` or `expiry`.
+    /// `ingest`, `webhook`, `items`, `expiry` or `problems`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ingest => "ingest",
             Self::Webhook => "webhook",
             Self::Items => "items",
             Self::Expiry => "expiry",
+            Self::Problems => "problems",
         }
     }
 
@@ -32,6 +35,7 @@ impl Endpoint {
             Self::Webhook => 1,
             Self::Items => 2,
             Self::Expiry => 3,
+            Self::Problems => 4,
         }
     }
 
@@ -40,6 +44,7 @@ impl Endpoint {
             1 => Self::Webhook,
             2 => Self::Items,
             3 => Self::Expiry,
+            4 => Self::Problems,
             _ => Self::Ingest,
         }
     }

@@ -262,12 +262,14 @@ impl Writer {
         match disk_error {
             DiskError::Busy => {
                 tracing::warn!(
-                    "another process holds journal.db: requests are refused until it lets go"
+                    "another process has locked journal.db: requests are answered 503 until it releases the lock"
                 );
                 JournalError::Busy
             }
             _ => {
-                tracing::error!("the disk is full: requests are refused until there is room");
+                tracing::error!(
+                    "the disk is full: requests are answered 503 until there is free space"
+                );
                 JournalError::DiskFull
             }
         }

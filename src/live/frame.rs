@@ -130,6 +130,13 @@ impl Frame {
         })
     }
 
+    /// The screen is to do something. It changes nothing of what was told.
+    pub(super) fn control(id: Position, action: &str) -> Self {
+        Self::new("control", Some(id), 0, |json| {
+            let _ = write!(json, r#","id":"{id}","action":"{action}""#);
+        })
+    }
+
     /// The connection ends; come back later.
     pub(super) fn bye() -> Self {
         let retry_ms = retry_ms();

@@ -12,6 +12,7 @@
 mod connection_limit;
 mod frame;
 mod pages;
+mod screens;
 mod subscription;
 pub mod tickets;
 mod view;
@@ -35,6 +36,7 @@ use observe::telemetry::Tracer;
 pub use pages::{Pages, PagesTaken, Room};
 use pool::changes::Wakeup;
 use pool::{Pool, Position};
+pub use screens::{Asker, Screen, ScreenRecord, Screens};
 pub use select::ItemFilter;
 use settings::Settings;
 pub use subscription::Subscription;
@@ -88,6 +90,10 @@ pub struct Subscribe {
     pub transport: Transport,
     /// Where it is connected from.
     pub client: String,
+    /// What program it is.
+    pub agent: Option<String>,
+    /// What it says of itself, if it is a screen.
+    pub screen: Option<Screen>,
     /// Closes the connection.
     pub cut: Cut,
     /// Its place among those that may follow at once.
@@ -111,6 +117,10 @@ pub struct Renderer {
     pub client: String,
     /// Since when.
     pub connected_at: Unix,
+    /// What it says of itself, if it is a screen.
+    pub screen: Option<Screen>,
+    /// It is to load its page again.
+    reload: AtomicBool,
     position: AtomicU64,
     wakeup: Arc<Wakeup>,
     reader: Arc<Reader>,
@@ -124,6 +134,16 @@ impl Renderer {
     pub fn position(&self) -> ChangeSeq {
         ChangeSeq::new(self.position.load(Ordering::Relaxed))
     }
+
+    /// Whether its key can also override and hold what it shows.
+    pub fn operates(&self) -> bool {
+        self.reader.settings.operate
+    }
+
+    /// Whether it came with a read key, or a ticket of one, and not with one of an admin token.
+    pub fn is_of_key(&self) -> bool {
+        !self.reader.settings.name.is_empty()
+    }
 }
 
 /// All renderers.
@@ -136,6 +156,8 @@ pub struct Live {
     pub tickets: Tickets,
     connection_limit: Arc<ConnectionLimit>,
     pages: Pages,
+    /// What is known of screens.
+    pub screens: Screens,
     max_rate: u32,
     heartbeat: Duration,
     /// Replaced as a whole when streams change.
@@ -177,6 +199,7 @@ impl Live {
                 settings.live.max_page_bytes,
                 settings.live.max_page_bytes_per_key,
             ),
+            screens: Screens::default(),
             max_rate: settings.live.max_rate,
             heartbeat: Duration::from_secs(settings.live.heartbeat_seconds),
             stale_after_seconds: RwLock::default(),
@@ -255,12 +278,22 @@ impl Live {
             transport: request.transport,
             client: request.client.clone(),
             connected_at: Unix::now(),
+            screen: request.screen.take(),
+            reload: AtomicBool::new(false),
             position: AtomicU64::new(0),
             wakeup: Arc::clone(&listener.wakeup),
             reader: Arc::clone(&request.reader),
             cut: std::mem::replace(&mut request.cut, Cut(Box::new(|| {}))),
             overdue: AtomicBool::new(false),
         });
+        if renderer.is_of_key() {
+            let asker = Asker {
+                client: request.client.clone(),
+                agent: request.agent.take(),
+            };
+            let screen = renderer.screen.as_ref();
+            self.screens.connected(&renderer.key, &asker, screen);
+        }
         self.registry().insert(renderer.id, Arc::clone(&renderer));
         self.metrics.renderers.inc();
         Subscription::new(Arc::clone(self), request, listener, renderer)
@@ -269,6 +302,17 @@ impl Live {
     /// Who is connected, in the order of their coming.
     pub fn renderers(&self) -> Vec<Arc<Renderer>> {
         self.registry().values().cloned().collect()
+    }
+
+    /// Has the screens of a read key load their pages again; how many there are.
+    pub fn reload(&self, key: &str) -> usize {
+        let mut screens = self.renderers();
+        screens.retain(|one| one.screen.is_some() && one.is_of_key() && *one.key == *key);
+        for screen in &screens {
+            screen.reload.store(true, Ordering::Release);
+            screen.wakeup.wake();
+        }
+        screens.len()
     }
 
     /// The position of the last change.
@@ -342,6 +386,9 @@ impl Live {
         }
         drop(registry);
         self.metrics.renderers.dec();
+        if renderer.is_of_key() {
+            self.screens.left(&renderer.key);
+        }
     }
 
     fn registry(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Renderer>>> {

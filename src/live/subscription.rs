@@ -165,6 +165,10 @@ impl Subscription {
                 self.live.metrics.live_messages.inc();
                 return Some(frame);
             }
+            // Behind what its position counts as sent.
+            if self.renderer.reload.swap(false, Ordering::AcqRel) {
+                return Some(Frame::control(self.position(), "reload"));
+            }
             match self.collect().await {
                 Ok(()) if self.outbox.is_empty() && !self.is_busy() => self.wait().await,
                 Ok(()) => {}

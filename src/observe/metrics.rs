@@ -50,7 +50,7 @@ macro_rules! metrics {
             pub fn new() -> Self {
                 let mut registry = Registry::with_prefix("headgate");
                 let requests = Family::<Vec<(&'static str, &'static str)>, Counter>::default();
-                let help = "Ingest requests by what became of them";
+                let help = "Ingest requests by result";
                 registry.register("requests", help, requests.clone());
                 $(
                     let $field: $kind = metrics!(@new $($new)?);
@@ -114,7 +114,7 @@ metrics! {
     /// Groups committed by the journal.
     journal_commits: Counter, "Groups of requests committed";
     /// Log entries of refused requests that were dropped because too much waited for the disk.
-    log_entries_dropped: Counter, "Log entries of refused requests dropped under overload";
+    log_entries_dropped: Counter, "Log entries of rejected requests dropped under overload";
     /// Lines that standard error or standard output did not take.
     log_lines_dropped: Counter, "Log lines that could not be written", crate::lines::dropped();
     /// Batches that sinks took.
@@ -126,7 +126,7 @@ metrics! {
     /// Calls in which a plugin trapped or ran out of time or memory.
     sink_traps: Counter, "Plugin calls that trapped or ran out of time or memory";
     /// Items given up.
-    dead_letters: Counter, "Items given up by sinks";
+    dead_letters: Counter, "Items that became dead letters";
     /// Spans that the collector took.
     spans_sent: Counter, "Spans that the collector of traces took";
     /// Spans that did not get there: too many at once, or no collector for too long.
@@ -134,7 +134,7 @@ metrics! {
     /// Messages sent to renderers.
     live_messages: Counter, "Messages sent to renderers";
     /// Renderers whose position could not be resumed from.
-    live_resets: Counter, "Renderers that could not resume and began afresh";
+    live_resets: Counter, "Screens that could not resume and received a snapshot";
     /// Bodies of feeds that were built, however often each was sent.
     feeds_built: Counter, "Bodies of feeds that were built";
     /// Jobs in a group.
@@ -152,10 +152,10 @@ metrics! {
     disk_free_bytes: Gauge, "Bytes free on the disk of the data folder";
     /// Requests to the admin listener with a wrong token, and sign-ins.
     admin_refused as "admin_auth_failures": Counter,
-        "Requests to the admin listener with a wrong token, and sign-ins that were refused";
+        "Requests to the admin listener with a wrong token, and rejected sign-ins";
     /// When the files were last looked through whole, in seconds of Unix time; 0 before the first time.
     files_checked_at as "files_checked_timestamp_seconds": Gauge,
-        "When the files were last looked through for damage, in Unix time; 0 before the first time";
+        "When the files were last scanned for damage, in Unix time; 0 before the first time";
     /// When the daemon started, in seconds of Unix time.
     started_at as "started_timestamp_seconds": Gauge, "When the daemon started, in Unix time";
 }

@@ -169,7 +169,7 @@ impl Operator {
                 role = has,
                 needed,
                 count,
-                "refused: the role of the token does not allow it"
+                "rejected: the role of the token does not allow it"
             );
             let told = json!({"refused": count, "role": has, "needed": needed, "last": what});
             let change =

@@ -311,7 +311,7 @@ impl Operator {
                 Ok(acts) if acts.is_empty() => return,
                 Ok(acts) => acts,
                 Err(error) => {
-                    return tracing::warn!(%error, "acts could not be read for the audit log");
+                    return tracing::warn!(%error, "acts cannot be read for the audit log");
                 }
             };
             let (catalog, is_first) = (Arc::clone(&self.catalog), !*is_first_marked);
@@ -334,10 +334,10 @@ impl Operator {
                 })
             });
             if let Err(error) = noted.await {
-                return tracing::error!(%error, "acts were made, and the audit log could not be written");
+                return tracing::error!(%error, "acts were made, and cannot be written to the audit log");
             }
             if let Err(error) = self.in_pool(move |pool| pool.audited(through)).await {
-                return tracing::warn!(%error, "acts are audited, and the pool could not be told");
+                return tracing::warn!(%error, "acts are in the audit log, and cannot be marked in the pool");
             }
             *is_first_marked = true;
         }

@@ -14,6 +14,7 @@ use base::clock::{Unix, rfc3339};
 use base::order::Seq;
 use delivery::{Hold, LaneState, LaneStatus};
 use observe::metrics::SinkGauges;
+use pool::acts::ActCounts;
 use pool::{FillLeft, Filling, Undelivered};
 
 /// The files of the data folder that grow.
@@ -33,8 +34,10 @@ pub struct Condition {
     pub sinks: Vec<SinkCondition>,
     /// Name and bytes of each file that is there.
     pub files: Vec<(&'static str, u64)>,
-    /// Payloads that could not be read and are put aside.
+    /// Payloads that could not be read and are quarantined.
     pub quarantined: Option<u64>,
+    /// What operators hold and override, of streams where they do.
+    pub acts: Vec<ActCounts>,
     /// What could not be read, and why, in sentences.
     pub unreadable: Vec<String>,
 }
@@ -97,8 +100,11 @@ impl Operator {
         }
         let quarantined = self.journal.quarantined().await;
         let quarantined = seen(quarantined, "the journal", &mut unreadable);
+        let acts = self.in_pool(pool::Pool::act_counts).await;
+        let acts = seen(acts, "the data pool", &mut unreadable).unwrap_or_default();
         Condition {
             sinks,
+            acts,
             files: files(Path::new(&self.about.data_dir)),
             quarantined,
             unreadable,
@@ -122,6 +128,32 @@ impl Operator {
         Ok(self.sink(name.into(), lane, cursor, &mut Vec::new()).await)
     }
 
+    /// How many items of the data pool a sink never gets, because it began with the journal.
+    ///
+    /// # Errors
+    /// The pool cannot be read.
+    pub async fn missing(&self, sink: &SinkCondition) -> Result<Option<u64>, OperateError> {
+        let Some(lane) = &sink.lane else {
+            return Ok(None);
+        };
+        let missing = self.delivery.missing(&lane.sink()).await?;
+        Ok(missing.filter(|items| *items > 0))
+    }
+
+    /// What the beginning of a sink and its streams do not promise, in sentences.
+    pub fn sink_notes(&self, sink: &settings::Sink) -> Vec<String> {
+        let streams = self.catalog.streams();
+        let streams = streams.iter().map(|one| &one.settings);
+        let reaches: Vec<_> = self
+            .delivery
+            .lanes()
+            .iter()
+            .map(|lane| lane.reach().0)
+            .collect();
+        let others = reaches.iter().map(|one| &**one);
+        settings::beginning::notes(sink, streams, others)
+    }
+
     /// About how many bytes of payloads a sink has not taken.
     pub async fn backlog_bytes(&self, sink: &SinkCondition) -> Option<u64> {
         match sink.unread {
@@ -137,6 +169,10 @@ impl Operator {
         cursor: Seq,
         unreadable: &mut Vec<String>,
     ) -> SinkCondition {
+        let (cursor, changed) = match lane.as_ref().filter(|lane| lane.sink().is_latest()) {
+            Some(lane) => self.followed(lane, unreadable).await,
+            None => (cursor, 0),
+        };
         let unread = self.journal.lag(cursor);
         let undelivered = self.pool.undelivered(&name).await;
         let undelivered = seen(undelivered, "the data pool", unreadable);
@@ -170,7 +206,11 @@ impl Operator {
             lane,
             cursor,
             // The lane may not have looked yet at what the file has.
-            lag: unread + retried.max(retries) + left + u64::from(begun.is_some() && left == 0),
+            lag: unread
+                + changed
+                + retried.max(retries)
+                + left
+                + u64::from(begun.is_some() && left == 0),
             unread,
             filling,
             behind_since: [at, first_retried, begun].into_iter().flatten().min(),
@@ -178,6 +218,13 @@ impl Operator {
             waited: oldest.and_then(|(_, waited)| waited),
             undelivered,
         }
+    }
+
+    /// The same of one that follows the data pool: it is behind no request, and so many items changed that it does not have.
+    async fn followed(&self, lane: &LaneStatus, unreadable: &mut Vec<String>) -> (Seq, u64) {
+        let changed = self.delivery.changes_for(lane).await;
+        let changed = seen(changed, "the data pool", unreadable);
+        (*self.journal.newest().borrow(), changed.unwrap_or(0))
     }
 
     /// Looks further. What cannot be read has been said.
@@ -209,11 +256,23 @@ impl Operator {
                 backlog_bytes: *backlog_bytes,
                 retries: sink.retries(),
                 dead_letters: sink.dead_letters(),
+                rejected: sink.lane.as_ref().map_or(0, |lane| lane.rejected().0),
             };
             gauges.set_sink(&sink.name, gauge);
         }
         for (name, bytes) in &condition.files {
             gauges.set_file(name, *bytes);
+        }
+        for acts in &condition.acts {
+            gauges.set_acts(
+                &acts.stream,
+                acts.held.is_some(),
+                acts.held_keys,
+                acts.fields,
+            );
+        }
+        for screen in self.screens() {
+            gauges.set_screen(&screen.key.name, screen.is_there());
         }
         for (kind, count) in self.found(&condition).counts() {
             gauges.set_problems(kind, count);

@@ -224,7 +224,7 @@ impl Operator {
                 tracing::info!(
                     sink = &**lane.name(),
                     count,
-                    "dead letters are submitted as requests of their own"
+                    "dead letters are submitted as new requests"
                 );
             }
             self.in_pool(move |pool| pool.forget_letters(&submitted))

@@ -26,7 +26,9 @@ pub enum OperateError {
     #[error("the sink has no dead letters of this request")]
     NoLetterOfRequest,
     /// No batch with this id waits.
-    #[error("no batch with this id waits for the sink; it may have been delivered or given up")]
+    #[error(
+        "no batch with this id waits for the sink; it may have been delivered, or be dead letters"
+    )]
     NoRetry,
     /// A sink that is configured is not forgotten.
     #[error("the sink is in the configuration; take it out first, then it can be forgotten")]

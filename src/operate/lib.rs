@@ -19,10 +19,13 @@ pub mod limits;
 mod login_throttle;
 mod plugins;
 pub mod problem;
+mod published;
+mod publishing;
 pub mod renderers;
 pub mod requests;
 mod resend;
 mod retries;
+pub mod screens;
 pub mod search;
 mod sinks;
 mod status;
@@ -55,9 +58,11 @@ pub use dead_letters::LettersSent;
 pub use error::OperateError;
 pub use items::RemoveError;
 pub use login_throttle::LoginThrottle;
-pub use plugin::host_of;
+pub use plugin::{host_of, is_called};
 pub use plugins::UsedPlugin;
 pub use problem::ProblemKind;
+pub use published::ProblemItem;
+pub use publishing::Problems;
 use requests::Requests;
 pub use sinks::{SinkBacklog, SinkChanges};
 pub use trial::{TRIAL_ITEMS_MAX, TrialRequest};
@@ -116,6 +121,8 @@ pub struct Operator {
     pub certificates: Arc<Certificates>,
     /// Changes of sinks, for the daemon to carry out.
     pub sink_changes: Arc<SinkChanges>,
+    /// What was published of problems.
+    pub published: Arc<Problems>,
     /// Who copies acts into the audit log.
     pub act_audit: Arc<acts::ActAudit>,
 }

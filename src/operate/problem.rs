@@ -17,6 +17,8 @@ pub enum ProblemKind {
     NoSink,
     /// A file was damaged, and what was set aside is still there.
     Repair,
+    /// A hold is older than the restore of the backup that it was in.
+    HoldRestored,
     /// A file does not answer.
     Unreadable,
     /// A sink is not in the configuration any more, and not forgotten.
@@ -47,6 +49,8 @@ pub enum ProblemKind {
     WrongTokens,
     /// Renderers were refused.
     Renderers,
+    /// A screen that should be there is away.
+    ScreenAway,
     /// Many requests of a connector were refused.
     Refused,
     /// Many requests had no valid key.
@@ -61,12 +65,13 @@ pub enum ProblemKind {
 
 impl ProblemKind {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::Intake,
         Self::Configuration,
         Self::Certificate,
         Self::NoSink,
         Self::Repair,
+        Self::HoldRestored,
         Self::Unreadable,
         Self::SinkUnconfigured,
         Self::SinkRefused,
@@ -82,6 +87,7 @@ impl ProblemKind {
         Self::Clock,
         Self::WrongTokens,
         Self::Renderers,
+        Self::ScreenAway,
         Self::Refused,
         Self::Unauthenticated,
         Self::Quarantine,
@@ -97,6 +103,7 @@ impl ProblemKind {
             Self::Certificate => "certificate",
             Self::NoSink => "no_sink",
             Self::Repair => "repair",
+            Self::HoldRestored => "hold_restored",
             Self::Unreadable => "unreadable",
             Self::SinkUnconfigured => "sink_unconfigured",
             Self::SinkRefused => "sink_refused",
@@ -112,11 +119,30 @@ impl ProblemKind {
             Self::Clock => "clock",
             Self::WrongTokens => "wrong_tokens",
             Self::Renderers => "renderers",
+            Self::ScreenAway => "screen_away",
             Self::Refused => "refused",
             Self::Unauthenticated => "strangers",
             Self::Quarantine => "quarantine",
             Self::Wal => "wal",
             Self::Log => "log",
+        }
+    }
+}
+
+impl ProblemKind {
+    /// `error` if something is not accepted, delivered or shown now, `warning` otherwise.
+    pub fn severity(self) -> &'static str {
+        match self {
+            Self::Intake
+            | Self::NoSink
+            | Self::Unreadable
+            | Self::SinkFailing
+            | Self::SinkCrashed
+            | Self::SinkBehind
+            | Self::SinkDeadLetters
+            | Self::ScreenAway
+            | Self::Quarantine => "error",
+            _ => "warning",
         }
     }
 }
@@ -157,7 +183,7 @@ impl ProblemSubject {
 pub struct Problem {
     /// Its kind.
     pub kind: ProblemKind,
-    /// What it is about.
+    /// The item.
     pub subject: ProblemSubject,
     /// What is wrong, for people.
     pub sentence: String,

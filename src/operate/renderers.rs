@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::Operator;
 use live::Renderer;
 use pool::Position;
+use pool::acts::{ActCounts, HeldSince};
 
 /// A renderer and how far behind it is.
 #[derive(Debug)]
@@ -16,6 +17,20 @@ pub struct Connected {
     pub position: Position,
     /// By how many numbers it is behind; an upper bound of the changes that wait for it.
     pub lag: u64,
+}
+
+impl Connected {
+    /// Those of its streams that are held as a whole.
+    pub fn held<'a>(
+        &self,
+        acts: &'a [ActCounts],
+    ) -> impl Iterator<Item = (&'a str, &'a HeldSince)> {
+        acts.iter().filter_map(|acts| {
+            let follows = self.renderer.streams.contains(&acts.stream);
+            let held = acts.held.as_ref().filter(|_| follows)?;
+            Some((&*acts.stream, held))
+        })
+    }
 }
 
 impl Operator {

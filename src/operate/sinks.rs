@@ -15,7 +15,7 @@ use catalog::{Actor, AuditChange, Catalog, CatalogError, ResourceKind, Sink};
 use delivery::{LaneState, LaneStatus, Refilled};
 use plugin::{invalid_config, ungranted};
 use pool::Undelivered;
-use settings::beginning::no_state;
+use settings::beginning::{no_changes, no_state};
 use settings::{BodyFault, Section, Start};
 
 /// What operators and the daemon tell each other of changed sinks.
@@ -137,7 +137,7 @@ impl Operator {
             self.require_free(name)?;
         }
         let sink = self.usable(&section).await?;
-        if sink.start == Start::State {
+        if sink.start == Start::State || sink.is_latest() {
             self.require_state(&sink)?;
         }
         let name = sink.name;
@@ -163,7 +163,7 @@ impl Operator {
         let before = self.made_sink(name)?;
         let section = patched(&before, patch)?;
         let sink = self.usable(&section).await?;
-        if sink.start == Start::State {
+        if sink.start == Start::State || sink.is_latest() {
             self.require_state(&sink)?;
         }
         let changed = name.to_owned();
@@ -223,7 +223,11 @@ impl Operator {
     fn require_state(&self, sink: &settings::Sink) -> Result<(), OperateError> {
         let sinks = self.catalog.sinks();
         let all = sinks.iter().map(|other| &*other.settings);
-        match no_state(sink, all) {
+        let why = match sink.is_latest() {
+            true => no_changes(sink, all),
+            false => no_state(sink, all),
+        };
+        match why {
             Some(why) => Err(OperateError::NoState(why)),
             None => Ok(()),
         }
@@ -285,6 +289,10 @@ impl Operator {
     async fn waiting_for(&self, name: &str) -> Result<SinkBacklog, OperateError> {
         // In this order: what the cursor has passed is then seen among retries and dead letters.
         let lane = self.lane(name)?;
+        // What follows the data pool finds there what it has not.
+        if lane.sink().is_latest() {
+            return Ok(SinkBacklog::default());
+        }
         let unread = self.journal.lag(lane.cursor());
         let left = self.delivery.filling(name, Some(&lane.sink())).await?;
         let lag = unread + left.map_or(0, |(_, left)| left.rows + left.waiting);
@@ -349,7 +357,7 @@ impl Operator {
 
     /// The sink of a section.
     pub(super) fn checked(&self, section: &Section) -> Result<settings::Sink, OperateError> {
-        let streams: Vec<settings::Stream> = (self.catalog.streams().iter())
+        let streams: Vec<settings::Stream> = (self.catalog.readable_streams().iter())
             .map(|stream| stream.settings.clone())
             .collect();
         let plugins_dir = self.about.storage.plugins_dir();
@@ -386,5 +394,15 @@ pub(super) fn patched(
             message: "cannot be changed: its place and its dead letters belong to the name; make another sink".to_owned(),
         }]));
     }
-    section.changed(patch).map_err(OperateError::Invalid)
+    let changed = section.changed(patch).map_err(OperateError::Invalid)?;
+    match changed.get("mode") == section.get("mode") {
+        true => Ok(changed),
+        false => Err(OperateError::Invalid(vec![BodyFault {
+            field: "mode",
+            path: "mode".to_owned(),
+            message:
+                "cannot be changed: a sink that follows something else is another sink; make one"
+                    .to_owned(),
+        }])),
+    }
 }

@@ -15,6 +15,7 @@ use catalog::shadowed_sink;
 use delivery::LaneState;
 use observe::lines;
 use observe::metrics::Minute;
+use pool::acts::ActCounts;
 use repair::report;
 use sqlite::readers;
 
@@ -63,15 +64,20 @@ impl Operator {
             let subject = ProblemSubject::Sink(sink.name.to_string());
             of_sink(sink, &mut problems.about(subject));
         }
+        for acts in &condition.acts {
+            let subject = ProblemSubject::Stream(acts.stream.to_string());
+            held_before(acts, &mut problems.about(subject));
+        }
         self.crowded(&mut problems);
         for (subject, sentence) in self.used_up() {
             problems.about(subject).push(sentence, ProblemKind::Limit);
         }
         self.misfits(&mut problems);
+        self.missing_screens(&mut problems);
         self.refused_lately(&mut problems);
         if let Some(count @ 1..) = condition.quarantined {
             problems.push(format!(
-                "{} could not be read and lie in the table quarantine of journal.db; their items are dead letters",
+                "{} could not be read and are in the table quarantine of journal.db; their items are dead letters",
                 counted(count, "payload")
             ), ProblemKind::Quarantine);
         }
@@ -136,7 +142,7 @@ impl Operator {
             let mut problems = problems.about(subject);
             if is_high(sum.errors, sum.requests) {
                 problems.push(format!(
-                    "{} % of the requests of the connector {} were refused in the last {REFUSED_MINUTES} minutes; its request log says why",
+                    "{} % of the requests of the connector {} were rejected in the last {REFUSED_MINUTES} minutes; its request log says why",
                     share(sum.errors, sum.requests),
                     connector.name
                 ), ProblemKind::Refused);
@@ -158,7 +164,7 @@ impl Operator {
         let unknown = all.errors.saturating_sub(known.errors);
         if is_high(unknown, all.requests) {
             problems.push(format!(
-                "{} % of all requests were refused in the last {REFUSED_MINUTES} minutes because they had no valid key",
+                "{} % of all requests were rejected in the last {REFUSED_MINUTES} minutes because they had no valid key",
                 share(unknown, all.requests)
             ), ProblemKind::Unauthenticated);
         }
@@ -180,7 +186,7 @@ impl Operator {
             if clock.unsigned_abs() >= CLOCK_REFUSALS {
                 let side = if clock > 0 { "behind" } else { "ahead of" };
                 problems.push(format!(
-                    "this machine's clock seems to be {side} the time: the last {} deliveries to the connector {name} were refused for their time, and none was good; set the clock, or look in its log who sends them",
+                    "this machine's clock seems to be {side} the time: the last {} deliveries to the connector {name} were rejected for their time, and none was valid; set the clock, or look in its log who sends them",
                     clock.unsigned_abs()
                 ), ProblemKind::Clock);
             }
@@ -197,10 +203,30 @@ impl Operator {
         for (key, why) in self.live.at_capacity() {
             let mut problems = problems.about(ProblemSubject::ReadKey(key.to_string()));
             problems.push(
-                format!("renderers with the read key {key} were refused: {why}"),
+                format!("screens with the read key {key} were rejected: {why}"),
                 ProblemKind::Renderers,
             );
         }
+    }
+}
+
+/// What is held since before a restore.
+fn held_before(acts: &ActCounts, problems: &mut About<'_>) {
+    let stream = &acts.stream;
+    let whole = acts.held.as_ref().filter(|_| acts.restored);
+    let whole = whole.map(|held| {
+        let since = rfc3339(held.since);
+        format!("the stream {stream} is held since {since} by {}", held.by)
+    });
+    let keys = match acts.restored_keys {
+        0 => None,
+        1 => Some(format!("a key of the stream {stream} is held")),
+        keys => Some(format!("{keys} keys of the stream {stream} are held")),
+    };
+    for what in whole.into_iter().chain(keys) {
+        problems.push(format!(
+            "{what}, as it was in the backup that was restored: screens show what they showed then; resume it, and hold it again if it is to be held"
+        ), ProblemKind::HoldRestored);
     }
 }
 
@@ -218,7 +244,7 @@ fn of_sink(sink: &SinkCondition, problems: &mut About<'_>) {
     if let Some(reason) = lane.refused() {
         problems.push(
             format!(
-                "the sink {name} goes on as before, what is new for it cannot be used: {reason}"
+                "the sink {name} continues with its former settings, because the new ones cannot be used: {reason}"
             ),
             ProblemKind::SinkRefused,
         );
@@ -296,7 +322,7 @@ fn undelivered(sink: &SinkCondition, problems: &mut About<'_>) {
     if undelivered.dead_letters > 0 {
         problems.push(
             format!(
-                "the sink {name} gave up: {} to be sent again or discarded",
+                "sink {name} could not deliver: {} to be resent or discarded",
                 waits(undelivered.dead_letters, "dead letter", "dead letters")
             ),
             ProblemKind::SinkDeadLetters,

@@ -175,7 +175,7 @@ impl Operator {
 
     /// The streams that there are and that go to a sink.
     fn streams_of(&self, sink: &settings::Sink) -> Vec<Arc<str>> {
-        let streams = self.catalog.streams();
+        let streams = self.catalog.readable_streams();
         let own = streams.iter().filter(|stream| sink.matches(&stream.name));
         own.map(|stream| Arc::clone(&stream.name)).collect()
     }

@@ -28,7 +28,7 @@ pub struct Triggered {
 #[derive(Debug, Error)]
 pub enum TriggerError {
     /// There is no such connector.
-    #[error("there is no connector of this name")]
+    #[error("there is no such connector")]
     NoConnector,
     /// No key of it signs.
     #[error(

@@ -53,7 +53,7 @@ fn main() {
     }
     match cargo.status() {
         Ok(status) if status.success() => {}
-        Ok(_) => stop("the built-in plugins did not compile; the compiler's message stands above"),
+        Ok(_) => stop("the built-in plugins did not compile; see the compiler's message above"),
         Err(error) => stop(&format!("cannot start cargo for the plugins: {error}")),
     }
     for (_, file) in BUILT_IN {

@@ -49,7 +49,7 @@ pub enum PluginError {
     },
     /// Not the file that the sink's section pins.
     #[error(
-        "{name} is not the file that the sink's section wants: its SHA-256 is {found}, sha256 is {wanted}; put the right file there, or the digest of this one if it is"
+        "{name} is not the file that the sink's section names: its SHA-256 is {found}, sha256 is {wanted}; put the right file there, or the digest of this one if it is"
     )]
     Pin {
         /// The plugin.
@@ -93,7 +93,7 @@ pub enum PluginError {
     },
     /// The database's address cannot be read.
     #[error(
-        "`postgres.url` of {name}: {reason}; wants postgresql://user:password@host:5432/database"
+        "`postgres.url` of {name}: {reason}; expected postgresql://user:password@host:5432/database"
     )]
     Database {
         /// The plugin.

@@ -11,8 +11,8 @@ use super::egress::Target;
 use super::schema::of_built_in;
 use settings::Sink;
 
-/// The mark of a URL that the plugin calls, in the schema of its settings.
-const URL: &str = "url";
+/// The marks of a URL that the plugin calls, in the schema of its settings.
+const URLS: [&str; 2] = ["url", "template:url"];
 /// Where marks stand.
 pub(super) const MARK: &str = "x-headgate";
 
@@ -24,7 +24,7 @@ pub fn ungranted(sink: &Sink) -> Vec<(String, String)> {
     let hosts = sink.http.iter().flat_map(settings::Http::hosts);
     let hosts: Vec<settings::Host> = hosts.collect();
     let properties = schema["properties"].as_object().into_iter().flatten();
-    let urls = properties.filter(|(_, property)| property[MARK] == URL);
+    let urls = properties.filter(|(_, property)| is_called(property));
     let ungranted = urls.filter_map(|(name, _)| {
         let target = target(sink.config.get(name)?.as_str()?)?;
         let is_granted = hosts.iter().any(|host| target.is(host));
@@ -35,13 +35,20 @@ pub fn ungranted(sink: &Sink) -> Vec<(String, String)> {
     ungranted.collect()
 }
 
+/// Whether a setting, by the schema of it, is a URL that the plugin calls.
+pub fn is_called(property: &Value) -> bool {
+    URLS.iter().any(|mark| property[MARK] == *mark)
+}
+
 /// The host that a URL names, as `http.hosts` has it.
 pub fn host_of(url: &str) -> Option<String> {
     target(url).map(|target| target.to_string())
 }
 
+/// Of a template, values stand behind its host.
 fn target(url: &str) -> Option<Target> {
-    Target::of(&url.parse::<Uri>().ok()?)
+    let begins = url.split('{').next()?;
+    Target::of(&begins.parse::<Uri>().ok()?)
 }
 
 #[cfg(test)]

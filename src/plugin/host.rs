@@ -9,6 +9,7 @@ mod link;
 mod memory;
 mod pool;
 mod state;
+mod templates;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +42,7 @@ pub(super) mod bindings {
             /// All that a sink may import and export.
             world host {
                 include headgate:sink/postgres-sink@1.2.0;
+                include headgate:sink/template-sink@1.2.0;
                 export headgate:sink/removals@1.2.0;
                 export headgate:sink/operations@1.2.0;
             }
@@ -48,7 +50,11 @@ pub(super) mod bindings {
         world: "headgate:host/host",
         imports: { "headgate:sink/postgres.execute": async | trappable, default: trappable },
         exports: { default: async },
-        with: { "headgate:sink/batches.batch": item::batch::Batch },
+        with: {
+            "headgate:sink/batches.batch": item::batch::Batch,
+            "headgate:sink/templates.template": super::templates::GuestTemplate,
+            "headgate:sink/templates.conditions": select::Where,
+        },
     });
 }
 

@@ -49,7 +49,7 @@ use egress::Egress;
 use epoch_ticker::EpochTicker;
 pub use error::{Failure, PluginError};
 pub use facts::PluginFacts;
-pub use grants::{host_of, ungranted};
+pub use grants::{host_of, is_called, ungranted};
 pub use guest_log::GuestLog;
 use host::Host;
 use host::bindings::exports::headgate::sink::{operations, removals, sink as world};

@@ -29,12 +29,13 @@ impl Redactor {
         let headers = sink.http.iter().flat_map(|http| http.headers.values());
         let words_of_headers = headers.flat_map(|header| words(header.reveal()));
         let given = sink.secrets.values().map(Secret::reveal);
+        let paths = given.clone().filter_map(behind_host);
         let urls = sink.postgres.iter().map(|postgres| postgres.url.reveal());
         let passwords = urls.clone().filter_map(password);
         let settings = settings::hidden(&sink.config);
         let settings = settings.into_iter().flat_map(words);
         let all = words_of_headers.chain(given).chain(urls).chain(passwords);
-        let all = all.chain(settings);
+        let all = all.chain(settings).chain(paths);
         let long = all.filter(|secret| secret.len() >= SECRET_BYTES_MIN);
         let mut secrets: Vec<String> = long.map(str::to_owned).collect();
         // The longest first: one may be a part of another.
@@ -56,6 +57,12 @@ fn words(header: &str) -> impl Iterator<Item = &str> {
     let words = header.split_ascii_whitespace();
     let scheme = usize::from(words.clone().count() > 1);
     words.skip(scheme)
+}
+
+/// What a URL has behind its host: receivers repeat that without the host.
+fn behind_host(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    rest.find(['/', '?']).map(|at| &rest[at..])
 }
 
 fn password(url: &str) -> Option<&str> {

@@ -41,7 +41,7 @@ pub(super) use concern::ActStreams;
 pub use due::NextEnd;
 pub use number::is_zero;
 pub use outcome::{ActProgress, Acted, Outcome, PutBefore, Undone};
-pub use read::{HeldSince, ItemActs, OverrideNow, StreamActs};
+pub use read::{ActCounts, HeldSince, ItemActs, OverrideNow, StreamActs};
 pub use record::Record;
 pub use refusal::ActRefused;
 pub(super) use schema::TABLES_11;
@@ -106,7 +106,7 @@ impl Until {
     }
 }
 
-/// What is done. Names of fields are texts; keys are those of items.
+/// The verb. Names of fields are texts; keys are those of items.
 #[derive(Debug, Clone)]
 pub enum Act {
     /// These values are shown instead of the source's.

@@ -13,11 +13,11 @@ mod change;
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use base::clock::Unix;
 use base::order::ChangeSeq;
@@ -76,7 +76,7 @@ impl Wakeup {
 /// The latest changes of every stream that somebody listens to.
 #[derive(Debug, Default)]
 pub struct Changes {
-    head: AtomicU64,
+    head: watch::Sender<ChangeSeq>,
     logs: Mutex<Logs>,
 }
 
@@ -107,14 +107,19 @@ struct Log {
 impl Changes {
     pub(super) fn starting_at(head: ChangeSeq) -> Self {
         Self {
-            head: AtomicU64::new(head.get()),
+            head: watch::Sender::new(head),
             logs: Mutex::default(),
         }
     }
 
     /// Number of the last change. Every change up to here can be read, from memory or from the file.
     pub fn head(&self) -> ChangeSeq {
-        ChangeSeq::new(self.head.load(Ordering::Acquire))
+        *self.head.borrow()
+    }
+
+    /// The number of the last change, to wait for the next one.
+    pub fn watch(&self) -> watch::Receiver<ChangeSeq> {
+        self.head.subscribe()
     }
 
     /// Listens to streams: the bell rings after each of their changes, or of those with these keys.
@@ -247,7 +252,7 @@ impl Changes {
             streams.push(of_stream.stream);
         }
         logs.shrink();
-        self.head.store(head.get(), Ordering::Release);
+        self.head.send_replace(head);
         streams
     }
 

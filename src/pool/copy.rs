@@ -6,6 +6,7 @@
 //! numbers to another change.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use rusqlite::Connection;
 
@@ -22,6 +23,19 @@ pub struct CopyState {
     pub cursors: Vec<(String, Seq)>,
     /// Every sink has what was accepted up to here behind it, retries included.
     pub low_water: Seq,
+}
+
+/// Whether a pool that nobody need use has had items of a stream; not if there is none.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn has_had(path: &Path, stream: &str) -> Result<bool, PoolError> {
+    if !path.exists() {
+        return Ok(false);
+    }
+    let connection = sqlite::open_reader(path, &Arc::default())?;
+    let sql = "SELECT EXISTS (SELECT 1 FROM items WHERE stream = ?1)";
+    Ok(connection.query_row(sql, [stream], |row| row.get(0))?)
 }
 
 /// Looks into a pool.

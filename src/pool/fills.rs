@@ -358,7 +358,7 @@ impl Pool {
         Ok(rows.fetch_all(&*self.reads).await?)
     }
 
-    async fn stream_after(&self, stream: &str) -> Result<Option<String>, PoolError> {
+    pub(super) async fn stream_after(&self, stream: &str) -> Result<Option<String>, PoolError> {
         let next = "SELECT min(stream) FROM items WHERE stream > ?1";
         let next = sqlx::query_scalar(next).bind(stream);
         Ok(next.fetch_one(&*self.reads).await?)
@@ -366,14 +366,14 @@ impl Pool {
 }
 
 /// A row of the pool.
-struct Row {
-    letter: Letter,
+pub(super) struct Row {
+    pub(super) letter: Letter,
     /// Its fields are of several requests.
     is_merged: bool,
 }
 
 impl Row {
-    fn read(row: &SqliteRow, stream: &str) -> Result<Self, PoolError> {
+    pub(super) fn read(row: &SqliteRow, stream: &str) -> Result<Self, PoolError> {
         let updated_at: &str = row.try_get("updated_at")?;
         let request_id: &str = row.try_get("request_id")?;
         Ok(Self {

@@ -50,18 +50,24 @@ fn draw_epoch(connection: &Connection) -> Result<Epoch, rusqlite::Error> {
     })
 }
 
+/// More changes than a life can make. Positions begin anew with the epoch; this is for those who read the file and
+/// remember the highest `seq` that they saw.
+const NUMBERS_SKIPPED: u64 = 1 << 40;
+
 /// Begins another life of a copy: whoever holds a position of the other one is told everything afresh. Returns the
 /// epoch.
 pub(super) fn begin_anew(connection: &Connection) -> Result<Epoch, rusqlite::Error> {
-    /// More changes than the other life can have made since it was copied. Positions begin anew with the epoch; this
-    /// is for those who read the file and remember the highest `seq` that they saw.
-    const NUMBERS_SKIPPED: i64 = 1 << 40;
     let epoch = draw_epoch(connection)?;
     connection.execute(
         "UPDATE history SET epoch = ?1, seq = seq + ?2",
-        params![epoch.to_column(), NUMBERS_SKIPPED],
+        params![epoch.to_column(), NUMBERS_SKIPPED.cast_signed()],
     )?;
     Ok(epoch)
+}
+
+/// The last number that can be of a life from which this one was copied, where the sequence stands at `seq`; 0: none.
+pub(super) fn last_of_before(seq: ChangeSeq) -> ChangeSeq {
+    ChangeSeq::new(seq.get().saturating_sub(NUMBERS_SKIPPED))
 }
 
 /// How many numbers are reserved in one go.

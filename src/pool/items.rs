@@ -20,10 +20,10 @@ use item::members;
 use select::{ItemFilter, Record};
 
 /// Rows of `items` that are shown as they are: all of them, in a stream without acts. That is asked once.
-const AS_STORED: &str = "(NOT EXISTS (SELECT 1 FROM shown WHERE stream = ?1)
+pub(super) const AS_STORED: &str = "(NOT EXISTS (SELECT 1 FROM shown WHERE stream = ?1)
     OR NOT EXISTS (SELECT 1 FROM shown WHERE shown.stream = ?1 AND shown.key = items.key))";
 /// The same of `removed`.
-const GONE: &str = "(NOT EXISTS (SELECT 1 FROM shown WHERE stream = ?1)
+pub(super) const GONE: &str = "(NOT EXISTS (SELECT 1 FROM shown WHERE stream = ?1)
     OR NOT EXISTS (SELECT 1 FROM shown WHERE shown.stream = ?1 AND shown.key = removed.key))";
 
 /// Items as they are shown, with a condition on `items` and the same one on `shown`.

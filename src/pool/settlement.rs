@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::apply::{self, Target};
 use super::change_set::ChangeSet;
 use super::{
-    Call, Claim, DeadLetter, FillStep, Retry, Writer, dead_letters, delivery_status, fills,
-    retries, state,
+    Call, Claim, DeadLetter, FillStep, LatestStep, Retry, Writer, dead_letters, delivery_status,
+    fills, latest, retries, state,
 };
 use base::clock::Unix;
 use base::order::Seq;
@@ -80,6 +80,8 @@ pub struct Settlement {
     pub called: bool,
     /// How far the filling of the sink is.
     pub fill: Option<FillStep>,
+    /// How far a sink is that follows the changes.
+    pub latest: Option<LatestStep>,
 }
 
 impl Writer {
@@ -136,13 +138,23 @@ impl Writer {
         if let Some(call) = &settlement.calling {
             retries::note_call(&self.connection, &settlement.sink, call)?;
         }
-        if let Some(step) = &settlement.fill {
-            fills::advance(&self.connection, &settlement.sink, step)?;
-        }
+        self.advance(settlement)?;
         let ids = retries::store_retries(&self.connection, settlement, now)?;
         dead_letters::store_letters(&self.connection, &settlement.sink, &settlement.dead_letters)?;
         self.removals.finish(&self.connection)?;
         self.views.make_few(&self.connection)?;
         Ok(Some(ids))
+    }
+
+    /// How far a sink is that is filled, or follows the changes.
+    fn advance(&self, settlement: &Settlement) -> Result<(), rusqlite::Error> {
+        let sink = &settlement.sink;
+        if let Some(step) = &settlement.fill {
+            fills::advance(&self.connection, sink, step)?;
+        }
+        if let Some(step) = &settlement.latest {
+            latest::advance(&self.connection, sink, step)?;
+        }
+        Ok(())
     }
 }

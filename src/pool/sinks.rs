@@ -36,6 +36,13 @@ impl Pool {
         Ok(Seq::from_column(cursor))
     }
 
+    /// Whether a sink holds payloads back. Blocks.
+    pub fn has_cursor(&self, sink: &str) -> Result<bool, PoolError> {
+        let sql = "SELECT count(*) FROM cursors WHERE sink = ?1";
+        let count: i64 = (self.lock().connection).query_row(sql, [sink], |row| row.get(0))?;
+        Ok(count > 0)
+    }
+
     /// Every sink that ran on this file and was not forgotten, by name.
     pub async fn known_sinks(&self) -> Result<Vec<Known>, PoolError> {
         let rows = sqlx::query("SELECT sink, seq FROM cursors ORDER BY sink")
@@ -60,7 +67,10 @@ impl Pool {
             let connection = &self.lock().connection;
             Ok(connection.query_row(sql, [sink], count)?.unsigned_abs())
         };
-        if count("SELECT count(*) FROM cursors WHERE sink = ?1")? == 0 {
+        if count(
+            "SELECT (SELECT count(*) FROM cursors WHERE sink = ?1) + (SELECT count(*) FROM latest WHERE sink = ?1)",
+        )? == 0
+        {
             return Ok(None);
         }
         let forgotten = Undelivered {
@@ -74,13 +84,21 @@ impl Pool {
             "DELETE FROM settled_late WHERE sink = ?1 AND seq IN (SELECT seq FROM settled_late WHERE sink = ?1 LIMIT ?2)",
             "DELETE FROM stale WHERE sink = ?1 AND seq IN (SELECT seq FROM stale WHERE sink = ?1 LIMIT ?2)",
             "DELETE FROM stale_items WHERE sink = ?1 AND seq IN (SELECT seq FROM stale_items WHERE sink = ?1 LIMIT ?2)",
+            "DELETE FROM told WHERE sink = ?1 AND (stream, key) IN (SELECT stream, key FROM told WHERE sink = ?1 LIMIT ?2)",
             "DELETE FROM discarded WHERE sink = ?1 AND seq IN (SELECT seq FROM discarded WHERE sink = ?1 LIMIT ?2)",
         ] {
             // The lock is given back between chunks: lanes go on meanwhile.
             while self.delete(chunk, sink)? > 0 {}
         }
         self.write(|writer| {
-            for table in ["retries", "calls", "fills", "sink_state", "cursors"] {
+            for table in [
+                "retries",
+                "calls",
+                "fills",
+                "sink_state",
+                "latest",
+                "cursors",
+            ] {
                 let sql = format!("DELETE FROM {table} WHERE sink = ?1");
                 writer.connection.execute(&sql, [sink])?;
             }

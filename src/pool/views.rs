@@ -255,7 +255,7 @@ impl Views {
             match done {
                 // Somebody else has put something of this name into the file: that is no reason to stop.
                 Err(error) if is_refused(&error) => {
-                    tracing::warn!(view = view_name, %error, "the view cannot be made");
+                    tracing::warn!(view = view_name, %error, "the view cannot be created");
                 }
                 done => done?,
             }

@@ -43,7 +43,7 @@ pub(super) fn settle(
     let lost = repair.tables.iter().any(|table| table.lost != Some(0));
     if lost {
         repair.notes.push(
-            "what was made at run time and is lost must be made again: compare streams, connectors and keys with what should be there".to_owned(),
+            "create lost streams, connectors and keys again: compare the lists with those that you expect".to_owned(),
         );
     }
     Ok(())

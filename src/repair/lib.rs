@@ -88,7 +88,7 @@ const LARGE_BYTES: u64 = 64 * 1024 * 1024;
 #[derive(Debug, Error)]
 pub enum RepairError {
     /// A file cannot be read or written.
-    #[error("{} cannot be used for a repair: {reason}; make room on the disk if it is full, and start again", .path.display())]
+    #[error("{} cannot be used for a repair: {reason}; free some disk space if the disk is full, and start again", .path.display())]
     File {
         /// Which.
         path: PathBuf,
@@ -98,7 +98,7 @@ pub enum RepairError {
     },
     /// The new file cannot be written.
     #[error(
-        "what was salvaged cannot be written: {0}; make room on the disk if it is full, and start again"
+        "what was salvaged cannot be written: {0}; free some disk space if the disk is full, and start again"
     )]
     Write(#[from] rusqlite::Error),
     /// An empty catalog cannot be made.

@@ -54,6 +54,11 @@ pub(super) fn settle(
             "how far sinks were filled is lost: those that were being filled lack items until `headgate sink refill`".to_owned(),
         );
     }
+    if damaged("told") || damaged("latest") {
+        repair.notes.push(
+            "what sinks with mode = \"latest\" were told is lost: their receivers may keep items that are gone".to_owned(),
+        );
+    }
     if damaged("retries") || damaged("resends") {
         repair
             .notes

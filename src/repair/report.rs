@@ -173,14 +173,14 @@ pub fn problems(data_dir: &Path) -> Vec<String> {
         }
         left.retain(|path| !own.contains(&name(path)));
         problems.push(format!(
-            "{}; what was damaged is kept in the data folder as {}: delete it when nobody needs it any more, and this is over",
+            "{}; what was damaged is kept in the data folder as {}: delete it when it is no longer needed, and the problem ends",
             repair.sentence(),
             own.join(", ")
         ));
     }
     for path in left {
         problems.push(format!(
-            "a damaged file was set aside as {}: delete it when nobody needs it any more, and this is over",
+            "a damaged file was renamed to {}: delete it when it is no longer needed, and the problem ends",
             path.display()
         ));
     }

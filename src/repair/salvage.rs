@@ -116,7 +116,7 @@ pub(super) fn salvage(from: &Path, into: &Path, file: &File) -> Result<Salvaged,
         for object in objects.iter().filter(|object| object.kind == "view") {
             let made = object.sql.as_ref().map(|sql| connection.execute_batch(sql));
             if let Some(Err(error)) = made {
-                tracing::warn!(view = object.name, %error, "a view cannot be made again");
+                tracing::warn!(view = object.name, %error, "a view cannot be created again");
             }
         }
     }

@@ -27,9 +27,13 @@ pub enum Own {
     Position,
     /// `_fields`: its fields as a JSON object.
     Fields,
+    /// `_count`: how many items there are.
+    Count,
+    /// `_items`: the items as a JSON array.
+    Items,
 }
 
-const OWN: [(&str, Own); 7] = [
+const OWN: [(&str, Own); 9] = [
     ("_key", Own::Key),
     ("_stream", Own::Stream),
     ("_updated_at", Own::UpdatedAt),
@@ -37,6 +41,8 @@ const OWN: [(&str, Own); 7] = [
     ("_request_id", Own::RequestId),
     ("_position", Own::Position),
     ("_fields", Own::Fields),
+    ("_count", Own::Count),
+    ("_items", Own::Items),
 ];
 
 impl Own {
@@ -83,6 +89,7 @@ pub struct Scope {
     own: &'static [Own],
     /// Own names of other places are those of fields.
     takes_others: bool,
+    has_fields: bool,
     /// The lenience that URLs of feeds rely on.
     pub(crate) is_feed: bool,
 }
@@ -92,12 +99,14 @@ impl Scope {
     pub const FEED: Self = Self {
         own: &[Own::Key, Own::Stream, Own::UpdatedAt, Own::Position],
         takes_others: true,
+        has_fields: true,
         is_feed: true,
     };
     /// Live connections and items.
     pub const LIVE: Self = Self {
         own: &[Own::Key, Own::Stream, Own::UpdatedAt],
         takes_others: false,
+        has_fields: true,
         is_feed: false,
     };
     /// Sinks.
@@ -127,14 +136,27 @@ impl Scope {
     pub const ANSWER: Self = Self {
         own: &[],
         takes_others: true,
+        has_fields: true,
         is_feed: false,
+    };
+    /// Templates of removals, which have no fields.
+    pub const REMOVAL: Self = Self {
+        own: &[Own::Key, Own::Stream, Own::RequestId],
+        has_fields: false,
+        ..Self::LIVE
+    };
+    /// Templates of several items together.
+    pub const BATCH: Self = Self {
+        own: &[Own::Items, Own::Count, Own::Stream],
+        has_fields: false,
+        ..Self::LIVE
     };
 
     /// What a name stands for, or what is wrong with it.
     pub(crate) fn source(self, name: &str) -> Result<Source, String> {
         match Own::named(name) {
             Some(own) if self.own.contains(&own) => Ok(Source::Own(own)),
-            Some(_) if !self.takes_others => {
+            found if !self.has_fields || found.is_some() && !self.takes_others => {
                 let known: Vec<&str> = self.own.iter().map(|own| own.name()).collect();
                 let known = known.join(", ");
                 Err(format!("{} is not known here; {known} are", quoted(name)))
@@ -157,6 +179,9 @@ pub struct Record<'a> {
     pub position: usize,
     /// The flat JSON object.
     pub fields: &'a str,
+    /// Of several items together: how many there are, and all of them as a JSON array.
+    pub count: usize,
+    pub items: &'a str,
 }
 
 impl<'a> Record<'a> {
@@ -181,6 +206,8 @@ impl<'a> Record<'a> {
             Own::RequestId => text(self.request_id),
             Own::Position => Value::Number(self.position.to_string().into()),
             Own::Fields => Value::Json(self.fields),
+            Own::Count => Value::Number(self.count.to_string().into()),
+            Own::Items => Value::Json(self.items),
         }
     }
 }

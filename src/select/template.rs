@@ -120,6 +120,17 @@ impl Template {
             .any(|one| one.source == Source::Own(own))
     }
 
+    /// Whether there is anything to fill in.
+    pub fn has_values(&self) -> bool {
+        self.placeholders().next().is_some()
+    }
+
+    /// Whether each value is escaped, or meant to be as it is.
+    pub fn is_escaped(&self) -> bool {
+        let mut all = self.placeholders();
+        all.all(|one| one.is_raw || !one.escapes.is_empty())
+    }
+
     /// The names of the fields and own names that it has.
     pub fn sources(&self) -> impl Iterator<Item = String> {
         self.placeholders()

@@ -6,7 +6,7 @@
 //! **Invariant**: a sink that can begin so receives only streams whose rows `pool` writes, as they were accepted.
 
 use super::routing_gaps::{POOL, writes_pool};
-use super::{Listed, Sink, quoted};
+use super::{Listed, OnUpdate, Sink, Start, Stream, is_daemons, quoted};
 
 /// Why a sink cannot begin with what the data pool has, in one sentence. `sinks` are all that there are.
 pub fn no_state<'a>(sink: &Sink, sinks: impl IntoIterator<Item = &'a Sink>) -> Option<String> {
@@ -32,6 +32,60 @@ pub fn no_state<'a>(sink: &Sink, sinks: impl IntoIterator<Item = &'a Sink>) -> O
     ))
 }
 
+/// Why a sink cannot follow the changes of the data pool, in one sentence. `sinks` are all that there are.
+pub fn no_changes<'a>(sink: &Sink, sinks: impl IntoIterator<Item = &'a Sink>) -> Option<String> {
+    if writes_pool(sink) != Some(false) {
+        return Some("it writes the data pool itself, and would follow its own changes".to_owned());
+    }
+    let mut sinks = sinks.into_iter();
+    (!sinks.any(|other| may_write(other, sink))).then(|| {
+        "no sink writes its streams into the data pool, so there is nothing to follow".to_owned()
+    })
+}
+
+/// What a sink is not promised of its beginning and its streams, in sentences. `streams` and `sinks` are all that there are.
+pub fn notes<'a>(
+    sink: &Sink,
+    streams: impl IntoIterator<Item = &'a Stream>,
+    sinks: impl IntoIterator<Item = &'a Sink>,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if sink.is_latest() || writes_pool(sink) != Some(false) {
+        return notes;
+    }
+    let streams: Vec<&Stream> = (streams.into_iter())
+        .filter(|stream| sink.matches(&stream.name))
+        .collect();
+    if sink.start == Start::Journal {
+        notes.push(
+            "it begins with the oldest request that is still kept: items of the data pool that were last written before that never reach it; start = \"state\" begins with all of them".to_owned(),
+        );
+    }
+    if let Some(stream) = streams.iter().find(|stream| stream.version.is_some()) {
+        notes.push(format!(
+            "the stream {} has versions: it is handed older operations too, and its table is the data pool's only if the receiver compares the `version` of items",
+            quoted(&stream.name)
+        ));
+    }
+    let merged = |stream: &&&Stream| stream.on_update == OnUpdate::Merge;
+    if let Some(stream) = streams.iter().find(merged) {
+        notes.push(format!(
+            "updates of the stream {} are merged: it is handed the fields that a request sent, not the whole item; an item that changes while it is filled comes whole, then its parts again",
+            quoted(&stream.name)
+        ));
+    }
+    let writer = sinks
+        .into_iter()
+        .find(|other| other.plugin != POOL && may_write(other, sink));
+    if let Some(writer) = writer {
+        notes.push(format!(
+            "the sink {} writes some of its streams into the data pool: it is handed the items as they were accepted, not as they are there",
+            quoted(&writer.name)
+        ));
+    }
+    notes
+}
+
 /// Whether a sink may write items in the data pool that another one receives.
 pub fn may_write(writer: &Sink, receiver: &Sink) -> bool {
     if writer.name == receiver.name || writes_pool(writer) == Some(false) {
@@ -43,11 +97,18 @@ pub fn may_write(writer: &Sink, receiver: &Sink) -> bool {
         writer.except.contains(name) && !name.ends_with('*') && writes.lists(name) == Listed::No
     };
     let mut received = receiver.streams.iter().filter(|name| !is_left(name));
-    received.any(|other| written.iter().any(|one| meet(one, other)))
+    let all_of_pool = |one: &str| one == "*" && writer.plugin == POOL;
+    received.any(|other| {
+        let mut written = written.iter();
+        written.any(|one| all_of_pool(one) || meet(one, other))
+    })
 }
 
 /// Whether some stream matches both patterns.
 fn meet(one: &str, other: &str) -> bool {
+    if (one == "*" && is_daemons(other)) || (other == "*" && is_daemons(one)) {
+        return false;
+    }
     match (one.strip_suffix('*'), other.strip_suffix('*')) {
         (Some(one), Some(other)) => one.starts_with(other) || other.starts_with(one),
         (Some(prefix), None) => other.starts_with(prefix),
@@ -115,6 +176,9 @@ mod tests {
             ("a", "b", false),
             ("a*", "b*", false),
             ("ab*", "a", false),
+            ("*", "_x", false),
+            ("*", "_x*", false),
+            ("_x*", "_xy", true),
         ] {
             assert_eq!(
                 (meet(one, other), meet(other, one)),

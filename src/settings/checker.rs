@@ -187,7 +187,7 @@ impl Checker<'_> {
             return Ok(());
         }
         Err(match (self.is_body, self.none) {
-            (false, _) => format!("{number} is out of range; wants {min} to {max}"),
+            (false, _) => format!("{number} is out of range; expected {min} to {max}"),
             (true, "") => format!("must be from {min} to {max}"),
             (true, none) => format!("must be from {min} to {max}, or null for {none}"),
         })
@@ -243,7 +243,7 @@ impl Checker<'_> {
             given.is_some_and(|given| given.data != Data::Refused)
         });
         if given.count() > 1 {
-            let message = format!("wants only one of {}", element.either());
+            let message = format!("expected only one of {}", element.either());
             self.report(path, node.line, message);
         }
         node
@@ -258,7 +258,11 @@ impl Checker<'_> {
         line: Option<usize>,
     ) -> Option<Node> {
         if elements.len() < least {
-            let wants = if self.is_body { "must have" } else { "wants" };
+            let wants = if self.is_body {
+                "must have"
+            } else {
+                "expected"
+            };
             self.report(path, line, format!("{wants} at least one entry"));
             return None;
         }
@@ -317,12 +321,12 @@ impl Checker<'_> {
             return None;
         }
         let [entry] = entries.as_mut_slice() else {
-            self.report(path, line, "wants either `file` or `env`".to_owned());
+            self.report(path, line, "expected either `file` or `env`".to_owned());
             return None;
         };
         let path = problem::join(path, &entry.name);
         let Data::Text(place) = &mut entry.node.data else {
-            let message = format!("wants a string, found {}", entry.node.found());
+            let message = format!("expected a string, found {}", entry.node.found());
             self.report(&path, entry.line, message);
             return None;
         };
@@ -332,7 +336,8 @@ impl Checker<'_> {
         } else if entry.name == "env" && !unusable && !place.contains('=') {
             // A key put here by mistake must not turn up in the message about a variable that is not set.
             if problem::looks_like_key(place) {
-                let message = "wants the name of an environment variable, found a key".to_owned();
+                let message =
+                    "expected the name of an environment variable, found a key".to_owned();
                 self.report(&path, entry.line, message);
                 return None;
             }
@@ -342,7 +347,7 @@ impl Checker<'_> {
                 "file" => "a path",
                 _ => "the name of an environment variable",
             };
-            self.report(&path, entry.line, format!("wants {wants}"));
+            self.report(&path, entry.line, format!("expected {wants}"));
             return None;
         }
         Some(node)
@@ -371,7 +376,7 @@ impl Checker<'_> {
         self.report(
             path,
             node.line,
-            format!("wants {wants}, found {found}{hint}"),
+            format!("expected {wants}, found {found}{hint}"),
         );
     }
 
@@ -422,7 +427,7 @@ fn one_of(text: &str, choices: &[&str], shape: &Shape) -> Result<(), String> {
     }
     let meant = match problem::nearest(text, choices.iter().copied()) {
         Some(meant) => format!("; did you mean \"{meant}\"?"),
-        None => format!("; wants {}", shape.wants()),
+        None => format!("; expected {}", shape.wants()),
     };
     Err(format!("unknown value {}{meant}", problem::quoted(text)))
 }
@@ -433,6 +438,6 @@ fn plugin(text: &str) -> Result<(), String> {
     }
     let built_in = BUILT_IN_PLUGINS.join("\" or \"");
     Err(format!(
-        "wants the path or the name of a plugin; built in: \"{built_in}\""
+        "expected the path or the name of a plugin; built in: \"{built_in}\""
     ))
 }

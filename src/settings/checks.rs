@@ -35,6 +35,9 @@ pub const DESCRIPTION_CHARS_MAX: usize = 200;
 const ITEM_KEY_BYTES_MAX: usize = 1024;
 const LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
 
+/// Longest page of a screen, in characters.
+const PAGE_CHARS_MAX: usize = 500;
+
 /// Text without control characters.
 const LINE: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 
@@ -58,6 +61,12 @@ pub(super) mod kinds {
         pattern: LINE,
         ..TextKind::of(stream_name)
     };
+    /// The name of a stream that the daemon fills; empty for none.
+    pub(crate) const PROBLEM_STREAM: TextKind = TextKind {
+        chars: Some((0, STREAM_NAME_CHARS_MAX)),
+        pattern: r"^(_[^\u0000-\u001f\u007f-\u009f]*)?$",
+        ..TextKind::of(problem_stream)
+    };
     /// The name of a stream that there is, whatever it is called.
     pub(crate) const STREAM: TextKind = TextKind {
         any_start: true,
@@ -77,6 +86,12 @@ pub(super) mod kinds {
     pub(crate) const ITEMS_PATH: TextKind = TextKind {
         chars: Some((1, ITEM_KEY_BYTES_MAX)),
         ..TextKind::of(items_path)
+    };
+    /// What a screen shows.
+    pub(crate) const PAGE: TextKind = TextKind {
+        chars: Some((1, PAGE_CHARS_MAX)),
+        pattern: r"^[^\u0000-\u001f\u007f-\u009f#]*$",
+        ..TextKind::of(page)
     };
     /// The name of a preset.
     pub(crate) const PRESET: TextKind = TextKind {
@@ -152,17 +167,44 @@ pub(super) mod kinds {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn stream_name(text: &str) -> Result<(), String> {
+pub(super) fn stream_name(text: &str) -> Result<(), String> {
     let count = text.chars().count();
     if !(1..=STREAM_NAME_CHARS_MAX).contains(&count) {
         return Err(format!(
-            "wants 1 to {STREAM_NAME_CHARS_MAX} characters; this one has {count}"
+            "expected 1 to {STREAM_NAME_CHARS_MAX} characters; this one has {count}"
         ));
     }
     if text.chars().any(char::is_control) {
-        return Err("wants a name without control characters".to_owned());
+        return Err("expected a name without control characters".to_owned());
     }
     Ok(())
+}
+
+/// Checks the name of a stream that somebody makes: those that begin with `_` are the daemon's.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn new_stream_name(text: &str) -> Result<(), String> {
+    match is_daemons(text) {
+        true => {
+            Err("expected a name that does not begin with \"_\": those are the daemon's".to_owned())
+        }
+        false => stream_name(text),
+    }
+}
+
+/// Whether a stream of this name is the daemon's, or would be.
+pub fn is_daemons(stream: &str) -> bool {
+    stream.starts_with('_')
+}
+
+/// Checks the name of a stream that the daemon fills.
+fn problem_stream(text: &str) -> Result<(), String> {
+    match text {
+        "" => Ok(()),
+        _ if is_daemons(text) => stream_name(text),
+        _ => Err("expected a name that begins with \"_\", or \"\" for no stream".to_owned()),
+    }
 }
 
 /// Checks the name of a connector, which is none of [`BUILT_IN_CONNECTORS`].
@@ -172,7 +214,7 @@ pub fn stream_name(text: &str) -> Result<(), String> {
 pub fn connector_name(text: &str) -> Result<(), String> {
     if BUILT_IN_CONNECTORS.contains(&text) {
         return Err(format!(
-            "wants another name: the log says {text:?} of what the daemon, or an operator, sends itself"
+            "expected another name: the log says {text:?} of what the daemon, or an operator, sends itself"
         ));
     }
     name(text)
@@ -191,7 +233,7 @@ pub fn name(text: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "wants 1 to {NAME_BYTES_MAX} letters, digits, \"_\", \".\" or \"-\""
+            "expected 1 to {NAME_BYTES_MAX} letters, digits, \"_\", \".\" or \"-\""
         ))
     }
 }
@@ -206,7 +248,7 @@ pub fn description(text: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "wants 1 to {DESCRIPTION_CHARS_MAX} characters on one line; leave it out to have none"
+            "expected 1 to {DESCRIPTION_CHARS_MAX} characters on one line; leave it out to have none"
         ))
     }
 }
@@ -220,7 +262,7 @@ pub(super) fn item_key(text: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "wants the name of a field, 1 to {ITEM_KEY_BYTES_MAX} bytes; leave it out to identify items by position"
+            "expected the name of a field, 1 to {ITEM_KEY_BYTES_MAX} bytes; leave it out to identify items by position"
         ))
     }
 }
@@ -246,7 +288,7 @@ pub(super) fn items_path(text: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "wants the path of an array or an object such as \"value\", 1 to {ITEM_KEY_BYTES_MAX} bytes; leave it out to take the whole body"
+            "expected the path of an array or an object such as \"value\", 1 to {ITEM_KEY_BYTES_MAX} bytes; leave it out to take the whole body"
         ))
     }
 }
@@ -256,7 +298,7 @@ pub(super) fn any(text: &str) -> Result<(), String> {
     let fits = text.len() <= NAME_BYTES_MAX * 4 && !text.chars().any(char::is_control);
     match fits {
         true => Ok(()),
-        false => Err("wants at most 256 bytes without control characters".to_owned()),
+        false => Err("expected at most 256 bytes without control characters".to_owned()),
     }
 }
 
@@ -265,7 +307,7 @@ pub(super) fn pattern(text: &str) -> Result<(), String> {
     let literal = text.strip_suffix('*').unwrap_or(text);
     if literal.contains('*') {
         return Err(format!(
-            "bad pattern {}: \"*\" may only stand at the end",
+            "bad pattern {}: \"*\" is only allowed at the end",
             quoted(text)
         ));
     }
@@ -309,7 +351,7 @@ fn selection<T>(text: &str, read: Result<T, SyntaxError>) -> Result<(), String> 
 /// The path of a file or folder.
 pub(super) fn path(text: &str) -> Result<(), String> {
     if text.is_empty() || text.contains('\0') {
-        Err("wants a path".to_owned())
+        Err("expected a path".to_owned())
     } else {
         Ok(())
     }
@@ -321,8 +363,19 @@ pub(super) fn absolute_path(text: &str) -> Result<(), String> {
     match text.starts_with('/') {
         true => Ok(()),
         false => Err(format!(
-            "wants a path that begins with \"/\"; this is {}",
+            "expected a path that begins with \"/\"; this is {}",
             quoted(text)
+        )),
+    }
+}
+
+/// What a screen shows. The key of its URL stands behind a `#`.
+fn page(text: &str) -> Result<(), String> {
+    let fits = (1..=PAGE_CHARS_MAX).contains(&text.chars().count());
+    match fits && !text.contains('#') && !text.chars().any(char::is_control) {
+        true => Ok(()),
+        false => Err(format!(
+            "expected a path or a URL of 1 to {PAGE_CHARS_MAX} characters, without the key behind \"#\""
         )),
     }
 }
@@ -332,7 +385,7 @@ pub(super) fn pool_mode(text: &str) -> Result<(), String> {
     match text {
         "0600" | "0640" | "0644" => Ok(()),
         _ => Err(format!(
-            "wants \"0600\", \"0640\" (its group may read it) or \"0644\" (every user may), for nobody else writes it; this is {}",
+            "expected \"0600\", \"0640\" (its group may read it) or \"0644\" (every user may), for nobody else writes it; this is {}",
             quoted(text)
         )),
     }
@@ -361,7 +414,7 @@ pub(super) fn log_filter(text: &str) -> Result<(), String> {
         });
         if !target_fits {
             return Err(format!(
-                "bad filter {}; wants a level, or target=level as in \"info,headgate=debug\"",
+                "bad filter {}; expected a level, or target=level as in \"info,headgate=debug\"",
                 quoted(part)
             ));
         }

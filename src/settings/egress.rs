@@ -94,7 +94,7 @@ impl FromStr for Host {
 
 fn mismatch(text: &str) -> String {
     format!(
-        "{} is not a host; wants \"api.example.com\", \"*.example.com\", \"10.0.0.5:8443\", or \"http://host\" for one without encryption; no path",
+        "{} is not a host; expected \"api.example.com\", \"*.example.com\", \"10.0.0.5:8443\", or \"http://host\" for one without encryption; no path",
         quoted(text)
     )
 }
@@ -188,7 +188,7 @@ impl FromStr for Network {
     fn from_str(text: &str) -> Result<Self, String> {
         let mismatch = || {
             format!(
-                "{} is not a network; wants \"10.0.0.0/8\", \"fd00::/8\", or one address",
+                "{} is not a network; expected \"10.0.0.0/8\", \"fd00::/8\", or one address",
                 quoted(text)
             )
         };

@@ -16,7 +16,6 @@
 //! **Invariant**: [`load`] returns settings with which the daemon can start, or every problem of every source.
 #![deny(unsafe_code)]
 
-use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,6 +33,7 @@ mod loader;
 mod masking;
 mod merge;
 mod networks;
+mod own_presets;
 mod pool;
 mod problem;
 mod record;
@@ -51,8 +51,8 @@ mod tests;
 pub use body::{BodyFault, Patch};
 pub use checks::{
     BUILT_IN_CONNECTORS, DESCRIPTION_CHARS_MAX, connector_name as check_connector_name,
-    description as check_description, digest_of_fingerprint, digest_of_hex, name as check_name,
-    origin as check_origin, stream_name as check_stream_name,
+    description as check_description, digest_of_fingerprint, digest_of_hex, is_daemons,
+    name as check_name, new_stream_name as check_stream_name, origin as check_origin,
 };
 pub use egress::{Host, Network, default_port};
 pub use explain::{Row, explain, render_json, render_text};
@@ -73,10 +73,13 @@ pub use section::{IS_SET, Section, section_toml};
 pub use settings::{
     ADMIN, Admin, AdminToken, Batch, ClientCertificates, Connector, ConnectorKind, DeleteWhen,
     Durability, Http, Key, KeyFields, KeyWhere, Limits, Listed, Live, Log, LogFormat, Millis,
-    OnUpdate, Ordering, Otlp, Plugins, Pool, PoolMode, Postgres, ProxyHeader, ReadKey, Replay,
-    Retry, Role, Runtime, Server, Settings, Sink, SinkFields, SinkLimits, SinkWhere, Start,
-    Storage, Stream, System, Telemetry, Tls, TrustClock, Verify, Writes, shown_certificate,
+    OnUpdate, Ordering, Otlp, Plugins, Pool, PoolMode, Postgres, ProblemStream, ProxyHeader,
+    ReadKey, Replay, Retry, Role, Runtime, Server, Settings, Sink, SinkFields, SinkLimits,
+    SinkMode, SinkWhere, Start, Storage, Stream, System, Telemetry, Tls, TrustClock, Verify,
+    Writes, shown_certificate,
 };
+
+pub use validate::OF_DAEMON;
 
 use loader::Loader;
 use merge::Origins;
@@ -135,6 +138,8 @@ pub struct Loaded {
     pub files: Vec<PathBuf>,
     /// What is allowed but should be known.
     pub warnings: Vec<Problem>,
+    /// The presets of one's own that counted before, for who cannot take these.
+    pub presets_before: Vec<&'static webhook::Preset>,
     origins: Origins,
 }
 
@@ -177,25 +182,43 @@ impl Sources {
     }
 }
 
-/// Reads, checks and merges every source.
+/// Reads, checks and merges every source. From then on its presets count in this process.
 ///
 /// # Errors
 ///
-/// Every problem of every source.
+/// Every problem of every source; the presets are those of before then.
 pub fn load(sources: &Sources) -> Result<Loaded, Problems> {
-    let mut loader = Loader {
-        working_dir: &sources.working_dir,
-        rank: 0,
-        layers: Vec::new(),
-        files: Vec::new(),
-        problems: Vec::new(),
-        warnings: Vec::new(),
-        variables: HashSet::new(),
-        unread: false,
+    let before = match own_presets::take(sources) {
+        Ok(before) => before,
+        Err(Problems(mut problems)) => {
+            problems.extend(load_all(sources).err().into_iter().flat_map(|more| more.0));
+            return Err(Problems(problems));
+        }
     };
-    let profile = loader.files_of(sources);
-    loader.environment(&sources.env);
-    loader.options(&sources.options);
+    match load_all(sources) {
+        Ok(loaded) => Ok(Loaded {
+            presets_before: before,
+            ..loaded
+        }),
+        Err(problems) => {
+            webhook::restore_own(before);
+            Err(problems)
+        }
+    }
+}
+
+/// Takes the presets of these sources, whatever else stands there.
+///
+/// # Errors
+///
+/// What is wrong with them.
+pub fn use_presets(sources: &Sources) -> Result<(), Problems> {
+    own_presets::take(sources).map(drop)
+}
+
+fn load_all(sources: &Sources) -> Result<Loaded, Problems> {
+    let mut loader = Loader::new(sources);
+    let profile = loader.all(sources);
     let Loader {
         mut layers,
         files,
@@ -236,6 +259,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, Problems> {
             files,
             warnings,
             origins,
+            presets_before: Vec::new(),
         })
     } else {
         Err(Problems(Problems::sorted(problems)))

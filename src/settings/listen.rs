@@ -108,7 +108,7 @@ impl FromStr for Listen {
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("unix:") {
             if path.is_empty() || path.contains('\0') {
-                return Err("wants a path after \"unix:\"".to_owned());
+                return Err("expected a path after \"unix:\"".to_owned());
             }
             if path.len() > UNIX_PATH_BYTES_MAX {
                 return Err(format!(
@@ -121,7 +121,7 @@ impl FromStr for Listen {
         match split_address(text) {
             Some(_) => Ok(Listen::Tcp(text.to_owned())),
             None => Err(format!(
-                "{} is not an address; wants host:port such as \"127.0.0.1:8080\" or \"[::1]:8080\", or \"unix:/path\"",
+                "{} is not an address; expected host:port such as \"127.0.0.1:8080\" or \"[::1]:8080\", or \"unix:/path\"",
                 super::problem::quoted(text)
             )),
         }

@@ -15,8 +15,9 @@ use super::checker::Checker;
 use super::environment::{self, Meaning};
 use super::merge::Layer;
 use super::problem::{self, Origin, Problem};
-use super::{DEFAULT_TOML, PROFILES, SettingOption, Sources, checks, schema, secret};
+use super::{DEFAULT_TOML, PROFILES, SettingOption, Sources, checks, own_presets, schema, secret};
 use base::tree::{self, Node};
+use webhook::format::Draft;
 
 /// The largest configuration file that is read.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -33,11 +34,37 @@ pub(super) struct Loader<'a> {
     pub(super) variables: HashSet<String>,
     /// Whether a source could not be read as a whole.
     pub(super) unread: bool,
+    /// The presets of each source, and what is wrong with them.
+    pub(super) presets: Vec<Vec<Draft>>,
+    pub(super) own_problems: Vec<Problem>,
 }
 
-impl Loader<'_> {
+impl<'a> Loader<'a> {
+    pub(super) fn new(sources: &'a Sources) -> Self {
+        Self {
+            working_dir: &sources.working_dir,
+            rank: 0,
+            layers: Vec::new(),
+            files: Vec::new(),
+            problems: Vec::new(),
+            warnings: Vec::new(),
+            variables: HashSet::new(),
+            unread: false,
+            presets: Vec::new(),
+            own_problems: Vec::new(),
+        }
+    }
+
+    /// Reads all sources; returns the profile.
+    pub(super) fn all(&mut self, sources: &Sources) -> String {
+        let profile = self.files_of(sources);
+        self.environment(&sources.env);
+        self.options(&sources.options);
+        profile
+    }
+
     /// Reads the embedded files and those on disk; returns the profile.
-    pub(super) fn files_of(&mut self, sources: &Sources) -> String {
+    fn files_of(&mut self, sources: &Sources) -> String {
         let profile = match sources.variable("HEADGATE_PROFILE") {
             Some(name) if !name.is_empty() => name,
             _ => "development",
@@ -146,7 +173,7 @@ impl Loader<'_> {
         }
     }
 
-    pub(super) fn environment(&mut self, env: &[(String, String)]) {
+    fn environment(&mut self, env: &[(String, String)]) {
         let mut env: Vec<_> = env.iter().collect();
         env.sort();
         let mut mistakes = Vec::new();
@@ -184,7 +211,7 @@ impl Loader<'_> {
         }
     }
 
-    pub(super) fn options(&mut self, options: &[SettingOption]) {
+    fn options(&mut self, options: &[SettingOption]) {
         for option in options {
             let working_dir = self.working_dir;
             let source = format!("option {}", option.option);
@@ -193,7 +220,15 @@ impl Loader<'_> {
     }
 
     /// Checks and keeps what a source says; true if it holds a secret.
-    fn layer(&mut self, source: &str, folder: &Path, node: Node) -> bool {
+    fn layer(&mut self, source: &str, folder: &Path, mut node: Node) -> bool {
+        if let tree::Data::Table(entries) = &mut node.data
+            && let Some(at) = entries.iter().position(|entry| entry.name == "presets")
+        {
+            // They have a grammar of their own.
+            let declared = entries.remove(at).node;
+            let drafts = own_presets::of_node(source, declared, &mut self.own_problems);
+            self.presets.push(drafts);
+        }
         let source: Arc<str> = Arc::from(source);
         let mut checker = Checker {
             rank: self.rank,

@@ -9,7 +9,7 @@ use super::{Connector, Listed, Settings, Sink};
 /// The built-in plugins that write the data pool.
 const WRITERS: &[&str] = &[POOL, FILTER];
 /// The one that writes the pool as it is.
-pub(super) const POOL: &str = "pool";
+pub(crate) const POOL: &str = "pool";
 /// The one that writes it in place of `pool`.
 pub(super) const FILTER: &str = "filter-map";
 /// Names in a sentence.

@@ -68,7 +68,7 @@ fn written<T: DeserializeOwned + Default>(fields: &[Field], name: &str, json: &s
         T::deserialize(Value::Object(options))
     });
     known.unwrap_or_else(|error| {
-        tracing::warn!(name = %quoted(name), %error, "what was set of it at run time cannot be read: the defaults count");
+        tracing::warn!(name = %quoted(name), %error, "its settings of run time cannot be read: the defaults apply");
         T::default()
     })
 }

@@ -189,7 +189,7 @@ impl<'de> Visitor<'de> for SecretVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Secret, A::Error> {
         let Some((name, place)) = map.next_entry::<String, String>()? else {
-            return Err(de::Error::custom("wants `file` or `env`"));
+            return Err(de::Error::custom("expected `file` or `env`"));
         };
         let source = match name.as_str() {
             "file" => SecretSource::File(PathBuf::from(place)),
@@ -197,7 +197,7 @@ impl<'de> Visitor<'de> for SecretVisitor {
             other => return Err(de::Error::unknown_field(other, &["file", "env"])),
         };
         if map.next_key::<String>()?.is_some() {
-            return Err(de::Error::custom("wants `file` or `env`, not both"));
+            return Err(de::Error::custom("expected `file` or `env`, not both"));
         }
         Ok(Secret {
             source,

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::merge::Origins;
 use super::record::Shape;
-use super::validate::Validator;
+use super::validate::{Validator, mode_mistakes};
 use super::{BUILT_IN_PLUGINS, BodyFault, Patch, Sink, Stream, masking, problem};
 pub use shown::section_toml;
 
@@ -117,9 +117,20 @@ impl Section {
         let origins = Origins::default();
         let mut validator = Validator::new(&origins, &[]);
         validator.sink(0, &mut sink, plugins_dir, streams);
-        match validator.problems.is_empty() {
+        let is_set = |setting: &str| {
+            let pointer = format!("/{}", setting.replace('.', "/"));
+            Value::Object(self.0.clone()).pointer(&pointer).is_some()
+        };
+        let mistakes = mode_mistakes(&sink, is_set).into_iter();
+        let mut faults = of_problems(validator.problems);
+        faults.extend(mistakes.map(|(setting, message)| BodyFault {
+            field: setting.split('.').next().unwrap_or_default(),
+            path: setting.to_owned(),
+            message: message.to_owned(),
+        }));
+        match faults.is_empty() {
             true => Ok(sink),
-            false => Err(of_problems(validator.problems)),
+            false => Err(faults),
         }
     }
 
@@ -249,7 +260,7 @@ fn unmask(patch: &mut Value, shown: &Value, stored: &Value) {
 /// What JSON has and files have not.
 fn not_in_files(path: &str, value: &Value, faults: &mut Vec<BodyFault>) {
     let message = match value {
-        Value::Null => "null cannot stand in a list, because files have none",
+        Value::Null => "null is not allowed in a list, because files have no null",
         Value::Number(number) if number.as_i64().is_none() && number.is_u64() => {
             "is larger than the largest whole number of a file, 9223372036854775807"
         }

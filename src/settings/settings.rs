@@ -37,7 +37,7 @@ pub use caller::{
 };
 pub use millis::Millis;
 pub use selection::{KeyFields, KeyWhere, SinkFields, SinkWhere};
-pub use sink::{Batch, Http, Ordering, Postgres, Retry, Sink, SinkLimits, Start};
+pub use sink::{Batch, Http, Ordering, Postgres, Retry, Sink, SinkLimits, SinkMode, Start};
 pub use telemetry::{Otlp, Telemetry};
 pub use tls::{ClientCertificates, Tls};
 pub use token::{ADMIN, AdminToken, Role};
@@ -70,6 +70,8 @@ record! {
         plugins: Plugins, Table(Plugins::FIELDS);
         /// The data pool.
         pool: Pool, Table(Pool::FIELDS);
+        /// Problems of the daemon as items of a stream.
+        problems: ProblemStream, Table(ProblemStream::FIELDS);
         /// Declared streams.
         streams: Vec<Stream>, Tables(&STREAM);
         /// Declared connectors with their ingest keys.
@@ -393,9 +395,23 @@ record! {
     }
 }
 
+record! {
+    /// `[problems]`: problems of the daemon as items of a stream.
+    pub struct ProblemStream {
+        /// Built-in stream that has an item for each problem; its name begins with `_`. With `""` there is none.
+        stream: String = "_problems".to_owned(), Text(kinds::PROBLEM_STREAM),
+            guide: "See [problems as a stream][problems].";
+    }
+}
+
 impl Storage {
     /// Where plugins are that the configuration calls by a bare name.
     pub fn plugins_dir(&self) -> PathBuf {
         self.data_dir.join("plugins")
+    }
+
+    /// Where presets are, beside those that are part of the program: a file each.
+    pub fn presets_dir(&self) -> PathBuf {
+        self.data_dir.join("presets")
     }
 }

@@ -17,7 +17,11 @@ use super::merge::Origins;
 use super::problem::{self, Origin, Problem};
 use super::record::Check;
 use super::schema::{Field, ROOT, Shape};
-use super::{ClientCertificates, Durability, ProxyHeader, Secret, Settings, Tls};
+use super::{ClientCertificates, Durability, ProxyHeader, Secret, Settings, Tls, is_daemons};
+pub(crate) use sinks::mode_mistakes;
+
+/// What is said of a stream with a name of the daemon's that people made before it had such names.
+pub const OF_DAEMON: &str = "names that begin with `_` are the daemon's; the stream works, but `*` in `streams` of a sink matches it for `pool` alone: give it another name";
 
 /// Collects the problems and warnings of merged settings.
 pub(super) struct Validator<'a> {
@@ -78,11 +82,11 @@ impl<'a> Validator<'a> {
                 let missing: Vec<_> = missing.filter(|f| f.required && !said(f.name)).collect();
                 let has_key = element.one_of.is_empty() || element.one_of.iter().any(|k| said(k));
                 for field in missing {
-                    let message = format!("missing; wants {}", field.shape.wants());
+                    let message = format!("missing; expected {}", field.shape.wants());
                     self.problem(&problem::join(&path, field.name), message);
                 }
                 if !has_key {
-                    self.problem(&path, format!("has no key; wants {}", element.either()));
+                    self.problem(&path, format!("has no key; expected {}", element.either()));
                 }
                 self.whole(&path, element.fields);
             }
@@ -98,7 +102,7 @@ impl<'a> Validator<'a> {
             self.problem(
                 "admin.listen",
                 format!(
-                    "\"{}\" collides with server.listen, \"{}\"; the two need addresses of their own",
+                    "\"{}\" collides with server.listen, \"{}\"; each needs its own address",
                     settings.admin.listen, settings.server.listen
                 ),
             );
@@ -110,7 +114,7 @@ impl<'a> Validator<'a> {
         if limits.max_flattened_bytes < limits.max_body_bytes {
             self.warning(
                 "limits.max_flattened_bytes",
-                "smaller than limits.max_body_bytes: bodies within the limit may be refused once flattened".to_owned(),
+                "smaller than limits.max_body_bytes: bodies within the limit may be rejected once flattened".to_owned(),
             );
         }
         if limits.max_pending_bytes < limits.max_flattened_bytes {
@@ -133,7 +137,7 @@ impl<'a> Validator<'a> {
                 if let Some(when) = when
                     && (when.field.is_empty() || when.is.is_empty())
                 {
-                    let message = "wants a field, and the values with which it removes: { field = \"_event\", is = [\"orders/delete\"] }";
+                    let message = "expected a field, and the values with which it removes: { field = \"_event\", is = [\"orders/delete\"] }";
                     self.problem(&format!("{list}[{index}].delete_when"), message.to_owned());
                 }
             }
@@ -152,6 +156,12 @@ impl<'a> Validator<'a> {
     }
 
     fn general_warnings(&mut self, settings: &Settings) {
+        for (index, stream) in settings.streams.iter().enumerate() {
+            if is_daemons(&stream.name) {
+                let message = format!("{}: {OF_DAEMON}", problem::quoted(&stream.name));
+                self.warning(&format!("streams[{index}].name"), message);
+            }
+        }
         if settings.storage.durability == Durability::Os {
             self.warning(
                 "storage.durability",
@@ -196,7 +206,7 @@ impl<'a> Validator<'a> {
     fn tls(&mut self, path: &str, tls: &Tls) {
         for (name, file) in [("certificate", &tls.certificate), ("key", &tls.key)] {
             if file.as_os_str().is_empty() && !self.origins.was_refused(path) {
-                let message = "missing; wants the path of a file in PEM".to_owned();
+                let message = "missing; expected the path of a file in PEM".to_owned();
                 self.problem(&format!("{path}.{name}"), message);
             }
         }

@@ -60,7 +60,7 @@ impl Query {
         if !is_of(&query.action, &AUDIT_ACTIONS)
             || !is_of(&query.kind, &ResourceKind::ALL.map(ResourceKind::as_str))
         {
-            return Err(refusal("The audit log has nothing of this name."));
+            return Err(refusal("The audit log has no entry with this name."));
         }
         check_times([&query.since, &query.until])?;
         Ok(query)

@@ -51,6 +51,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
                 .hoop(AsWrite)
                 .get(tools::Tools),
         )
+        .push(Router::with_path("presets").get(tools::Presets))
         .push(Router::with_path("sources").get(list::Connectors(p())))
         .push(
             Router::with_path("sources/{name}")
@@ -144,7 +145,7 @@ fn shown_if(is_shown: bool, part: Markup) -> Markup {
 async fn deleted(operator: &Operator, name: String, query: &LogQuery) -> Result<Page, NoPage> {
     if !operator.journal.log_has_connector(&name).await? {
         return Err(NoPage::NotFound(
-            "There is no connector of this name. The page Data sources lists them.",
+            "There is no such connector. The page Data sources lists the connectors.",
         ));
     }
     let page_of_log = log::read(operator, &name.as_str().into(), query).await?;
@@ -170,7 +171,7 @@ fn last_hour(operator: &Operator, connector: &Connector) -> Markup {
     let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
     html! {
         p.row {
-            span { "Last hour: " strong { (grouped(sum.requests)) } " requests, " strong { (grouped(sum.items)) } " items, " (error_rate(sum)) " refused" }
+            span { "Last hour: " strong { (grouped(sum.requests)) } " requests, " strong { (grouped(sum.items)) } " items, " (error_rate(sum)) " rejected" }
             (chart::sparkline("requests of each minute of the last hour", &hour))
         }
     }
@@ -180,6 +181,6 @@ fn last_hour(operator: &Operator, connector: &Connector) -> Markup {
 fn find_connector(operator: &Operator, req: &Request) -> Result<Arc<Connector>, NoPage> {
     let connector = operator.catalog.connector(&paths::param(req, "name"));
     connector.ok_or(NoPage::NotFound(
-        "There is no connector of this name. The page Data sources lists them.",
+        "There is no such connector. The page Data sources lists the connectors.",
     ))
 }

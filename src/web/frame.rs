@@ -36,7 +36,7 @@ const PLACES: [(Place, &str, &str); 7] = [
     (Place::Connectors, "/sources", "Data sources"),
     (Place::Streams, "/streams", "Data pool"),
     (Place::Sinks, "/sinks", "Sinks"),
-    (Place::Renderers, "/renderers", "Renderers"),
+    (Place::Renderers, "/renderers", "Screens"),
     (Place::Audit, "/audit", "Audit log"),
     (Place::Settings, "/settings", "Settings"),
 ];
@@ -254,7 +254,7 @@ fn whole(page: &Page, live: &Markup, visitor: &Visitor, flash: Option<String>) -
         }
         // Forms of who may send none are not shown.
         main data-role=(visitor.token.role.as_str()) {
-            p #lost.problem role="alert" hidden { "Connection lost, trying again. What stands here is how it was." }
+            p #lost.problem role="alert" hidden { "Connection lost, retrying. This page shows the last known state." }
             @if let Some(flash) = flash { p.said role="status" tabindex="-1" autofocus { (text_of(&flash, SENTENCE_CHARS_MAX)) } }
             h1 { bdi { (text(&page.title)) } }
             (page.still)

@@ -19,6 +19,7 @@ mod form;
 mod form_data;
 mod frame;
 mod guard;
+mod held;
 mod key;
 mod origin;
 mod overview;
@@ -62,10 +63,7 @@ pub fn routes(parts: &AdminParts) -> Router {
         (Needs::RUN, request::routes(&parts.operator)),
         (Needs::RUN, sink::routes(&parts.operator)),
         (Needs::MANAGE, sink::made(&parts.operator)),
-        (
-            Needs::RUN,
-            Router::with_path("renderers").get(renderers::Renderers(p())),
-        ),
+        (Needs::RUN, renderers::routes(&parts.operator)),
         (Needs::MANAGE, read_key::routes(&parts.operator)),
         (
             Needs::RUN,

@@ -7,9 +7,10 @@ use std::time::Duration;
 use maud::{Markup, html};
 use salvo_core::handler;
 
-use super::chart;
 use super::frame::{NoPage, Page, Place};
+use super::held::in_short;
 use super::text::{bytes, count, grouped, text, text_of, time};
+use super::{chart, paths};
 use base::clock::{self, Unix};
 use observe::metrics::Minute;
 use operate::Operator;
@@ -20,6 +21,8 @@ use operate::limits::LimitUse;
 const NEAR_PERCENT: u128 = 50;
 /// The limit of the disk is named after the room that stays free.
 const DISK: &str = "storage.min_free_bytes";
+/// Operate keys that are named.
+const KEYS_MAX: usize = 50;
 /// Characters of a problem.
 const PROBLEM_CHARS_MAX: usize = 600;
 
@@ -42,6 +45,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
         still: html! {},
         live: html! {
             (problems(operator, &condition))
+            (acts(operator, &condition))
             (last_hour(operator))
             (sinks(operator, &condition))
             (about(operator))
@@ -82,6 +86,38 @@ fn all_is_well(operator: &Operator, condition: &Condition) -> String {
     )
 }
 
+/// What operators hold and override, and who is there to do so; nothing if there is nothing.
+fn acts(operator: &Operator, condition: &Condition) -> Markup {
+    let renderers = operator.renderers();
+    let mut keys: Vec<&str> = renderers
+        .iter()
+        .filter(|one| one.renderer.operates())
+        .map(|one| &*one.renderer.key)
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    html! {
+        @if !condition.acts.is_empty() || !keys.is_empty() {
+            h2 #acts { "Held and overridden" }
+            div.panel {
+                @for acts in &condition.acts {
+                    p { a href=(paths::stream(&acts.stream)) { (text(&acts.stream)) } ": " (in_short(acts)) }
+                }
+                @if condition.acts.is_empty() { p { "Nothing is held or overridden." } }
+                @if !keys.is_empty() {
+                    p { "Operate keys that are connected: "
+                        @for (place, key) in keys.iter().take(KEYS_MAX).enumerate() {
+                            @if place > 0 { ", " }
+                            a href=(paths::read_key(key)) { (text(key)) }
+                        }
+                        @if keys.len() > KEYS_MAX { " …" }
+                    }
+                }
+            }
+        }
+    }
+}
+
 fn last_hour(operator: &Operator) -> Markup {
     let hour = operator.metrics.recent.hour(None, Unix::now());
     let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
@@ -105,9 +141,9 @@ fn last_hour(operator: &Operator) -> Markup {
                 (chart::bars(&words("items"), &items))
             }
             section.tile {
-                h2 { "Requests refused" }
+                h2 { "Requests rejected" }
                 p.number { (grouped(sum.errors)) }
-                (chart::bars(&words("refused requests"), &errors))
+                (chart::bars(&words("rejected requests"), &errors))
             }
             section.tile {
                 h2 { "Time to answer, mean" }

@@ -21,6 +21,9 @@ use catalog::{KeyState, POLLS_PER_SECOND, ReadKey, ResourceKind};
 use http::sessions::IssuedKey;
 use operate::Operator;
 
+/// Streams of a key that are linked.
+const LINKS_MAX: usize = 50;
+
 /// Read keys, and what can be done to them.
 pub(super) fn routes(operator: &Operator) -> Router {
     let p = || operator.clone();
@@ -47,7 +50,11 @@ impl ShowReadKey {
             let key = find_key(&self.0, req)?;
             let shown = issued.map(|issued| issued_key(&self.0, req, &key, &issued));
             let typed = initial(depot, &key);
-            return Ok(typed.show(page(&self.0, &key, shown, &typed)));
+            let shown = html! {
+                @if let Some(shown) = shown { (shown) }
+                (operate_links(&self.0, req, &key))
+            };
+            return Ok(typed.show(page(&self.0, &key, &shown, &typed)));
         };
         let key = find_changeable(&self.0, req)?;
         let patch = typed.changed_record(settings::ReadKey::FIELDS);
@@ -56,7 +63,7 @@ impl ShowReadKey {
             catalog.change_read_key(&name, &patch, by)
         });
         let Some(changed) = changed.await? else {
-            return Ok(typed.show(page(&self.0, &key, None, &typed)));
+            return Ok(typed.show(page(&self.0, &key, &html! {}, &typed)));
         };
         let flash = format!("The read key {} is changed.", changed.name);
         Ok(FormAnswer::Done("/renderers".to_owned(), flash))
@@ -75,8 +82,14 @@ fn issued_key(operator: &Operator, req: &Request, key: &ReadKey, issued: &Issued
     html! {
         div.panel.made {
             (shown_once::panel(issued, "read key"))
-            @if let Some(stream) = key.streams.first() {
-                p { "The page that shows " (text(stream)) ", for a browser, an OBS source or a signage player. The key stands behind the #, which browsers send to nobody." }
+            @if let Some(stream) = key.streams.first().filter(|_| key.operate) {
+                p { "The page to correct and hold what " (text(stream)) " shows, for a phone, a tablet or a desk. The key is in the part after #, which browsers do not send." }
+                div.copy data-once {
+                    code #operate { (address.operate_url(stream)) "#" (issued.secret.expose()) }
+                    button.plain type="button" data-copy="operate" { "Copy" }
+                }
+            } @else if let Some(stream) = key.streams.first() {
+                p { "The page that shows " (text(stream)) ", for a browser, an OBS source or a signage player. The key is in the part after #, which browsers do not send." }
                 div.copy data-once {
                     code #render { (address.render_url(stream)) "#" (issued.secret.expose()) }
                     button.plain type="button" data-copy="render" { "Copy" }
@@ -86,12 +99,29 @@ fn issued_key(operator: &Operator, req: &Request, key: &ReadKey, issued: &Issued
     }
 }
 
-fn page(operator: &Operator, key: &ReadKey, shown: Option<Markup>, typed: &Typed) -> FormPage {
+/// Where an operate key that is valid acts.
+fn operate_links(operator: &Operator, req: &Request, key: &ReadKey) -> Markup {
+    let address = snippets::address(operator, req);
+    let is_valid = key.state() == KeyState::Active;
+    html! {
+        @if key.operate && is_valid {
+            p { "It acts on the " a href="/docs/show#correct-and-hold-what-is-shown" { "operate page" } " of each stream, which asks for the key: "
+                @for (place, stream) in key.streams.iter().take(LINKS_MAX).enumerate() {
+                    @if place > 0 { ", " }
+                    a href=(address.operate_url(stream)) { (text(stream)) }
+                }
+                @if key.streams.len() > LINKS_MAX { " …" }
+            }
+        }
+    }
+}
+
+fn page(operator: &Operator, key: &ReadKey, shown: &Markup, typed: &Typed) -> FormPage {
     let path = paths::read_key(&key.name);
     let is_own = key.created_at.is_some();
     let is_revoked = key.state() == KeyState::Revoked;
     let fields = html! {
-        p.quiet { "Renderers that are connected with it connect again." }
+        p.quiet { "Screens that are connected with it connect again." }
         (typed.record(settings::ReadKey::FIELDS, false, &operator.catalog))
         p.row { button { "Save" } }
     };
@@ -100,7 +130,7 @@ fn page(operator: &Operator, key: &ReadKey, shown: Option<Markup>, typed: &Typed
         place: Place::Renderers,
         content: html! {
             (typed.problems())
-            @if let Some(shown) = shown { (shown) }
+            (shown)
             div.panel { (facts(operator, key)) }
             @if is_own && !is_revoked {
                 h2 { "Change" }
@@ -109,7 +139,7 @@ fn page(operator: &Operator, key: &ReadKey, shown: Option<Markup>, typed: &Typed
             p.row {
                 @if is_own && !is_revoked { a.button.danger href={ (path) "/revoke" } { "Revoke…" } }
                 @if is_own { a.button.danger href={ (path) "/delete" } { "Delete…" } }
-                a.button.plain href="/renderers" { "Back to the renderers" }
+                a.button.plain href="/renderers" { "Back to the screens" }
             }
         },
     }
@@ -126,8 +156,11 @@ fn facts(operator: &Operator, key: &ReadKey) -> Markup {
         @if !key.origins.is_empty() { dt { "Pages of" } dd.mono { (text(&key.origins.join(", "))) } }
         @if let Some(limit) = &key.r#where { dt { "Only items where" } dd.mono { (text(limit.text())) } }
         @if let Some(limit) = &key.fields { dt { "Only these fields" } dd.mono { (text(limit.text())) } }
-        dt { "May stand in a URL" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
+        @if key.operate { dt { "Acts" } dd { "yes: it corrects and holds what its streams show" } }
+        dt { "Allowed in URLs" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
         dt { "Feeds a second" } dd { (key.requests_per_second.unwrap_or(POLLS_PER_SECOND)) }
+        @if let Some(shown) = &key.page { dt { "Should show" } dd.mono { (text(shown)) } }
+        @if key.expect { dt { "Should always be there" } dd { "yes; away for " (key.away_after_seconds) " s is a problem" } }
         dt { "Made" } dd { (origin(operator, "read_keys", &key.name, key.created_at)) }
     } }
 }
@@ -135,7 +168,7 @@ fn facts(operator: &Operator, key: &ReadKey) -> Markup {
 fn find_key(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
     let key = operator.catalog.read_key(&paths::param(req, "name"));
     key.ok_or(NoPage::NotFound(
-        "There is no read key of this name. The page Renderers lists them.",
+        "There is no such read key. The page Screens lists the read keys.",
     ))
 }
 

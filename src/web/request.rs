@@ -148,18 +148,18 @@ fn steps(report: &Report, sent_again_as: &[Uuid], token: &Markup) -> Markup {
                 }
                 li.good { "Received " (time(&clock::rfc3339(entry.received_at))) ", " (bytes(entry.bytes)) }
                 @match report.status {
-                    Status::Rejected => li.bad { "Refused with " (entry.http_status) ", nothing of it reached a sink" },
+                    Status::Rejected => li.bad { "Rejected with " (entry.http_status) ", nothing of it reached a sink" },
                     Status::Duplicate => li { "A repeat: answered like " (original(report.row.duplicate_of)) ", nothing was stored again" },
                     Status::Test => li { "Came with a test key: checked and logged, nothing was stored" },
                     Status::Removed => li.good { "Removed an item" },
-                    Status::Handshake => li.good { "A greeting of the tool, or an event that is none: answered " (entry.http_status) ", nothing was stored" },
+                    Status::Handshake => li.good { "A challenge of the tool, or an event without data: answered " (entry.http_status) ", nothing was stored" },
                     Status::Accepted | Status::Processed | Status::Stale | Status::Failed | Status::Discarded => {
                         li.good { "Committed as number " (report.row.seq) ", then answered " (entry.http_status) ": " (count(u64::from(entry.items), "item")) }
                         @for (sink, state) in &report.sinks { (at_sink(&entry.request_id.to_string(), sink, *state, token)) }
-                        @if report.sinks.is_empty() { li { "No sink wants its stream" } }
+                        @if report.sinks.is_empty() { li { "No sink receives its stream" } }
                     }
                 }
-                @if let Some(done) = report.processed_at { li.good { "Everywhere since " (time(&clock::rfc3339(done))) "; renderers heard of it from the data pool in that moment" } }
+                @if let Some(done) = report.processed_at { li.good { "Everywhere since " (time(&clock::rfc3339(done))) "; the data pool sent it to the screens at that time" } }
                 @for id in sent_again_as { li { "Sent again as " a href={ "/requests/" (id) } { "request " (id) } } }
             }
         }
@@ -186,7 +186,7 @@ fn at_sink(request_id: &str, sink: &str, state: SinkState, token: &Markup) -> Ma
                 " "
                 form method="post" action={ (path) "/again" } { (token) input type="hidden" name="request" value=(request_id); button.plain { "Send its dead letters to " (text(sink)) " again" } }
                 " "
-                form method="post" action={ (path) "/discard" } data-confirm="Discard the dead letters of this request for good?" {
+                form method="post" action={ (path) "/discard" } data-confirm="Discard the dead letters of this request? This cannot be undone." {
                     (token) input type="hidden" name="request" value=(request_id); button.danger { "Discard its dead letters" }
                 }
             }

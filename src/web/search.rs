@@ -104,7 +104,7 @@ fn results(query: &str, found: &SearchPage, is_first: bool) -> Markup {
 fn group(heading: &str, hits: &[&SearchHit]) -> Markup {
     html! {
         h2 { (heading) }
-        ul.hits { @for hit in hits { li {
+        ul.found { @for hit in hits { li {
             a href=(hit.page) { (text(&hit.key)) }
             span.about {
                 @if let Some(stream) = &hit.stream { (text(stream)) @if !hit.title.is_empty() { " · " } }

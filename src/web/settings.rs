@@ -59,7 +59,7 @@ async fn page(operator: &Operator, wanted: &Wanted, token: &Markup) -> WithAside
                     input.long #dir name="dir" required value=(operator.backups.suggested().to_string_lossy());
                     button { "Back up now" }
                 }
-                p.quiet { "A consistent copy, read back before it counts as made. Data goes on arriving meanwhile. On another disk it also outlives this one. " code { "headgate restore" } " makes a data folder of it." }
+                p.quiet { "A consistent copy, verified before it is complete. Requests are accepted meanwhile. On another disk it also survives a failure of this one. " code { "headgate restore" } " creates a data directory from it." }
             }
             (backup_table(&backups))
         },
@@ -97,7 +97,7 @@ fn about(operator: &Operator) -> Markup {
 fn backup_table(backups: &[(PathBuf, Manifest)]) -> Markup {
     html! {
         @if backups.is_empty() {
-            p.panel { "No backups yet: none is in the data directory, and none was made since the start." }
+            p.panel { "No backups: the data directory contains none, and none was created since the start." }
         } @else {
             div.table { table {
                 thead { tr { th { "Made" } th { "Folder" } th.number { "Size" } th { "Holds" } th { "Version" } } }

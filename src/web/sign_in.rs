@@ -81,7 +81,7 @@ impl SignIn {
             return frame::bare(res, StatusCode::FORBIDDEN, "Sign in", &page);
         }
         let Ok((id, secret)) = sessions.begin(&known, by.client) else {
-            let why = "The system has no random numbers at the moment. Try again.";
+            let why = "The system has no random numbers now. Try again.";
             let page = form(next, Some(why));
             return frame::bare(res, StatusCode::INTERNAL_SERVER_ERROR, "Sign in", &page);
         };
@@ -124,7 +124,7 @@ pub(super) fn form(next: &str, why: Option<&str>) -> Markup {
             input #token type="password" name="token" autocomplete="current-password" required autofocus;
             button { "Sign in" }
         }
-        p.quiet { "Without a setting it is in the file " code { "admin.token" } " of the data folder. " code { "headgate sign-in" } " on the daemon's machine prints a link that signs in without it, once." }
+        p.quiet { "By default, it is in the file " code { "admin.token" } " of the data folder. " code { "headgate sign-in" } " on the daemon's machine prints a link that signs in without it, once." }
     }
 }
 

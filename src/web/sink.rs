@@ -14,7 +14,7 @@ use salvo_core::{Depot, Request, Router, handler};
 
 use super::frame::{NoPage, Page, Place, token};
 use super::sink_table::{known, problems};
-use super::text::{count, grouped, text, text_of, time};
+use super::text::{as_sentence, count, grouped, text, text_of, time};
 use super::{badge, form, paths};
 use base::clock;
 use delivery::Waiting;
@@ -74,7 +74,7 @@ async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<
     let condition = operator.condition().await;
     let sink = condition.sinks.iter().find(|sink| *sink.name == *name);
     let sink = sink.ok_or(NoPage::NotFound(
-        "There is no sink of this name. The page Sinks lists them.",
+        "There is no such sink. The page Sinks lists the sinks.",
     ))?;
     let before = req.query::<i64>("before");
     let letters = operator.pool.dead_letters(&name, before, LETTERS).await?;
@@ -88,7 +88,7 @@ async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<
         still: html! {},
         live: html! {
             (problems(sink))
-            (facts(sink))
+            (facts(operator, sink))
             (buttons(operator, sink, token))
             @if !retries.is_empty() {
                 h2 #retries { "Waiting retries" }
@@ -133,7 +133,7 @@ fn buttons(operator: &Operator, sink: &SinkCondition, token: &Markup) -> Markup 
                 }
                 @if is_made { a.button.danger href={ (path) "/delete" } { "Delete…" } }
             } @else {
-                form method="post" action={ (path) "/forget" } data-confirm={ "Forget the sink, with what was accepted since, " (count(waiting_batches, "waiting batch")) " and " (count(given_up, "dead letter")) ", for good?" } {
+                form method="post" action={ (path) "/forget" } data-confirm={ "Forget the sink, with the requests accepted since, " (count(waiting_batches, "waiting batch")) " and " (count(given_up, "dead letter")) "? This cannot be undone." } {
                     (token) button.danger { "Forget this sink" }
                 }
             }
@@ -144,7 +144,7 @@ fn buttons(operator: &Operator, sink: &SinkCondition, token: &Markup) -> Markup 
             }
             @if given_up > 0 && configured {
                 form method="post" action={ (path) "/again" } { (token) input type="hidden" name="all" value="yes"; button { "Send all dead letters again" } }
-                form method="post" action={ (path) "/discard" } data-confirm={ "Discard all " (grouped(given_up)) " dead letters of this sink for good?" } {
+                form method="post" action={ (path) "/discard" } data-confirm={ "Discard all " (grouped(given_up)) " dead letters of this sink? This cannot be undone." } {
                     (token) input type="hidden" name="all" value="yes"; button.danger { "Discard all" }
                 }
             }
@@ -152,7 +152,11 @@ fn buttons(operator: &Operator, sink: &SinkCondition, token: &Markup) -> Markup 
     }
 }
 
-fn facts(sink: &SinkCondition) -> Markup {
+fn facts(operator: &Operator, sink: &SinkCondition) -> Markup {
+    let notes = sink
+        .lane
+        .as_ref()
+        .map(|lane| operator.sink_notes(&lane.reach().0));
     let last_error = sink.lane.as_ref().and_then(|lane| lane.last_error());
     html! {
         div.panel { dl {
@@ -166,10 +170,22 @@ fn facts(sink: &SinkCondition) -> Markup {
                 Some(grants) if !grants.is_empty() => { (text(&grants.join("; "))) },
                 _ => "only take its items",
             } }
-            dt { "Waiting" } dd { (grouped(sink.lag)) " at most, it has everything up to number " (sink.cursor) }
+            @match sink.lane.as_ref().filter(|lane| lane.sink().is_latest()) {
+                Some(lane) => {
+                    dt { "Follows" } dd { "the newest state, " @if lane.sink().shown { "as it is shown, " } "at most " (count(lane.sink().max_rate.into(), "call")) " a second" }
+                    dt { "Waiting" } dd { (count(sink.lag, "changed item")) }
+                    dt { "Refused" } dd { @match lane.rejected() {
+                        (items, Some(reason)) => { (count(items, "item")) " since the start, the last: " (text_of(&reason, REASON_CHARS_MAX)) },
+                        (_, None) => { "none since the start" },
+                    } }
+                    @if let Some((at, why)) = lane.refilled() { dt { "Filled again" } dd { (time(&clock::rfc3339(at))) ": " (text(&why)) } }
+                },
+                None => { dt { "Waiting" } dd { (grouped(sink.lag)) " at most, it has everything up to number " (sink.cursor) } },
+            }
             @if let Some((filling, left)) = sink.filling.as_ref().filter(|(filling, _)| !filling.is_over) {
                 dt { "Filling" } dd { (count(filling.read.saturating_sub(left.waiting), "item")) " of the data pool done, " (grouped(left.rows + left.waiting)) " left, since " (time(&clock::rfc3339(filling.began_at))) }
             }
+            @for note in notes.iter().flatten() { dt { "Note" } dd { (text(&as_sentence(note))) } }
             dt { "Retries" } dd { (known(sink.retries())) }
             dt { "Dead letters" } dd { (known(sink.dead_letters())) }
             dt { "Last failure" } dd { @match last_error {
@@ -206,12 +222,12 @@ fn retries_table(retries: &[Waiting], path: &str, token: &Markup) -> Markup {
 fn letters_table(letters: &[DeadLetter], path: &str, token: &Markup, configured: bool) -> Markup {
     html! {
         @if letters.is_empty() {
-            p.panel { "None: the sink gave up nothing." }
+            p.panel { "No dead letters." }
         } @else {
             div.table { table {
-                thead { tr { th { "Given up" } th { "Item" } th { "Reason" } th.number { "Attempts" } th { "Request" } th { "" } } }
+                thead { tr { th { "Failed" } th { "Item" } th { "Reason" } th.number { "Attempts" } th { "Request" } th { "" } } }
                 tbody { @for letter in letters { tr {
-                    td.tight data-label="Given up" { (time(&clock::rfc3339(letter.at))) }
+                    td.tight data-label="Failed" { (time(&clock::rfc3339(letter.at))) }
                     td data-label="Item" { span {
                         (text(&letter.stream)) " · " (text(&letter.key))
                         details { summary { "Fields" } pre { code { (text_of(&letter.fields, ITEM_CHARS_MAX)) } } }
@@ -222,7 +238,7 @@ fn letters_table(letters: &[DeadLetter], path: &str, token: &Markup, configured:
                     td.tight data-label="" { @if configured { span {
                         form method="post" action={ (path) "/again" } { (token) input type="hidden" name="id" value=(letter.id); button.plain { "Send again" } }
                         " "
-                        form method="post" action={ (path) "/discard" } data-confirm="Discard this dead letter for good?" {
+                        form method="post" action={ (path) "/discard" } data-confirm="Discard this dead letter? This cannot be undone." {
                             (token) input type="hidden" name="id" value=(letter.id); button.danger { "Discard" }
                         }
                     } } }

@@ -52,7 +52,7 @@ pub(super) fn problems(sink: &SinkCondition) -> Markup {
             }
         }
         @if let Some(refused) = sink.refused() {
-            p.problem role="alert" { (text(&sink.name)) " goes on as before, what is new for it cannot be used: " (text_of(&refused, REASON_CHARS_MAX)) }
+            p.problem role="alert" { (text(&sink.name)) " continues with its former settings, because the new ones cannot be used: " (text_of(&refused, REASON_CHARS_MAX)) }
         }
     }
 }

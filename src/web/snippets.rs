@@ -99,6 +99,11 @@ impl Address {
     pub(super) fn render_url(&self, stream: &str) -> String {
         format!("{}/render/{}", self.base, segment(stream))
     }
+
+    /// The page that acts in a stream; without the key, as above.
+    pub(super) fn operate_url(&self, stream: &str) -> String {
+        format!("{}/operate/{}", self.base, segment(stream))
+    }
 }
 
 /// The service's address as the visitor reaches it: where it listens on all addresses, the one that these pages were

@@ -19,9 +19,10 @@ use salvo_core::{Depot, Request, Router, handler};
 use super::frame::{NoPage, Page, Place, token};
 use super::origin::origin;
 use super::text::{bytes, count, grouped, plain, segment, text_of, time};
-use super::{description, form, paths};
+use super::{description, form, paths, snippets};
 use ::item::{field_name, members};
 use base::text::shell_quoted as quoted;
+use catalog::KeyState;
 use item::show_value;
 use operate::Operator;
 use pool::{Item, PageLimit};
@@ -89,7 +90,7 @@ async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<
         title: plain(name),
         place: Place::Streams,
         still: html! {
-            (facts(operator, &stream, &path))
+            (facts(operator, req, &stream, &path))
             @if let Some(view) = view { (sql_hint(operator, &view)) }
         },
         live: html! {
@@ -106,7 +107,13 @@ async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<
     })
 }
 
-fn facts(operator: &Operator, stream: &catalog::Stream, path: &str) -> Markup {
+fn facts(operator: &Operator, req: &Request, stream: &catalog::Stream, path: &str) -> Markup {
+    let acts_here = |key: &Arc<catalog::ReadKey>| {
+        key.operate
+            && key.state() == KeyState::Active
+            && key.streams.iter().any(|one| *one == *stream.name)
+    };
+    let is_operated = operator.catalog.read_keys().iter().any(acts_here);
     let size = operator.pool.sizes().of(&stream.name);
     let of = |max: Option<u64>, show: fn(u64) -> String| {
         max.map_or_else(String::new, |max| format!(" of {}", show(max)))
@@ -115,9 +122,9 @@ fn facts(operator: &Operator, stream: &catalog::Stream, path: &str) -> Markup {
         div.panel {
             dl {
                 (description::fact(stream.description.as_deref()))
-                dt { "When an item comes again" } dd { @match stream.on_update {
+                dt { "When an item is updated" } dd { @match stream.on_update {
                     OnUpdate::Replace => "it has only the new fields (replace)",
-                    OnUpdate::Merge => "it keeps fields that do not come again (merge)",
+                    OnUpdate::Merge => "it keeps fields that the update does not name (merge)",
                 } }
                 dt { "Stale" } dd { @match stream.stale_after_seconds {
                     Some(seconds) => { "after " (count(seconds, "second")) " without data" },
@@ -130,6 +137,7 @@ fn facts(operator: &Operator, stream: &catalog::Stream, path: &str) -> Markup {
                 dt { "Made" } dd { (origin(operator, "streams", &stream.name, stream.created_at)) }
             }
             p.row {
+                @if is_operated { a.button.plain href=(snippets::address(operator, req).operate_url(&stream.name)) { "Operate page" } }
                 a.button.plain href={ (path) "/feeds" } { "Feeds" }
                 a.button.plain href={ (path) "/export.csv?safe" } { "Export as CSV" }
                 @if stream.created_at.is_some() {
@@ -205,6 +213,6 @@ fn table(items: &[Item], path: &str, later: bool) -> Markup {
 fn find_stream(operator: &Operator, req: &Request) -> Result<Arc<catalog::Stream>, NoPage> {
     let stream = operator.catalog.stream(&paths::param(req, "name"));
     stream.ok_or(NoPage::NotFound(
-        "There is no stream of this name. The page Data pool lists them.",
+        "There is no such stream. The page Data pool lists the streams.",
     ))
 }

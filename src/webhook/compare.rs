@@ -2,7 +2,7 @@
 //!
 //! The [`Verifier`](super::Verifier) calls these.
 //!
-//! **Invariant**: of items with signatures of their own all must match, and one at least must be there.
+//! **Invariant**: of items with their own signatures all must match, and one at least must be there.
 
 use std::borrow::Cow;
 
@@ -92,7 +92,7 @@ fn each_item(
         count += 1;
         result = match count > ITEMS_MAX {
             true => Err(Refused::body(format!(
-                "the body has more than {ITEMS_MAX} items with signatures of their own"
+                "the body has more than {ITEMS_MAX} items with their own signatures"
             ))),
             false => then(item),
         };

@@ -128,7 +128,7 @@ impl Verifier {
 
     fn no_word(&self, place: &Place) -> Refused {
         let message = format!(
-            "the request has no {} that is the verify token, or is no question of {}",
+            "the request has no {} that is the verify token, or is not a challenge of {}",
             super::layout::shown(place),
             self.preset().title
         );

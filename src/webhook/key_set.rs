@@ -22,7 +22,7 @@ impl KeySet {
         let keys = parsed.as_ref().and_then(|set| set.get("keys")?.as_array());
         let Some(keys) = keys else {
             return Err(invalid(format!(
-                "it is no JSON Web Key Set, an object with a list `keys`. {}",
+                "it is not a JSON Web Key Set, an object with a list `keys`. {}",
                 preset.secret_hint
             )));
         };

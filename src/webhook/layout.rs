@@ -17,7 +17,7 @@ use base::clock::Unix;
 
 /// The most signatures that one delivery may offer.
 const SIGNATURES_MAX: usize = 8;
-/// The most items with signatures of their own.
+/// The most items with their own signatures.
 pub(super) const ITEMS_MAX: usize = 1_000;
 
 /// How signatures, timestamp and id stand in a request, and which bytes are signed.

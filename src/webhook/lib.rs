@@ -21,6 +21,7 @@ mod compare;
 mod custom;
 mod edit;
 mod field;
+mod fit;
 pub mod format;
 pub mod handshake;
 mod jwt;
@@ -46,6 +47,7 @@ mod trial;
 mod verify;
 
 pub use certificate::validity;
+pub use fit::{PresetFit, fitting};
 pub use options::{Options, Timestamp};
 pub use path::Path;
 pub use place::{Place, Source, joined_key};
@@ -54,7 +56,7 @@ pub use preset::{
     Preset, PresetOption, PresetOrigin, Sample, SecretForm, SecretFrom, SentDelivery, ToolSetup,
     Unit, Verification,
 };
-pub use presets::{preset, presets, resolve_own, set_own};
+pub use presets::{own, preset, presets, resolve_own, restore_own, set_own};
 pub use sign::{CannotSign, Draft, Signed};
 pub use trial::{Trial, Tried, questions, vectors};
 pub use verify::Verifier;
@@ -88,7 +90,7 @@ impl<'a> Headers<'a> {
         };
         if values.next().is_some() {
             return Err(Refused::header(format!(
-                "the header {name} stands there more than once"
+                "the header {name} is there more than once"
             )));
         }
         match text(value) {

@@ -220,6 +220,15 @@ impl Preset {
         self.verify.as_ref().map_or(&[], |verify| &verify.by_secret)
     }
 
+    /// The preset of a file, that extends no other, or one that is known here.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn read(name: &str, text: &str) -> Result<Preset, super::format::FormatError> {
+        let origin = PresetOrigin::Own(name.to_owned());
+        super::format::Draft::parse(name, origin, text)?.resolve(super::preset)
+    }
+
     /// It as the text of a file, with all that it extends.
     pub fn to_toml(&self) -> String {
         super::format::toml(self, None)
@@ -228,6 +237,13 @@ impl Preset {
     /// The same as an entry of `[[presets]]`.
     pub fn to_entry(&self) -> String {
         super::format::toml(self, Some("presets"))
+    }
+
+    /// Whether its signature does not cover the body.
+    pub fn has_unsigned_body(&self) -> bool {
+        self.verify
+            .as_ref()
+            .is_some_and(|verify| verify.unsigned_body)
     }
 
     /// What its deliveries are proved by.

@@ -26,7 +26,7 @@ fn built_in(name: &str) -> Option<&'static Preset> {
 /// All presets, also those that Headgate takes with an ingest key only: those of the program, at their end `hmac` and
 /// `token`, then the user's. One that the user replaced stands where it stood.
 pub fn presets() -> Vec<&'static Preset> {
-    let own = OWN.read().unwrap_or_else(PoisonError::into_inner);
+    let own = own();
     let now = |of: &'static Preset| own.iter().copied().find(|one| one.name == of.name);
     let known = BUILT_IN.iter().map(|preset| now(preset).unwrap_or(preset));
     let more = own.iter().copied();
@@ -35,13 +35,20 @@ pub fn presets() -> Vec<&'static Preset> {
         .collect()
 }
 
-/// The user's presets, of which later ones replace earlier ones of their name.
+/// The user's presets, over these: later ones replace earlier ones of their name.
 ///
 /// # Errors
 /// The name and place of the first that is wrong, and what is wrong with it.
-pub fn resolve_own(layers: &[Vec<Draft>]) -> Result<Vec<Preset>, (PresetOrigin, FormatError)> {
-    let mut own: Vec<Preset> = Vec::new();
+pub fn resolve_own(
+    mut own: Vec<Preset>,
+    layers: &[Vec<Draft>],
+) -> Result<Vec<Preset>, (PresetOrigin, FormatError)> {
     for drafts in layers {
+        let generic = |draft: &&Draft| ["hmac", "token"].contains(&draft.name());
+        if let Some(draft) = drafts.iter().find(generic) {
+            let message = "`hmac` and `token` stand for any tool; give the preset another name";
+            return Err((draft.origin().clone(), FormatError::new(None, message)));
+        }
         let found = |name: &str| own.iter().find(|one| one.name == name);
         let known = |name: &str| found(name).or_else(|| built_in(name));
         let next = resolve_all(drafts, known).map_err(|(name, error)| {
@@ -57,15 +64,25 @@ pub fn resolve_own(layers: &[Vec<Draft>]) -> Result<Vec<Preset>, (PresetOrigin, 
     Ok(own)
 }
 
-/// From now on these are the user's. Those that are as they were stay the same.
-pub fn set_own(presets: Vec<Preset>) {
-    let mut own = OWN.write().unwrap_or_else(PoisonError::into_inner);
-    let known = std::mem::take(&mut *own);
+/// From now on these are the user's; returns those that were. What is as it was stays the same.
+pub fn set_own(presets: Vec<Preset>) -> Vec<&'static Preset> {
+    let known = own();
     let kept = presets.into_iter().map(|preset| {
         let same = known.iter().copied().find(|one| **one == preset);
         same.unwrap_or_else(|| Box::leak(Box::new(preset)))
     });
-    *own = kept.collect();
+    restore_own(kept.collect());
+    known
+}
+
+/// The user's.
+pub fn own() -> Vec<&'static Preset> {
+    OWN.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// From now on these are the user's again.
+pub fn restore_own(presets: Vec<&'static Preset>) {
+    *OWN.write().unwrap_or_else(PoisonError::into_inner) = presets;
 }
 
 static BUILT_IN: LazyLock<Vec<Preset>> = LazyLock::new(|| {

@@ -277,7 +277,7 @@ fn edit(
 
 fn no_object() -> CannotSign {
     CannotSign::new(
-        "the signature stands in the body, and this one is no JSON object with its place",
+        "the signature is in the body, and this body is not a JSON object with its place",
     )
 }
 

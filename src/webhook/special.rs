@@ -50,7 +50,7 @@ fn check_body_digest(url: &str, body: &[u8]) -> Result<(), Refused> {
         .find(|(name, _)| name == "bodySHA256");
     let Some((_, wanted)) = wanted else {
         return Err(Refused::body(
-            "the body is no form, and the URL has no bodySHA256 to check it with",
+            "the body is not a form, and the URL has no bodySHA256 to check it with",
         ));
     };
     // No secret: the URL that holds it is what is signed.

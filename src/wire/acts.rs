@@ -80,6 +80,22 @@ answers! {
         until: Option<String>,
     }
 
+    /// How much of a stream operators hold and override.
+    pub struct ActCountsData {
+        /// Its name.
+        stream: String,
+        /// The hold of the whole stream, or null.
+        held: Option<HoldData>,
+        /// How many keys are held by themselves.
+        held_keys: u64,
+        /// Keys of which a change of the source waits.
+        waiting: u64,
+        /// Items with overrides.
+        overridden: u64,
+        /// Their overridden fields.
+        overridden_fields: u64,
+    }
+
     /// What operators do to a stream.
     pub struct StreamActsData {
         /// Its name.

@@ -9,6 +9,27 @@ use serde_json::value::RawValue;
 use crate::{HoldData, OverrideData, ShownSettings, answers};
 
 answers! {
+    /// What is known of a tool that sends.
+    pub struct PresetData {
+        /// Its name, as settings have it.
+        name: String,
+        /// The name of the tool.
+        title: String,
+        /// Whether its deliveries are verified; else an ingest key is needed.
+        signed: bool,
+        /// The signature does not cover the body.
+        unsigned_body: bool,
+        /// What identifies an item; null: nothing, or the delivery.
+        item_key: Option<String>,
+        /// What shows that deliveries of the tool are verified: `vector`, a real one; `itself`, only such as were made by
+        /// the same rules; `not signed here`.
+        proved: String,
+        /// `built in`, the path of its file, or the configuration file that has it.
+        source: String,
+        /// Its file, with all that it extends; null in lists.
+        toml: Option<String>,
+    }
+
     /// A stream.
     pub struct StreamData {
         /// What can be set of it.

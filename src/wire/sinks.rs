@@ -25,7 +25,7 @@ answers! {
         fields: Option<String>,
         /// The streams that it may write in the data pool, if its plugin does.
         writes: Vec<String>,
-        /// `starting`, `running`, `paused`, `crashed`; `filling`: it is handed what the data pool has; `failing`: its last batch was given up or failed several times, and it has
+        /// `starting`, `running`, `paused`, `crashed`; `filling`: it is handed what the data pool has; `failing`: its last batch became dead letters or failed several times, and it has
         /// taken nothing since, or its plugin does what it should not; or `unconfigured`: what it has not taken is kept until it
         /// is configured again, or forgotten.
         state: String,
@@ -66,10 +66,19 @@ answers! {
         paused_by: Option<String>,
         /// When they did, RFC 3339; null where the configuration says so.
         paused_at: Option<String>,
-        /// What it follows: `journal`, all that is accepted.
+        /// What it follows: `journal`, all that is accepted; `latest`, the newest state of the data pool.
         mode: Option<String>,
+        /// How it follows the newest state; null: it does not.
+        latest: Option<LatestData>,
         /// How far it is filled; null: it is not being filled.
         filling: Option<FillingData>,
+        /// What it never gets of the data pool because it begins with the journal; null: nothing, or that is not looked at, as
+        /// in lists.
+        missing: Option<MissingData>,
+        /// What its beginning and its streams do not promise, in sentences.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        notes: Vec<String>,
         /// Where it begins: `now`, `journal` or `state`.
         start: Option<String>,
         /// What becomes of an update that `where` leaves out: `skip`, it is passed over.
@@ -106,6 +115,28 @@ answers! {
         /// The shortest section that makes it, with `{"set": true}` for secrets; null if it is not configured.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         section: Option<Value>,
+    }
+
+    /// How a sink follows the newest state of the data pool.
+    pub struct LatestData {
+        /// Whether it gets what is shown, with what operators correct and hold, instead of what sources sent.
+        shown: bool,
+        /// Calls of its plugin in a second, at most.
+        max_rate: u32,
+        /// Items that it refused since the start: they come again when they change.
+        rejected: u64,
+        /// Why it refused the last of them.
+        last_rejected: Option<String>,
+        /// When it last began anew with all items, RFC 3339.
+        refilled_at: Option<String>,
+        /// Why it did.
+        refilled_because: Option<String>,
+    }
+
+    /// Items of the data pool that were written before the oldest request that the journal still had when the sink began.
+    pub struct MissingData {
+        /// How many.
+        items: u64,
     }
 
     /// How far a sink is filled with what the data pool has.

@@ -2,7 +2,9 @@
 //!
 //! **Invariant**: null stands for what cannot be known at the moment, never for 0.
 
-use crate::{SinkData, answers};
+use std::collections::BTreeMap;
+
+use crate::{ActCountsData, HoldData, SinkData, answers};
 
 answers! {
     /// The daemon at a glance.
@@ -35,7 +37,7 @@ answers! {
         log_bytes: Option<u64>,
         /// About how many bytes the payloads take that the journal keeps; null if they cannot be read.
         payload_bytes: Option<u64>,
-        /// Payloads that could not be read and are put aside; null if that cannot be read.
+        /// Payloads that could not be read and are quarantined; null if that cannot be read.
         quarantined_payloads: Option<u64>,
         /// The files that grow; write-ahead logs end in `-wal`.
         files: Vec<FileData>,
@@ -43,6 +45,10 @@ answers! {
         sinks: Vec<SinkData>,
         /// Limits, with what is used of them.
         limits: Vec<LimitData>,
+        /// What operators hold and override, of streams where they do.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        acts: Vec<ActCountsData>,
     }
 
     /// Something that a search found.
@@ -72,6 +78,24 @@ answers! {
         name: Option<String>,
         /// What is wrong, as a sentence.
         sentence: String,
+        /// The page that shows it, on the admin listener.
+        page: String,
+    }
+
+    /// Something that does not work, as the stream of problems has it.
+    pub struct ProblemItemData {
+        /// Key of its item: kind and subject.
+        key: String,
+        /// What it is, as `headgate_problems` counts it.
+        kind: String,
+        /// Name of the sink, the stream or whatever it is about, or `daemon`.
+        subject: String,
+        /// What is wrong, as a sentence.
+        message: String,
+        /// `error` if something is not accepted, delivered or shown now, `warning` otherwise.
+        severity: String,
+        /// Since when, RFC 3339.
+        since: String,
         /// The page that shows it, on the admin listener.
         page: String,
     }
@@ -106,7 +130,7 @@ answers! {
         duplicate: u64,
         /// With test keys.
         test: u64,
-        /// Refused with 400, 404, 413 or 429.
+        /// Rejected with 400, 404, 413 or 429.
         rejected: u64,
         /// Without a valid key.
         unauthorized: u64,
@@ -120,6 +144,10 @@ answers! {
         id: u64,
         /// Name of its read key.
         key: String,
+        /// Whether it is an operate key.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        operate: bool,
         /// What it follows.
         streams: Vec<String>,
         /// `sse` or `websocket`.
@@ -132,6 +160,52 @@ answers! {
         position: String,
         /// By how many numbers it is behind; an upper bound of the changes that wait for it.
         lag: u64,
+        /// Those of its streams that an operator holds, as a whole.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        held: BTreeMap<String, HoldData>,
+    }
+
+    /// A screen, or whatever asks for feeds, by its read key.
+    pub struct ScreenData {
+        /// Name of the read key.
+        name: String,
+        /// `here`: connected; `polling`: it asks for a feed again and again; `away`; `refused`; `never`: it was never there.
+        state: String,
+        /// Since when it is connected, away or refused, or when it last asked, RFC 3339.
+        since: Option<String>,
+        /// How many connections it has.
+        connections: u64,
+        /// When it was last there, RFC 3339.
+        last_seen: Option<String>,
+        /// Where it was last connected from.
+        client: Option<String>,
+        /// What program that was.
+        agent: Option<String>,
+        /// What the page calls itself.
+        screen: Option<String>,
+        /// The page, or the feed, that it shows.
+        shows: Option<String>,
+        /// Its size in pixels.
+        size: Option<String>,
+        /// The version of its page.
+        version: Option<String>,
+        /// Seconds between two requests for a feed, about.
+        interval_seconds: Option<u64>,
+        /// Why it is refused.
+        reason: Option<String>,
+        /// What it should show, as its read key says.
+        page: Option<String>,
+        /// Whether it should always be there.
+        expect: bool,
+        /// Seconds after which an expected screen that is away is a problem.
+        away_after_seconds: u32,
+    }
+
+    /// What was told to screens.
+    pub struct ReloadedScreens {
+        /// How many connections were told.
+        told: u64,
     }
 
     /// A ticket.

@@ -18,6 +18,7 @@ mod fonts; // the fonts of /render: what font= takes, and what it never shows
 mod forms; // the forms of the admin pages
 mod motion; // changes without end: no screen grows
 mod on_air; // what a screen shows when something is wrong: data or nothing
+mod operate; // the page /operate: acts, holds, and what it says when they fail
 mod origins; // tickets and foreign pages
 mod proxy; // what stands between page and daemon
 mod render; // the page /render/{stream}

@@ -346,7 +346,7 @@ fn check_says_what_is_wrong_with_each_file_and_what_to_do() {
         "gone.pem cannot be read: No such file",
         "let the daemon's user read it",
         "server.tls: key: ",
-        "junk.pem has nothing of the kind that is wanted; this setting wants a private key",
+        "junk.pem has nothing of the expected kind; this setting requires a private key",
         "server.tls: client_ca: ",
         "cut.pem is damaged",
         "admin.tls: ",

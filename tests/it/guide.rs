@@ -6,6 +6,7 @@
 //! **Invariant**: a command that fails, and a `curl` that is answered with an error, fails the test.
 
 mod problems; // what the status lists
+mod recipes; // each against a fake of its tool
 mod served; // under `/docs` of both listeners
 
 use std::collections::BTreeSet;

@@ -104,6 +104,9 @@ async fn the_openapi_documents_describe_every_route() {
                 ("/api/admin/connectors/{id}/trigger", "post"),
                 ("/api/admin/plugins", "get"),
                 ("/api/admin/plugins/{name}", "get"),
+                ("/api/admin/presets", "get"),
+                ("/api/admin/presets/{name}", "get"),
+                ("/api/admin/problems", "get"),
                 ("/api/admin/read-keys", "get"),
                 ("/api/admin/read-keys", "post"),
                 ("/api/admin/read-keys/{name}", "delete"),
@@ -114,6 +117,8 @@ async fn the_openapi_documents_describe_every_route() {
                 ("/api/admin/requests/{request_id}", "get"),
                 ("/api/admin/requests/{request_id}/content", "get"),
                 ("/api/admin/requests/{request_id}/send-again", "post"),
+                ("/api/admin/screens", "get"),
+                ("/api/admin/screens/{name}/reload", "post"),
                 ("/api/admin/search", "get"),
                 ("/api/admin/sessions", "get"),
                 ("/api/admin/sessions/{id}", "delete"),
@@ -456,7 +461,7 @@ async fn while_there_is_no_room_requests_are_503_and_readiness_is_red() {
 async fn what_a_proxy_could_read_in_another_way_is_refused() {
     let app = Setup::shop().start().await;
     for (hosts, says) in [
-        ("", "wants a Host header"),
+        ("", "requires a Host header"),
         ("Host: a\r\nHost: b\r\n", "more than one Host header"),
         (
             "Host: a\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n",

@@ -50,13 +50,16 @@ mod readmes; // every configuration that a README or the guide shows
 mod receiver; // somebody whom sinks call
 mod roles; // what each role may do on the admin listener
 mod schemathesis; // calls made from the documents, and every answer held against them
+mod screens; // what is known of screens, here or away
 mod senders; // tools that sign what they send
 mod setup; // what is configured, and where a daemon lives
 mod shares; // what one key, screen or stranger can take, and what is left for others
 mod sinks; // sinks that are made at run time: by the admin API, page and command line
 mod stored; // what a daemon has stored, read and changed beside it
 mod structure; // the house rules that a text search can hold
+mod told; // problems of the daemon as a stream
 mod traces; // what a collector is told of a request's way
 mod unauthenticated; // from where requests come, and those whom no key vouches for
 mod wait; // for what happens by itself
 mod watch; // metrics, alert rules, the dashboard, and the guide's table of them
+mod words; // the words of texts that people read

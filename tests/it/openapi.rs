@@ -72,7 +72,12 @@ pub(crate) fn with_data() -> (Setup, Process, String) {
     let folder = Setup::with_streams(&["orders"])
         .sink("pool", "pool", "*", "")
         .sink("back", "http-forward", "orders", &more)
-        .given_read_key("screen", &["orders"], READ_KEY, "operate = true");
+        .given_read_key(
+            "screen",
+            &["orders"],
+            READ_KEY,
+            "operate = true\nexpect = true",
+        );
     let process = folder.spawn();
     let headers = "X-Item-Key: id\r\nIdempotency-Key: once\r\n";
     let id = process.accepted(
@@ -96,8 +101,10 @@ pub(crate) fn filled(path: &str, request_id: &str) -> String {
         ("/connectors/{id}", "/connectors/tests"),
         ("/keys/{name}", "/keys/orders"),
         ("/read-keys/{name}", "/read-keys/screen"),
+        ("/screens/{name}", "/screens/screen"),
         ("/sinks/{name}", "/sinks/back"),
         ("/plugins/{name}", "/plugins/pool"),
+        ("/presets/{name}", "/presets/github"),
         ("/dead-letters/{id}", "/dead-letters/1"),
         ("/retries/{id}", "/retries/1"),
         ("/sessions/{id}", "/sessions/none"),

@@ -71,6 +71,8 @@ fn secret(variable: &str) -> String {
             "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
         }
         name if name.ends_with("_DATABASE") => "postgresql://reader:secret@db.example.com/shop",
+        "TEAMS_WORKFLOW" => "https://prod-00.westeurope.logic.azure.com/workflows/0a1b",
+        "DISCORD_WEBHOOK" | "TRMNL_PLUGIN" | "SPX_URL" => "https://example.com/of-a-reader",
         name if name.ends_with("_AUTHORIZATION") => "Bearer of-a-reader",
         _ => "a secret of the reader's",
     };

@@ -84,6 +84,8 @@ impl Setup {
         setup
             .set("server.listen", "127.0.0.1:0")
             .set("admin.listen", "127.0.0.1:0")
+            // What the daemon says by itself would come between what tests count.
+            .set("problems.stream", "")
             .set("admin.backup_dirs", vec![backups])
     }
 

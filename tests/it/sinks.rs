@@ -5,7 +5,10 @@ mod filled; // with what the data pool has
 mod joins; // at random moments
 mod kills; // before or after, never between
 mod made; // what the routes do
+mod missing; // what the journal had let go
+mod newest; // of each item the newest
 mod refused; // what they refuse, and what they never show
+mod templates; // requests in the form of the receiver
 mod tried; // trials, dry and sent
 
 use serde_json::{Value, json};

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use observe::metrics::SINK_STATES;
 use operate::ProblemKind;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::command_line::finish;
@@ -31,13 +32,18 @@ fn read(path: &str) -> String {
 
 /// Everything that a daemon prints; counters end in `_total`.
 async fn printed() -> Printed {
-    let app = Setup::shop().start().await;
+    let expected = Setup::shop().read_key("screen", &["orders"], "expect = true");
+    let app = expected.start().await;
     app.caller("shop").ingest("{}").await.receipt();
     app.drain().await;
     // What plugins count comes and goes with them.
     let (plugins, sink) = (&app.parts.metrics.plugins, Arc::from("pool"));
     plugins.count(&sink, "rows", 1).expect("a name");
     plugins.set(&sink, "lag", 1.0).expect("a name");
+    // What operators do to streams does so too.
+    let held = "/api/admin/streams/orders/hold";
+    let held = app.admin().send(Method::POST, held, &json!({})).await;
+    assert_eq!(held.status, 202, "{}", held.text());
     let text = app.admin().get("/metrics").await.text();
     let mut printed = Printed::new();
     let mut last = String::new();

@@ -1,76 +1,29 @@
 //! Sends items to a URL, updates and removals together in the order of acceptance.
 //!
-//! **Invariant**: an item is acknowledged only after an answer of 2xx to the request that held it, and comes again, if
-//! at all, in the same request with the same `Idempotency-Key`.
+//! What the settings make of an item is in `settings.rs`; the host fills its templates.
+//!
+//! **Invariant**: an item is acknowledged only after an answer of 2xx to the request that held it, which is what `ok_if`
+//! asks for, and comes again, if at all, in the same request with the same `Idempotency-Key`.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
+mod settings;
+
 use std::time::Duration;
 
 use headgate_sdk::http::{Request, Response};
 use headgate_sdk::{
-    ALL, Action, Batch, Form, Opened, Operations, Rejection, Retry, Sink, Span, WriteError,
-    delivery,
+    ALL, Action, Batch, Opened, Operations, Rejection, Retry, Sink, Span, WriteError, delivery,
 };
-use serde::Deserialize;
+use settings::{Forward, Shape};
 
 /// Characters of an answer that operators are shown.
 const QUOTED_MAX: usize = 200;
 
-static SETTINGS: Opened<Settings> = Opened::new();
+static FORWARD: Opened<Forward> = Opened::new();
 
-#[derive(Debug, Deserialize)]
-#[serde(default)]
-struct Settings {
-    url: String,
-    method: String,
-    form: String,
-    headers: BTreeMap<String, String>,
-    retry_statuses: Option<Vec<u16>>,
-    max_items: u32,
-    timeout_ms: Option<u64>,
-    removals: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            url: String::new(),
-            method: "POST".to_owned(),
-            form: "item-array".to_owned(),
-            headers: BTreeMap::new(),
-            retry_statuses: None,
-            max_items: 1_000,
-            timeout_ms: None,
-            removals: true,
-        }
-    }
-}
-
-/// Which items of a batch the receiver is sent.
-enum Wanted {
-    /// All, so many.
-    All(u32),
-    /// Those with these indexes, of so many.
-    Some { indexes: Vec<u32>, len: u32 },
-}
-
-impl Wanted {
-    /// How many.
-    fn len(&self) -> u32 {
-        match self {
-            Self::All(len) => *len,
-            Self::Some { indexes, .. } => indexes.len() as u32,
-        }
-    }
-
-    /// The index of one of them in the batch; behind the last one, that of the end.
-    fn index(&self, at: u32) -> u32 {
-        match self {
-            Self::All(_) => at,
-            Self::Some { indexes, len } => indexes.get(at as usize).copied().unwrap_or(*len),
-        }
-    }
+/// Items of a batch that one request carries.
+struct Carried<'a> {
+    shape: &'a Shape,
+    indexes: Vec<u32>,
 }
 
 /// What becomes of the items of a request.
@@ -80,77 +33,87 @@ enum Verdict {
     Refused(String),
 }
 
-impl Settings {
-    fn form(&self) -> (Form, &'static str) {
-        match self.form.as_str() {
-            "field-lines" => (Form::FieldLines, "application/x-ndjson"),
-            "field-array" => (Form::FieldArray, "application/json"),
-            "item-lines" => (Form::ItemLines, "application/x-ndjson"),
-            _ => (Form::ItemArray, "application/json"),
-        }
-    }
-
-    /// The items that the receiver is sent.
-    fn wanted(&self, batch: &Batch) -> Wanted {
-        // Fields alone do not say what was removed.
-        let says_which = matches!(self.form().0, Form::ItemArray | Form::ItemLines);
-        if self.removals && says_which {
-            return Wanted::All(batch.len());
-        }
-        let actions = batch.actions(ALL);
-        if !actions.contains(&Action::Removal) {
-            return Wanted::All(batch.len());
-        }
-        let updates = (0..)
-            .zip(actions)
-            .filter(|(_, action)| *action == Action::Update);
-        Wanted::Some {
-            indexes: updates.map(|(index, _)| index).collect(),
-            len: batch.len(),
-        }
-    }
-
-    /// Sends some of the wanted items.
-    fn send(
-        &self,
-        batch: &Batch,
-        wanted: &Wanted,
-        range: Range<u32>,
-    ) -> Result<Verdict, WriteError> {
-        let Wanted::Some { indexes, .. } = wanted else {
-            let span = Span {
-                start: range.start,
-                count: range.end - range.start,
+impl Forward {
+    /// The requests for a batch, in the order of its items.
+    fn requests(&self, batch: &Batch) -> Vec<Carried<'_>> {
+        let mut requests: Vec<Carried<'_>> = Vec::new();
+        for (index, action) in (0..).zip(batch.actions(ALL)) {
+            let (shape, items_max) = match (action, &self.removals) {
+                (Action::Removal, Some(shape)) => (shape, 1),
+                (Action::Removal, None) if !self.says_removals() => continue,
+                _ => (&self.updates, self.items_max),
             };
-            return self.send_span(batch, span);
-        };
-        let indexes = &indexes[range.start as usize..range.end as usize];
-        self.send_span(&batch.select(indexes), ALL)
+            match requests.last_mut() {
+                Some(last)
+                    if std::ptr::eq(last.shape, shape)
+                        && last.indexes.len() < items_max as usize =>
+                {
+                    last.indexes.push(index);
+                }
+                _ => requests.push(Carried {
+                    shape,
+                    indexes: vec![index],
+                }),
+            }
+        }
+        requests
     }
 
-    fn send_span(&self, batch: &Batch, span: Span) -> Result<Verdict, WriteError> {
-        let (form, content_type) = self.form();
-        let mut request = Request::new(&self.method, &self.url).body(batch.json(span, form));
-        let own_type = |name: &String| name.eq_ignore_ascii_case("content-type");
-        if !self.headers.keys().any(own_type) {
-            request = request.header("content-type", content_type);
+    fn send(&self, batch: &Batch, carried: &Carried<'_>) -> Result<Verdict, WriteError> {
+        let indexes = &carried.indexes;
+        let (start, count) = (indexes[0], indexes.len() as u32);
+        let is_run = indexes.last() == Some(&(start + count - 1));
+        match is_run {
+            true => self.send_span(batch, Span { start, count }, carried.shape),
+            false => self.send_span(&batch.select(indexes), ALL, carried.shape),
+        }
+    }
+
+    fn send_span(&self, batch: &Batch, span: Span, shape: &Shape) -> Result<Verdict, WriteError> {
+        match self.request(batch, span, shape) {
+            Ok(request) => Ok(self.verdict(&request.send_items(batch, span)?)),
+            Err(reason) => Ok(Verdict::Refused(reason)),
+        }
+    }
+
+    /// # Errors
+    /// Why there can be no such request.
+    fn request(&self, batch: &Batch, span: Span, shape: &Shape) -> Result<Request, String> {
+        let cannot = |what: &str, why: String| format!("its {what} cannot be made: {why}");
+        let url = shape.url.fill(batch, span);
+        let mut request = Request::new(&shape.method, &url.map_err(|why| cannot("URL", why))?);
+        let own_type = |name: &str| name.eq_ignore_ascii_case("content-type");
+        if let Some((body, content_type)) = shape.body(batch, span)? {
+            request = request.body(body);
+            if !self.headers.iter().any(|(name, _)| own_type(name)) {
+                request = request.header("content-type", content_type);
+            }
         }
         for (name, value) in &self.headers {
-            request = request.header(name, value);
+            let value = value.fill(batch, span);
+            let value = value.map_err(|why| cannot(&format!("header {name}"), why))?;
+            request = request.header(name, &value);
         }
-        if let Some(timeout) = self.timeout_ms {
+        if let Some(timeout) = self.settings.timeout_ms {
             request = request.timeout(Duration::from_millis(timeout));
         }
-        Ok(self.verdict(&request.send_items(batch, span)?))
+        Ok(request)
     }
 
     fn verdict(&self, answer: &Response) -> Verdict {
+        let said = || {
+            let text: String = answer.text().chars().take(QUOTED_MAX).collect();
+            format!("answered {}: {}", answer.status, text.trim())
+        };
         if answer.is_success() {
-            return Verdict::Taken;
+            return match &self.ok_if {
+                Some(conditions) if !conditions.hold(&answer.text()) => {
+                    Verdict::Refused(format!("{}: `ok_if` does not hold", said()))
+                }
+                _ => Verdict::Taken,
+            };
         }
-        let text: String = answer.text().chars().take(QUOTED_MAX).collect();
-        let reason = format!("answered {}: {}", answer.status, text.trim());
-        let again = match &self.retry_statuses {
+        let again = match &self.settings.retry_statuses {
             Some(statuses) => statuses.contains(&answer.status),
             // Neither redirects, which are not followed, nor client errors pass by themselves.
             None => matches!(answer.status, 408 | 425 | 429 | 500..),
@@ -159,10 +122,10 @@ impl Settings {
             let after = answer.retry_after();
             Verdict::Later(Retry {
                 after_ms: after.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
-                reason,
+                reason: said(),
             })
         } else {
-            Verdict::Refused(reason)
+            Verdict::Refused(said())
         }
     }
 }
@@ -173,31 +136,26 @@ impl Sink for HttpForward {
     const CONFIG_SCHEMA: &'static str = include_str!("config.schema.json");
 
     fn open(config: &str) -> Result<(), String> {
-        let settings = serde_json::from_str(config).map_err(|error| error.to_string())?;
-        SETTINGS.set(settings);
+        FORWARD.set(Forward::open(config)?);
         Ok(())
     }
 
     fn write(batch: Batch) -> Result<(), WriteError> {
-        let settings = SETTINGS.get()?;
-        let wanted = settings.wanted(&batch);
-        let len = wanted.len();
+        let forward = FORWARD.get()?;
+        let requests = forward.requests(&batch);
         let mut refused = Vec::new();
-        let mut start = 0;
-        while start < len {
-            let end = len.min(start.saturating_add(settings.max_items));
-            match settings.send(&batch, &wanted, start..end)? {
+        let ends = requests.iter().skip(1).map(|next| next.indexes[0]);
+        for (carried, end) in requests.iter().zip(ends.chain([batch.len()])) {
+            match forward.send(&batch, carried)? {
                 Verdict::Taken => {}
                 Verdict::Later(retry) => return Err(WriteError::Retry(retry)),
                 Verdict::Refused(reason) => {
-                    for index in (start..end).map(|at| wanted.index(at)) {
-                        delivery::refused(
-                            Span {
-                                start: index,
-                                count: 1,
-                            },
-                            &reason,
-                        );
+                    for index in carried.indexes.iter().copied() {
+                        let span = Span {
+                            start: index,
+                            count: 1,
+                        };
+                        delivery::refused(span, &reason);
                         refused.push(Rejection {
                             index,
                             reason: reason.clone(),
@@ -206,8 +164,7 @@ impl Sink for HttpForward {
                 }
             }
             // Whatever becomes of those that follow.
-            delivery::taken(wanted.index(end));
-            start = end;
+            delivery::taken(end);
         }
         if refused.is_empty() {
             Ok(())

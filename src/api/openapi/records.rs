@@ -142,7 +142,7 @@ fn properties_of_trial(properties: &mut Value) {
     });
     properties["items"] = json!({
         "type": "array", "items": { "type": "object" }, "minItems": 1, "maxItems": TRIAL_ITEMS_MAX,
-        "description": "What it is tried with, in place of the newest item of its streams.",
+        "description": "Items to try it with; default: the newest item of its streams.",
     });
     properties["send"] = json!({
         "type": "boolean", "description": "Whether what the sink sends goes out, once.",

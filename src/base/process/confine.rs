@@ -74,7 +74,7 @@ pub fn confine(reach: &Reach) -> Held {
         maximum: Some(0),
     };
     if let Err(error) = setrlimit(Resource::Core, none) {
-        tracing::warn!(%error, "core dumps cannot be given up");
+        tracing::warn!(%error, "core dumps cannot be disabled");
     }
     #[cfg(target_os = "linux")]
     super::linux::give_up_privileges();

@@ -22,7 +22,7 @@ pub(super) fn give_up_privileges() {
     let privileges = set_no_new_privs(true);
     for (what, done) in [("debuggers", dumpable), ("new privileges", privileges)] {
         if let Err(error) = done {
-            tracing::warn!(%error, "{what} cannot be given up");
+            tracing::warn!(%error, "cannot disable {what}");
         }
     }
 }

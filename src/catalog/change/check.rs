@@ -95,8 +95,16 @@ pub(super) fn check_future(expires_at: Option<Unix>) -> Changed<()> {
     Ok(())
 }
 
-/// The `field` names a stream that there is.
+/// The `field` of an ingest key names a stream that there is and that the daemon does not fill itself.
 pub(crate) fn check_stream(entries: &Entries, field: &'static str, name: &str) -> Changed<()> {
+    if entries.streams.get(name).is_some_and(|one| one.is_built_in) {
+        let message = "expected another stream: the daemon fills this one".to_owned();
+        return Err(FieldError::from(ValidationError::Form(message)).of(field));
+    }
+    check_there_is(entries, field, name)
+}
+
+fn check_there_is(entries: &Entries, field: &'static str, name: &str) -> Changed<()> {
     if entries.streams.contains_key(name) {
         return Ok(());
     }
@@ -115,5 +123,5 @@ pub(super) fn check_streams(entries: &Entries, names: &[String]) -> Changed<()> 
     }
     names
         .iter()
-        .try_for_each(|name| check_stream(entries, "streams", name))
+        .try_for_each(|name| check_there_is(entries, "streams", name))
 }

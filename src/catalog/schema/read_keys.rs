@@ -21,6 +21,9 @@ pub(super) fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
         networks: networks(row)?,
         requests_per_second: row.get("requests_per_second")?,
         operate: row.get("operate")?,
+        page: row.get("page")?,
+        expect: row.get("expect")?,
+        away_after_seconds: row.get("away_after_seconds")?,
         // What cannot be read names none.
         origins: (row.get::<_, Option<String>>("origins")?)
             .and_then(|written| serde_json::from_str(&written).ok())
@@ -56,7 +59,7 @@ fn limits(row: &Row<'_>) -> Result<settings::ReadKey, rusqlite::Error> {
 pub(crate) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rusqlite::Error> {
     put(
         database,
-        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
         params![
             key.name,
             key.hash.as_bytes(),
@@ -73,6 +76,9 @@ pub(crate) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rus
             key.r#where.as_ref().map(|limit| limit.text()),
             key.fields.as_ref().map(|limit| limit.text()),
             key.operate,
+            key.page,
+            key.expect,
+            key.away_after_seconds,
         ],
     )
 }

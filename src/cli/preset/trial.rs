@@ -12,6 +12,7 @@ use super::super::output::{note, print, shown};
 use uuid::Uuid;
 
 use base::clock::Unix;
+use client::configuration::{ConfigArgs, use_presets};
 use client::preset::preset;
 use stored::Storing;
 use webhook::format::{Draft, FILE_LEN_MAX};
@@ -43,6 +44,8 @@ pub(super) struct TestArgs {
     /// Print the secret in the vector, too
     #[arg(long, requires = "delivery")]
     with_secret: bool,
+    #[command(flatten)]
+    config: ConfigArgs,
 }
 
 fn option(text: &str) -> Result<(String, String), String> {
@@ -52,6 +55,7 @@ fn option(text: &str) -> Result<(String, String), String> {
 
 /// Runs the verb.
 pub(super) async fn run(args: &TestArgs) -> Result<(), CliError> {
+    use_presets(&args.config)?;
     let presets = named(&args.presets)?;
     if let (Some(delivery), Some(secret)) = (&args.delivery, &args.secret_file) {
         return match presets.as_slice() {
@@ -152,7 +156,8 @@ fn named(names: &[String]) -> Result<Vec<&'static Preset>, CliError> {
             false => found.push(name.clone()),
         }
     }
-    let own = webhook::resolve_own(&[drafts]).map_err(|(origin, error)| {
+    let known = webhook::own().into_iter().cloned().collect();
+    let own = webhook::resolve_own(known, &[drafts]).map_err(|(origin, error)| {
         CliError::wrong_use(format!("{}: {error}", shown(origin.shown())))
     })?;
     webhook::set_own(own);

@@ -42,7 +42,7 @@ pub(super) async fn run(args: SaveArgs) -> Result<(), CliError> {
         fonts: &fonts,
     });
     note(
-        "the file holds the read key: whoever has it can read the stream until the key is revoked",
+        "the file contains the read key: anyone with the file can read the stream until the key is revoked",
     );
     print(&page)
 }

@@ -117,7 +117,7 @@ async fn read_key(args: &ShownArgs, origins: &[&str]) -> Result<String, CliError
         .filter(|key| !key.is_empty());
     let text = given.ok_or_else(|| {
         CliError::wrong_use(
-            "a screen needs a read key: make one with --key NAME, or give one that is there in HEADGATE_READ_KEY",
+            "a screen needs a read key: create one with --key NAME, or set HEADGATE_READ_KEY to an existing one",
         )
     })?;
     if text.starts_with("ik_") {
@@ -129,7 +129,7 @@ async fn read_key(args: &ShownArgs, origins: &[&str]) -> Result<String, CliError
     if !text.starts_with("rk_") || percent_encoded(text) != text {
         let prefix = key::prefix(text);
         return Err(CliError::wrong_use(format!(
-            "this is no read key for a screen: {prefix}…; it begins with rk_ and has letters, digits, `_` and `-`"
+            "this is not a read key for a screen: {prefix}…; it begins with rk_ and has letters, digits, `_` and `-`"
         )));
     }
     Ok(text.to_owned())

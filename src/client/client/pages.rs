@@ -34,7 +34,7 @@ impl Client {
             };
             let next = format!("&cursor={}", percent_encoded(&next));
             if next == cursor {
-                return Err(self.foreign("the same page comes again".to_owned()));
+                return Err(self.foreign("the server sent the same page again".to_owned()));
             }
             cursor = next;
         }

@@ -76,17 +76,17 @@ impl Refusal {
 fn in_verbs(code: &str, details: &[Value]) -> Option<String> {
     let text = |detail: &Value, name: &str| detail[name].as_str().map(|text| format!("{text:?}"));
     let (what, verb) = match code {
-        "STREAM_NOT_FOUND" => ("stream with this name", "stream list"),
-        "CONNECTOR_NOT_FOUND" => ("connector with this name", "connector list"),
-        "KEY_NOT_FOUND" => ("key with this name", "key list CONNECTOR"),
-        "READ_KEY_NOT_FOUND" => ("read key with this name", "read-key list"),
-        "SINK_NOT_FOUND" => ("sink with this name", "sink list"),
+        "STREAM_NOT_FOUND" => ("such stream", "stream list"),
+        "CONNECTOR_NOT_FOUND" => ("such connector", "connector list"),
+        "KEY_NOT_FOUND" => ("such key", "key list CONNECTOR"),
+        "READ_KEY_NOT_FOUND" => ("such read key", "read-key list"),
+        "SINK_NOT_FOUND" => ("such sink", "sink list"),
         "DEAD_LETTER_NOT_FOUND" => (
             "such dead letter of the sink, or not each of these",
             "sink dead-letters NAME",
         ),
         "RETRY_NOT_FOUND" => (
-            "batch with this id that waits for the sink: it may have been delivered or given up",
+            "batch with this id that waits for the sink: it may have been delivered, or be dead letters",
             "sink retries NAME",
         ),
         "STREAM_IN_USE" => {
@@ -111,15 +111,13 @@ fn in_verbs(code: &str, details: &[Value]) -> Option<String> {
         "INVALID_REQUEST" => {
             let stream = details.iter().find(|detail| detail["kind"] == "stream")?;
             return Some(format!(
-                "there is no stream {}; `headgate stream list` shows those that there are, `headgate stream create` makes one",
+                "there is no stream {}; `headgate stream list` lists the streams, `headgate stream create` creates one",
                 text(stream, "name")?
             ));
         }
         _ => return None,
     };
-    Some(format!(
-        "there is no {what}; `headgate {verb}` shows those that there are"
-    ))
+    Some(format!("there is no {what}; see `headgate {verb}`"))
 }
 
 impl std::error::Error for Refusal {}

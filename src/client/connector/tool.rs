@@ -5,12 +5,16 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use reqwest::Method;
 use serde_json::{Map, Value, json};
 
+use crate::client::AdminArgs;
 use crate::error::CliError;
 use crate::output::{note, shown};
+use crate::resource::Resource;
+use base::text::percent_encoded;
 use webhook::{Options, Preset};
-use wire::ConnectorData;
+use wire::{ConnectorData, PresetData};
 
 /// The longest secret file that is read, in bytes.
 const SECRET_BYTES_MAX: u64 = 64 * 1024;
@@ -36,9 +40,9 @@ fn option(text: &str) -> Result<(String, Value), String> {
     let (name, value) = text
         .split_once('=')
         .filter(|(name, _)| !name.is_empty())
-        .ok_or("wants NAME=VALUE, such as header=X-Signature")?;
+        .ok_or("expected NAME=VALUE, such as header=X-Signature")?;
     if matches!(name, "scheme" | "secret" | "verify_token") {
-        return Err(format!("{name} is no option: see --help"));
+        return Err(format!("{name} is not an option: see --help"));
     }
     let number = value
         .parse::<u64>()
@@ -80,7 +84,7 @@ impl VerifyArgs {
                 }
             };
             let Some(table) = table.as_object_mut() else {
-                let message = format!("--option {}: that is no table", shown(name));
+                let message = format!("--option {}: that is not a table", shown(name));
                 return Err(CliError::wrong_use(message));
             };
             table.insert(field.to_owned(), value.clone());
@@ -138,12 +142,20 @@ pub fn read_secret(file: &Path) -> Result<String, CliError> {
     }
 }
 
+/// The preset of this name, as the daemon has it.
+pub(crate) async fn preset_of_daemon(admin: &AdminArgs, name: &str) -> Result<Preset, CliError> {
+    let presets = Resource::new(admin, "preset", "/api/admin/presets")?;
+    let below = format!("/{}", percent_encoded(name));
+    let found: PresetData = presets.call(Method::GET, &below, None).await?;
+    let text = found
+        .toml
+        .ok_or_else(|| presets.foreign("it has no file"))?;
+    Preset::read(&found.name, &text).map_err(|error| presets.foreign(&error.to_string()))
+}
+
 /// What makes a key of a tool: how its deliveries are verified, or, where it signs nothing, that its key may stand in a
 /// URL.
-pub(crate) fn key_of(
-    preset: &'static Preset,
-    told: &VerifyArgs,
-) -> Result<Map<String, Value>, CliError> {
+pub(crate) fn key_of(preset: &Preset, told: &VerifyArgs) -> Result<Map<String, Value>, CliError> {
     let mut body = Map::new();
     match (preset.signed(), told.secret.read()?) {
         (true, secret) if secret.is_some() || preset.sends_secret().is_some() => {
@@ -188,7 +200,7 @@ pub(super) fn print(preset: &Preset, made: &ConnectorData) {
         );
     }
     if key.url.is_none() {
-        note("set server.public_url, and the whole URL stands here and on the connector's page");
+        note("set server.public_url to have the whole URL shown here and on the connector's page");
     }
     if !preset.events_hint.is_empty() {
         note(&format!("events worth choosing: {}", preset.events_hint));

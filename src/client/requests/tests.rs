@@ -141,7 +141,9 @@ async fn a_server_that_repeats_its_page_is_not_asked_for_ever() {
     });
     let error = ids(&server, "").await.expect_err("no progress");
     assert!(
-        error.message.contains("the same page comes again"),
+        error
+            .message
+            .contains("the server sent the same page again"),
         "{error}"
     );
     assert_eq!(server.received().len(), 2);

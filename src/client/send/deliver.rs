@@ -58,7 +58,7 @@ impl Delivery<'_> {
         match self.report.too_large {
             0 => Ok(()),
             count => Err(CliError::failed(format!(
-                "{} left out, because no request can carry so much",
+                "{} left out, because they are larger than a request can be",
                 counted(count, "item")
             ))),
         }
@@ -100,7 +100,7 @@ impl Delivery<'_> {
 
 pub(super) fn stopped() -> CliError {
     CliError::failed(
-        "stopped; the same command with the same input sends what is missing and doubles nothing",
+        "stopped; the same command with the same input sends the rest, without duplicates",
     )
 }
 

@@ -28,6 +28,15 @@ pub(super) struct SectionArgs {
     /// Streams that it does not receive although `--streams` matches them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     except: Vec<String>,
+    /// What it follows: journal (everything that is accepted), or latest (the newest state of the data pool)
+    #[arg(long, value_name = "WORD")]
+    mode: Option<String>,
+    /// With `--mode latest`: largest number of calls of the plugin in a second
+    #[arg(long, value_name = "N")]
+    max_rate: Option<u64>,
+    /// With `--mode latest`: whether it gets what is shown, with what operators correct and hold
+    #[arg(long, value_name = "true|false")]
+    shown: Option<bool>,
     /// Where it starts: now, journal (what is still kept), or state (all items of the data pool)
     #[arg(long, value_name = "WORD")]
     start: Option<String>,
@@ -179,6 +188,17 @@ pub(super) struct RefillArgs {
 }
 
 impl SectionArgs {
+    /// What is no text.
+    fn plain_into(&self, body: &mut Map<String, Value>) {
+        let given = [
+            ("in_flight", self.in_flight.map(Value::from)),
+            ("max_rate", self.max_rate.map(Value::from)),
+            ("shown", self.shown.map(Value::from)),
+        ];
+        let given = given.into_iter();
+        body.extend(given.filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    }
+
     /// What was given, as a merge patch.
     pub(super) fn body(&self) -> Result<Map<String, Value>, CliError> {
         let mut body = match &self.section {
@@ -187,6 +207,7 @@ impl SectionArgs {
         };
         let texts = [
             ("plugin", &self.plugin),
+            ("mode", &self.mode),
             ("start", &self.start),
             ("where", &self.conditions),
             ("fields", &self.fields),
@@ -197,9 +218,7 @@ impl SectionArgs {
                 body.insert(name.to_owned(), text_or_null(text));
             }
         }
-        if let Some(calls) = self.in_flight {
-            body.insert("in_flight".to_owned(), calls.into());
-        }
+        self.plain_into(&mut body);
         let lists = [
             ("streams", &self.streams),
             ("except", &self.except),
@@ -378,6 +397,17 @@ fn as_text(sink: &SinkData) -> String {
             "filling",
             &format!("{done} items done, {left} left, since {}", filling.began_at),
         );
+    }
+    if let Some(latest) = &sink.latest {
+        line("mode", "latest");
+        let last = latest.last_rejected.as_deref().unwrap_or("none");
+        line(
+            "rejected",
+            &format!("{}, the last: {last}", latest.rejected),
+        );
+        if let (Some(at), Some(why)) = (&latest.refilled_at, &latest.refilled_because) {
+            line("filled again", &format!("{at} {why}"));
+        }
     }
     line("retries", &known(sink.retries));
     line("dead letters", &known(sink.dead_letters));

@@ -88,7 +88,7 @@ fn what_is_asked_names_what_would_be_gone() {
     };
     assert_eq!(
         chosen("discard x --id 7"),
-        "Discard 1 dead letter of the sink po\\u{1b}ol for good?"
+        "Discard 1 dead letter of the sink po\\u{1b}ol? This cannot be undone."
     );
     assert!(chosen("discard x --all").contains("all dead letters"));
 }
@@ -185,7 +185,10 @@ fn what_is_new_and_not_in_use_stands_under_the_table() {
     };
     let sinks = [sink("a", Some("no\u{1b}[31m component")), sink("b", None)];
     let shown = refusals(&sinks);
-    assert!(shown.contains("a goes on as before"), "{shown}");
+    assert!(
+        shown.contains("a continues with its former settings"),
+        "{shown}"
+    );
     assert!(shown.contains("component") && !shown.contains('\u{1b}'));
-    assert!(!shown.contains("b goes on"));
+    assert!(!shown.contains("b continues"));
 }

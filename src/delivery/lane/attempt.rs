@@ -343,7 +343,7 @@ impl Lane {
                 sink = &*self.name,
                 seq = seq.get(),
                 reason,
-                "a payload is put aside"
+                "a payload is quarantined"
             );
             self.delivery.journal.quarantine(*seq, reason.clone())?;
         }
@@ -365,5 +365,5 @@ impl Lane {
 }
 
 fn given_up(reason: &str) -> String {
-    format!("its last batch was given up: {reason}")
+    format!("its last batch became dead letters: {reason}")
 }

@@ -5,6 +5,7 @@
 //! **Invariant**: of a sink that reaches others a page is stored, as a retry with its items, before the sink is called with
 //! it, in the transaction that moves the place of the filling. No page is read while something waits for another attempt.
 
+use super::follow::Following;
 use super::{Lane, Step, StepError};
 use crate::beginning::RefillError;
 use crate::{selection, verdict};
@@ -66,6 +67,10 @@ impl Lane {
 
     /// Begins anew with what the data pool has.
     async fn fill_anew(&mut self) -> Result<(), StepError> {
+        if self.sink.is_latest() {
+            self.following = Following::default();
+            return self.begin_latest("somebody asked for it");
+        }
         let cursor = self.delivery.fill_anew(&self.sink).await?;
         self.stored_cursor = cursor;
         self.status.set_cursor(cursor);
@@ -77,7 +82,7 @@ impl Lane {
             sink = &*self.name,
             through = cursor.get(),
             fill = self.last_fill().map_or(0, |fill| fill.number),
-            "the sink is filled with what the data pool has, then with what is accepted after that"
+            "the sink is filled with the items of the data pool, then with later requests"
         );
         Ok(())
     }
@@ -111,7 +116,7 @@ impl Lane {
             return Ok(Step::Worked);
         }
         let is_over = page.after.is_none();
-        let slices = selection::selected(&self.sink, page.slices);
+        let slices = selection::selected(&self.sink, page.slices, &self.delivery.problems);
         let batch = Batch::of(BatchOrigin::Fill, slices, 1);
         let mut settlement = self.settlement();
         settlement.fill = Some(FillStep {

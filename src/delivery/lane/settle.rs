@@ -24,7 +24,7 @@ impl Lane {
         let Some(ids) = committed else {
             tracing::info!(
                 sink = &*self.name,
-                "a retry was given up while it was tried"
+                "a retry became dead letters while it was attempted"
             );
             return self.load_retries().await;
         };
@@ -92,7 +92,7 @@ impl Lane {
 
     pub(super) fn store_cursor(&mut self) -> Result<(), PoolError> {
         let cursor = self.status.cursor();
-        if cursor > self.stored_cursor {
+        if cursor > self.stored_cursor && !self.sink.is_latest() {
             let mut settlement = self.settlement();
             settlement.cursor = Some(cursor);
             self.delivery.pool.settle(&settlement)?;

@@ -183,7 +183,7 @@ impl Lane {
         if !removals {
             slices = Batch::new(slices, 1).updates().slices().to_vec();
         }
-        let slices = selection::selected(sink, slices);
+        let slices = selection::selected(sink, slices, &self.delivery.problems);
         let has_more = !settlement.dead_letters.is_empty() || !settlement.retries.is_empty();
         if slices.is_empty() && !has_more {
             return Ok(Cut::Nothing(match after {

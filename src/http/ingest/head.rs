@@ -62,7 +62,7 @@ impl<'a> Parts<'a> {
         let connector = is_webhook.then(|| req.param::<String>("connector"));
         let has_query = is_webhook && req.uri().query().is_some();
         let loggable = match endpoint {
-            Endpoint::Items | Endpoint::Expiry => None,
+            Endpoint::Items | Endpoint::Expiry | Endpoint::Problems => None,
             _ => loggable_headers(endpoint, pairs),
         };
         let target = req.uri().path_and_query();
@@ -108,7 +108,9 @@ impl<'a> Parts<'a> {
             (Endpoint::Webhook, None) => "/api/webhook/{stream}",
             (Endpoint::Webhook, Some(_)) => "/api/webhook/{stream}/{connector}",
             // Nobody asks for an expiry.
-            (Endpoint::Items | Endpoint::Expiry, _) => "/api/streams/{stream}/items/{key}",
+            (Endpoint::Items | Endpoint::Expiry | Endpoint::Problems, _) => {
+                "/api/streams/{stream}/items/{key}"
+            }
         };
         let text = |text: String| Value::Text(text.into());
         let mut span = trace

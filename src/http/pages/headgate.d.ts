@@ -8,6 +8,8 @@ export interface Item {
   readonly key: string;
   /** Nested objects are flattened: `home.score`. */
   readonly fields: { readonly [field: string]: Value };
+  /** Fields that operators have overridden; absent if there are none. */
+  readonly overridden?: readonly string[];
   /** RFC 3339, UTC, milliseconds. */
   readonly updated_at: string;
   /** Position of the change. */
@@ -35,6 +37,10 @@ interface Both {
   storage?: boolean;
   /** Milliseconds without any message until a connection counts as dead; default 40000. */
   silence?: number;
+  /** What this screen is called: operators then see what it shows, and can have it load its page again. */
+  screen?: string;
+  /** Of the page, for operators. */
+  version?: string;
 }
 
 /** A read key, or something that fetches a ticket. */
@@ -50,6 +56,8 @@ interface StreamEvents {
 
 interface LiveEvents {
   state: CustomEvent<{ state: State; reason: string }>;
+  /** For a screen. On "reload" the page loads again unless it is prevented. */
+  control: CustomEvent<{ action: string }>;
 }
 
 /** The items of a stream in order, read like a Map. */

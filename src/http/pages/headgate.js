@@ -5,7 +5,7 @@
 //   const orders = live.stream("orders");
 //   orders.addEventListener("change", (event) => draw(orders, event.detail));
 //
-// connect({ url, streams, key, ticket, transport, maxRate, storage, silence })
+// connect({ url, streams, key, ticket, transport, maxRate, storage, silence, screen, version })
 //   url        where Headgate is; default: where this file came from
 //   streams    names; absent: every stream of the key
 //   key        read key, exchanged for a single-use ticket before every connection, never part of a URL
@@ -15,11 +15,14 @@
 //   maxRate    flushes a second
 //   storage    false: keep nothing; default localStorage
 //   silence    milliseconds without any message until a connection counts as dead; default 40000
+//   screen     what this screen is called: operators then see what it shows, and can have it load its page again
+//   version    of the page, for operators
 //
 // live.state    "connecting", "live", "offline" or "refused" (tried again too, slowly); live.reason says why;
 //               event "state" when either changes
 // live.id       the position that the next connection resumes from
 // live.close()  ends it; the views keep their items
+// "control"     event with detail {action} for a screen; on "reload" the page loads again unless it is prevented
 //
 // live.stream(name): the items {key, fields, updated_at, seq} in order, read like a Map
 //   text(key, field)   the value as text: numbers as they were sent (10.50), arrays and objects as JSON, "" for nothing
@@ -30,7 +33,7 @@
 //
 // Invariant: the id and the items belong together, in memory and in storage, so resuming misses nothing.
 
-const TYPES = ["snapshot", "update", "remove", "reset", "stale", "fresh", "heartbeat", "bye"];
+const TYPES = ["snapshot", "update", "remove", "reset", "stale", "fresh", "heartbeat", "bye", "control"];
 const OPENING_MS = 10000;
 const PAUSE_MS_MIN = 500;
 const PAUSE_MS_MAX = 30000;
@@ -158,6 +161,7 @@ class Live extends EventTarget {
     const query = [];
     if (streams) query.push("streams=" + streams.map(encodeURIComponent).join(","));
     if (maxRate) query.push("max_rate=" + maxRate);
+    query.push(...this.#described());
     if (resumable(this.#id)) query.push("since=" + this.#id);
     else for (const s of this.#streams.values()) s.complete = false;
     if (this.#sse) query.push("token=" + encodeURIComponent(ticket));
@@ -173,6 +177,17 @@ class Live extends EventTarget {
     else connection.onmessage = hear;
     // An EventSource must not reconnect by itself: its ticket is used up.
     connection[this.#sse ? "onerror" : "onclose"] = mine((event) => this.#end(event.reason || "connection lost"));
+  }
+
+  // What a screen says of itself. What stands behind the # of its address is for nobody.
+  #described() {
+    const { screen, version } = this.#options;
+    if (!screen) return [];
+    const { location, innerWidth, innerHeight } = self;
+    const said = { screen, v: version, page: location && location.pathname + location.search };
+    if (innerWidth) said.size = innerWidth + "x" + innerHeight;
+    const short = ([name, value]) => name + "=" + encodeURIComponent(String(value).slice(0, name === "page" ? 500 : 64));
+    return Object.entries(said).filter(([, value]) => value).map(short);
   }
 
   #drop() {
@@ -229,8 +244,17 @@ class Live extends EventTarget {
     }
     if (message.type === "bye") return this.#end("server stopped", false, Math.min(message.retry_ms || 0, 6e5));
     this.#flowing = true;
+    if (message.type === "control") return this.#obey(message);
     if (TYPES.includes(message.type)) this.#apply(message);
     this.#become("live");
+  }
+
+  #obey(detail) {
+    const event = new CustomEvent("control", { detail, cancelable: true });
+    if (this.dispatchEvent(event) && detail.action === "reload" && self.document) {
+      this.#save();
+      location.reload();
+    }
   }
 
   #apply(message) {

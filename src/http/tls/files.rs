@@ -30,7 +30,7 @@ pub(super) fn read(tls: &Tls) -> Result<Read, Vec<String>> {
     let chain = certificates("certificate", &tls.certificate);
     let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| {
         let hint =
-            "wants a private key in PEM, as PKCS#8, PKCS#1 or SEC1, that no password protects";
+            "requires a private key in PEM, as PKCS#8, PKCS#1 or SEC1, that no password protects";
         unusable("key", &tls.key, &error, hint)
     });
     let roots = tls.client_ca.as_deref().map(roots).transpose();
@@ -70,7 +70,7 @@ fn roots(path: &Path) -> Result<(RootCertStore, Option<Term>), String> {
 
 fn certificates(setting: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let hint = "wants certificates in PEM, which begin with \"-----BEGIN CERTIFICATE-----\"";
+    let hint = "requires certificates in PEM, which begin with \"-----BEGIN CERTIFICATE-----\"";
     let chain: Vec<_> = read.map_err(|error| unusable(setting, path, &error, hint))?;
     match chain.is_empty() {
         true => Err(unusable(setting, path, &pem::Error::NoItemsFound, hint)),
@@ -85,7 +85,7 @@ fn unusable(setting: &str, path: &Path, error: &pem::Error, hint: &str) -> Strin
             "{setting}: {path} cannot be read: {error}; put the file there and let the daemon's user read it, or name another"
         ),
         pem::Error::NoItemsFound => {
-            format!("{setting}: {path} has nothing of the kind that is wanted; this setting {hint}")
+            format!("{setting}: {path} has nothing of the expected kind; this setting {hint}")
         }
         error => format!("{setting}: {path} is damaged: {error}; this setting {hint}"),
     }

@@ -6,7 +6,7 @@
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::{Batch, Span, short};
+use super::{Action, Batch, Span, short};
 use base::order::ItemPosition;
 
 /// Where the items of a batch lie until a sink has them.
@@ -19,6 +19,8 @@ pub enum BatchOrigin {
     Letters,
     /// In the data pool: they are a page of a filling.
     Fill,
+    /// In the data pool: they are the newest there.
+    Latest,
 }
 
 impl BatchOrigin {
@@ -28,6 +30,7 @@ impl BatchOrigin {
             Self::Journal => 0,
             Self::Letters => 1,
             Self::Fill => 2,
+            Self::Latest => 3,
         }
     }
 
@@ -36,6 +39,7 @@ impl BatchOrigin {
         match column {
             0 => Self::Journal,
             1 => Self::Letters,
+            3 => Self::Latest,
             _ => Self::Fill,
         }
     }
@@ -110,10 +114,14 @@ impl Batch {
         let mut digest = Sha256::new();
         digest.update(fill.id.to_be_bytes());
         digest.update(items);
-        if self.origin == BatchOrigin::Fill {
+        if matches!(self.origin, BatchOrigin::Fill | BatchOrigin::Latest) {
             for (slice, position, item) in self.range(span) {
                 digest.update(slice.entry.seq.get().to_be_bytes());
                 digest.update(position.get().to_be_bytes());
+                // What leaves the selection and comes back does so with one change.
+                if item.action == Action::Remove {
+                    digest.update(b"removed");
+                }
                 for text in [&*slice.entry.stream, item.key] {
                     digest.update((text.len() as u64).to_be_bytes());
                     digest.update(text);

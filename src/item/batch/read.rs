@@ -44,10 +44,7 @@ pub enum Form {
 
 impl Batch {
     /// The items of a range, in order, each with what it came with and its position there.
-    pub(super) fn range(
-        &self,
-        span: Span,
-    ) -> impl Iterator<Item = (&Slice, ItemPosition, ItemRef<'_>)> {
+    pub fn range(&self, span: Span) -> impl Iterator<Item = (&Slice, ItemPosition, ItemRef<'_>)> {
         let mut skip = span.start;
         let mut left = span.count;
         self.slices.iter().flat_map(move |slice| {

@@ -25,7 +25,7 @@ pub(super) fn adopt(connection: &Connection, run_claims: usize) -> Result<(), ru
             Ok(()) => connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?,
             // Its definition is damaged.
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => {
-                tracing::warn!(%error, hour, "idempotency keys of an hour cannot be taken over: they count as new");
+                tracing::warn!(%error, hour, "idempotency keys of one hour cannot be read: they are treated as new");
             }
             Err(error) => return Err(error),
         }

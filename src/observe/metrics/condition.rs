@@ -4,9 +4,10 @@
 
 use std::sync::atomic::AtomicI64;
 
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 type Labels = [(&'static str, String); 1];
 type ByLabel = Family<Labels, Gauge<i64, AtomicI64>>;
@@ -39,6 +40,36 @@ pub struct SinkGauges {
     pub retries: Option<u64>,
     /// Items given up.
     pub dead_letters: Option<u64>,
+    /// Items that a sink refused which follows the newest state.
+    pub rejected: u64,
+}
+
+/// What operators do to streams.
+#[derive(Debug)]
+struct ActGauges {
+    held: ByLabel,
+    held_keys: ByLabel,
+    overridden_fields: ByLabel,
+}
+
+impl ActGauges {
+    fn register(registry: &mut Registry) -> Self {
+        let mut by_label = |name: &str, help: &str| by_label(registry, name, help);
+        Self {
+            held: by_label(
+                "stream_held",
+                "1 for a stream that an operator holds as a whole",
+            ),
+            held_keys: by_label(
+                "stream_held_keys",
+                "Keys of a stream that operators hold by themselves",
+            ),
+            overridden_fields: by_label(
+                "stream_overridden_fields",
+                "Fields of a stream that operators have overridden",
+            ),
+        }
+    }
 }
 
 /// The gauges.
@@ -51,26 +82,33 @@ pub struct ConditionGauges {
     sink_backlog_bytes: ByLabel,
     sink_retries: ByLabel,
     sink_dead_letters: ByLabel,
+    sink_rejected: Family<Labels, Counter>,
     file_bytes: ByLabel,
+    acts: ActGauges,
+    screen_connected: ByLabel,
     problems: Family<[(&'static str, &'static str); 1], Gauge>,
     log_bytes: Gauge,
     payload_bytes: Gauge,
     quarantined: Gauge,
 }
 
+/// What sinks refused that follow the newest state: the one number here that only rises.
+fn rejected(registry: &mut Registry) -> Family<Labels, Counter> {
+    let help = "Items that a sink with mode = \"latest\" refused";
+    let family = Family::<Labels, Counter>::default();
+    registry.register("sink_rejected", help, family.clone());
+    family
+}
+
 impl ConditionGauges {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let help = "The state of a sink: 1 for the one that it has, 0 for the others";
-        let sink_state = Family::default();
-        registry.register("sink_state", help, sink_state.clone());
-        let mut by_label = |name: &str, help: &str| {
-            let family = ByLabel::default();
-            registry.register(name, help, family.clone());
-            family
-        };
+        let sink_state = made(registry, "sink_state", help);
+        let sink_rejected = rejected(registry);
+        let mut by_label = |name: &str, help: &str| -> ByLabel { made(registry, name, help) };
         let sink_lag = by_label(
             "sink_lag",
-            "Requests that a sink is behind, at most, with what waits for another attempt and what it is yet to be filled with; 0 if it has everything",
+            "Requests that a sink has not delivered, at most, including retries and the rest of a fill; 0 if it has everything",
         );
         let sink_oldest_seconds = by_label(
             "sink_oldest_seconds",
@@ -85,22 +123,19 @@ impl ConditionGauges {
             "Bytes of payloads that a sink has not taken, about",
         );
         let sink_retries = by_label("sink_retries", "Batches that wait for another attempt");
-        let sink_dead_letters = by_label(
-            "sink_dead_letters",
-            "Items given up that nobody sent again or discarded",
-        );
+        let sink_dead_letters = by_label("sink_dead_letters", "Items that wait as dead letters");
         let file_bytes = by_label(
             "file_bytes",
             "Size of each file; write-ahead logs end in -wal",
         );
+        let screen_connected = by_label(
+            "screen_connected",
+            "Whether a screen is connected, or asks for a feed again and again: 1 or 0",
+        );
+        let acts = ActGauges::register(registry);
         let help = "Problems that the status lists, by kind";
-        let problems = Family::default();
-        registry.register("problems", help, problems.clone());
-        let mut gauge = |name: &str, help: &str| {
-            let gauge = Gauge::default();
-            registry.register(name, help, gauge.clone());
-            gauge
-        };
+        let problems = made(registry, "problems", help);
+        let mut gauge = |name: &str, help: &str| -> Gauge { made(registry, name, help) };
         Self {
             sink_state,
             sink_lag,
@@ -109,13 +144,16 @@ impl ConditionGauges {
             sink_backlog_bytes,
             sink_retries,
             sink_dead_letters,
+            sink_rejected,
             file_bytes,
+            acts,
+            screen_connected,
             problems,
             log_bytes: gauge("log_bytes", "Bytes of the request log, about"),
             payload_bytes: gauge("payload_bytes", "Bytes of payloads in the journal, about"),
             quarantined: gauge(
                 "quarantined_payloads",
-                "Payloads that could not be read and are put aside",
+                "Payloads that could not be read and are quarantined",
             ),
         }
     }
@@ -123,6 +161,7 @@ impl ConditionGauges {
     /// Forgets the numbers of before.
     pub fn begin(&self) {
         self.sink_state.clear();
+        self.sink_rejected.clear();
         for family in [
             &self.sink_lag,
             &self.sink_oldest_seconds,
@@ -131,6 +170,10 @@ impl ConditionGauges {
             &self.sink_retries,
             &self.sink_dead_letters,
             &self.file_bytes,
+            &self.acts.held,
+            &self.acts.held_keys,
+            &self.acts.overridden_fields,
+            &self.screen_connected,
         ] {
             family.clear();
         }
@@ -150,11 +193,27 @@ impl ConditionGauges {
         put(&self.sink_backlog_bytes, &labels, gauges.backlog_bytes);
         put(&self.sink_retries, &labels, gauges.retries);
         put(&self.sink_dead_letters, &labels, gauges.dead_letters);
+        let rejected = self.sink_rejected.get_or_create_owned(&labels);
+        rejected.inc_by(gauges.rejected);
     }
 
     /// Sets the size of a file.
     pub fn set_file(&self, name: &str, bytes: u64) {
         put(&self.file_bytes, &[("file", name.to_owned())], Some(bytes));
+    }
+
+    /// Sets what operators do to a stream; one that they leave alone has no numbers.
+    pub fn set_acts(&self, stream: &str, held: bool, held_keys: u64, fields: u64) {
+        let labels = [("stream", stream.to_owned())];
+        put(&self.acts.held, &labels, Some(u64::from(held)));
+        put(&self.acts.held_keys, &labels, Some(held_keys));
+        put(&self.acts.overridden_fields, &labels, Some(fields));
+    }
+
+    /// Sets whether a screen, by the name of its read key, is there.
+    pub fn set_screen(&self, name: &str, is_there: bool) {
+        let labels = [("screen", name.to_owned())];
+        put(&self.screen_connected, &labels, Some(u64::from(is_there)));
     }
 
     /// Sets how many problems of a kind there are.
@@ -182,6 +241,19 @@ impl ConditionGauges {
             }
         }
     }
+}
+
+fn by_label(registry: &mut Registry, name: &str, help: &str) -> ByLabel {
+    let family = ByLabel::default();
+    registry.register(name, help, family.clone());
+    family
+}
+
+/// A metric that is registered.
+fn made<T: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> T {
+    let metric = T::default();
+    registry.register(name, help, metric.clone());
+    metric
 }
 
 fn put(family: &ByLabel, labels: &Labels, value: Option<u64>) {

@@ -68,7 +68,9 @@ impl Requests {
             sinks: Vec::new(),
         };
         let mut reports: Vec<Report> = rows.into_iter().map(report).collect();
-        for lane in self.delivery.lanes() {
+        let lanes = self.delivery.lanes().into_iter();
+        // Others get the newest state, and no request.
+        for lane in lanes.filter(|lane| !lane.sink().is_latest()) {
             let sink = lane.sink();
             let takes_removals = lane.takes_removals();
             let mut wanted: Vec<&mut Report> = (reports.iter_mut())

@@ -37,8 +37,11 @@ const AGENT: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
 /// The requests of one instance.
 pub(crate) struct Calls {
     sink: Arc<str>,
-    selection: Arc<str>,
+    /// What the sink receives of its streams, and the templates that make requests of it.
+    shape: String,
     egress: Option<Arc<Egress>>,
+    /// It was called with a batch.
+    has_begun: bool,
     call: Option<Call>,
     /// The span that requests belong to, if a request of the batch is followed.
     parent: Option<Parent>,
@@ -61,11 +64,19 @@ impl Calls {
     pub(crate) fn new(context: &SinkContext, egress: Option<Arc<Egress>>) -> Self {
         Self {
             sink: Arc::clone(&context.sink),
-            selection: Arc::clone(&context.selection),
+            shape: context.selection.to_string(),
             egress,
+            has_begun: false,
             call: None,
             parent: None,
             trial: context.trial.clone(),
+        }
+    }
+
+    /// The guest read a template. After its first batch that changes no key.
+    pub(crate) fn shape(&mut self, template: &str) {
+        if !self.has_begun {
+            self.shape.push_str(template);
         }
     }
 
@@ -79,6 +90,7 @@ impl Calls {
         if self.egress.is_none() {
             return;
         }
+        self.has_begun = true;
         let all = batch.identity(Span::ALL).unwrap_or_default();
         let farewell = FAREWELL_MAX.min(time_max / 4);
         self.call = Some(Call {
@@ -141,7 +153,7 @@ impl Calls {
             egress.log_refusal(sink, &target, "http.request_bytes_max", message);
             return Err(Error::HttpRequestBodySize(declared));
         }
-        let of = (sink, &*self.selection);
+        let of = (sink, &*self.shape);
         let key = call.key(of, &head.method, &target, head.uri.path());
         complete(
             &mut head.headers,
@@ -167,16 +179,16 @@ impl Calls {
 impl Call {
     /// The same for a request with the same items, in whatever batch they come and however often; requests with other
     /// items or to other targets don't change it.
-    /// Another selection of fields is another body, which must not come under a key that was seen.
+    /// Another selection of fields, or another template, is another body, which must not come under a key that was seen.
     fn key(
         &mut self,
-        (sink, selection): (&str, &str),
+        (sink, shape): (&str, &str),
         method: &Method,
         target: &Target,
         path: &str,
     ) -> String {
         let mut digest = Sha256::new();
-        digest.update(format!("{sink}\0{selection}{method}\0{target}{path}\0"));
+        digest.update(format!("{sink}\0{shape}{method}\0{target}{path}\0"));
         digest.update(self.carried);
         let digest: [u8; 32] = digest.finalize().into();
         let count = self.keys.entry(digest).or_default();

@@ -7,7 +7,7 @@ use wasmtime::component::{HasSelf, Linker};
 
 use super::Host;
 use super::bindings::headgate::sink::{
-    batches, delivery, logging, metrics, pool, postgres, renderers, secrets, state,
+    batches, delivery, logging, metrics, pool, postgres, renderers, secrets, state, templates,
 };
 
 /// Adds outgoing HTTP, for guests whose sink may call somebody.
@@ -31,6 +31,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Host>> {
     state::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     secrets::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     delivery::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
+    templates::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     // Streams, clocks, random numbers, standard input and output: no files, no sockets.
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(&mut linker)?;
     // Language runtimes ask for these at their start, the standard library of Rust among them: the

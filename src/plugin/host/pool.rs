@@ -96,7 +96,7 @@ impl Host {
         }
         let claim = pool.claim_stream(stream).map_err(|error| {
             let stream = quoted(stream);
-            wasmtime::format_err!("the sink may not make the stream {stream}: {error}")
+            wasmtime::format_err!("the sink may not create the stream {stream}: {error}")
         })?;
         self.staged.claims.extend(claim);
         Ok(())

@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 use super::key::{KeyState, is_frozen};
 use super::{Pool, PoolError, STREAM, hold};
+use crate::history;
 use base::clock::Unix;
 use base::order::ChangeSeq;
 use item::field_name;
@@ -62,16 +63,24 @@ pub struct StreamActs {
     pub overridden: Vec<(String, u64)>,
 }
 
-impl StreamActs {
-    /// Whether nothing of it is held or overridden.
-    pub fn is_empty(&self) -> bool {
-        self.held.is_none() && self.held_keys.is_empty() && self.overridden.is_empty()
-    }
-
-    /// How many fields are overridden.
-    pub fn fields(&self) -> u64 {
-        self.overridden.iter().map(|(_, fields)| fields).sum()
-    }
+/// The same in numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActCounts {
+    pub stream: Arc<str>,
+    /// The hold of the whole stream.
+    pub held: Option<HeldSince>,
+    /// Keys that are held by themselves.
+    pub held_keys: u64,
+    /// Keys of which a change of the source waits.
+    pub waiting: u64,
+    /// Items with overrides.
+    pub overridden: u64,
+    /// Their overridden fields.
+    pub fields: u64,
+    /// The hold of the whole stream was made before this file was restored from a backup.
+    pub restored: bool,
+    /// Keys of whose holds the same is true.
+    pub restored_keys: u64,
 }
 
 impl From<hold::Held> for HeldSince {
@@ -157,19 +166,19 @@ impl Pool {
         Ok(of_stream(&writer.connection, stream, max)?)
     }
 
-    /// The same of all streams that have any. Blocks.
+    /// What acts do, of all streams where they do something. Blocks.
     ///
     /// # Errors
     /// SQLite's.
-    pub fn all_acts(&self, max: u32) -> Result<Vec<(Arc<str>, StreamActs)>, PoolError> {
+    pub fn act_counts(&self) -> Result<Vec<ActCounts>, PoolError> {
         let writer = self.lock();
         let mut streams: Vec<Arc<str>> = writer.acts.streams().cloned().collect();
         streams.sort_unstable();
         let mut all = Vec::new();
         for stream in streams {
-            let acts = of_stream(&writer.connection, &stream, max)?;
-            if !acts.is_empty() {
-                all.push((stream, acts));
+            let counts = counts_of(&writer.connection, &stream, writer.seq)?;
+            if counts.held.is_some() || counts.held_keys + counts.overridden > 0 {
+                all.push(counts);
             }
         }
         Ok(all)
@@ -207,9 +216,6 @@ fn of_stream(
     for key in keys {
         held_keys.extend(hold::held(connection, stream, &key)?.map(HeldSince::from));
     }
-    let waiting: i64 = connection
-        .prepare_cached("SELECT count(*) FROM kept WHERE stream = ?1")?
-        .query_row([stream], |row| row.get(0))?;
     let overridden = connection
         .prepare_cached(
             "SELECT key, json_array_length(overridden) FROM shown WHERE stream = ?1 AND overridden <> '' ORDER BY key LIMIT ?2",
@@ -221,7 +227,50 @@ fn of_stream(
     Ok(StreamActs {
         held: hold::held(connection, stream, STREAM)?.map(HeldSince::from),
         held_keys,
-        waiting: waiting.unsigned_abs(),
+        waiting: waiting(connection, stream)?,
         overridden,
+    })
+}
+
+fn waiting(connection: &Connection, stream: &str) -> Result<u64, rusqlite::Error> {
+    let sql = "SELECT count(*) FROM kept WHERE stream = ?1";
+    connection
+        .prepare_cached(sql)?
+        .query_row([stream], |row| column(row, 0))
+}
+
+/// A count.
+fn column(row: &Row<'_>, place: usize) -> Result<u64, rusqlite::Error> {
+    Ok(row.get::<_, i64>(place)?.unsigned_abs())
+}
+
+fn counts_of(
+    connection: &Connection,
+    stream: &Arc<str>,
+    seq: ChangeSeq,
+) -> Result<ActCounts, rusqlite::Error> {
+    let of_before = history::last_of_before(seq);
+    let held = hold::held(connection, stream, STREAM)?;
+    let (held_keys, restored_keys) = connection
+        .prepare_cached(
+            "SELECT count(*), count(*) FILTER (WHERE n <= ?2) FROM holds WHERE stream = ?1 AND key <> ''",
+        )?
+        .query_row(params![stream, of_before.to_column()], |row| {
+            Ok((column(row, 0)?, column(row, 1)?))
+        })?;
+    let (overridden, fields) = connection
+        .prepare_cached(
+            "SELECT count(*), coalesce(sum(json_array_length(overridden)), 0) FROM shown WHERE stream = ?1 AND overridden <> ''",
+        )?
+        .query_row([stream], |row| Ok((column(row, 0)?, column(row, 1)?)))?;
+    Ok(ActCounts {
+        stream: Arc::clone(stream),
+        restored: held.as_ref().is_some_and(|held| held.n <= of_before.get()),
+        held: held.map(HeldSince::from),
+        held_keys,
+        waiting: waiting(connection, stream)?,
+        overridden,
+        fields,
+        restored_keys,
     })
 }

@@ -12,6 +12,8 @@ use crate::value::{Numbers, Value};
 
 /// Bytes that a template may make of one item.
 const FILLED_BYTES_MAX: usize = 1 << 20;
+/// As many of several items together.
+const OF_BATCH_BYTES_MAX: usize = 16 << 20;
 /// As many bytes a template of a feed makes of one item before it ends. No feed is larger, so that this one is refused.
 const OF_FEED_BYTES_MAX: usize = 16 << 20;
 
@@ -31,11 +33,21 @@ impl Template {
     /// The template with the values of an item.
     ///
     /// # Errors
-    /// The item would make something that its place cannot have, or more than 1 MiB.
+    /// The item would make something that its place cannot have, or more than 1 MiB; several together more than 16 MiB.
     pub fn fill(&self, record: &Record<'_>) -> Result<String, Rejection> {
-        let filled = self.fill_written(record, Numbers::default(), FILLED_BYTES_MAX)?;
-        if filled.len() > FILLED_BYTES_MAX {
-            return Err(Rejection("a template makes 1 MiB of an item at most"));
+        let (bytes_max, too_large) = match record.count {
+            0 => (
+                FILLED_BYTES_MAX,
+                "a template makes 1 MiB of an item at most",
+            ),
+            _ => (
+                OF_BATCH_BYTES_MAX,
+                "a template makes 16 MiB of a batch at most",
+            ),
+        };
+        let filled = self.fill_written(record, Numbers::default(), bytes_max)?;
+        if filled.len() > bytes_max {
+            return Err(Rejection(too_large));
         }
         place::check_filled(self, &filled)?;
         Ok(filled)

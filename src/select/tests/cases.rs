@@ -68,6 +68,7 @@ impl Case {
             request_id: "r1",
             position: 1,
             fields,
+            ..Record::default()
         }
     }
 

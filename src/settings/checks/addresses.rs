@@ -19,7 +19,7 @@ pub(in super::super) fn url(text: &str) -> Result<(), String> {
     match fits {
         true => Ok(()),
         false => Err(format!(
-            "wants a URL such as \"https://hooks.example.com\"; this is {}",
+            "expected a URL such as \"https://hooks.example.com\"; this is {}",
             quoted(text)
         )),
     }
@@ -31,7 +31,7 @@ pub(in super::super) fn public_url(text: &str) -> Result<(), String> {
     match text.ends_with('/') || text.contains('?') || text.contains("/api/") {
         false => Ok(()),
         true => Err(format!(
-            "wants what stands before \"/api/webhook\" in the URL, without a slash at the end; this is {}",
+            "expected the part before \"/api/webhook\" in the URL, without a slash at the end; this is {}",
             quoted(text)
         )),
     }
@@ -43,7 +43,7 @@ pub(in super::super) fn collector(text: &str) -> Result<(), String> {
     match text.ends_with('/') || text.contains(['?', '#', '@']) || text.contains("/v1/") {
         false => Ok(()),
         true => Err(format!(
-            "wants what stands before \"/v1/traces\" in the URL, without a slash at the end, a user or a query; this is {}",
+            "expected the part before \"/v1/traces\" in the URL, without a slash at the end, a user or a query; this is {}",
             quoted(text)
         )),
     }
@@ -70,7 +70,7 @@ pub fn origin(text: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "wants an origin in lower case such as \"https://signage.example.com\" (no path, no slash at the end), \"null\" for pages that were opened from files, or \"*\"; this is {}",
+            "expected an origin in lower case such as \"https://signage.example.com\" (no path, no slash at the end), \"null\" for pages that were opened from files, or \"*\"; this is {}",
             quoted(text)
         ))
     }
@@ -87,7 +87,7 @@ pub(in super::super) fn admin_host(text: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "wants a host name in lower case such as \"headgate.example.com\" (no scheme, no port; addresses need not be listed); this is {}",
+            "expected a host name in lower case such as \"headgate.example.com\" (no scheme, no port; addresses need not be listed); this is {}",
             quoted(text)
         ))
     }
@@ -115,7 +115,7 @@ pub(in super::super) fn postgres_url(secret: &str) -> Result<(), String> {
         .or_else(|| secret.strip_prefix("postgres://"));
     match rest {
         Some(rest) if !rest.is_empty() => Ok(()),
-        _ => Err("wants postgresql://user:password@host:5432/database".to_owned()),
+        _ => Err("expected postgresql://user:password@host:5432/database".to_owned()),
     }
 }
 

@@ -55,7 +55,7 @@ pub(in super::super) fn sha256_of_key(text: &str) -> Result<(), String> {
     match digest_of_hex(text) {
         Some(_) => Ok(()),
         None => Err(
-            "wants the SHA-256 of the key as 64 hex digits, as `headgate key new` prints it; the key itself goes into `secret`"
+            "expected the SHA-256 of the key as 64 hex digits, as `headgate key new` prints it; the key itself goes into `secret`"
                 .to_owned(),
         ),
     }
@@ -66,7 +66,7 @@ pub(in super::super) fn sha256_of_token(text: &str) -> Result<(), String> {
     match digest_of_hex(text) {
         Some(_) => Ok(()),
         None => Err(
-            "wants the SHA-256 of the token as 64 hex digits, as `printf %s \"$TOKEN\" | sha256sum` prints it; the token itself goes into `secret`"
+            "expected the SHA-256 of the token as 64 hex digits, as `printf %s \"$TOKEN\" | sha256sum` prints it; the token itself goes into `secret`"
                 .to_owned(),
         ),
     }
@@ -77,7 +77,7 @@ pub(in super::super) fn sha256_of_file(text: &str) -> Result<(), String> {
     match digest_of_hex(text) {
         Some(_) => Ok(()),
         None => Err(
-            "wants the SHA-256 of the component as 64 hex digits, as `headgate plugin check` prints it"
+            "expected the SHA-256 of the component as 64 hex digits, as `headgate plugin check` prints it"
                 .to_owned(),
         ),
     }
@@ -103,7 +103,7 @@ pub(in super::super) fn fingerprint(text: &str) -> Result<(), String> {
     match digest_of_fingerprint(text) {
         Some(_) => Ok(()),
         None => Err(
-            "wants the SHA-256 fingerprint of a certificate, 64 hex digits with colons or without: `openssl x509 -noout -fingerprint -sha256 -in client.pem` prints it"
+            "expected the SHA-256 fingerprint of a certificate, 64 hex digits with colons or without: `openssl x509 -noout -fingerprint -sha256 -in client.pem` prints it"
                 .to_owned(),
         ),
     }

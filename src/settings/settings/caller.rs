@@ -274,6 +274,15 @@ record! {
         fields: Option<KeyFields>, Text(kinds::KEY_FIELDS), none: "all fields", none_word: "all", placeholder: "FIELDS",
             example: r#""home.name,home.score""#, guide: "See [limits of a read key][limits].",
             label: "Only these fields (optional)";
+        /// What the screen with this key should show: a path or a URL, without the key.
+        page: Option<String>, Text(kinds::PAGE), none: "nothing in particular", none_word: "any",
+            placeholder: "PAGE", example: r#""/render/orders""#, guide: "See [screens][screens].",
+            label: "Page that it should show (optional)";
+        /// Whether a screen with this key should always be connected, or poll: if it is away, that is a problem.
+        expect: bool, Boolean, guide: "See [screens][screens].", label: "Should always be there";
+        /// Seconds after which an expected screen that is away is a problem.
+        away_after_seconds: u32 = 60, Integer(1, STALE_SECONDS_MAX), placeholder: "SECONDS", flag: "away-after",
+            label: "Away after (seconds)";
         /// Whether the key can also override and hold what its streams show: an operate key. It cannot be changed afterwards.
         operate: bool, Boolean, fixed: true, guide: "See [acting on what is shown][acts].", label: "May override and hold";
     }
@@ -307,6 +316,9 @@ impl ReadKey {
         let alike = Self {
             description: other.description.clone(),
             streams: other.streams.clone(),
+            page: other.page.clone(),
+            expect: other.expect,
+            away_after_seconds: other.away_after_seconds,
             ..self.clone()
         };
         alike == *other

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Millis, SinkFields, SinkWhere};
-use crate::checks::kinds;
+use crate::checks::{is_daemons, kinds};
 use crate::record::{Element, record};
+use crate::routing_gaps::POOL;
 use crate::schema::{DAY_MS, GIB, MIB};
 use crate::{Host, Network, Secret};
 
@@ -22,7 +23,8 @@ record! {
         /// SHA-256 of the component as 64 hex digits; `headgate plugin check` prints it. Another component is not started.
         sha256: Option<String>, Digest(kinds::SHA256_OF_FILE), none: "any component", example: r#""9f86d081…""#, alternative: true;
         /// Streams that the sink receives; a `*` at the end of a name matches any rest.
-        streams: Vec<String>, List(kinds::PATTERN, 1), required: true, example: r#"["orders"]"#;
+        streams: Vec<String>, List(kinds::PATTERN, 1), required: true, example: r#"["orders"]"#,
+            guide: "`*` alone does not match names that begin with `_`, except for `pool`.";
         /// Streams that the sink does not receive although `streams` matches them.
         except: Vec<String>, List(kinds::PATTERN, 0),
             guide: "If neither `streams` nor `except` is set for `pool`, it leaves the streams of `filter-map` sinks to them.";
@@ -36,6 +38,13 @@ record! {
         writes: Option<Vec<String>>, List(kinds::PATTERN, 0), none: "the streams that the plugin is made for",
             example: r#"["orders", "sensor-*"]"#,
             guide: "See [write permissions][sinks-writes]. By default, a plugin from a file writes none, `pool` writes the streams that it receives, and `filter-map` writes those and the targets of its rules.";
+        /// What the sink follows: `journal`, everything that is accepted; `latest`, the newest state of the data pool.
+        mode: SinkMode, Choice(&["journal", "latest"]),
+            guide: "See [the newest only][sinks-latest]. It cannot be changed later.";
+        /// With `mode = "latest"`: whether the sink gets what is shown, with what operators correct and hold, instead of what sources sent.
+        shown: bool = false, Boolean;
+        /// With `mode = "latest"`: largest number of calls of the plugin in a second.
+        max_rate: u32 = 10, Integer(1, 1000);
         /// Where a new sink starts: `now`, with the next request; `journal`, with the oldest request that is still kept; `state`, with all items of the data pool.
         start: Start, Choice(&["now", "journal", "state", "oldest"]),
             guide: "See [where a sink starts][sinks-start]. `oldest` is an alias of `journal`.";
@@ -69,6 +78,17 @@ pub(crate) const SINK: Element = Element {
     fields: Sink::FIELDS,
     one_of: &[],
 };
+
+/// What a sink follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SinkMode {
+    /// The journal: everything that is accepted.
+    #[default]
+    Journal,
+    /// The changes of the data pool: of each item the newest.
+    Latest,
+}
 
 /// Where a sink begins that has never run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -183,10 +203,24 @@ fn parsed<T: std::str::FromStr>(texts: &[String]) -> Vec<T> {
     texts.iter().filter_map(|text| text.parse().ok()).collect()
 }
 
+/// Whether a pattern means a stream: the daemon's only if it begins with `_` itself.
+pub(super) fn is_meant(pattern: &str, stream: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some("") => !is_daemons(stream),
+        Some(prefix) => stream.starts_with(prefix),
+        None => stream == pattern,
+    }
+}
+
 impl Sink {
-    /// Whether items of every stream go to this sink.
+    /// Whether items of every stream go to this sink that people make.
     pub fn takes_all(&self) -> bool {
         self.except.is_empty() && self.streams.iter().any(|pattern| pattern == "*")
+    }
+
+    /// Whether it follows the changes of the data pool.
+    pub fn is_latest(&self) -> bool {
+        self.mode == SinkMode::Latest
     }
 
     /// `where` and `fields` in one text, the same for all that mean the same; empty without them.
@@ -213,19 +247,16 @@ impl Sink {
             patterns.join("\0")
         };
         let (streams, except) = (list(&self.streams), list(&self.except));
-        format!("{streams}\0\0{except}\0\0{}", self.selection())
+        let shown = if self.shown { "\0shown" } else { "" };
+        format!("{streams}\0\0{except}\0\0{}{shown}", self.selection())
     }
 
-    /// Whether items of this stream go to this sink.
+    /// Whether items of this stream go to this sink. The pattern `*` of `pool` means the daemon's streams, too.
     pub fn matches(&self, stream: &str) -> bool {
-        let named = |patterns: &[String]| {
-            patterns
-                .iter()
-                .any(|pattern| match pattern.strip_suffix('*') {
-                    Some(prefix) => stream.starts_with(prefix),
-                    None => stream == pattern,
-                })
+        let named = |patterns: &[String], all: bool| {
+            let mut patterns = patterns.iter();
+            patterns.any(|pattern| (all && pattern == "*") || is_meant(pattern, stream))
         };
-        named(&self.streams) && !named(&self.except)
+        named(&self.streams, self.plugin == POOL) && !named(&self.except, false)
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::Sink;
 use crate::BUILT_IN_PLUGINS;
+use crate::checks::is_daemons;
 use crate::routing_gaps::{FILTER, POOL};
 
 /// The streams that a sink may write in the data pool.
@@ -63,7 +64,10 @@ impl Writes {
             return Listed::ByName;
         }
         let mut prefixes = self.prefixes.iter();
-        match prefixes.any(|prefix| stream.starts_with(&**prefix)) {
+        let is_meant = |prefix: &String| {
+            stream.starts_with(&**prefix) && (!prefix.is_empty() || !is_daemons(stream))
+        };
+        match prefixes.any(is_meant) {
             true => Listed::ByPattern,
             false => Listed::No,
         }

@@ -267,7 +267,7 @@ fn warnings_name_what_should_be_known() {
         place.warnings(),
         [
             &format!(
-                "{}: limits.max_flattened_bytes: smaller than limits.max_body_bytes: bodies within the limit may be refused once flattened",
+                "{}: limits.max_flattened_bytes: smaller than limits.max_body_bytes: bodies within the limit may be rejected once flattened",
                 default_origin("max_flattened_bytes = ")
             ),
             "site.toml:1: sinks: an empty list takes nothing away, because lists are merged by name; `[pool] enabled = false` does without the sink pool",
@@ -323,7 +323,7 @@ fn two_fields_that_order_the_updates_of_one_stream_are_a_warning() {
     assert_eq!(
         found(&[by_stream.clone(), by_time.clone()]),
         [
-            "site.toml:16: connectors[1].version: the field \"time\" orders its updates of the stream \"orders\", and \"rev\" those of the connector \"a\": values of both are compared with each other; name one field, or give each connector a stream of its own, unless both count in the same way"
+            "site.toml:16: connectors[1].version: the field \"time\" orders its updates of the stream \"orders\", and \"rev\" those of the connector \"a\": values of both are compared with each other; name one field, or give each connector its own stream, unless both count in the same way"
         ]
     );
     // The same field, another stream, or a preset that knows its own.

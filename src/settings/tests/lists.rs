@@ -151,8 +151,8 @@ fn what_no_source_says_is_missing_and_two_halves_are_a_whole() {
     );
     assert_eq!(
         missing.problems(),
-        "site.toml:4: sinks[1].plugin: missing; wants a string\n\
-         site.toml:9: connectors[0].keys[0]: has no key; wants `secret`, `sha256`, `verify` or `certificate`\n\
+        "site.toml:4: sinks[1].plugin: missing; expected a string\n\
+         site.toml:9: connectors[0].keys[0]: has no key; expected `secret`, `sha256`, `verify` or `certificate`\n\
          site.toml:11: connectors[0].keys[0].stream: the stream \"elsewhere\" is not declared; declare it with [[streams]]"
     );
 }

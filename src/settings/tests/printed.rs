@@ -22,6 +22,7 @@ const TABLES: &[(&str, &[&str])] = &[
     ("runtime, system and log", &["runtime", "system", "log"]),
     ("telemetry", &["telemetry"]),
     ("plugins and pool", &["plugins", "pool"]),
+    ("problems", &["problems"]),
     (
         "streams, connectors, read keys",
         &["streams", "connectors", "read_keys"],

@@ -44,7 +44,7 @@ fn conditions_and_fields_of_a_sink_are_named_with_their_place() {
     );
     check(
         &format!("{sink}where = 5\n"),
-        &["5: sinks[0].where: wants a string, found the integer 5"],
+        &["5: sinks[0].where: expected a string, found the integer 5"],
     );
     check(
         &format!("{sink}where = \"status:paid|shipped,total>=100\"\nfields = \"-note\"\n"),
@@ -94,30 +94,33 @@ level = true
 burst = [1]
 "#,
         &[
-            "1: streams: wants a list of tables, found a string",
-            "3: server.listen: wants a string, found the integer 8080",
-            "4: server.shutdown_seconds: wants an integer, found a string",
-            "5: server.connections_max: wants an integer, found the number 1.5",
-            "7: admin.token: wants a string, { file = \"…\" } or { env = \"…\" }, found a date or time",
-            "9: log.requests: wants true or false, found a string",
-            "10: log.level: wants a string, found the boolean true",
-            "12: limits.burst: wants an integer, found a list",
+            "1: streams: expected a list of tables, found a string",
+            "3: server.listen: expected a string, found the integer 8080",
+            "4: server.shutdown_seconds: expected an integer, found a string",
+            "5: server.connections_max: expected an integer, found the number 1.5",
+            "7: admin.token: expected a string, { file = \"…\" } or { env = \"…\" }, found a date or time",
+            "9: log.requests: expected true or false, found a string",
+            "10: log.level: expected a string, found the boolean true",
+            "12: limits.burst: expected an integer, found a list",
         ],
     );
-    check("log = 3\n", &["1: log: wants a table, found the integer 3"]);
+    check(
+        "log = 3\n",
+        &["1: log: expected a table, found the integer 3"],
+    );
     check(
         "streams = [3]\n",
-        &["1: streams[0]: wants a table, found the integer 3"],
+        &["1: streams[0]: expected a table, found the integer 3"],
     );
     check(
         "[streams]\nname = \"orders\"\n",
         &[
-            "1: streams: wants a list of tables, found a table; write [[streams]] for each, or streams = [{ … }]",
+            "1: streams: expected a list of tables, found a table; write [[streams]] for each, or streams = [{ … }]",
         ],
     );
     check(
         "[[sinks]]\nname = \"a\"\nplugin = \"pool\"\nstreams = [\n  \"*\",\n  3,\n]\n",
-        &["6: sinks[0].streams[1]: wants a string, found the integer 3"],
+        &["6: sinks[0].streams[1]: expected a string, found the integer 3"],
     );
 }
 
@@ -126,10 +129,10 @@ fn missing_keys_name_the_line_of_their_table() {
     check(
         "\n[[sinks]]\n\n[[connectors]]\nname = \"shop\"\n",
         &[
-            "2: sinks[0].name: missing; wants a string",
-            "2: sinks[0].plugin: missing; wants a string",
-            "2: sinks[0].streams: missing; wants a list of strings",
-            "4: connectors[0].kind: missing; wants \"ingest\" or \"webhook\"",
+            "2: sinks[0].name: missing; expected a string",
+            "2: sinks[0].plugin: missing; expected a string",
+            "2: sinks[0].streams: missing; expected a list of strings",
+            "4: connectors[0].kind: missing; expected \"ingest\" or \"webhook\"",
         ],
     );
 }
@@ -152,13 +155,13 @@ bytes_per_day = -1
 bytes_per_second = 0
 "#,
         &[
-            "2: limits.max_body_bytes: 67108865 is out of range; wants 1 to 67108864",
-            "3: limits.requests_per_second: 0 is out of range; wants 1 to 1000000000",
-            "4: limits.burst: -1 is out of range; wants 1 to 1000000000",
-            "6: runtime.worker_threads: 1000 is out of range; wants 0 to 256",
-            "10: connectors[0].burst: 0 is out of range; wants 1 to 1000000000",
-            "11: connectors[0].requests_per_second: 0 is out of range; wants 1 to 1000000000",
-            "12: connectors[0].bytes_per_day: -1 is out of range; wants 0 to 8796093022208",
+            "2: limits.max_body_bytes: 67108865 is out of range; expected 1 to 67108864",
+            "3: limits.requests_per_second: 0 is out of range; expected 1 to 1000000000",
+            "4: limits.burst: -1 is out of range; expected 1 to 1000000000",
+            "6: runtime.worker_threads: 1000 is out of range; expected 0 to 256",
+            "10: connectors[0].burst: 0 is out of range; expected 1 to 1000000000",
+            "11: connectors[0].requests_per_second: 0 is out of range; expected 1 to 1000000000",
+            "12: connectors[0].bytes_per_day: -1 is out of range; expected 0 to 8796093022208",
         ],
     );
     check("[limits]\nmax_body_bytes = 67108864\n", &[]);
@@ -170,7 +173,7 @@ fn choices_name_the_nearest() {
         "[storage]\ndurability = \"fsnyc\"\n[log]\nformat = \"xml\"\n",
         &[
             r#"2: storage.durability: unknown value "fsnyc"; did you mean "fsync"?"#,
-            r#"4: log.format: unknown value "xml"; wants "text" or "json""#,
+            r#"4: log.format: unknown value "xml"; expected "text" or "json""#,
         ],
     );
 }
@@ -203,7 +206,7 @@ fn log_filters_have_known_levels() {
     check(
         "[log]\nlevel = \"info,=debug\"\n",
         &[
-            r#"2: log.level: bad filter "=debug"; wants a level, or target=level as in "info,headgate=debug""#,
+            r#"2: log.level: bad filter "=debug"; expected a level, or target=level as in "info,headgate=debug""#,
         ],
     );
     check("[log]\nlevel = \"WARN, headgate::http=trace\"\n", &[]);
@@ -236,7 +239,7 @@ fn problems_of_all_sources_come_together_in_order() {
         r#"config/default.toml:3: storage.durability: unknown value "o"; did you mean "os"?
 config/default.toml:4: storage.x: unknown key; known here: data_dir, durability, trust_clock, pool_mode, min_free_bytes, log_retention_days, log_retention_bytes, payload_retention_minutes, payload_retention_bytes, rejected_retention_minutes, rejected_retention_bytes
 site.toml:2: log.format: unknown value "jsn"; did you mean "json"?
-environment variable HEADGATE_ADMIN__LISTEN: admin.listen: "127.0.0.1:8080" collides with server.listen, "127.0.0.1:8080"; the two need addresses of their own
-environment variable HEADGATE_LIMITS__BURST: limits.burst: 0 is out of range; wants 1 to 1000000000"#
+environment variable HEADGATE_ADMIN__LISTEN: admin.listen: "127.0.0.1:8080" collides with server.listen, "127.0.0.1:8080"; each needs its own address
+environment variable HEADGATE_LIMITS__BURST: limits.burst: 0 is out of range; expected 1 to 1000000000"#
     );
 }

@@ -54,11 +54,11 @@ fn names_have_a_form() {
             "[[streams]]\nname = \"\"\n[[streams]]\nname = \"{long}\"\n[[streams]]\nname = \"a\\u0007\"\n[[connectors]]\nname = \"my shop\"\nkind = \"ingest\"\nitem_key = \"\"\n"
         ),
         &[
-            "2: streams[0].name: wants 1 to 128 characters; this one has 0",
-            "4: streams[1].name: wants 1 to 128 characters; this one has 129",
-            "6: streams[2].name: wants a name without control characters",
-            r#"8: connectors[0].name: wants 1 to 64 letters, digits, "_", "." or "-""#,
-            "10: connectors[0].item_key: wants the name of a field, 1 to 1024 bytes; leave it out to identify items by position",
+            "2: streams[0].name: expected 1 to 128 characters; this one has 0",
+            "4: streams[1].name: expected 1 to 128 characters; this one has 129",
+            "6: streams[2].name: expected a name without control characters",
+            r#"8: connectors[0].name: expected 1 to 64 letters, digits, "_", "." or "-""#,
+            "10: connectors[0].item_key: expected the name of a field, 1 to 1024 bytes; leave it out to identify items by position",
         ],
     );
     // Characters are counted, not bytes.
@@ -88,7 +88,7 @@ fn keys_have_exactly_one_secret_of_the_right_form() {
     check(
         &key(named),
         &[
-            "6: connectors[0].keys[0]: has no key; wants `secret`, `sha256`, `verify` or `certificate`",
+            "6: connectors[0].keys[0]: has no key; expected `secret`, `sha256`, `verify` or `certificate`",
         ],
     );
     check(
@@ -96,13 +96,13 @@ fn keys_have_exactly_one_secret_of_the_right_form() {
             "{named}secret = \"ik_live_0123456789abcdef\"\nsha256 = \"{sha256}\"\n"
         )),
         &[
-            "6: connectors[0].keys[0]: wants only one of `secret`, `sha256`, `verify` or `certificate`",
+            "6: connectors[0].keys[0]: expected only one of `secret`, `sha256`, `verify` or `certificate`",
         ],
     );
     check(
         &key(&format!("{named}sha256 = \"{}\"\n", &sha256[1..])),
         &[
-            "9: connectors[0].keys[0].sha256: wants the SHA-256 of the key as 64 hex digits, as `headgate key new` prints it; the key itself goes into `secret`",
+            "9: connectors[0].keys[0].sha256: expected the SHA-256 of the key as 64 hex digits, as `headgate key new` prints it; the key itself goes into `secret`",
         ],
     );
     let form = "9: connectors[0].keys[0].secret: an ingest key begins with \"ik_\" and has at least 24 characters";
@@ -139,7 +139,7 @@ fn keys_have_exactly_one_secret_of_the_right_form() {
     check(
         "[[streams]]\nname = \"orders\"\n[[read_keys]]\nname = \"a\"\nstreams = []\nsecret = \"ik_live_0123456789abcdef\"\n",
         &[
-            "5: read_keys[0].streams: wants at least one entry",
+            "5: read_keys[0].streams: expected at least one entry",
             "6: read_keys[0].secret: a read key begins with \"rk_\" and has at least 24 characters",
         ],
     );
@@ -154,7 +154,7 @@ fn the_same_key_twice_is_found_across_forms() {
             "name = \"a\"\nstream = \"orders\"\nsecret = \"ik_live_0123456789abcdef\"\n[[connectors.keys]]\nname = \"b\"\nstream = \"orders\"\nsha256 = \"{sha256}\"\n"
         )),
         &[
-            "10: connectors[0].keys[1]: the same key as connectors[0].keys[0] (\"a\" of \"shop\"); every key needs a secret of its own",
+            "10: connectors[0].keys[1]: the same key as connectors[0].keys[0] (\"a\" of \"shop\"); every key needs its own secret",
         ],
     );
 }
@@ -163,7 +163,7 @@ fn the_same_key_twice_is_found_across_forms() {
 fn listeners_are_addresses_and_differ() {
     let not = |text: &str| {
         format!(
-            "2: server.listen: {text:?} is not an address; wants host:port such as \"127.0.0.1:8080\" or \"[::1]:8080\", or \"unix:/path\""
+            "2: server.listen: {text:?} is not an address; expected host:port such as \"127.0.0.1:8080\" or \"[::1]:8080\", or \"unix:/path\""
         )
     };
     for text in [
@@ -189,11 +189,11 @@ fn listeners_are_addresses_and_differ() {
     );
     check(
         "[server]\nlisten = \"unix:\"\n",
-        &["2: server.listen: wants a path after \"unix:\""],
+        &["2: server.listen: expected a path after \"unix:\""],
     );
     let collision = |admin: &str, server: &str| {
         format!(
-            "4: admin.listen: \"{admin}\" collides with server.listen, \"{server}\"; the two need addresses of their own"
+            "4: admin.listen: \"{admin}\" collides with server.listen, \"{server}\"; each needs its own address"
         )
     };
     for (server, admin, collides) in [
@@ -218,9 +218,9 @@ fn sinks_call_hosts_in_networks() {
     check(
         "[[sinks]]\nname = \"a\"\nplugin = \"pool\"\nstreams = [\"*\"]\n[sinks.http]\nhosts = [\"a.example/x\", \"b.example\"]\nnetworks = [\"10.0.0.0/64\"]\ntimeout_ms = 0\nredirects = 3\n",
         &[
-            r#"6: sinks[0].http.hosts[0]: "a.example/x" is not a host; wants "api.example.com", "*.example.com", "10.0.0.5:8443", or "http://host" for one without encryption; no path"#,
-            r#"7: sinks[0].http.networks[0]: "10.0.0.0/64" is not a network; wants "10.0.0.0/8", "fd00::/8", or one address"#,
-            "8: sinks[0].http.timeout_ms: 0 is out of range; wants 1 to 86400000",
+            r#"6: sinks[0].http.hosts[0]: "a.example/x" is not a host; expected "api.example.com", "*.example.com", "10.0.0.5:8443", or "http://host" for one without encryption; no path"#,
+            r#"7: sinks[0].http.networks[0]: "10.0.0.0/64" is not a network; expected "10.0.0.0/8", "fd00::/8", or one address"#,
+            "8: sinks[0].http.timeout_ms: 0 is out of range; expected 1 to 86400000",
             "9: sinks[0].http.redirects: unknown key; known here: hosts, networks, headers, timeout_ms, request_bytes_max, response_bytes_max, requests_max, concurrency_max",
         ],
     );
@@ -233,8 +233,8 @@ fn sinks_have_a_plugin_and_patterns() {
         &[
             "3: sinks[0].plugin: neither a built-in plugin nor a file: data/plugins/pol.wasm; did you mean \"pool\"?",
             "7: sinks[1].plugin: neither a built-in plugin nor a file: DIR/./b.wasm; built in: pool, http-forward, postgres, influx, webhook, filter-map",
-            r#"8: sinks[1].streams[0]: bad pattern "a*b": "*" may only stand at the end"#,
-            r#"8: sinks[1].streams[1]: bad pattern "": wants 1 to 128 characters; this one has 0"#,
+            r#"8: sinks[1].streams[0]: bad pattern "a*b": "*" is only allowed at the end"#,
+            r#"8: sinks[1].streams[1]: bad pattern "": expected 1 to 128 characters; this one has 0"#,
             "9: sinks[1].retry.max_ms: 5 is shorter than the first pause, retry.first_ms = 10",
         ],
     );
@@ -245,7 +245,7 @@ fn what_follows_from_a_refused_value_is_left_out() {
     check(
         "[server]\nlisten = \"8080\"\n[admin]\nlisten = \"127.0.0.1:8080\"\n",
         &[
-            "2: server.listen: \"8080\" is not an address; wants host:port such as \"127.0.0.1:8080\" or \"[::1]:8080\", or \"unix:/path\"",
+            "2: server.listen: \"8080\" is not an address; expected host:port such as \"127.0.0.1:8080\" or \"[::1]:8080\", or \"unix:/path\"",
         ],
     );
     let site = key("name = \"main\"\nstream = \"orders\"\nsecret = \"ik_live_0123456789abcdef\"\n");
@@ -266,7 +266,7 @@ fn a_pin_is_a_digest_and_pins_a_file() {
     check(
         &sink("pool", &sha256[1..]),
         &[
-            "4: sinks[0].sha256: wants the SHA-256 of the component as 64 hex digits, as `headgate plugin check` prints it",
+            "4: sinks[0].sha256: expected the SHA-256 of the component as 64 hex digits, as `headgate plugin check` prints it",
         ],
     );
     check(
@@ -280,7 +280,7 @@ fn no_connector_has_the_name_of_one_that_is_built_in() {
     for name in crate::BUILT_IN_CONNECTORS {
         let text = format!("[[connectors]]\nname = {name:?}\nkind = \"ingest\"\n");
         let problems = Place::with(&text).problems();
-        assert!(problems.contains("wants another name"), "{problems}");
+        assert!(problems.contains("expected another name"), "{problems}");
         let other = text.replace(name, &format!("{name}-2"));
         assert_eq!(Place::with(&other).problems(), "");
     }

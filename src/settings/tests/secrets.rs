@@ -89,24 +89,27 @@ fn secrets_that_cannot_be_read_are_problems() {
     );
     check("{ env = \"EMPTY\" }", ": the secret is empty");
     check("\"\"", ": the secret is empty");
-    check("{}", ": wants either `file` or `env`");
+    check("{}", ": expected either `file` or `env`");
     check(
         "{ file = \"a\", env = \"b\" }",
-        ": wants either `file` or `env`",
+        ": expected either `file` or `env`",
     );
     check(
         "{ fil = \"a\" }",
         ".fil: unknown key; did you mean \"file\"?",
     );
-    check("{ file = 3 }", ".file: wants a string, found the integer 3");
-    check("{ file = \"\" }", ".file: wants a path");
+    check(
+        "{ file = 3 }",
+        ".file: expected a string, found the integer 3",
+    );
+    check("{ file = \"\" }", ".file: expected a path");
     check(
         "{ env = \"A=B\" }",
-        ".env: wants the name of an environment variable",
+        ".env: expected the name of an environment variable",
     );
     check(
         "{ env = \"ik_live_canary\" }",
-        ".env: wants the name of an environment variable, found a key",
+        ".env: expected the name of an environment variable, found a key",
     );
 }
 
@@ -219,7 +222,7 @@ fn secrets_in_the_settings_of_a_plugin_are_masked_and_named() {
     .problems();
     assert!(
         problems.starts_with(
-            "site.toml:5: sinks[0].config.headers.Authorization: no secret may stand in `config`"
+            "site.toml:5: sinks[0].config.headers.Authorization: a secret is not allowed in `config`"
         ),
         "{problems}"
     );
@@ -358,11 +361,11 @@ fn headers_of_sinks_are_secrets() {
             "sinks[0].http.headers.Host: this header is made from the request itself",
         ),
         ("{ \"a b\" = \"canary\" }", "is not the name of a header"),
-        ("{ a = 3 }", "sinks[0].http.headers.a: wants a string"),
+        ("{ a = 3 }", "sinks[0].http.headers.a: expected a string"),
         ("{ a = { fil = \"canary\" } }", "did you mean \"file\"?"),
         ("{ a = { env = \"NOT_SET\" } }", "NOT_SET is not set"),
         ("{ a = \"canary\\r\\nb: c\" }", "visible ASCII"),
-        ("\"canary\"", "wants a table"),
+        ("\"canary\"", "expected a table"),
     ] {
         let problems = Place::with(&site(headers)).problems();
         assert!(

@@ -54,7 +54,7 @@ fn what_is_wrong_with_a_token_is_said_and_no_secret_with_it() {
     );
     check(
         &token("name = \"a\"\nrole = \"viewer\""),
-        "wants `secret`, `sha256` or `certificate`",
+        "expected `secret`, `sha256` or `certificate`",
     );
     check(
         &token(&format!("name = \"a\"\nrole = \"root\"\n{secret}")),

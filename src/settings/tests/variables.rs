@@ -65,12 +65,12 @@ fn variables_are_checked_like_files() {
     check_variable(
         "HEADGATE_LIMITS__BURST",
         "many",
-        "limits.burst: wants an integer, found a string",
+        "limits.burst: expected an integer, found a string",
     );
     check_variable(
         "HEADGATE_LOG__REQUESTS",
         "yes",
-        "log.requests: wants true or false, found a string",
+        "log.requests: expected true or false, found a string",
     );
     check_variable(
         "HEADGATE_STREAMS",

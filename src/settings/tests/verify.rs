@@ -96,7 +96,7 @@ fn what_is_missing_or_cannot_be_read_is_refused() {
     refused(
         &format!("{pubsub}, {FILE}"),
         "secret",
-        "it is no JSON Web Key Set",
+        "it is not a JSON Web Key Set",
     );
     let elliptic = "secret = '{\"keys\": [{\"kty\": \"EC\"}]}'";
     refused(

@@ -52,10 +52,11 @@ impl Validator<'_> {
                 }
             }
         }
+        let told = &settings.problems.stream;
         for (i, key) in settings.read_keys.iter_mut().enumerate() {
             let path = format!("read_keys[{i}]");
             for (j, stream) in key.streams.iter().enumerate() {
-                if all_are_known && !streams.contains(stream) {
+                if all_are_known && !streams.contains(stream) && stream != told {
                     self.undeclared(&format!("{path}.streams[{j}]"), stream, &streams);
                 }
             }
@@ -76,7 +77,10 @@ impl Validator<'_> {
             self.warning(&format!("{path}.secret"), message.to_owned());
         } else if verify.secret.is_none() {
             let wants = Shape::Secret.wants();
-            self.problem(&format!("{path}.secret"), format!("missing; wants {wants}"));
+            self.problem(
+                &format!("{path}.secret"),
+                format!("missing; expected {wants}"),
+            );
         }
         let preset = webhook::preset(&verify.options.scheme);
         let is_published = preset.is_some_and(|preset| preset.published().is_some());
@@ -110,7 +114,7 @@ impl Validator<'_> {
             Ok(verifier) => self.weaknesses(&path, verify, &verifier),
         }
         if verify.options.tolerance_seconds == Some(0) {
-            let message = "0: the age of a delivery is not looked at, so whoever has seen one can send it again later";
+            let message = "0: the age of a delivery is not checked, so anyone who has seen a delivery can send it again later";
             self.warning(&format!("{path}.tolerance_seconds"), message.to_owned());
         }
         self.problems.len() == problems
@@ -143,7 +147,7 @@ impl Validator<'_> {
             return;
         };
         if let Some(other) = digests.get(&digest) {
-            let message = format!("the same key as {other}; every key needs a secret of its own");
+            let message = format!("the same key as {other}; every key needs its own secret");
             self.problem(path, message);
         } else {
             digests.insert(digest, label);

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Validator;
-use crate::beginning::no_state;
+use crate::beginning::{no_changes, no_state, notes};
 use crate::problem::{self, quoted};
-use crate::routing_gaps::writes_pool;
 use crate::{
     BUILT_IN_PLUGINS, Http, Listed, OnUpdate, Ordering, Retry, Secret, Settings, Sink, SinkWhere,
     Start, Stream, checks, masking, pool, section,
@@ -27,6 +26,48 @@ fn one_call_only(sink: &Sink) -> Option<&'static str> {
     (!waits_for_others).then_some(
         "needs `http` or `postgres`: a sink that calls nobody waits for nobody; remove in_flight",
     )
+}
+
+/// What is said of a sink that does not go with what it follows: the setting and the sentence. `is_set` tells what
+/// somebody has set.
+pub(crate) fn mode_mistakes(
+    sink: &Sink,
+    is_set: impl Fn(&str) -> bool,
+) -> Vec<(&'static str, &'static str)> {
+    const OF_LATEST: [(&str, &str); 4] = [
+        (
+            "start",
+            "mode = \"latest\" begins with all items of the data pool; remove start",
+        ),
+        (
+            "retry.attempts",
+            "with mode = \"latest\" the newest is tried again without end; remove retry.attempts",
+        ),
+        (
+            "ordering",
+            "with mode = \"latest\" the newest of each item is sent, and nothing waits behind it; remove ordering",
+        ),
+        (
+            "in_flight",
+            "with mode = \"latest\" calls follow one another; remove in_flight",
+        ),
+    ];
+    const OF_JOURNAL: [(&str, &str); 2] = [
+        (
+            "shown",
+            "needs mode = \"latest\": the journal has what sources sent",
+        ),
+        ("max_rate", "needs mode = \"latest\""),
+    ];
+    let mistakes = match sink.is_latest() {
+        true => &OF_LATEST[..],
+        false => &OF_JOURNAL[..],
+    };
+    let meant = |(setting, _): &&(&'static str, _)| {
+        let is_state = *setting == "start" && sink.start == Start::State;
+        is_set(setting) && !is_state
+    };
+    mistakes.iter().filter(meant).copied().collect()
 }
 
 impl Validator<'_> {
@@ -49,11 +90,25 @@ impl Validator<'_> {
             self.sink(index, sink, &plugins_dir, &settings.streams);
         }
         for (index, sink) in settings.sinks.iter().enumerate() {
+            if sink.is_latest()
+                && let Some(why) = no_changes(sink, &settings.sinks)
+            {
+                let message = format!("\"latest\" cannot be had: {why}");
+                self.problem(&format!("sinks[{index}].mode"), message);
+                continue;
+            }
             if sink.start == Start::State
+                && !sink.is_latest()
                 && let Some(why) = no_state(sink, &settings.sinks)
             {
                 let message = format!("\"state\" cannot be had: {why}");
                 self.problem(&format!("sinks[{index}].start"), message);
+            }
+            if sink.start != Start::Now {
+                for note in notes(sink, &settings.streams, &settings.sinks) {
+                    let message = format!("the sink {}: {note}", quoted(&sink.name));
+                    self.warning(&format!("sinks[{index}].start"), message);
+                }
             }
         }
     }
@@ -102,39 +157,15 @@ impl Validator<'_> {
             self.warning(&format!("sinks[{index}].writes"), message);
         }
         self.retry(&format!("sinks[{index}].retry.max_ms"), &sink.retry);
+        let path = format!("sinks[{index}]");
+        let is_set = |setting: &str| self.origins.of(&format!("{path}.{setting}")).is_some();
+        for (setting, message) in mode_mistakes(sink, is_set) {
+            self.problem(&format!("{path}.{setting}"), message.to_owned());
+        }
         if let Some(why) = one_call_only(sink) {
             self.problem(&format!("sinks[{index}].in_flight"), why.to_owned());
         }
         self.selection(index, sink, streams);
-        self.start(index, sink, streams);
-    }
-
-    /// What a beginning does not promise.
-    fn start(&mut self, index: usize, sink: &Sink, streams: &[Stream]) {
-        let (path, sink_name) = (format!("sinks[{index}].start"), quoted(&sink.name));
-        match sink.start {
-            Start::Journal if writes_pool(sink) == Some(false) => self.warning(
-                &path,
-                format!(
-                    "\"journal\" begins with the oldest request that is still kept: items of the data pool that were last written before that never reach the sink {sink_name}; \"state\" begins with all of them"
-                ),
-            ),
-            Start::Now | Start::Journal => {}
-            Start::State => {
-                let mut versioned = streams
-                    .iter()
-                    .filter(|stream| stream.version.is_some() && sink.matches(&stream.name));
-                if let Some(stream) = versioned.next() {
-                    let stream = quoted(&stream.name);
-                    self.warning(
-                        &path,
-                        format!(
-                            "the stream {stream} has versions: the sink {sink_name} is handed older operations too, and its table is the data pool's only if the receiver compares the `version` of items"
-                        ),
-                    );
-                }
-            }
-        }
     }
 
     /// What is read of `where` and `fields` may be something else than was meant.
@@ -153,12 +184,16 @@ impl Validator<'_> {
         let mut merged = streams
             .iter()
             .filter(|stream| stream.on_update == OnUpdate::Merge && sink.matches(&stream.name));
+        // The whole item is looked at.
+        if sink.is_latest() {
+            return;
+        }
         if let Some(field) = conditions.field()
             && let Some(stream) = merged.next()
         {
             let (field, stream) = (quoted(&field), quoted(&stream.name));
             let message = format!(
-                "is about the field {field}, and updates of the stream {stream} are merged: a request that leaves the field out is looked at without it"
+                "is about the field {field}, and updates of the stream {stream} are merged: a request that leaves the field out is tested without it"
             );
             self.warning(&path, message);
         }
@@ -184,7 +219,7 @@ impl Validator<'_> {
         if let Some(place) = &refused {
             self.problem(
                 &format!("{path}.{place}"),
-                "no secret may stand in `config`, which the plugin reads; put it into `http.headers` of this sink, whose values it never sees: headers = { authorization = { env = \"…\" } }".to_owned(),
+                "a secret is not allowed in `config`, which the plugin reads; put it into `http.headers` of this sink, whose values it never sees: headers = { authorization = { env = \"…\" } }".to_owned(),
             );
         }
         for place in masking::named_secrets(config) {

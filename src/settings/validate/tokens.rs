@@ -51,7 +51,7 @@ impl Validator<'_> {
             };
             if let Some(other) = digests.get(&digest) {
                 let message =
-                    format!("the same token as {other}; every token needs a secret of its own");
+                    format!("the same token as {other}; every token needs its own secret");
                 self.problem(&path, message);
             } else {
                 let shown = self.locate(&path, String::new()).path;

@@ -50,7 +50,7 @@ fn beginning(item_key: String) -> String {
 
 fn change_page(operator: &Operator, connector: &Connector, typed: &Typed) -> FormPage {
     let fields = html! {
-        p.quiet { "Its name stays, because its log is kept under it. The stream is its keys': make a key for another one." }
+        p.quiet { "Its name stays, because its log is kept under it. Each key has a stream: create a key for another stream." }
         (typed.record(::settings::Connector::FIELDS, false, &operator.catalog))
         (form::buttons("Save", &paths::connector(&connector.name)))
     };
@@ -87,7 +87,7 @@ impl DeleteConnector {
 fn delete_page(connector: &Connector, typed: &Typed) -> FormPage {
     let keys = count(connector.keys.len() as u64, "key");
     let what = html! {
-        p { "The connector " strong { (text(&connector.name)) } " and its " (keys) " are deleted for good: what they send is refused from then on. What was accepted is delivered, and its requests stay in the log." }
+        p { "The connector " strong { (text(&connector.name)) } " and its " (keys) " are deleted, which cannot be undone: their requests are rejected from then on. Accepted requests are delivered and stay in the log." }
     };
     let back = paths::connector(&connector.name);
     FormPage {

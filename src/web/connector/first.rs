@@ -76,16 +76,16 @@ impl<'a> First<'a> {
             @match self.state {
                 State::Waiting => "Waiting for your first request.",
                 State::Came(report) => {
-                    "Your first request came at " (at(report)) ": " (link(report, "see what became of it")) "."
+                    "Your first request came at " (at(report)) ": " (link(report, "see its status")) "."
                     @if nothing_identifies {
                         " Nothing in it identifies an item: " a href=(paths::connector(&self.connector.name)) { "choose the field that does" } "."
                     }
                 },
                 State::Greeted(report) => {
-                    (tool::name(preset)) " greeted at " (at(report)) " and was answered: the URL is right. Waiting for the first event."
+                    (tool::name(preset)) " sent a challenge at " (at(report)) " and was answered: the URL is right. Waiting for the first event."
                 },
                 State::Refused(report) => {
-                    "A request was refused at " (at(report)) ": " (reason(report)) " " (link(report, "See the request")) "."
+                    "A request was rejected at " (at(report)) ": " (reason(report)) " " (link(report, "See the request")) "."
                 },
                 State::Unknown => {},
             }

@@ -27,7 +27,7 @@ const LIKELY: [&str; 8] = ["id", "key", "uuid", "number", "sku", "code", "ref", 
 /// What counts: the connector's own item key, or what its tool is known for.
 pub(super) fn fact(connector: &Connector) -> Markup {
     let preset = connector.preset();
-    let by_delivery = html! { "each delivery is an item of its own" };
+    let by_delivery = html! { "each delivery is a separate item" };
     html! {
         @match (&connector.item_key, preset) {
             (Some(field), _) if field == DELIVERY => { (by_delivery) },
@@ -79,18 +79,18 @@ fn panel(connector: &Connector, fields: &[&FieldContent]) -> Markup {
         div.panel.asks #identity {
             p {
                 strong { "Nothing identifies an item: every single object takes the place of the one before." }
-                " What identifies an order, a person, a machine in what is sent?"
+                " Which field identifies an order, a person or a machine?"
             }
             @if connector.created_at.is_none() {
                 p { "Set " code { "item_key" } " of this connector in the configuration." }
             } @else if fields.is_empty() {
-                p { "When a request has come, its fields stand here to choose from. " a href={ (path) "?item_key=" } { "Name the field now" } "." }
+                p { "After the first request, its fields are listed here. " a href={ (path) "?item_key=" } { "Name the field now" } "." }
             } @else {
                 p { "The newest request has these fields:" }
                 ul.choices { @for field in fields {
                     li { a href={ (path) "?item_key=" (segment(&field.name)) } { (text(&field.name)) } " " span.quiet { (text(&field.value)) } }
                 } }
-                p.quiet { "For things that happen once, like messages, " a href={ (path) "?item_key=" (segment(DELIVERY)) } { "let each delivery be an item of its own" } "." }
+                p.quiet { "For things that happen once, like messages, " a href={ (path) "?item_key=" (segment(DELIVERY)) } { "make each delivery a separate item" } "." }
             }
         }
     }

@@ -185,7 +185,7 @@ fn facts(key: &IngestKey) -> Markup {
         dt { "State" } dd { (state(key)) }
         (key::networks_fact(&key.networks))
         dt { "Last used" } dd { (last_used(key)) }
-        @if let Some(at) = key.refused_at() { dt { "Last refused" } dd { (time(&clock::rfc3339(at))) ", because it had ended" } }
+        @if let Some(at) = key.refused_at() { dt { "Last rejected" } dd { (time(&clock::rfc3339(at))) ", because it had ended" } }
         @if let Some(created_at) = key.created_at { dt { "Made" } dd { (time(&clock::rfc3339(created_at))) } }
     } }
 }
@@ -200,7 +200,7 @@ pub(super) fn form_of(key: &IngestKey) -> Markup {
             None if prefix.is_empty() => span.quiet { "known after its first request" },
             None => span.mono { (text(&prefix)) "…" },
         }
-        @if key.allow_in_url { br; span.badge { "may stand in a URL" } }
+        @if key.allow_in_url { br; span.badge { "allowed in URLs" } }
     } }
 }
 
@@ -242,7 +242,7 @@ fn rotate_fields(typed: &Typed, key: &IngestKey) -> Markup {
     let new_end = Field {
         name: "new_end",
         label: "The new key ends (UTC, optional)",
-        hint: "Without a time: when the old one would have.",
+        hint: "Default: when the old key would have expired.",
     };
     let never = Field {
         name: "new_never_ends",
@@ -257,7 +257,7 @@ fn rotate_fields(typed: &Typed, key: &IngestKey) -> Markup {
                 @else { p { "A key with the new " (word) " takes the name. What is signed with the old " (word) " is taken until the end of the grace." } }
                 (verification::secret(typed, signing.verifier.preset(), "new "))
             },
-            None => p { "A new key takes the name. Whoever sends with the old one has until the end of the grace to change." },
+            None => p { "The new key has the same name. Senders can use the old key until the end of the grace period." },
         }
         div.fields {
             (typed.number_input(grace, "24"))
@@ -273,7 +273,7 @@ fn find_key(operator: &Operator, req: &Request) -> Result<Arc<IngestKey>, NoPage
     let connector = find_connector(operator, req)?;
     let key = connector.key(&paths::param(req, "key"));
     let key = key.cloned().ok_or(NoPage::NotFound(
-        "The connector has no key of this name. Its page lists its keys.",
+        "The connector has no such key. Its page lists its keys.",
     ))?;
     NoPage::if_declared(key.created_at, ResourceKind::Key)?;
     Ok(key)

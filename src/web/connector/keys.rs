@@ -29,7 +29,7 @@ pub(super) fn table(connector: &Connector) -> Markup {
                     td data-label="State" { span { (state(key)) } }
                     td data-label="Last used" { span {
                         (last_used(key))
-                        @if let Some(at) = key.refused_at() { br; span.badge.warn { "last refused" } " " (time(&clock::rfc3339(at))) }
+                        @if let Some(at) = key.refused_at() { br; span.badge.warn { "last rejected" } " " (time(&clock::rfc3339(at))) }
                     } }
                     td.tight data-label="" { @if key.created_at.is_some() {
                         a.button.plain href=(paths::ingest_key(key)) aria-label={ "Rotate, change or revoke the key " (plain(&key.name)) } { "Rotate or revoke" }

@@ -161,7 +161,7 @@ fn entry(report: &Report) -> Markup {
 pub(super) fn paging(path: &str, log: &requests::Page, query: &LogQuery) -> Markup {
     html! {
         @if let Some(time_reached) = log.looked_back_to {
-            p role="status" { "The log was looked through back to " (time(&clock::rfc3339(time_reached))) ". " strong { "Older" } " goes on from there." }
+            p role="status" { "The log was searched back to " (time(&clock::rfc3339(time_reached))) ". " strong { "Older" } " continues from there." }
         }
         p.row {
             @if query.before.is_some() { a.button.plain href={ (path) "#log" } { "Newest" } }

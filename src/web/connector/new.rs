@@ -24,7 +24,7 @@ impl NewConnector {
         let name = req.query::<String>("tool").unwrap_or_default();
         if !matches!(&*name, "" | "none") {
             let preset = webhook::preset(&name).ok_or(NoPage::NotFound(
-                "There is no tool of this name. The page of a new connector leads to the list of them.",
+                "There is no such preset. The page of a new connector leads to the list of presets.",
             ))?;
             return tool::answer(&self.0, req, depot, preset).await;
         }
@@ -76,7 +76,7 @@ fn stream_fields(typed: &Typed, catalog: &Catalog) -> Markup {
     let new_stream = Field {
         name: "new_stream",
         label: "Name of the new stream",
-        hint: "Without one it is called like the connector.",
+        hint: "Default: the connector's name.",
     };
     html! {
         (typed.stream_select(stream, catalog, Some("a new stream")))

@@ -82,10 +82,10 @@ fn in_the_tool(connector: &Connector, address: &Address, public: Option<&str>) -
                 @for (place, (stream, path, in_url)) in urls.iter().enumerate() {
                     p { "The URL to paste into " (within) @if urls.len() > 1 { ", for " (text(stream)) } ":" }
                     (copied(&format!("tool-url-{place}"), &address.for_tools(path)))
-                    @if *in_url { p.quiet { "At its end stands the key: " code { "?access_token=" } " and what was shown when it was made. A new key is shown with its URL." } }
+                    @if *in_url { p.quiet { "At its end stands the key: " code { "?access_token=" } " and the URL is shown once, when the key is created. A new key is shown with its URL." } }
                 }
                 @if public.is_none() {
-                    p { "This is the address of the service here. A tool needs the one that the internet knows: set " code { "server.public_url" } " in the configuration to what stands before " code { "/api" } " there, and this page shows the whole URL." }
+                    p { "This is the address of the service here. A tool needs the public address: set " code { "server.public_url" } " in the configuration to the part before " code { "/api" } " there, and this page shows the whole URL." }
                 }
                 @if !preset.events_hint.is_empty() { p { "Events worth choosing: " (preset.events_hint) } }
             }
@@ -162,7 +162,7 @@ fn verified_by(connector: &Connector, preset: &Preset) -> Markup {
             @else { (tool::scheme(&verify.options.scheme)) ", secret " span.mono { (text(&verify.shown())) "…" } " of the key " (text(&key.name)) }
         }
         @if signing.is_empty() {
-            @if preset.signed() { "its key: no key of this connector verifies signatures" } @else { "its key, which stands in the URL or in a header" }
+            @if preset.signed() { "its key: no key of this connector verifies signatures" } @else { "its key, in the URL or in a header" }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `/new/tool`: which tool sends.
+//! `/new/tool`: which tool sends; `/presets`: where each preset comes from.
 //!
 //! **Invariant**: without a script the page is a plain list; every tool in it leads to its form.
 
@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use salvo_core::handler;
 
 use crate::frame::{Page, Place};
-use webhook::Preset;
+use webhook::{Preset, PresetOrigin};
 
 /// `GET /new/tool`
 pub(super) struct Tools;
@@ -36,14 +36,58 @@ fn list() -> Markup {
             p.hint #found role="status" {}
         }
         ul.tools #tools {
-            @for preset in known { li { a href=(form_of(&preset.name)) { (preset.title) } } }
+            @for preset in known { li {
+                a href=(form_of(&preset.name)) { (preset.title) }
+                @if let PresetOrigin::Own(place) = &preset.origin { p.quiet { "From " (place) } }
+            } }
         }
+        p { a href="/presets" { "Where each preset comes from, and what proves it" } }
         h2 { "Not in the list" }
         ul.tools.others {
             li { a href=(form_of("hmac")) { "Another tool that signs" } p.quiet { "With a secret that both sides have, HMAC." } }
-            li { a href=(form_of("token")) { "Another tool that sends a fixed secret" } p.quiet { "In a header of its own." } }
+            li { a href=(form_of("token")) { "Another tool that sends a fixed secret" } p.quiet { "In a separate header." } }
             li { a href=(form_of("none")) { "A tool or program with an ingest key" } p.quiet { "It can send Authorization: Bearer, or a user name and a password." } }
         }
+    }
+}
+
+/// `GET /presets`
+pub(super) struct Presets;
+
+#[handler]
+impl Presets {
+    async fn handle(&self) -> Page {
+        Page {
+            title: "Presets".to_owned(),
+            place: Place::Connectors,
+            still: table(),
+            live: html! {},
+            old: true,
+        }
+    }
+}
+
+fn table() -> Markup {
+    html! {
+        p { "What is known of tools. A preset of your own is a file in " code { "presets" } " of the data folder, or " code { "[[presets]]" } " in the configuration. Proved by " code { "vector" } ": a real delivery of the tool is verified. Proved by " code { "itself" } ": only such as were signed by the same rules; send a test from the tool before you rely on it." }
+        div.table { table {
+            thead { tr { th { "Preset" } th { "Tool" } th { "Verified by" } th { "Proved by" } th { "From" } } }
+            tbody { @for preset in webhook::presets() { tr {
+                td data-label="Preset" { code { (preset.name) } }
+                td data-label="Tool" { span { (preset.title) } }
+                td data-label="Verified by" { span { (verified_by(preset)) } }
+                td data-label="Proved by" { span { (preset.proved()) } }
+                td data-label="From" { span { (preset.origin.shown()) } }
+            } } }
+        } }
+    }
+}
+
+fn verified_by(preset: &Preset) -> &'static str {
+    match (preset.signed(), preset.has_unsigned_body()) {
+        (false, _) => "a key in its requests",
+        (true, false) => "its signature",
+        (true, true) => "a signature that does not cover the body",
     }
 }
 

@@ -35,7 +35,7 @@ const SECRET_ENCODINGS: [(&str, &str); 3] = [
     ("base64", "Base64"),
 ];
 const PLACES: [(&str, &str); 3] = [
-    ("header", "in a header of its own"),
+    ("header", "in a separate header"),
     ("part", "in a part of the signature's header"),
     ("body", "in a field of the body"),
 ];
@@ -230,7 +230,7 @@ fn layout(typed: &Typed) -> Markup {
     let prefix = Field {
         name: "prefix",
         label: "Before the signature (optional)",
-        hint: "What stands in the header before the signature itself, such as sha256=.",
+        hint: "Text before the signature in the header, such as sha256=.",
     };
     let signed = Field {
         name: "signed",
@@ -245,7 +245,7 @@ fn layout(typed: &Typed) -> Markup {
     let separator = Field {
         name: "separator",
         label: "Between several parts (optional)",
-        hint: "The one character between them, such as the comma of t=…,v1=…. Without one the header has one part.",
+        hint: "The character between them, such as the comma of t=…,v1=…. Default: none, the header has one part.",
     };
     let timestamp = Field {
         name: "timestamp",

@@ -124,7 +124,12 @@ impl Typed {
     pub(crate) fn stream_boxes(&self, field: Field<'_>, catalog: &Catalog) -> Markup {
         let chosen = self.all(field.name);
         let mut names: Vec<String> = chosen.clone();
-        names.extend(catalog.streams().iter().map(|one| one.name.to_string()));
+        names.extend(
+            catalog
+                .readable_streams()
+                .iter()
+                .map(|one| one.name.to_string()),
+        );
         names.sort_unstable();
         names.dedup();
         names.retain(|name| !name.is_empty());
@@ -217,7 +222,7 @@ pub(crate) fn buttons(does: &str, back: &str) -> Markup {
 pub(crate) const NAME: Field<'_> = Field {
     name: "name",
     label: "Name",
-    hint: "What it is called here: letters, digits, dots, dashes and underscores.",
+    hint: "Its name in Headgate: letters, digits, dots, dashes and underscores.",
 };
 
 #[cfg(test)]

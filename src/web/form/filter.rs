@@ -30,6 +30,6 @@ pub(crate) fn check_times(times: [&str; 2]) -> Result<(), NoPage> {
     let is_good = |time: &str| time.is_empty() || parse_time(time).is_some();
     match times.into_iter().all(is_good) {
         true => Ok(()),
-        false => Err(refusal("A time is wanted like 2026-01-31T12:00, in UTC.")),
+        false => Err(refusal("Enter a time such as 2026-01-31T12:00, in UTC.")),
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn of_fault(fault: &FieldError) -> String {
         }
         FieldError::Verify(unfit) => as_sentence(&unfit.message),
         FieldError::SameSecret => {
-            "Another key of this stream has it: every key needs a secret of its own.".to_owned()
+            "Another key of this stream has it: every key needs its own secret.".to_owned()
         }
         FieldError::Candidates => as_sentence(fault.to_string().trim_start_matches("secret: ")),
         FieldError::Secret(why) => as_sentence(why),
@@ -74,8 +74,8 @@ mod tests {
     fn what_is_wrong_is_a_sentence_that_names_no_route() {
         let check = |fault: FieldError, expected| assert_eq!(of_fault(&fault), expected);
         check(
-            ValidationError::Form("wants 1 to 64 letters".to_owned()).into(),
-            "Wants 1 to 64 letters.",
+            ValidationError::Form("expected 1 to 64 letters".to_owned()).into(),
+            "Expected 1 to 64 letters.",
         );
         check(
             ValidationError::Range { min: 1, max: 9 }.into(),
@@ -83,7 +83,7 @@ mod tests {
         );
         check(
             FieldError::SameSecret,
-            "Another key of this stream has it: every key needs a secret of its own.",
+            "Another key of this stream has it: every key needs its own secret.",
         );
         let unfit = InvalidVerifier {
             field: "header",

@@ -55,7 +55,7 @@ pub(crate) fn snippets(
                     pre { code id={ "snippet-" (place) } { (snippet.code) } }
                     button.plain type="button" data-copy={ "snippet-" (place) } { "Copy" }
                     @if let Some(library) = &snippet.library {
-                        p { "With the " a href="/docs/clients" { "library" } ", which batches, retries and doubles nothing:" }
+                        p { "With the " a href="/docs/clients" { "library" } ", which batches and retries, without duplicates:" }
                         pre { code id={ "snippet-" (place) "-library" } { (library) } }
                         button.plain type="button" data-copy={ "snippet-" (place) "-library" } { "Copy" }
                     }

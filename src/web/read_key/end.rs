@@ -52,7 +52,7 @@ fn page(key: &ReadKey, ending: Ending, typed: &Typed) -> FormPage {
     };
     let what = html! {
         p {
-            "Renderers that are connected with the read key " strong { (text(&key.name)) } " are sent away at once, and it is refused from then on. "
+            "Renderers that are connected with the read key " strong { (text(&key.name)) } " are disconnected at once, and the key is rejected from then on. "
             @match ending {
                 Ending::Revoke => "It stays in the list, and cannot be made valid again.",
                 Ending::Delete => "It is no longer listed.",

@@ -5,11 +5,14 @@
 use maud::{Markup, html};
 
 use crate::text::{count, grouped, text, text_of, visible_json};
+use journal::{LogEntry, Outcome};
 use operate::content::{Content, ItemContent};
 use operate::requests::Report;
 
 /// Items that are shown at once; the others unfold.
 const OPEN_ITEMS: usize = 3;
+/// Presets that are named for a request that was refused.
+const FITS_MAX: usize = 5;
 
 /// Its headers.
 pub(super) fn headers(report: &Report) -> Markup {
@@ -23,6 +26,22 @@ pub(super) fn headers(report: &Report) -> Markup {
                     dd { @match value { Some(value) => (text(value)), None => span.quiet { "not kept" } } }
                 }
             } }
+            @if entry.outcome == Outcome::Rejected { (fitting(entry)) }
+        }
+    }
+}
+
+/// Which tools send such headers, for who has taken another one's preset.
+fn fitting(entry: &LogEntry) -> Markup {
+    let headers: Vec<_> = entry.headers().collect();
+    let fits = webhook::fitting(&headers, None);
+    html! {
+        @if !fits.is_empty() {
+            p #fitting { "Presets whose headers these are: "
+                @for (position, fit) in fits.iter().take(FITS_MAX).enumerate() {
+                    @if position > 0 { ", " } (fit.preset.title) " (" code { (fit.preset.name) } ")"
+                }
+            }
         }
     }
 }

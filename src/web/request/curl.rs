@@ -14,8 +14,7 @@ use journal::log::Endpoint;
 const BODY_BYTES_MAX: usize = 64 << 10;
 const TOO_LONG: &str = "The body is too long for a command to paste. Send the request again with the button, or with headgate requests send-again.";
 const SIGNED: &str = "The tool has signed it, which a command cannot. Send the request again with the button, or with headgate requests send-again.";
-const NO_TEXT: &str =
-    "The body is no text, or its headers are none, so there is no command to paste.";
+const NO_TEXT: &str = "The body or its headers are not text, so there is no command to paste.";
 
 /// The command that sends what is kept of a request. An error: why there is none; without a reason where nothing is
 /// kept.
@@ -58,7 +57,7 @@ pub(super) fn command(
     }
     let url = match entry.endpoint {
         Endpoint::Webhook => address.at(&webhook_path(stream, entry)),
-        Endpoint::Ingest | Endpoint::Items | Endpoint::Expiry => address.ingest_url(),
+        _ => address.ingest_url(),
     };
     command.push_str(&format!(" {}", quoted(&url)));
     command.push_str(" \\\n  -H \"Authorization: Bearer $HEADGATE_KEY\"");

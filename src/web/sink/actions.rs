@@ -96,7 +96,7 @@ impl GiveUp {
         let given_up = self.0.give_up(&param(req, "name"), id, by(req)).await;
         let given_up = given_up.map_err(refused)?;
         let flash = format!(
-            "{} given up, with {}.",
+            "{} ended, with {}.",
             are(given_up.retries, "batch"),
             count(given_up.items, "dead letter")
         );
@@ -116,7 +116,7 @@ impl Pause {
         changed.map_err(refused)?;
         let flash = match paused {
             true => "The sink is paused: what is accepted waits for it.",
-            false => "The sink goes on where it was.",
+            false => "The sink continues at its cursor.",
         };
         Ok(done(req, flash.to_owned()))
     }
@@ -130,7 +130,7 @@ impl Refill {
     async fn handle(&self, req: &mut Request) -> Result<FormAnswer, NoPage> {
         let begun = self.0.refill_sink(&param(req, "name"), by(req)).await;
         let items = count(begun.map_err(refused)?.items, "item");
-        let flash = format!("The sink begins anew with {items} of the data pool.");
+        let flash = format!("The sink is filled again with {items} of the data pool.");
         Ok(done(req, flash))
     }
 }

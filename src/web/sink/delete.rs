@@ -47,10 +47,10 @@ fn page(name: &str, typed: &Typed) -> FormPage {
     let discard = Field {
         name: "discard",
         label: "Delete what waits for it, too",
-        hint: "Requests that it has not taken, retries and dead letters, for good.",
+        hint: "Its undelivered requests, retries and dead letters are deleted, too. This cannot be undone.",
     };
     let what = html! {
-        p { "The sink " strong { (text(name)) } " is deleted. A sink of this name that is made later is a new one." }
+        p { "The sink " strong { (text(name)) } " is deleted. A sink with the same name that is created later is a new one." }
         (typed.tick(discard))
     };
     FormPage {

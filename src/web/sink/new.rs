@@ -18,7 +18,7 @@ use crate::paths;
 use crate::text::{as_sentence, grouped, plain, segment, text, text_of};
 use catalog::CatalogError;
 use delivery::Tried;
-use operate::{OperateError, Operator, TrialRequest, UsedPlugin, host_of};
+use operate::{OperateError, Operator, TrialRequest, UsedPlugin, host_of, is_called};
 use settings::BodyFault;
 
 /// Characters of a reason, and of a line.
@@ -55,6 +55,7 @@ impl NewSink {
             data,
             wrong: Wrong::new(),
             tried: None,
+            notes: Vec::new(),
         };
         let Some(mut typed) = sent else {
             let typed = Typed::new(depot, "name", &[]);
@@ -67,6 +68,7 @@ impl NewSink {
         let done = match typed.raw("do") {
             "try" => {
                 let request = TrialRequest::default();
+                form.notes = operator.sink_notes(&draft(&body));
                 let tried = operator.try_section(body, request, by(req)).await;
                 tried.map(|tried| form.tried = Some(tried))
             }
@@ -120,6 +122,19 @@ struct SinkForm<'a> {
     data: FormData,
     wrong: Wrong,
     tried: Option<Tried>,
+    /// What the sink is not promised.
+    notes: Vec<String>,
+}
+
+/// What a section says of where a sink begins, and with which streams.
+fn draft(section: &Map<String, Value>) -> settings::Sink {
+    let read = |name: &str| section.get(name).cloned().unwrap_or_default();
+    settings::Sink {
+        plugin: read("plugin").as_str().unwrap_or_default().to_owned(),
+        streams: serde_json::from_value(read("streams")).unwrap_or_default(),
+        start: serde_json::from_value(read("start")).unwrap_or_default(),
+        ..settings::Sink::default()
+    }
 }
 
 impl SinkForm<'_> {
@@ -136,6 +151,7 @@ impl SinkForm<'_> {
         body.insert("streams".to_owned(), json!(streams));
         for name in ["start", "where", "fields"] {
             if let Some(text) = typed.optional(name) {
+                let name = if text == LATEST { "mode" } else { name };
                 body.insert(name.to_owned(), text.into());
             }
         }
@@ -239,7 +255,7 @@ impl SinkForm<'_> {
             input type="hidden" name="plugin" value=(name);
             (typed.input(NAME, 64, true))
             (self.streams(typed))
-            (typed.select(START, &[("now", "with the next request"), ("journal", "with the oldest request that is still kept"), ("state", "with all items of the data pool")]))
+            (typed.select(START, &[("now", "with the next request"), ("journal", "with the oldest request that is still kept"), ("state", "with all items of the data pool"), (LATEST, "with all items, and follows the newest only")]))
             (typed.input(WHERE, LINE_CHARS_MAX, false))
             (typed.input(FIELDS, LINE_CHARS_MAX, false))
             fieldset.field #config tabindex="-1" {
@@ -259,6 +275,7 @@ impl SinkForm<'_> {
             place: Place::Sinks,
             content: html! {
                 @if let Some(tried) = &self.tried { (tried::shown(tried)) }
+                @for note in &self.notes { p.quiet { (text(&as_sentence(note))) } }
                 (typed.panel(Some("/new/sink"), &fields))
                 p.quiet { "Secrets are stored in catalog.db as they are, so backups contain them. They are never shown: after " strong { "Try" } ", type them again." }
             },
@@ -269,7 +286,7 @@ impl SinkForm<'_> {
     fn streams(&self, typed: &Typed) -> Markup {
         let chosen = typed.all("streams");
         let sizes = self.operator.pool.sizes();
-        let streams = self.operator.catalog.streams();
+        let streams = self.operator.catalog.readable_streams();
         html! {
             fieldset.field #streams tabindex="-1" {
                 legend { "Streams" }
@@ -326,7 +343,7 @@ impl SinkForm<'_> {
         let granted = words(&typed.text("hosts"));
         let ticked = typed.all("grant");
         let properties = self.schema["properties"].as_object().into_iter().flatten();
-        let urls = properties.filter(|(_, property)| property["x-headgate"] == "url");
+        let urls = properties.filter(|(_, property)| is_called(property));
         let typed = urls.filter_map(|(name, _)| self.data.get(&format!("config.{name}")));
         let hosts = typed
             .filter_map(host_of)
@@ -380,6 +397,8 @@ const PATTERNS: Field<'_> = Field {
     label: "More streams",
     hint: "Names, with commas between them; a * at the end of a name matches any rest.",
 };
+/// Among the words for where a sink begins: it follows the data pool.
+const LATEST: &str = "latest";
 const START: Field<'_> = Field {
     name: "start",
     label: "It begins",
@@ -403,7 +422,7 @@ const HOSTS: Field<'_> = Field {
 const NETWORKS: Field<'_> = Field {
     name: "networks",
     label: "Private networks that it can call",
-    hint: "10.0.0.0/8. Private addresses are refused otherwise.",
+    hint: "10.0.0.0/8. By default, private addresses are not allowed.",
 };
 const WRITES: Field<'_> = Field {
     name: "writes",

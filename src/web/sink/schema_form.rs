@@ -21,6 +21,7 @@ const LINES_CHARS_MAX: usize = 65_536;
 /// What marks a control in a schema, and how.
 const MARK: &str = "x-headgate";
 const SECRET: &str = "secret";
+const BODY: &str = "template:body";
 
 /// What is wrong with what was typed: the place, and the sentence.
 pub(super) type Wrong = Vec<(String, String)>;
@@ -37,12 +38,17 @@ enum Kind<'a> {
     /// A table of texts, `name: value` in each line.
     Table,
     Object(&'a Map<String, Value>),
+    /// Text, or a JSON object or list.
+    Body,
     Json,
 }
 
 impl<'a> Kind<'a> {
     fn of(schema: &'a Value, depth: usize) -> Self {
         let text = |schema: &Value| schema["type"] == "string";
+        if schema[MARK] == BODY {
+            return Self::Body;
+        }
         if let Some(words) = schema["enum"].as_array() {
             let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
             return words.map_or(Self::Json, Self::Words);
@@ -128,6 +134,7 @@ impl<'a> SchemaForm<'a> {
             Kind::List => "One in each line. ",
             Kind::Table => "In each line a name, a colon and a value. ",
             Kind::Json => "As JSON. ",
+            Kind::Body => "Text, or a JSON object or list. ",
             _ => "",
         };
         html! {
@@ -177,7 +184,7 @@ impl<'a> SchemaForm<'a> {
                 input id=(path) name=(path) type="text" inputmode="decimal" value=(typed) maxlength="40" placeholder=(usual) required[required]
                     autocomplete="off" size="14" aria-describedby=(describes) aria-invalid=[invalid];
             },
-            Kind::List | Kind::Table | Kind::Json | Kind::Object(_) => html! {
+            Kind::List | Kind::Table | Kind::Body | Kind::Json | Kind::Object(_) => html! {
                 textarea.mono id=(path) name=(path) rows="3" maxlength=(LINES_CHARS_MAX) required[required] placeholder=(usual)
                     autocomplete="off" autocapitalize="off" spellcheck="false" dir="auto" aria-describedby=(describes) aria-invalid=[invalid] { (typed) }
             },
@@ -282,6 +289,11 @@ fn read(data: &FormData, path: &str, kind: &Kind<'_>) -> Result<Option<Value>, S
             }
             Value::Object(table)
         }
+        // A text may begin with a placeholder.
+        Kind::Body => match serde_json::from_str(trimmed) {
+            Ok(value @ (Value::Object(_) | Value::Array(_))) => value,
+            _ => trimmed.into(),
+        },
         Kind::Object(_) | Kind::Json => {
             serde_json::from_str(trimmed).map_err(|error| format!("This is not JSON: {error}."))?
         }
@@ -307,6 +319,8 @@ mod tests {
                 "inner": {"type": "object", "properties": {"deep": {"type": "number"}}},
                 "token": {"type": "string", "x-headgate": "secret"},
                 "odd": {"oneOf": [{"type": "string"}, {"type": "integer"}]},
+                "body": {"x-headgate": "template:body"},
+                "text": {"x-headgate": "template:body"},
             },
         })
     }
@@ -330,6 +344,8 @@ mod tests {
             ("config.table", "A: b:c\nd:e"),
             ("config.inner.deep", "1.5"),
             ("config.odd", "[1, null]"),
+            ("config.body", "{\"a\": \"{n}\"}"),
+            ("config.text", "{n} left"),
             ("config.unknown", "1"),
         ]);
         let mut wrong = Wrong::new();
@@ -340,6 +356,7 @@ mod tests {
             json!({
                 "url": "https://a", "count": 12, "yes": false, "word": "b", "list": ["x", "y"],
                 "table": {"A": "b:c", "d": "e"}, "inner": {"deep": 1.5}, "odd": [1, null],
+                "body": {"a": "{n}"}, "text": "{n} left",
             })
         );
         let all = typed(

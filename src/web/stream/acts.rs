@@ -14,13 +14,14 @@ use super::item::show_value;
 use crate::form_data::FormData;
 use crate::frame::{FormAnswer, NoPage};
 use crate::guard::by;
+use crate::held::since;
 use crate::paths;
-use crate::text::{count, plain, segment, text, text_of, time};
+use crate::text::{count, plain, segment, text_of, time};
 use base::clock;
 use http::access::token_of;
 use operate::Operator;
 use operate::acts::Acting;
-use pool::acts::{HeldSince, ItemActs, OverrideNow, StreamActs};
+use pool::acts::{ItemActs, OverrideNow, StreamActs};
 
 /// Characters of a value in a form, and of a name.
 const CHARS_MAX: usize = 2_000;
@@ -73,7 +74,7 @@ fn done(verb: &str) -> &'static str {
     match verb {
         "override" | "add" => "It is shown.",
         "release" => "The source's values are shown.",
-        "hold" => "It is held. What the source sends waits.",
+        "hold" => "It is held. Changes from the source wait.",
         "take" => "What waited is shown. It is still held.",
         "resume" => "The hold has ended.",
         _ => "Done.",
@@ -119,13 +120,6 @@ fn button(
             }
             button.plain { (label) }
         }
-    }
-}
-
-fn since(held: &HeldSince) -> Markup {
-    html! {
-        "since " (time(&clock::rfc3339(held.since))) " by " (text(&held.by))
-        @if let Some(until) = held.until { ", until " (time(&clock::rfc3339(until))) }
     }
 }
 

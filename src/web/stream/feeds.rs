@@ -123,9 +123,9 @@ async fn page(
     let base = snippets::address(operator, req).feed_base(&stream.name);
     let new_key = html! {
         input type="hidden" name="fields" value=(fields);
-        p { "Makes a read key for this one stream that may stand in a URL: for programs that can set no header. URLs are kept in logs and histories, so give each program its own, and revoke it when the program goes." }
+        p { "Creates a read key for this stream that is allowed in URLs, for programs that cannot set a header. URLs are kept in logs and histories, so create a key for each program, and revoke it when the program is no longer used." }
         (typed.input(NAME, 64, true))
-        (form::buttons("Make a key for these URLs", &paths::stream(&stream.name)))
+        (form::buttons("Create a key for these URLs", &paths::stream(&stream.name)))
     };
     Ok(FormPage {
         title: format!("Feeds of {}", plain(&stream.name)),
@@ -186,7 +186,7 @@ fn columns(preview: &Preview, path: &str, fields: &str) -> Markup {
     let choices = preview.choices(fields);
     html! {
         form method="get" action=(path) {
-            p.quiet { "Give the columns that you want a place, 1, 2 and so on, and another name where the program wants one, such as Headline.Text for vMix. Without a place, all are there." span data-moves hidden { " Or drag them into order, or move them with the arrows: what stands below the chosen ones is left out." } }
+            p.quiet { "Give the columns that you want a place, 1, 2 and so on, and another name where the program wants one, such as Headline.Text for vMix. Without a place, all are there." span data-moves hidden { " Or drag them into order, or move them with the arrows: fields below the chosen ones are left out." } }
             @if !fields.is_empty() { p { "Now: " code { (text(fields)) } " · " a href=(path) { "All columns" } } }
             div.table { table {
                 thead { tr { th { "Place" } th { "Field" } th { "Sample" } th { "Name" } } }

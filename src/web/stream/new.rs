@@ -46,7 +46,7 @@ fn page(typed: &Typed, catalog: &Catalog) -> FormPage {
     let name = Field {
         name: "name",
         label: "Name",
-        hint: "1 to 128 characters. It stands in the webhook's URL.",
+        hint: "1 to 128 characters. It is part of the webhook's URL.",
     };
     let fields = html! {
         (typed.input(name, 256, true))

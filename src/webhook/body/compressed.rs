@@ -202,7 +202,7 @@ fn begins_like_zstd(rest: &[u8]) -> bool {
 fn damaged(encoding: Encoding) -> DecodeError {
     let name = encoding.name();
     DecodeError::Invalid(format!(
-        "the header Content-Encoding is `{name}`, but the body is no whole {name} stream (cut short, damaged or not compressed); compress the body again, or leave the header out"
+        "the header Content-Encoding is `{name}`, but the body is not a complete {name} stream (cut short, damaged or not compressed); compress the body again, or leave the header out"
     ))
 }
 

@@ -1,6 +1,6 @@
 //! The items of a body, through arrays, with what stands around them: `items`, `with` and `base64` of presets.
 //!
-//! Called after `decode` by the pipeline, and by checks of items with signatures of their own.
+//! Called after `decode` by the pipeline, and by checks of items with their own signatures.
 //!
 //! **Invariant**: every hit is an item, in the order of the body, and its values are written as they came. What comes out
 //! is at most `bytes_max` long.

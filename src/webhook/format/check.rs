@@ -43,7 +43,7 @@ pub(super) fn check(preset: &Preset, node: &Node) -> Result<(), FormatError> {
         .as_ref()
         .is_some_and(|event| !is_signed(event, preset.verify.as_ref()));
     if !preset.removals.is_empty() && by_header && preset.signed() && !preset.unsigned_event {
-        let message = "delete_when names events, and the event stands where nothing is signed: whoever replays a delivery would choose what is removed; set `unsigned_event = true` if that is meant";
+        let message = "delete_when names events, and the event is not signed: anyone who replays a delivery could choose the item to remove; set `unsigned_event = true` if that is meant";
         return at("delete_when", message.to_owned());
     }
     if preset.event_field && preset.event.is_none() {

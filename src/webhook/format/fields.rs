@@ -116,7 +116,7 @@ pub(super) fn delete_when(node: &Node, preset: &mut Preset) -> Result<(), Format
         }
         _ => Err(FormatError::new(
             node.line,
-            "delete_when wants `event`, a list of events, or `field` and `is`",
+            "delete_when requires `event`, a list of events, or `field` and `is`",
         )),
     }
 }
@@ -142,8 +142,16 @@ pub(super) fn answer(node: &Node) -> Result<DeliveryAnswer, FormatError> {
         Ok(())
     })?;
     reader.set("json", |node| {
-        body = Some((JSON, reader::json(node)?.to_string()));
-        Ok(())
+        let json = reader::json(node)?;
+        let text = json.to_string();
+        body = Some((JSON, text.clone()));
+        match serde_json::from_str::<serde_json::Value>(&text) {
+            Ok(again) if again == json => Ok(()),
+            _ => Err(wrong(
+                node,
+                "JSON with numbers that are written in few digits",
+            )),
+        }
     })?;
     reader.finish()?;
     answer.body = body;

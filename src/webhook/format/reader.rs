@@ -43,7 +43,11 @@ impl<'n> Reader<'n> {
         let within = self.within;
         match self.get(name) {
             Some(node) => then(node).map_err(|mut error| {
-                if !error.message.starts_with(within) || within.is_empty() {
+                let is_told = match within {
+                    "" => error.message.starts_with(name),
+                    within => error.message.starts_with(within),
+                };
+                if !is_told {
                     error.message = format!("{within}{name}: {}", error.message);
                 }
                 error
@@ -124,7 +128,10 @@ impl<'n> Reader<'n> {
 }
 
 pub(super) fn wrong(node: &Node, wanted: &str) -> FormatError {
-    FormatError::new(node.line, format!("wants {wanted}, not {}", node.found()))
+    FormatError::new(
+        node.line,
+        format!("expected {wanted}, not {}", node.found()),
+    )
 }
 
 pub(super) fn missing(node: &Node, name: &str, wanted: &str) -> FormatError {

@@ -306,7 +306,7 @@ fn it_counts_for_its_time() {
 #[test]
 fn a_set_needs_a_key_for_rs256() {
     let wrong = |keys: &str, part: &str| invalid(&options_of("pubsub"), keys, "secret", part);
-    let no_set = "no JSON Web Key Set, an object with a list `keys`. Google's key set";
+    let no_set = "not a JSON Web Key Set, an object with a list `keys`. Google's key set";
     for text in [
         "x",
         "[]",

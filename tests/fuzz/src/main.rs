@@ -15,6 +15,7 @@ mod cursors;
 mod flatten;
 mod headers;
 mod items;
+mod presets;
 mod request;
 mod select;
 mod verify;
@@ -39,6 +40,7 @@ static TARGET: LazyLock<fn(&[u8])> = LazyLock::new(|| {
         "cursors" => cursors::cursors,
         "batches" => batches::batches,
         "select" => select::select,
+        "presets" => presets::presets,
         name => {
             panic!("HEADGATE_FUZZ_TARGET is `{name}`, which is no target; README.md lists them")
         }

@@ -37,6 +37,8 @@ pub(super) fn select(input: &[u8]) {
         request_id: "r1",
         position: 1,
         fields: item.map_or("{}", |item| item.fields),
+        count: 1,
+        items: "[{}]",
     };
     for scope in [Scope::FEED, Scope::SINK] {
         holds(&String::from_utf8_lossy(conditions), scope, &record);

@@ -122,7 +122,7 @@ fn no_page_is_wider_than_a_phone() {
     }
 }
 
-const PAGES: [&str; 23] = [
+const PAGES: [&str; 24] = [
     "/",
     "/settings",
     "/docs",
@@ -142,6 +142,7 @@ const PAGES: [&str; 23] = [
     "/new/source?tool=shopify",
     "/new/source?tool=hmac",
     "/new/tool",
+    "/presets",
     "/new/stream",
     "/new/read-key",
     "/audit",
@@ -375,9 +376,9 @@ fn the_key_of_the_search_box_moves_the_cursor_into_it_and_enter_searches() {
     window.shows(focused, &json!(["q", "a/1"]));
     window.press_enter();
     window.shows(SEEN, &json!(["Search: a/1", false]));
-    let hits = "return [...document.querySelectorAll('.hits li')].map((hit) => [hit.querySelector('a').textContent, hit.querySelector('.about').textContent])";
+    let hits = "return [...document.querySelectorAll('.found li')].map((hit) => [hit.querySelector('a').textContent, hit.querySelector('.about').textContent])";
     window.shows(hits, &json!([["a/1", "orders · Ada"]]));
-    window.run("document.querySelector('.hits a').click()", &json!([]));
+    window.run("document.querySelector('.found a').click()", &json!([]));
     window.shows(SEEN, &json!(["a/1", false]));
     assert_eq!(
         log_without_refusals(&window, &origin(&daemon)),

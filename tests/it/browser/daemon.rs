@@ -7,12 +7,15 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use crate::process::{Answer, BY_ID, Client, Process, bearer};
 use crate::setup::{Setup, key_of};
 
 /// The read key of every daemon, for all its streams.
 pub(super) const READ_KEY: &str = "rk_live_for_the_screens_of_the_tests";
+/// The operate key of daemons that have one, for all their streams; its name is `desk`.
+const OPERATE_KEY: &str = "ok_live_for_the_desks_of_the_tests";
 /// Ports that the system gives to nobody by itself, so that one is still free after a kill.
 static NEXT_PORT: AtomicU16 = AtomicU16::new(21_000);
 
@@ -33,6 +36,14 @@ impl Daemon {
     /// Starts one that lets pages of these origins read, a TOML list.
     pub(super) fn start_for(streams: &[&str], origins: &str) -> Self {
         Self::start_with(streams, &format!("[live]\norigins = {origins}"))
+    }
+
+    /// Starts one with an operate key.
+    pub(super) fn start_operated(streams: &[&str]) -> Self {
+        let key = format!(
+            "[[read_keys]]\nname = \"desk\"\nstreams = {streams:?}\nsecret = \"{OPERATE_KEY}\"\noperate = true"
+        );
+        Self::start_with(streams, &key)
     }
 
     fn start_with(streams: &[&str], settings: &str) -> Self {
@@ -75,11 +86,21 @@ impl Daemon {
         self.folder.data_dir()
     }
 
-    /// Takes the read key away from whoever has it, as an operator does: another in the file, and SIGHUP.
+    /// Takes the read key away from whoever has it.
     pub(super) fn revoke_read_key(&self) {
+        self.replace_key(READ_KEY, "rk_live_for_nobody_that_the_tests_know");
+    }
+
+    /// The same of the operate key.
+    pub(super) fn revoke_operate_key(&self) {
+        self.replace_key(OPERATE_KEY, "ok_live_for_nobody_that_the_tests_know");
+    }
+
+    /// As an operator does: another in the file, and SIGHUP.
+    fn replace_key(&self, key: &str, other: &str) {
         let file = self.folder.path("headgate.toml");
         let settings = std::fs::read_to_string(&file).expect("the configuration");
-        let settings = settings.replace(READ_KEY, "rk_live_for_nobody_that_the_tests_know");
+        let settings = settings.replace(key, other);
         std::fs::write(&file, settings).expect("the configuration");
         let id = i32::try_from(self.process().id()).expect("a process id");
         let pid = Pid::from_raw(id).expect("not 0");
@@ -104,6 +125,18 @@ impl Daemon {
     /// The page that shows a stream.
     pub(super) fn page(&self, stream: &str) -> String {
         format!("http://{}/render/{stream}#{READ_KEY}", self.address)
+    }
+
+    /// The page that acts in a stream.
+    pub(super) fn operate_page(&self, stream: &str) -> String {
+        format!("http://{}/operate/{stream}#{OPERATE_KEY}", self.address)
+    }
+
+    /// What a path answers to who has the read key.
+    pub(super) fn read(&self, path: &str) -> Value {
+        let mut client = Client::connect(self.address).expect("it listens");
+        let answer = client.request("GET", path, &bearer(READ_KEY), "");
+        answer.expect("an answer").data(200)
     }
 
     /// A page of its origin that follows nothing by itself.

@@ -231,7 +231,7 @@ fn a_connector_is_made_with_the_keyboard_alone() {
     tab_to(&window, "Create connector");
     window.keys(&key::ENTER.to_string());
     let at_error = "const one = document.activeElement; return [one.id, one.getAttribute('aria-invalid'), document.getElementById(one.getAttribute('aria-describedby').split(' ')[0]).textContent]";
-    let message = "There is a connector of this name already; choose another name.";
+    let message = "There is already a connector with this name; choose another name.";
     window.shows(at_error, &json!(["name", "true", message]));
     let kept = "return ['name', 'kind', 'stream', 'requests_per_second'].map((id) => document.getElementById(id).value)";
     window.shows(kept, &json!(["tests", "ingest", "orders", "12"]));

@@ -99,7 +99,7 @@ fn a_saved_file_starts_without_the_daemon_and_shows_the_last_state() {
     let saved = operate(daemon.process(), wanted.into_iter().chain(more));
     let made = daemon.process().admin("/api/admin/read-keys/lobby-file");
     assert_eq!(made["origins"], json!(["null"]));
-    assert!(saved.err.contains("holds the read key"), "{}", saved.err);
+    assert!(saved.err.contains("contains the read key"), "{}", saved.err);
     let file = folder.path().join("lobby.html");
     std::fs::write(&file, saved.ok()).expect("a file");
     let url = format!("file://{}", file.display());

@@ -4,7 +4,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Done, run};
+use super::{Done, operate, run};
+use crate::guide::root;
+use crate::process::Process;
+use crate::setup::Setup;
+use crate::wait::eventually;
 
 const OWN: &str = r#"title = "Meters"
 item_key = "meter.id"
@@ -157,4 +161,164 @@ fn presets_are_listed_and_printed_as_files() {
     )
     .expect("it is written");
     preset(folder.path(), "test mine.toml").ok();
+}
+
+#[test]
+fn tools_are_described_by_the_guide_alone() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let files = root().join("tests/fixtures/presets");
+    let files = std::fs::read_dir(files).expect("a folder");
+    let files: Vec<String> = files
+        .map(|file| file.expect("a file").path().display().to_string())
+        .collect();
+    let done = run(
+        folder.path(),
+        ["preset", "test"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(files),
+    );
+    assert!(done.err.starts_with("8 presets pass"), "{done:?}");
+    assert!(
+        done.ok()
+            .contains("ok    monday create_pulse: stored as 77\n")
+    );
+}
+
+#[test]
+fn a_preset_is_begun_and_guessed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    assert_eq!(preset(folder.path(), "new mine").ok(), "mine.toml\n");
+    preset(folder.path(), "test mine.toml").ok();
+    preset(folder.path(), "new mine").failed(1);
+    preset(folder.path(), "new Mine").failed(2);
+    let request =
+        "X-GitHub-Event: push\nX-GitHub-Delivery: 1\nX-Hub-Signature-256: sha256=00\n\n{}";
+    std::fs::write(folder.path().join("captured"), request).expect("it is written");
+    let told = preset(folder.path(), "guess --delivery captured").ok();
+    let first = told.lines().nth(1).expect("a line");
+    assert!(first.starts_with("github "), "{told}");
+    assert!(
+        told.contains("\nmeta ") && !told.contains("stripe"),
+        "{told}"
+    );
+    std::fs::write(folder.path().join("captured"), "X-Nothing: 1\n\n{}").expect("it is written");
+    preset(folder.path(), "guess --delivery captured").failed(1);
+}
+
+fn write(process: &Process, text: &str) {
+    let folder = process.setup.data_dir().join("presets");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    // Whole at once, as an editor does it.
+    std::fs::write(folder.join("meters.new"), text).expect("it is written");
+    std::fs::rename(folder.join("meters.new"), folder.join("meters.toml")).expect("it is moved");
+}
+
+/// The text of a preset that the daemon has, by the title that it is waited for.
+fn titled(process: &Process, title: &str) {
+    eventually(title, || {
+        let shown = get(process, "/api/admin/presets/meters");
+        shown.contains(title).then_some(())
+    });
+}
+
+fn get(process: &Process, path: &str) -> String {
+    let mut client = crate::process::Client::connect(process.admin).expect("it listens");
+    let token = process.setup.admin_token();
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n",
+        process.admin
+    );
+    client.send(&head).expect("it is sent");
+    client.answer().expect("an answer").body
+}
+
+#[test]
+fn a_preset_of_the_data_folder_is_followed() {
+    let setup = Setup::with_streams(&["readings"]);
+    let process = setup.spawn();
+    write(&process, OWN);
+    titled(&process, "Meters");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "the secret of the meters").expect("it is written");
+    let secret = secret.display().to_string();
+    let create = "connector create hall --from meters --stream readings --secret-file";
+    let create = create.split(' ').chain([secret.as_str()]);
+    operate(&process, create.collect::<Vec<_>>()).ok();
+    let trigger = "trigger meters reading --connector hall".split(' ');
+    operate(&process, trigger.clone().collect::<Vec<_>>()).ok();
+
+    // A mistake is told with its line, and nothing changes.
+    write(&process, &OWN.replace("prefix", "prefx"));
+    process.says("meters.toml:8: verify.prefx is no field");
+    operate(&process, trigger.clone().collect::<Vec<_>>()).ok();
+    let shown = get(&process, "/api/admin/presets/meters");
+    assert!(
+        shown.contains("presets/meters.toml") && shown.contains("v1="),
+        "{shown}"
+    );
+
+    // Mended, it counts again; it cannot go while the connector uses it.
+    write(
+        &process,
+        &OWN.replace("\"Meters\"", "\"Meters of the hall\""),
+    );
+    titled(&process, "Meters of the hall");
+    let file = process.setup.data_dir().join("presets/meters.toml");
+    std::fs::remove_file(&file).expect("it is removed");
+    process.says("any more, and the connector");
+    operate(&process, trigger.collect::<Vec<_>>()).ok();
+}
+
+#[test]
+fn presets_of_the_configuration_count_over_those_of_the_folder() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let presets = folder.path().join("data/presets");
+    std::fs::create_dir_all(&presets).expect("a folder");
+    std::fs::write(presets.join("meters.toml"), OWN).expect("it is written");
+    let entry = "[[presets]]\nname = \"meters\"\nextends = \"meters\"\ntitle = \"Other meters\"\n";
+    std::fs::write(folder.path().join("own.toml"), entry).expect("it is written");
+    let listed = |line: &str| {
+        let all = preset(folder.path(), line).ok();
+        let all: Vec<Value> = serde_json::from_str(&all).expect("a list");
+        assert_eq!(all.len(), 114);
+        let last = all.last().expect("one").clone();
+        (
+            last["title"].clone(),
+            last["from"].as_str().expect("a place").to_owned(),
+        )
+    };
+    let (title, from) = listed("list --output json");
+    assert_eq!(title, "Meters");
+    assert!(from.ends_with("data/presets/meters.toml"), "{from}");
+    let (title, from) = listed("list --output json --config own.toml");
+    assert_eq!((title, &*from), ("Other meters".into(), "own.toml"));
+    // What is replaced is extended.
+    let shown = preset(folder.path(), "show meters --config own.toml").ok();
+    assert!(shown.contains("prefix = \"v1=\""), "{shown}");
+    std::fs::write(folder.path().join("own.toml"), format!("\n{entry}id = 7\n"))
+        .expect("it is written");
+    let told = preset(folder.path(), "list --config own.toml").failed(2);
+    assert!(told.contains("own.toml:6: id: "), "{told}");
+}
+
+#[test]
+fn a_preset_that_others_can_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let presets = folder.path().join("data/presets");
+    std::fs::create_dir_all(&presets).expect("a folder");
+    let file = presets.join("meters.toml");
+    std::fs::write(&file, OWN).expect("it is written");
+    let mode = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("its owner");
+    };
+    for (path, is) in [(&file, 0o644), (&presets, 0o755)] {
+        mode(path, is | 0o002);
+        let told = preset(folder.path(), "list").failed(2);
+        assert!(told.contains("chmod go-w"), "{told}");
+        mode(path, is);
+    }
+    preset(folder.path(), "list").ok();
 }

@@ -91,7 +91,7 @@ fn an_address_has_a_key_that_is_made_for_it_or_given() {
     for (args, key, word) in [
         (&["url", "orders"][..], "", "--key NAME"),
         (&["url", "orders"], "ik_live_x", "ingest key"),
-        (&["save", "orders"], "rk_<b>", "no read key"),
+        (&["save", "orders"], "rk_<b>", "not a read key"),
         (
             &["save", "orders", "--url", "unix:/x"],
             "rk_live_x",

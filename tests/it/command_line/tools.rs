@@ -79,9 +79,9 @@ fn any_other_tool_is_described_by_options() {
     for (options, code, says) in [
         ("", 1, "header"),
         (" --option header", 2, "NAME=VALUE"),
-        (" --option scheme=token", 2, "no option"),
+        (" --option scheme=token", 2, "not an option"),
         (" --option header=X-S --option hed=1", 1, "hed"),
-        (" --option header=X-S --option header.x=1", 2, "no table"),
+        (" --option header=X-S --option header.x=1", 2, "not a table"),
         (
             " --option header=X-S --option timestamp.unit=days",
             1,

@@ -51,7 +51,10 @@ fn refused(process: &Process, words: &str) {
         reason.is_some_and(|reason| reason.contains(words)) && sink["state"] == "running"
     });
     let problems = process.problems();
-    assert!(problems.contains("the sink hostile goes on"), "{problems}");
+    assert!(
+        problems.contains("the sink hostile continues"),
+        "{problems}"
+    );
 }
 
 #[test]
@@ -84,10 +87,7 @@ fn replacing_and_configuring_under_load_loses_and_doubles_nothing() {
         });
         let mut least = 10;
         for round in 0..4 {
-            let loaded = process
-                .log()
-                .matches("goes on with its new settings")
-                .count();
+            let loaded = process.log().matches("uses its new settings").count();
             if round % 2 == 0 {
                 variant("sorts", round, &plugin);
             } else {
@@ -96,10 +96,7 @@ fn replacing_and_configuring_under_load_loses_and_doubles_nothing() {
                 folder.change(&from, &format!("least = {least}"));
             }
             eventually("the change is taken", || {
-                let now = process
-                    .log()
-                    .matches("goes on with its new settings")
-                    .count();
+                let now = process.log().matches("uses its new settings").count();
                 (now > loaded).then_some(())
             });
         }
@@ -308,7 +305,7 @@ fn other_streams_count_from_the_next_batch_on() {
     let process = folder.spawn();
     process.processed("hostile", BY_ID, r#"{"id": "a"}"#);
     folder.change("streams = [\"hostile\"]", "streams = [\"nothing\"]");
-    says(&process, "goes on with its new settings");
+    says(&process, "uses its new settings");
     process.accepted("hostile", BY_ID, r#"{"id": "b"}"#);
     process.sink_becomes("hostile", "past it", |sink| sink["lag"] == 0);
     folder.change("streams = [\"nothing\"]", "streams = [\"hostile\"]");

@@ -235,7 +235,7 @@ fn a_pinned_sink_runs_this_very_file_only() {
     let check = ["check", "--config", "headgate.toml"];
     let said = run(&folder.path(""), check).failed(2);
     assert!(
-        said.contains("is not the file that the sink's section wants"),
+        said.contains("is not the file that the sink's section names"),
         "{said}"
     );
     std::fs::copy(&path, folder.path("hostile.wasm")).expect("a file");

@@ -21,7 +21,7 @@ fn writing(url: &str, config: &str) -> Setup {
         .sink("pool", "pool", "innocent", "")
 }
 
-/// Waits until the sink complains so; nothing was given up.
+/// Waits until the sink complains so; no batch waits for another attempt.
 fn fails(process: &Process, words: &str) {
     let sink = process.sink_becomes("hostile", &format!("failing with {words:?}"), |sink| {
         sink["last_error"].to_string().contains(words)

@@ -160,7 +160,7 @@ fn sinks_make_a_thousand_streams_and_no_more() {
     process.processed("innocent", BY_ID, r#"{"id": "a"}"#);
     process.processed("hostile", BY_ID, &make(1, 600));
     process.failed("hostile", BY_ID, &make(500, 1_001));
-    let words = "the sink may not make the stream \"v-1001\": the data pool has 1000 streams that nobody created";
+    let words = "the sink may not create the stream \"v-1001\": the data pool has 1000 streams that nobody created";
     let told = reason(&process, "500-1001");
     assert!(told.contains(words), "{told}");
     process.processed("hostile", BY_ID, &make(500, 1_000));

@@ -5,7 +5,7 @@
 use super::{code, read, root};
 
 /// Where sentences are: a file, a function if not all of the file is meant, and what stands before each.
-const SENTENCES: [(&str, &str, &str); 14] = [
+const SENTENCES: [(&str, &str, &str); 15] = [
     ("ingest/gate.rs", "pub fn check(", "{ ("),
     ("settings/routing_gaps.rs", "", "sentences.push(format!("),
     ("daemon/reload.rs", "", "let problem = format!("),
@@ -21,6 +21,7 @@ const SENTENCES: [(&str, &str, &str); 14] = [
     ("operate/limits.rs", "fn fullness(", "Some(format!("),
     ("operate/condition.rs", "", "let sentence = format!("),
     ("operate/condition.rs", "fn why_kept(", "format!("),
+    ("operate/screens.rs", "fn problem(", "format!("),
     ("observe/lines.rs", "fn problem(&self)", "format!("),
     ("operate/error.rs", "", "const CRASHED: &str ="),
     ("catalog/sink.rs", "pub fn shadowed(", "format!("),

@@ -50,6 +50,8 @@ impl Case {
             since,
             max_rate: None,
             transport: live::Transport::Sse,
+            agent: None,
+            screen: None,
             client: "test".to_owned(),
             cut: Cut(Box::new(|| {})),
         })

@@ -168,6 +168,8 @@ fn subscribed(app: &TestApp, since: Option<String>) -> Subscription {
         since,
         max_rate: None,
         transport: live::Transport::Sse,
+        agent: None,
+        screen: None,
         client: "test".to_owned(),
         cut: Cut(Box::new(|| {})),
     })

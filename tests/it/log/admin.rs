@@ -7,7 +7,7 @@ use crate::app::Admin;
 use crate::setup::Setup;
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 72] = [
+const GUARDED: [(Method, &str); 74] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -84,6 +84,8 @@ const GUARDED: [(Method, &str); 72] = [
     (Method::GET, "/api/admin/plugins"),
     (Method::GET, "/api/admin/plugins/pool"),
     (Method::GET, "/api/admin/search?q=1"),
+    (Method::GET, "/api/admin/presets"),
+    (Method::GET, "/api/admin/presets/stripe"),
     (Method::POST, "/api/admin/sinks/pool/retry"),
     (Method::GET, "/api/admin/sinks/pool/dead-letters"),
     (
@@ -225,6 +227,7 @@ async fn what_does_not_exist_is_404() {
         ("/api/admin/sinks/nothing", "SINK_NOT_FOUND"),
         ("/api/admin/sinks/nothing/dead-letters", "SINK_NOT_FOUND"),
         ("/api/admin/plugins/nothing", "PLUGIN_NOT_FOUND"),
+        ("/api/admin/presets/nothing", "PRESET_NOT_FOUND"),
         ("/api/admin/streams/nothing", "STREAM_NOT_FOUND"),
         ("/api/admin/connectors/nobody", "CONNECTOR_NOT_FOUND"),
         ("/api/admin/connectors/nobody/keys", "CONNECTOR_NOT_FOUND"),

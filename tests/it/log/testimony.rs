@@ -52,7 +52,7 @@ fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
 
     let told = process.problems();
     assert!(
-        told.contains("the sink bad gave up: 2 dead letters wait"),
+        told.contains("sink bad could not deliver: 2 dead letters wait"),
         "{told}"
     );
     let overview = site.page("/");
@@ -117,7 +117,7 @@ fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
     // It has taken nothing since, whether or not what it gave up is kept.
     assert_eq!(
         process.problems(),
-        r#"["the sink bad takes nothing: its last batch was given up: not for this sink"]"#
+        r#"["the sink bad takes nothing: its last batch became dead letters: not for this sink"]"#
     );
 
     // All of it is in the audit log.
@@ -203,7 +203,7 @@ fn many_refused_requests_and_an_unreadable_pool_are_problems() {
     }
     let told = process.problems();
     assert!(
-        told.contains("33 % of the requests of the connector tests were refused"),
+        told.contains("33 % of the requests of the connector tests were rejected"),
         "{told}"
     );
     process.drained();

@@ -5,7 +5,7 @@ use crate::process::Client;
 use crate::setup::{ADMIN_TOKEN, Setup};
 use crate::wait::eventually;
 
-const PAGES: [&str; 16] = [
+const PAGES: [&str; 17] = [
     "/",
     "/sources",
     "/sources/tests",
@@ -18,6 +18,7 @@ const PAGES: [&str; 16] = [
     "/streams/orders/item?key=1",
     "/new/source",
     "/new/tool",
+    "/presets",
     "/new/stream",
     "/new/read-key",
     "/audit",

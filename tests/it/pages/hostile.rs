@@ -19,6 +19,7 @@ const ATTRIBUTES: &[&str] = &[
     "aria-describedby",
     "aria-hidden",
     "aria-invalid",
+    "aria-keyshortcuts",
     "aria-label",
     "aria-labelledby",
     "autocapitalize",

@@ -183,13 +183,13 @@ fn a_form_that_is_refused_comes_back_as_it_was_sent_and_makes_nothing() {
     let long = "x".repeat(129);
     for (field, value, status, message) in [
         ("name", "", 400, "Give it a name."),
-        ("name", "a%20b", 400, "Wants 1 to 64 letters"),
-        ("name", "..", 400, "Must be more than"),
+        ("name", "a%20b", 400, "Expected 1 to 64 letters"),
+        ("name", "..", 400, "Must not be"),
         (
             "name",
             "tests",
             409,
-            "There is a connector of this name already",
+            "There is already a connector with this name",
         ),
         ("name", "ik_live_1", 400, "Begins like a secret"),
         ("kind", "magic", 400, "Choose one of these."),
@@ -198,14 +198,14 @@ fn a_form_that_is_refused_comes_back_as_it_was_sent_and_makes_nothing() {
             "new_stream",
             "orders",
             409,
-            "There is a stream of this name already",
+            "There is already a stream with this name",
         ),
-        ("new_stream", long.as_str(), 400, "Wants 1 to 128"),
+        ("new_stream", long.as_str(), 400, "Expected 1 to 128"),
         (
             "item_key",
             long.repeat(9).as_str(),
             400,
-            "Wants the name of a field",
+            "Expected the name of a field",
         ),
         (
             "requests_per_second",
@@ -341,7 +341,7 @@ fn keys_are_made_rotated_revoked_and_deleted() {
         "{page}"
     );
     let twice = site.submit("/sources/shop/new-key", fields);
-    is_wrong(&twice, 409, "name", "There is a key of this name already");
+    is_wrong(&twice, 409, "name", "There is already a key with this name");
     let past = fields.replace("2999", "1999").replace("trial", "late");
     let past = site.submit("/sources/shop/new-key", &past);
     is_wrong(&past, 400, "expires_at", "Has passed already");

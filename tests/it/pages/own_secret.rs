@@ -65,7 +65,7 @@ fn notion_is_connected_without_a_secret_and_its_token_is_shown_once() {
     }
     eventually("it was a greeting", || {
         let page = site.page("/sources/wiki");
-        page.contains("Notion greeted at ").then_some(())
+        page.contains("Notion sent a challenge at ").then_some(())
     });
     // The same once more is answered, for it is the secret.
     assert_eq!(send(&process), 200);

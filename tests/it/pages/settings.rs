@@ -83,7 +83,7 @@ fn a_backup_is_made_by_the_button_and_listed() {
     process.accepted("orders", "", r#"{"id": 1}"#);
     let site = Site::signed_in(&process);
     let page = site.page("/settings");
-    assert!(page.contains("No backups yet"), "{page}");
+    assert!(page.contains("No backups:"), "{page}");
     let (_, suggested) = page
         .split_once("name=\"dir\" required value=\"")
         .expect("a field");

@@ -265,8 +265,8 @@ fn what_is_refused_turns_the_line_amber_until_a_good_request_comes() {
     assert_eq!(order(&process, NEW_SECRET, "one", r#"{"id": 7}"#), 401);
     let page = page_with(&site, "/sources/shop", "does not match");
     for said in [
-        r#"<p class="panel refused" id="first" role="status">A request was refused at "#,
-        r#"<p id="first-refused" hidden>A request was refused at "#,
+        r#"<p class="panel refused" id="first" role="status">A request was rejected at "#,
+        r#"<p id="first-refused" hidden>A request was rejected at "#,
         "The signature in X-Shopify-Hmac-Sha256 does not match the secret of the key main",
     ] {
         assert!(page.contains(said), "{said}: {page}");
@@ -323,9 +323,11 @@ fn a_greeting_is_good_and_still_waits_for_an_event() {
     client.send(head).expect("it is sent");
     // Its length is none of ours.
     drop(client.answer());
-    let page = page_with(&site, "/sources/boards", "greeted at");
+    let page = page_with(&site, "/sources/boards", "sent a challenge at");
     assert!(
-        page.contains(r#"<p class="panel good" id="first" role="status">Trello greeted at "#),
+        page.contains(
+            r#"<p class="panel good" id="first" role="status">Trello sent a challenge at "#
+        ),
         "{page}"
     );
     assert!(page.contains(">handshake<"), "{page}");
@@ -356,7 +358,7 @@ fn a_tool_that_signs_nothing_is_given_a_url_with_a_key() {
     );
     let page = site.page("/sources/azure");
     assert!(!page.contains(&key), "{page}");
-    assert!(page.contains("may stand in a URL"), "{page}");
+    assert!(page.contains("allowed in URLs"), "{page}");
     let token = format!("{path}?access_token={key}");
     let sent = send(&process, &token, "", r#"{"id": "1"}"#);
     assert!((200..300).contains(&sent.status), "{}", sent.body);

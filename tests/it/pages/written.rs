@@ -99,7 +99,7 @@ fn waiting_retries_are_given_up_and_sinks_forgotten_by_their_buttons() {
     );
     let page = site.page("/sinks/back");
     assert!(
-        page.contains("1 batch is given up, with 2 dead letters."),
+        page.contains("1 batch is ended, with 2 dead letters."),
         "{page}"
     );
     process.request_becomes(&behind, "processed");

@@ -101,7 +101,11 @@ fn a_daemon_of_another_user_than_root_gives_up_all_and_still_compiles_and_delive
     let name = "NoNewPrivs:";
     assert_eq!(status(process.id(), name), status(own, name));
     assert!(is_open_to_debuggers(process.id(), NOBODY));
-    assert!(!process.log().contains("given up"), "{}", process.log());
+    assert!(
+        !process.log().contains("dropped: other files"),
+        "{}",
+        process.log()
+    );
     process.processed("orders", "", r#"{"id": "b"}"#);
     process.stop();
 }
@@ -158,8 +162,10 @@ fn backups_are_made_where_the_configuration_says_and_the_refusal_names_the_setti
     let process = setup.spawn();
     let log = process.log();
     let kept = format!("writes={:?}", setup.data_dir());
-    let given_up = log.lines().find(|line| line.contains("given up: "));
-    assert!(given_up.is_some_and(|line| line.contains(&kept)), "{log}");
+    let dropped = log
+        .lines()
+        .find(|line| line.contains("dropped: other files"));
+    assert!(dropped.is_some_and(|line| line.contains(&kept)), "{log}");
     let own = setup.data_dir().join("backups");
     std::os::unix::fs::symlink(elsewhere.path(), setup.data_dir().join("link")).expect("a link");
     for dir in [
@@ -214,7 +220,7 @@ fn files_that_a_changed_configuration_names_are_read_where_others_were_and_the_r
         let says = [
             &*far.to_string_lossy(),
             "system.confine",
-            "start the daemon again",
+            "restart the daemon",
         ];
         says.iter()
             .all(|what| problems.contains(what))

@@ -152,7 +152,7 @@ fn a_folder_that_is_not_the_daemons_alone_keeps_its_mode() {
     give(&folder.join("holiday.jpg"), 0o644);
     give(&folder, 0o755);
     let process = setup.spawn();
-    process.says("holds other things too");
+    process.says("contains other files too");
     assert_eq!(mode(&folder), 0o755);
     assert_eq!(mode(&folder.join("holiday.jpg")), 0o644);
     assert_eq!(mode(&folder.join("journal.db")), 0o600);
@@ -219,7 +219,7 @@ fn a_mode_that_lets_others_write_the_pool_is_refused() {
     let setup = Setup::with_streams(&[]).set("storage.pool_mode", "0660");
     let ended = setup.try_spawn().expect_err("it does not start");
     assert_eq!(ended.status.code(), Some(2), "{}", ended.log);
-    let wants = r#"storage.pool_mode: wants "0600", "0640""#;
+    let wants = r#"storage.pool_mode: expected "0600", "0640""#;
     assert!(ended.log.contains(wants), "{}", ended.log);
 }
 

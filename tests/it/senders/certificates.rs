@@ -306,7 +306,7 @@ fn pub_sub_is_verified_with_a_key_set_that_changes_while_the_daemon_runs() {
     eventually("the problem is told", || {
         process
             .problems()
-            .contains("no JSON Web Key Set")
+            .contains("not a JSON Web Key Set")
             .then_some(())
     });
     assert_eq!(push("second", AUDIENCE, path), 202);

@@ -22,6 +22,8 @@ struct Copied {
     /// Keys of acknowledged requests.
     taken: HashMap<String, u64>,
     table: Table,
+    /// Updates replace in every stream.
+    replaces: bool,
     /// Of every update that counted: key, and the number of the filling.
     updates: Vec<(String, Option<u64>)>,
 }
@@ -52,8 +54,15 @@ impl Copy {
         (receiver, copy)
     }
 
+    /// One that takes each update as the whole item.
+    pub(super) fn replacing() -> Self {
+        let copy = Self::default();
+        copy.0.lock().expect("no panic while held").replaces = true;
+        copy
+    }
+
     /// No key ever has two bodies, whether it was acknowledged or not.
-    fn note(&self, seen: &Seen) {
+    pub(super) fn note(&self, seen: &Seen) {
         let key = seen.header("idempotency-key").expect("a key");
         let mut copied = self.0.lock().expect("no panic while held");
         let known = copied.bodies.entry(key.to_owned());
@@ -79,7 +88,7 @@ impl Copy {
             }
             copied.updates.push((text("key"), item["fill"].as_u64()));
             let fields = item["fields"].as_object().expect("fields").clone();
-            let merges = text("stream").starts_with("merge");
+            let merges = text("stream").starts_with("merge") && !copied.replaces;
             let row = copied.table.entry(place).or_insert(Value::Null);
             let mut known = match (merges, row.take()) {
                 (true, Value::Object(known)) => known,

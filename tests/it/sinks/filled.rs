@@ -51,7 +51,7 @@ fn items(first: u64, count: u64) -> String {
 }
 
 /// Nobody has what was accepted so far but the pool.
-fn forgotten(process: &Process, folder: &Setup) {
+pub(super) fn forgotten(process: &Process, folder: &Setup) {
     process.drained();
     process.drained_when(|| {
         let sql = "SELECT count(*) FROM payloads";

@@ -190,7 +190,7 @@ fn a_file_that_names_it_later_counts_and_is_told_of() {
     let declared = "[[sinks]]\nname = \"team\"\nplugin = \"pool\"\nstreams = [\"others\"]\n";
     folder.change("# here\n", declared);
     process.hang_up();
-    process.says("the sink \"team\" was made at run time and is declared now");
+    process.says("the sink \"team\" was created at run time and is declared now");
     let sink = process.sink_becomes("team", "declared", |sink| sink["plugin"] == "pool");
     assert_eq!(
         (&sink["declared"], &sink["plugin"]),
@@ -199,7 +199,7 @@ fn a_file_that_names_it_later_counts_and_is_told_of() {
     assert!(
         process
             .problems()
-            .contains("was made at run time and is declared now")
+            .contains("was created at run time and is declared now")
     );
     let answer = patch(&process, "team", &json!({"streams": ["orders"]}));
     assert_eq!(refusal(&answer, 409).0, "DECLARED");
@@ -218,7 +218,7 @@ fn a_file_that_names_it_later_counts_and_is_told_of() {
     process
         .call("DELETE", "/api/admin/sinks/team", "")
         .data(200);
-    assert!(!process.problems().contains("made at run time"));
+    assert!(!process.problems().contains("created at run time"));
     assert_eq!(process.sink("team")["declared"], true);
     process.stop();
 }
@@ -235,7 +235,7 @@ fn a_sink_that_takes_nothing_is_failing_and_one_that_takes_something_runs() {
     let sink = process.sink_becomes("team", "failing", |sink| sink["state"] == "failing");
     let reason = sink["reason"].as_str().expect("a reason");
     assert!(
-        reason.starts_with("its last batch was given up: "),
+        reason.starts_with("its last batch became dead letters: "),
         "{reason}"
     );
     assert!(
@@ -254,7 +254,7 @@ fn a_component_that_is_dropped_is_listed_and_told_of_and_is_no_problem() {
     let process = folder.spawn();
     let built_in = process.admin("/api/admin/plugins/http-forward");
     assert_eq!(built_in["kind"], "built-in");
-    assert_eq!(built_in["schema"]["required"], json!(["url"]));
+    assert_eq!(built_in["schema"]["then"]["required"], json!(["url"]));
     assert_eq!(
         process.admin("/api/admin/plugins/pool")["used_by"],
         json!(["pool"])

@@ -61,6 +61,10 @@ impl Storing {
              [[streams]]\nname = \"{STREAM}\"\n",
             quoted(&folder.display().to_string())
         );
+        // A configuration has its presets, and this one those that are tried.
+        for own in webhook::own() {
+            text.push_str(&own.to_entry());
+        }
         let mut senders = Vec::new();
         for preset in presets {
             let sender = Sender::of(preset).map_err(|error| failed(&error))?;

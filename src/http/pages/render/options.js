@@ -84,6 +84,7 @@ const OPTIONS = {
   images: [among("self", "any"), "self"],
   stale: [among("keep", "dim", "hide"), "keep"],
   safe: [percent, 0],
+  screen: [words, ""],
   debug: [flag, false],
 };
 

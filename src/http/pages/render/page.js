@@ -74,7 +74,7 @@ async function start() {
   }
   // A file needs nobody to start.
   if (!saved) import("/offline.js").catch(() => {});
-  const live = connect({ url: saved && saved.url, streams: [name], key, maxRate: 30 });
+  const live = connect({ url: saved && saved.url, streams: [name], key, maxRate: 30, screen: options.screen || name });
   const view = live.stream(name);
   follow(live, view, Template, debug, fonts);
 }

@@ -302,7 +302,7 @@ fn an_unusable_item_key_refuses_the_request() {
             "{\"a\":1}",
             "is an object; use a string, a number or a boolean",
         ),
-        ("\"\"", "is empty; give each item a key of its own"),
+        ("\"\"", "is empty; give each item its own key"),
         (&long, "is 513 bytes long; a key has at most 512"),
     ] {
         let details = check_key_error(

@@ -71,12 +71,12 @@ fn page(key: &IngestKey, ending: Ending, typed: &Typed) -> FormPage {
         Ending::Revoke => (
             format!("Revoke {}?", key.name),
             "Revoke the key",
-            html! { p { "What is sent with the key " (name) " is refused from then on, also what is still arriving. It stays in the list, and cannot be made valid again." } },
+            html! { p { "What is sent with the key " (name) " is rejected from then on, also requests that are still arriving. The key stays in the list. This cannot be undone." } },
         ),
         Ending::Delete => (
             format!("Delete {}?", key.name),
             "Delete the key",
-            html! { p { "What is sent with the key " (name) " is refused from then on, and it is no longer listed." } },
+            html! { p { "What is sent with the key " (name) " is rejected from then on, and the key is no longer listed." } },
         ),
     };
     FormPage {

@@ -50,7 +50,7 @@ impl NewKey {
 fn signing_tool(name: &str) -> Result<&'static Preset, NoPage> {
     let preset = webhook::preset(name).filter(|preset| preset.signed());
     preset.ok_or(NoPage::NotFound(
-        "No tool of this name signs what it sends. The form of a new key lists those that do.",
+        "No preset with a signature has this name. The form of a new key lists them.",
     ))
 }
 
@@ -103,7 +103,7 @@ fn page(
     let mode = Field {
         name: "mode",
         label: "Live or test",
-        hint: "What a test key sends is checked and logged, and nothing is stored.",
+        hint: "Requests with a test key are checked and logged; nothing is stored.",
     };
     let fields = html! {
         (typed.input(NAME, 64, true))
@@ -152,7 +152,7 @@ fn choice_of_tool(connector: &Connector, path: &str) -> Markup {
                 }
                 button.plain { "Enter its secret" }
             }
-            p.quiet { "The form below makes a key to send along." }
+            p.quiet { "The form below creates a key for the request." }
         }
     }
 }

@@ -94,7 +94,7 @@ fn page(operator: &Operator, preset: &'static Preset, typed: &Typed) -> FormPage
 fn unsigned(preset: &Preset) -> Markup {
     html! { p #no-secret {
         "What " (tool::name_within(Some(preset))) " sends cannot be verified by a signature here, so it is given a key in its URL. "
-        "The next page shows that URL once. Who knows it can send: URLs are kept in logs and histories."
+        "The next page shows that URL once. Anyone with the URL can send: URLs are kept in logs and histories."
     } }
 }
 
@@ -106,7 +106,7 @@ fn item_key_hint(preset: &Preset) -> String {
             format!("{example} Without one every object takes the place of the one before.")
         }
         None | Some(DELIVERY) => {
-            format!("{example} Without one each delivery is an item of its own.")
+            format!("{example} Without one each delivery is a separate item.")
         }
         Some(fields) => {
             // Where none of them is there, too.

@@ -116,7 +116,7 @@ fn what_waits_is_given_up_and_strict_order_goes_on_at_once() {
     let letters = process.dead_letters("hostile");
     let reason = letters[0]["reason"].as_str().expect("text");
     assert!(
-        reason.starts_with("given up by an operator") && reason.ends_with("the door is closed"),
+        reason.starts_with("an operator ended the retry") && reason.ends_with("the door is closed"),
         "{reason}"
     );
     assert_eq!(letters[0]["fields"], json!({"id": "retry-a"}));

@@ -1,0 +1,101 @@
+//! Which problems the stream of problems has as open, and what is being told: over restarts.
+//!
+//! `operate` writes what it is about to tell, then tells it, then marks it as told.
+//!
+//! **Invariant**: what was about to be told when the daemon was killed is told again as it was, under the same id.
+
+use rusqlite::params;
+
+use super::{Catalog, CatalogError};
+use base::clock::Lived;
+
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS published_problems (
+    stream TEXT NOT NULL,
+    key TEXT NOT NULL,
+    fields TEXT NOT NULL,
+    is_open INTEGER NOT NULL,
+    told_ms INTEGER NOT NULL,
+    telling BLOB,
+    PRIMARY KEY (stream, key)
+) WITHOUT ROWID;";
+
+/// What was said last of a problem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublishedProblem {
+    pub key: String,
+    /// Of its item, as JSON.
+    pub fields: String,
+    pub is_open: bool,
+    /// When, in time lived.
+    pub told_at: Lived,
+    /// Under which id it is being told; none: it is told.
+    pub telling: Option<[u8; 16]>,
+}
+
+impl Catalog {
+    /// What was told in a stream and is open, and what was about to be told. What was told in another stream is forgotten.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub fn published_problems(&self, stream: &str) -> Result<Vec<PublishedProblem>, CatalogError> {
+        self.write(&mut self.store(), |store| {
+            store.connection.execute_batch(TABLE)?;
+            let others = "DELETE FROM published_problems WHERE stream <> ?1";
+            store.connection.execute(others, [stream])?;
+            let sql = "SELECT key, fields, is_open, told_ms, telling FROM published_problems";
+            let mut statement = store.connection.prepare(sql)?;
+            let rows = statement.query_map([], |row| {
+                Ok(PublishedProblem {
+                    key: row.get(0)?,
+                    fields: row.get(1)?,
+                    is_open: row.get(2)?,
+                    told_at: Lived::from_column(row.get(3)?),
+                    telling: row.get(4)?,
+                })
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// Writes what is about to be told. Blocks.
+    ///
+    /// # Errors
+    /// The file cannot be written; nothing is then.
+    pub fn publish_problems(
+        &self,
+        stream: &str,
+        told: &[PublishedProblem],
+    ) -> Result<(), CatalogError> {
+        self.write(&mut self.store(), |store| {
+            let sql = "INSERT OR REPLACE INTO published_problems VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+            let mut put = store.connection.prepare_cached(sql)?;
+            for one in told {
+                let told_at = one.told_at.to_column();
+                put.execute(params![
+                    stream,
+                    one.key,
+                    one.fields,
+                    one.is_open,
+                    told_at,
+                    one.telling
+                ])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// What was about to be told is told; of what is over nothing more needs to be known. Blocks.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn end_publishing(&self) -> Result<(), CatalogError> {
+        self.write(&mut self.store(), |store| {
+            let over = "DELETE FROM published_problems WHERE is_open = 0";
+            store.connection.execute(over, [])?;
+            let told = "UPDATE published_problems SET telling = NULL WHERE telling IS NOT NULL";
+            store.connection.execute(told, [])?;
+            Ok(())
+        })
+    }
+}

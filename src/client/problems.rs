@@ -1,0 +1,38 @@
+//! `headgate problems`: what does not work of a running daemon, and since when.
+//!
+//! Called by the command line; asks the admin API.
+//!
+//! **Invariant**: shows what `headgate status` counts.
+
+use super::error::CliError;
+use super::output::{plain, when};
+use super::resource::{Column, ListArgs, Resource};
+use wire::ProblemItemData;
+
+/// What `headgate problems` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  headgate problems --output json")]
+pub struct ProblemsArgs {
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+const COLUMNS: &[Column<ProblemItemData>] = &[
+    Column::new("KIND", |one| plain(&one.kind)),
+    Column::new("SUBJECT", |one| plain(&one.subject)),
+    Column::new("SEVERITY", |one| plain(&one.severity)),
+    Column::new("SINCE", |one| when(&one.since)),
+    Column::new("PROBLEM", |one| plain(&one.message)),
+];
+
+/// Runs the verb.
+///
+/// # Errors
+/// The daemon does not answer.
+pub async fn run(args: ProblemsArgs) -> Result<(), CliError> {
+    let list = args.list;
+    let problems = Resource::new(&list.admin, "problem", "/api/admin/problems")?;
+    problems.list(list.output, "no problems", COLUMNS).await
+}

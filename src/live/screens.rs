@@ -1,0 +1,289 @@
+//! What is known of screens, by their read keys: when each was last there, from where, and what it shows.
+//!
+//! Connections note it when they begin and end, feeds when somebody asks for one. The daemon has it written, and
+//! brings back what was written before.
+//!
+//! **Invariant**: nothing here waits for the disk, and a time only rises.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base::clock::{Lived, Unix};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What a page says of itself when it connects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Screen {
+    /// What it calls itself.
+    pub name: String,
+    /// What it shows.
+    pub page: Option<String>,
+    /// Its size in pixels, such as `1920x1080`.
+    pub size: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+}
+
+/// Who asks, for a screen or a feed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asker {
+    /// Where from.
+    pub client: String,
+    /// What program.
+    pub agent: Option<String>,
+}
+
+/// When something happened, by both clocks; in 1970: never.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct At {
+    unix: Unix,
+    lived: Lived,
+}
+
+impl At {
+    fn now() -> Self {
+        Self {
+            unix: Unix::now(),
+            lived: Lived::now(),
+        }
+    }
+}
+
+impl Serialize for At {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        (self.unix.ms(), self.lived.ms()).serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for At {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let (unix, lived) = Deserialize::deserialize(from)?;
+        Ok(Self {
+            unix: Unix::from_ms(unix),
+            lived: Lived::from_ms(lived),
+        })
+    }
+}
+
+/// What is known of a read key that screens use.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ScreenRecord {
+    /// What the page called itself last; none: it did not.
+    pub name: Option<String>,
+    /// The page, or the feed, that was shown last.
+    pub shows: Option<String>,
+    pub size: Option<String>,
+    pub version: Option<String>,
+    pub client: Option<String>,
+    pub agent: Option<String>,
+    /// Between two requests for a feed; none: no feed was asked for twice.
+    pub interval: Option<Duration>,
+    pub is_feed: bool,
+    seen: At,
+    /// Why it was refused last.
+    pub refused: Option<String>,
+    refused_when: At,
+}
+
+impl ScreenRecord {
+    /// When it was last there, by the wall clock.
+    pub fn seen_at(&self) -> Option<Unix> {
+        Some(self.seen.unix).filter(|at| *at > Unix::MIN)
+    }
+
+    /// How long ago that was, in time lived.
+    pub fn unseen_for(&self, now: Lived) -> Option<Duration> {
+        self.seen_at().map(|_| now - self.seen.lived)
+    }
+
+    /// When it was refused, if it was not there since.
+    pub fn refused_at(&self) -> Option<Unix> {
+        (self.refused_when.lived > self.seen.lived).then_some(self.refused_when.unix)
+    }
+
+    /// Whether it is worth to be kept where nobody expects it.
+    pub fn is_screen(&self) -> bool {
+        self.name.is_some() || self.is_feed
+    }
+
+    fn see(&mut self, asker: &Asker) {
+        self.client = Some(asker.client.clone());
+        self.agent.clone_from(&asker.agent);
+        self.see_again();
+    }
+
+    fn see_again(&mut self) {
+        self.seen = At::now();
+    }
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    record: ScreenRecord,
+    is_written: bool,
+    /// It came or went: others wait for the next minute.
+    is_urgent: bool,
+}
+
+/// What is known of all.
+#[derive(Debug, Default)]
+pub struct Screens(Mutex<BTreeMap<Box<str>, Kept>>);
+
+impl Screens {
+    /// Brings back what was written.
+    pub fn restore(&self, records: Vec<(String, ScreenRecord)>) {
+        let mut all = self.all();
+        for (key, record) in records {
+            let kept = Kept {
+                record,
+                is_written: true,
+                is_urgent: false,
+            };
+            all.entry(key.into()).or_insert(kept);
+        }
+    }
+
+    /// What is known of a read key.
+    pub fn of(&self, key: &str) -> Option<ScreenRecord> {
+        self.all().get(key).map(|kept| kept.record.clone())
+    }
+
+    pub(crate) fn connected(&self, key: &str, asker: &Asker, screen: Option<&Screen>) {
+        self.note(key, true, |record| {
+            record.see(asker);
+            if let Some(screen) = screen {
+                record.name = Some(screen.name.clone());
+                record.shows.clone_from(&screen.page);
+                record.size.clone_from(&screen.size);
+                record.version.clone_from(&screen.version);
+                record.is_feed = false;
+            }
+        });
+    }
+
+    pub(crate) fn left(&self, key: &str) {
+        self.note(key, true, ScreenRecord::see_again);
+    }
+
+    /// A minute has passed for those who are connected.
+    pub fn still_here<'a>(&self, keys: impl Iterator<Item = &'a str>) {
+        for key in keys {
+            self.note(key, false, ScreenRecord::see_again);
+        }
+    }
+
+    /// Somebody asked for a feed with this read key.
+    pub fn polled(&self, key: &str, asker: &Asker, feed: &str) {
+        let is_new = self.of(key).is_none_or(|record| !record.is_feed);
+        self.note(key, is_new, |record| {
+            let gap = record.unseen_for(Lived::now()).filter(|_| record.is_feed);
+            record.interval = match (record.interval, gap) {
+                (None, gap) => gap,
+                // It was away meanwhile.
+                (Some(before), Some(gap)) if gap > before * 3 => Some(before),
+                (Some(before), Some(gap)) => Some((before * 3 + gap) / 4),
+                (before, None) => before,
+            };
+            record.see(asker);
+            record.is_feed = true;
+            record.shows = Some(feed.to_owned());
+        });
+    }
+
+    /// A request with this read key was refused.
+    pub fn refused(&self, key: &str, asker: &Asker, why: &str) {
+        self.note(key, false, |record| {
+            record.client = Some(asker.client.clone());
+            record.refused = Some(why.to_owned());
+            record.refused_when = At::now();
+        });
+    }
+
+    /// What is not written yet; with `all` also what can wait. It counts as written.
+    pub fn take_unwritten(
+        &self,
+        all: bool,
+        is_kept: impl Fn(&str, &ScreenRecord) -> bool,
+    ) -> Vec<(String, ScreenRecord)> {
+        let mut taken = Vec::new();
+        for (key, kept) in self.all().iter_mut() {
+            if kept.is_written || !(all || kept.is_urgent) || !is_kept(key, &kept.record) {
+                continue;
+            }
+            kept.is_written = true;
+            kept.is_urgent = false;
+            taken.push((key.to_string(), kept.record.clone()));
+        }
+        taken
+    }
+
+    /// They could not be written.
+    pub fn not_written(&self, records: &[(String, ScreenRecord)]) {
+        let mut all = self.all();
+        for (key, _) in records {
+            if let Some(kept) = all.get_mut(&**key) {
+                kept.is_written = false;
+            }
+        }
+    }
+
+    fn note(&self, key: &str, is_urgent: bool, change: impl FnOnce(&mut ScreenRecord)) {
+        let mut all = self.all();
+        let kept = all.entry(key.into()).or_default();
+        change(&mut kept.record);
+        kept.is_written = false;
+        kept.is_urgent |= is_urgent;
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Kept>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asker() -> Asker {
+        Asker {
+            client: "10.0.0.7".to_owned(),
+            agent: None,
+        }
+    }
+
+    #[test]
+    fn what_is_refused_after_it_was_there_is_refused_until_it_is_there_again() {
+        let screens = Screens::default();
+        let of = || screens.of("lobby").expect("it is known");
+        screens.refused("lobby", &asker(), "expired");
+        assert!(of().refused_at().is_some() && of().seen_at().is_none());
+        screens.connected("lobby", &asker(), None);
+        assert!(of().refused_at().is_none() && of().seen_at().is_some());
+    }
+
+    #[test]
+    fn what_comes_and_goes_is_written_at_once_and_the_rest_once_a_minute() {
+        let screens = Screens::default();
+        let kept = |all| {
+            let taken = screens.take_unwritten(all, |_, record| record.is_screen());
+            taken.into_iter().map(|(key, _)| key).collect::<Vec<_>>()
+        };
+        screens.connected("plain", &asker(), None);
+        screens.polled("sheet", &asker(), "/feed/orders.csv");
+        assert_eq!(kept(false), ["sheet"], "`plain` is no screen");
+        screens.polled("sheet", &asker(), "/feed/orders.csv");
+        assert_eq!(kept(false), [""; 0]);
+        assert_eq!(kept(true), ["sheet"]);
+        let record = screens.of("sheet").expect("it is known");
+        screens.not_written(&[("sheet".to_owned(), record.clone())]);
+        assert_eq!(kept(true), ["sheet"]);
+
+        let others = Screens::default();
+        let written = serde_json::to_string(&record).expect("JSON");
+        let read = serde_json::from_str(&written).expect("a record");
+        others.restore(vec![("sheet".to_owned(), read)]);
+        assert_eq!(others.of("sheet"), Some(record));
+    }
+}

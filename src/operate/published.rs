@@ -1,0 +1,239 @@
+//! What the stream of problems is told, and when: a problem that stands, then that it is gone.
+//!
+//! `publishing.rs` brings what the status shows, every few seconds, and stores what is due.
+//!
+//! **Invariant**: of one problem there is at most one entry in [`APART`], and of all at most [`MAX`] in a minute. What does
+//! not find room is told later, and until then the item [`MANY`] says how much it is.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::problem::Problem;
+use base::clock::{Lived, Unix, rfc3339};
+use catalog::PublishedProblem;
+
+/// So long a problem stands before it is told, and is gone before that is.
+const STANDS: Duration = Duration::from_secs(10);
+/// Between two entries of one problem.
+const APART: Duration = Duration::from_secs(30);
+const MINUTE: Duration = Duration::from_mins(1);
+/// Entries in a minute, two of which may be of [`MANY`].
+const MAX: usize = 60;
+/// The item that stands for what finds no room.
+const MANY: &str = "many:";
+
+/// A problem as an item of the stream has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProblemItem {
+    pub kind: String,
+    /// Name of the sink, the stream or whatever it is about, or `daemon`.
+    pub subject: String,
+    pub message: String,
+    /// `error` or `warning`.
+    pub severity: String,
+    /// `open` or `resolved`.
+    pub state: String,
+    /// When it was seen first, RFC 3339.
+    pub since: String,
+    /// When it was gone, RFC 3339.
+    pub resolved_at: Option<String>,
+    /// Path of the page that shows it, on the admin listener.
+    pub page: String,
+}
+
+/// Problems as the stream has them, by their keys. Those that have a key in common are one item.
+pub(super) fn items(problems: &[Problem], since: Unix) -> BTreeMap<String, ProblemItem> {
+    let mut items: BTreeMap<String, ProblemItem> = BTreeMap::new();
+    for problem in problems {
+        let subject = problem.subject.named().1.unwrap_or("daemon");
+        let key = format!("{}:{subject}", problem.kind.as_str());
+        if let Some(item) = items.get_mut(&key) {
+            item.message = format!("{}; {}", item.message, problem.sentence);
+            continue;
+        }
+        let item = ProblemItem {
+            kind: problem.kind.as_str().to_owned(),
+            subject: subject.to_owned(),
+            message: problem.sentence.clone(),
+            severity: problem.kind.severity().to_owned(),
+            state: "open".to_owned(),
+            since: rfc3339(since),
+            resolved_at: None,
+            page: problem.page(),
+        };
+        items.insert(key, item);
+    }
+    items
+}
+
+/// What is known of a problem.
+#[derive(Debug)]
+struct Known {
+    item: ProblemItem,
+    /// Whether it was found when somebody looked last; and since when that is so.
+    stands: bool,
+    changed: (Lived, Unix),
+    /// Whether it was told, and not that it is gone.
+    is_open: bool,
+    told_at: Option<Lived>,
+}
+
+impl Known {
+    fn is_due(&self, now: Lived, stands: Duration) -> bool {
+        self.stands != self.is_open
+            && now - self.changed.0 >= stands
+            && self.told_at.is_none_or(|at| now - at >= APART)
+    }
+
+    /// What there is to tell.
+    fn row(&self, key: &str, now: Lived) -> PublishedProblem {
+        let mut item = self.item.clone();
+        if !self.stands {
+            item.state = "resolved".to_owned();
+            item.message = format!("resolved: {}", item.message);
+            item.resolved_at = Some(rfc3339(self.changed.1));
+        }
+        PublishedProblem {
+            key: key.to_owned(),
+            fields: serde_json::to_string(&item).unwrap_or_default(),
+            is_open: self.stands,
+            told_at: now,
+            telling: None,
+        }
+    }
+}
+
+/// What is known of all problems.
+#[derive(Debug, Default)]
+pub(super) struct Published {
+    known: BTreeMap<String, Known>,
+    /// When entries were told in the last minute.
+    entries: VecDeque<Lived>,
+}
+
+impl Published {
+    /// Goes on from what the daemon before this one told.
+    pub(super) fn restore(&mut self, rows: &[PublishedProblem], now: Lived) {
+        for row in rows {
+            let Ok(item) = serde_json::from_str::<ProblemItem>(&row.fields) else {
+                continue;
+            };
+            let known = Known {
+                item,
+                stands: row.is_open,
+                changed: (now, Unix::now()),
+                is_open: row.is_open,
+                told_at: Some(row.told_at),
+            };
+            self.known.insert(row.key.clone(), known);
+        }
+    }
+
+    /// Since when problems stand; those that nobody has seen yet, since now.
+    pub(super) fn dated(&self, items: &mut BTreeMap<String, ProblemItem>) {
+        for (key, item) in items {
+            if let Some(known) = self.known.get(key).filter(|known| known.stands) {
+                item.since.clone_from(&known.item.since);
+            }
+        }
+    }
+
+    /// Takes what is found now.
+    pub(super) fn compare(&mut self, found: BTreeMap<String, ProblemItem>, now: (Lived, Unix)) {
+        for (key, known) in &mut self.known {
+            if known.stands && key != MANY && !found.contains_key(key) {
+                known.stands = false;
+                known.changed = now;
+            }
+        }
+        for (key, item) in found {
+            self.stands(&key, item, now);
+        }
+        self.known.retain(|_, known| {
+            let is_new = known.told_at.is_some_and(|at| now.0 - at < APART);
+            known.stands || known.is_open || is_new
+        });
+    }
+
+    fn stands(&mut self, key: &str, item: ProblemItem, now: (Lived, Unix)) {
+        let Some(known) = self.known.get_mut(key) else {
+            let known = Known {
+                item,
+                stands: true,
+                changed: now,
+                is_open: false,
+                told_at: None,
+            };
+            self.known.insert(key.to_owned(), known);
+            return;
+        };
+        let since = match known.stands || known.is_open {
+            true => known.item.since.clone(),
+            false => item.since.clone(),
+        };
+        if !known.stands {
+            known.stands = true;
+            known.changed = now;
+        }
+        known.item = ProblemItem { since, ..item };
+    }
+
+    /// What is to be told now, the oldest first.
+    pub(super) fn due(&mut self, now: (Lived, Unix)) -> Vec<PublishedProblem> {
+        self.entries.retain(|at| now.0 - *at < MINUTE);
+        let own = self.known.iter();
+        let mut due: Vec<_> = own
+            .filter(|(key, known)| *key != MANY && known.is_due(now.0, STANDS))
+            .collect();
+        due.sort_by_key(|(_, known)| known.changed.0);
+        let room = (MAX - 2).saturating_sub(self.entries.len()).min(due.len());
+        let left = due.len() - room;
+        due.truncate(room);
+        let mut due: Vec<_> = (due.into_iter())
+            .map(|(key, known)| known.row(key, now.0))
+            .collect();
+        self.leave(left, now);
+        let many = self.known.get(MANY);
+        let many = many.filter(|known| known.is_due(now.0, Duration::ZERO));
+        due.extend(many.map(|known| known.row(MANY, now.0)));
+        due
+    }
+
+    /// So many did not find room.
+    fn leave(&mut self, left: usize, now: (Lived, Unix)) {
+        if left > 0 {
+            let item = ProblemItem {
+                kind: MANY.trim_end_matches(':').to_owned(),
+                subject: String::new(),
+                message: format!(
+                    "{left} more problems began or ended than this stream shows in a minute; the overview lists all current ones"
+                ),
+                severity: "error".to_owned(),
+                state: "open".to_owned(),
+                since: rfc3339(now.1),
+                resolved_at: None,
+                page: "/".to_owned(),
+            };
+            self.stands(MANY, item, now);
+        } else if let Some(known) = self.known.get_mut(MANY).filter(|known| known.stands) {
+            known.stands = false;
+            known.changed = now;
+        }
+    }
+
+    /// It is certain that this is told.
+    pub(super) fn note(&mut self, told: &[PublishedProblem]) {
+        for one in told {
+            self.entries.push_back(one.told_at);
+            if let Some(known) = self.known.get_mut(&one.key) {
+                known.is_open = one.is_open;
+                known.told_at = Some(one.told_at);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! Screens: which read keys show something, and how each is.
+//!
+//! API, pages, metrics and problems ask; the daemon has it written every second where something changed.
+//!
+//! **Invariant**: a read key is listed if a screen or a feed ever used it, or if something is said of its screen. Only one
+//! that is expected is a problem when it is away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::problem::{Found, ProblemKind, ProblemSubject};
+use super::{By, OperateError, Operator, in_background};
+use base::clock::{Lived, Unix, rfc3339};
+use catalog::{AuditChange, CatalogError, ReadKey, ResourceKind};
+use live::{Renderer, ScreenRecord};
+use serde_json::json;
+
+/// A feed whose interval is not known yet is there for so long.
+const FIRST_POLL: Duration = Duration::from_mins(1);
+/// Of its own intervals.
+const INTERVALS: u32 = 3;
+/// However short they are.
+const INTERVALS_MIN: Duration = Duration::from_secs(10);
+
+/// How a screen is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScreenState {
+    /// Connected.
+    Here,
+    /// It asks for a feed again and again.
+    Polling,
+    /// It was there.
+    Away,
+    /// It was refused, and was not there since.
+    Refused,
+    /// It was never there.
+    Never,
+}
+
+impl ScreenState {
+    /// As shown to people and programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Here => "here",
+            Self::Polling => "polling",
+            Self::Away => "away",
+            Self::Refused => "refused",
+            Self::Never => "never",
+        }
+    }
+}
+
+/// A read key of a screen, and how that is.
+#[derive(Debug)]
+pub struct ScreenStatus {
+    pub key: Arc<ReadKey>,
+    pub record: ScreenRecord,
+    /// Its connections, the newest last.
+    pub connected: Vec<Arc<Renderer>>,
+    pub state: ScreenState,
+    /// Since when: connected, away or refused.
+    pub since: Option<Unix>,
+}
+
+impl ScreenStatus {
+    fn of(key: Arc<ReadKey>, record: ScreenRecord, connected: Vec<Arc<Renderer>>) -> Self {
+        let unseen = record.unseen_for(Lived::now());
+        let polls = record
+            .interval
+            .map_or(FIRST_POLL, |one| (one * INTERVALS).max(INTERVALS_MIN));
+        let (state, since) = match connected.first() {
+            Some(first) => (ScreenState::Here, Some(first.connected_at)),
+            None if record.refused_at().is_some() => (ScreenState::Refused, record.refused_at()),
+            None if record.is_feed && unseen.is_some_and(|unseen| unseen <= polls) => {
+                (ScreenState::Polling, record.seen_at())
+            }
+            None if unseen.is_some() => (ScreenState::Away, record.seen_at()),
+            None => (ScreenState::Never, None),
+        };
+        Self {
+            key,
+            record,
+            connected,
+            state,
+            since,
+        }
+    }
+
+    /// Whether it is there.
+    pub fn is_there(&self) -> bool {
+        matches!(self.state, ScreenState::Here | ScreenState::Polling)
+    }
+
+    /// What is said of it where it should be there.
+    fn problem(&self) -> String {
+        let name = &self.key.name;
+        let at = self.since.map(rfc3339).unwrap_or_default();
+        match (self.state, &self.record.refused) {
+            (ScreenState::Refused, Some(why)) => {
+                format!("the screen {name} is away: it was refused at {at}, {why}")
+            }
+            (ScreenState::Never, _) => format!("the screen {name} was never there"),
+            _ => format!("the screen {name} is away since {at}"),
+        }
+    }
+}
+
+impl Operator {
+    /// The screens, by the names of their read keys.
+    pub fn screens(&self) -> Vec<ScreenStatus> {
+        let renderers = self.live.renderers();
+        let keys = self.catalog.read_keys().into_iter();
+        let screens = keys.filter_map(|key| {
+            let record = self.live.screens.of(&key.name);
+            let is_named = key.expect || key.page.is_some();
+            let is_screen = record.as_ref().is_some_and(ScreenRecord::is_screen);
+            if !(is_named || is_screen) {
+                return None;
+            }
+            let own = renderers
+                .iter()
+                .filter(|one| *one.key == *key.name && one.is_of_key());
+            let own = own.cloned().collect();
+            Some(ScreenStatus::of(key, record.unwrap_or_default(), own))
+        });
+        screens.collect()
+    }
+
+    /// Has the screens of a read key load their pages again; how many were told.
+    ///
+    /// # Errors
+    /// There is no such screen.
+    pub async fn reload_screen(&self, name: &str, by: By) -> Result<usize, OperateError> {
+        if !self.screens().iter().any(|one| *one.key.name == *name) {
+            let kind = ResourceKind::ReadKey;
+            return Err(OperateError::Catalog(CatalogError::NotFound(kind)));
+        }
+        let reached = self.live.reload(name);
+        let done = json!({ "told": reached });
+        let change = AuditChange::done("reload", ResourceKind::ReadKey, name, done);
+        self.record(by, change).await;
+        Ok(reached)
+    }
+
+    /// Brings back what was written of screens.
+    pub async fn restore_screens(&self) {
+        let catalog = Arc::clone(&self.catalog);
+        match in_background(move || catalog.screens()).await {
+            Ok(rows) => {
+                let rows = rows
+                    .into_iter()
+                    .filter_map(|(key, seen)| Some((key, serde_json::from_str(&seen).ok()?)));
+                self.live.screens.restore(rows.collect());
+            }
+            Err(error) => tracing::warn!(%error, "what was seen of screens cannot be read"),
+        }
+    }
+
+    /// Writes which screens came and went; once a minute, with `all`, also when those that are there were seen.
+    pub async fn keep_screens(&self, all: bool) {
+        if all {
+            let renderers = self.live.renderers();
+            let own = renderers.iter().filter(|one| one.is_of_key());
+            self.live.screens.still_here(own.map(|one| &*one.key));
+        }
+        let is_kept = |key: &str, record: &ScreenRecord| {
+            let key = self.catalog.read_key(key);
+            key.is_some_and(|key| record.is_screen() || key.expect || key.page.is_some())
+        };
+        let records = self.live.screens.take_unwritten(all, is_kept);
+        if records.is_empty() {
+            return;
+        }
+        let rows = records
+            .iter()
+            .filter_map(|(key, record)| Some((key.clone(), serde_json::to_string(record).ok()?)));
+        let (catalog, rows) = (Arc::clone(&self.catalog), rows.collect::<Vec<_>>());
+        if let Err(error) = in_background(move || catalog.keep_screens(&rows)).await {
+            tracing::warn!(%error, "what was seen of screens cannot be written now; it is tried again");
+            self.live.screens.not_written(&records);
+        }
+    }
+
+    /// Screens that should be there and are away.
+    pub(super) fn missing_screens(&self, problems: &mut Found) {
+        let (now, started) = (Lived::now(), self.about.started.elapsed());
+        for screen in self.screens() {
+            let limit = Duration::from_secs(screen.key.away_after_seconds.into());
+            let exists = screen.key.created_at.map_or(started, |at| Unix::now() - at);
+            let unseen = screen.record.unseen_for(now).unwrap_or(exists).min(started);
+            if screen.key.expect && !screen.is_there() && unseen >= limit {
+                let subject = ProblemSubject::ReadKey(screen.key.name.to_string());
+                let mut problems = problems.about(subject);
+                problems.push(screen.problem(), ProblemKind::ScreenAway);
+            }
+        }
+    }
+}

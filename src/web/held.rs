@@ -1,0 +1,32 @@
+//! What is held and overridden, in a line: on the overview, with streams and with screens.
+//!
+//! **Invariant**: who holds is named, and since when.
+
+use maud::{Markup, html};
+
+use super::text::{count, text, time};
+use base::clock;
+use pool::acts::{ActCounts, HeldSince};
+
+/// Since when something is held, by whom and until when.
+pub(super) fn since(held: &HeldSince) -> Markup {
+    html! {
+        "since " (time(&clock::rfc3339(held.since))) " by " (text(&held.by))
+        @if let Some(until) = held.until { ", until " (time(&clock::rfc3339(until))) }
+    }
+}
+
+/// What operators do to a stream, in a line.
+pub(super) fn in_short(acts: &ActCounts) -> Markup {
+    html! {
+        @if let Some(held) = &acts.held {
+            span.badge.warn { "held" } " " (since(held))
+            @if acts.waiting > 0 { ", " (count(acts.waiting, "change")) " wait" @if acts.waiting == 1 { "s" } }
+            ". "
+        }
+        @if acts.held_keys > 0 { span.badge.warn { "held" } " " (count(acts.held_keys, "item")) ". " }
+        @if acts.fields > 0 {
+            span.badge.warn { "overridden" } " " (count(acts.fields, "field")) " of " (count(acts.overridden, "item")) "."
+        }
+    }
+}
