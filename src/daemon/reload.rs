@@ -184,6 +184,11 @@ impl Files {
             (path, look)
         });
         self.known = looks.collect();
+        // What has gone from a folder since it was read is a change.
+        let folders = [&self.plugins_dir, &self.presets_dir];
+        let is_in_folder = |path: &Path| folders.iter().any(|one| path.parent() == Some(one));
+        known.retain(|path, _| is_in_folder(path));
+        self.known.append(&mut known);
     }
 
     /// What is named, the components of the plugins folder, and presets.
@@ -286,6 +291,12 @@ mod tests {
         std::fs::create_dir_all(&plugins).expect("a folder");
         assert_eq!(files.looks(), files.known);
         std::fs::write(plugins.join("mine.wasm"), "").expect("a file");
+        assert_ne!(files.looks(), files.known);
+        let mut files = files;
+        files.remember();
+        // It goes after it was read.
+        std::fs::remove_file(plugins.join("mine.wasm")).expect("it goes");
+        files.follow(&loaded);
         assert_ne!(files.looks(), files.known);
     }
 }

@@ -175,13 +175,17 @@ fn a_sink_that_follows_has_what_the_pool_has_whatever_happens() {
 fn what_was_overtaken_is_never_sent_and_nothing_waits() {
     let down = Arc::new(AtomicU64::new(0));
     let copy = Copy::replacing();
-    let (taker, is_down) = (copy.clone(), Arc::clone(&down));
+    let refused = Arc::new(AtomicU64::new(0));
+    let (taker, is_down, refuses) = (copy.clone(), Arc::clone(&down), Arc::clone(&refused));
     let receiver = Receiver::start(move |seen, _| match is_down.load(Ordering::Relaxed) {
         0 => {
             taker.take(seen);
             answer(200, "", "")
         }
-        _ => answer(503, "", "down"),
+        _ => {
+            refuses.fetch_add(1, Ordering::Relaxed);
+            answer(503, "", "down")
+        }
     });
     let folder = folder();
     let process = folder.spawn();
@@ -201,6 +205,11 @@ fn what_was_overtaken_is_never_sent_and_nothing_waits() {
         process.processed("orders", BY_ID, &items);
     }
     process.removed("orders", "b");
+    // One call may have been made of what was there before.
+    let before = refused.load(Ordering::Relaxed);
+    crate::wait::eventually("a call is made of what is there now", || {
+        (refused.load(Ordering::Relaxed) >= before + 2).then_some(())
+    });
     process.sink_becomes("team", "failing", |sink| sink["state"] == "failing");
     let shown = process.sink("team");
     assert_eq!(
@@ -235,6 +244,8 @@ fn what_is_refused_is_counted_and_comes_again_when_it_changes() {
     process
         .make("/api/admin/sinks", &following(&receiver, 1))
         .data(201);
+    // Items that come while it is filled may be handed over by the filling and as changes.
+    process.sink_becomes("team", "running", |sink| sink["state"] == "running");
     process.processed(
         "orders",
         BY_ID,

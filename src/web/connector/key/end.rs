@@ -71,7 +71,7 @@ fn page(key: &IngestKey, ending: Ending, typed: &Typed) -> FormPage {
         Ending::Revoke => (
             format!("Revoke {}?", key.name),
             "Revoke the key",
-            html! { p { "What is sent with the key " (name) " is rejected from then on, also requests that are still arriving. The key stays in the list. This cannot be undone." } },
+            html! { p { "What is sent with the key " (name) " is rejected from then on, also requests that are still arriving. The key stays in the list, and cannot be made valid again." } },
         ),
         Ending::Delete => (
             format!("Delete {}?", key.name),
