@@ -99,6 +99,9 @@ const GUARDED: [(Method, &str); 74] = [
     (Method::POST, "/api/admin/sinks/pool/retries/give-up"),
     (Method::DELETE, "/api/admin/sinks/pool"),
     (Method::GET, "/api/admin/renderers"),
+    (Method::GET, "/api/admin/problems"),
+    (Method::GET, "/api/admin/screens"),
+    (Method::POST, "/api/admin/screens/screen/reload"),
     (Method::POST, "/api/admin/tickets"),
 ];
 
