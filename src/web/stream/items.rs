@@ -252,7 +252,7 @@ pub(super) fn grid(
         let address = format!("{path}/item?key={}", segment(&item.key));
         Row::of(&*item.key, address)
             .pick(&*item.key)
-            .about(html! { @if held.contains(&*item.key) { span.badge.bad { "held" } } })
+            .about(html! { @if held.contains(&*item.key) { span.badge.warn { "held" } } })
             .cells(cells(item, &shown, &path, query))
     });
     grid.rows(rows)
