@@ -186,6 +186,22 @@ impl Pool {
         row.as_ref().map(Item::read).transpose()
     }
 
+    /// The items of a stream that were written last, below a number of changes, newest first.
+    pub async fn newest_items(
+        &self,
+        stream: &str,
+        before: Option<ChangeSeq>,
+        limit: PageLimit,
+    ) -> Result<Vec<Item>, PoolError> {
+        let end = "ORDER BY seq DESC LIMIT ?3";
+        let rows = sqlx::query(shown_items("seq < ?2", "seq < ?2", end))
+            .bind(stream.to_owned())
+            .bind(before.map_or(i64::MAX, ChangeSeq::to_column))
+            .bind(limit.rows)
+            .fetch(&*self.reads);
+        read_items(rows, limit).await
+    }
+
     /// The item of a stream that was written last.
     pub async fn newest_item(&self, stream: &str) -> Result<Option<Item>, PoolError> {
         let row = sqlx::query(shown_items("TRUE", "TRUE", "ORDER BY seq DESC LIMIT 1"))

@@ -36,6 +36,18 @@ impl Asset {
         Self::new("text/css; charset=utf-8", include_str!("assets/web.css"))
     }
 
+    /// What the lists need besides.
+    pub(super) fn grid_script() -> Self {
+        Self::new(
+            "text/javascript; charset=utf-8",
+            include_str!("assets/grid.js"),
+        )
+    }
+
+    pub(super) fn grid_style() -> Self {
+        Self::new("text/css; charset=utf-8", include_str!("assets/grid.css"))
+    }
+
     pub(super) fn icon() -> Self {
         Self::new("image/svg+xml", include_str!("assets/icon.svg"))
     }

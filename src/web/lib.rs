@@ -18,6 +18,7 @@ pub mod docs;
 mod form;
 mod form_data;
 mod frame;
+mod grid;
 mod guard;
 mod held;
 mod key;
@@ -67,7 +68,9 @@ pub fn routes(parts: &AdminParts) -> Router {
         (Needs::MANAGE, read_key::routes(&parts.operator)),
         (
             Needs::RUN,
-            Router::with_path("audit").get(audit::Audit(p())),
+            Router::with_path("audit")
+                .get(audit::Audit(p()))
+                .push(Router::with_path("{id}").get(audit::AuditEntryPage(p()))),
         ),
         (Needs::MANAGE, stream::routes(&parts.operator)),
         (Needs::RUN, stream::act_routes(&parts.operator)),
@@ -88,6 +91,8 @@ pub fn routes(parts: &AdminParts) -> Router {
         .push(Router::with_path("htmx.js").get(assets::Asset::htmx()))
         .push(Router::with_path("web.js").get(assets::Asset::script()))
         .push(Router::with_path("web.css").get(assets::Asset::style()))
+        .push(Router::with_path("grid.js").get(assets::Asset::grid_script()))
+        .push(Router::with_path("grid.css").get(assets::Asset::grid_style()))
         .push(Router::with_path("icon.svg").get(assets::Asset::icon()));
     Router::new().push(assets).push(
         Router::new()

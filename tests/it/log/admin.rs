@@ -7,7 +7,7 @@ use crate::app::Admin;
 use crate::setup::Setup;
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 74] = [
+const GUARDED: [(Method, &str); 77] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -99,6 +99,9 @@ const GUARDED: [(Method, &str); 74] = [
     (Method::POST, "/api/admin/sinks/pool/retries/give-up"),
     (Method::DELETE, "/api/admin/sinks/pool"),
     (Method::GET, "/api/admin/renderers"),
+    (Method::GET, "/api/admin/problems"),
+    (Method::GET, "/api/admin/screens"),
+    (Method::POST, "/api/admin/screens/page/reload"),
     (Method::POST, "/api/admin/tickets"),
 ];
 
