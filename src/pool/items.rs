@@ -36,6 +36,11 @@ fn shown_items(of_items: &str, of_shown: &str, end: &str) -> AssertSqlSafe<Strin
     ))
 }
 
+/// Those that were written last, below a number of changes.
+pub(super) fn newest() -> AssertSqlSafe<String> {
+    shown_items("seq < ?2", "seq < ?2", "ORDER BY seq DESC LIMIT ?3")
+}
+
 /// Some changes of a stream.
 #[derive(Debug)]
 pub struct Page {
@@ -193,8 +198,7 @@ impl Pool {
         before: Option<ChangeSeq>,
         limit: PageLimit,
     ) -> Result<Vec<Item>, PoolError> {
-        let end = "ORDER BY seq DESC LIMIT ?3";
-        let rows = sqlx::query(shown_items("seq < ?2", "seq < ?2", end))
+        let rows = sqlx::query(newest())
             .bind(stream.to_owned())
             .bind(before.map_or(i64::MAX, ChangeSeq::to_column))
             .bind(limit.rows)

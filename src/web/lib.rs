@@ -74,6 +74,7 @@ pub fn routes(parts: &AdminParts) -> Router {
         ),
         (Needs::MANAGE, stream::routes(&parts.operator)),
         (Needs::RUN, stream::act_routes(&parts.operator)),
+        (Needs::VIEW, stream::export_routes(&parts.operator)),
         (Needs::RUN, settings),
         (
             Needs::MANAGE,
@@ -87,14 +88,7 @@ pub fn routes(parts: &AdminParts) -> Router {
     let pages = (subjects.into_iter()).fold(Router::new(), |all, (needs, pages)| {
         all.push(guard::require_session(parts, needs, pages))
     });
-    let assets = Router::with_path("assets")
-        .push(Router::with_path("htmx.js").get(assets::Asset::htmx()))
-        .push(Router::with_path("web.js").get(assets::Asset::script()))
-        .push(Router::with_path("web.css").get(assets::Asset::style()))
-        .push(Router::with_path("grid.js").get(assets::Asset::grid_script()))
-        .push(Router::with_path("grid.css").get(assets::Asset::grid_style()))
-        .push(Router::with_path("icon.svg").get(assets::Asset::icon()));
-    Router::new().push(assets).push(
+    Router::new().push(assets::routes()).push(
         Router::new()
             .hoop(CheckSite::of_pages(&parts.hosts))
             .push(

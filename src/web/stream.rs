@@ -27,6 +27,7 @@ use operate::Operator;
 use settings::OnUpdate;
 
 pub(super) use acts::routes as act_routes;
+pub(super) use export::routes as export_routes;
 
 /// Streams and their items, and what can be done to both.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -44,7 +45,6 @@ pub(super) fn routes(operator: &Operator) -> Router {
                         .get(feeds::Feeds(p()))
                         .post(feeds::Feeds(p())),
                 )
-                .push(Router::with_path("export.{format}").get(export::ExportStream(p())))
                 .push(Router::with_path("item").get(item::ShowItem(p())))
                 .push(Router::with_path("remove").post(item::RemoveItem(p()))),
         )
@@ -80,7 +80,7 @@ async fn page(operator: &Operator, req: &mut Request, depot: &Depot) -> Result<P
         },
         live: html! {
             (acts::of_stream(&token(depot), &path, &acted))
-            form action={ (path) "/export.csv" } {
+            form {
                 (items::grid(operator, name, &items, &query, &acted))
                 (selected(depot, &path))
             }
@@ -89,16 +89,16 @@ async fn page(operator: &Operator, req: &mut Request, depot: &Depot) -> Result<P
     })
 }
 
-/// What can be done with selected items.
+/// What can be done with selected items. Enter in a box of a row is the first of them, as browsers do it.
 fn selected(depot: &Depot, path: &str) -> Markup {
     let post =
         |verb: &str, question, label| posting(depot, (&format!("{path}/{verb}"), question), label);
     html! {
         div.bulk {
             span.how {}
+            (post("export.csv?safe=true", None, "Export CSV"))
+            (post("export.ndjson", None, "Export NDJSON"))
             (post("release-items", None, "Release overrides"))
-            button.plain name="safe" value="true" { "Export CSV" }
-            button.plain formaction={ (path) "/export.ndjson" } { "Export NDJSON" }
             (post("remove", Some("Remove the selected items, here and on every screen?"), "Remove…"))
         }
     }

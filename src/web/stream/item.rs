@@ -81,10 +81,7 @@ pub(super) struct RemoveItem(pub(super) Operator);
 impl RemoveItem {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
         let stream = find_stream(&self.0, req)?;
-        let keys = rows(depot);
-        if keys.is_empty() {
-            return Err(refusal("No item is selected. Select some and repeat."));
-        }
+        let keys = selected_keys(depot)?;
         let gone = self.0.remove_items(&stream.name, &keys, by(req)).await?;
         let (are, what) = match &keys[..] {
             [key] => ("is", format!("The item {}", plain(key))),
@@ -105,7 +102,7 @@ impl ReleaseItems {
         let stream = find_stream(&self.0, req)?;
         let acting = acts::acting(req)?;
         let mut released = 0;
-        for key in rows(depot) {
+        for key in selected_keys(depot)? {
             let body = json!({ "key": key }).to_string();
             let acted = self
                 .0
@@ -122,11 +119,14 @@ impl ReleaseItems {
 }
 
 /// The keys of the selected rows.
-fn rows(depot: &Depot) -> Vec<String> {
+pub(super) fn selected_keys(depot: &Depot) -> Result<Vec<String>, NoPage> {
     let form = FormData::of(depot).into_iter();
-    form.flat_map(|form| form.all("key"))
-        .map(str::to_owned)
-        .collect()
+    let keys = form.flat_map(|form| form.all("key")).map(str::to_owned);
+    let keys: Vec<String> = keys.collect();
+    match keys.is_empty() {
+        true => Err(refusal("No item is selected. Select some and repeat.")),
+        false => Ok(keys),
+    }
 }
 
 /// A JSON value as people read it: a text without its quotes, everything else as it was sent.

@@ -151,7 +151,7 @@ pub(super) fn tools(page: &ItemPage, path: &str, query: &ItemQuery) -> Markup {
     let known = columns(&page.items);
     let shown = chosen(&known, query);
     html! {
-        div.tools {
+        div.above {
             form action=(path) role="search" aria-label="Keys of this stream" {
                 @for filter in &query.filters { input type="hidden" name="filter" value=(filter); }
                 @for column in &query.columns { input type="hidden" name="column" value=(column); }
@@ -252,7 +252,7 @@ pub(super) fn grid(
         let address = format!("{path}/item?key={}", segment(&item.key));
         Row::of(&*item.key, address)
             .pick(&*item.key)
-            .about(html! { @if held.contains(&*item.key) { span.badge.bad { "held" } } })
+            .about(html! { @if held.contains(&*item.key) { span.badge.warn { "held" } } })
             .cells(cells(item, &shown, &path, query))
     });
     grid.rows(rows)

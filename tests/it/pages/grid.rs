@@ -38,6 +38,17 @@ fn walked(site: &Site, first: &str, next: &str) -> Vec<String> {
     }
 }
 
+/// What the buttons below selected items of `orders` download.
+fn downloaded(process: &Process, site: &Site, file: &str, selected: &str) -> String {
+    let origin = format!("http://{}", process.admin);
+    let mut curl = std::process::Command::new("curl");
+    curl.args(["-sf", "--noproxy", "*", "-b", site.cookie()]);
+    curl.args(["-H", &format!("Origin: {origin}"), "--data-binary", "@-"]);
+    curl.arg(format!("{origin}/streams/orders/{file}"));
+    let form = format!("form_token={}&{selected}", site.form_token());
+    crate::command_line::finish(&mut curl, &form).ok()
+}
+
 fn with_items(count: u32) -> Process {
     let process = Setup::with_streams(&["orders"])
         .sink("pool", "pool", "*", "")
@@ -107,22 +118,14 @@ fn selected_items_are_exported_released_and_removed() {
     let process = with_items(9);
     let site = Site::signed_in(&process);
     let selected = "key=k001&key=k003";
-    let export = |format: &str| {
-        let url = format!(
-            "http://{}/streams/orders/export.{format}?{selected}&safe=true",
-            process.admin
-        );
-        let mut curl = std::process::Command::new("curl");
-        curl.args(["-sf", "--noproxy", "*", "-b", site.cookie(), &url]);
-        crate::command_line::finish(&mut curl, "").ok()
-    };
-    let csv = export("csv");
+    let export = |file: &str| downloaded(&process, &site, file, selected);
+    let csv = export("export.csv?safe=true");
     let keys: Vec<&str> = csv
         .lines()
         .map(|line| line.split(',').next().expect("a cell"))
         .collect();
     assert_eq!(keys[1..], ["k001", "k003"], "{csv}");
-    assert_eq!(export("ndjson").lines().count(), 2);
+    assert_eq!(export("export.ndjson").lines().count(), 2);
 
     let body = r#"{"key": "k001", "fields": {"n": 7}}"#;
     let done = process.call("POST", "/api/admin/streams/orders/override", body);
@@ -147,7 +150,10 @@ fn selected_items_are_exported_released_and_removed() {
     assert_eq!(rows(&page).len(), 7);
     let audit = process.list("/api/admin/audit?action=remove");
     assert_eq!(audit.len(), 2);
-    assert_eq!(site.submit("/streams/orders/remove", "").status, 400);
+    for act in ["remove", "release-items", "export.csv"] {
+        let answer = site.submit(&format!("/streams/orders/{act}"), "");
+        assert_eq!(answer.status, 400, "{act}: {}", answer.body);
+    }
 }
 
 /// Names of fields and values that mean something to conditions, addresses or pages.
@@ -297,4 +303,31 @@ fn a_viewer_s_buttons_are_rejected_by_the_server() {
     }
     assert_eq!(rows(&viewer.page("/streams/orders")), ["b", "a"]);
     assert_eq!(process.dead_letters("bad"), letters);
+    // To export is to read.
+    let exported = downloaded(&process, &viewer, "export.ndjson", "key=a");
+    assert_eq!(exported.lines().count(), 1, "{exported}");
+}
+
+#[test]
+fn as_many_items_as_a_page_has_are_exported_however_long_their_keys_are() {
+    let process = Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .spawn();
+    let site = Site::signed_in(&process);
+    let keys: Vec<String> = (0..50)
+        .map(|number| format!("{number:02},{}", "م".repeat(200)))
+        .collect();
+    let items: Vec<_> = keys.iter().map(|key| json!({"id": key})).collect();
+    process.accepted("orders", BY_ID, &json!(items).to_string());
+    process.drained();
+    let fields = keys
+        .iter()
+        .map(|key| format!("key={}", percent_encoded(key)));
+    let fields: Vec<String> = fields.collect();
+    let exported = downloaded(&process, &site, "export.ndjson", &fields.join("&"));
+    let exported: Vec<String> = (exported.lines())
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"))
+        .map(|row| row["_key"].as_str().expect("a key").to_owned())
+        .collect();
+    assert_eq!(exported, keys);
 }
