@@ -2,7 +2,8 @@
 //!
 //! The admin API and the page of a stream answer with it; the writers are those of feeds (`feed/write.rs`).
 //!
-//! **Invariant**: rows come in the order of keys, page by page: a stream of any size takes the memory of one page. What
+//! **Invariant**: rows come in the order of keys, page by page: a stream of any size takes the memory of one page, and
+//! of a stream of any size only the items are read whose keys are asked for. What
 //! changes while they are written may be in it or not, but no item comes twice.
 
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use salvo_core::{Request, Response};
 use crate::{self as feed, Column, Format, Query, Row, Writer};
 use base::text::percent_encoded;
 use http::error::ApiError;
-use pool::{PageLimit, Pool, PoolError};
+use pool::{Item, PageLimit, Pool, PoolError};
 
 const PAGE: PageLimit = PageLimit {
     rows: 1_000,
@@ -98,12 +99,34 @@ pub async fn answer(
 }
 
 impl Export {
+    /// The next items: of all, or of those with the keys that are asked for.
+    async fn items(&self) -> Result<Vec<Item>, PoolError> {
+        let after = self.after.as_deref();
+        let Some(keys) = &self.query.keys else {
+            return self.pool.items(&self.stream, after, PAGE).await;
+        };
+        let keys = keys.iter().map(String::as_str);
+        let mut keys: Vec<&str> = keys
+            .filter(|key| after.is_none_or(|after| *key > after))
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let (mut items, mut bytes) = (Vec::new(), 0);
+        for key in keys {
+            if bytes >= PAGE.bytes {
+                break;
+            }
+            if let Some(item) = self.pool.item(&self.stream, key).await? {
+                bytes += item.fields.len();
+                items.push(item);
+            }
+        }
+        Ok(items)
+    }
+
     /// The next page of rows as text, with what stands before the first and behind the last.
     async fn next(&mut self) -> Result<String, PoolError> {
-        let items = self
-            .pool
-            .items(&self.stream, self.after.as_deref(), PAGE)
-            .await?;
+        let items = self.items().await?;
         let mut out = String::new();
         let mut writer = Writer::new(&self.query, &self.stream, &self.columns).after(self.rows);
         if !std::mem::replace(&mut self.is_begun, true) {

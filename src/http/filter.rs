@@ -12,13 +12,18 @@ use settings::nearest;
 const KEYS_MAX: usize = 1_000;
 
 /// Which items, and which of their fields.
-pub(super) fn filter(req: &mut Request) -> Result<ItemFilter, ApiError> {
+pub(crate) fn filter(req: &mut Request) -> Result<ItemFilter, ApiError> {
     let text = |req: &mut Request, name| req.query::<String>(name).unwrap_or_default();
     let mut filter = ItemFilter::parse(&text(req, "where"), &text(req, "fields"))?;
     if let Some(keys) = req.query::<String>("key") {
         filter.conditions = filter.conditions.and(&Where::of_keys(keys_of(&keys)?));
     }
     Ok(filter)
+}
+
+/// The conditions of a text, such as `status:live`; an empty one lets everything pass.
+pub fn conditions(text: &str) -> Result<ItemFilter, ApiError> {
+    Ok(ItemFilter::parse(text, "")?)
 }
 
 /// The keys; without one, no item matches.
@@ -35,7 +40,7 @@ fn keys_of(text: &str) -> Result<Vec<String>, ApiError> {
 }
 
 /// Refuses parameters of other names than these.
-pub(super) fn only(req: &Request, known: &[&str]) -> Result<(), ApiError> {
+pub(crate) fn only(req: &Request, known: &[&str]) -> Result<(), ApiError> {
     let Some(unknown) = req.queries().keys().find(|name| !known.contains(&&***name)) else {
         return Ok(());
     };

@@ -15,7 +15,7 @@ pub mod connections;
 pub mod document;
 pub mod envelope;
 pub mod error;
-mod filter;
+pub mod filter;
 pub mod forwarded;
 pub mod head;
 pub mod health;

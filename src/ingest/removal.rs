@@ -82,7 +82,7 @@ impl Ingest {
         stored
     }
 
-    /// Removes an item for an operator.
+    /// Removes items for an operator, with one request.
     ///
     /// # Errors
     /// No item can have this key, or nothing can be stored now.
@@ -91,10 +91,10 @@ impl Ingest {
         request_id: Uuid,
         client: Client,
         stream: &str,
-        key: &str,
+        keys: &[&str],
     ) -> Result<Accepted, AcceptError> {
         let by = (OPERATOR, request_id, client);
-        self.remove_by(by, stream, &[key]).await
+        self.remove_by(by, stream, keys).await
     }
 
     /// Puts an item for an operator: it takes the place of the whole item, whatever its stream does with updates, and has no

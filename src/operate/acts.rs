@@ -206,9 +206,9 @@ impl Operator {
             Some(fields) => self.submit_item(stream, &put.key, fields, acting).await,
             None => {
                 let listener = self.pool.changes().listen(&[Arc::clone(stream)], None);
+                let keys = [&*put.key];
                 let removed =
-                    self.ingest
-                        .remove_for_operator(by.request_id, by.client, stream, &put.key);
+                    (self.ingest).remove_for_operator(by.request_id, by.client, stream, &keys);
                 removed.await?;
                 self.wait_for(listener, stream, &put.key, String::new(), false)
                     .await

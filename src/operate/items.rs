@@ -31,21 +31,39 @@ impl Operator {
     /// # Errors
     /// See [`RemoveError`].
     pub async fn remove_item(&self, stream: &str, key: &str, by: By) -> Result<bool, RemoveError> {
+        self.remove_items(stream, &[key.to_owned()], by).await
+    }
+
+    /// Removes items of a stream with one request; whether all are gone already.
+    ///
+    /// # Errors
+    /// See [`RemoveError`].
+    pub async fn remove_items(
+        &self,
+        stream: &str,
+        keys: &[String],
+        by: By,
+    ) -> Result<bool, RemoveError> {
         let listener = self.pool.changes().listen(&[stream.into()], None);
+        let all: Vec<&str> = keys.iter().map(String::as_str).collect();
         let removed = self
             .ingest
-            .remove_for_operator(by.request_id, by.client, stream, key);
+            .remove_for_operator(by.request_id, by.client, stream, &all);
         removed.await?;
-        let change = AuditChange {
-            before: Some(json!({ "stream": stream, "key": key })),
-            after: None,
-            ..AuditChange::done("remove", ResourceKind::Item, key, Value::Null)
-        };
-        self.record(by, change).await;
-        tracing::info!(stream, "an item is removed by an operator");
+        for key in keys {
+            let change = AuditChange {
+                before: Some(json!({ "stream": stream, "key": key })),
+                after: None,
+                ..AuditChange::done("remove", ResourceKind::Item, &**key, Value::Null)
+            };
+            self.record(by.clone(), change).await;
+        }
+        tracing::info!(stream, items = keys.len(), "an operator removed items");
         let gone = async {
-            while self.pool.item(stream, key).await?.is_some() {
-                listener.wakeup.woken().await;
+            for key in keys {
+                while self.pool.item(stream, key).await?.is_some() {
+                    listener.wakeup.woken().await;
+                }
             }
             Ok::<_, PoolError>(())
         };

@@ -36,6 +36,11 @@ fn shown_items(of_items: &str, of_shown: &str, end: &str) -> AssertSqlSafe<Strin
     ))
 }
 
+/// Those that were written last, below a number of changes.
+pub(super) fn newest() -> AssertSqlSafe<String> {
+    shown_items("seq < ?2", "seq < ?2", "ORDER BY seq DESC LIMIT ?3")
+}
+
 /// Some changes of a stream.
 #[derive(Debug)]
 pub struct Page {
@@ -184,6 +189,21 @@ impl Pool {
             .fetch_optional(&*self.reads)
             .await?;
         row.as_ref().map(Item::read).transpose()
+    }
+
+    /// The items of a stream that were written last, below a number of changes, newest first.
+    pub async fn newest_items(
+        &self,
+        stream: &str,
+        before: Option<ChangeSeq>,
+        limit: PageLimit,
+    ) -> Result<Vec<Item>, PoolError> {
+        let rows = sqlx::query(newest())
+            .bind(stream.to_owned())
+            .bind(before.map_or(i64::MAX, ChangeSeq::to_column))
+            .bind(limit.rows)
+            .fetch(&*self.reads);
+        read_items(rows, limit).await
     }
 
     /// The item of a stream that was written last.

@@ -5,6 +5,7 @@ mod delivery_status;
 mod fills;
 mod item_meta;
 mod migration;
+mod newest;
 mod order;
 mod removals;
 mod resends;

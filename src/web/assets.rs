@@ -5,15 +5,26 @@
 //! **Invariant**: they are parts of the program and hold nothing of the daemon's data, so they need no session.
 
 use salvo_core::http::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
-use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
+use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
 
 use http::asset;
 
 /// A file of the program.
 pub(super) struct Asset(asset::Asset);
 
+/// What the pages load.
+pub(super) fn routes() -> Router {
+    Router::with_path("assets")
+        .push(Router::with_path("htmx.js").get(Asset::htmx()))
+        .push(Router::with_path("web.js").get(Asset::script()))
+        .push(Router::with_path("web.css").get(Asset::style()))
+        .push(Router::with_path("grid.js").get(Asset::grid_script()))
+        .push(Router::with_path("grid.css").get(Asset::grid_style()))
+        .push(Router::with_path("icon.svg").get(Asset::icon()))
+}
+
 impl Asset {
-    pub(super) fn htmx() -> Self {
+    fn htmx() -> Self {
         Self::new(
             "text/javascript; charset=utf-8",
             concat!(
@@ -25,18 +36,30 @@ impl Asset {
         )
     }
 
-    pub(super) fn script() -> Self {
+    fn script() -> Self {
         Self::new(
             "text/javascript; charset=utf-8",
             include_str!("assets/web.js"),
         )
     }
 
-    pub(super) fn style() -> Self {
+    fn style() -> Self {
         Self::new("text/css; charset=utf-8", include_str!("assets/web.css"))
     }
 
-    pub(super) fn icon() -> Self {
+    /// What the lists need besides.
+    fn grid_script() -> Self {
+        Self::new(
+            "text/javascript; charset=utf-8",
+            include_str!("assets/grid.js"),
+        )
+    }
+
+    fn grid_style() -> Self {
+        Self::new("text/css; charset=utf-8", include_str!("assets/grid.css"))
+    }
+
+    fn icon() -> Self {
         Self::new("image/svg+xml", include_str!("assets/icon.svg"))
     }
 

@@ -8,6 +8,7 @@ use salvo_core::{Request, handler};
 use super::form::filter::{before, check_times, refusal};
 use super::form::parse_time;
 use super::frame::{NoPage, Page, Place};
+use super::grid::{Cell, Column, Grid, Row, pages};
 use super::text::{segment, text, text_of, time};
 use base::clock;
 use catalog::{AUDIT_ACTIONS, AuditEntry, AuditFilter, ResourceKind};
@@ -30,8 +31,50 @@ impl Audit {
     }
 }
 
+/// `GET /audit/{id}`
+pub(super) struct AuditEntryPage(pub(super) Operator);
+
+#[handler]
+impl AuditEntryPage {
+    async fn handle(&self, req: &mut Request) -> Result<Page, NoPage> {
+        let id = req.param::<i64>("id").unwrap_or_default();
+        let filter = AuditFilter {
+            before: id.checked_add(1),
+            ..AuditFilter::default()
+        };
+        let (found, _) = self.0.audit(filter, 1).await?;
+        let entry = found.into_iter().find(|entry| entry.id == id);
+        let entry = entry.ok_or(NoPage::NotFound(
+            "The audit log has no such entry. The newest 100,000 are kept.",
+        ))?;
+        Ok(Page {
+            title: format!("{} {}", entry.action, entry.kind.replace('_', " ")),
+            place: Place::Audit,
+            still: entry_facts(&entry),
+            live: html! {},
+            old: true,
+        })
+    }
+}
+
+fn entry_facts(entry: &AuditEntry) -> Markup {
+    html! {
+        div.panel { dl {
+            dt { "Name" } dd { (text(&entry.name)) }
+            @if let Some(connector) = &entry.connector { dt { "Connector" } dd { (text(connector)) } }
+            dt { "By" } dd { (text(&entry.who)) }
+            dt { "From" } dd { (text(&entry.client)) }
+            dt { "Time" } dd { (time(&clock::rfc3339(entry.at))) }
+        } }
+        @for (word, value) in [("Before", &entry.before), ("After", &entry.after)] {
+            @if let Some(value) = value { h2 { (word) } pre { code { (text_of(value, CHARS_MAX)) } } }
+        }
+        p.row { a.button.plain href="/audit" { "Audit log" } }
+    }
+}
+
 /// Which entries are asked for, as the form has them; an empty text is no wish.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Query {
     action: String,
     kind: String,
@@ -121,13 +164,7 @@ async fn page(operator: &Operator, req: &mut Request) -> Result<Page, NoPage> {
             (form(&query))
         },
         live: html! {
-            (table(&entries, &query))
-            p.row {
-                @if is_later { a.button.plain href=(query.address(None)) { "Newest" } }
-                @if let Some(last) = entries.last().filter(|_| more) {
-                    a.button.plain href=(query.address(Some(last.id))) { "Older" }
-                }
-            }
+            (table(&entries, more, &query))
         },
         old: is_later,
     })
@@ -152,15 +189,24 @@ fn form(query: &Query) -> Markup {
             (select("kind", "To what", &ResourceKind::ALL.map(ResourceKind::as_str), &query.kind))
             div { label for="name" { "Name, or connector" } input #name type="search" name="name" value=(query.name) maxlength=(TYPED_CHARS_MAX); }
             div { label for="who" { "By" } input #who type="search" name="who" value=(query.who) maxlength=(TYPED_CHARS_MAX); }
-            div { label for="since" { "From (UTC)" } input #since type="datetime-local" step="1" name="since" value=(query.since); }
-            div { label for="until" { "To (UTC)" } input #until type="datetime-local" step="1" name="until" value=(query.until); }
+            div { label for="since" { "From (UTC)" } input #since type="datetime-local" data-utc step="1" name="since" value=(query.since); }
+            div { label for="until" { "To (UTC)" } input #until type="datetime-local" data-utc step="1" name="until" value=(query.until); }
             button { "Show" }
             @if query.is_filtered() { a.button.plain href="/audit" { "All" } }
         }
     }
 }
 
-fn table(entries: &[AuditEntry], query: &Query) -> Markup {
+fn table(entries: &[AuditEntry], more: bool, query: &Query) -> Markup {
+    let newest = query.before.is_some().then(|| query.address(None));
+    let last = entries.last().filter(|_| more);
+    let older = last.map(|last| query.address(Some(last.id)));
+    let older = older.as_deref().map(|address| (address, "Older"));
+    let shown = match entries.len() {
+        1 => "1 entry".to_owned(),
+        entries => format!("{entries} entries"),
+    };
+    let pager = pages(&shown, newest.as_deref(), older);
     html! {
         @if entries.is_empty() {
             p.panel role="status" {
@@ -168,26 +214,44 @@ fn table(entries: &[AuditEntry], query: &Query) -> Markup {
                 @else if query.is_filtered() { "No entry is like this." }
                 @else { "Nothing was changed yet." }
             }
+            p.row { (pager) }
         } @else {
-            div.table { table {
-                thead { tr { th { "Time" } th { "What" } th { "Name" } th { "By" } th { "From" } th { "Before and after" } } }
-                tbody { @for entry in entries { tr {
-                    td.tight data-label="Time" { (time(&clock::rfc3339(entry.at))) }
-                    td data-label="What" { span { (entry.action) " " (entry.kind.replace('_', " ")) } }
-                    td data-label="Name" { span {
-                        (text(&entry.name))
-                        @if let Some(connector) = &entry.connector { span.quiet { " of " (text(connector)) } }
-                    } }
-                    td data-label="By" { span { (entry.who) } }
-                    td data-label="From" { span { (text(&entry.client)) } }
-                    td data-label="Before and after" { details {
-                        summary { "Show" }
-                        @for (word, value) in [("Before", &entry.before), ("After", &entry.after)] {
-                            @if let Some(value) = value { p.quiet { (word) } pre { code { (text_of(value, CHARS_MAX)) } } }
-                        }
-                    } }
-                } } }
-            } }
+            (Grid::new("Audit log", "What", columns()).rows(entries.iter().map(|entry| row(entry, query))).pager(pager).markup())
         }
     }
+}
+
+fn columns() -> [Column; 7] {
+    [
+        Column::text("Name"),
+        Column::text("Of"),
+        Column::text("By"),
+        Column::text("From"),
+        Column::text("Before"),
+        Column::text("After"),
+        Column::time("Time"),
+    ]
+}
+
+fn row(entry: &AuditEntry, query: &Query) -> Row {
+    let with = |change: fn(&mut Query, String), value: &str| {
+        let mut query = query.clone();
+        change(&mut query, value.to_owned());
+        query.address(None)
+    };
+    let by_name = with(|query, name| query.name = name, &entry.name);
+    let by_who = with(|query, who| query.who = who, &entry.who);
+    let what = format!("{} {}", entry.action, entry.kind.replace('_', " "));
+    let json = |text: &Option<String>| Cell::text(text.as_deref().unwrap_or_default());
+    Row::of(what, format!("/audit/{}", entry.id))
+        .id(format!("entry-{}", entry.id))
+        .cells([
+            Cell::linked(&entry.name, Some(&by_name)),
+            Cell::text(entry.connector.as_deref().unwrap_or_default()),
+            Cell::linked(&entry.who, Some(&by_who)),
+            Cell::text(&entry.client),
+            json(&entry.before),
+            json(&entry.after),
+            Cell::time(Some(&clock::rfc3339(entry.at))),
+        ])
 }

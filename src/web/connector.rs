@@ -125,8 +125,7 @@ async fn page(
             @if is_newest { (last_hour(operator, &connector)) (reasons) }
             (first.news(is_missing))
             @if shows_log {
-                (log::entries(&page_of_log, &query))
-                (log::paging(&path, &page_of_log, &query))
+                (log::entries(&path, &page_of_log, &query))
             }
         },
         old: query.before.is_some(),
@@ -159,8 +158,7 @@ async fn deleted(operator: &Operator, name: String, query: &LogQuery) -> Result<
             (log::filter(&path, query))
         },
         live: html! {
-            (log::entries(&page_of_log, query))
-            (log::paging(&path, &page_of_log, query))
+            (log::entries(&path, &page_of_log, query))
         },
         old: query.before.is_some(),
     })

@@ -260,7 +260,7 @@ fn whole(page: &Page, live: &Markup, visitor: &Visitor, flash: Option<String>) -
             (page.still)
             (live)
         }
-        footer { "Headgate " (env!("CARGO_PKG_VERSION")) " · times are in UTC · " a href="/docs" { "Documentation" } }
+        footer { "Headgate " (env!("CARGO_PKG_VERSION")) " · " span #zone { "times are in UTC" } " · " a href="/docs" { "Documentation" } }
     };
     document(&page.title, &content)
 }
@@ -294,6 +294,23 @@ fn form_token(visitor: &Visitor) -> Markup {
 /// The same for handlers that build their own forms.
 pub(super) fn token(depot: &Depot) -> Markup {
     Visitor::of(depot).map(form_token).unwrap_or_default()
+}
+
+/// A button of a form that only reads, which changes something instead: it brings the form token itself.
+pub(super) fn posting(
+    depot: &Depot,
+    (address, question): (&str, Option<&str>),
+    label: &str,
+) -> Markup {
+    let token = Visitor::of(depot).map(|visitor| &*visitor.form_token);
+    let class = if question.is_some() {
+        "danger"
+    } else {
+        "plain"
+    };
+    html! {
+        button class=(class) formmethod="post" formaction=(address) name=(FORM_TOKEN) value=[token] data-confirm=[question] { (label) }
+    }
 }
 
 /// Leads to a page.
@@ -333,8 +350,10 @@ fn document(title: &str, content: &Markup) -> Markup {
                 title { (plain(title)) " · Headgate" }
                 link rel="icon" href="/assets/icon.svg";
                 link rel="stylesheet" href="/assets/web.css";
+                link rel="stylesheet" href="/assets/grid.css";
                 script src="/assets/htmx.js" defer {}
                 script src="/assets/web.js" defer {}
+                script src="/assets/grid.js" defer {}
             }
             body { (content) }
         }

@@ -4,6 +4,7 @@
 
 use maud::{Markup, html};
 
+use super::grid::Cell;
 use super::text::{count, text, time};
 use base::clock;
 use pool::acts::{ActCounts, HeldSince};
@@ -29,4 +30,21 @@ pub(super) fn in_short(acts: &ActCounts) -> Markup {
             span.badge.warn { "overridden" } " " (count(acts.fields, "field")) " of " (count(acts.overridden, "item")) "."
         }
     }
+}
+
+/// The same as a text.
+pub(super) fn since_in_words(held: &HeldSince) -> String {
+    let until = (held.until).map_or_else(String::new, |until| {
+        format!(", until {}", clock::rfc3339(until))
+    });
+    format!("since {} by {}{until}", clock::rfc3339(held.since), held.by)
+}
+
+/// What operators do to a stream, in a list of streams.
+pub(super) fn cell(acts: Option<&ActCounts>) -> Cell {
+    let Some(acts) = acts else {
+        return Cell::none();
+    };
+    let hold = acts.held.as_ref().map(since_in_words).unwrap_or_default();
+    Cell::markup(html! { span.val { (in_short(acts)) } }).titled(hold)
 }

@@ -18,6 +18,7 @@ pub mod docs;
 mod form;
 mod form_data;
 mod frame;
+mod grid;
 mod guard;
 mod held;
 mod key;
@@ -67,10 +68,13 @@ pub fn routes(parts: &AdminParts) -> Router {
         (Needs::MANAGE, read_key::routes(&parts.operator)),
         (
             Needs::RUN,
-            Router::with_path("audit").get(audit::Audit(p())),
+            Router::with_path("audit")
+                .get(audit::Audit(p()))
+                .push(Router::with_path("{id}").get(audit::AuditEntryPage(p()))),
         ),
         (Needs::MANAGE, stream::routes(&parts.operator)),
         (Needs::RUN, stream::act_routes(&parts.operator)),
+        (Needs::VIEW, stream::export_routes(&parts.operator)),
         (Needs::RUN, settings),
         (
             Needs::MANAGE,
@@ -84,12 +88,7 @@ pub fn routes(parts: &AdminParts) -> Router {
     let pages = (subjects.into_iter()).fold(Router::new(), |all, (needs, pages)| {
         all.push(guard::require_session(parts, needs, pages))
     });
-    let assets = Router::with_path("assets")
-        .push(Router::with_path("htmx.js").get(assets::Asset::htmx()))
-        .push(Router::with_path("web.js").get(assets::Asset::script()))
-        .push(Router::with_path("web.css").get(assets::Asset::style()))
-        .push(Router::with_path("icon.svg").get(assets::Asset::icon()));
-    Router::new().push(assets).push(
+    Router::new().push(assets::routes()).push(
         Router::new()
             .hoop(CheckSite::of_pages(&parts.hosts))
             .push(

@@ -6,14 +6,18 @@ use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
 
 use super::frame::{FormAnswer, NoPage, Page, Place, token};
+use super::grid::{Cell, Column, Grid, Row, count_of};
 use super::guard::by;
-use super::held::since;
-use super::text::{grouped, plain, segment, text, time};
+use super::held::{since, since_in_words};
+use super::text::{count, grouped, plain, segment, text};
 use super::{description, key, paths};
 use base::clock;
+use catalog::ReadKey;
 use operate::Operator;
+use operate::renderers::Connected;
 use operate::screens::{ScreenState, ScreenStatus};
 use pool::Pool;
+use pool::acts::ActCounts;
 
 /// Rows on the page.
 const SHOWN_MAX: usize = 500;
@@ -71,24 +75,7 @@ async fn page(operator: &Operator, token: &Markup) -> Result<Page, NoPage> {
         @if renderers.is_empty() {
             p.panel { "No screen is connected. Open " code { "/render/STREAM#READ_KEY" } " of the service listener in a browser: " a href="/docs/show" { "Show on a screen" } "." }
         } @else {
-            div.table { table {
-                thead { tr { th { "Read key" } th { "Streams" } th { "Connected since" } th { "From" } th { "Over" } th { "Told up to" } th.number { "Behind by" } } }
-                tbody { @for one in renderers.iter().take(SHOWN_MAX) { tr {
-                    td data-label="Read key" { span { (text(&one.renderer.key)) @if one.renderer.operates() { " " span.badge { "operates" } } } }
-                    td data-label="Streams" { span {
-                        (text(&one.renderer.streams.join(", ")))
-                        @for (stream, held) in one.held(&acts) { br; span.badge.warn { "held" } " " (text(stream)) " " (since(held)) }
-                    } }
-                    td.tight data-label="Connected since" { (time(&clock::rfc3339(one.renderer.connected_at))) }
-                    td data-label="From" { span { (text(&one.renderer.client)) } }
-                    td data-label="Over" { span { (one.renderer.transport.as_str()) } }
-                    td.mono data-label="Told up to" { span { (one.position) } }
-                    td.number data-label="Behind by" { (grouped(one.lag)) }
-                } } }
-            } }
-            @if renderers.len() > SHOWN_MAX {
-                p.quiet { "The first " (SHOWN_MAX) " of " (grouped(renderers.len() as u64)) " are shown." }
-            }
+            (connected(&renderers, &acts))
         }
     };
     Ok(Page {
@@ -104,27 +91,43 @@ async fn page(operator: &Operator, token: &Markup) -> Result<Page, NoPage> {
 fn screens(operator: &Operator, token: &Markup) -> Markup {
     let mut screens = operator.screens();
     screens.sort_by_key(|one| !one.key.expect || one.is_there());
+    let columns = [
+        Column::text("State"),
+        Column::text("Shows"),
+        Column::text("Size"),
+        Column::text("From"),
+        Column::text("Reload"),
+        Column::time("Since"),
+    ];
+    let rows = screens.iter().take(SHOWN_MAX);
     html! {
         @if !screens.is_empty() {
-            div.table { table {
-                thead { tr { th { "Screen" } th { "State" } th { "Since" } th { "Shows" } th { "Size" } th { "From" } th {} } }
-                tbody { @for one in screens.iter().take(SHOWN_MAX) { tr {
-                    td data-label="Screen" { span {
-                        a href=(paths::read_key(&one.key.name)) { (text(&one.key.name)) }
-                        @if one.key.expect { " " span.badge { "expected" } }
-                    } }
-                    td data-label="State" { span { (state(one)) } }
-                    td.tight data-label="Since" { @if let Some(since) = one.since { (time(&clock::rfc3339(since))) } }
-                    td data-label="Shows" { span { (text(one.record.shows.as_deref().or(one.key.page.as_deref()).unwrap_or_default())) } }
-                    td data-label="Size" { span { (text(one.record.size.as_deref().unwrap_or_default())) } }
-                    td data-label="From" { span { (text(one.record.client.as_deref().unwrap_or_default())) } }
-                    td { @if one.connected.iter().any(|one| one.screen.is_some()) {
-                        form method="post" action={ "/screens/" (segment(&one.key.name)) "/reload" } { (token) button.plain { "Reload" } }
-                    } }
-                } } }
-            } }
+            (Grid::new("Screens", "Screen", columns).rows(rows.map(|one| screen_row(one, token))).pager(count_of(&shown_of(screens.len(), "screen"))).markup())
         }
     }
+}
+
+fn screen_row(screen: &ScreenStatus, token: &Markup) -> Row {
+    let (key, record) = (&screen.key, &screen.record);
+    let shows = record.shows.as_deref().or(key.page.as_deref());
+    let reload = match screen.connected.iter().any(|one| one.screen.is_some()) {
+        true => Cell::markup(html! {
+            form method="post" action={ "/screens/" (segment(&key.name)) "/reload" } { (token) button.plain { "Reload" } }
+        }),
+        false => Cell::none(),
+    };
+    let since = screen.since.map(clock::rfc3339);
+    Row::of(&*key.name, paths::read_key(&key.name))
+        .id(format!("screen-{}", key.name))
+        .about(html! { @if key.expect { span.badge { "expected" } } })
+        .cells([
+            Cell::text(&state(screen)),
+            Cell::text(shows.unwrap_or_default()),
+            Cell::text(record.size.as_deref().unwrap_or_default()),
+            Cell::text(record.client.as_deref().unwrap_or_default()),
+            reload,
+            Cell::time(since.as_deref()),
+        ])
 }
 
 /// In words, with why it is refused.
@@ -141,32 +144,94 @@ fn state(screen: &ScreenStatus) -> String {
 
 fn keys(operator: &Operator) -> Markup {
     let keys = operator.catalog.read_keys();
+    let columns = [
+        Column::text("State"),
+        Column::text("Begins with"),
+        Column::text("Streams"),
+        Column::text("In a URL"),
+        Column::text("Description"),
+        Column::text("Defined in"),
+    ];
     html! {
         h2 { "Read keys" }
         @if keys.is_empty() {
             p.panel { "There is no read key, so no screen can read. " a href="/new/read-key" { "Create a read key" } "." }
         } @else {
-            div.table { table {
-                thead { tr { th { "Read key" } th { "Begins with" } th { "Streams" } th { "State" } th { "In a URL" } } }
-                tbody { @for key in keys.iter().take(SHOWN_MAX) { tr {
-                    td data-label="Read key" { span {
-                        a id={ "key-" (key.name) } href=(paths::read_key(&key.name)) { (text(&key.name)) }
-                        @if key.created_at.is_none() { " " span.badge { "declared" } }
-                        @if key.operate { " " span.badge { "operates" } }
-                        (description::below(key.description.as_deref()))
-                    } }
-                    td.mono data-label="Begins with" { @match &key.prefix {
-                        Some(prefix) => span { (text(prefix)) "…" },
-                        None => span.quiet { "known as a digest only" },
-                    } }
-                    td data-label="Streams" { span { (text(&key.streams.join(", "))) } }
-                    td data-label="State" { span { (key::state(key.state(), key.expires_at, false)) } }
-                    td data-label="In a URL" { span { @if key.allow_in_url { "yes" } @else { "no" } } }
-                } } }
-            } }
-            @if keys.len() > SHOWN_MAX {
-                p.quiet { "The first " (SHOWN_MAX) " of " (grouped(keys.len() as u64)) " are shown." }
-            }
+            (Grid::new("Read keys", "Read key", columns).rows(keys.iter().take(SHOWN_MAX).map(|key| key_row(key))).pager(count_of(&shown_of(keys.len(), "read key"))).markup())
         }
+    }
+}
+
+fn key_row(key: &ReadKey) -> Row {
+    let begins = match &key.prefix {
+        Some(prefix) => Cell::text(&format!("{prefix}…")),
+        None => Cell::none().titled("Only its digest is known"),
+    };
+    let state = key::state(key.state(), key.expires_at, false);
+    Row::of(&*key.name, paths::read_key(&key.name))
+        .id(format!("key-{}", key.name))
+        .about(html! { @if key.operate { span.badge { "operates" } } })
+        .cells([
+            Cell::markup(html! { span { (state) } }),
+            begins,
+            Cell::text(&key.streams.join(", ")),
+            Cell::text(if key.allow_in_url { "yes" } else { "no" }),
+            Cell::text(key.description.as_deref().unwrap_or_default()),
+            Cell::text(description::place(key.created_at)),
+        ])
+}
+
+/// Who is connected, those first that are behind.
+fn connected(renderers: &[Connected], acts: &[ActCounts]) -> Markup {
+    let columns = [
+        Column::text("Streams"),
+        Column::text("Held"),
+        Column::text("From"),
+        Column::text("Over"),
+        Column::text("Position"),
+        Column::number("Changes behind"),
+        Column::time("Connected"),
+    ];
+    let row = |one: &Connected| {
+        let (renderer, position) = (&one.renderer, one.position.to_string());
+        Row::of(&*renderer.key, paths::read_key(&renderer.key))
+            .id(format!("connection-{}", renderer.id))
+            .about(html! { @if renderer.operates() { span.badge { "operates" } } })
+            .cells([
+                Cell::text(&renderer.streams.join(", ")),
+                held(one, acts),
+                Cell::text(&renderer.client.to_string()),
+                Cell::text(renderer.transport.as_str()),
+                Cell::text(&position),
+                Cell::text(&grouped(one.lag)),
+                Cell::time(Some(&clock::rfc3339(renderer.connected_at))),
+            ])
+    };
+    Grid::new("Connected screens", "Read key", columns)
+        .rows(renderers.iter().take(SHOWN_MAX).map(row))
+        .pager(count_of(&shown_of(renderers.len(), "screen")))
+        .markup()
+}
+
+/// Which of its streams are held, since when and by whom.
+fn held(one: &Connected, acts: &[ActCounts]) -> Cell {
+    let held: Vec<_> = one.held(acts).collect();
+    if held.is_empty() {
+        return Cell::none();
+    }
+    let words = held.iter();
+    let words = words.map(|(stream, held)| format!("{stream} {}", since_in_words(held)));
+    let title = words.collect::<Vec<_>>().join("; ");
+    Cell::markup(html! {
+        span.val { @for (stream, held) in &held { span.badge.warn { "held" } " " (text(stream)) " " (since(held)) " " } }
+    })
+    .titled(title)
+}
+
+/// How many there are, and how many of them are shown.
+fn shown_of(all: usize, thing: &str) -> String {
+    match all > SHOWN_MAX {
+        true => format!("the first {SHOWN_MAX} of {}", count(all as u64, thing)),
+        false => count(all as u64, thing),
     }
 }

@@ -9,8 +9,9 @@ use salvo_core::{Depot, Request, Router, handler};
 use uuid::Uuid;
 
 use super::frame::{FormAnswer, NoPage, Page, Place, token};
+use super::grid::{Cell, Column, Grid, Row, count_of};
 use super::guard::by;
-use super::text::{text, time};
+use super::text::count;
 use base::clock;
 use http::sessions::{Sessions, SignedIn, Visitor};
 use operate::Operator;
@@ -45,20 +46,34 @@ impl ShowSessions {
 }
 
 fn table(all: &[SignedIn], own: Option<Uuid>, token: &Markup) -> Markup {
-    html! {
-        div.table { table {
-            thead { tr { th { "Token" } th { "Role" } th { "From" } th { "Since" } th { "Last seen" } th { "Ends" } th {} } }
-            tbody { @for one in all { tr {
-                td data-label="Token" { span { (text(&one.token.name)) @if own == Some(one.id) { span.quiet { ", you" } } } }
-                td data-label="Role" { (one.token.role.as_str()) }
-                td data-label="From" { span { (text(&one.client.to_string())) } }
-                td.tight data-label="Since" { (time(&clock::rfc3339(one.since))) }
-                td.tight data-label="Last seen" { (time(&clock::rfc3339(one.seen_at))) }
-                td.tight data-label="Ends" { (time(&clock::rfc3339(one.ends_at))) }
-                td { form method="post" action={ "/sessions/" (one.id) "/end" } { (token) button.plain { "End" } } }
-            } } }
-        } }
-    }
+    let columns = [
+        Column::text("Role"),
+        Column::text("From"),
+        Column::text("Since"),
+        Column::text("Ends"),
+        Column::text("Session"),
+        Column::time("Last seen"),
+    ];
+    let row = |one: &SignedIn| {
+        let at = |at| Cell::time(Some(&clock::rfc3339(at)));
+        Row::unlinked(&*one.token.name)
+            .id(format!("session-{}", one.id))
+            .about(html! { @if own == Some(one.id) { span.quiet { ", you" } } })
+            .cells([
+                Cell::text(one.token.role.as_str()),
+                Cell::text(&one.client.to_string()),
+                at(one.since),
+                at(one.ends_at),
+                Cell::markup(html! {
+                    form method="post" action={ "/sessions/" (one.id) "/end" } { (token) button.plain { "End" } }
+                }),
+                at(one.seen_at),
+            ])
+    };
+    Grid::new("Sessions", "Token", columns)
+        .rows(all.iter().map(row))
+        .pager(count_of(&count(all.len() as u64, "session")))
+        .markup()
 }
 
 /// `POST /sessions/{id}/end`

@@ -4,6 +4,7 @@
 
 mod actions;
 mod delete;
+mod letters;
 mod list;
 mod new;
 mod schema_form;
@@ -20,14 +21,11 @@ use base::clock;
 use delivery::Waiting;
 use operate::Operator;
 use operate::condition::SinkCondition;
-use pool::DeadLetter;
 
-/// Dead letters, and waiting retries, on a page.
-const LETTERS: u32 = 50;
+/// Waiting retries on a page.
 const RETRIES: u32 = 50;
-/// Characters of a reason, and of an item.
+/// Characters of a reason.
 const REASON_CHARS_MAX: usize = 600;
-const ITEM_CHARS_MAX: usize = 4_000;
 
 /// Sinks, and what can be done to them.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -37,6 +35,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
         .push(
             Router::with_path("sinks/{name}")
                 .get(ShowSink(p()))
+                .push(Router::with_path("dead-letters/{id}").get(letters::ShowLetter(p())))
                 .push(Router::with_path("retry").post(actions::Retry(p())))
                 .push(Router::with_path("again").post(actions::SendAgain(p())))
                 .push(Router::with_path("discard").post(actions::Discard(p())))
@@ -65,11 +64,12 @@ struct ShowSink(Operator);
 #[handler]
 impl ShowSink {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Page, NoPage> {
-        page(&self.0, req, &token(depot)).await
+        page(&self.0, req, depot).await
     }
 }
 
-async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<Page, NoPage> {
+async fn page(operator: &Operator, req: &mut Request, depot: &Depot) -> Result<Page, NoPage> {
+    let token = &token(depot);
     let name = paths::param(req, "name");
     let condition = operator.condition().await;
     let sink = condition.sinks.iter().find(|sink| *sink.name == *name);
@@ -77,7 +77,10 @@ async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<
         "There is no such sink. The page Sinks lists the sinks.",
     ))?;
     let before = req.query::<i64>("before");
-    let letters = operator.pool.dead_letters(&name, before, LETTERS).await?;
+    let letters = operator
+        .pool
+        .dead_letters(&name, before, letters::LETTERS)
+        .await?;
     let retries = operator.delivery.waiting(&name, 0, RETRIES).await?;
     let path = paths::sink(&name);
     let configured = sink.lane.is_some();
@@ -96,13 +99,7 @@ async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<
                 @if waiting_batches > u64::from(RETRIES) { p.quiet { "The first " (RETRIES) " of " (grouped(waiting_batches)) "." } }
             }
             h2 #dead-letters { "Dead letters" }
-            (letters_table(&letters, &path, token, configured))
-            p.row {
-                @if before.is_some() { a.button.plain href=(path) { "Newest" } }
-                @if let Some(last) = letters.last().filter(|_| letters.len() >= LETTERS as usize) {
-                    a.button.plain href={ (path) "?before=" (last.id) } { "Older" }
-                }
-            }
+            (letters::grid(&letters, &path, depot, (configured, before.is_some())))
         },
         old: before.is_some(),
     })
@@ -216,34 +213,5 @@ fn retries_table(retries: &[Waiting], path: &str, token: &Markup) -> Markup {
                 }
             } } }
         } }
-    }
-}
-
-fn letters_table(letters: &[DeadLetter], path: &str, token: &Markup, configured: bool) -> Markup {
-    html! {
-        @if letters.is_empty() {
-            p.panel { "No dead letters." }
-        } @else {
-            div.table { table {
-                thead { tr { th { "Failed" } th { "Item" } th { "Reason" } th.number { "Attempts" } th { "Request" } th { "" } } }
-                tbody { @for letter in letters { tr {
-                    td.tight data-label="Failed" { (time(&clock::rfc3339(letter.at))) }
-                    td data-label="Item" { span {
-                        (text(&letter.stream)) " · " (text(&letter.key))
-                        details { summary { "Fields" } pre { code { (text_of(&letter.fields, ITEM_CHARS_MAX)) } } }
-                    } }
-                    td data-label="Reason" { span { (text_of(&letter.reason, REASON_CHARS_MAX)) } }
-                    td.number data-label="Attempts" { (letter.attempts) }
-                    td.mono data-label="Request" { a href=(paths::request(&letter.request_id)) { (letter.request_id) } }
-                    td.tight data-label="" { @if configured { span {
-                        form method="post" action={ (path) "/again" } { (token) input type="hidden" name="id" value=(letter.id); button.plain { "Send again" } }
-                        " "
-                        form method="post" action={ (path) "/discard" } data-confirm="Discard this dead letter? This cannot be undone." {
-                            (token) input type="hidden" name="id" value=(letter.id); button.danger { "Discard" }
-                        }
-                    } } }
-                } } }
-            } }
-        }
     }
 }

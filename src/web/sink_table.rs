@@ -6,7 +6,8 @@
 
 use maud::{Markup, html};
 
-use super::text::{grouped, text, text_of, time};
+use super::grid::{Cell, Column, Grid, Row, count_of};
+use super::text::{count, grouped, text, text_of, time};
 use super::{badge, paths};
 use base::clock;
 use operate::condition::SinkCondition;
@@ -20,20 +21,37 @@ pub(super) fn table(sinks: &[SinkCondition]) -> Markup {
         @if sinks.is_empty() {
             p.panel { "There is no sink, so accepted requests stay in the journal. " a href="/new/sink" { "Add a sink" } "." }
         } @else {
-            div.table { table {
-                thead { tr { th { "Sink" } th { "State" } th { "Plugin" } th { "Streams" } th.number { "Waiting" } th.number { "Retries" } th.number { "Dead letters" } } }
-                tbody { @for sink in sinks { tr {
-                    td data-label="Sink" { a href=(paths::sink(&sink.name)) { (text(&sink.name)) } }
-                    td data-label="State" { (badge::sink(sink.state())) }
-                    td data-label="Plugin" { span { (text(&sink.plugin())) } }
-                    td data-label="Streams" { span { (text(&sink.streams_in_words())) } }
-                    td.number data-label="Waiting" { (grouped(sink.lag)) }
-                    td.number data-label="Retries" { (known(sink.retries())) }
-                    td.number data-label="Dead letters" { (known(sink.dead_letters())) }
-                } } }
-            } }
+            (Grid::new("Sinks", "Sink", columns()).rows(sinks.iter().map(row)).pager(count_of(&count(sinks.len() as u64, "sink"))).markup())
         }
     }
+}
+
+fn columns() -> [Column; 7] {
+    [
+        Column::text("State"),
+        Column::text("Plugin"),
+        Column::text("Streams"),
+        Column::number("Waiting"),
+        Column::number("Retries"),
+        Column::number("Dead letters"),
+        Column::time("Last failure"),
+    ]
+}
+
+fn row(sink: &SinkCondition) -> Row {
+    let failure = sink.lane.as_ref().and_then(|lane| lane.last_error());
+    let failed_at = failure.as_ref().map(|(at, _)| clock::rfc3339(*at));
+    let address = paths::sink(&sink.name);
+    let letters = format!("{address}#dead-letters");
+    Row::of(&*sink.name, address).cells([
+        Cell::markup(badge::sink(sink.state())),
+        Cell::text(&sink.plugin()),
+        Cell::text(&sink.streams_in_words()),
+        Cell::text(&grouped(sink.lag)),
+        Cell::text(&known(sink.retries())),
+        Cell::linked(&known(sink.dead_letters()), Some(&letters)),
+        Cell::time(failed_at.as_deref()).titled(failure.map(|(_, why)| why).unwrap_or_default()),
+    ])
 }
 
 /// A number, if it can be read.

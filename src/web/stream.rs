@@ -1,41 +1,33 @@
 //! `/streams/{name}`: the items of a stream as a table.
 //!
-//! **Invariant**: a page holds at most [`ITEMS`] items with [`COLUMNS_MAX`] columns of shortened values.
+//! **Invariant**: the page shows what `items` reads, and nothing of it needs a script.
 
 mod acts;
 mod change;
 mod export;
 mod feeds;
 mod item;
+mod items;
 mod list;
 mod new;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
 
-use super::frame::{NoPage, Page, Place, token};
+use super::frame::{NoPage, Page, Place, posting, token};
 use super::origin::origin;
-use super::text::{bytes, count, grouped, plain, segment, text_of, time};
+use super::text::{bytes, count, grouped, plain};
 use super::{description, form, paths, snippets};
-use ::item::{field_name, members};
 use base::text::shell_quoted as quoted;
 use catalog::KeyState;
-use item::show_value;
+use items::ItemQuery;
 use operate::Operator;
-use pool::{Item, PageLimit};
 use settings::OnUpdate;
 
-const ITEMS: u32 = 50;
-const COLUMNS_MAX: usize = 24;
-/// Bytes of items that are read for a page.
-const PAGE_BYTES_MAX: usize = 4 << 20;
-/// Characters of a value in the table.
-const CELL_CHARS_MAX: usize = 80;
-
 pub(super) use acts::routes as act_routes;
+pub(super) use export::routes as export_routes;
 
 /// Streams and their items, and what can be done to both.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -53,7 +45,6 @@ pub(super) fn routes(operator: &Operator) -> Router {
                         .get(feeds::Feeds(p()))
                         .post(feeds::Feeds(p())),
                 )
-                .push(Router::with_path("export.{format}").get(export::ExportStream(p())))
                 .push(Router::with_path("item").get(item::ShowItem(p())))
                 .push(Router::with_path("remove").post(item::RemoveItem(p()))),
         )
@@ -65,25 +56,18 @@ struct ShowStream(Operator);
 #[handler]
 impl ShowStream {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Page, NoPage> {
-        page(&self.0, req, &token(depot)).await
+        page(&self.0, req, depot).await
     }
 }
 
-async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<Page, NoPage> {
+async fn page(operator: &Operator, req: &mut Request, depot: &Depot) -> Result<Page, NoPage> {
     let stream = find_stream(operator, req)?;
     let name = &*stream.name;
+    let query = ItemQuery::read(req)?;
     let asked = Arc::clone(&stream.name);
     let acted = operator.in_pool(move |pool| pool.stream_acts(&asked, acts::LISTED_MAX));
     let acted = acted.await?;
-    let after = req.query::<String>("after");
-    let limit = PageLimit {
-        rows: ITEMS + 1,
-        bytes: PAGE_BYTES_MAX,
-    };
-    let mut items = operator.pool.items(name, after.as_deref(), limit).await?;
-    let bytes: usize = items.iter().map(|item| item.fields.len()).sum();
-    let more = items.len() > ITEMS as usize || bytes >= PAGE_BYTES_MAX;
-    items.truncate(ITEMS as usize);
+    let items = items::read(operator, name, &query).await?;
     let view = operator.pool.view(name).await?;
     let path = paths::stream(name);
     Ok(Page {
@@ -92,19 +76,32 @@ async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<
         still: html! {
             (facts(operator, req, &stream, &path))
             @if let Some(view) = view { (sql_hint(operator, &view)) }
+            (items::tools(&items, &path, &query))
         },
         live: html! {
-            (acts::of_stream(token, &path, &acted))
-            (table(&items, &path, after.is_some()))
-            p.row {
-                @if after.is_some() { a.button.plain href=(path) { "First" } }
-                @if let Some(last) = items.last().filter(|_| more) {
-                    a.button.plain href={ (path) "?after=" (segment(&last.key)) } { "Next" }
-                }
+            (acts::of_stream(&token(depot), &path, &acted))
+            form {
+                (items::grid(operator, name, &items, &query, &acted))
+                (selected(depot, &path))
             }
         },
-        old: false,
+        old: query.is_later(),
     })
+}
+
+/// What can be done with selected items. Enter in a box of a row is the first of them, as browsers do it.
+fn selected(depot: &Depot, path: &str) -> Markup {
+    let post =
+        |verb: &str, question, label| posting(depot, (&format!("{path}/{verb}"), question), label);
+    html! {
+        div.bulk {
+            span.how {}
+            (post("export.csv?safe=true", None, "Export CSV"))
+            (post("export.ndjson", None, "Export NDJSON"))
+            (post("release-items", None, "Release overrides"))
+            (post("remove", Some("Remove the selected items, here and on every screen?"), "Remove…"))
+        }
+    }
 }
 
 fn facts(operator: &Operator, req: &Request, stream: &catalog::Stream, path: &str) -> Markup {
@@ -161,50 +158,6 @@ fn sql_hint(operator: &Operator, view: &str) -> Markup {
                 code #sql { "sqlite3 " (file) " " (query) }
                 button.plain type="button" data-copy="sql" { "Copy" }
             }
-        }
-    }
-}
-
-/// The fields of these items, in the order in which they first appear, and how many there are beyond the limit.
-fn columns(items: &[Item]) -> (Vec<&str>, usize) {
-    let mut known = HashMap::new();
-    let mut columns = Vec::new();
-    for item in items {
-        for (field, _) in members(&item.fields) {
-            if known.insert(field, ()).is_none() && columns.len() < COLUMNS_MAX {
-                columns.push(field);
-            }
-        }
-    }
-    let beyond = known.len() - columns.len();
-    (columns, beyond)
-}
-
-fn table(items: &[Item], path: &str, later: bool) -> Markup {
-    let (columns, beyond) = columns(items);
-    html! {
-        @if items.is_empty() {
-            p.panel role="status" { @if later { "There are no items after this one." } @else { "There are no items yet." } }
-        } @else {
-            div.table.wide { table {
-                thead { tr {
-                    th { "Key" }
-                    @for column in &columns { th title=(plain(&field_name(column))) { (text_of(&field_name(column), CELL_CHARS_MAX)) } }
-                    th { "Data of" } th { "Written by" }
-                } }
-                tbody { @for item in items {
-                    @let fields: HashMap<&str, &str> = members(&item.fields).collect();
-                    tr {
-                        td data-label="Key" { a href={ (path) "/item?key=" (segment(&item.key)) } { (text_of(&item.key, CELL_CHARS_MAX)) } }
-                        @for column in &columns {
-                            td data-label=(plain(&field_name(column))) { @if let Some(value) = fields.get(column) { span { (show_value(value, CELL_CHARS_MAX)) } } }
-                        }
-                        td.tight data-label="Data of" { (time(&item.updated_at)) }
-                        td.mono data-label="Written by" { a href=(paths::request(&item.request_id)) { (item.request_id.get(..8).unwrap_or_default()) "…" } }
-                    }
-                } }
-            } }
-            @if beyond > 0 { p.quiet { "The first " (COLUMNS_MAX) " fields are shown, " (grouped(beyond as u64)) " more are on the page of each item." } }
         }
     }
 }

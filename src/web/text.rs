@@ -7,8 +7,7 @@ use std::borrow::Cow;
 
 use maud::{Markup, html};
 
-use base::text::visible;
-pub(super) use base::text::{percent_encoded as segment, visible_json};
+pub(super) use base::text::{percent_encoded as segment, visible, visible_json};
 
 /// Characters of a text in a table or a sentence.
 const CHARS_MAX: usize = 160;
@@ -76,10 +75,11 @@ pub(super) fn count(number: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", grouped(number))
 }
 
-/// A time, RFC 3339 in UTC, as people read it.
+/// A time, RFC 3339 in UTC, as people read it. The pages' script shows it in the reader's zone.
 pub(super) fn time(rfc3339: &str) -> Markup {
-    let shown = rfc3339.replacen('T', " ", 1).replacen('Z', "", 1);
-    html! { time datetime=(rfc3339) { (shown) } }
+    let seconds = rfc3339.split(['.', 'Z']).next().unwrap_or_default();
+    let shown = seconds.replacen('T', " ", 1);
+    html! { time datetime=(rfc3339) title={ (shown) " UTC" } { (shown) } }
 }
 
 /// A message as a sentence of its own.

@@ -2,6 +2,7 @@
 
 mod addresses; // where nothing is, and the icon
 mod connector; // the log first, reasons, tabs
+mod grid; // lists: order, filters, pages, selected rows
 mod guarded; // signing in and out, foreign names, foreign sites
 mod hostile; // texts that break pages
 pub(crate) mod managed; // what the forms make, change and refuse

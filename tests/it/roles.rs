@@ -134,7 +134,8 @@ fn needed(method: &str, path: &str) -> Role {
     match path.split('/').nth(1).unwrap_or_default() {
         _ if reads && !is_form => Role::Viewer,
         "sign-out" => Role::Viewer,
-        "streams" if last == "act" => Role::Operator,
+        "streams" if last.starts_with("export.") => Role::Viewer,
+        "streams" if ["act", "release-items"].contains(&last) => Role::Operator,
         "new" | "sources" | "streams" | "read-keys" | "sessions" => Role::Admin,
         "sinks" if last == "delete" => Role::Admin,
         _ => Role::Operator,

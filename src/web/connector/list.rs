@@ -2,11 +2,14 @@
 //!
 //! **Invariant**: it costs one indexed look into the log for each connector, however long the log is.
 
+use std::sync::Arc;
+
 use maud::html;
 use salvo_core::handler;
 
 use crate::frame::{NoPage, Page, Place};
-use crate::text::{grouped, text, time};
+use crate::grid::{Cell, Column, Grid, Row, count_of};
+use crate::text::{count, grouped, text};
 use crate::{badge, chart, description, paths};
 use base::clock::{self, Unix};
 use catalog::Connector;
@@ -27,7 +30,7 @@ impl Connectors {
 
 async fn page(operator: &Operator) -> Result<Page, NoPage> {
     let now = Unix::now();
-    let mut rows = Vec::new();
+    let mut rows: Vec<Listed> = Vec::new();
     for connector in operator.catalog.connectors() {
         let hour = operator.metrics.recent.hour(Some(&connector.name), now);
         let newest = newest(operator, &connector).await?;
@@ -35,32 +38,22 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
     }
     let mut deleted = operator.journal.log_connectors().await?;
     deleted.retain(|name| !rows.iter().any(|(connector, ..)| *connector.name == **name));
+    let columns = [
+        Column::text("Streams"),
+        Column::text("Kind"),
+        Column::text("Last status"),
+        Column::number("Last hour"),
+        Column::number("Rejected"),
+        Column::text("Requests"),
+        Column::text("Description"),
+        Column::text("Defined in"),
+        Column::time("Last request"),
+    ];
     let live = html! {
         @if rows.is_empty() {
             p.panel { "There is no connector. " a href="/new/tool" { "Connect a tool" } ", " a href="/new/source" { "make one for a program" } ", or declare it in the configuration." }
         } @else {
-            div.table { table {
-                thead { tr { th { "Connector" } th { "Streams" } th { "Kind" } th { "Last request" } th.number { "Last hour" } th.number { "Refused" } th { "" } } }
-                tbody { @for (connector, newest, hour) in &rows { tr {
-                    @let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
-                    td data-label="Connector" { span {
-                        a href=(paths::connector(&connector.name)) { (text(&connector.name)) }
-                        @if connector.created_at.is_none() { " " span.badge { "declared" } }
-                        (description::below(connector.description.as_deref()))
-                    } }
-                    td data-label="Streams" { span { @for (place, stream) in connector.streams().iter().enumerate() {
-                        @if place > 0 { ", " } (text(stream))
-                    } } }
-                    td data-label="Kind" { span { (connector.kind.as_str()) @if let Some(preset) = connector.preset() { br; span.quiet { (preset.title) } } } }
-                    td data-label="Last request" { span { @match newest {
-                        Some(report) => { (time(&clock::rfc3339(report.row.entry.received_at))) " " (badge::status(report.status)) },
-                        None => span.quiet { "none yet" },
-                    } } }
-                    td.number data-label="Last hour" { (grouped(sum.requests)) }
-                    td.number data-label="Refused" { (error_rate(sum)) }
-                    td data-label="" { (chart::sparkline("requests of each minute of the last hour", hour)) }
-                } } }
-            } }
+            (Grid::new("Connectors", "Connector", columns).rows(rows.iter().map(row)).pager(count_of(&count(rows.len() as u64, "connector"))).markup())
         }
         @if !deleted.is_empty() {
             p { "Deleted, with requests in the log: " @for (place, name) in deleted.iter().enumerate() {
@@ -75,6 +68,33 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
         live,
         old: false,
     })
+}
+
+/// A connector, its newest request, and the minutes of its last hour.
+type Listed = (Arc<Connector>, Option<Report>, Vec<Minute>);
+
+fn row((connector, newest, hour): &Listed) -> Row {
+    let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
+    let kind = match connector.preset() {
+        Some(preset) => format!("{} ({})", connector.kind.as_str(), preset.title),
+        None => connector.kind.as_str().to_owned(),
+    };
+    let status = newest.as_ref().map(|report| badge::status(report.status));
+    let received_at = (newest.as_ref()).map(|report| clock::rfc3339(report.row.entry.received_at));
+    Row::of(&*connector.name, paths::connector(&connector.name)).cells([
+        Cell::text(&connector.streams().join(", ")),
+        Cell::text(&kind),
+        status.map_or_else(Cell::none, Cell::markup),
+        Cell::text(&grouped(sum.requests)),
+        Cell::text(&error_rate(sum)),
+        Cell::markup(chart::sparkline(
+            "requests of each minute of the last hour",
+            hour,
+        )),
+        Cell::text(connector.description.as_deref().unwrap_or_default()),
+        Cell::text(description::place(connector.created_at)),
+        Cell::time(received_at.as_deref()),
+    ])
 }
 
 async fn newest(operator: &Operator, connector: &Connector) -> Result<Option<Report>, NoPage> {

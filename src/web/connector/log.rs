@@ -11,15 +11,15 @@ use crate::badge;
 use crate::form::filter::{before, check_times, refusal};
 use crate::form::parse_time;
 use crate::frame::NoPage;
-use crate::text::{grouped, plain, segment, text, text_of, time};
+use crate::grid::{Cell, Column, Grid, Row, pages};
+use crate::paths;
+use crate::text::{bytes, count, grouped, segment, time};
 use base::clock;
 use base::order::Seq;
 use journal::log::Filter;
 use operate::Operator;
 use operate::requests::{self, Report, Status};
 
-/// Characters of an error.
-const ERROR_CHARS_MAX: usize = 400;
 /// Entries on a page.
 const ENTRIES: u32 = 50;
 
@@ -65,13 +65,21 @@ impl LogQuery {
 
     /// The query of the page that begins before a position.
     fn older(&self, before: Seq) -> String {
-        let status = self.status.map_or("", Status::as_str);
-        format!(
-            "?status={status}&since={}&until={}&text={}&before={before}",
-            segment(&self.since),
-            segment(&self.until),
-            segment(&self.text)
-        )
+        format!("{}&before={before}", self.query(self.status, &self.text))
+    }
+
+    fn with_status(&self, status: Status) -> String {
+        self.query(Some(status), &self.text)
+    }
+
+    fn with_text(&self, text: &str) -> String {
+        self.query(self.status, text)
+    }
+
+    fn query(&self, status: Option<Status>, text: &str) -> String {
+        let (since, until) = (segment(&self.since), segment(&self.until));
+        let (status, text) = (status.map_or("", Status::as_str), segment(text));
+        format!("?status={status}&since={since}&until={until}&text={text}")
     }
 }
 
@@ -108,8 +116,8 @@ pub(super) fn filter(path: &str, query: &LogQuery) -> Markup {
                     }
                 }
             }
-            div { label for="since" { "From (UTC)" } input #since type="datetime-local" step="1" name="since" value=(query.since); }
-            div { label for="until" { "To (UTC)" } input #until type="datetime-local" step="1" name="until" value=(query.until); }
+            div { label for="since" { "From (UTC)" } input #since type="datetime-local" data-utc step="1" name="since" value=(query.since); }
+            div { label for="until" { "To (UTC)" } input #until type="datetime-local" data-utc step="1" name="until" value=(query.until); }
             div { label for="text" { "Request id or text" } input #text type="search" name="text" value=(query.text) maxlength=(Filter::TEXT_CHARS_MAX); }
             button { "Show" }
             @if query.is_filtered() { a.button.plain href={ (path) "#log" } { "All" } }
@@ -118,7 +126,7 @@ pub(super) fn filter(path: &str, query: &LogQuery) -> Markup {
 }
 
 /// The entries, newest first.
-pub(super) fn entries(log: &requests::Page, query: &LogQuery) -> Markup {
+pub(super) fn entries(path: &str, log: &requests::Page, query: &LogQuery) -> Markup {
     html! {
         @if log.reports.is_empty() {
             p.panel role="status" {
@@ -127,45 +135,71 @@ pub(super) fn entries(log: &requests::Page, query: &LogQuery) -> Markup {
                 @else if query.before.is_some() { "This is the end of the log." }
                 @else { "Waiting for the first request." }
             }
+            p.row { (paging(path, log, query)) }
         } @else {
-            div.table { table {
-                thead { tr { th { "Time" } th { "Status" } th.number { "Items" } th { "Errors" } th { "Request" } th { "Stream" } th { "From" } } }
-                tbody { @for report in &log.reports { (entry(report)) } }
-            } }
+            (grid(path, log, query))
         }
     }
 }
 
-fn entry(report: &Report) -> Markup {
+fn grid(path: &str, log: &requests::Page, query: &LogQuery) -> Markup {
+    let columns = [
+        Column::text("Status"),
+        Column::number("HTTP"),
+        Column::text("Errors"),
+        Column::number("Items"),
+        Column::number("Size"),
+        Column::text("Event"),
+        Column::text("Stream"),
+        Column::text("From"),
+        Column::text("Key"),
+        Column::time("Received"),
+    ];
+    let rows = log.reports.iter().map(|report| row(path, report, query));
+    Grid::new("Request log", "Request", columns)
+        .ids()
+        .rows(rows)
+        .pager(paging(path, log, query))
+        .markup()
+}
+
+fn row(path: &str, report: &Report, query: &LogQuery) -> Row {
     let entry = &report.row.entry;
     let id = entry.request_id.to_string();
-    html! {
-        tr {
-            td.tight data-label="Time" { (time(&clock::rfc3339(entry.received_at))) }
-            td data-label="Status" { span {
-                (badge::status(report.status))
-                @if let Some(event) = entry.sender.as_ref().and_then(|said| said.event.as_deref()) { br; span.quiet { (text(event)) } }
-            } }
-            td.number data-label="Items" { (grouped(u64::from(entry.items))) }
-            td data-label="Errors" { span { @for (place, error) in report.errors().enumerate() {
-                @if place > 0 { "; " } (text_of(error, ERROR_CHARS_MAX))
-            } } }
-            td.mono data-label="Request" { a id={ "request-" (id) } href={ "/requests/" (id) } { (id) } }
-            td data-label="Stream" { span { (text(&entry.stream)) } }
-            td data-label="From" { span { (plain(&entry.client.to_string())) } }
-        }
-    }
+    let errors: Vec<&str> = report.errors().collect();
+    let event = entry.sender.as_ref().and_then(|said| said.event.as_deref());
+    let with_status = query.with_status(report.status);
+    let (client, key) = (entry.client.to_string(), &*entry.key);
+    let with = |text: &str| format!("{path}{}#log", query.with_text(text));
+    Row::of(&*id, format!("/requests/{id}"))
+        .id(format!("request-{id}"))
+        .cells([
+            Cell::markup(html! { a.val href={ (path) (with_status) "#log" } { (badge::status(report.status)) } }),
+            Cell::text(&entry.http_status.to_string()),
+            Cell::text(&errors.join("; ")),
+            Cell::text(&grouped(u64::from(entry.items))),
+            Cell::text(&bytes(entry.bytes)),
+            Cell::text(event.unwrap_or_default()),
+            Cell::linked(&entry.stream, Some(&paths::stream(&entry.stream))),
+            Cell::linked(&client, Some(&with(&client))),
+            Cell::linked(key, Some(&with(key))),
+            Cell::time(Some(&clock::rfc3339(entry.received_at))),
+        ])
 }
 
 /// Where the log goes on.
-pub(super) fn paging(path: &str, log: &requests::Page, query: &LogQuery) -> Markup {
+fn paging(path: &str, log: &requests::Page, query: &LogQuery) -> Markup {
+    let newest = format!("{path}#log");
+    let newest = query.before.is_some().then_some(&*newest);
+    let older = log
+        .next
+        .map(|next| format!("{path}{}#log", query.older(next)));
+    let older = older.as_deref().map(|address| (address, "Older"));
+    let shown = count(log.reports.len() as u64, "request");
     html! {
+        (pages(&shown, newest, older))
         @if let Some(time_reached) = log.looked_back_to {
-            p role="status" { "The log was searched back to " (time(&clock::rfc3339(time_reached))) ". " strong { "Older" } " continues from there." }
-        }
-        p.row {
-            @if query.before.is_some() { a.button.plain href={ (path) "#log" } { "Newest" } }
-            @if let Some(next) = log.next { a.button.plain href={ (path) (query.older(next)) "#log" } { "Older" } }
+            span role="status" { "The log was searched back to " (time(&clock::rfc3339(time_reached))) ". " strong { "Older" } " continues from there." }
         }
     }
 }

@@ -157,7 +157,7 @@ fn field<'a>(depot: &'a Depot, name: &str) -> Option<&'a str> {
 fn selected(depot: &Depot) -> Result<Selection, NoPage> {
     let field = |name: &str| field(depot, name);
     let selected = match (field("id"), field("request"), field("all")) {
-        (Some(id), None, None) => id.parse().ok().map(|id| Selection::Ids(vec![id])),
+        (Some(_), None, None) => ids(depot).map(Selection::Ids),
         (None, Some(request), None) => Some(Selection::Request(request.to_owned())),
         (None, None, Some("yes")) => Some(Selection::All),
         _ => None,
@@ -166,6 +166,12 @@ fn selected(depot: &Depot) -> Result<Selection, NoPage> {
         let why = "The form names no dead letter. Load the page again and repeat.";
         NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned())
     })
+}
+
+/// The ids of the selected dead letters; none if one is no id.
+fn ids(depot: &Depot) -> Option<Vec<i64>> {
+    let form = FormData::of(depot)?;
+    form.all("id").map(|id| id.parse().ok()).collect()
 }
 
 fn are(number: u64, thing: &str) -> String {

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::find_stream;
-use super::item::show_value;
+use super::item::{ReleaseItems, show_value};
 use crate::form_data::FormData;
 use crate::frame::{FormAnswer, NoPage};
 use crate::guard::by;
@@ -30,7 +30,9 @@ pub(super) const LISTED_MAX: u32 = 100;
 
 /// What operators do with what streams show.
 pub(crate) fn routes(operator: &Operator) -> Router {
-    Router::with_path("streams/{name}/act").post(ActOnPage(operator.clone()))
+    Router::with_path("streams/{name}")
+        .push(Router::with_path("act").post(ActOnPage(operator.clone())))
+        .push(Router::with_path("release-items").post(ReleaseItems(operator.clone())))
 }
 
 /// `POST /streams/{name}/act`
@@ -44,12 +46,7 @@ impl ActOnPage {
         let get = |name: &str| form.and_then(|form| form.get(name)).unwrap_or_default();
         let (verb, key) = (get("verb"), get("key"));
         let body = body(verb, key, get("field"), get("value")).to_string();
-        let acting = Acting {
-            name: Arc::clone(&token_of(req)?.name),
-            by_key: false,
-            by: by(req),
-            idempotency_key: None,
-        };
+        let acting = acting(req)?;
         let acted = self
             .0
             .act(&stream.name, verb, body.as_bytes(), &acting)
@@ -68,6 +65,16 @@ impl ActOnPage {
             undone.unwrap_or_else(|| done(verb).to_owned()),
         ))
     }
+}
+
+/// Who acts.
+pub(super) fn acting(req: &Request) -> Result<Acting, NoPage> {
+    Ok(Acting {
+        name: Arc::clone(&token_of(req)?.name),
+        by_key: false,
+        by: by(req),
+        idempotency_key: None,
+    })
 }
 
 fn done(verb: &str) -> &'static str {
@@ -137,7 +144,7 @@ pub(super) fn of_stream(token: &Markup, path: &str, acts: &StreamActs) -> Markup
             @for (key, fields) in &acts.overridden {
                 p { span.badge.warn { "overridden" } " " a href={ (path) "/item?key=" (segment(key)) } { (text_of(key, CHARS_MAX)) } ": " (count(*fields, "field")) }
             }
-            p.row {
+            div.row {
                 @if acts.held.is_some() {
                     (act("take", "Take: show what waits"))
                     (act("resume", "Resume"))
@@ -162,7 +169,7 @@ pub(super) fn of_item(token: &Markup, path: &str, key: &str, acts: &ItemActs) ->
                     @if acts.waits { " A change of the source waits." }
                 }
             }
-            p.row {
+            div.row {
                 @if acts.held.is_some() {
                     (act("take", "Take: show what waits"))
                     (act("resume", "Resume"))

@@ -1,24 +1,57 @@
-//! `/streams/{name}/export.csv`: all items of a stream as a file.
+//! `/streams/{name}/export.csv`: all items of a stream as a file, and with a form those that are selected.
 //!
 //! **Invariant**: it is what the admin API exports; the link on the page asks for values that no spreadsheet computes.
 
-use salvo_core::{Request, Response, handler};
+use salvo_core::{Depot, Request, Response, Router, handler};
 
 use super::find_stream;
+use super::item::selected_keys;
+use super::items::escaped;
 use crate::frame::NoPage;
 use crate::paths;
 use feed::export;
 use operate::Operator;
 
+/// Exports, which change nothing.
+pub(crate) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    Router::with_path("streams/{name}/export.{format}")
+        .get(ExportStream(p()))
+        .post(ExportSelected(p()))
+}
+
 /// `GET /streams/{name}/export.{format}`
-pub(super) struct ExportStream(pub(super) Operator);
+struct ExportStream(Operator);
 
 #[handler]
 impl ExportStream {
     async fn handle(&self, req: &mut Request, res: &mut Response) -> Result<(), NoPage> {
-        let stream = find_stream(&self.0, req)?;
-        let format = paths::param(req, "format");
-        let pool = &self.0.pool;
-        Ok(export::answer(pool, &stream.name, &format, req, res).await?)
+        answer(&self.0, req, res).await
     }
+}
+
+/// `POST /streams/{name}/export.{format}`: an address has no room for many keys.
+struct ExportSelected(Operator);
+
+#[handler]
+impl ExportSelected {
+    async fn handle(
+        &self,
+        req: &mut Request,
+        depot: &mut Depot,
+        res: &mut Response,
+    ) -> Result<(), NoPage> {
+        let keys: Vec<String> = selected_keys(depot)?
+            .iter()
+            .map(|key| escaped(key))
+            .collect();
+        req.queries_mut().insert("key".to_owned(), keys.join(","));
+        answer(&self.0, req, res).await
+    }
+}
+
+async fn answer(operator: &Operator, req: &mut Request, res: &mut Response) -> Result<(), NoPage> {
+    let stream = find_stream(operator, req)?;
+    let format = paths::param(req, "format");
+    Ok(export::answer(&operator.pool, &stream.name, &format, req, res).await?)
 }

@@ -1,16 +1,18 @@
-//! `/streams/{name}/item?key=…`: an item as a whole, and removing it.
+//! `/streams/{name}/item?key=…`: an item as a whole; removing items, and releasing their overrides.
 //!
 //! **Invariant**: a page holds at most [`FIELDS_MAX`] fields of shortened values.
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
+use serde_json::json;
 
 use super::{acts, find_stream};
+use crate::form::filter::refusal;
 use crate::form_data::FormData;
 use crate::frame::{FormAnswer, NoPage, Page, Place, token};
 use crate::guard::by;
 use crate::paths;
-use crate::text::{grouped, plain, text, text_of, time};
+use crate::text::{count, grouped, plain, text, text_of, time};
 use item::{field_name, members};
 use operate::Operator;
 
@@ -79,12 +81,51 @@ pub(super) struct RemoveItem(pub(super) Operator);
 impl RemoveItem {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
         let stream = find_stream(&self.0, req)?;
-        let key = FormData::of(depot).and_then(|form| form.get("key"));
-        let key = key.unwrap_or_default();
-        let gone = self.0.remove_item(&stream.name, key, by(req)).await?;
-        let what = if gone { "removed" } else { "being removed" };
-        let flash = format!("The item {} is {what}.", plain(key));
+        let keys = selected_keys(depot)?;
+        let gone = self.0.remove_items(&stream.name, &keys, by(req)).await?;
+        let (are, what) = match &keys[..] {
+            [key] => ("is", format!("The item {}", plain(key))),
+            keys => ("are", count(keys.len() as u64, "item")),
+        };
+        let done = if gone { "removed" } else { "being removed" };
+        let flash = format!("{what} {are} {done}.");
         Ok(FormAnswer::Done(paths::stream(&stream.name), flash))
+    }
+}
+
+/// `POST /streams/{name}/release-items`
+pub(super) struct ReleaseItems(pub(super) Operator);
+
+#[handler]
+impl ReleaseItems {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let stream = find_stream(&self.0, req)?;
+        let acting = acts::acting(req)?;
+        let mut released = 0;
+        for key in selected_keys(depot)? {
+            let body = json!({ "key": key }).to_string();
+            let acted = self
+                .0
+                .act(&stream.name, "release", body.as_bytes(), &acting);
+            released += acted.await?.outcome.released.unwrap_or(0);
+        }
+        let flash = match released {
+            0 => "No field of these items is overridden.".to_owned(),
+            1 => "1 field shows its source's value again.".to_owned(),
+            fields => format!("{fields} fields show their source's values again."),
+        };
+        Ok(FormAnswer::Done(paths::stream(&stream.name), flash))
+    }
+}
+
+/// The keys of the selected rows.
+pub(super) fn selected_keys(depot: &Depot) -> Result<Vec<String>, NoPage> {
+    let form = FormData::of(depot).into_iter();
+    let keys = form.flat_map(|form| form.all("key")).map(str::to_owned);
+    let keys: Vec<String> = keys.collect();
+    match keys.is_empty() {
+        true => Err(refusal("No item is selected. Select some and repeat.")),
+        false => Ok(keys),
     }
 }
 

@@ -2,15 +2,20 @@
 //!
 //! **Invariant**: items are counted up to a limit, so the page costs the same however large a stream is.
 
+use std::sync::Arc;
+
 use maud::html;
 use salvo_core::handler;
 
 use crate::frame::{NoPage, Page, Place};
-use crate::held::in_short;
-use crate::text::{grouped, text, time};
+use crate::grid::{Cell, Column, Grid, Row, count_of};
+use crate::held;
+use crate::text::{count, grouped};
 use crate::{description, paths};
+use catalog::Stream;
 use operate::Operator;
 use pool::Pool;
+use pool::acts::ActCounts;
 
 /// Items of a stream are counted to here.
 const COUNTED_MAX: u32 = 10_000;
@@ -26,7 +31,7 @@ impl Streams {
 }
 
 async fn page(operator: &Operator) -> Result<Page, NoPage> {
-    let mut rows = Vec::new();
+    let mut rows: Vec<Listed> = Vec::new();
     for stream in operator.catalog.streams() {
         let items = operator.pool.count(&stream.name, COUNTED_MAX + 1).await?;
         let newest = operator.pool.newest_data(&stream.name).await?;
@@ -35,26 +40,20 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
     }
     let acts = operator.in_pool(Pool::act_counts).await?;
     let of = |stream: &str| acts.iter().find(|acts| *acts.stream == *stream);
+    let is_acted = !acts.is_empty();
+    let columns = [
+        Some(Column::text("Description")),
+        Some(Column::number("Items")),
+        is_acted.then(|| Column::text("Operators")),
+        Some(Column::text("SQL view")),
+        Some(Column::text("Defined in")),
+        Some(Column::time("Updated")),
+    ];
     let live = html! {
         @if rows.is_empty() {
             p.panel { "There is no stream. " a href="/new/stream" { "Make the first one" } ", or declare it in the configuration." }
         } @else {
-            div.table { table {
-                thead { tr { th { "Stream" } th.number { "Items" } th { "Newest data" } @if !acts.is_empty() { th { "Operators" } } th { "SQL view" } } }
-                tbody { @for (stream, items, newest, view) in &rows { tr {
-                    td data-label="Stream" { span {
-                        a href=(paths::stream(&stream.name)) { (text(&stream.name)) }
-                        @if stream.created_at.is_none() { " " span.badge { "declared" } }
-                        (description::below(stream.description.as_deref()))
-                    } }
-                    td.number data-label="Items" {
-                        @if *items > COUNTED_MAX { "more than " (grouped(u64::from(COUNTED_MAX))) } @else { (grouped(u64::from(*items))) }
-                    }
-                    td data-label="Newest data" { @match newest { Some(newest) => { (time(newest)) }, None => span.quiet { "none yet" } } }
-                    @if !acts.is_empty() { td data-label="Operators" { span { @if let Some(acts) = of(&stream.name) { (in_short(acts)) } } } }
-                    td.mono data-label="SQL view" { @if let Some(view) = view { span { (text(view)) } } }
-                } } }
-            } }
+            (Grid::new("Streams", "Stream", columns.into_iter().flatten()).rows(rows.iter().map(|listed| row(listed, is_acted.then(|| of(&listed.0.name))))).pager(count_of(&count(rows.len() as u64, "stream"))).markup())
         }
     };
     Ok(Page {
@@ -64,4 +63,25 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
         live,
         old: false,
     })
+}
+
+/// A stream, its items up to the limit, when it was updated, and its view.
+type Listed = (Arc<Stream>, u32, Option<String>, Option<String>);
+
+fn row((stream, items, newest, view): &Listed, acts: Option<Option<&ActCounts>>) -> Row {
+    let number = match *items > COUNTED_MAX {
+        true => format!("over {}", grouped(u64::from(COUNTED_MAX))),
+        false => grouped(u64::from(*items)),
+    };
+    let cells = [
+        Some(Cell::text(
+            stream.description.as_deref().unwrap_or_default(),
+        )),
+        Some(Cell::text(&number)),
+        acts.map(held::cell),
+        Some(Cell::text(view.as_deref().unwrap_or_default())),
+        Some(Cell::text(description::place(stream.created_at))),
+        Some(Cell::time(newest.as_deref())),
+    ];
+    Row::of(&*stream.name, paths::stream(&stream.name)).cells(cells.into_iter().flatten())
 }

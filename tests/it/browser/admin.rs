@@ -163,12 +163,14 @@ fn a_request_appears_in_the_log_of_its_connector_by_itself() {
     let id = daemon
         .process()
         .accepted("orders", BY_ID, r#"[{"id": "1"}, {"id": "2"}]"#);
-    let row = "return [...document.querySelectorAll('#live tbody tr td')].map((cell) => cell.textContent.trim()).slice(1, 6)";
-    window.shows(row, &json!(["processed", "2", "", id, "orders"]));
+    let row = "const row = document.querySelector('#live tbody tr'); \
+               const cell = (name) => row?.querySelector(`[data-label=${name}]`).textContent; \
+               return [row?.querySelector('.key').textContent, cell('Status'), cell('Items'), cell('Errors'), cell('Stream')]";
+    window.shows(row, &json!([id, "processed", "2", "–", "orders"]));
     window.shows("return window.loadedOnce", &json!(true));
 
     // Its way, and from there its item, which the page removes after a question.
-    window.run("document.querySelector('#live a').click()", &json!([]));
+    window.run("document.querySelector('#live .key a').click()", &json!([]));
     window.shows(SEEN, &json!([format!("Request {id}"), false]));
     let steps = "return document.querySelectorAll('ol.way li.good').length";
     window.shows(steps, &json!(4));
@@ -184,7 +186,7 @@ fn a_request_appears_in_the_log_of_its_connector_by_itself() {
     );
     let said = "return document.querySelector('p.said')?.textContent";
     window.shows(said, &json!("The item 1 is removed."));
-    let keys = "return [...document.querySelectorAll('tbody tr')].map((row) => row.children[0].textContent)";
+    let keys = "return [...document.querySelectorAll('.grid tbody .key')].map((key) => key.textContent.trim())";
     window.shows(keys, &json!(["2"]));
     assert_eq!(
         log_without_refusals(&window, &origin(&daemon)),
@@ -233,7 +235,7 @@ fn hostile_texts_are_shown_and_never_run() {
         );
     }
     window.go(&format!("{}/streams/orders", origin(&daemon)));
-    let keys = "return [...document.querySelectorAll('tbody tr')].map((row) => row.children[0].textContent)";
+    let keys = "return [...document.querySelectorAll('.grid tbody .key')].map((key) => key.textContent.trim())";
     let shown = window.run(keys, &json!([])).to_string();
     assert!(
         shown.contains("<img src=x onerror=") && shown.contains("u{1b}[31mred"),
@@ -332,7 +334,9 @@ fn no_page_that_a_link_leads_to_runs_a_hostile_text() {
     let mut waiting = vec![format!("{origin}/")];
     let mut seen = BTreeSet::new();
     while let Some(url) = waiting.pop() {
-        if url.ends_with("/openapi.json") || !seen.insert(url.clone()) {
+        // Filters add up without end.
+        let is_deep = url.matches("filter=").count() > 1;
+        if is_deep || url.ends_with("/openapi.json") || !seen.insert(url.clone()) {
             continue;
         }
         window.go(&url);

@@ -38,6 +38,8 @@ pub(super) mod key {
     pub(in super::super) const TAB: char = '\u{e004}';
     pub(in super::super) const ENTER: char = '\u{e007}';
     pub(in super::super) const CONTROL: char = '\u{e009}';
+    pub(in super::super) const ESCAPE: char = '\u{e00c}';
+    pub(in super::super) const RIGHT: char = '\u{e014}';
     pub(in super::super) const DOWN: char = '\u{e015}';
 }
 

@@ -88,8 +88,10 @@ fn a_connector_lives_from_its_form_to_its_end() {
                  return [line?.querySelector('a').getAttribute('href'), line?.textContent.startsWith('Your first request came at'), line?.role]";
     let seen = json!([format!("/requests/{id}"), true, "status"]);
     window.shows(green, &seen);
-    let row = "return [...document.querySelectorAll('#live tbody tr td')].map((cell) => cell.textContent.trim()).slice(1, 7)";
-    let seen = json!(["processed", "2", "", id, "sales & more", "127.0.0.1"]);
+    let row = "const row = document.querySelector('#live tbody tr'); \
+               const cell = (name) => row?.querySelector(`[data-label=${name}]`).textContent; \
+               return [row?.querySelector('.key').textContent, cell('Status'), cell('Items'), cell('Errors'), cell('Stream'), cell('From')]";
+    let seen = json!([id, "processed", "2", "–", "sales & more", "127.0.0.1"]);
     window.shows(row, &seen);
     window.shows(
         "return [window.loadedOnce, document.getElementById('secret').textContent]",
@@ -157,7 +159,7 @@ fn a_connector_lives_from_its_form_to_its_end() {
     );
     window.click("nav a[href='/audit']");
     is_at(&window, "Audit log");
-    let what = "return [...document.querySelectorAll('td[data-label=What]')].map((cell) => cell.textContent).filter((text) => !/sign|session/.test(text))";
+    let what = "return [...document.querySelectorAll('.grid tbody .key')].map((cell) => cell.textContent).filter((text) => !/sign|session/.test(text))";
     let all = [
         "delete connector",
         "revoke key",

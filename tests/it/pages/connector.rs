@@ -40,7 +40,7 @@ fn a_connector_begins_with_its_log_and_has_the_rest_in_tabs() {
         assert!(page.contains(&current), "{page}");
         let shows =
             |part: &str, on: &str| assert_eq!(page.contains(part), tab == on, "{tab}: {part}");
-        shows("<th>Errors</th>", "");
+        shows("title=\"Errors\"", "");
         shows(test, "?tab=setup");
         shows("Begins with", "?tab=keys");
         shows("Stored today", "?tab=limits");

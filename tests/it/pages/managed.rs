@@ -337,7 +337,7 @@ fn keys_are_made_rotated_revoked_and_deleted() {
     let page = site.page("/sources/shop");
     assert!(secret(&page).expect("a key").starts_with("ik_test_"));
     assert!(
-        page.contains("2999-01-31 12:00:00.000") && page.contains(">test<"),
+        page.contains(">2999-01-31 12:00:00<") && page.contains(">test<"),
         "{page}"
     );
     let twice = site.submit("/sources/shop/new-key", fields);
@@ -686,9 +686,9 @@ fn the_audit_trail_is_a_page_newest_first_and_paged() {
         assert_eq!(site.submit("/new/stream", &fields).status, 303);
     }
     let numbers = |page: &str| -> Vec<u32> {
-        let rows = page.split("data-label=\"Name\"><span><bdi>stream-").skip(1);
+        let rows = page.split("data-label=\"Name\" title=\"stream-").skip(1);
         rows.map(|row| {
-            row.split('<')
+            row.split('"')
                 .next()
                 .and_then(|n| n.parse().ok())
                 .expect("a number")
@@ -696,7 +696,7 @@ fn the_audit_trail_is_a_page_newest_first_and_paged() {
         .collect()
     };
     let page = site.page("/audit");
-    assert!(page.contains("<span>admin page</span>"), "{page}");
+    assert!(page.contains("title=\"admin page\""), "{page}");
     assert_eq!(numbers(&page), (10..60).rev().collect::<Vec<u32>>());
     let (_, rest) = page.split_once("href=\"/audit?before=").expect("a link");
     let before = rest.split('"').next().expect("a number");

@@ -1,0 +1,359 @@
+//! The items of a stream, as the grid of its page: which are asked for, in which order, with which columns.
+//!
+//! **Invariant**: a page reads at most [`READ_MAX`] items, which an index leads to. It begins behind the last item of the
+//! page before, by number of change or by key, never by a count.
+
+mod query;
+
+use std::collections::{HashMap, HashSet};
+
+use maud::{Markup, html};
+
+use crate::frame::NoPage;
+use crate::grid::{Cell, Column, Direction, Grid, Row, pages};
+use crate::paths;
+use crate::text::{count, grouped, plain, segment, text, visible};
+use base::order::ChangeSeq;
+use http::filter::conditions;
+use item::{field_name, members};
+use operate::Operator;
+use pool::acts::StreamActs;
+use pool::{Item, PageLimit};
+pub(super) use query::ItemQuery;
+
+/// Items on a page, and that are read for one.
+const ITEMS: usize = 50;
+const READ_MAX: usize = 5_000;
+/// Items that are read at once where a filter leaves some out.
+const CHUNK: u32 = 500;
+/// Bytes of items that are read at once.
+const BYTES_MAX: usize = 4 << 20;
+const COLUMNS_MAX: usize = 24;
+/// Fields that can be chosen.
+const CHOICES_MAX: usize = 300;
+/// Bytes of a value that can be a filter.
+const VALUE_BYTES_MAX: usize = 200;
+
+/// A page of items.
+pub(super) struct ItemPage {
+    items: Vec<Item>,
+    /// Behind this one there may be more.
+    last: Option<Item>,
+}
+
+/// Reads the page that is asked for.
+pub(super) async fn read(
+    operator: &Operator,
+    stream: &str,
+    query: &ItemQuery,
+) -> Result<ItemPage, NoPage> {
+    let filter = conditions(&query.filters.join(","))?;
+    let (mut after, mut before) = (query.after.clone(), query.before.map(ChangeSeq::new));
+    let mut page = ItemPage {
+        items: Vec::new(),
+        last: None,
+    };
+    // The key that is exactly this text is not behind it.
+    if after.is_none() && !query.prefix.is_empty() {
+        let exact = operator.pool.item(stream, &query.prefix).await?;
+        page.items
+            .extend(exact.and_then(|item| item.seen(stream, &filter)));
+    }
+    let mut left = READ_MAX;
+    loop {
+        let limit = PageLimit {
+            rows: if query.filters.is_empty() {
+                ITEMS as u32 + 1
+            } else {
+                CHUNK
+            },
+            bytes: BYTES_MAX,
+        };
+        let pool = &operator.pool;
+        let some = match query.by_key {
+            true => {
+                pool.items_with_prefix(stream, &query.prefix, after.as_deref(), limit)
+                    .await?
+            }
+            false => pool.newest_items(stream, before, limit).await?,
+        };
+        let bytes: usize = some.iter().map(|item| item.fields.len()).sum();
+        let is_end = some.len() < limit.rows as usize && bytes < limit.bytes;
+        left = left.saturating_sub(some.len());
+        for item in some {
+            if page.items.len() >= ITEMS {
+                return Ok(page.until_last());
+            }
+            after = Some(item.key.clone());
+            before = Some(item.seq);
+            let last = item.clone();
+            page.items.extend(item.seen(stream, &filter));
+            page.last = Some(last);
+        }
+        if is_end {
+            page.last = None;
+            return Ok(page);
+        }
+        if left == 0 || page.items.len() >= ITEMS {
+            return Ok(page);
+        }
+    }
+}
+
+impl ItemPage {
+    /// It is full, and there is more.
+    fn until_last(self) -> Self {
+        Self {
+            last: self.items.last().cloned(),
+            ..self
+        }
+    }
+}
+
+/// A column of fields.
+struct FieldColumn<'a> {
+    /// As JSON writes it.
+    field: &'a str,
+    /// How many of the items have it.
+    items: usize,
+    is_number: bool,
+    /// Each item has its key there.
+    is_key: bool,
+}
+
+/// The fields of these items, those first that most of them have, in the order in which they first appear.
+fn columns(items: &[Item]) -> Vec<FieldColumn<'_>> {
+    let mut known = HashMap::new();
+    let mut columns: Vec<FieldColumn<'_>> = Vec::new();
+    for item in items {
+        for (field, value) in members(&item.fields) {
+            let at = *known.entry(field).or_insert_with(|| {
+                columns.push(FieldColumn {
+                    field,
+                    items: 0,
+                    is_number: true,
+                    is_key: true,
+                });
+                columns.len() - 1
+            });
+            columns[at].items += 1;
+            columns[at].is_key &= value.trim_matches('"') == item.key;
+            columns[at].is_number &= value == "null"
+                || value.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        }
+    }
+    columns.sort_by_key(|column| std::cmp::Reverse(column.items));
+    columns
+}
+
+/// Above the grid: search, filters, columns.
+pub(super) fn tools(page: &ItemPage, path: &str, query: &ItemQuery) -> Markup {
+    let known = columns(&page.items);
+    let shown = chosen(&known, query);
+    html! {
+        div.above {
+            form action=(path) role="search" aria-label="Keys of this stream" {
+                @for filter in &query.filters { input type="hidden" name="filter" value=(filter); }
+                @for column in &query.columns { input type="hidden" name="column" value=(column); }
+                input.search type="search" name="q" value=(query.prefix) maxlength="512" placeholder="Beginning of a key" aria-label="Keys of this stream that begin so";
+                button.plain { "Find" }
+            }
+            @for filter in &query.filters {
+                span.chip {
+                    span dir="auto" title=(plain(filter)) { (text(&readable(filter))) }
+                    a href=(query.without(filter).address(path)) aria-label={ "Remove the filter " (plain(filter)) } { "×" }
+                }
+            }
+            details.menu.push {
+                summary.button.plain { "Columns " (shown.len()) " of " (known.len()) }
+                form action=(path) data-columns=(path) {
+                    @for (name, value) in [("q", &*query.prefix), ("sort", if query.by_key { "key" } else { "" })] {
+                        @if !value.is_empty() { input type="hidden" name=(name) value=(value); }
+                    }
+                    @for filter in &query.filters { input type="hidden" name="filter" value=(filter); }
+                    @for column in known.iter().take(CHOICES_MAX) {
+                        @let name = field_name(column.field);
+                        label title=(plain(&name)) {
+                            input type="checkbox" name="column" value=(name) checked[shown.iter().any(|one| one.field == column.field)];
+                            (plain(&name)) span.quiet { " " (grouped(column.items as u64)) }
+                        }
+                    }
+                    button { "Show these" }
+                    a.button.plain href={ (path) "?all-columns" } { "Usual columns" }
+                }
+            }
+        }
+    }
+}
+
+/// The columns that are shown.
+fn chosen<'a>(known: &'a [FieldColumn<'a>], query: &ItemQuery) -> Vec<&'a FieldColumn<'a>> {
+    let wanted: HashSet<&str> = query.columns.iter().map(String::as_str).collect();
+    let is_wanted = |column: &&FieldColumn<'_>| wanted.contains(&*field_name(column.field));
+    match wanted.is_empty() {
+        // The first column of the grid has the key already.
+        true => {
+            let key = known.iter().position(|column| column.is_key);
+            let others = known.iter().enumerate().filter(|(at, _)| Some(*at) != key);
+            others.map(|(_, column)| column).take(COLUMNS_MAX).collect()
+        }
+        false => known.iter().filter(is_wanted).collect(),
+    }
+}
+
+/// The grid.
+pub(super) fn grid(
+    operator: &Operator,
+    stream: &str,
+    page: &ItemPage,
+    query: &ItemQuery,
+    acts: &StreamActs,
+) -> Markup {
+    let path = paths::stream(stream);
+    let known = columns(&page.items);
+    let shown = chosen(&known, query);
+    let held: HashSet<&str> = acts.held_keys.iter().map(|held| &*held.key).collect();
+    let by = |by_key: bool| {
+        let query = ItemQuery {
+            by_key,
+            prefix: String::new(),
+            ..query.first()
+        };
+        query.address(&path)
+    };
+    let fields = shown.iter().map(|column| {
+        let name = field_name(column.field).into_owned();
+        match column.is_number {
+            true => Column::number(name),
+            false => Column::text(name),
+        }
+    });
+    let updated = (!query.by_key).then_some(Direction::Descending);
+    let last = [
+        Column::number("Version"),
+        Column::text("Source"),
+        Column::time("Updated").sorted(by(false), updated),
+    ];
+    let mut grid = Grid::new(format!("Items of {stream}"), "Key", fields.chain(last));
+    grid.key = Column::text("Key").sorted(by(true), query.by_key.then_some(Direction::Ascending));
+    grid.pick = Some("key");
+    grid.empty = match (query.is_later(), query.is_whole()) {
+        (false, true) => "There are no items yet.",
+        (true, true) => "There are no items after this one.",
+        (_, false) => {
+            if page.last.is_some() {
+                "No matching items so far."
+            } else {
+                "No matching items."
+            }
+        }
+    };
+    let rows = page.items.iter().map(|item| {
+        let address = format!("{path}/item?key={}", segment(&item.key));
+        Row::of(&*item.key, address)
+            .pick(&*item.key)
+            .about(html! { @if held.contains(&*item.key) { span.badge.warn { "held" } } })
+            .cells(cells(item, &shown, &path, query))
+    });
+    grid.rows(rows)
+        .pager(pager(operator, stream, page, query))
+        .markup()
+}
+
+fn cells<'a>(
+    item: &'a Item,
+    shown: &'a [&'a FieldColumn<'a>],
+    path: &'a str,
+    query: &'a ItemQuery,
+) -> impl Iterator<Item = Cell> + 'a {
+    let fields: HashMap<&str, &str> = members(&item.fields).collect();
+    let overridden: HashSet<String> = serde_json::from_str(&item.overridden).unwrap_or_default();
+    let values = shown.iter().map(move |column| {
+        let Some(value) = fields.get(column.field) else {
+            return Cell::none();
+        };
+        let name = field_name(column.field);
+        let cell = value_cell(&name, value, path, query);
+        match overridden.contains(&*name) {
+            true => cell.overridden(),
+            false => cell,
+        }
+    });
+    let source = match item.request_id.get(..8) {
+        Some(start) => Cell::markup(
+            html! { a href=(paths::request(&item.request_id)) title=(item.request_id) { (start) "…" } },
+        ),
+        None => Cell::text("operator"),
+    };
+    let last = [
+        Cell::text(&item.seq.to_string()),
+        source,
+        Cell::time(Some(&item.updated_at)),
+    ];
+    values.chain(last)
+}
+
+/// A value, which leads to the items that have the same.
+fn value_cell(name: &str, value: &str, path: &str, query: &ItemQuery) -> Cell {
+    match value.as_bytes() {
+        b"null" => Cell::markup(html! { span.none { "null" } }),
+        b"\"\"" => Cell::markup(html! { span.none { "\"\"" } }),
+        [b'[' | b'{', ..] => Cell::text(value),
+        first => {
+            let text = match first {
+                [b'"', ..] => serde_json::from_str::<String>(value).ok(),
+                _ => None,
+            };
+            let text = text.as_deref().unwrap_or(value);
+            let is_short = name.len() + text.len() <= VALUE_BYTES_MAX;
+            let filter = format!("{}:{}", escaped(name), escaped(text));
+            let address = is_short.then(|| query.with(&filter).address(path));
+            Cell::linked(text, address.as_deref())
+        }
+    }
+}
+
+/// A text as conditions and lists write it: nothing in it is a sign.
+pub(super) fn escaped(text: &str) -> String {
+    let is_sign = |character: char| ",:^><?|!\\".contains(character);
+    let signs = |character: char| is_sign(character).then_some('\\');
+    text.chars()
+        .flat_map(|character| signs(character).into_iter().chain([character]))
+        .collect()
+}
+
+/// A condition without its backslashes.
+fn readable(filter: &str) -> String {
+    let mut out = String::new();
+    let mut characters = filter.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => out.extend(characters.next()),
+            ':' => out.push_str(": "),
+            character => out.push(character),
+        }
+    }
+    visible(&out).into_owned()
+}
+
+fn pager(operator: &Operator, stream: &str, page: &ItemPage, query: &ItemQuery) -> Markup {
+    let path = paths::stream(stream);
+    let all = operator.pool.sizes().of(stream).items;
+    let number = match query.is_whole() {
+        true => count(all, "item"),
+        false => format!(
+            "{} of {}",
+            grouped(page.items.len() as u64),
+            count(all, "item")
+        ),
+    };
+    let newest = query.is_later().then(|| query.first().address(&path));
+    let older = page.last.as_ref().map(|last| query.next(&path, last));
+    let label = match (page.items.len() < ITEMS, query.by_key) {
+        (true, _) => "Search further",
+        (false, true) => "Next items",
+        (false, false) => "Older items",
+    };
+    let older = older.as_deref().map(|address| (address, label));
+    pages(&number, newest.as_deref(), older)
+}
