@@ -80,7 +80,7 @@ impl GetPlugin {
         let plugins = self.0.plugins().await;
         let found = plugins.into_iter().find(|used| used.plugin.name == name);
         let found = found.ok_or_else(|| {
-            let message = "no plugin has this name; /api/admin/plugins lists the plugins";
+            let message = "no such plugin; `GET /api/admin/plugins` lists them";
             ApiError::not_found("PLUGIN_NOT_FOUND", message)
         })?;
         Ok(envelope::ok(plugin_data(found)))

@@ -50,7 +50,7 @@ struct SendRequestAgain(Operator);
         (status_code = 202, body = Success<AgainData>, description = "Stored, as a new request."),
         (status_code = 200, body = Success<AgainData>, description = "Nothing was sent: all its items were left as they are."),
         (status_code = 400, description = "The body of the call cannot be used; or the request is rejected again, because its body or headers do not fit the connector's settings of now."),
-        (status_code = 409, description = "It was a repeat, came with a test key, its connector or stream is gone, or the data pool has not caught up, so that nobody can tell what is newer."),
+        (status_code = 409, description = "The request was a duplicate or came with a test key, its connector or stream is deleted, or the data pool has not caught up: what is newer is unknown."),
         (status_code = 410, description = "What would be sent is not kept any more."),
         (status_code = 413, description = "Over the limit of today."),
         (status_code = 503, description = "Cannot be stored now."),

@@ -73,7 +73,7 @@ struct ReloadScreen(Operator);
     operation_id = "reload_screen",
     parameters(("name" = String, Path, description = "Name of the read key.")),
     responses(
-        (status_code = 200, body = Success<ReloadedScreens>, description = "They were told."),
+        (status_code = 200, body = Success<ReloadedScreens>, description = "The number of screens that were notified."),
         (status_code = 404, description = "No such screen."),
     ),
 )]

@@ -192,7 +192,7 @@ pub enum CatalogError {
         fault: FieldError,
     },
     /// There is nothing of this name.
-    #[error("there is no {} with this name", .0.in_words())]
+    #[error("no such {}", .0.in_words())]
     NotFound(ResourceKind),
     /// It stands in the configuration.
     #[error(

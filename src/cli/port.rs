@@ -141,14 +141,14 @@ mod tests {
     #[test]
     fn whoever_listens_on_the_address_is_named() {
         let own = process::named(std::process::id());
-        for address in ["127.0.0.1:0", "[::1]:0"] {
+        for (address, every) in [("127.0.0.1:0", "0.0.0.0"), ("[::1]:0", "[::]")] {
             let Ok(listener) = std::net::TcpListener::bind(address) else {
                 eprintln!("SKIPPED {address}: this machine has no such address");
                 continue;
             };
             let at = listener.local_addr().expect("an address");
             assert_eq!(programs(&Listen::Tcp(at.to_string())), [&*own]);
-            let everywhere = format!("0.0.0.0:{}", at.port());
+            let everywhere = format!("{every}:{}", at.port());
             assert_eq!(programs(&Listen::Tcp(everywhere)), [&*own]);
             drop(listener);
             assert_eq!(programs(&Listen::Tcp(at.to_string())), Vec::<String>::new());

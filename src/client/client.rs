@@ -343,7 +343,7 @@ fn wrong_url(url: &str) -> CliError {
     // A URL with a password in it is refused too, so what stands before an @ is not repeated.
     let url = url.rsplit('@').next().unwrap_or_default();
     CliError::wrong_use(format!(
-        "`{}` is no address of a server: give http://host:port, https://host:port or unix:/path, \
+        "`{}` is not an address of a server: give http://host:port, https://host:port or unix:/path, \
          without user, query or fragment",
         shown(url)
     ))

@@ -207,7 +207,7 @@ impl Delivery {
     pub async fn change(&self, lane: &LaneStatus, sink: &settings::Sink) -> Result<(), String> {
         let changed = match lane.sink().mode == sink.mode {
             true => self.prepare(Some(lane), sink).await,
-            false => Err("`mode` cannot be changed while the sink runs: restart the daemon, and the sink begins anew; or give it another name".to_owned()),
+            false => Err("`mode` cannot be changed while the sink runs: restart the daemon, and the sink starts again; or give it another name".to_owned()),
         };
         match changed {
             Ok(None) => {

@@ -153,7 +153,7 @@ impl Versions {
             return;
         }
         let shown = &sent[..sent.floor_char_boundary(Version::TEXT_BYTES_MAX)];
-        let said = format!("item {position}: {shown:?} in {field} is no version");
+        let said = format!("item {position}: {shown:?} in {field} is not a version");
         self.unreadable = Some(said);
     }
 

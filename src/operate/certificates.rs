@@ -78,7 +78,7 @@ impl Term {
         if self.begins_at > now {
             let day = day(self.begins_at);
             return Some(format!(
-                "{what}, {file}, counts from {day} on, and not yet; set this machine's clock if it is wrong, or {renew}"
+                "{what}, {file}, is not valid before {day}; set this machine's clock if it is wrong, or {renew}"
             ));
         }
         let left = match (self.ends_at - now).as_secs() / DAY_SECONDS {

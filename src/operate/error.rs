@@ -17,7 +17,7 @@ pub(super) const CRASHED: &str = "the lane crashed; restart the daemon, its data
 #[derive(Debug, thiserror::Error)]
 pub enum OperateError {
     /// There is no such sink, configured or not.
-    #[error("there is no sink with this name")]
+    #[error("no such sink")]
     NoSink,
     /// Not each id is that of a dead letter.
     #[error("the sink has no dead letter with this id, or not with each of these ids")]

@@ -87,7 +87,7 @@ impl Operator {
                         is_restored = true;
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "what was told of problems cannot be read now");
+                        tracing::warn!(%error, "cannot read the stream of problems, retrying");
                     }
                 }
             }

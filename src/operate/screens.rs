@@ -97,7 +97,7 @@ impl ScreenStatus {
         let at = self.since.map(rfc3339).unwrap_or_default();
         match (self.state, &self.record.refused) {
             (ScreenState::Refused, Some(why)) => {
-                format!("the screen {name} is away: it was refused at {at}, {why}")
+                format!("the screen {name} is away: it was rejected at {at}, {why}")
             }
             (ScreenState::Never, _) => format!("the screen {name} was never there"),
             _ => format!("the screen {name} is away since {at}"),

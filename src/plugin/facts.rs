@@ -37,7 +37,7 @@ const ASKED: [(&str, &str); 4] = [
 /// What the built-in plugins ask for, and whether they hear of removals: nobody has to compile them to know.
 const BUILT_IN_ASKS: [(&str, &[&str], bool); 6] = [
     ("pool", &["pool"], true),
-    ("http-forward", &["http"], true),
+    ("http-forward", &["http", "secrets"], true),
     ("postgres", &["postgres"], true),
     ("influx", &["http"], false),
     ("webhook", &["http", "secrets"], true),

@@ -213,7 +213,7 @@ impl Cost {
                             let pointer = reference.strip_prefix('#');
                             let target = pointer.and_then(|pointer| root.pointer(pointer));
                             let target = target.ok_or_else(|| {
-                                format!("{reference:?} is no place in it such as \"#/$defs/a\"")
+                                format!("{reference:?} is not a place in it such as \"#/$defs/a\"")
                             })?;
                             add(self.of(target, root, above + 1)?);
                         }

@@ -56,7 +56,7 @@ pub(super) fn settle(
     }
     if damaged("told") || damaged("latest") {
         repair.notes.push(
-            "what sinks with mode = \"latest\" were told is lost: their receivers may keep items that are gone".to_owned(),
+            "the list of keys that sinks with mode = \"latest\" have sent is lost: their receivers may keep items that no longer exist".to_owned(),
         );
     }
     if damaged("retries") || damaged("resends") {

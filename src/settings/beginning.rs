@@ -79,7 +79,7 @@ pub fn notes<'a>(
         .find(|other| other.plugin != POOL && may_write(other, sink));
     if let Some(writer) = writer {
         notes.push(format!(
-            "the sink {} writes some of its streams into the data pool: it is handed the items as they were accepted, not as they are there",
+            "the sink {} writes some of its streams into the data pool: it gets the items as they were accepted, not as the data pool has them",
             quoted(&writer.name)
         ));
     }

@@ -46,7 +46,7 @@ impl Checker<'_> {
                 let Some(field) = fields.iter().find(|field| field.name == name) else {
                     let hint = problem::hint(&name, &names);
                     let message = match self.is_body {
-                        true => format!("is no field{hint}"),
+                        true => format!("is not a field{hint}"),
                         false => format!("unknown key{hint}"),
                     };
                     self.report(&path, line, message);

@@ -64,7 +64,7 @@ fn problem(source: &str, line: Option<usize>, message: String) -> Problem {
 pub(super) fn of_node(source: &str, node: Node, problems: &mut Vec<Problem>) -> Vec<Draft> {
     let line = node.line;
     let Data::List(nodes) = node.data else {
-        let message = "presets: wants a list of tables, [[presets]]".to_owned();
+        let message = "presets: a list of tables is expected, [[presets]]".to_owned();
         problems.push(problem(source, line, message));
         return Vec::new();
     };

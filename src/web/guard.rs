@@ -69,7 +69,7 @@ impl Handler for CheckSite {
         let status = StatusCode::FORBIDDEN;
         match self.of_api {
             true => ApiError::new(status, "FORBIDDEN", sentence).answer(req, res),
-            false => frame::notice(res, status, "Refused", sentence),
+            false => frame::notice(res, status, "Not allowed", sentence),
         }
     }
 }
@@ -176,7 +176,7 @@ async fn read_form(visitor: &Visitor, req: &mut Request) -> Result<FormData, Ref
     let form = FormData::read(req, FORM_BYTES_MAX).await;
     let form = form.map_err(|why| Refusal {
         status: StatusCode::PAYLOAD_TOO_LARGE,
-        title: "Refused",
+        title: "Rejected",
         sentence: format!("Nothing was done: {why}.").into(),
     })?;
     let sent = form.get(FORM_TOKEN).map(KeyHash::of);
@@ -184,7 +184,7 @@ async fn read_form(visitor: &Visitor, req: &mut Request) -> Result<FormData, Ref
         true => Ok(form),
         false => Err(Refusal {
             status: StatusCode::FORBIDDEN,
-            title: "Refused",
+            title: "Rejected",
             sentence: "The form is of an earlier session, so nothing was done. Go back, load the page again, and repeat.".into(),
         }),
     }

@@ -313,7 +313,7 @@ fn without(reader: &mut Reader<'_>, preset: &mut Preset) -> Result<(), FormatErr
             "setup" => preset.setup = None,
             _ => {
                 let message = format!(
-                    "`without` names `{}`, which is no field that can be taken away",
+                    "`without` names `{}`, which is not a field that can be left out",
                     name.escape_debug()
                 );
                 return Err(FormatError::new(node.line, message));

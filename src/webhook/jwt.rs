@@ -165,7 +165,7 @@ fn check_times(claims: &Value, tolerance_seconds: u64, now: Unix) -> Result<(), 
                 Ok(Some(seconds as u64))
             }
             _ => {
-                let message = format!("the token's `{name}` is no time");
+                let message = format!("the token's `{name}` is not a time");
                 Err(Refused::new(Because::Timestamp, message))
             }
         },

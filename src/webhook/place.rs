@@ -38,7 +38,7 @@ impl Place {
             Some(("item", path)) if !path.is_empty() => Ok(Place::Item(Path::parse(path)?)),
             Some(("part", prefix)) => Ok(Place::Part(prefix.to_owned())),
             _ => Err(format!(
-                "`{}` is no place; write `header:NAME`, `query:NAME`, `body:PATH`, `item:PATH` or `part:PREFIX`",
+                "`{}` is not a place; write `header:NAME`, `query:NAME`, `body:PATH`, `item:PATH` or `part:PREFIX`",
                 text.escape_debug()
             )),
         }

@@ -62,7 +62,7 @@ fn wanted(algorithm: Algorithm, text: &str) -> String {
             "it is not `whpk_` and padded Base64 of {ED25519_KEY_LEN} bytes; copy the whole public key again"
         ),
         Algorithm::Ed25519 => format!(
-            "it is not a public key of Ed25519, in PEM, in Base64, as a JSON Web Key, or of {} hexadecimal digits; copy the Public Key, not a token or client secret",
+            "a public key of Ed25519 is expected, in PEM, in Base64, as a JSON Web Key, or of {} hexadecimal digits; copy the Public Key, not a token or client secret",
             2 * ED25519_KEY_LEN
         ),
         Algorithm::P256 | Algorithm::Jwt(JwtAlgorithm::Es256) => {

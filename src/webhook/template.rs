@@ -168,7 +168,7 @@ fn piece(name: &str) -> Result<Piece, String> {
                 Piece::Option(name.to_owned())
             } else {
                 return Err(format!(
-                    "`{{{}}}` is no place; write `{{{{` or `}}}}` for a brace",
+                    "`{{{}}}` is not a place; write `{{{{` or `}}}}` for a brace",
                     name.escape_debug()
                 ));
             }

@@ -220,11 +220,11 @@ fn believed_not(what: &str, result: Result<(), Refused>, because: Option<Because
     let wrong = match result {
         Ok(()) => Some("it was believed".to_owned()),
         Err(refused) if because.is_some_and(|because| because != refused.because) => {
-            Some(format!("it was refused because {}", refused.message))
+            Some(format!("it was rejected because {}", refused.message))
         }
         Err(_) => None,
     };
-    Tried::of(format!("{what}: refused"), wrong)
+    Tried::of(format!("{what}: rejected"), wrong)
 }
 
 /// A preset with what it needs, each option with a text of its own.

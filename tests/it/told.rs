@@ -64,6 +64,8 @@ fn a_problem_is_told_once_and_so_is_its_end_whatever_ends_the_daemon_between() {
     pause(&process, "team", "pause");
     let opened = eventually("it is told", || texts(&chat).pop());
     assert!(opened.starts_with("the sink team waits"), "{opened}");
+    // What was answered and not settled when the daemon is killed is sent again.
+    process.sink_becomes("chat", "settled", |sink| sink["lag"] == 0);
     process.kill();
 
     let process = folder.spawn();

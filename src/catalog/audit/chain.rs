@@ -71,7 +71,7 @@ impl Verified {
 pub enum AuditLogError {
     /// It was written by another version.
     #[error(
-        "the file has format {found}, in which the audit log is no chain, or another one; this version knows {known}"
+        "the file has format {found}, in which the audit log has no hash chain, or another one; this version reads format {known}"
     )]
     Format {
         /// The file's format.

@@ -346,7 +346,7 @@ impl Lane {
         };
         let count = rejected.len() as u64;
         self.status.add_rejected(count, reason);
-        tracing::warn!(sink = &*self.name, items = count, reason = %reason.escape_debug(), "the sink refuses items; they come again when they change");
+        tracing::warn!(sink = &*self.name, items = count, reason = %reason.escape_debug(), "items rejected; they are sent again when they change");
     }
 }
 

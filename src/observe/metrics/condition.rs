@@ -62,7 +62,7 @@ impl ActGauges {
             ),
             held_keys: by_label(
                 "stream_held_keys",
-                "Keys of a stream that operators hold by themselves",
+                "Keys of a stream that operators hold one by one",
             ),
             overridden_fields: by_label(
                 "stream_overridden_fields",
@@ -94,7 +94,7 @@ pub struct ConditionGauges {
 
 /// What sinks refused that follow the newest state: the one number here that only rises.
 fn rejected(registry: &mut Registry) -> Family<Labels, Counter> {
-    let help = "Items that a sink with mode = \"latest\" refused";
+    let help = "Items that the receiver of a sink with mode = \"latest\" rejected";
     let family = Family::<Labels, Counter>::default();
     registry.register("sink_rejected", help, family.clone());
     family

@@ -190,6 +190,7 @@ async fn a_pool_of_format_2_goes_on() {
 /// Makes a file of format 8 of one of today.
 const TO_FORMAT_8: &str = "
     DROP TABLE fills; DROP TABLE acts; DROP TABLE act_answers; DROP TABLE writes; DROP TABLE holds; DROP TABLE kept; DROP TABLE kept_of; DROP TABLE shown;
+    DROP TABLE latest; DROP TABLE told;
     DROP TABLE stale_items;
     ALTER TABLE stale DROP COLUMN partly;
     DROP INDEX removed_versions;

@@ -42,9 +42,9 @@ record! {
         mode: SinkMode, Choice(&["journal", "latest"]),
             guide: "See [the newest only][sinks-latest]. It cannot be changed later.";
         /// With `mode = "latest"`: whether the sink gets what is shown, with what operators correct and hold, instead of what sources sent.
-        shown: bool = false, Boolean;
+        shown: bool = false, Boolean, alternative: true;
         /// With `mode = "latest"`: largest number of calls of the plugin in a second.
-        max_rate: u32 = 10, Integer(1, 1000);
+        max_rate: u32 = 10, Integer(1, 1000), alternative: true;
         /// Where a new sink starts: `now`, with the next request; `journal`, with the oldest request that is still kept; `state`, with all items of the data pool.
         start: Start, Choice(&["now", "journal", "state", "oldest"]),
             guide: "See [where a sink starts][sinks-start]. `oldest` is an alias of `journal`.";

@@ -20,7 +20,7 @@ const SHOWN_DIGITS: usize = 8;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Verify {
-    /// What the tool shows as its signing secret; for some schemes its public key, its certificate, or its key set. None
+    /// Signing secret that the tool shows; for some schemes its public key, its certificate, or its key set. None
     /// while the secret of a tool that sends its own is awaited.
     pub secret: Option<Secret>,
     /// What Meta sends before its first delivery.

@@ -98,6 +98,22 @@ fn table(fields: &'static [Field]) -> BoxedStrategy<Map<String, Value>> {
         .boxed()
 }
 
+/// What goes with another mode is a mistake.
+fn without_the_other_mode(body: &mut Map<String, Value>) {
+    // A sink that writes the data pool would follow itself.
+    if body.get("plugin") == Some(&json!("pool")) || body.contains_key("writes") {
+        body.remove("mode");
+    }
+    if body.get("mode") != Some(&json!("latest")) {
+        body.retain(|name, _| !["shown", "max_rate"].contains(&&**name));
+        return;
+    }
+    body.retain(|name, _| !["start", "ordering", "in_flight"].contains(&&**name));
+    if let Some(retry) = body.get_mut("retry").and_then(Value::as_object_mut) {
+        retry.remove("attempts");
+    }
+}
+
 fn check(section: &Section) -> Sink {
     let checked = section.check(std::path::Path::new("/nowhere"), &[]);
     checked.unwrap_or_else(|faults| panic!("{section:?}: {faults:?}"))
@@ -121,7 +137,8 @@ fn what_is_shown_of_a_sink_makes_it_again_by_the_api_and_in_a_file() {
     let mut runner = TestRunner::default();
     let sinks = table(Sink::FIELDS);
     for case in 0..10_000 {
-        let body = sinks.new_tree(&mut runner).expect("a body").current();
+        let mut body = sinks.new_tree(&mut runner).expect("a body").current();
+        without_the_other_mode(&mut body);
         let section = Section::of_new(body.clone()).expect("a section");
         let sink = check(&section);
 

@@ -244,7 +244,7 @@ fn plain_hash(signed: &Template) -> Result<(), (&'static str, String)> {
     let message = match secret {
         None => "a plain hash needs {secret} in it: else anybody can make it",
         Some(secret) if secret < last => {
-            "{secret} stands before what the sender chooses, so that who saw one delivery could lengthen it; it must be the last"
+            "{secret} is before a value that the sender chooses, so anyone with one delivery could extend it; it must be last"
         }
         Some(_) => return Ok(()),
     };

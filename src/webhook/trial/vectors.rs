@@ -16,8 +16,8 @@ pub fn vectors(preset: &'static Preset) -> Vec<Tried> {
         let result = vector.checked(preset);
         let (word, wrong) = match (vector.valid, result) {
             (true, result) => ("verified", result.err()),
-            (false, Err(_)) => ("refused", None),
-            (false, Ok(())) => ("refused", Some("it was believed".to_owned())),
+            (false, Err(_)) => ("rejected", None),
+            (false, Ok(())) => ("rejected", Some("it was verified".to_owned())),
         };
         Tried::of(format!("vector {}: {word}", position + 1), wrong)
     });
@@ -64,7 +64,7 @@ impl SentDelivery {
                 .filter(|(name, _)| header_name(name).is_ok());
             let Some((name, value)) = header else {
                 let shown: String = line.chars().take(80).collect();
-                return Err(format!("`{}` is no header", shown.escape_debug()));
+                return Err(format!("`{}` is not a header", shown.escape_debug()));
             };
             let value = value.trim();
             if name.eq_ignore_ascii_case("host") {

@@ -46,7 +46,7 @@ fn every_preset_of_the_program_passes() {
     let lines = done.ok();
     for line in [
         "ok    adyen AUTHORISATION: stored as ",
-        "ok    kick chat.message.sent: out of time: refused",
+        "ok    kick chat.message.sent: out of time: rejected",
         "ok    github ping: answered, and not stored",
         "ok    asana question by POST: answered",
         "ok    stripe vector 1: verified",
@@ -63,9 +63,9 @@ fn a_preset_of_a_file_is_tried() {
     assert_eq!(
         done.ok(),
         "ok    meters reading: verified\n\
-         ok    meters reading: one byte of the body changed: refused\n\
-         ok    meters reading: one byte of the signature changed: refused\n\
-         ok    meters reading: out of time: refused\n\
+         ok    meters reading: one byte of the body changed: rejected\n\
+         ok    meters reading: one byte of the signature changed: rejected\n\
+         ok    meters reading: out of time: rejected\n\
          ok    meters reading: stored as m1\n      \
          meters is checked against itself only: there is no vector of a delivery that was really sent\n"
     );
@@ -87,7 +87,7 @@ fn a_mistake_is_told_with_its_line() {
     let folder = folder_with(&OWN.replace("prefix", "prefx"));
     let told = preset(folder.path(), "test meters.toml").failed(2);
     assert!(told.contains("meters.toml: line 8: "), "{told}");
-    let says = "verify.prefx is no field; did you mean `prefix`?";
+    let says = "verify.prefx is not a field; did you mean `prefix`?";
     assert!(told.contains(says), "{told}");
     let told = preset(folder.path(), "test ./absent.toml").failed(2);
     assert!(told.contains("absent.toml"), "{told}");
@@ -251,7 +251,7 @@ fn a_preset_of_the_data_folder_is_followed() {
 
     // A mistake is told with its line, and nothing changes.
     write(&process, &OWN.replace("prefix", "prefx"));
-    process.says("meters.toml:8: verify.prefx is no field");
+    process.says("meters.toml:8: verify.prefx is not a field");
     operate(&process, trigger.clone().collect::<Vec<_>>()).ok();
     let shown = get(&process, "/api/admin/presets/meters");
     assert!(

@@ -101,7 +101,7 @@ const GUARDED: [(Method, &str); 77] = [
     (Method::GET, "/api/admin/renderers"),
     (Method::GET, "/api/admin/problems"),
     (Method::GET, "/api/admin/screens"),
-    (Method::POST, "/api/admin/screens/page/reload"),
+    (Method::POST, "/api/admin/screens/screen/reload"),
     (Method::POST, "/api/admin/tickets"),
 ];
 

@@ -163,7 +163,7 @@ fn the_last_hour_and_the_last_use_of_a_key_go_over_a_restart() {
         let site = signed_in(process);
         let page = site.page("/sources/tests");
         let (_, rest) = page.split_once("Last hour: ").expect("the last hour");
-        let (line, _) = rest.split_once("refused").expect("a share");
+        let (line, _) = rest.split_once("rejected").expect("a share");
         line.replace("<strong>", "").replace("</strong>", "")
     };
     let (before, last) = (hour(&process), used(&process));

@@ -26,7 +26,7 @@ fn what_cannot_be_used_is_refused_with_its_place_and_nothing_is_made() {
         (with("streems", json!(["a"])), "did you mean \"streams\"?"),
         (
             with("batch", json!({"items": 1})),
-            "batch.items is no field",
+            "batch.items is not a field",
         ),
         (
             with("streams", json!("orders")),
