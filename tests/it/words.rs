@@ -144,7 +144,10 @@ fn texts_have_the_words_of_the_field_and_short_sentences() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut wrong = Vec::new();
     for (path, line, text) in texts() {
-        let place = format!("{}:{line}", path.strip_prefix(root).unwrap_or(&path).display());
+        let place = format!(
+            "{}:{line}",
+            path.strip_prefix(root).unwrap_or(&path).display()
+        );
         let words = found(&text).map(|(word, say)| format!("{place}: `{word}`; write: {say}"));
         let sentences = too_long(&text).into_iter();
         let sentences = sentences.map(|sentence| format!("{place}: too long: {sentence}"));

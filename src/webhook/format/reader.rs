@@ -120,7 +120,11 @@ impl<'n> Reader<'n> {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => format!("known here: {}", self.known.join(", ")),
             };
-            let message = format!("{}{} is not a field; {hint}", self.within, name.escape_debug());
+            let message = format!(
+                "{}{} is not a field; {hint}",
+                self.within,
+                name.escape_debug()
+            );
             return Err(FormatError::new(entry.line, message));
         }
         Ok(())

@@ -33,7 +33,9 @@ pub(super) fn run(
             }
             false => "",
         };
-        return Err(CliError::failed(format!("the delivery is rejected: {why}{hint}")));
+        return Err(CliError::failed(format!(
+            "the delivery is rejected: {why}{hint}"
+        )));
     }
     note("it is verified; as a vector of the preset:");
     if !args.with_secret {

@@ -38,7 +38,9 @@ enum Sender {
 impl Storing {
     pub(super) async fn open(presets: &[&'static Preset]) -> Result<Self, CliError> {
         let failed = |error: &dyn std::fmt::Display| {
-            CliError::failed(format!("cannot create a directory to try presets in: {error}"))
+            CliError::failed(format!(
+                "cannot create a directory to try presets in: {error}"
+            ))
         };
         let folder = std::env::temp_dir().join(format!("headgate-presets-{}", Uuid::now_v7()));
         std::fs::DirBuilder::new()
