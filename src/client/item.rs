@@ -9,10 +9,13 @@ use reqwest::Method;
 use super::acts;
 use super::client::AdminArgs;
 use super::error::CliError;
-use super::output::{ListOutput, json_line, json_pretty, note, print, shown, when};
+use super::output::{
+    ListOutput, cut, json_line, json_pretty, note, print, print_list, shown, when,
+};
+use super::resource::{Column, table};
 use super::tail::message::Fields;
 use base::text::percent_encoded;
-use wire::{RemovedData, StoredItem};
+use wire::{PastValueData, RemovedData, StoredItem};
 
 /// What `headgate item` is told.
 #[derive(Debug, clap::Args)]
@@ -29,6 +32,14 @@ Examples:
   headgate item get orders 1042
   headgate item get orders 1042 --output json")]
     Get(GetArgs),
+    /// List the values that an item's fields had, newest first
+    #[command(after_help = "\
+Examples:
+  headgate item history scores m1
+  headgate item history scores m1 --field home.score --limit 20
+
+Values are kept in streams with `history`. What operators wrote over them is listed, too.")]
+    History(HistoryArgs),
     /// Remove an item, here and on every screen
     #[command(after_help = "\
 Example:
@@ -80,6 +91,46 @@ struct GetArgs {
     output: ListOutput,
 }
 
+/// What `headgate item history` is told.
+#[derive(Debug, clap::Args)]
+struct HistoryArgs {
+    #[command(flatten)]
+    item: Named,
+    /// Only this field
+    #[arg(long)]
+    field: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// How to print them
+    #[arg(long, value_enum, default_value = "table")]
+    output: ListOutput,
+}
+
+const HISTORY: &[Column<PastValueData>] = &[
+    Column::new("AT", |one| when(&one.at)),
+    Column::new("FIELD", |one| one.field.clone()),
+    Column::new("VALUE", value),
+    Column::new("BY", |one| {
+        one.by.clone().unwrap_or_else(|| "the source".to_owned())
+    }),
+    Column::new("UNTIL", |one| when(&one.until)),
+    Column::new("REQUEST", |one| one.request_id.clone()),
+];
+
+/// As it was sent, with what it is where that is not the source's value.
+fn value(one: &PastValueData) -> String {
+    let value = one.value.as_ref().map(|value| value.get().to_owned());
+    let value = cut(value.unwrap_or_else(|| "null".to_owned()));
+    match &*one.kind {
+        "value" => value,
+        "gone" => "(field gone)".to_owned(),
+        "removed" => "(item removed)".to_owned(),
+        "release" => "(released)".to_owned(),
+        act => format!("{value} ({act})"),
+    }
+}
+
 impl Named {
     fn path(&self) -> String {
         format!(
@@ -97,6 +148,7 @@ impl Named {
 pub async fn run(args: ItemArgs) -> Result<(), CliError> {
     match args.command {
         ItemCommand::Get(args) => get(&args).await,
+        ItemCommand::History(args) => history(&args).await,
         ItemCommand::Rm(item) => remove(&item).await,
         ItemCommand::Set(args) => acts::set(&args).await,
         ItemCommand::Override(args) => acts::override_fields(&args).await,
@@ -112,6 +164,21 @@ async fn get(args: &GetArgs) -> Result<(), CliError> {
         ListOutput::Json => json_pretty(&item)?,
         ListOutput::Ndjson => json_line(&item)?,
         ListOutput::Table => described(&item),
+    })
+}
+
+async fn history(args: &HistoryArgs) -> Result<(), CliError> {
+    let client = args.item.admin.client()?;
+    let path = format!("{}/history", args.item.path());
+    let of_field = |field: &String| format!("&field={}", percent_encoded(field));
+    let filter = args.field.as_ref().map(of_field).unwrap_or_default();
+    let entries = client.list(&path, &filter, args.limit as usize).await?;
+    let none = format!(
+        "no values are kept of it; with `history` of the stream {}, those that come from now on are",
+        shown(&args.item.stream)
+    );
+    print_list(args.output, &entries, &none, |entries| {
+        table(HISTORY, entries)
     })
 }
 

@@ -156,6 +156,9 @@ fn follow_streams(catalog: &Catalog, pool: &Arc<Pool>, live: &Arc<Live>) {
             .values()
             .map(|stream| (Arc::clone(&stream.name), stream.on_update));
         pool.set_on_update(on_update.collect());
+        let with_history = streams.values().filter(|stream| stream.history > 0);
+        let history = with_history.map(|stream| (Arc::clone(&stream.name), stream.history));
+        pool.set_history(history.collect());
         let stale_after = streams.values().filter_map(|stream| {
             let seconds = stream.stale_after_seconds?;
             Some((Arc::clone(&stream.name), seconds))

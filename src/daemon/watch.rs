@@ -111,7 +111,7 @@ impl Watch {
         }
     }
 
-    /// Views, items that expire, removals that nobody needs to know of any more; when the next item expires.
+    /// Views, items that expire, removals and past values that nobody needs to know of any more; when the next item expires.
     async fn tend_pool(&self, stop: &CancellationToken) -> Option<Lived> {
         self.refresh_views().await;
         let next = self.operator.expire().await;
@@ -119,6 +119,11 @@ impl Watch {
         let bystanders = self.operator.delivery.bystanders();
         self.on_pool("forget removals", move |pool| {
             pool.forget_removed(&bystanders, || stopping.is_cancelled())
+        })
+        .await;
+        let stopping = stop.clone();
+        self.on_pool("forget past values", move |pool| {
+            pool.sweep_past_values(|| stopping.is_cancelled())
         })
         .await;
         next

@@ -1,4 +1,4 @@
-//! Having items of the data pool removed.
+//! Past values of items of the data pool, and having items removed.
 //!
 //! **Invariant**: a removal is a request like a caller's: on disk before it is answered, and every sink hears of it.
 
@@ -9,10 +9,20 @@ use serde_json::{Value, json};
 use super::{By, Operator};
 use catalog::{AuditChange, ResourceKind};
 use ingest::error::AcceptError;
-use pool::PoolError;
+use pool::{PastPlace, PastValue, PoolError};
 
 /// How long the answer to a removal waits for the pool.
 const REMOVED_WITHIN: Duration = Duration::from_secs(1);
+
+/// Which past values of an item are asked for.
+#[derive(Debug, Clone, Default)]
+pub struct HistoryPage {
+    /// Of this field only.
+    pub field: Option<String>,
+    /// Those after this one.
+    pub after: Option<PastPlace>,
+    pub limit: u32,
+}
 
 /// Why an item is not removed, or why nobody knows.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +36,28 @@ pub enum RemoveError {
 }
 
 impl Operator {
+    /// Some of the past values of an item, newest first. None: there is no such item, and nothing is kept of one.
+    ///
+    /// # Errors
+    /// The pool's.
+    pub async fn item_history(
+        &self,
+        stream: &str,
+        key: &str,
+        page: &HistoryPage,
+    ) -> Result<Option<Vec<PastValue>>, PoolError> {
+        let (field, after) = (page.field.as_deref(), page.after.as_ref());
+        let pool = &self.pool;
+        let past = pool
+            .past_values(stream, key, field, after, page.limit)
+            .await?;
+        if !past.is_empty() || after.is_some() || pool.item(stream, key).await?.is_some() {
+            return Ok(Some(past));
+        }
+        let any = pool.past_values(stream, key, None, None, 1).await?;
+        Ok((!any.is_empty()).then_some(past))
+    }
+
     /// Removes an item of a stream; whether it is gone already, for which the pool is given a moment.
     ///
     /// # Errors

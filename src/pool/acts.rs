@@ -73,7 +73,7 @@ pub enum Until {
 }
 
 impl Until {
-    fn of_columns(lived: Option<i64>, wall: Option<i64>) -> Option<Self> {
+    pub(super) fn of_columns(lived: Option<i64>, wall: Option<i64>) -> Option<Self> {
         match (lived, wall) {
             (Some(lived), _) => Some(Self::Lived(Lived::from_column(lived))),
             (None, Some(wall)) => Some(Self::Wall(Unix::from_column(wall))),
@@ -422,7 +422,7 @@ impl Call<'_> {
 }
 
 /// A name as JSON writes it.
-fn json_name(name: &str) -> String {
+pub(super) fn json_name(name: &str) -> String {
     let mut json = String::with_capacity(name.len() + 2);
     item::string_into(name, &mut json);
     json

@@ -15,6 +15,7 @@ use rusqlite::{Connection, params};
 use super::acts::{self, ActStreams, Acting, Before, Did};
 use super::change_set::ChangeSet;
 use super::changes::Change;
+use super::past_values::{By, Differences, Recording, fields_of};
 use super::rules::{self, Became, State};
 use super::sizes::Counting;
 use super::tombstones::Removals;
@@ -35,6 +36,9 @@ pub(super) struct Target<'a> {
     pub(super) on_update: &'a HashMap<Arc<str>, OnUpdate>,
     pub(super) removals: &'a mut Removals,
     pub(super) acts: &'a mut ActStreams,
+    pub(super) recording: &'a Recording,
+    /// So many values of each field are kept of the stream that is written.
+    pub(super) keep: u32,
     pub(super) counting: &'a mut Counting,
     /// Who does it.
     pub(super) sink: &'a str,
@@ -53,14 +57,17 @@ pub(super) fn apply(
     let origins: Vec<Origin> = batch.slices().iter().map(Origin::of).collect();
     let rows = rows_by_key(target, batch, &origins, action)?;
     let mut upsert = Upsert::prepare(connection)?;
-    for same in rows.chunk_by(|a, b| a.item.key == b.item.key && a.stream == b.stream) {
-        if target.acts_concern(same) {
-            target.beneath_acts(same, published, pass)?;
-            continue;
-        }
-        match target.needs_no_look(same) {
-            Some(last) => target.overwrite(last, &mut upsert, published, pass)?,
-            None => _ = target.one_by_one(same, published, pass)?,
+    for of_stream in rows.chunk_by(|a, b| a.stream == b.stream) {
+        target.keep = (of_stream.first()).map_or(0, |first| target.recording.keep(first.stream));
+        for same in of_stream.chunk_by(|a, b| a.item.key == b.item.key) {
+            if target.acts_concern(same) {
+                target.beneath_acts(same, published, pass)?;
+                continue;
+            }
+            match target.needs_no_look(same) {
+                Some(last) => target.overwrite(last, &mut upsert, published, pass)?,
+                None => _ = target.one_by_one(same, published, pass)?,
+            }
         }
     }
     Ok(())
@@ -75,7 +82,8 @@ impl Target<'_> {
     /// a version the last one counts, and what was reached stays.
     fn needs_no_look<'r, 'a>(&self, same: &'r [Row<'a>]) -> Option<&'r Row<'a>> {
         let first = same.first()?;
-        let plain = same.iter().all(Row::is_plain_update)
+        let plain = self.keep == 0
+            && same.iter().all(Row::is_plain_update)
             && self.on_update(first.stream) == OnUpdate::Replace
             && !self.removals.concern(first.stream, first.place());
         same.last().filter(|_| plain)
@@ -152,15 +160,34 @@ impl Target<'_> {
         let before = Stored::of(self.connection, self.removals, stream, item.key)?;
         let mut state = before.state();
         let (mut changed, mut took_away) = (false, false);
+        let mut past = Vec::new();
         for (row, index) in same.iter().zip(0..) {
             let became;
+            let earlier = (self.keep > 0).then(|| fields_of(&state));
             (state, became) = rules::apply(state, &row.operation(on_update, index));
             changed |= matches!(became, Became::Applied | Became::Partly(_));
             took_away |= row.removes && became == Became::Applied && state.item.is_none();
             self.note_if_stale(row, &state, &became)?;
+            if let Some(earlier) = earlier {
+                let now = fields_of(&state);
+                let by = By {
+                    place: row.place(),
+                    received_at: row.origin.received_at,
+                    request_id: &row.origin.request_id,
+                };
+                past.push(Differences::between(earlier.as_deref(), now.as_deref(), by));
+            }
         }
-        let after = write::After { state, changed };
+        past.retain(|one| !one.is_empty());
+        let after = write::After {
+            state,
+            changed,
+            is_recorded: !past.is_empty(),
+        };
         write::store(self, same, &before, &after, published, pass)?;
+        for one in &past {
+            one.record(self.connection, (stream, item.key), self.keep, pass.seq())?;
+        }
         Ok(took_away)
     }
 

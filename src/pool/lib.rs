@@ -23,6 +23,7 @@ mod implicit_streams;
 mod items;
 mod latest;
 mod missing;
+mod past_values;
 mod position;
 mod rebuilt;
 mod resends;
@@ -68,6 +69,8 @@ use implicit_streams::Made;
 pub use implicit_streams::{Claim, MADE_MAX, TooManyMade};
 pub use items::{Item, Page, PageLimit, overridden_in};
 pub use latest::{LatestItem, LatestPage, LatestPlace, LatestRead, LatestStep};
+use past_values::Recording;
+pub use past_values::{PastKind, PastPlace, PastValue};
 pub use position::Position;
 pub use resends::{Found, LaterChanges, ResendLimits, Selection};
 pub use retries::{Call, Part, Retry, Waiting};
@@ -176,6 +179,7 @@ struct Writer {
     reserved: ChangeSeq,
     removals: Removals,
     acts: ActStreams,
+    recording: Recording,
     /// What the transaction changes of the sizes of streams.
     counting: Counting,
 }
@@ -195,6 +199,7 @@ impl Pool {
         let made = Made::of(views.streams());
         let removals = Removals::load(&connection)?;
         let acts = ActStreams::load(&connection)?;
+        let recording = Recording::load(&connection)?;
         let reads = sqlite::open_readers(path, READERS_MAX).await?;
         // What was met before is repaired.
         DAMAGE.take();
@@ -207,6 +212,7 @@ impl Pool {
                 reserved: history.seq,
                 removals,
                 acts,
+                recording,
                 counting: Counting::default(),
             }),
             reads,

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::{PoolError, acts, latest, sizes};
+use super::{PoolError, acts, latest, past_values, sizes};
 
 /// Its name in the data folder.
 pub const FILE: &str = "pool.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 12;
+pub const FORMAT: i64 = 13;
 
 /// `items` keeps its rows apart from its key: a row of 2 KB then stays in one page and is updated in
 /// place, which costs two thirds of what it costs inside a key's tree; small rows cost the same.
@@ -297,7 +297,8 @@ CREATE TABLE fills (
 pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
     let connection = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
     connection.pragma_update(None, "cache_size", -16_000)?;
-    let from_10 = format!("{} {}", acts::TABLES_11, latest::TABLES_12);
+    let from_11 = format!("{} {}", latest::TABLES_12, past_values::TABLES_13);
+    let from_10 = format!("{} {from_11}", acts::TABLES_11);
     let from_9 = format!("{FILLS_10} {from_10}");
     let from_8 = format!("{RULES_9} {from_9}");
     let from_7 = format!("{CURSORS_8} {from_8}");
@@ -319,7 +320,8 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
         &from_8,
         &from_9,
         &from_10,
-        latest::TABLES_12,
+        &from_11,
+        past_values::TABLES_13,
     ];
     sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)

@@ -104,6 +104,8 @@ impl Writer {
             on_update: &self.on_update,
             removals: &mut self.removals,
             acts: &mut self.acts,
+            recording: &self.recording,
+            keep: 0,
             counting: &mut self.counting,
             sink: &settlement.sink,
         };
@@ -141,7 +143,7 @@ impl Writer {
         self.advance(settlement)?;
         let ids = retries::store_retries(&self.connection, settlement, now)?;
         dead_letters::store_letters(&self.connection, &settlement.sink, &settlement.dead_letters)?;
-        self.removals.finish(&self.connection)?;
+        self.removals.finish(&self.connection, &self.recording)?;
         self.views.make_few(&self.connection)?;
         Ok(Some(ids))
     }

@@ -7,6 +7,7 @@ mod item_meta;
 mod migration;
 mod newest;
 mod order;
+mod past_values;
 mod removals;
 mod resends;
 mod retries;

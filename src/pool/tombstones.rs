@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::past_values::Recording;
 use super::rules::{self, Place};
 use super::version_column::{self, Column};
 use super::{Pool, PoolError, Writer};
@@ -213,7 +214,11 @@ impl Removals {
     }
 
     /// The end of a transaction: what was not there, and nothing older can bring, needs no tombstone.
-    pub(super) fn finish(&mut self, connection: &Connection) -> Result<(), rusqlite::Error> {
+    pub(super) fn finish(
+        &mut self,
+        connection: &Connection,
+        recording: &Recording,
+    ) -> Result<(), rusqlite::Error> {
         if self.absent.is_empty() {
             return Ok(());
         }
@@ -222,7 +227,9 @@ impl Removals {
             "DELETE FROM removed WHERE stream = ?1 AND key = ?2 AND seq = 0 AND version IS NULL AND accepted_seq <= ?3 AND {NO_LETTER}"
         ))?;
         for (stream, key) in self.absent.drain(..) {
-            forget.execute(params![&*stream, key, settled.to_column()])?;
+            if forget.execute(params![&*stream, key, settled.to_column()])? > 0 {
+                recording.forget(connection, &stream, &key)?;
+            }
         }
         Ok(())
     }

@@ -14,6 +14,26 @@ use super::report::{Incomplete, Repair};
 use super::salvage::Salvaged;
 use ::pool::copy;
 
+/// What is said if one of some tables is damaged.
+const NOTES: &[(&[&str], &str)] = &[
+    (
+        &["fills"],
+        "how far sinks were filled is lost: those that were being filled lack items until `headgate sink refill`",
+    ),
+    (
+        &["told", "latest"],
+        "the list of keys that sinks with mode = \"latest\" have sent is lost: their receivers may keep items that no longer exist",
+    ),
+    (
+        &["past_values", "recorded_streams"],
+        "the history of items lacks values",
+    ),
+    (
+        &["retries", "resends"],
+        "batches that waited to be tried again are lost",
+    ),
+];
+
 pub(super) fn settle(
     _: &Path,
     salvaged: &Salvaged,
@@ -49,20 +69,10 @@ pub(super) fn settle(
             "how far sinks have come is lost: they begin with the oldest request that is kept, and may deliver again".to_owned(),
         );
     }
-    if damaged("fills") {
-        repair.notes.push(
-            "how far sinks were filled is lost: those that were being filled lack items until `headgate sink refill`".to_owned(),
-        );
-    }
-    if damaged("told") || damaged("latest") {
-        repair.notes.push(
-            "the list of keys that sinks with mode = \"latest\" have sent is lost: their receivers may keep items that no longer exist".to_owned(),
-        );
-    }
-    if damaged("retries") || damaged("resends") {
-        repair
-            .notes
-            .push("batches that waited to be tried again are lost".to_owned());
+    for (tables, note) in NOTES {
+        if tables.iter().any(|table| damaged(table)) {
+            repair.notes.push((*note).to_owned());
+        }
     }
     let views_are_whole =
         !salvaged.schema_is_damaged && !damaged("views") && !damaged("view_fields");

@@ -17,6 +17,8 @@ pub const STALE_SECONDS_MAX: u64 = 365 * 24 * 60 * 60;
 pub const RATE_MAX: u64 = 1_000_000_000;
 /// The most items that can be set for a stream.
 pub const ITEMS_MAX: u64 = 1_000_000_000_000;
+/// The most values of a field that can be kept.
+pub(super) const HISTORY_MAX: u64 = 100;
 /// The most bytes that can be set for a stream, or for a key to store in a second or a day.
 pub const VOLUME_MAX: u64 = 8 * 1024 * GIB;
 

@@ -6,6 +6,7 @@ mod acts;
 mod change;
 mod export;
 mod feeds;
+mod history;
 mod item;
 mod items;
 mod list;
@@ -126,6 +127,10 @@ fn facts(operator: &Operator, req: &Request, stream: &catalog::Stream, path: &st
                 dt { "Stale" } dd { @match stream.stale_after_seconds {
                     Some(seconds) => { "after " (count(seconds, "second")) " without data" },
                     None => "never",
+                } }
+                dt { "History" } dd { @match stream.history {
+                    0 => "none",
+                    values => { "the last " (count(values.into(), "value")) " of each field" },
                 } }
                 dt { "Holds" } dd {
                     (count(size.items, "item")) (of(stream.items_max, grouped)) ", "

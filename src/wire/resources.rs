@@ -72,6 +72,30 @@ answers! {
         waits: bool,
     }
 
+    /// A value that a field of an item had, or what an operator wrote over it.
+    pub struct PastValueData {
+        /// Name of the field.
+        field: String,
+        /// `value`: the source wrote it; `gone`: an update of the source did not have the field any more; `removed`: the
+        /// item was removed; `override`, `add` or `release`: an operator wrote over what the source says.
+        kind: String,
+        /// The value; null also where there is none.
+        #[cfg_attr(feature = "schema", salvo(schema(value_type = Option<serde_json::Value>)))]
+        value: Option<Box<RawValue>>,
+        /// When the request arrived or the operator acted, RFC 3339.
+        at: String,
+        /// Number of the change in the one sequence over all streams.
+        seq: u64,
+        /// The request that wrote it; empty: an act of which nothing else is kept.
+        request_id: String,
+        /// The operator; absent: the source.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// When the override ends or ended, RFC 3339; absent: when it is released.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<String>,
+    }
+
     /// An item that an operator removed.
     pub struct RemovedData {
         /// The request that removes it.

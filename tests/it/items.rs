@@ -2,5 +2,6 @@
 
 mod depth; // bodies that nest without end
 mod flattened; // what becomes of the fields
+mod history; // the values that fields had
 mod identity; // which item is meant
 mod update; // what an update leaves

@@ -154,6 +154,7 @@ async fn the_openapi_documents_describe_every_route() {
                 ("/api/admin/streams/{name}/items/{key}", "delete"),
                 ("/api/admin/streams/{name}/items/{key}", "get"),
                 ("/api/admin/streams/{name}/items/{key}", "put"),
+                ("/api/admin/streams/{name}/items/{key}/history", "get"),
                 ("/api/admin/streams/{name}/override", "post"),
                 ("/api/admin/streams/{name}/release", "post"),
                 ("/api/admin/streams/{name}/resume", "post"),

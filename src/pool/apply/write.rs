@@ -82,6 +82,8 @@ pub(super) struct After<'a> {
     pub(super) state: State<'a>,
     /// Whether any of them counted, or was taken in part.
     pub(super) changed: bool,
+    /// Whether what they changed is recorded.
+    pub(super) is_recorded: bool,
 }
 
 /// Writes what the operations `same` have made of a key, if that is something else than `before`.
@@ -89,7 +91,11 @@ pub(super) fn store(
     target: &mut Target<'_>,
     same: &[Row<'_>],
     before: &Stored,
-    After { state, changed }: &After<'_>,
+    After {
+        state,
+        changed,
+        is_recorded,
+    }: &After<'_>,
     published: bool,
     pass: &mut ChangeSet<'_>,
 ) -> Result<(), rusqlite::Error> {
@@ -120,7 +126,14 @@ pub(super) fn store(
             (None, Some(row)) => key.set_fields(target, item, row, state, pass),
             (None, None) => Ok(()),
         },
-        (None, row) => key.remove(target, row, state, pass),
+        (None, row) => {
+            if row.is_none() && *is_recorded {
+                // What came and went in between has a number, too.
+                pass.keep_quiet();
+            }
+            let is_told = row.is_some() || *is_recorded;
+            key.remove(target, row, state, is_told, pass)
+        }
     }
 }
 
@@ -225,6 +238,7 @@ impl Key<'_> {
         target: &mut Target<'_>,
         row: Option<&StoredRow>,
         state: &State<'_>,
+        is_told: bool,
         pass: &mut ChangeSet<'_>,
     ) -> Result<(), rusqlite::Error> {
         if let Some(row) = row {
@@ -238,7 +252,7 @@ impl Key<'_> {
             place: state.place,
             reached: reached.map(|one| (one.version, one.text.clone().into_owned())),
         };
-        let seq = row.map(|_| pass.seq());
+        let seq = is_told.then(|| pass.seq());
         (target.removals).note(target.connection, self.stream, self.key, &removed, seq)
     }
 

@@ -189,6 +189,7 @@ async fn a_pool_of_format_2_goes_on() {
 
 /// Makes a file of format 8 of one of today.
 const TO_FORMAT_8: &str = "
+    DROP TABLE past_values; DROP TABLE recorded_streams; DROP TABLE latest; DROP TABLE told;
     DROP TABLE fills; DROP TABLE acts; DROP TABLE act_answers; DROP TABLE writes; DROP TABLE holds; DROP TABLE kept; DROP TABLE kept_of; DROP TABLE shown;
     DROP TABLE latest; DROP TABLE told;
     DROP TABLE stale_items;
@@ -262,6 +263,22 @@ async fn a_pool_of_format_8_keeps_its_versions_and_what_was_merged() {
     assert_eq!(test.seq(), before + 3);
     let fields = test.fields("merged", "a").await;
     assert_eq!(fields.as_deref(), Some(r#"{"n":1,"m":9}"#));
+}
+
+#[tokio::test]
+async fn a_pool_of_format_12_keeps_its_items_and_records_from_now_on() {
+    let test = Test::new().await;
+    test.upsert(&batch_of(STREAM, 1, &[("a", r#"{"n":1}"#)]), true);
+    let old = "DROP TABLE past_values; DROP TABLE recorded_streams; PRAGMA user_version = 12;";
+    (test.pool.lock().connection.execute_batch(old)).expect("an older format");
+    let test = test.reopened().await;
+    assert_eq!(test.format(), FORMAT);
+    test.pool.set_history([(STREAM.into(), 5)].into());
+    test.upsert(&batch_of(STREAM, 2, &[("a", r#"{"n":2}"#)]), true);
+    let past = test.pool.past_values(STREAM, "a", None, None, 9).await;
+    let past = past.expect("it reads");
+    assert_eq!(past.len(), 1, "{past:?}");
+    assert_eq!(past[0].value.as_deref(), Some("2"));
 }
 
 #[tokio::test]

@@ -9,7 +9,11 @@ use item::{ItemRef, Version};
 use proptest::prelude::*;
 
 /// The requests in batches: behind the operation `n` a batch ends if `cut(n)`.
-fn batches(stream: &str, requests: &[(i64, Vec<Op>)], cut: impl Fn(u32) -> bool) -> Vec<Batch> {
+pub(super) fn batches(
+    stream: &str,
+    requests: &[(i64, Vec<Op>)],
+    cut: impl Fn(u32) -> bool,
+) -> Vec<Batch> {
     let mut batches = Vec::new();
     let mut slices = Vec::new();
     let mut number = 0;

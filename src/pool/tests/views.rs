@@ -29,7 +29,7 @@ impl Test {
     }
 
     /// As after a kill: nothing is done at the end.
-    async fn killed(self) -> Self {
+    pub(super) async fn killed(self) -> Self {
         let Self { pool, folder } = self;
         drop(pool);
         let pool = open(folder.path()).await;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{NO_LETTER, Removals};
+use crate::past_values::Recording;
 use crate::{Pool, PoolError};
 use base::order::ChangeSeq;
 
@@ -43,6 +44,7 @@ impl Removals {
     fn forget_published(
         &mut self,
         connection: &Connection,
+        recording: &Recording,
     ) -> Result<Option<ChangeSeq>, rusqlite::Error> {
         let forgetting = &mut self.forgetting;
         if forgetting.excess.is_none() && forgetting.told {
@@ -69,11 +71,15 @@ impl Removals {
             self.forgetting.excess = None;
             return Ok(None);
         };
-        connection
-            .prepare_cached(&format!(
-                "DELETE FROM removed WHERE seq > 0 AND seq <= ?1 AND version IS NULL AND accepted_seq <= ?2 AND {NO_LETTER}"
-            ))?
-            .execute([through, settled.to_column()])?;
+        let mut delete = connection.prepare_cached(&format!(
+            "DELETE FROM removed WHERE seq > 0 AND seq <= ?1 AND version IS NULL AND accepted_seq <= ?2 AND {NO_LETTER} RETURNING stream, key"
+        ))?;
+        let rows = delete.query_map([through, settled.to_column()], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
+        for gone in rows.collect::<Result<Vec<(String, String)>, _>>()? {
+            recording.forget(connection, &gone.0, &gone.1)?;
+        }
         let mut end = connection.prepare_cached(
             "UPDATE removed SET seq = 0 WHERE seq > 0 AND seq <= ?1 RETURNING stream",
         )?;
@@ -88,7 +94,11 @@ impl Removals {
     }
 
     /// Looks at a chunk of the tombstones that renderers are not told of; true if there may be more.
-    fn forget_others(&mut self, connection: &Connection) -> Result<bool, rusqlite::Error> {
+    fn forget_others(
+        &mut self,
+        connection: &Connection,
+        recording: &Recording,
+    ) -> Result<bool, rusqlite::Error> {
         let settled = self.settled(connection)?;
         let forgetting = &mut self.forgetting;
         if forgetting
@@ -114,6 +124,7 @@ impl Removals {
         for ((_, stream, key), over) in &looked_at {
             if *over {
                 forget.execute([stream, key])?;
+                recording.forget(connection, stream, key)?;
             }
         }
         let more = looked_at.len() >= CHUNK as usize;
@@ -187,9 +198,10 @@ impl Pool {
     fn forget_chunk(&self) -> Result<bool, PoolError> {
         let (floor, more) = self.write(|writer| {
             let connection = &writer.connection;
-            let floor = writer.removals.forget_published(connection)?;
+            let recording = &writer.recording;
+            let floor = writer.removals.forget_published(connection, recording)?;
             let versions = writer.removals.forget_versions(connection)?;
-            let more = writer.removals.forget_others(connection)?;
+            let more = writer.removals.forget_others(connection, recording)?;
             Ok((floor, more || versions || floor.is_some()))
         })?;
         if let Some(floor) = floor {

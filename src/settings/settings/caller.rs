@@ -11,7 +11,8 @@ use super::{KeyFields, KeyWhere, VERIFY, Verify};
 use crate::checks::kinds;
 use crate::record::{Element, record};
 use crate::schema::{
-    ITEMS_MAX, KEY_ORIGINS_MAX, KEY_STREAMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX,
+    HISTORY_MAX, ITEMS_MAX, KEY_ORIGINS_MAX, KEY_STREAMS_MAX, RATE_MAX, STALE_SECONDS_MAX,
+    VOLUME_MAX,
 };
 use crate::{Networks, Secret, checks};
 use base::text::hex;
@@ -57,6 +58,10 @@ record! {
             example: "1_000_000_000",
             guide: "Updates that are not larger than the item that they replace are still accepted.",
             label: "Bytes (at most, optional)", group: "size";
+        /// Values of each field of an item that are kept in its history, with the request that wrote each; 0 keeps none.
+        history: u32, Integer(0, HISTORY_MAX), placeholder: "N",
+            guide: "See [the history of an item][item-history].",
+            label: "History (values of each field, 0: none)";
     }
 }
 

@@ -2,10 +2,13 @@
 //!
 //! **Invariant**: a page holds at most [`FIELDS_MAX`] fields of shortened values.
 
+use std::collections::HashSet;
+
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 use serde_json::json;
 
+use super::history::History;
 use super::{acts, find_stream};
 use crate::form::filter::refusal;
 use crate::form_data::FormData;
@@ -35,10 +38,11 @@ async fn item_page(operator: &Operator, req: &mut Request, token: &Markup) -> Re
     let stream = find_stream(operator, req)?;
     let key = req.query::<String>("key").unwrap_or_default();
     let (item, acted) = operator.item_with_acts(&stream.name, &key).await?;
-    let item = item.ok_or(NoPage::NotFound(
-        "The stream has no item with this key. It may have been removed.",
-    ))?;
     let path = paths::stream(&stream.name);
+    let history = History::of(operator, &stream.name, &key).await?;
+    let Some(item) = item else {
+        return removed_page(&path, &stream.name, &key, history);
+    };
     let fields: Vec<_> = members(&item.fields).take(FIELDS_MAX + 1).collect();
     Ok(Page {
         title: plain(&item.key),
@@ -62,13 +66,38 @@ async fn item_page(operator: &Operator, req: &mut Request, token: &Markup) -> Re
                     @let name = field_name(field);
                     @let own = acted.overrides.iter().find(|own| own.field == *name);
                     dt { (text(&name)) }
-                    dd { (show_value(value, VALUE_CHARS_MAX)) (acts::of_field(token, &path, &item.key, (&name, value), own)) }
+                    dd {
+                        (show_value(value, VALUE_CHARS_MAX))
+                        (acts::of_field(token, &path, &item.key, (&name, value), own))
+                        (history.of_field(&name))
+                    }
                 }
             } }
             @if fields.len() > FIELDS_MAX { p.quiet { "The first " (grouped(FIELDS_MAX as u64)) " fields are shown." } }
+            @let here: HashSet<_> = fields.iter().map(|(field, _)| field_name(field)).collect();
+            (history.of_others(|field| here.contains(field)))
             form.row method="post" action={ (path) "/remove" } data-confirm="Remove this item, here and on every screen?" {
                 (token) input type="hidden" name="key" value=(item.key); button.danger { "Remove the item" }
             }
+        },
+        old: false,
+    })
+}
+
+/// What is known of an item that is not there any more.
+fn removed_page(path: &str, stream: &str, key: &str, history: History) -> Result<Page, NoPage> {
+    if history.is_empty() {
+        return Err(NoPage::NotFound(
+            "The stream has no item with this key. It may have been removed.",
+        ));
+    }
+    Ok(Page {
+        title: plain(key),
+        place: Place::Streams,
+        still: html! {},
+        live: html! {
+            p.panel role="status" { "The stream " a href=(path) { (text(stream)) } " has no item with this key any more." }
+            (history.of_others(|_| false))
         },
         old: false,
     })

@@ -7,7 +7,7 @@ use crate::app::Admin;
 use crate::setup::Setup;
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 77] = [
+const GUARDED: [(Method, &str); 78] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -63,6 +63,7 @@ const GUARDED: [(Method, &str); 77] = [
     ),
     (Method::GET, "/api/admin/streams/orders/acts"),
     (Method::GET, "/api/admin/streams/orders/items/1"),
+    (Method::GET, "/api/admin/streams/orders/items/1/history"),
     (Method::PUT, "/api/admin/streams/orders/items/1"),
     (Method::DELETE, "/api/admin/streams/orders/items/1"),
     (Method::POST, "/api/admin/streams/orders/override"),
