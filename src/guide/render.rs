@@ -101,6 +101,8 @@ impl Rendered {
             .filter_map(|event| shown(event, &mut headings, &mut left_out));
         let mut html = String::new();
         html::push_html(&mut html, shown);
+        // A cell without a text heads nothing.
+        let html = html.replace("<th></th>", "<td></td>");
         Self { html, sections }
     }
 

@@ -67,7 +67,7 @@ fn entry_facts(entry: &AuditEntry) -> Markup {
             dt { "Time" } dd { (time(&clock::rfc3339(entry.at))) }
         } }
         @for (word, value) in [("Before", &entry.before), ("After", &entry.after)] {
-            @if let Some(value) = value { h2 { (word) } pre { code { (text_of(value, CHARS_MAX)) } } }
+            @if let Some(value) = value { h2 { (word) } pre tabindex="0" { code { (text_of(value, CHARS_MAX)) } } }
         }
         p.row { a.button.plain href="/audit" { "Audit log" } }
     }

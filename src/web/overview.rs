@@ -240,7 +240,7 @@ fn limits(limits: &[LimitUse]) -> Markup {
 fn limit_table(limits: &[&LimitUse]) -> Markup {
     html! {
         div.table { table {
-            thead { tr { th { "Limit" } th.number { "Used" } th.number { "Of" } th { "" } th { "Most by" } } }
+            thead { tr { th { "Limit" } th.number { "Used" } th.number { "Of" } td {} th { "Most by" } } }
             tbody { @for limit in limits { tr {
                 td.mono data-label="Limit" { @if limit.name == DISK { "disk" } @else { (limit.name) } }
                 td.number data-label="Used" { (amount(limit, limit.used)) }

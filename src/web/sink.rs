@@ -196,7 +196,7 @@ fn facts(operator: &Operator, sink: &SinkCondition) -> Markup {
 fn retries_table(retries: &[Waiting], path: &str, token: &Markup) -> Markup {
     html! {
         div.table { table {
-            thead { tr { th { "Due" } th { "First request" } th.number { "Items" } th.number { "Attempts" } th { "Last failure" } th { "" } } }
+            thead { tr { th { "Due" } th { "First request" } th.number { "Items" } th.number { "Attempts" } th { "Last failure" } td {} } }
             tbody { @for retry in retries { tr {
                 td.tight data-label="Due" { (time(&clock::rfc3339(retry.due_at))) }
                 td.mono data-label="First request" { @match &retry.first {

@@ -7,6 +7,7 @@
 //! true, never for a time.
 
 mod admin; // the pages of the admin listener
+mod axe; // what axe-core finds on the pages
 mod client; // headgate.js: resuming, storage, transports, values
 mod columns; // the columns of a stream's feeds: dragged, moved, typed
 mod cookies; // who gets the cookie of a session

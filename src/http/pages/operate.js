@@ -16,6 +16,7 @@ const LOOK_MS = 2000; // a hold of somebody else tells nothing
 const REFUSED_MS = 30000;
 const TWICE_MS = 300; // two taps on one button within that are one
 const CARDS_MAX = 100;
+const LASTING = ["override", "add", "hold"]; // what can end by time
 const STATES = { connecting: "Connecting", live: "Live", offline: "Offline", refused: "Refused" };
 
 const decoded = (text) => {
@@ -90,7 +91,8 @@ class Desk {
 
   // A button was pressed: `what` is the act in words, `label` what the button of undo calls it, `once` that of the call
   // that is repeated.
-  async press(button, act, once) {
+  async press(button, pressed, once) {
+    const act = once ? pressed : { ...pressed, body: lasting(pressed) };
     button.setAttribute("aria-busy", "true");
     try {
       const done = await this.#acts.act(act.verb, act.body, once);
@@ -259,6 +261,13 @@ class Desk {
     const has = (value) => typeof value === "string" && value.toLowerCase().includes(wanted);
     return this.#list.entries.filter(({ key, item }) => has(key) || Object.values(item.fields).some(has));
   }
+}
+
+// The body of an act, with the time after which the override or hold ends.
+function lasting({ verb, body }) {
+  const until = part("until").value;
+  if (!until || !LASTING.includes(verb)) return body;
+  return `${body.slice(0, -1)}${body === "{}" ? "" : ","}"until":${until}}`;
 }
 
 // Whether an act changed something, so that it can be undone.

@@ -21,7 +21,7 @@ pub(super) fn table(connector: &Connector) -> Markup {
             p.panel { "There is no key, so nothing can be sent. " a href={ (paths::connector(&connector.name)) "/new-key" } { "Create a key" } "." }
         } @else {
             div.table { table {
-                thead { tr { th { "Key" } th { "Begins with" } th { "Stream" } th { "State" } th { "Last used" } th { "" } } }
+                thead { tr { th { "Key" } th { "Begins with" } th { "Stream" } th { "State" } th { "Last used" } td {} } }
                 tbody { @for key in &connector.keys { tr {
                     td data-label="Key" { span { (text(&key.name)) (description::below(key.description.as_deref())) } }
                     td data-label="Begins with" { (form_of(key)) }

@@ -52,11 +52,11 @@ pub(crate) fn snippets(
             @for (place, snippet) in all.iter().enumerate() {
                 details name="snippet" open[issued.is_some() && place == 0] {
                     summary { (snippet.language) }
-                    pre { code id={ "snippet-" (place) } { (snippet.code) } }
+                    pre tabindex="0" { code id={ "snippet-" (place) } { (snippet.code) } }
                     button.plain type="button" data-copy={ "snippet-" (place) } { "Copy" }
                     @if let Some(library) = &snippet.library {
                         p { "With the " a href="/docs/clients" { "library" } ", which batches and retries, without duplicates:" }
-                        pre { code id={ "snippet-" (place) "-library" } { (library) } }
+                        pre tabindex="0" { code id={ "snippet-" (place) "-library" } { (library) } }
                         button.plain type="button" data-copy={ "snippet-" (place) "-library" } { "Copy" }
                     }
                 }

@@ -53,7 +53,7 @@ pub(super) fn content(content: &Content) -> Markup {
             Content::Body { text, left_out } => {
                 h2 { "Body" }
                 div.panel #body {
-                    pre { code { bdi { (visible_json(text)) } } }
+                    pre tabindex="0" { code { bdi { (visible_json(text)) } } }
                     @if *left_out > 0 { p.quiet { (grouped(*left_out as u64)) " more bytes are not shown." } }
                 }
             },
@@ -103,7 +103,7 @@ pub(super) fn as_curl(command: Result<String, Option<&'static str>>) -> Markup {
                 h2 { "As curl" }
                 div.panel {
                     p { "Put the key's secret into the variable " code { "HEADGATE_KEY" } "; it is not shown here." }
-                    pre { code #curl { (command) } }
+                    pre tabindex="0" { code #curl { (command) } }
                 }
             },
             Err(Some(why)) => { h2 { "As curl" } p.panel { (why) } },

@@ -118,7 +118,7 @@ impl ShowLetter {
                     form { input type="hidden" name="id" value=(id); (buttons(depot, &path, false)) }
                 }
                 h2 { "Item" }
-                pre { code { (text_of(&letter.fields, ITEM_CHARS_MAX)) } }
+                pre tabindex="0" { code { (text_of(&letter.fields, ITEM_CHARS_MAX)) } }
             },
             live: html! {},
             old: true,

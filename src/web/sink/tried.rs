@@ -22,12 +22,12 @@ pub(super) fn shown(tried: &Tried) -> Markup {
             @if let Some(error) = &tried.error { p.problem role="alert" { "It does not take it: " (text_of(error, REASON_CHARS_MAX)) } }
             @for request in &tried.seen.requests {
                 p { strong { (text(&request.method)) " " (text(&request.url)) } }
-                pre { code {
+                pre tabindex="0" { code {
                     @for (name, value) in &request.headers { (text(name)) ": " (text(value)) "\n" }
                     "\n" (text_of(&request.body, BODY_CHARS_MAX))
                 } }
             }
-            @for statement in &tried.seen.statements { pre { code { (text_of(statement, BODY_CHARS_MAX)) } } }
+            @for statement in &tried.seen.statements { pre tabindex="0" { code { (text_of(statement, BODY_CHARS_MAX)) } } }
             @for change in tried.changes.iter().take(CHANGES_MAX) {
                 p { (change.action) " in " (text(&change.stream)) ": " (text(&change.key)) " " code { (text_of(change.fields.as_deref().unwrap_or_default(), REASON_CHARS_MAX)) } }
             }

@@ -45,7 +45,17 @@ impl ActOnPage {
         let form = FormData::of(depot);
         let get = |name: &str| form.and_then(|form| form.get(name)).unwrap_or_default();
         let (verb, key) = (get("verb"), get("key"));
-        let body = body(verb, key, get("field"), get("value")).to_string();
+        let mut body = body(
+            verb,
+            key,
+            get("field"),
+            get("value"),
+            !get("text").is_empty(),
+        );
+        if let (Ok(seconds), Some(members)) = (get("until").parse::<u64>(), body.as_object_mut()) {
+            members.insert("until".to_owned(), json!(seconds));
+        }
+        let body = body.to_string();
         let acting = acting(req)?;
         let acted = self
             .0
@@ -88,9 +98,10 @@ fn done(verb: &str) -> &'static str {
     }
 }
 
-/// The body of an act, of what a form has.
-fn body(verb: &str, key: &str, field: &str, value: &str) -> Value {
+/// The body of an act, of what a form has. `is_text`: a text is shown, and stays one.
+fn body(verb: &str, key: &str, field: &str, value: &str, is_text: bool) -> Value {
     match (verb, key) {
+        ("override", _) if is_text => json!({ "key": key, "fields": { field: value } }),
         ("override", _) => {
             // Numbers and such as they are typed; everything else is a text.
             let value = match serde_json::from_str::<Box<RawValue>>(value) {
@@ -111,6 +122,23 @@ fn body(verb: &str, key: &str, field: &str, value: &str) -> Value {
     }
 }
 
+/// When an override or a hold ends.
+fn until() -> Markup {
+    const TIMES: [(&str, &str); 6] = [
+        ("", "until you end it"),
+        ("60", "for 1 minute"),
+        ("300", "for 5 minutes"),
+        ("900", "for 15 minutes"),
+        ("3600", "for 1 hour"),
+        ("10800", "for 3 hours"),
+    ];
+    html! {
+        select name="until" aria-label="How long" {
+            @for (seconds, label) in TIMES { option value=(seconds) { (label) } }
+        }
+    }
+}
+
 /// A button that makes an act.
 fn button(
     token: &Markup,
@@ -125,6 +153,7 @@ fn button(
             @for (name, value) in [("key", key), ("field", field), ("value", value)] {
                 @if !value.is_empty() { input type="hidden" name=(name) value=(value); }
             }
+            @if verb == "hold" { (until()) " " }
             button.plain { (label) }
         }
     }
@@ -192,7 +221,8 @@ pub(super) fn of_field(
     own: Option<&OverrideNow>,
 ) -> Markup {
     let is_number = serde_json::from_str::<serde_json::Number>(value).is_ok();
-    let typed = serde_json::from_str::<String>(value).unwrap_or_else(|_| value.to_owned());
+    let text = serde_json::from_str::<String>(value).ok();
+    let typed = text.as_deref().unwrap_or(value);
     html! {
         @if let Some(own) = own {
             " " span.badge.warn { "overridden by " (plain(&own.by)) }
@@ -206,7 +236,9 @@ pub(super) fn of_field(
                     input type="hidden" name="verb" value="override";
                     input type="hidden" name="key" value=(key);
                     input type="hidden" name="field" value=(field);
+                    @if text.is_some() { input type="hidden" name="text" value="yes"; }
                     input type="text" name="value" value=(typed) aria-label={ "Show instead: " (plain(field)) };
+                    " " (until()) " "
                     button.plain { "Override" }
                 }
             }

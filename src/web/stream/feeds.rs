@@ -140,7 +140,7 @@ async fn page(
             (columns(&preview, path, fields))
             h2 { "First lines" }
             @for (name, format) in [("CSV", Format::Csv), ("JSON", Format::Json)] {
-                details open[format == Format::Csv] { summary { (name) } pre { code { (visible_lines(&first_chars(&preview.first_rows(format, fields)))) } } }
+                details open[format == Format::Csv] { summary { (name) } pre tabindex="0" { code { (visible_lines(&first_chars(&preview.first_rows(format, fields)))) } } }
             }
             h2 { "A key" }
             (typed.form(path, &new_key))

@@ -37,6 +37,33 @@ fn words(page: &str) -> String {
 }
 
 #[test]
+fn a_text_that_is_typed_on_a_page_stays_one_and_ends_by_time() {
+    let process = desk().spawn();
+    let item = r#"[{"id": "m1", "note": "HT", "score": 2}]"#;
+    process.processed("scores", BY_ID, item);
+    let site = signed_in(&process);
+    let page = site.page("/streams/scores/item?key=m1");
+    let text = r#"<input type="hidden" name="text" value="yes">"#;
+    assert_eq!(page.matches(text).count(), 2, "id and note: {page}");
+    assert!(page.contains(r#"<option value="300">"#), "{page}");
+    let act = |fields: &str| {
+        let done = site.submit("/streams/scores/act", &format!("key=m1&{fields}"));
+        assert_eq!(done.status, 303, "{}", done.body);
+    };
+    act("verb=override&field=note&value=7&text=yes&until=300");
+    act("verb=override&field=score&value=7&until=");
+    act("verb=hold&until=3600");
+    let shown = process.admin(&format!("{BASE}/items/m1"));
+    assert_eq!(
+        (&shown["fields"]["note"], &shown["fields"]["score"]),
+        (&json!("7"), &json!(7))
+    );
+    assert!(shown["overrides"]["note"]["until"].is_string(), "{shown}");
+    assert_eq!(shown["overrides"]["score"]["until"], Value::Null);
+    assert!(shown["held"]["until"].is_string(), "{shown}");
+}
+
+#[test]
 fn what_is_held_and_overridden_is_on_pages_in_status_and_in_metrics() {
     let process = desk().spawn();
     process.processed(

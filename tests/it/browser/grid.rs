@@ -64,7 +64,8 @@ fn fill(process: &crate::process::Process) {
     process.drained();
 }
 
-fn daemon() -> crate::process::Process {
+/// One with lists that have something of every kind.
+pub(super) fn daemon() -> crate::process::Process {
     let reason = "no such customer in a text that goes on and on. ".repeat(5);
     let receiver = Receiver::start(move |_, _| answer(400, "", &reason));
     let host = receiver.url("");

@@ -128,9 +128,15 @@ fn an_item_is_held_by_itself_and_every_control_has_a_name() {
     window.go(&daemon.operate_page("scores"));
     window.shows(SCORE, &json!("2"));
     open(&window);
+    window.run(
+        "document.getElementById('until').value = '10800'",
+        &json!([]),
+    );
     press(&window, "[data-key=m1] .hold");
     let held = "return document.querySelector('[data-key=m1] .held-by').textContent";
-    says(&window, held, "by desk.");
+    says(&window, held, "by desk, until ");
+    let never = "document.getElementById('until').value = ''";
+    window.run(never, &json!([]));
     score(&daemon, 9);
     let waits = "return !document.querySelector('[data-key=m1] .waits').hidden";
     window.shows(waits, &json!(true));
@@ -139,9 +145,9 @@ fn an_item_is_held_by_itself_and_every_control_has_a_name() {
     let nameless = "return [...document.querySelectorAll('button, input')] \
          .filter((it) => it.checkVisibility() && !(it.textContent || it.ariaLabel || it.labels?.length)).length";
     window.shows(nameless, &json!(0));
-    // The keyboard alone: from the field that finds, to the first button.
+    // The keyboard alone: from the field that finds, over the time, to the first button.
     window.run("document.querySelector('#find').focus()", &json!([]));
-    window.keys(&super::driver::key::TAB.to_string().repeat(2));
+    window.keys(&super::driver::key::TAB.to_string().repeat(3));
     let focused = "return document.activeElement.ariaLabel";
     window.shows(focused, &json!("Reds: plus 1"));
     window.press_enter();
