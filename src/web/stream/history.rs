@@ -68,10 +68,12 @@ impl History {
         html! {
             @if !others.is_empty() {
                 h2 { "History of fields that are gone" }
-                @for (field, past) in others {
-                    h3 { (text(field)) }
-                    (table(past))
-                }
+                div.panel { @for (field, past) in others {
+                    details {
+                        summary { (text(field)) ": " (count(past.len() as u64, "value")) }
+                        (table(past))
+                    }
+                } }
             }
             @if self.more { p.quiet { "Of the history, the newest " (grouped(VALUES_MAX.into())) " values are shown." } }
         }
