@@ -44,7 +44,7 @@ record! {
         /// With `mode = "latest"`: whether the sink gets what is shown, with what operators correct and hold, instead of what sources sent.
         shown: bool = false, Boolean, alternative: true;
         /// With `mode = "latest"`: largest number of calls of the plugin in a second.
-        max_rate: u32 = 10, Integer(1, 1000), alternative: true;
+        max_rate: u32 = Sink::MAX_RATE, Integer(1, 1000), alternative: true;
         /// Where a new sink starts: `now`, with the next request; `journal`, with the oldest request that is still kept; `state`, with all items of the data pool.
         start: Start, Choice(&["now", "journal", "state", "oldest"]),
             guide: "See [where a sink starts][sinks-start]. `oldest` is an alias of `journal`.";
@@ -213,6 +213,9 @@ pub(super) fn is_meant(pattern: &str, stream: &str) -> bool {
 }
 
 impl Sink {
+    /// The default of `max_rate`.
+    pub(crate) const MAX_RATE: u32 = 10;
+
     /// Whether items of every stream go to this sink that people make.
     pub fn takes_all(&self) -> bool {
         self.except.is_empty() && self.streams.iter().any(|pattern| pattern == "*")

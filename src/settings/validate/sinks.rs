@@ -63,10 +63,17 @@ pub(crate) fn mode_mistakes(
         true => &OF_LATEST[..],
         false => &OF_JOURNAL[..],
     };
-    let meant = |(setting, _): &&(&'static str, _)| {
-        let is_state = *setting == "start" && sink.start == Start::State;
-        is_set(setting) && !is_state
+    // Settings that are printed have all of their defaults.
+    let is_default = |setting: &str| match setting {
+        // It says where such a sink starts, and the default does not.
+        "start" => sink.start == Start::State,
+        "retry.attempts" => sink.retry.attempts == Retry::default().attempts,
+        "ordering" => sink.ordering == Ordering::default(),
+        "in_flight" => sink.in_flight == 1,
+        "shown" => !sink.shown,
+        _ => sink.max_rate == Sink::MAX_RATE,
     };
+    let meant = |(setting, _): &&(&'static str, _)| is_set(setting) && !is_default(setting);
     mistakes.iter().filter(meant).copied().collect()
 }
 

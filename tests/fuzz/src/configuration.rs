@@ -99,7 +99,14 @@ fn written(loaded_first: &Loaded, mut env: Vec<(String, String)>) {
             || name == "HEADGATE_PROFILE"
             || names_variable(&settings, name)
     });
-    let sections = settings.as_object().expect("an object").iter();
+    let mut named = settings.clone();
+    for sink in named["sinks"].as_array_mut().into_iter().flatten() {
+        // It starts with the state, and cannot be told to start elsewhere.
+        if sink["mode"] == "latest" {
+            sink.as_object_mut().map(|sink| sink.remove("start"));
+        }
+    }
+    let sections = named.as_object().expect("an object").iter();
     let sections = sections.map(|(name, value)| format!("{name} = {}\n", toml(value)));
     let file: String = sections.collect();
     let again = match loaded(file.as_bytes(), env) {
