@@ -175,7 +175,7 @@ mod tests {
     fn the_log_says_what_is_no_version() {
         let mut versions = Versions::default();
         versions.note_unreadable(2, "abc", "rev");
-        let said = "item 2: \"abc\" in rev is no version";
+        let said = "item 2: \"abc\" in rev is not a version";
         assert_eq!(versions.unreadable().as_deref(), Some(said));
         let mut versions = Versions::default();
         for position in 0..3 {
@@ -184,7 +184,7 @@ mod tests {
         let said = versions.unreadable().expect("it says something");
         assert!(said.starts_with("item 0: \"ää"), "{said}");
         assert!(
-            said.ends_with("is no version, nor are those of 2 more items"),
+            said.ends_with("is not a version, nor are those of 2 more items"),
             "{said}"
         );
         assert_eq!(said.matches('ä').count(), 32);

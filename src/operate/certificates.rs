@@ -136,7 +136,7 @@ mod tests {
             assert_eq!(ends(left), Some(format!("{what} {words}; {renew}")));
         }
         let early = problem_text(NOW + MS, NOW + 30 * DAY).expect("it is told");
-        assert!(early.contains("counts from 2026-01-31 on"), "{early}");
+        assert!(early.contains("is not valid before 2026-01-31"), "{early}");
     }
 
     #[test]

@@ -79,6 +79,14 @@ pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
     connections: Arc<Mutex<usize>>,
+    open: Arc<Mutex<Open>>,
+}
+
+/// Connections that are open, and who opened the last of all.
+#[derive(Debug, Default)]
+struct Open {
+    count: usize,
+    last: Option<SocketAddr>,
 }
 
 impl Receiver {
@@ -99,15 +107,25 @@ impl Receiver {
             address: listener.local_addr().expect("an address"),
             seen: Arc::default(),
             connections: Arc::default(),
+            open: Arc::default(),
         };
         let answers: Arc<Answers> = Arc::new(answers);
         let seen = Arc::clone(&receiver.seen);
         let connections = Arc::clone(&receiver.connections);
+        let open = Arc::clone(&receiver.open);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 *connections.lock().expect("no panic while held") += 1;
                 let (seen, answers) = (Arc::clone(&seen), Arc::clone(&answers));
-                std::thread::spawn(move || serve(stream, &seen, &*answers));
+                let open = Arc::clone(&open);
+                {
+                    let mut open = open.lock().expect("no panic while held");
+                    (open.count, open.last) = (open.count + 1, stream.peer_addr().ok());
+                }
+                std::thread::spawn(move || {
+                    serve(stream, &seen, &*answers);
+                    open.lock().expect("no panic while held").count -= 1;
+                });
             }
         });
         receiver
@@ -126,6 +144,17 @@ impl Receiver {
     /// What came so far.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().expect("no panic while held").clone()
+    }
+
+    /// Waits until what a caller sent that is gone has been answered: nothing of it comes after what others send later.
+    pub(crate) fn ends_calls(&self) {
+        let connected = TcpStream::connect(self.address).expect("it listens");
+        let own = connected.local_addr().expect("an address");
+        drop(connected);
+        crate::wait::eventually("calls of before have ended", || {
+            let open = self.open.lock().expect("no panic while held");
+            (open.last == Some(own) && open.count == 0).then_some(())
+        });
     }
 
     /// How many connections were opened.

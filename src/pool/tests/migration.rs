@@ -191,7 +191,6 @@ async fn a_pool_of_format_2_goes_on() {
 const TO_FORMAT_8: &str = "
     DROP TABLE past_values; DROP TABLE recorded_streams; DROP TABLE latest; DROP TABLE told;
     DROP TABLE fills; DROP TABLE acts; DROP TABLE act_answers; DROP TABLE writes; DROP TABLE holds; DROP TABLE kept; DROP TABLE kept_of; DROP TABLE shown;
-    DROP TABLE latest; DROP TABLE told;
     DROP TABLE stale_items;
     ALTER TABLE stale DROP COLUMN partly;
     DROP INDEX removed_versions;

@@ -148,6 +148,8 @@ fn a_sink_that_follows_has_what_the_pool_has_whatever_happens() {
             if random.once_in(8) {
                 pause(Duration::from_micros(random.within(0..20_000)));
                 process.kill();
+                // A call of before would come after what the next daemon sends.
+                receiver.ends_calls();
                 process = folder.spawn();
             }
         }
