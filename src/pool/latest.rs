@@ -37,10 +37,12 @@ CREATE TABLE told (
 ) WITHOUT ROWID;
 ";
 
-/// What sources sent: items and removals with a condition on `seq`.
+/// What sources sent: items and removals with a condition on `seq`. A removal may still be known of an item that is back:
+/// only the item is the newest.
 const SENT: &str =
     "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1 AND seq > ?2
-    UNION ALL SELECT key, NULL, '', seq, '' FROM removed WHERE stream = ?1 AND seq > ?2";
+    UNION ALL SELECT key, NULL, '', seq, '' FROM removed WHERE stream = ?1 AND seq > ?2
+        AND NOT EXISTS (SELECT 1 FROM items WHERE items.stream = ?1 AND items.key = removed.key)";
 
 /// How far a sink is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -412,6 +414,7 @@ fn changes(shown: bool) -> String {
         true => format!(
             "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1 AND seq > ?2 AND {AS_STORED}
              UNION ALL SELECT key, NULL, '', seq, '' FROM removed WHERE stream = ?1 AND seq > ?2 AND {GONE}
+                AND NOT EXISTS (SELECT 1 FROM items WHERE items.stream = ?1 AND items.key = removed.key)
              UNION ALL SELECT key, fields, updated_at, seq, request_id FROM shown WHERE stream = ?1 AND seq > ?2"
         ),
     };

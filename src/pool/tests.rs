@@ -4,6 +4,7 @@ mod acts;
 mod delivery_status;
 mod fills;
 mod item_meta;
+mod latest;
 mod migration;
 mod newest;
 mod order;
