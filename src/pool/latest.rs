@@ -37,12 +37,10 @@ CREATE TABLE told (
 ) WITHOUT ROWID;
 ";
 
-/// What sources sent: items and removals with a condition on `seq`. A removal may still be known of an item that is back:
-/// only the item is the newest.
-const SENT: &str =
-    "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1 AND seq > ?2
-    UNION ALL SELECT key, NULL, '', seq, '' FROM removed WHERE stream = ?1 AND seq > ?2
-        AND NOT EXISTS (SELECT 1 FROM items WHERE items.stream = ?1 AND items.key = removed.key)";
+/// Removals of items that are not back: an update that overwrites without a look leaves the row of the removal, and only
+/// the item is the newest.
+const NOT_BACK: &str =
+    "NOT EXISTS (SELECT 1 FROM items WHERE items.stream = ?1 AND items.key = removed.key)";
 
 /// How far a sink is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -410,11 +408,13 @@ impl Pool {
 /// The changes of a stream (`?1`) after a place (`?2`), for a sink (`?3`), at most so many (`?4`).
 fn changes(shown: bool) -> String {
     let all = match shown {
-        false => SENT.to_owned(),
+        false => format!(
+            "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1 AND seq > ?2
+             UNION ALL SELECT key, NULL, '', seq, '' FROM removed WHERE stream = ?1 AND seq > ?2 AND {NOT_BACK}"
+        ),
         true => format!(
             "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1 AND seq > ?2 AND {AS_STORED}
-             UNION ALL SELECT key, NULL, '', seq, '' FROM removed WHERE stream = ?1 AND seq > ?2 AND {GONE}
-                AND NOT EXISTS (SELECT 1 FROM items WHERE items.stream = ?1 AND items.key = removed.key)
+             UNION ALL SELECT key, NULL, '', seq, '' FROM removed WHERE stream = ?1 AND seq > ?2 AND {GONE} AND {NOT_BACK}
              UNION ALL SELECT key, fields, updated_at, seq, request_id FROM shown WHERE stream = ?1 AND seq > ?2"
         ),
     };

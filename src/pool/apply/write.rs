@@ -1,6 +1,7 @@
 //! Writing what operations have made of a key.
 //!
-//! **Invariant**: a key has a row or a tombstone in the end, of what the last operation that counted left.
+//! **Invariant**: a key has a row or a tombstone in the end, of what the last operation that counted left. Where an update
+//! overwrites without a look, an older tombstone stays beside the row, and the row counts.
 
 use std::sync::Arc;
 
