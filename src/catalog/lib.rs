@@ -237,9 +237,9 @@ impl Catalog {
         reader.is_valid_at(Unix::now()).then_some(reader)
     }
 
-    /// Takes the read keys and sinks of a changed configuration, and the secrets of its signing keys. Read keys that are not in
-    /// it, or may do something else than before, are revoked. What was made at run time stays. Returns what does not
-    /// fit together.
+    /// Takes the streams, connectors, keys and sinks of a changed configuration. Keys that are not in it, or may do something
+    /// else than before, are revoked. What was made at run time stays, and so do the items of a stream that is not in it.
+    /// Returns what does not fit together.
     pub fn renew(&self, settings: &Settings) -> Vec<String> {
         let mut store = self.store();
         store.declared.renew(Rows::declared(settings));

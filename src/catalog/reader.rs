@@ -168,7 +168,7 @@ impl Reader {
 
     /// The reader that a key stands for, of those of its streams that there are.
     pub(super) fn of(key: &ReadKey, exists: impl Fn(&str) -> bool) -> Self {
-        // What the configuration declares was checked as a whole; its streams may only come at the next start.
+        // What the configuration declares was checked as a whole.
         let declared = key.created_at.is_none();
         let streams = key.streams.iter().filter(|name| declared || exists(name));
         let streams = streams.map(|name| name.as_str().into()).collect();

@@ -72,27 +72,17 @@ impl Rows {
         rows
     }
 
-    /// Takes what may change of what is declared while the daemon runs: read keys, and the secrets of signing keys that
-    /// are otherwise the same.
-    pub(super) fn renew(&mut self, declared: Self) {
-        self.read_keys = declared.read_keys;
-        for key in &mut self.keys {
-            let is_same = |new: &&KeyRow| {
-                let verifies_like = match (&key.verify, &new.verify) {
-                    (Some(old), Some(new)) => old.is_like(new),
-                    _ => false,
-                };
-                verifies_like
-                    && new.connector == key.connector
-                    && new.name == key.name
-                    && new.stream == key.stream
-            };
-            if let Some(new) = declared.keys.iter().find(is_same) {
-                key.hash = new.hash;
-                key.prefix.clone_from(&new.prefix);
-                key.verify.clone_from(&new.verify);
+    /// Takes what is declared now. The built-in stream stays the one of the start: what writes it was started with that.
+    pub(super) fn renew(&mut self, mut declared: Self) {
+        let built_in = |stream: &Stream| stream.is_built_in;
+        declared.streams.retain(|stream| !built_in(stream));
+        let before = self.streams.iter().filter(|stream| built_in(stream));
+        for stream in before {
+            if declared.streams.iter().all(|one| one.name != stream.name) {
+                declared.streams.push(stream.clone());
             }
         }
+        *self = declared;
     }
 
     /// Both together, and what of `made` does not count beside `declared`, in sentences.

@@ -253,10 +253,11 @@ fn what_is_declared_later_wins_and_that_is_told() {
     let desk = desk.reopened(&bare);
     assert_eq!(desk.warnings, [""; 0]);
     assert!(desk.caller(&same).is_some() && desk.catalog.reader(&lobby).is_some());
-    // A read key that is declared while the daemon runs.
+    // The same while the daemon runs.
     let reader = desk.catalog.reader(&lobby).expect("a reader");
     let told = desk.catalog.renew(&settings());
-    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told.len(), 4, "{told:?}");
+    assert!(desk.caller(&same).is_none() && desk.caller(DECLARED).is_some());
     assert!(!reader.is_valid_at(Unix::MIN) && desk.catalog.reader(&lobby).is_none());
 }
 

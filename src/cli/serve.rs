@@ -1,7 +1,7 @@
 //! `headgate serve`: the daemon.
 //!
-//! SIGHUP, and a change of its files, have the configuration read again: read keys, secrets of signing keys and sinks
-//! change at once, everything else at the next start.
+//! SIGHUP, and a change of its files, have the configuration read again: streams, connectors, keys and sinks change at
+//! once, everything else at the next start.
 //!
 //! **Invariant**: the first SIGTERM or SIGINT stops in order, the second at once, which is safe because
 //! `kill -9` is safe.

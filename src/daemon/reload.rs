@@ -47,8 +47,8 @@ impl Encrypted {
 }
 
 impl Reload {
-    /// Takes a configuration: certificates, read keys, presets, the secrets of signing keys, the declared admin tokens and
-    /// sinks change at once, everything else at the next start.
+    /// Takes a configuration: certificates, streams, connectors, keys, presets, the declared admin tokens and sinks change at
+    /// once, everything else at the next start.
     pub async fn apply(&self, loaded: &Loaded) {
         if let Some(gone) = self.without_preset() {
             webhook::restore_own(loaded.presets_before.clone());
@@ -69,7 +69,7 @@ impl Reload {
         self.log_terms();
         self.operator.note_plugins().await;
         tracing::info!(
-            "the configuration was read again: certificates, read keys, presets, secrets of signing keys, admin tokens and sinks are as it says; other changes take effect at the next start"
+            "the configuration was read again: certificates, streams, connectors, keys, presets, admin tokens and sinks are as it says; other changes take effect at the next start"
         );
     }
 

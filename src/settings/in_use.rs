@@ -43,7 +43,8 @@ impl InUse {
         };
     }
 
-    /// Every setting that is in use: read keys, admin tokens and sinks as they were read last, everything else as at the start.
+    /// Every setting that is in use: streams, connectors, keys, admin tokens and sinks as they were read last, everything else
+    /// as at the start.
     pub fn in_use(&self) -> Vec<Row> {
         let last = self.lock();
         let started = self.started.iter().filter(|row| !is_taken_at_once(row));
@@ -103,10 +104,16 @@ impl InUse {
 
 /// Whether a change of this setting takes effect while the daemon runs.
 fn is_taken_at_once(row: &Row) -> bool {
-    ["sinks", "read_keys", "pool", "admin.tokens"]
-        .iter()
-        .any(|taken| {
-            let rest = row.path.strip_prefix(taken);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '.']))
-        })
+    let at_once = [
+        "streams",
+        "connectors",
+        "read_keys",
+        "sinks",
+        "pool",
+        "admin.tokens",
+    ];
+    at_once.iter().any(|taken| {
+        let rest = row.path.strip_prefix(taken);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '.']))
+    })
 }

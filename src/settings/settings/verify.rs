@@ -138,11 +138,6 @@ impl Verify {
         self.secret.is_none() && preset.and_then(Preset::sends_secret).is_some()
     }
 
-    /// Whether the two differ in nothing but their secrets.
-    pub fn is_like(&self, other: &Self) -> bool {
-        self.options == other.options && self.replay == other.replay
-    }
-
     /// What stands in place of a key's prefix: the scheme, and the beginning of the secret's SHA-256, or `pending`.
     pub fn shown(&self) -> String {
         let mut shown = format!("{}_", self.options.scheme);

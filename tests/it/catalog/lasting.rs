@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::process::{JSON, Process};
-use crate::setup::Setup;
+use crate::setup::{Setup, key_of};
 use crate::wait::eventually;
 
 fn submit(process: &Process, secret: &str) -> u16 {
@@ -100,6 +100,63 @@ fn a_configuration_that_is_read_again_leaves_what_was_made_alone() {
     eventually("the one that was made is back", || {
         (read(&screen.secret()) == 200).then_some(())
     });
+    process.stop();
+}
+
+/// A connector with a stream of its own.
+const DESK: &str = r#"
+[[streams]]
+name = "news"
+[[connectors]]
+name = "desk"
+kind = "webhook"
+max_items_per_request = 2
+keys = [{ name = "desk", stream = "news", secret = "ik_live_of_the_desk_000000000001" }]
+"#;
+
+#[test]
+fn streams_connectors_and_keys_of_a_changed_file_take_effect_at_once() {
+    const SECRET: &str = "ik_live_of_the_desk_000000000001";
+    let mut folder = Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .given_read_key("wall", &["orders"], "rk_live_for_the_wall_00000000001", "")
+        .toml("# more");
+    let process = folder.spawn();
+    let status = |secret: &str, items: &str| {
+        let answer = process.ask("POST", "/api/ingest", secret, JSON, items);
+        answer.status
+    };
+    assert_eq!(status(SECRET, r#"{"id": 1}"#), 401);
+    folder.change("# more", DESK);
+    eventually("the new key works", || {
+        (status(SECRET, r#"{"id": 1}"#) == 202).then_some(())
+    });
+    assert_eq!(status(SECRET, r#"[{"id": 1}, {"id": 2}, {"id": 3}]"#), 400);
+    assert_eq!(status(&key_of("orders"), r#"{"id": 1}"#), 202);
+    let streams = process.admin("/api/admin/streams");
+    assert_eq!(streams.as_array().map(Vec::len), Some(2));
+
+    folder.change("max_items_per_request = 2", "max_items_per_request = 3");
+    eventually("three items are accepted", || {
+        let answer = status(SECRET, r#"[{"id": 1}, {"id": 2}, {"id": 3}]"#);
+        (answer == 202).then_some(())
+    });
+    // A mistake changes nothing.
+    folder.change("kind = \"webhook\"\nmax", "kind = \"unknown\"\nmax");
+    process.says("the configuration is not taken");
+    assert_eq!(status(SECRET, r#"{"id": 4}"#), 202);
+    folder.change("kind = \"unknown\"\nmax", "kind = \"webhook\"\nmax");
+
+    let whole = DESK.replace("max_items_per_request = 2", "max_items_per_request = 3");
+    folder.change(&whole, "# none");
+    eventually("the key is nobody's", || {
+        (status(SECRET, r#"{"id": 5}"#) == 401).then_some(())
+    });
+    assert_eq!(
+        process.call("GET", "/api/admin/streams/news", "").status,
+        404
+    );
+    assert_eq!(status(&key_of("orders"), r#"{"id": 1}"#), 202);
     process.stop();
 }
 
