@@ -31,6 +31,8 @@ const STREAM: &str = "scoreboard";
 const ITEM_KEY: &str = "match_id";
 /// The match of the payload that the printed page shows, and the printed request changes.
 const MATCH: &str = "hcl-2025-r09-m3";
+/// The fields that people want to see first.
+const TEAMS: [&str; 4] = ["home.name", "home.score", "away.score", "away.name"];
 /// How much of the pool is shown.
 const SHOWN: PageLimit = PageLimit {
     rows: 20,
@@ -183,7 +185,8 @@ async fn show(loaded: &Loaded, daemon: &Daemon, config_file: &Path) -> Result<()
         let read_key = read_key.reveal();
         print(&format!(
             "\nOpen this page, it follows every change:\n\n  {service}/render/{STREAM}?template=scoreboard&key={MATCH}#{read_key}\n\n\
-             All of its matches, in a table:\n\n  {service}/render/{STREAM}?fields=home.name,home.score,away.score,away.name#{read_key}\n"
+             All of its matches, in a table:\n\n  {service}/render/{STREAM}?fields={}#{read_key}\n",
+            TEAMS.join(",")
         ));
     }
     print(&format!(
@@ -197,7 +200,7 @@ Score a goal, and see it on the page:
 
 See it in the pool:
 
-  sqlite3 {pool} 'SELECT * FROM stream_{STREAM}'
+  sqlite3 -header -column {pool} 'SELECT match_id, "home.name", "home.score", "away.score", "away.name" FROM stream_{STREAM}'
 
 Follow it in the terminal:
 
@@ -263,13 +266,15 @@ async fn print_pool(daemon: &Daemon) -> Result<(), CliError> {
         .items(STREAM, None, SHOWN)
         .await
         .map_err(|error| CliError::failed(error.to_string()))?;
-    let mut table = Table::new(&["key", "fields"]);
+    let mut table = Table::new(&["key", TEAMS[0], TEAMS[1], TEAMS[2], TEAMS[3]]);
     for Item { key, fields, .. } in &items {
-        let fields: Vec<String> = members(fields)
-            .take(6)
-            .map(|(name, value)| format!("{}={value}", field_name(name)))
-            .collect();
-        table.row(&[&shown(key), &shown(&fields.join("  "))]);
+        let value = |wanted: &str| {
+            let mut members = members(fields).map(|(name, value)| (field_name(name), value));
+            let found = members.find(|(name, _)| name == wanted);
+            found.map_or_else(String::new, |(_, value)| shown(&field_name(value)).into())
+        };
+        let [home, home_score, away_score, away] = TEAMS.map(value);
+        table.row(&[&shown(key), &home, &home_score, &away_score, &away]);
     }
     print(&format!("In the pool:\n\n{table}"));
     Ok(())

@@ -41,7 +41,7 @@ macro_rules! files {
 }
 
 /// What a page with its templates is made of, by path.
-pub(super) const FILES: [(&str, &str, &[u8]); 29] = files![
+pub(super) const FILES: [(&str, &str, &[u8]); 30] = files![
     "headgate.js" SCRIPT "pages/headgate.js",
     "headgate.d.ts" PLAIN "pages/headgate.d.ts",
     "offline.js" SCRIPT "pages/offline.js",
@@ -57,6 +57,7 @@ pub(super) const FILES: [(&str, &str, &[u8]); 29] = files![
     "templates/roles.js" SCRIPT "pages/render/roles.js",
     "templates/list.js" SCRIPT "pages/render/list.js",
     "templates/text.js" SCRIPT "pages/render/text.js",
+    "templates/fit.js" SCRIPT "pages/render/fit.js",
     "templates/rows.js" SCRIPT "pages/render/rows.js",
     "templates/pager.js" SCRIPT "pages/render/pager.js",
     "templates/debug.js" SCRIPT "pages/render/debug.js",

@@ -19,6 +19,7 @@ mod fonts; // the fonts of /render: what font= takes, and what it never shows
 mod forms; // the forms of the admin pages
 mod grid; // the grid of the lists
 mod motion; // changes without end: no screen grows
+mod names; // the names of clubs on screens: whole words, sizes by column
 mod on_air; // what a screen shows when something is wrong: data or nothing
 mod operate; // the page /operate: acts, holds, and what it says when they fail
 mod origins; // tickets and foreign pages

@@ -60,6 +60,8 @@ fn add(allowed: &mut BTreeSet<String>, parent: &str, value: &Value) {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
+        // A name is written word by word.
+        allowed.extend(text.split_whitespace().map(str::to_owned));
         allowed.insert(text);
     }
 }
@@ -129,6 +131,7 @@ fn what_is_seen_stays_data_when_the_daemon_dies_or_the_key_is_revoked() {
     };
     let mut daemon = Daemon::start(&["orders"]);
     daemon.post("orders", &matches().to_string());
+    daemon.process().drained();
     let allowed = allowed(&matches());
     let others: Vec<Window> = (1..TEMPLATES.len()).map(|_| first.another()).collect();
     let windows: Vec<(&str, &Window)> = TEMPLATES

@@ -1,7 +1,8 @@
 // template=cards: a card for each item: its image, its title, and its other fields as lines.
 
 import { Rows } from "/templates/rows.js";
-import { element, fit, flash, picture, put } from "/templates/text.js";
+import { fit, fitNames, putName } from "/templates/fit.js";
+import { element, flash, picture, put } from "/templates/text.js";
 
 const LINES_MAX = 5;
 const WIDTH_EM = 15;
@@ -14,6 +15,7 @@ export class Template {
   #rows;
   #state = "";
   #written = [];
+  #titles = [];
   #images = false; // some item has one
 
   constructor(shown) {
@@ -62,8 +64,10 @@ export class Template {
     if (state !== this.#state) this.#rows.forget();
     this.#state = state;
     this.#written = [];
+    this.#titles = [];
     this.#rows.show(entries);
     fit(this.#written);
+    if (this.#titles.length) fitNames(this.#titles, 1);
   }
 
   #image() {
@@ -92,7 +96,8 @@ export class Template {
       if (
         used.has(field) ||
         (value && typeof value === "object") ||
-        (entry && (texts.of(entry, field) === entry.key || texts.image(entry, field) || texts.color(entry, field)))
+        list.images.has(field) ||
+        (entry && (texts.of(entry, field) === entry.key || texts.color(entry, field)))
       )
         continue;
       lines.push([null, last(field), field]);
@@ -103,8 +108,7 @@ export class Template {
   #write = (row, entry, position, news) => {
     const { texts, roles, options, list } = this.#shown;
     picture(row.picture, texts.image(entry, this.#image()));
-    row.picture.classList.toggle("room", this.#images);
-    put(row.title, texts.of(entry, roles.name) || texts.of(entry, roles.competition) || entry.key);
+    putName(row.title, texts.of(entry, roles.name) || texts.of(entry, roles.competition) || entry.key);
     put(row.subtitle, texts.of(entry, roles.subtitle));
     row.subtitle.hidden = !roles.subtitle;
     const lines = this.#lines(list.entries[0]);
@@ -114,9 +118,10 @@ export class Template {
       put(made.label, from ? texts.of(entry, from) : label);
       made.label.className = from ? "said" : "";
       if (put(made.value, texts.of(entry, field, position)) && news) flash(made.line, options);
-      this.#written.push(made.label, made.value);
+      this.#written.push(made.value);
     });
-    this.#written.push(row.title, row.subtitle);
+    this.#written.push(row.subtitle);
+    this.#titles.push({ target: row.title });
   };
 }
 

@@ -2,11 +2,14 @@
 //
 // Invariant: a part of a snapshot and a change cost as many steps as they have items, not as many as the stream has.
 
+import { isImage, isImageName } from "/templates/roles.js";
+
 const own = (fields, field) => (Object.prototype.hasOwnProperty.call(fields, field) ? fields[field] : undefined);
 
 export class List {
   entries = []; // {key, item, ranks} in order
   fields = []; // names, in the order first seen
+  images = new Set(); // those of them that hold an image in some item, or are named like one
   #known = new Set();
   #byKey = new Map();
   #view;
@@ -34,9 +37,11 @@ export class List {
     const before = this.#byKey.get(key);
     if (!this.#chosen(key, item.fields)) return this.#drop(before);
     for (const field of Object.keys(item.fields)) {
+      if (isImage(item.fields[field])) this.images.add(field);
       if (this.#known.has(field)) continue;
       this.#known.add(field);
       this.fields.push(field);
+      if (isImageName(field)) this.images.add(field);
     }
     const entry = { key, item, ranks: this.#options.sort.map(({ field }) => this.#rank(key, item, field)) };
     if (before && before.ranks.every((rank, place) => rank === entry.ranks[place])) {

@@ -1,7 +1,8 @@
 // template=lower-third: two lines over a picture, or a match. Of several items the first, or with `page` one after the
 // other.
 
-import { element, fit, flash, moves, picture, put } from "/templates/text.js";
+import { fit, fitNames } from "/templates/fit.js";
+import { element, flash, moves, picture, put } from "/templates/text.js";
 
 export class Template {
   #shown;
@@ -82,7 +83,8 @@ export class Template {
     if (put(this.#subtitle, more.trim()) && news) flash(this.#subtitle, options);
     this.#subtitle.hidden = !more.trim();
     picture(this.#picture, texts.image(entry, roles.image));
-    fit(match ? [this.#home.name, this.#away.name, this.#subtitle] : [this.#title, this.#subtitle]);
+    fit([this.#subtitle]);
+    fitNames((match ? [this.#home.name, this.#away.name] : [this.#title]).map((target) => ({ target })), 0);
   }
 }
 

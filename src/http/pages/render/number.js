@@ -1,10 +1,10 @@
 // template=number: large numbers, one for each item, or with `fields` one for each field.
 
 import { Rows } from "/templates/rows.js";
-import { element, fit, flash, put } from "/templates/text.js";
+import { fit, measured } from "/templates/fit.js";
+import { element, flash, put } from "/templates/text.js";
 
 const TILES_MAX = 12;
-const pen = element("canvas").getContext("2d");
 
 export class Template {
   #shown;
@@ -55,13 +55,10 @@ export class Template {
     const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
     const wide = (stage.clientWidth - (across - 1) * rem) / across - 3.2 * rem;
     const high = (stage.clientHeight - (down - 1) * rem) / down - 2 * rem;
-    pen.font = '700 100px "Barlow Condensed", sans-serif';
     let size = high * 0.56;
     const labels = [];
     for (const row of this.#rows.values()) {
-      const text = row.value.textContent.replace(/\d/g, "0");
-      pen.font = '700 100px "Barlow Condensed", sans-serif';
-      const width = (pen.measureText(text).width + pen.measureText(row.unit.textContent).width * 0.45 + 20) / 100;
+      const width = measured(row.value.textContent, true) + measured(row.unit.textContent, true) * 0.45 + 0.2;
       size = Math.min(size, wide / width);
       labels.push(row.label);
     }

@@ -5,6 +5,7 @@
 // is asked for: not while it connects, not when it is refused, not when there is nothing.
 
 import { connect } from "/headgate.js";
+import { forgetSizes } from "/templates/fit.js";
 import { List } from "/templates/list.js";
 import { read } from "/templates/options.js";
 import { Pager } from "/templates/pager.js";
@@ -91,7 +92,7 @@ function ownFonts() {
 
 function follow(live, view, Template, debug, fonts) {
   const list = new List(view, options);
-  const texts = new Texts(view, options);
+  const texts = new Texts(view, options, list.images);
   const pager = new Pager(options, parts, () => plan());
   const shown = { options, list, texts, pager, view, roles: {}, plan, ...parts };
   const template = new Template(shown);
@@ -129,6 +130,7 @@ function follow(live, view, Template, debug, fonts) {
     plan();
   });
   fonts.then(() => {
+    forgetSizes();
     template.resize();
     plan();
   });

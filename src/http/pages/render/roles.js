@@ -45,6 +45,13 @@ ROLES.set("unit", [exactly("unit|units|currency|suffix")]);
 
 export const isImageName = (field) => ending(IMAGES).test(field);
 
+const IMAGE = /^(?:https?:\/\/|\/)[^\s?#]+\.(?:png|jpe?g|gif|svg|webp|avif)(?:[?#]\S*)?$|^data:image\//i;
+const ADDRESS = /^(?:https?:\/\/|\/|data:image\/)\S+$/i;
+
+// Whether a value is the address of an image by itself, and whether it can be one in a field of images.
+export const isImage = (value) => typeof value === "string" && IMAGE.test(value);
+export const isAddress = (value) => typeof value === "string" && ADDRESS.test(value);
+
 // The fields of the roles: those that `named` says, the others guessed from the fields that items have.
 export function guess(named, fields) {
   const roles = { ...named };

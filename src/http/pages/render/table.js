@@ -1,29 +1,27 @@
 // template=table: a line for each item, a column for each field.
 //
-// Without `fields` it has as many columns as fit. Without `page` it can be scrolled; lines are made as far as somebody
-// looks, 500 at most.
+// Without `fields` it has as many columns as fit, those of teams, scores, clock and status first. Without `page` it can be
+// scrolled; lines are made as far as somebody looks, 500 at most.
+//
+// Invariant: all texts of a column are of one size.
 
 import { Rows } from "/templates/rows.js";
-import { element, flash, picture, put, shrink } from "/templates/text.js";
+import { measured, shrink } from "/templates/fit.js";
+import { element, flash, picture, put } from "/templates/text.js";
 
 const ROWS_MAX = 500;
 const ROWS_A_FRAME = 20;
 const ROWS_AHEAD = 60; // below what is seen
 const CANDIDATES_MAX = 40;
 const AUTO_EM_MAX = 15; // of a column that nobody asked for
+const EM_MAX = 30; // of one that was asked for; a longer text is cut, and no reason to shrink the others
+const FIRST = ["home", "home_score", "away_score", "away", "clock", "status"]; // roles whose columns come first
 const PAD_EM = 1.1;
 const HEADING = 0.84; // their size, and a little
 const SWATCH_EM = 1.2;
-const GROWTH_MAX = 1.7; // of few lines, to fill the height
-const FAMILY = '"Headgate own", "Barlow Condensed", "Roboto Condensed", "Arial Narrow", sans-serif';
-
-const pen = element("canvas").getContext("2d");
-const widths = [500, 700].map((weight) => `${weight} 100px ${FAMILY}`);
-// In em. All figures are as wide as the widest.
-const measured = (text, bold) => {
-  pen.font = widths[bold ? 1 : 0];
-  return pen.measureText(text.replace(/\d/g, "0")).width / 100;
-};
+const GROWTH_MAX = 2.2; // of few lines, to fill the height
+const FIT_MIN = 0.55; // of many lines, if all are seen by that
+const PAGE_LINES = 8; // that a page has at least, if pages turn
 const isColor = (text) => /^#[0-9a-f]{6}$/i.test(text);
 const wide = (text, bold) => measured(text, bold) + (isColor(text) ? SWATCH_EM : 0);
 
@@ -43,6 +41,7 @@ export class Template {
   #phone = matchMedia("(max-width: 640px)");
   #stale = true; // the layout has to be made anew
   #lines = -1; // for which it was made
+  #roles = null; // for which the columns were ordered
   #learned = new WeakSet(); // items that were measured
 
   constructor(shown) {
@@ -71,14 +70,14 @@ export class Template {
 
   draw() {
     const { list, pager, options, view, plan } = this.#shown;
-    if (!options.fields.length) for (const field of list.fields.slice(0, CANDIDATES_MAX)) this.#column(field);
+    if (!options.fields.length) this.#candidates();
     const all = options.limit || ROWS_MAX;
     const room = this.#room();
     // First what is seen at once, then what lies below, some in each frame: no frame takes long.
     const most = Math.min(all, Math.max(room + 1, this.#most));
     const entries = pager.window(list.entries, room, most);
     this.#learn(entries);
-    this.#lay(entries.length);
+    if (this.#lay(Math.min(all, list.entries.length))) plan();
     this.#table.hidden = !entries.length;
     this.#rows.show(entries);
     if (view.complete && !pager.turning && most < Math.min(all, list.entries.length, this.#seen + room + ROWS_AHEAD)) {
@@ -86,6 +85,22 @@ export class Template {
       plan();
     }
   }
+
+  // The columns that nobody asked for: by their roles, then in the order in which their fields were seen.
+  #candidates() {
+    const { list, roles } = this.#shown;
+    for (const field of list.fields.slice(0, CANDIDATES_MAX)) this.#column(field);
+    if (this.#roles === roles && this.#ordered === this.#columns.size) return;
+    this.#roles = roles;
+    for (const role of FIRST) if (list.fields.includes(roles[role])) this.#column(roles[role]);
+    const place = (column) => FIRST.findIndex((role) => roles[role] === column.field) >>> 0; // none: after all
+    const columns = [...this.#columns.values()].sort((a, b) => place(a) - place(b));
+    this.#columns = new Map(columns.map((column) => [column.field, column]));
+    this.#learned = new WeakSet(); // the first column is bold
+    this.#ordered = columns.length;
+    this.#stale = true;
+  }
+  #ordered = 0;
 
   #column(field, heading) {
     if (this.#columns.has(field)) return;
@@ -122,44 +137,47 @@ export class Template {
     }
   }
 
-  // Chooses the columns and gives them their widths.
+  // Chooses the columns, gives them their widths, and all text its size. Whether other lines fit now.
   #lay(lines) {
-    const { options, stage } = this.#shown;
-    if (!this.#stale && lines === this.#lines) return;
+    const { options, pager, stage } = this.#shown;
+    if (!this.#stale && lines === this.#lines) return false;
     this.#stale = false;
     this.#lines = lines;
+    const before = this.#fit;
     const auto = !options.fields.length;
     let columns = [...this.#columns.values()].filter((column) => !auto || !column.json);
     if (!columns.length) columns = [...this.#columns.values()].slice(0, 1);
-    const wanted = (column) => (auto ? Math.min(column.width, AUTO_EM_MAX) : column.width) + PAD_EM;
+    const wanted = (column) => Math.min(column.width, auto ? AUTO_EM_MAX : EM_MAX) + PAD_EM;
     const em = this.#em();
-    const room = stage.clientWidth / em;
+    const fixed = options.size || this.#phone.matches;
+    // As large as the lines that must be seen allow, or smaller, if all are seen by that.
+    const sized = (count) => stage.clientHeight / ((count + 1.2) * 2 * em);
+    const tall = sized(pager.turning && sized(lines) < 1 ? PAGE_LINES : lines);
+    const high = fixed || tall < FIT_MIN ? 1 : tall;
+    const width = stage.clientWidth / em;
+    const needed = (some) => some.reduce((sum, column) => sum + wanted(column), 0);
+    const least = auto ? columns.slice(0, FIRST.length) : columns;
+    this.#fit = fixed ? 1 : Math.min(high, Math.max(1, Math.min(GROWTH_MAX, width / needed(least))));
     if (auto && !this.#phone.matches && !options.debug) {
       let taken = 0;
-      columns = columns.filter((column, place) => (taken += wanted(column)) <= room || !place);
+      columns = columns.filter((column, place) => (taken += wanted(column)) <= width / this.#fit + 0.01 || !place);
     }
-    const needed = columns.reduce((sum, column) => sum + wanted(column), 0);
-    const high = stage.clientHeight / ((lines + 1.2) * 2 * em);
-    this.#fit = options.size || this.#phone.matches ? 1 : Math.max(1, Math.min(GROWTH_MAX, high, room / needed));
     stage.style.setProperty("--fit", this.#fit.toFixed(3));
     this.#heads(columns);
-    this.#share(columns, columns.map(wanted), room / this.#fit);
+    this.#share(columns, columns.map(wanted), width / this.#fit);
     this.#frame.style.maxHeight = this.#phone.matches ? "" : this.#height() + "px";
     if (columns.length !== this.#visible.length || columns.some((column, place) => column !== this.#visible[place])) {
       this.#visible = columns;
       this.#rows.forget();
     } else for (const row of this.#rows.values()) row.cells.forEach((cell) => this.#squeeze(cell));
+    return this.#fit !== before;
   }
 
-  // Room that is left goes to the columns of text; room that is missing is taken from the widest.
+  // Room that is left goes to all columns by their widths; room that is missing is taken from the widest.
   #share(columns, wanted, room) {
     const given = wanted.slice();
     let left = room - given.reduce((sum, width) => sum + width, 0);
-    if (left >= 0) {
-      const texts = columns.map((column, place) => (column.number ? 0 : given[place]));
-      const sum = texts.reduce((a, b) => a + b, 0);
-      given.forEach((width, place) => (given[place] += left * (sum ? texts[place] / sum : width / (room - left))));
-    }
+    if (left >= 0) wanted.forEach((width, place) => (given[place] += (left * width) / (room - left)));
     for (let widest; left < -0.01; left += 0.5) {
       widest = given.indexOf(Math.max(...given));
       if (given[widest] < 3) break;
@@ -167,7 +185,8 @@ export class Template {
     }
     const sum = given.reduce((a, b) => a + b, 0);
     columns.forEach((column, place) => {
-      column.given = given[place] - PAD_EM;
+      const width = wanted[place] - PAD_EM;
+      column.shrink = width > given[place] - PAD_EM + 0.02 ? String(shrink((given[place] - PAD_EM) / width)) : "";
       this.#cols.children[place].style.width = (given[place] * 100) / sum + "%";
     });
   }
@@ -226,7 +245,7 @@ export class Template {
     const text = element("bdi");
     made.append(text);
     row.element.append(made);
-    return { element: made, text, shown: undefined, image: null, column: null, bold: !place };
+    return { element: made, text, shown: undefined, image: null, column: null };
   }
 
   #box(cell) {
@@ -235,12 +254,10 @@ export class Template {
     return box;
   }
 
-  #squeeze({ element: cell, shown, column, bold }) {
-    const width = column && column.given ? wide(shown, bold) : 0;
-    const ratio = width > column.given + 0.02 ? String(shrink(column.given / width)) : "";
-    if (cell.dataset.shrink === ratio) return;
-    cell.dataset.shrink = ratio;
-    cell.style.setProperty("--shrink", ratio || 1);
+  #squeeze({ element: cell, column }) {
+    if (cell.dataset.shrink === column.shrink) return;
+    cell.dataset.shrink = column.shrink;
+    cell.style.setProperty("--shrink", column.shrink || 1);
   }
 
   // Size of the text in pixels, before it grows.

@@ -1,14 +1,13 @@
-// How values become what is seen: text, rounded numbers, images; and how text is made to fit.
+// How values become what is seen: text, rounded numbers, images.
 //
 // Invariant: whatever items hold reaches the document as text, as the address of an image or as a color, never as HTML.
 
-import { isImageName } from "/templates/roles.js";
+import { isAddress } from "/templates/roles.js";
 
 const CHARS_MAX = 1000;
-const SHRINK_MIN = 0.7;
 const POWER_MAX = 20; // of numbers that are rounded; others stay as they were sent
-const IMAGE = /^(?:https?:\/\/|\/)[^\s?#]+\.(?:png|jpe?g|gif|svg|webp|avif)(?:[?#]\S*)?$|^data:image\//i;
-const ADDRESS = /^(?:https?:\/\/|\/|data:image\/)\S+$/i;
+// Scripts whose letters reach further up and down than Latin, Greek and Cyrillic.
+const TALL = /[^\u0000-\u052f\u1e00-\u20cf\u2100-\u2bff\ufe00-\ufe0f]/;
 
 export const element = (name, className) => {
   const made = document.createElement(name);
@@ -20,9 +19,12 @@ export const element = (name, className) => {
 export class Texts {
   #view;
   #options;
-  constructor(view, options) {
+  #images;
+  // `images`: the fields whose addresses are of images.
+  constructor(view, options, images) {
     this.#view = view;
     this.#options = options;
+    this.#images = images;
   }
 
   // What a field of an entry says, as it is shown.
@@ -31,6 +33,7 @@ export class Texts {
     if (field === "_key") return clipped(entry.key);
     if (field === "_updated_at") return entry.item.updated_at;
     if (field === "_position") return String(position + 1);
+    if (this.#images.has(field) && isAddress(this.value(entry, field))) return "";
     const text = this.#view.text(entry.key, field);
     return this.isNumber(entry, field) ? this.#number(text) : clipped(text);
   }
@@ -47,7 +50,7 @@ export class Texts {
   // The address of the image that a field holds, or "".
   image(entry, field) {
     const value = field && this.value(entry, field);
-    if (typeof value !== "string" || !(IMAGE.test(value) || (isImageName(field) && ADDRESS.test(value)))) return "";
+    if (!this.#images.has(field) || !isAddress(value)) return "";
     if (this.#options.images === "any" || /^data:/i.test(value)) return value;
     try {
       return new URL(value, document.baseURI).origin === new URL(document.baseURI).origin ? value : "";
@@ -106,16 +109,17 @@ export function clipped(text) {
 export function put(target, text) {
   if (target.textContent === text) return false;
   target.textContent = text;
+  target.toggleAttribute("data-tall", TALL.test(text));
   return true;
 }
 
-// Shows an image in a box, or nothing: one that cannot be loaded leaves the box empty.
+// Shows an image in a box, or nothing: one that cannot be loaded leaves the box empty. Whether it is another.
 export function picture(box, address) {
-  if (box.dataset.address === address) return;
+  if (box.dataset.address === address) return false;
   box.dataset.address = address;
   box.replaceChildren();
   box.hidden = !address;
-  if (!address) return;
+  if (!address) return true;
   const image = element("img");
   image.alt = "";
   image.decoding = "async";
@@ -123,24 +127,8 @@ export function picture(box, address) {
   image.addEventListener("error", () => (box.hidden = true));
   image.src = address;
   box.append(image);
+  return true;
 }
-
-// Shrinks texts that are too wide or too high for their boxes, to 70 % at most; what is still too long is cut by the
-// style. All are measured before any is written, so that the page is laid out twice at most.
-export function fit(targets) {
-  for (const target of targets) target.style.removeProperty("--shrink");
-  const shrunk = targets.map((target) => {
-    const { scrollWidth, clientWidth, scrollHeight, clientHeight } = target;
-    const wide = scrollWidth > clientWidth + 1 ? clientWidth / scrollWidth : 1;
-    const high = scrollHeight > clientHeight + 2 ? 0.8 : 1;
-    return Math.min(wide, high);
-  });
-  targets.forEach((target, place) => {
-    if (shrunk[place] < 1) target.style.setProperty("--shrink", shrink(shrunk[place]));
-  });
-}
-
-export const shrink = (ratio) => Math.max(SHRINK_MIN, Math.floor(ratio * 100 - 0.5) / 100);
 
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
