@@ -7,7 +7,6 @@
 //! **Invariant**: the bearer secret goes into the `Authorization` header and nowhere else: redirects
 //! are not followed, and no error text contains it.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,9 +20,11 @@ use serde_json::Value;
 use super::error::CliError;
 use super::output::shown;
 
+pub use self::admin::AdminArgs;
 pub use self::refusal::Refusal;
 pub use self::stream::EventStream;
 
+mod admin;
 mod pages;
 mod refusal;
 mod stream;
@@ -32,54 +33,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest answer that is read.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
-
-/// How a verb reaches the admin API. Flatten it into the verb's own arguments.
-#[derive(clap::Args)]
-pub struct AdminArgs {
-    /// Where the admin API listens: http://host:port or unix:/path
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "HEADGATE_ADMIN_URL",
-        default_value = "http://127.0.0.1:8081"
-    )]
-    pub admin_url: String,
-    /// Admin token; prefer the environment variable. Default: the contents of <DATA_DIR>/admin.token
-    #[arg(long, env = "HEADGATE_ADMIN_TOKEN", hide_env_values = true)]
-    pub token: Option<String>,
-    /// Data directory of the daemon; contains admin.token
-    #[arg(long, value_name = "DIR", default_value = "data")]
-    pub data_dir: PathBuf,
-}
-
-/// Without the token.
-impl fmt::Debug for AdminArgs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdminArgs")
-            .field("admin_url", &self.admin_url)
-            .field("data_dir", &self.data_dir)
-            .finish_non_exhaustive()
-    }
-}
-
-impl AdminArgs {
-    /// A client with the admin token, given or read from its file.
-    pub fn client(&self) -> Result<Client, CliError> {
-        let token = match self.token.as_deref().filter(|token| !token.is_empty()) {
-            Some(token) => token.to_owned(),
-            None => {
-                let path = self.data_dir.join("admin.token");
-                std::fs::read_to_string(&path).map_err(|error| {
-                    CliError::wrong_use(format!(
-                        "no admin token: {}: {error}; give --token, HEADGATE_ADMIN_TOKEN or --data-dir",
-                        path.display()
-                    ))
-                })?
-            }
-        };
-        Client::new(&self.admin_url, &token)
-    }
-}
 
 /// One server and the secret it is asked with.
 pub struct Client {
@@ -145,13 +98,16 @@ impl From<CallError> for CliError {
 impl Client {
     /// A client for `http://host:port`, `https://host:port` or `unix:/path/to.sock`.
     pub fn new(url: &str, bearer: &str) -> Result<Client, CliError> {
+        Client::without_secret(url)?.with(bearer)
+    }
+
+    fn with(self, bearer: &str) -> Result<Client, CliError> {
         let mut bearer = HeaderValue::try_from(format!("Bearer {}", bearer.trim()))
             .map_err(|_| CliError::wrong_use("the key or token has characters that no key has"))?;
         bearer.set_sensitive(true);
-        let client = Client::without_secret(url)?;
         Ok(Client {
             bearer: Some(bearer),
-            ..client
+            ..self
         })
     }
 

@@ -5,10 +5,10 @@
 use std::path::PathBuf;
 
 use crate::error::CliError;
-use settings::{Loaded, Problems, SettingOption, Sources};
+use settings::{Loaded, OwnDaemon, Problems, SettingOption, Sources};
 
 /// The file that `--config` names.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub struct ConfigArgs {
     /// A configuration file over the built-in defaults and the files in ./config
     #[arg(long, value_name = "FILE", env = "HEADGATE_CONFIG")]
@@ -39,6 +39,14 @@ pub fn load_with(args: &ConfigArgs, options: Vec<SettingOption>) -> Result<Loade
 /// What is wrong with them, for exit code 2.
 pub fn use_presets(args: &ConfigArgs) -> Result<(), CliError> {
     settings::use_presets(&sources(args)?).map_err(unusable)
+}
+
+/// How the daemon of the configuration is reached, whatever else stands there.
+///
+/// # Errors
+/// What is wrong with these settings, for exit code 2.
+pub fn own_daemon(args: &ConfigArgs) -> Result<OwnDaemon, CliError> {
+    settings::own_daemon(&sources(args)?).map_err(unusable)
 }
 
 fn sources(args: &ConfigArgs) -> Result<Sources, CliError> {

@@ -5,7 +5,7 @@
 //! **Invariant**: a connector goes with its keys, so it is not deleted without a yes.
 
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::client::AdminArgs;
 use super::error::CliError;
@@ -136,7 +136,12 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
         }
         ConnectorCommand::Create(args) => {
             let connectors = connectors(&args.admin)?;
-            connectors.create(&args.name, args.settings.0).await?;
+            let body = args.settings.0;
+            let unidentified = is_unidentified(&body);
+            connectors.create(&args.name, body).await?;
+            if unidentified {
+                note(&unidentified_words(&args.name));
+            }
             note(&format!(
                 "give it a key: headgate key create {} main --stream STREAM",
                 shown(&args.name)
@@ -164,6 +169,21 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
     }
 }
 
+/// Whether nothing says yet what identifies the items of a tool.
+fn is_unidentified(body: &Map<String, Value>) -> bool {
+    body.get("kind").is_some_and(|kind| kind == "webhook")
+        && ["item_key", "preset"]
+            .iter()
+            .all(|name| body.get(*name).is_none_or(Value::is_null))
+}
+
+fn unidentified_words(name: &str) -> String {
+    format!(
+        "nothing identifies its items yet, so each request takes the place of the one before: `headgate connector change {} --item-key FIELD` names the field, `@delivery` keeps each request",
+        shown(name)
+    )
+}
+
 /// Makes a connector with its first key, and a stream for it if there is none.
 async fn create_with_key(args: CreateArgs) -> Result<(), CliError> {
     let mut body = args.settings.0;
@@ -184,16 +204,23 @@ async fn create_with_key(args: CreateArgs) -> Result<(), CliError> {
         let message = "--secret-file, --verify-token-file and --option are about a tool: say which with --from";
         return Err(CliError::wrong_use(message));
     }
+    let unidentified = is_unidentified(&body);
     let connectors = Resource::new(&args.admin, "connector", "/api/admin/connectors")?;
     let made: ConnectorData = connectors.call(Method::POST, "", Some(body)).await?;
     match (&preset, &made.secret) {
         (Some(preset), _) => {
             print(&format!("connector {} created\n", shown(&args.name)))?;
             tool::print(preset, &made);
+            if unidentified && preset.is_generic() {
+                note(&unidentified_words(&args.name));
+            }
         }
         (None, Some(secret)) => {
             print(&format!("{}\n", shown(secret)))?;
             note("this is the only time that the key is shown");
+            if unidentified {
+                note(&unidentified_words(&args.name));
+            }
         }
         (None, None) => return Err(connectors.foreign("it has no key")),
     }

@@ -9,7 +9,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::client::{AdminArgs, Client};
+use super::client::{AdminArgs, CallError, Client};
 use super::error::CliError;
 use super::output::{ListOutput, Table, print, print_list, shown};
 use base::text::percent_encoded;
@@ -113,6 +113,16 @@ impl Resource {
         let path = format!("{}{below}", self.path);
         let body = body.map(Value::Object);
         Ok(self.client.change(method, &path, body.as_ref()).await?)
+    }
+
+    /// Calls one below the path without a body, and returns the data of the answer, or why there is none.
+    pub(super) async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        below: &str,
+    ) -> Result<T, CallError> {
+        let path = format!("{}{below}", self.path);
+        self.client.change(method, &path, None).await
     }
 
     /// The error for an answer that lacks what it must have.

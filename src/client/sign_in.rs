@@ -30,7 +30,8 @@ pub struct SignInArgs {
 /// # Errors
 /// No browser opens the address, or the daemon gives no link.
 pub async fn run(args: SignInArgs) -> Result<(), CliError> {
-    let url = args.admin.admin_url.trim_end_matches('/');
+    let url = args.admin.url()?;
+    let url = url.trim_end_matches('/');
     if url.starts_with("unix:") {
         return Err(CliError::wrong_use(
             "no browser opens a Unix socket: set --admin-url to the address of the proxy in front of it, such as https://headgate.example.com",

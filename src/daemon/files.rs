@@ -3,12 +3,13 @@
 //! **Invariant**: one daemon at a time uses a data folder.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::{getegid, geteuid};
 use tokio_util::sync::CancellationToken;
 
 use super::DaemonError;
@@ -61,7 +62,11 @@ impl Lock {
     pub(super) fn take(data_dir: &Path) -> Result<Self, DaemonError> {
         let path = data_dir.join("lock");
         let failed = |error: std::io::Error| {
-            DaemonError::DataFolder(format!("cannot open {}: {error}", path.display()))
+            let next = match error.kind() {
+                ErrorKind::PermissionDenied => who_must_write(data_dir),
+                _ => String::new(),
+            };
+            DaemonError::DataFolder(format!("cannot open {}: {error}{next}", path.display()))
         };
         let mut file = OpenOptions::new()
             .read(true)
@@ -92,6 +97,15 @@ impl Lock {
     pub(super) fn identity(&self) -> Option<Identity> {
         Identity::of(&self.path, &self.file).ok()
     }
+}
+
+/// Whose the data folder must be, for who may not write there.
+fn who_must_write(data_dir: &Path) -> String {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    format!(
+        "; {} must belong to the user {user} of this process, or to its group {group} with mode 0770",
+        data_dir.display()
+    )
 }
 
 /// Looks each second whether the files that are open are those of the data folder, until it is stopped.

@@ -33,6 +33,7 @@ mod loader;
 mod masking;
 mod merge;
 mod networks;
+mod own_daemon;
 mod own_presets;
 mod pool;
 mod problem;
@@ -60,6 +61,7 @@ pub use in_use::InUse;
 pub use listen::Listen;
 pub use masking::{hidden, names_secret, shown_url};
 pub use networks::{Networks, party};
+pub use own_daemon::{OwnDaemon, own_daemon};
 pub use problem::{Origin, Problem, Problems, hint, nearest, quoted};
 pub use record::{Check, Element, Field, Shape, TextKind};
 pub use run_time::{

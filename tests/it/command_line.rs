@@ -4,6 +4,7 @@ mod bench; // measures a running daemon, tidies up behind itself
 mod catalog; // stream, connector, key and read-key against a running daemon
 mod configuration; // check, config show, key new, serve's refusals
 pub(crate) mod demo; // the newcomer's first command, and the curl line that it prints
+mod found; // the daemon of the configuration, by every verb of operators
 mod healthcheck; // against a daemon that takes requests, refuses them, is not there
 mod hostile; // what listings print of hostile texts
 mod plugin; // check and test, without a daemon

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::error::CliError;
 use crate::cli::output::{note, print, shown};
 use base::text::percent_encoded;
+use client::configuration::{self, ConfigArgs};
 use http::user_pages::FOLDER as OWN_PAGES;
 
 /// What the word `NAME` stands for in a template.
@@ -39,9 +40,11 @@ pub(super) struct NewArgs {
     /// Write it also where a page of this name is
     #[arg(long)]
     force: bool,
-    /// The daemon's data folder
-    #[arg(long, value_name = "DIR", default_value = "data")]
-    data_dir: PathBuf,
+    /// The daemon's data folder; default: as configured
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Where screens reach the service: http://host:port
     #[arg(long, env = "HEADGATE_URL", default_value = "http://127.0.0.1:8080")]
     url: String,
@@ -80,7 +83,7 @@ fn name(text: &str) -> Result<String, &'static str> {
 pub(super) fn run(args: &NewArgs) -> Result<(), CliError> {
     let folder = match &args.to {
         Some(folder) => folder.clone(),
-        None => served(&args.data_dir)?,
+        None => served(&data_dir(args)?)?,
     };
     std::fs::create_dir_all(&folder).map_err(|error| cannot(&folder, &error))?;
     let file = format!("{}.html", args.name);
@@ -97,6 +100,14 @@ pub(super) fn run(args: &NewArgs) -> Result<(), CliError> {
     print(&format!(
         "{url}/{OWN_PAGES}/{file}?stream={stream}#READ_KEY\n"
     ))
+}
+
+/// The daemon's data folder: as told, or as configured.
+fn data_dir(args: &NewArgs) -> Result<PathBuf, CliError> {
+    match &args.data_dir {
+        Some(folder) => Ok(folder.clone()),
+        None => Ok(configuration::own_daemon(&args.config)?.data_dir),
+    }
 }
 
 /// The folder that the daemon serves.

@@ -81,6 +81,7 @@ fn in_verbs(code: &str, details: &[Value]) -> Option<String> {
         "KEY_NOT_FOUND" => ("such key", "key list CONNECTOR"),
         "READ_KEY_NOT_FOUND" => ("such read key", "read-key list"),
         "SINK_NOT_FOUND" => ("such sink", "sink list"),
+        "PRESET_NOT_FOUND" => ("such preset", "preset list"),
         "DEAD_LETTER_NOT_FOUND" => (
             "such dead letter of the sink, or not each of these",
             "sink dead-letters NAME",

@@ -181,9 +181,9 @@ async fn a_unix_socket_is_spoken_to() {
 fn the_token_comes_from_its_option_or_from_the_data_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut args = AdminArgs {
-        admin_url: "http://127.0.0.1:8081".to_owned(),
-        token: None,
-        data_dir: folder.path().to_owned(),
+        admin_url: Some("http://127.0.0.1:8081".to_owned()),
+        data_dir: Some(folder.path().to_owned()),
+        ..AdminArgs::default()
     };
     let error = args.client().err().expect("there is no token");
     assert_eq!(error.code, WRONG_USE);

@@ -4,11 +4,13 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use crate::client::AdminArgs;
+use crate::client::{AdminArgs, CallError, Refusal};
+use crate::configuration::use_presets;
 use crate::error::CliError;
 use crate::output::{note, shown};
 use crate::resource::Resource;
@@ -31,6 +33,10 @@ pub(crate) struct VerifyArgs {
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = option)]
     options: Vec<(String, Value)>,
 }
+
+/// How often a daemon is asked for a preset that stands in its folder, and the pause before it is asked again.
+const NEW_PRESET_TRIES: u32 = 40;
+const NEW_PRESET_PAUSE: Duration = Duration::from_millis(250);
 
 /// Options that are numbers.
 const NUMBERS: [&str; 2] = ["tolerance_seconds", "answer"];
@@ -142,11 +148,26 @@ pub fn read_secret(file: &Path) -> Result<String, CliError> {
     }
 }
 
+/// Whether the daemon does not know a preset yet that stands in its folder: it looks there every two seconds.
+fn is_new(admin: &AdminArgs, name: &str, refusal: &Refusal) -> bool {
+    let is_unknown = refusal.code.as_deref() == Some("PRESET_NOT_FOUND");
+    is_unknown && use_presets(&admin.config).is_ok() && webhook::preset(name).is_some()
+}
+
 /// The preset of this name, as the daemon has it.
 pub(crate) async fn preset_of_daemon(admin: &AdminArgs, name: &str) -> Result<Preset, CliError> {
     let presets = Resource::new(admin, "preset", "/api/admin/presets")?;
     let below = format!("/{}", percent_encoded(name));
-    let found: PresetData = presets.call(Method::GET, &below, None).await?;
+    let mut tries = NEW_PRESET_TRIES;
+    let found: PresetData = loop {
+        match presets.ask(Method::GET, &below).await {
+            Err(CallError::Refused(refusal)) if tries > 0 && is_new(admin, name, &refusal) => {
+                tries -= 1;
+                tokio::time::sleep(NEW_PRESET_PAUSE).await;
+            }
+            answer => break answer?,
+        }
+    };
     let text = found
         .toml
         .ok_or_else(|| presets.foreign("it has no file"))?;

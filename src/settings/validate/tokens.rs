@@ -13,7 +13,7 @@ use crate::{ADMIN, Settings, checks};
 
 impl Validator<'_> {
     /// The admin token, or where it is kept.
-    pub(super) fn admin_token(&mut self, settings: &mut Settings) {
+    pub(crate) fn admin_token(&mut self, settings: &mut Settings) {
         let path = "admin.token";
         settings.admin.token_file = settings.storage.data_dir.join("admin.token");
         let Some(mut token) = settings.admin.token.take() else {

@@ -237,3 +237,29 @@ fn the_folder_of_a_demo_is_for_its_user_only() {
     assert_eq!(open_to_others(&folder.path().join("demo")), [""; 0]);
     assert_eq!(mode(&folder.path().join("demo")), 0o700);
 }
+
+#[test]
+fn who_may_not_write_the_data_folder_is_told_whose_it_must_be() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped(
+            "the error of a data folder of another user",
+            "only root starts a daemon as somebody else",
+        );
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    give(folder.path(), 0o755);
+    let data_dir = folder.path().join("data");
+    std::fs::create_dir(&data_dir).expect("a folder");
+    let mut daemon = headgate(folder.path());
+    daemon.args(["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+    let told = finish(daemon.uid(NOBODY).gid(NOBODY), "").failed(1);
+    let data_dir = data_dir.display();
+    for part in [
+        format!("cannot open {data_dir}/lock: Permission denied"),
+        format!(
+            "{data_dir} must belong to the user {NOBODY} of this process, or to its group {NOBODY} with mode 0770"
+        ),
+    ] {
+        assert!(told.contains(&part), "{told}");
+    }
+}
