@@ -2,7 +2,7 @@
 //!
 //! `build.rs` writes what [`write`] makes of this folder; `lib.rs` includes it.
 //!
-//! **Invariant**: what stands between the tags is escaped, HTML in a page too; a link leads to a page or file that is
+//! **Invariant**: what stands between the tags is escaped, HTML in a page too; a comment is left out; a link leads to a page or file that is
 //! served or to another site, and otherwise is text.
 
 use std::fmt::Write as _;
@@ -149,11 +149,17 @@ fn shown<'a>(
         }
         Event::End(TagEnd::CodeBlock) => return Some(Event::Html("</code></pre>\n".into())),
         Event::Html(text) | Event::InlineHtml(text) => {
-            return Some(Event::Text(text.clone()));
+            return (!is_comment(text)).then(|| Event::Text(text.clone()));
         }
         _ => {}
     }
     Some(event)
+}
+
+/// Whether this is a comment for who writes the page, whole in its line.
+fn is_comment(html: &str) -> bool {
+    let html = html.trim();
+    html.starts_with("<!--") && html.ends_with("-->")
 }
 
 /// Where a link of a page leads here; `None` for a file that is not served.
@@ -193,6 +199,7 @@ fn sections(events: &[Event<'_>]) -> Vec<Section> {
                     section.anchor = anchor(&section.heading);
                 }
             }
+            Event::Html(text) | Event::InlineHtml(text) if is_comment(text) => {}
             Event::Text(text) | Event::Code(text) | Event::Html(text) | Event::InlineHtml(text) => {
                 if let Some(section) = sections.last_mut() {
                     match in_heading {
@@ -253,7 +260,7 @@ mod tests {
     #[test]
     fn what_stands_in_a_page_is_text_and_links_lead_where_something_is() {
         let rendered = Rendered::new(
-            "# A <b> title\n\nLead.\n\n## How & why, `x`\n\n<script>no</script>\n\n[there][1] [file][2] [gone][3] [out][4]\n\n```sh\na < b\n```\n\n[1]: send.md#retries\n[2]: ../../config/default.toml\n[3]: ../../examples/payloads\n[4]: https://example.com\n",
+            "# A <b> title\n\nLead.\n\n## How & why, `x`\n\n<script>no</script>\n\n[there][1] [file][2] [gone][3] [out][4]\n\n<!-- not run: a reason -->\n```sh\na < b\n```\n\n[1]: send.md#retries\n[2]: ../../config/default.toml\n[3]: ../../examples/payloads\n[4]: https://example.com\n",
         );
         for part in [
             "<h2 id=\"how--why-x\">",
@@ -267,6 +274,8 @@ mod tests {
             assert!(rendered.html.contains(part), "{part}\n{}", rendered.html);
         }
         assert!(!rendered.html.contains("examples/payloads"));
+        assert!(!rendered.html.contains("a reason"));
+        assert!(!rendered.sections[1].text.contains("a reason"));
         assert_eq!(rendered.sections[0].heading, "A <b> title");
         assert_eq!(rendered.sections[0].text, "Lead.\n");
         assert_eq!(rendered.sections[1].anchor, "how--why-x");

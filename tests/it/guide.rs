@@ -1,46 +1,17 @@
 //! The README and the guide: their commands run as they stand, and what they must name is named.
 //!
-//! A block that is marked `sh` is run, one marked `console` is shown only: it needs root, another machine, or a sink that
-//! fails.
+//! A block that is marked `sh` is run, one marked `console` is shown only, with the reason in a comment before it.
 //!
-//! **Invariant**: a command that fails, and a `curl` that is answered with an error, fails the test.
+//! **Invariant**: what a page says is tried, or compared with what it is about.
 
+mod printed; // every block of commands, as a reader would paste it
 mod problems; // what the status lists
 mod recipes; // each against a fake of its tool
 mod served; // under `/docs` of both listeners
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use crate::command_line::demo::{ONE_AT_A_TIME, there_is};
-use crate::command_line::{finish, headgate};
-
-/// What every script begins with: a shell that stops at the first failure, and programs in the background that end with
-/// it.
-const BEGIN: &str = r#"
-set -euo pipefail
-trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
-curl() { command curl --fail-with-body --silent --show-error "$@"; }
-again() { for _ in $(seq 200); do "$@" >/dev/null 2>&1 && return; sleep 0.05; done; "$@"; }
-"#;
-
-/// A daemon with the README's configuration and an item; after it the commands of a page.
-const WITH_A_DAEMON: &str = r#"
-export SHOP_KEY=$(headgate key new | head -n 1) SCREEN_KEY=$(headgate key new --read | head -n 1)
-headgate serve --config headgate.toml > serve.log 2>&1 &
-again headgate healthcheck
-echo '{"id": 1, "customer": {"name": "Ada"}}' | headgate send --key "$SHOP_KEY" --item-key id
-again sqlite3 data/pool.db 'SELECT "customer.name" FROM stream_orders'
-"#;
-
-/// The one page that begins with nothing.
-const WITHOUT_A_CONFIGURATION: &str = "
-headgate serve > serve.log 2>&1 &
-again headgate healthcheck
-";
 
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -66,99 +37,6 @@ pub(crate) fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
     blocks
         .map(|block| block.split("\n```").next().unwrap_or_default())
         .collect()
-}
-
-/// Runs a script in a folder of its own, on ports of its own.
-fn run_script(name: &str, script: &str) {
-    let folder = tempfile::tempdir().expect("a folder");
-    std::os::unix::fs::symlink(root().join("examples"), folder.path().join("examples"))
-        .expect("a link");
-    let configuration = blocks(&read("README.md"), "toml").join("\n");
-    fs::write(folder.path().join("headgate.toml"), configuration).expect("a file");
-    let free = || {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.local_addr().expect("an address")
-    };
-    let (service, admin) = (free(), free());
-    let script = script
-        .replace("http://127.0.0.1:8080", &format!("http://{service}"))
-        .replace("http://127.0.0.1:8081", &format!("http://{admin}"));
-    let program = Path::new(env!("CARGO_BIN_EXE_headgate"));
-    let mut path = program.parent().expect("a folder").as_os_str().to_owned();
-    path.push(":");
-    path.push(std::env::var_os("PATH").unwrap_or_default());
-    let clean = headgate(folder.path());
-    let mut shell = Command::new("bash");
-    for (name, _) in clean.get_envs() {
-        shell.env_remove(name);
-    }
-    shell
-        .args(["-c", &format!("{BEGIN}{script}")])
-        .current_dir(folder.path())
-        .env("PATH", path)
-        .env("HEADGATE_URL", format!("http://{service}"))
-        .env("HEADGATE_ADMIN_URL", format!("http://{admin}"))
-        .env("HEADGATE_SERVER__LISTEN", service.to_string())
-        .env("HEADGATE_ADMIN__LISTEN", admin.to_string());
-    let done = finish(&mut shell, "");
-    let log = fs::read_to_string(folder.path().join("serve.log")).unwrap_or_default();
-    assert_eq!(
-        done.code,
-        Some(0),
-        "{name}:\n{}\n{}\n{log}",
-        done.out,
-        done.err
-    );
-}
-
-#[test]
-fn the_commands_of_the_readme_work_as_they_stand() {
-    if !there_is("curl") || !there_is("sqlite3") {
-        return;
-    }
-    let _alone = ONE_AT_A_TIME.lock();
-    let mut script = String::new();
-    let text = read("README.md");
-    let blocks = blocks(&text, "sh");
-    assert!(blocks.len() >= 4, "{blocks:?}");
-    for block in blocks {
-        // What the reader builds is built already.
-        let block = block.replace("cargo run --release -- demo", "headgate demo > demo.log &");
-        let block = block.replace("cargo test", "true");
-        assert!(!block.contains("cargo"), "{block}");
-        if block.contains("stream_scoreboard") {
-            script.push_str("again grep Serving demo.log\nagain ");
-        }
-        script.push_str(&block);
-        script.push('\n');
-        if block.contains("headgate serve") {
-            script.push_str("again headgate healthcheck\n");
-        }
-    }
-    run_script("README.md", &script);
-}
-
-#[test]
-fn the_commands_of_the_guide_work_as_they_stand() {
-    if !there_is("curl") || !there_is("sqlite3") {
-        return;
-    }
-    let mut run = 0;
-    for page in pages() {
-        let text = read(&page);
-        let blocks = blocks(&text, "sh");
-        if blocks.is_empty() {
-            continue;
-        }
-        run += blocks.len();
-        let name = page.file_stem().expect("a name").to_string_lossy();
-        let begin = match &*name {
-            "connect" => WITHOUT_A_CONFIGURATION,
-            _ => WITH_A_DAEMON,
-        };
-        run_script(&name, &format!("{begin}{}\n", blocks.join("\n")));
-    }
-    assert!(run >= 15, "only {run} blocks");
 }
 
 /// Every block says what it is, and only those that are run look like it.
