@@ -22,6 +22,7 @@ use settings::{Loaded, Problem, Settings, Sink, quoted, routing_gaps};
 #[command(after_help = "\
 Example:
   HEADGATE_PROFILE=production headgate check --config /etc/headgate.toml
+  sudo headgate check --service                  # what headgate.service runs with
   headgate check --data --output json")]
 pub struct CheckArgs {
     #[command(flatten)]
@@ -39,7 +40,7 @@ pub struct CheckArgs {
 /// # Errors
 /// Exit code 2 with every problem listed.
 pub fn run(args: &CheckArgs) -> Result<(), CliError> {
-    let loaded = load(&args.config)?;
+    let loaded = load(&args.config).map_err(|error| with_profile(&args.config, error))?;
     let settings = &loaded.settings;
     if args.data {
         return repair::check(&settings.storage.data_dir, args.output);
@@ -87,12 +88,21 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
         print(&format!("warning: {gap}\n"))?;
     }
     print(&format!(
-        "the configuration is good: profile {}, {} streams, {} connectors, {} sinks\n",
+        "the configuration is good: profile {} ({}), {} streams, {} connectors, {} sinks\n",
         loaded.profile,
+        args.config.profile_from(),
         settings.streams.len(),
         settings.connectors.len(),
         settings.sinks.len()
     ))
+}
+
+/// What is wrong, and in which profile.
+fn with_profile(args: &ConfigArgs, error: CliError) -> CliError {
+    CliError {
+        message: format!("{}\nthe profile is {}", error.message, args.profile_from()),
+        ..error
+    }
 }
 
 /// Which sinks can write the data pool without being allowed to.

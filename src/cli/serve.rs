@@ -8,6 +8,7 @@
 
 use std::io::IsTerminal as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::Command;
 
 use tokio_util::sync::CancellationToken;
@@ -33,8 +34,9 @@ Examples:
 On a terminal it prints a link that signs in to the admin pages. Where standard output may be kept by a log,
 `headgate sign-in` gets one from the running daemon.")]
 pub struct ServeArgs {
-    #[command(flatten)]
-    config: ConfigArgs,
+    /// A configuration file over the built-in defaults and the files in ./config
+    #[arg(long, value_name = "FILE", env = "HEADGATE_CONFIG")]
+    config: Option<PathBuf>,
     /// Address of the service listener: host:port or unix:/path; overrides server.listen
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
@@ -97,7 +99,8 @@ impl ServeArgs {
                 value,
             })
         });
-        load_with(&self.config, options.collect()).and_then(with_fitting_sinks)
+        let config = ConfigArgs::of_file(self.config.clone());
+        load_with(&config, options.collect()).and_then(with_fitting_sinks)
     }
 }
 

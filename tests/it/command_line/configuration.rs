@@ -59,7 +59,10 @@ streams = [\"*\"]
     let mut command = headgate(folder.path());
     command.args(["serve", "--config", "bad.toml"]);
     command.env("HEADGATE_SERVER__PRT", "1");
-    assert_eq!(finish(&mut command, "").failed(2), told);
+    let of_check = "the profile is the default, as HEADGATE_PROFILE is not set";
+    let (problems, profile) = told.split_once(of_check).expect("the profile");
+    assert!(profile.lines().count() == 1, "{told}");
+    assert_eq!(finish(&mut command, "").failed(2), problems);
     assert!(!folder.path().join("data").exists(), "nothing was made");
 }
 
@@ -171,4 +174,55 @@ async fn serve_refuses_a_data_folder_that_is_in_use() {
     assert!(told.contains("another headgate"), "{told}");
     assert!(told.contains(&std::process::id().to_string()), "{told}");
     app.caller("shop").ingest("{}").await.receipt();
+}
+
+#[test]
+fn a_service_is_checked_as_its_unit_runs_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let write = |name: &str, text: &str| write(folder.path(), name, text);
+    write(
+        "own.toml",
+        "[[streams]]\nname = \"orders\"\n[[connectors]]\nname = \"shop\"\nkind = \"webhook\"\n\
+         keys = [{ name = \"main\", stream = \"orders\", secret = { env = \"KEY_OF_THE_SHOP\" } }]\n",
+    );
+    let key = run(folder.path(), ["key", "new"]).ok();
+    let key = key.lines().next().expect("a key").to_owned();
+    write("secrets", &format!("KEY_OF_THE_SHOP={key}\n"));
+    let unit = format!(
+        "[Service]\nEnvironment=HEADGATE_PROFILE=production\nEnvironment=HEADGATE_STORAGE__DATA_DIR={}\n\
+         EnvironmentFile=-{}\nExecStart=/usr/bin/headgate serve --config {}\n",
+        at("kept"),
+        at("secrets"),
+        at("own.toml"),
+    );
+    write("gate.service", &unit);
+    let service = format!("--service={}", at("gate.service"));
+    let told = run(folder.path(), ["check", &service]).ok();
+    assert!(told.contains("profile production (as the unit "), "{told}");
+    let shown = run(folder.path(), ["config", "show", &service]).ok();
+    assert!(shown.contains(&at("kept")), "{shown}");
+
+    // A shell has neither the profile nor the secrets, and the command says so.
+    let told = run(folder.path(), ["check", "--config", "own.toml"]).failed(2);
+    assert!(
+        told.contains("KEY_OF_THE_SHOP") && told.contains("the profile is the default"),
+        "{told}"
+    );
+    let mut check = headgate(folder.path());
+    check
+        .args(["check", "--config", "own.toml"])
+        .env("HEADGATE_PROFILE", "production")
+        .env("KEY_OF_THE_SHOP", &key);
+    let told = finish(&mut check, "").ok();
+    assert!(
+        told.contains("profile production (of HEADGATE_PROFILE)"),
+        "{told}"
+    );
+
+    std::fs::remove_file(at("secrets")).expect("it was there");
+    let told = run(folder.path(), ["check", &service]).failed(2);
+    assert!(told.contains("KEY_OF_THE_SHOP"), "{told}");
+    let told = run(folder.path(), ["check", "--service=no-such-unit"]).failed(2);
+    assert!(told.contains("no-such-unit.service"), "{told}");
 }

@@ -52,6 +52,7 @@ grep --quiet '^#compdef headgate' /usr/share/zsh/vendor-completions/_headgate
 test -s /usr/share/fish/vendor_completions.d/headgate.fish
 zgrep --quiet 'Apache License' /usr/share/doc/headgate/licenses.gz
 runuser --user headgate -- headgate check --config $config
+headgate check --service | grep --quiet 'profile production (as the unit headgate.service says)'
 
 step 'used'
 cat >>$config <<TOML
@@ -70,7 +71,7 @@ TOML
 start
 echo '{"id": "before"}' | headgate send --key "$key"
 again item before
-headgate sink list --data-dir /var/lib/headgate
+headgate sink list --service
 stop
 
 step 'upgraded'

@@ -1,0 +1,373 @@
+//! What a systemd unit gives the daemon: its environment and its configuration file.
+//!
+//! `--service` reads it, so that a verb sees the configuration that the service has, not that of a shell.
+//!
+//! **Invariant**: of a unit, nothing is started and nothing is asked of systemd: files say it, also on a machine where the
+//! service does not run.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::error::CliError;
+
+/// Where units are, the first counts.
+const FOLDERS: [&str; 5] = [
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+];
+
+/// What a service runs with.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Unit {
+    /// The environment, later lines over earlier ones.
+    pub(super) env: Vec<(String, String)>,
+    /// What `--config` of the daemon says.
+    pub(super) config: Option<PathBuf>,
+    pub(super) working_dir: Option<PathBuf>,
+}
+
+/// The unit of a name, or in a file.
+///
+/// # Errors
+/// There is none, or a file that it names cannot be read.
+pub(super) fn read(named: &str) -> Result<Unit, CliError> {
+    let is_path = named.contains('/');
+    let name = named.rsplit('/').next().unwrap_or(named);
+    let name = match name.contains('.') {
+        true => name.to_owned(),
+        false => format!("{name}.service"),
+    };
+    let own = match is_path {
+        true => PathBuf::from(named),
+        false => find(&name)?,
+    };
+    let mut folders: Vec<PathBuf> = FOLDERS.iter().map(PathBuf::from).collect();
+    if is_path {
+        folders = vec![own.parent().unwrap_or(Path::new("")).to_owned()];
+    }
+    let mut lines = service_lines(&text(&own)?);
+    for file in drop_ins(&folders, &name) {
+        lines.extend(service_lines(&text(&file)?));
+    }
+    Reading::new(&name).unit(&lines)
+}
+
+/// Whether a service of this name is installed here.
+pub(super) fn is_installed(name: &str) -> bool {
+    find(name).is_ok()
+}
+
+fn find(name: &str) -> Result<PathBuf, CliError> {
+    let mut paths = FOLDERS.iter().map(|folder| Path::new(folder).join(name));
+    paths.find(|path| path.is_file()).ok_or_else(|| {
+        CliError::wrong_use(format!(
+            "there is no unit {name} in {}: give --service=NAME, or the path of its file",
+            FOLDERS.join(", ")
+        ))
+    })
+}
+
+/// The files that `systemctl edit` and others add, by their names; the same name in an earlier folder counts.
+fn drop_ins(folders: &[PathBuf], name: &str) -> Vec<PathBuf> {
+    let mut found = BTreeMap::new();
+    for folder in folders {
+        let entries = fs::read_dir(folder.join(format!("{name}.d")));
+        for entry in entries.into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|ending| ending == "conf") {
+                found.entry(entry.file_name()).or_insert(path);
+            }
+        }
+    }
+    found.into_values().collect()
+}
+
+fn text(path: &Path) -> Result<String, CliError> {
+    fs::read_to_string(path).map_err(|error| cannot_read(path, &error))
+}
+
+fn cannot_read(path: &Path, error: &std::io::Error) -> CliError {
+    let next = match error.kind() {
+        ErrorKind::PermissionDenied => ": run the command as root, as systemd does",
+        _ => "",
+    };
+    CliError::wrong_use(format!("{} cannot be read: {error}{next}", path.display()))
+}
+
+/// The settings of the section `[Service]`, in order, with continued lines in one.
+fn service_lines(text: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut is_service = false;
+    for line in whole_lines(text) {
+        let line = line.trim();
+        if let Some(section) = line.strip_prefix('[') {
+            is_service = section == "Service]";
+        } else if let (true, Some((key, value))) = (is_service, line.split_once('=')) {
+            found.push((key.trim().to_owned(), value.trim().to_owned()));
+        }
+    }
+    found
+}
+
+/// Lines without comments, those that end with a backslash joined with the next.
+fn whole_lines(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut goes_on = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with(['#', ';']) {
+            continue;
+        }
+        let (line, more) = match line.strip_suffix('\\') {
+            Some(line) => (line, true),
+            None => (line, false),
+        };
+        match lines.last_mut().filter(|_| goes_on) {
+            Some(last) => {
+                last.push(' ');
+                last.push_str(line);
+            }
+            None => lines.push(line.to_owned()),
+        }
+        goes_on = more;
+    }
+    lines
+}
+
+/// The words of a value; quotes keep blanks together, and what stands behind a backslash is meant.
+fn words(value: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut characters = value.chars();
+    while let Some(character) = characters.next() {
+        match (character, quote) {
+            ('\\', Some('"') | None) => {
+                word.get_or_insert_default().extend(characters.next());
+            }
+            (end, Some(open)) if end == open => quote = None,
+            (inside, Some(_)) => word.get_or_insert_default().push(inside),
+            ('"' | '\'', None) => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (blank, None) if blank.is_whitespace() => words.extend(word.take()),
+            (part, None) => word.get_or_insert_default().push(part),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// What specifiers stand for, and which files are in place of the credentials of a service that does not run.
+struct Reading<'a> {
+    name: &'a str,
+    credentials: String,
+}
+
+impl<'a> Reading<'a> {
+    fn new(name: &'a str) -> Self {
+        Self {
+            name,
+            credentials: format!("/run/credentials/{name}"),
+        }
+    }
+
+    fn unit(&self, lines: &[(String, String)]) -> Result<Unit, CliError> {
+        let (mut env, mut files) = (Vec::new(), Vec::new());
+        let mut sources = Vec::new();
+        let mut unit = Unit::default();
+        for (key, value) in lines {
+            let value = self.filled(value);
+            match key.as_str() {
+                "Environment" if value.is_empty() => env.clear(),
+                "Environment" => env.extend(words(&value).iter().filter_map(|word| pair(word))),
+                "EnvironmentFile" if value.is_empty() => files.clear(),
+                "EnvironmentFile" => files.push(value),
+                "LoadCredential" => sources.extend(
+                    value
+                        .split_once(':')
+                        .map(|(id, path)| (id.to_owned(), path.to_owned())),
+                ),
+                "WorkingDirectory" => {
+                    let folder = value.trim_start_matches('-');
+                    unit.working_dir = Some(folder.into()).filter(|_| folder.starts_with('/'));
+                }
+                "ExecStart" if value.is_empty() => unit.config = None,
+                "ExecStart" => unit.config = config_of(&words(&value)),
+                _ => {}
+            }
+        }
+        for file in files {
+            env.extend(environment_file(&file)?);
+        }
+        for (_, value) in &mut env {
+            for (id, path) in &sources {
+                *value = value.replace(&format!("{}/{id}", self.credentials), path);
+            }
+        }
+        unit.env = env;
+        Ok(unit)
+    }
+
+    /// A value with what its specifiers stand for.
+    fn filled(&self, value: &str) -> String {
+        let stem = self
+            .name
+            .rsplit_once('.')
+            .map_or(self.name, |(stem, _)| stem);
+        let mut filled = String::new();
+        let mut characters = value.chars();
+        while let Some(character) = characters.next() {
+            if character != '%' {
+                filled.push(character);
+                continue;
+            }
+            match characters.next() {
+                Some('S') => filled.push_str("/var/lib"),
+                Some('t') => filled.push_str("/run"),
+                Some('E') => filled.push_str("/etc"),
+                Some('C') => filled.push_str("/var/cache"),
+                Some('L') => filled.push_str("/var/log"),
+                Some('d') => filled.push_str(&self.credentials),
+                Some('n') => filled.push_str(self.name),
+                Some('N' | 'p') => filled.push_str(stem),
+                Some('%') => filled.push('%'),
+                Some(other) => filled.extend(['%', other]),
+                None => filled.push('%'),
+            }
+        }
+        filled
+    }
+}
+
+fn pair(word: &str) -> Option<(String, String)> {
+    let (name, value) = word.split_once('=')?;
+    Some((name.to_owned(), value.to_owned()))
+}
+
+/// What `--config` says in a command.
+fn config_of(words: &[String]) -> Option<PathBuf> {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if word == "--config" {
+            return words.next().map(PathBuf::from);
+        }
+        if let Some(path) = word.strip_prefix("--config=") {
+            return Some(path.into());
+        }
+    }
+    None
+}
+
+/// The lines `NAME=value` of a file; one that begins with `-` need not be there.
+fn environment_file(named: &str) -> Result<Vec<(String, String)>, CliError> {
+    let path = named.trim_start_matches('-');
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(whole_lines(&text)
+            .iter()
+            .filter_map(|line| pair(line.trim()))
+            .map(|(name, value)| (name.trim().to_owned(), words(value.trim()).join(" ")))
+            .collect()),
+        Err(error) if error.kind() == ErrorKind::NotFound && path != named => Ok(Vec::new()),
+        Err(error) => Err(cannot_read(Path::new(path), &error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_that_systemd_reads() {
+        for (value, expected) in [
+            ("A=1 B=2", &["A=1", "B=2"][..]),
+            (
+                r#""A=1 2" 'B={ file = "x" }'"#,
+                &["A=1 2", r#"B={ file = "x" }"#],
+            ),
+            (r#"A="b c" D=e\ f"#, &["A=b c", "D=e f"]),
+            (r#""a\"b" 'c\d' """#, &["a\"b", "c\\d", ""]),
+        ] {
+            assert_eq!(words(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_unit_says_the_environment_and_the_file_of_its_daemon() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let write = |name: &str, text: &str| fs::write(at(name), text).expect("a file");
+        write(
+            "secrets",
+            "# for the shop\nSHOP_KEY=from file\nQUOTED=\"a b\"\n\nHEADGATE_LOG__LEVEL=debug\n",
+        );
+        write(
+            "gate.service",
+            &format!(
+                "[Unit]\nDescription=x\n[Service]\nEnvironment=HEADGATE_PROFILE=production\n\
+                 Environment=HEADGATE_STORAGE__DATA_DIR=%S/gate HEADGATE_LOG__LEVEL=warn\n\
+                 LoadCredential=admin.token:/etc/gate/admin.token\n\
+                 Environment=\"HEADGATE_ADMIN__TOKEN={{ file = '%d/admin.token' }}\"\n\
+                 EnvironmentFile=-{}\nEnvironmentFile=-{}\nWorkingDirectory=/srv\n\
+                 ExecStart=/usr/bin/headgate serve \\\n  --config /etc/gate.toml\n[Install]\nExecStart=/bin/no\n",
+                at("secrets").display(),
+                at("missing").display(),
+            ),
+        );
+        let unit = read(&at("gate.service").display().to_string()).expect("a unit");
+        assert_eq!(unit.config, Some("/etc/gate.toml".into()));
+        assert_eq!(unit.working_dir, Some("/srv".into()));
+        let value = |unit: &Unit, name: &str| {
+            let mut found = unit.env.iter().filter(|(own, _)| own == name);
+            found.next_back().map(|(_, value)| value.clone())
+        };
+        for (name, expected) in [
+            ("HEADGATE_PROFILE", "production"),
+            ("HEADGATE_STORAGE__DATA_DIR", "/var/lib/gate"),
+            (
+                "HEADGATE_ADMIN__TOKEN",
+                "{ file = '/etc/gate/admin.token' }",
+            ),
+            ("SHOP_KEY", "from file"),
+            ("QUOTED", "a b"),
+            ("HEADGATE_LOG__LEVEL", "debug"),
+        ] {
+            assert_eq!(value(&unit, name).as_deref(), Some(expected), "{name}");
+        }
+
+        // What is added takes back and sets anew.
+        fs::create_dir(at("gate.service.d")).expect("a folder");
+        write(
+            "gate.service.d/override.conf",
+            "[Service]\nEnvironment=\nEnvironment=HEADGATE_PROFILE=container\nExecStart=\nExecStart=/usr/bin/headgate serve --config=/etc/other.toml\n",
+        );
+        let unit = read(&at("gate.service").display().to_string()).expect("a unit");
+        assert_eq!(unit.config, Some("/etc/other.toml".into()));
+        assert_eq!(
+            value(&unit, "HEADGATE_PROFILE").as_deref(),
+            Some("container")
+        );
+        assert_eq!(value(&unit, "HEADGATE_STORAGE__DATA_DIR"), None);
+        assert_eq!(value(&unit, "SHOP_KEY").as_deref(), Some("from file"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let own = folder.path().join("gate.service");
+        fs::write(&own, "[Service]\nEnvironmentFile=/no/such/file\n").expect("a file");
+        let error = read(&own.display().to_string()).expect_err("it is not there");
+        assert!(
+            error.message.starts_with("/no/such/file cannot be read"),
+            "{error}"
+        );
+        let error = read("no-such-service").expect_err("it is not there");
+        assert!(error.message.contains("no-such-service.service"), "{error}");
+        assert!(!is_installed("no-such-service.service"));
+    }
+}
