@@ -4,11 +4,12 @@
 //!
 //! **Invariant**: nothing here waits or stores. The order of the checks is the order of the lines.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use super::interpret::DELIVERY;
 use super::request::{Known, Named};
-use super::{Head, Ingest, Refusal, check_place, headers};
+use super::{Head, Ingest, Refusal, check_place, headers, listed};
 use crate::error::AcceptError;
 use catalog::{Caller, IngestKey};
 use webhook::body::Form;
@@ -120,13 +121,17 @@ impl Ingest {
             };
             Some((field, named_by.into()))
         };
+        let listed = match &sent {
+            Some(_) => None,
+            None => item_key.and_then(listed::fields),
+        };
         let chosen = sent.or_else(configured);
         let composed = match preset
             .filter(|_| head.address.is_some())
             .and_then(usual_key)
         {
-            Some(UsualKey::Composed(key)) if chosen.is_none() => Some(key),
-            _ => None,
+            Some(UsualKey::Composed(key)) if chosen.is_none() => Some(Cow::Borrowed(key)),
+            _ => listed.map(Cow::Owned),
         };
         Ok(Named {
             composed,

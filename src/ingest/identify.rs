@@ -18,7 +18,9 @@ pub(super) struct Identity<'a> {
     /// Each delivery is an item of its own.
     pub(super) by_delivery: bool,
     /// The fields that are the key together, or the first of several.
-    pub(super) composed: Option<&'static ItemKey>,
+    pub(super) composed: Option<&'a ItemKey>,
+    /// These fields, where each item must have them.
+    pub(super) required: Option<&'a str>,
     /// What the delivery is known by.
     pub(super) id: Option<&'a str>,
     pub(super) event: Option<&'a str>,
@@ -72,7 +74,7 @@ impl Ingest {
         let mut identified = ItemsWriter::new(self.limits.flattened_bytes_max, bytes);
         let mut versions = Versions::default();
         for (position, item) in items.iter().enumerate() {
-            let key = keys.of(&item, position);
+            let key = keys.checked(&item, position)?;
             let whole = merge(item.fields, more);
             let own_event = of_items.and_then(|source| own_event(source, item.fields));
             let policy_of_item;
@@ -98,6 +100,12 @@ impl Ingest {
         done.items = identified.into_items();
         Ok(done)
     }
+}
+
+fn lacks_one_of(fields: &str, position: usize) -> AcceptError {
+    AcceptError::invalid(format!(
+        "item {position}: the connector's item_key names the fields {fields:?}, which identify an item together: each must be there, as text or a number"
+    ))
 }
 
 /// The event of an item, where each has one of its own.
@@ -127,6 +135,19 @@ impl<'a> Keys<'a> {
             count,
             by: None,
             lack: false,
+        }
+    }
+
+    /// The key of an item, unless it lacks fields that it must have.
+    fn checked<'i>(
+        &mut self,
+        item: &ItemRef<'i>,
+        position: usize,
+    ) -> Result<Cow<'i, str>, AcceptError> {
+        let key = self.of(item, position);
+        match self.identity.required.filter(|_| self.lack) {
+            Some(fields) => Err(lacks_one_of(fields, position)),
+            None => Ok(key),
         }
     }
 

@@ -65,11 +65,11 @@ pub(super) struct Repeats {
 
 /// What identifies items.
 #[derive(Debug, Clone, Copy)]
-enum By {
+enum By<'a> {
     /// The field that is named, or their places.
     Named,
     /// Several fields, or the first of several.
-    Composed(&'static ItemKey),
+    Composed(&'a ItemKey),
     Delivery,
 }
 
@@ -177,6 +177,7 @@ impl Ingest {
                 By::Composed(key) => Some(key),
                 By::Named | By::Delivery => None,
             },
+            required: named.required(),
             id: name,
             event: event.as_deref(),
             more: &more,
@@ -250,7 +251,8 @@ impl Ingest {
         let id = named.idempotency_key.as_deref();
         let identity = Identity {
             by_delivery: named.is_by_delivery(),
-            composed: None,
+            composed: named.composed.as_deref(),
+            required: named.required(),
             id,
             event: None,
             more: "{}",
@@ -281,8 +283,12 @@ impl Ingest {
 
     /// The items, and what identifies them: where what a preset names is not there, the delivery itself, for nobody chose
     /// that field.
-    fn distinguished(&self, json: &[u8], named: &Named) -> Result<(Items, By), AcceptError> {
-        if let Some(key) = named.composed {
+    fn distinguished<'n>(
+        &self,
+        json: &[u8],
+        named: &'n Named,
+    ) -> Result<(Items, By<'n>), AcceptError> {
+        if let Some(key) = &named.composed {
             return Ok((self.flatten(json, named)?, By::Composed(key)));
         }
         let error = match self.flatten(json, named) {

@@ -19,6 +19,7 @@ pub mod headers;
 mod identify;
 mod interpret;
 mod item_policy;
+mod listed;
 mod quota_check;
 mod refusal;
 mod removal;

@@ -200,7 +200,7 @@ pub(super) struct Named {
     /// The field that identifies items, and whose words these are.
     pub(super) item_key: Option<(Box<str>, Cow<'static, str>)>,
     /// In place of one field: several that are the key together, or the first of several.
-    pub(super) composed: Option<&'static ItemKey>,
+    pub(super) composed: Option<Cow<'static, ItemKey>>,
     /// Whether that is what the tool's preset says.
     pub(super) by_preset: bool,
     pub(super) idempotency_key: Option<Box<str>>,
@@ -211,6 +211,12 @@ pub(super) struct Named {
 impl Named {
     pub(super) fn item_key(&self) -> Option<&str> {
         self.item_key.as_ref().map(|(field, _)| &**field)
+    }
+
+    /// The fields that are the key together, where the connector names them: an item without them is an error.
+    pub(super) fn required(&self) -> Option<&str> {
+        let is_listed = self.composed.is_some() && !self.by_preset;
+        self.item_key().filter(|_| is_listed)
     }
 
     /// Whether each delivery is a separate item.

@@ -57,7 +57,8 @@ impl<'a> Sample<'a> {
         let item_key = key.settings.item_key.as_deref().or_else(usual);
         Self {
             path: key.path(),
-            item_key: item_key.filter(|field| !matches!(*field, "id" | "@delivery")),
+            item_key: item_key
+                .filter(|field| !matches!(*field, "id" | "@delivery") && !field.contains(',')),
             items: (key.settings.items.as_deref())
                 .or_else(|| key.preset?.items.as_ref().map(Path::text)),
             is_plain: key.signing.is_none() && key.preset.is_none() && key.settings.items.is_none(),

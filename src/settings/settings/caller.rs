@@ -122,7 +122,7 @@ record! {
             placeholder: "PRESET", example: r#""shopify""#, usual: "the scheme of its key",
             guide: "See [presets][tools-presets]. It applies at the connector's own address only.",
             late: true, label: "Provider", choices: &[("", "determined by its keys")];
-        /// Field that identifies an item, such as `order.id`, in requests without `X-Item-Key`; with `@delivery`, each delivery is an item.
+        /// Field that identifies an item, such as `order.id`, in requests without `X-Item-Key`; several with commas between them identify it together; with `@delivery`, each delivery is an item.
         item_key: Option<String>, Text(kinds::FIELD), none: "the preset's field, or the position in the body",
             placeholder: "FIELD", example: r#""order.id""#, usual: "the preset's, or position",
             label: "Item key (optional)";

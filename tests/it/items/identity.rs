@@ -128,3 +128,42 @@ async fn streams_do_not_share_items() {
     assert_eq!(keys(&app).await, ["1"]);
     assert_eq!(app.fields("returns").await.len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn several_fields_that_a_connector_names_identify_an_item_together() {
+    let app = Setup::shop()
+        .connector(
+            "shop",
+            "kind = \"webhook\"\nitem_key = \"device,tags.metric\"",
+        )
+        .start()
+        .await;
+    let shop = app.caller("shop");
+    let own =
+        r#"[{"device": "a|b", "tags": {"metric": 1}}, {"device": "a", "tags": {"metric": "b|1"}}]"#;
+    for path in ["/api/webhook/orders", "/api/webhook/orders/shop"] {
+        shop.post(path, &[], own).await.receipt();
+        assert_eq!(keys(&app).await, ["a\\|b|1", "a|b\\|1"]);
+    }
+    for lacks in [
+        r#"{"device": "a"}"#,
+        r#"[{"device": 1, "tags": {"metric": 1}}, {"device": {}}]"#,
+    ] {
+        for path in ["/api/webhook/orders", "/api/webhook/orders/shop"] {
+            let told = shop.post(path, &[], lacks).await;
+            let told = told.refused(400, "INVALID_PAYLOAD").message;
+            assert!(
+                told.contains("device,tags.metric") && told.contains("item_key"),
+                "{told}"
+            );
+        }
+    }
+    // A header names one field, and a field may have such a name itself.
+    shop.ingest_by("device", r#"{"device": "c"}"#)
+        .await
+        .receipt();
+    shop.ingest(r#"{"device,tags.metric": "d"}"#)
+        .await
+        .receipt();
+    assert_eq!(keys(&app).await, ["a\\|b|1", "a|b\\|1", "c", "d"]);
+}
