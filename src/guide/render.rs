@@ -13,11 +13,12 @@ use std::slice::Iter;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 
 /// The pages, in the order in which they are listed: the names of their files without `.md`.
-const PAGES: [&str; 19] = [
+const PAGES: [&str; 20] = [
     "install",
     "connect",
     "tools",
     "presets",
+    "senders",
     "send",
     "clients",
     "show",

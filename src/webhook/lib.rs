@@ -53,8 +53,8 @@ pub use path::Path;
 pub use place::{Place, Source, joined_key};
 pub use preset::{
     Algorithm, DeliveryAnswer, Digest, Encoding, Handshake, ItemKey, JwtAlgorithm, KeyFields,
-    Preset, PresetOption, PresetOrigin, Sample, SecretForm, SecretFrom, SentDelivery, ToolSetup,
-    Unit, Verification,
+    Preset, PresetOption, PresetOrigin, Sample, SecretForm, SecretFrom, SentDelivery, SetupPlaces,
+    ToolSetup, Unit, Verification,
 };
 pub use presets::{own, preset, presets, resolve_own, restore_own, set_own};
 pub use sign::{CannotSign, Draft, Signed};

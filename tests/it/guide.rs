@@ -7,6 +7,7 @@
 mod printed; // every block of commands, as a reader would paste it
 mod problems; // what the status lists
 mod recipes; // each against a fake of its tool
+mod senders; // tools that sign nothing, and the programs themselves
 mod served; // under `/docs` of both listeners
 
 use std::collections::BTreeSet;

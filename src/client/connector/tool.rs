@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 use crate::client::{AdminArgs, CallError, Refusal};
 use crate::configuration::use_presets;
 use crate::error::CliError;
-use crate::output::{note, shown};
+use crate::output::{note, plain, shown, shown_lines};
 use crate::resource::Resource;
 use base::text::percent_encoded;
-use webhook::{Options, Preset};
+use webhook::{Options, Preset, SetupPlaces, ToolSetup};
 use wire::{ConnectorData, PresetData};
 
 /// The longest secret file that is read, in bytes.
@@ -200,6 +200,22 @@ pub(crate) fn key_of(preset: &Preset, told: &VerifyArgs) -> Result<Map<String, V
     Ok(body)
 }
 
+/// Says what stands in the tool's own settings, or what to do there.
+fn note_setup(setup: &ToolSetup, places: SetupPlaces<'_>) {
+    if let Some(snippet) = &setup.snippet {
+        let file = setup.file.as_deref().unwrap_or("its configuration");
+        note(&format!(
+            "or, with the key in a header, in {}:\n",
+            shown(file)
+        ));
+        note(&shown_lines(places.fill(snippet).trim_matches('\n')));
+        note("");
+    }
+    for (number, step) in (1..).zip(&setup.steps) {
+        note(&format!("{number}. {}", shown(&places.fill(step))));
+    }
+}
+
 /// Says what to do in the tool, with the key's part of the daemon's answer.
 pub(super) fn print(preset: &Preset, made: &ConnectorData) {
     let Some(key) = made.keys.first() else {
@@ -209,11 +225,23 @@ pub(super) fn print(preset: &Preset, made: &ConnectorData) {
         Some(url) => url.clone(),
         None => format!("https://YOUR.PUBLIC.ADDRESS{}", key.path),
     };
-    let url = match &made.secret {
+    let with_key = match &made.secret {
         Some(secret) => format!("{url}?access_token={secret}"),
-        None => url,
+        None => url.clone(),
     };
-    note(&format!("the URL for {}: {}", preset.title, shown(&url)));
+    note(&format!(
+        "the URL for {}: {}",
+        preset.title,
+        shown(&with_key)
+    ));
+    if let (Some(setup), Some(secret)) = (&preset.setup, &made.secret) {
+        let places = SetupPlaces {
+            url: &url,
+            key: secret,
+            stream: &plain(&key.settings["stream"]),
+        };
+        note_setup(setup, places);
+    }
     let verify = &key.settings["verify"];
     if verify.is_object() && verify["secret"].is_null() {
         note(

@@ -17,7 +17,7 @@ use crate::{description, paths, tool};
 use catalog::{Connector, IngestKey, KeyState};
 pub(super) use http::sessions::IssuedKey;
 use operate::Operator;
-use webhook::{Path, Preset};
+use webhook::{Path, Preset, SetupPlaces, ToolSetup};
 
 /// The key that was just issued, and requests to paste that hold it.
 pub(super) fn issued(connector: &Connector, address: &Address, issued: &IssuedKey) -> Markup {
@@ -88,7 +88,27 @@ fn in_the_tool(connector: &Connector, address: &Address, public: Option<&str>) -
                     p { "This is the address of the service here. A tool needs the public address: set " code { "server.public_url" } " in the configuration to the part before " code { "/api" } " there, and this page shows the whole URL." }
                 }
                 @if !preset.events_hint.is_empty() { p { "Events worth choosing: " (preset.events_hint) } }
+                @if let (Some(setup), Some((stream, path, _))) = (&preset.setup, urls.first()) {
+                    (own_settings(setup, stream, &address.for_tools(path)))
+                }
             }
+        }
+    }
+}
+
+/// What stands in the tool's own settings, without the key.
+fn own_settings(setup: &ToolSetup, stream: &str, url: &str) -> Markup {
+    let key = "ik_live_…";
+    let places = SetupPlaces { url, key, stream };
+    html! {
+        @if let Some(snippet) = &setup.snippet {
+            p { "With the key in a header, for " @if let Some(file) = &setup.file { code { (file) } } @else { "its configuration" } ", in place of " code { (key) } ":" }
+            pre tabindex="0" { code #tool-settings { (places.fill(snippet).trim_matches('\n')) } }
+            button.plain type="button" data-copy="tool-settings" { "Copy" }
+        }
+        @if !setup.steps.is_empty() {
+            p { "With the key in place of " code { (key) } ":" }
+            ol { @for step in &setup.steps { li { (places.fill(step)) } } }
         }
     }
 }
