@@ -30,7 +30,7 @@ fn release(folder: &Path) {
     done.ok();
 }
 
-fn names(folder: &Path) -> BTreeSet<String> {
+pub(super) fn names(folder: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(folder).expect("a folder");
     let names = entries.map(|entry| entry.expect("an entry").file_name());
     names
