@@ -301,3 +301,54 @@ fn what_cannot_be_done_is_told_with_the_way_out() {
     );
     desk.process.stop();
 }
+
+#[test]
+fn what_nothing_identifies_is_told_where_it_is_made_and_while_it_comes() {
+    let desk = Desk::new();
+    let done = desk.run("connector create hall --kind webhook --stream orders");
+    assert!(
+        done.err.contains("nothing identifies its items yet")
+            && done.err.contains("connector change hall --item-key FIELD"),
+        "{}",
+        done.err
+    );
+    let secret = line(done);
+    for told in [
+        desk.run("connector create door --kind webhook --item-key id"),
+        desk.run("connector create gate --kind ingest"),
+        desk.run("connector create alerts --from alertmanager --stream other"),
+    ] {
+        assert!(!told.err.contains("nothing identifies"), "{}", told.err);
+        told.ok();
+    }
+    let unidentified = "nothing identifies what the connector hall sends";
+    assert_eq!(desk.post("/api/webhook/orders/hall", &secret), 202);
+    assert!(desk.process.problems().contains(unidentified));
+    // Several fields, which must all be there.
+    desk.run("connector change hall --item-key id,kind").ok();
+    assert_eq!(desk.post("/api/webhook/orders/hall", &secret), 400);
+    let both = r#"{"id": 1, "kind": "a"}"#;
+    let answer = (desk.process).ask("POST", "/api/webhook/orders/hall", &secret, JSON, both);
+    assert_eq!(answer.status, 202);
+    assert!(!desk.process.problems().contains(unidentified));
+    desk.process.drained();
+    let keys: Vec<String> = desk
+        .process
+        .setup
+        .rows("orders")
+        .into_iter()
+        .map(|item| item.key)
+        .collect();
+    assert_eq!(keys, ["0", "1|a"]);
+    // And none again.
+    desk.run("connector change hall --item-key ''").ok();
+    let listed = desk.listed("connector list");
+    let hall = listed.iter().find(|one| one["name"] == "hall");
+    assert!(
+        hall.expect("it is listed")["item_key"].is_null(),
+        "{listed:?}"
+    );
+    assert_eq!(desk.post("/api/webhook/orders/hall", &secret), 202);
+    assert!(desk.process.problems().contains(unidentified));
+    desk.process.stop();
+}
