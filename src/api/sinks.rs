@@ -56,7 +56,6 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
     let mut table = |name: &str| shown.shift_remove(name).filter(|value| !value.is_null());
     let list = |names: Option<&Vec<String>>| names.cloned().unwrap_or_default();
     let word = |value: Option<Value>| value.and_then(|value| value.as_str().map(str::to_owned));
-    let configured = |word: &str| sink.as_ref().map(|_| word.to_owned());
     let (reason, paused_until) = of.reason();
     SinkData {
         name: of.name.to_string(),
@@ -93,7 +92,7 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
         mode: word(table("mode")),
         latest: latest_data(of),
         start: word(table("start")),
-        leaves: configured("skip"),
+        leaves: word(table("leaves")),
         ordering: word(table("ordering")),
         in_flight: table("in_flight").and_then(|value| value.as_u64()),
         retry: table("retry"),

@@ -32,7 +32,7 @@ impl Delivery {
         loop {
             let wanted = |stream: &str| sink.matches(stream);
             let page = self.pool.missing_page(before, &after, wanted).await?;
-            let slices = selection::selected(sink, page.slices, &self.problems);
+            let slices = selection::matching(sink, page.slices, &self.problems);
             items += slices
                 .iter()
                 .map(|slice| u64::from(slice.len()))

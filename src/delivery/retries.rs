@@ -207,12 +207,13 @@ impl Delivery {
         let entries: HashMap<Seq, _> = entries.into_iter().map(|one| (one.seq, one)).collect();
         let mut slices = Vec::with_capacity(parts.len());
         let mut gone = Vec::new();
-        for Part(seq, start, end) in parts.iter().copied() {
+        for Part(seq, start, end, leaves) in parts.iter().copied() {
             match entries.get(&seq) {
                 // The journal has whole requests: positions are places in the entry.
                 Some(entry) if end.get() as usize <= entry.items.len() => slices.push(Slice {
                     start: start.get(),
                     end: end.get(),
+                    leaves,
                     ..Slice::whole(Arc::clone(entry))
                 }),
                 Some(_) => gone.push((seq, "the list of its items is damaged".to_owned())),

@@ -4,14 +4,14 @@
 //! each call, so that a dead letter has the whole item.
 //!
 //! **Invariant**: a sink without them pays nothing. A removal is passed on unless its key or its stream says that the sink
-//! never had the item. A sink is not told its own problems.
+//! never had the item; so is what leaves the selection, for a sink that is told. A sink is not told its own problems.
 
 use base::clock;
 use base::order::Seq;
 use item::ItemRef;
-use item::batch::{Action, Batch, DeriveError, Slice};
+use item::batch::{Action, Batch, DeriveError, Fate, Slice};
 use select::{Fields, Own, Record, Where};
-use settings::Sink;
+use settings::{Leaves, Sink};
 
 /// Bytes that the items of a batch may take with other fields.
 const FIELDS_BYTES_MAX: usize = 64 << 20;
@@ -52,21 +52,35 @@ impl OfRequest {
     }
 }
 
-/// The slices of the items that a sink receives. Of the stream `problems` it is not handed its own: each failure would make
-/// the next.
+/// The slices of the items that a sink receives, and of those that leave what it receives, for a sink that is told. Of the
+/// stream `problems` it is not handed its own: each failure would make the next.
 pub(crate) fn selected(sink: &Sink, slices: Vec<Slice>, problems: &str) -> Vec<Slice> {
-    let is_told = |slice: &Slice| *slice.entry.stream == *problems;
-    let slices = match slices.iter().any(is_told) {
-        true => Batch::kept(slices, |slice, item| {
-            !(is_told(slice) && is_about(item.key, &sink.name))
-        }),
-        false => slices,
-    };
+    match (&sink.r#where, sink.leaves) {
+        (Some(selection), Leaves::Remove) if !selection.conditions().is_empty() => {
+            with_leaving(selection.conditions(), without_own(sink, slices, problems))
+        }
+        _ => matching(sink, slices, problems),
+    }
+}
+
+/// The slices of the items that match, and no others.
+pub(crate) fn matching(sink: &Sink, slices: Vec<Slice>, problems: &str) -> Vec<Slice> {
+    let slices = without_own(sink, slices, problems);
     match &sink.r#where {
         Some(selection) if !selection.conditions().is_empty() => {
             select(selection.conditions(), slices)
         }
         _ => slices,
+    }
+}
+
+fn without_own(sink: &Sink, slices: Vec<Slice>, problems: &str) -> Vec<Slice> {
+    let is_told = |slice: &Slice| *slice.entry.stream == *problems;
+    match slices.iter().any(is_told) {
+        true => Batch::kept(slices, |slice, item| {
+            !(is_told(slice) && is_about(item.key, &sink.name))
+        }),
+        false => slices,
     }
 }
 
@@ -84,6 +98,23 @@ fn select(conditions: &Where, slices: Vec<Slice>) -> Vec<Slice> {
         Action::Upsert => {
             request.update(slice, |own| conditions.names(own));
             conditions.holds(&request.record(slice, item))
+        }
+    })
+}
+
+/// The same with removals of what does not match. Where key or stream say it, the sink never had the item.
+fn with_leaving(conditions: &Where, slices: Vec<Slice>) -> Vec<Slice> {
+    let mut request = OfRequest::default();
+    Batch::sorted(&slices, |slice, item| {
+        if item.action == Action::Upsert {
+            request.update(slice, |own| conditions.names(own));
+            if conditions.holds(&request.record(slice, item)) {
+                return Fate::Kept;
+            }
+        }
+        match conditions.passes_removal(item.key, &slice.entry.stream) {
+            true => Fate::Leaves,
+            false => Fate::Skipped,
         }
     })
 }

@@ -132,7 +132,8 @@ pub(super) fn parts(batch: &Batch) -> Vec<Part> {
     let slices = batch.slices().iter();
     let part = |slice: &Slice| {
         let base = slice.base;
-        Part(slice.entry.seq, base + slice.start, base + slice.end)
+        let (start, end) = (base + slice.start, base + slice.end);
+        Part(slice.entry.seq, start, end, slice.leaves)
     };
     slices.map(part).collect()
 }
@@ -264,7 +265,7 @@ mod tests {
     /// Items of the request that [`batch`] makes.
     fn part(start: u32, end: u32) -> Part {
         let position = ItemPosition::new;
-        Part(Seq::new(7), position(start), position(end))
+        Part(Seq::new(7), position(start), position(end), false)
     }
 
     #[test]

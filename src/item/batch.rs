@@ -57,6 +57,8 @@ pub struct Slice {
     /// Position, in the request, of the entry's first item: not 0 in an entry that was derived from a
     /// part of another.
     pub base: ItemPosition,
+    /// They left what a sink receives: they are handed on as removals, whatever was sent.
+    pub leaves: bool,
 }
 
 impl Slice {
@@ -69,7 +71,27 @@ impl Slice {
             start: 0,
             end,
             base: ItemPosition::default(),
+            leaves: false,
         }
+    }
+
+    /// The same items as removals.
+    #[must_use]
+    pub fn leaving(self) -> Self {
+        Self {
+            leaves: true,
+            ..self
+        }
+    }
+
+    /// Whether items from this place on continue the slice, so that one slice has both.
+    pub fn continues(&self, other: &Self, at: u32) -> bool {
+        self.end == at && self.is_of(other)
+    }
+
+    /// Whether both have items of one entry, handed out alike.
+    fn is_of(&self, other: &Self) -> bool {
+        self.leaves == other.leaves && Arc::ptr_eq(&self.entry, &other.entry)
     }
 
     /// Number of items.
@@ -84,6 +106,9 @@ impl Slice {
 
     /// What is asked of all items; none if it is not the same of all.
     fn action(&self) -> Option<Action> {
+        if self.leaves {
+            return Some(Action::Remove);
+        }
         let of_entry = self.entry.items.action();
         if of_entry.is_some() {
             return of_entry;
@@ -97,9 +122,30 @@ impl Slice {
     pub fn items(&self) -> impl Iterator<Item = (ItemPosition, ItemRef<'_>)> {
         let base = self.base;
         (self.start..self.end)
-            .zip(self.entry.items.iter_from(self.start))
+            .zip(self.items_from(self.start))
             .map(move |(index, item)| (base + index, item))
     }
+
+    /// The items of the entry from this one on, as they are handed out.
+    fn items_from(&self, index: u32) -> impl Iterator<Item = ItemRef<'_>> {
+        let leaves = self.leaves;
+        let items = self.entry.items.iter_from(index);
+        items.map(move |item| match leaves {
+            true => item.removed(),
+            false => item,
+        })
+    }
+}
+
+/// What becomes of an item where a sink receives some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is handed on as it is.
+    Kept,
+    /// It is handed on as a removal.
+    Leaves,
+    /// It is not for the sink.
+    Skipped,
 }
 
 /// What a sink is handed in one call.
@@ -172,6 +218,33 @@ impl Batch {
                 }
             }
             kept.extend(cut(slice.end));
+        }
+        kept
+    }
+
+    /// The slices of these that have what is left of the items once it is decided what becomes of each.
+    pub fn sorted(
+        slices: &[Slice],
+        mut fate: impl FnMut(&Slice, &ItemRef<'_>) -> Fate,
+    ) -> Vec<Slice> {
+        let mut kept: Vec<Slice> = Vec::with_capacity(slices.len());
+        for slice in slices {
+            let leaving = slice.clone().leaving();
+            for ((_, item), at) in slice.items().zip(slice.start..) {
+                let from = match fate(slice, &item) {
+                    Fate::Kept => slice,
+                    Fate::Leaves => &leaving,
+                    Fate::Skipped => continue,
+                };
+                match kept.last_mut() {
+                    Some(last) if last.continues(from, at) => last.end += 1,
+                    _ => kept.push(Slice {
+                        start: at,
+                        end: at + 1,
+                        ..from.clone()
+                    }),
+                }
+            }
         }
         kept
     }

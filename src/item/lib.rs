@@ -53,6 +53,8 @@ const WITH_FLAGS: u8 = 3;
 const HEADER_BYTES: usize = 5;
 /// Bytes of a record before its key: two lengths and the shape.
 const RECORD_BYTES: usize = 16;
+/// The fields of a removal.
+const NO_FIELDS: &str = "{}";
 /// Items from one place that is remembered to the next.
 const STRIDE: u32 = 64;
 
@@ -99,6 +101,21 @@ pub struct ItemRef<'a> {
 }
 
 impl<'a> ItemRef<'a> {
+    /// What removes the item.
+    pub(crate) fn removed(self) -> Self {
+        Self {
+            fields: NO_FIELDS,
+            shape: ShapeHash::default().finish(),
+            action: Action::Remove,
+            meta: ItemMeta {
+                expire_after_seconds: None,
+                is_whole: false,
+                ..self.meta
+            },
+            ..self
+        }
+    }
+
     /// The version as it was sent.
     pub fn version_text(&self) -> Option<Cow<'a, str>> {
         let version = self.meta.version?;

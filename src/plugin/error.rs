@@ -91,6 +91,14 @@ pub enum PluginError {
         /// The plugin.
         name: String,
     },
+    /// It is to receive removals of what leaves its selection, and does not hear of removals.
+    #[error(
+        "{name} does not hear of removals, so it cannot learn that an item ceased to match; remove leaves from the sink's section"
+    )]
+    NoRemovals {
+        /// The plugin.
+        name: String,
+    },
     /// The database's address cannot be read.
     #[error(
         "`postgres.url` of {name}: {reason}; expected postgresql://user:password@host:5432/database"

@@ -16,6 +16,7 @@ use super::postgres::Database;
 use super::{BUILT_IN, Exports, Grants, Host, Plugin, PluginError, Plugins, host};
 use base::opaque::Opaque;
 use base::text::hex;
+use settings::Leaves;
 
 /// What a component imports to write the data pool, of any version.
 const POOL: &str = "headgate:sink/pool@";
@@ -46,7 +47,7 @@ impl Plugins {
             name: name(),
             source,
         })?;
-        Ok(Plugin {
+        let plugin = Plugin {
             name: sink.plugin.as_str().into(),
             sha256: hex(&digest).into(),
             pre: Opaque::new(pre),
@@ -58,7 +59,11 @@ impl Plugins {
                 Some(_) => self.scheduler.at_once(),
                 None => self.scheduler.clone(),
             },
-        })
+        };
+        match sink.leaves == Leaves::Remove && !plugin.takes_removals() {
+            true => Err(PluginError::NoRemovals { name: name() }),
+            false => Ok(plugin),
+        }
     }
 
     /// What the sink's section grants, linked; without it, a component that asks for it is refused.

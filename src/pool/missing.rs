@@ -4,7 +4,9 @@
 //!
 //! **Invariant**: a row counts if any of its fields is of an entry from before the sink's first, whatever was merged since.
 
-use super::fills::{FillPage, Row};
+use rusqlite::OptionalExtension as _;
+
+use super::fills::{FillPage, Filling, Row};
 use super::resends::slices_of;
 use super::{Pool, PoolError};
 use base::order::Seq;
@@ -20,6 +22,24 @@ impl Pool {
         let start = sqlx::query_scalar::<_, i64>(sql).bind(sink.to_owned());
         let start = start.fetch_optional(&*self.reads).await?;
         Ok(start.map(Seq::from_column))
+    }
+
+    /// Whether a sink began with this filling, so that it was handed nothing before. Blocks.
+    ///
+    /// # Errors
+    /// The data pool cannot be read.
+    pub fn begins_with(&self, sink: &str, filling: &Filling) -> Result<bool, PoolError> {
+        if filling.fill.number != 1 {
+            return Ok(false);
+        }
+        let sql = "SELECT start = ?2 FROM cursors WHERE sink = ?1";
+        let writer = self.lock();
+        let mut statement = writer.connection.prepare_cached(sql)?;
+        let started = statement.query_row(
+            rusqlite::params![sink, filling.through.to_column()],
+            |row| row.get(0),
+        );
+        Ok(started.optional()?.unwrap_or(false))
     }
 
     /// Some rows that an entry up to `before` wrote, behind the stream and key of `after`, of the streams that are `wanted`.

@@ -118,7 +118,7 @@ pub(super) fn hand_over(
     let mut statement = connection.prepare_cached(
         "UPDATE resends SET retry_id = ?1 WHERE retry_id = ?2 AND seq = ?3 AND position >= ?4 AND position < ?5",
     )?;
-    for Part(seq, start, end) in to.parts.iter().copied() {
+    for Part(seq, start, end, _) in to.parts.iter().copied() {
         statement.execute(rusqlite::params![
             retry_id,
             from,
@@ -397,8 +397,8 @@ fn parts(places: impl Iterator<Item = Place>) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     for (seq, position) in places {
         match parts.last_mut() {
-            Some(Part(last, _, end)) if *last == seq && *end == position => *end = *end + 1,
-            _ => parts.push(Part(seq, position, position + 1)),
+            Some(Part(last, _, end, _)) if *last == seq && *end == position => *end = *end + 1,
+            _ => parts.push(Part(seq, position, position + 1, false)),
         }
     }
     parts

@@ -16,9 +16,15 @@ use base::clock::{Lived, Unix};
 use base::order::{ItemPosition, Seq};
 use item::batch::BatchOrigin;
 
-/// Some consecutive items of one request: sequence number, first position, one past the last.
+/// Some consecutive items of one request: sequence number, first position, one past the last; and whether they left what
+/// the sink receives, so that they are handed on as removals, whatever the sink receives by now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Part(pub Seq, pub ItemPosition, pub ItemPosition);
+pub struct Part(
+    pub Seq,
+    pub ItemPosition,
+    pub ItemPosition,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")] pub bool,
+);
 
 /// A batch that is to be tried again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -240,7 +246,7 @@ impl Pool {
                 reason: String::from_utf8_lossy(reason).into_owned(),
             };
             let lens = retry.parts.iter();
-            let lens = lens.map(|Part(_, start, end)| u64::from(*end - *start));
+            let lens = lens.map(|Part(_, start, end, _)| u64::from(*end - *start));
             let listed = (!retry.parts.is_empty()).then(|| lens.sum());
             let kept: Option<i64> = row.try_get("items")?;
             Ok(Waiting {
@@ -373,5 +379,5 @@ pub(super) fn parts_of(text: &[u8]) -> Vec<Part> {
 }
 
 fn are_whole(parts: &[Part]) -> bool {
-    !parts.is_empty() && parts.iter().all(|Part(_, start, end)| start < end)
+    !parts.is_empty() && parts.iter().all(|Part(_, start, end, _)| start < end)
 }

@@ -183,6 +183,7 @@ fn part(seq: u64, start: u32, end: u32) -> Part {
         Seq::new(seq),
         ItemPosition::new(start),
         ItemPosition::new(end),
+        false,
     )
 }
 

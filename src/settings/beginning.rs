@@ -6,7 +6,7 @@
 //! **Invariant**: a sink that can begin so receives only streams whose rows `pool` writes, as they were accepted.
 
 use super::routing_gaps::{POOL, writes_pool};
-use super::{Listed, OnUpdate, Sink, Start, Stream, is_daemons, quoted};
+use super::{Leaves, Listed, OnUpdate, Sink, Start, Stream, is_daemons, quoted};
 
 /// Why a sink cannot begin with what the data pool has, in one sentence. `sinks` are all that there are.
 pub fn no_state<'a>(sink: &Sink, sinks: impl IntoIterator<Item = &'a Sink>) -> Option<String> {
@@ -43,6 +43,27 @@ pub fn no_changes<'a>(sink: &Sink, sinks: impl IntoIterator<Item = &'a Sink>) ->
     })
 }
 
+/// Why a sink cannot be told what leaves its selection, in one sentence: of an item whose updates merge, an entry has a part.
+pub fn removes_parts<'a>(
+    sink: &Sink,
+    streams: impl IntoIterator<Item = &'a Stream>,
+) -> Option<String> {
+    if sink.leaves != Leaves::Remove || sink.is_latest() {
+        return None;
+    }
+    let conditions = sink.r#where.as_ref()?.conditions();
+    let field = conditions.field()?;
+    let mut streams = streams.into_iter();
+    let merged =
+        |stream: &&Stream| stream.on_update == OnUpdate::Merge && sink.matches(&stream.name);
+    let stream = streams.find(merged)?;
+    Some(format!(
+        "\"remove\" would remove items that match: updates of the stream {} are merged, and a request without the field {} does not match; use mode = \"latest\", which looks at whole items",
+        quoted(&stream.name),
+        quoted(&field)
+    ))
+}
+
 /// What a sink is not promised of its beginning and its streams, in sentences. `streams` and `sinks` are all that there are.
 pub fn notes<'a>(
     sink: &Sink,
@@ -56,6 +77,9 @@ pub fn notes<'a>(
     let streams: Vec<&Stream> = (streams.into_iter())
         .filter(|stream| sink.matches(&stream.name))
         .collect();
+    if let Some(why) = removes_parts(sink, streams.iter().copied()) {
+        notes.push(format!("leaves = {why}"));
+    }
     if sink.start == Start::Journal {
         notes.push(
             "it begins with the oldest request that is still kept: items of the data pool that were last written before that never reach it; start = \"state\" begins with all of them".to_owned(),

@@ -74,11 +74,11 @@ pub use secret::{MASK, Secret, SecretSource};
 pub use section::{IS_SET, Section, section_toml};
 pub use settings::{
     ADMIN, Admin, AdminToken, Batch, ClientCertificates, Connector, ConnectorKind, DeleteWhen,
-    Durability, Http, Key, KeyFields, KeyWhere, Limits, Listed, Live, Log, LogFormat, Millis,
-    OnUpdate, Ordering, Otlp, Plugins, Pool, PoolMode, Postgres, ProblemStream, ProxyHeader,
-    ReadKey, Replay, Retry, Role, Runtime, Server, Settings, Sink, SinkFields, SinkLimits,
-    SinkMode, SinkWhere, Start, Storage, Stream, System, Telemetry, Tls, TrustClock, Verify,
-    Writes, shown_certificate,
+    Durability, Http, Key, KeyFields, KeyWhere, Leaves, Limits, Listed, Live, Log, LogFormat,
+    Millis, OnUpdate, Ordering, Otlp, Plugins, Pool, PoolMode, Postgres, ProblemStream,
+    ProxyHeader, ReadKey, Replay, Retry, Role, Runtime, Server, Settings, Sink, SinkFields,
+    SinkLimits, SinkMode, SinkWhere, Start, Storage, Stream, System, Telemetry, Tls, TrustClock,
+    Verify, Writes, shown_certificate,
 };
 
 pub use validate::OF_DAEMON;

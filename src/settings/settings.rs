@@ -37,7 +37,7 @@ pub use caller::{
 };
 pub use millis::Millis;
 pub use selection::{KeyFields, KeyWhere, SinkFields, SinkWhere};
-pub use sink::{Batch, Http, Ordering, Postgres, Retry, Sink, SinkLimits, SinkMode, Start};
+pub use sink::{Batch, Http, Leaves, Ordering, Postgres, Retry, Sink, SinkLimits, SinkMode, Start};
 pub use telemetry::{Otlp, Telemetry};
 pub use tls::{ClientCertificates, Tls};
 pub use token::{ADMIN, AdminToken, Role};

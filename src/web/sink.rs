@@ -21,6 +21,7 @@ use base::clock;
 use delivery::Waiting;
 use operate::Operator;
 use operate::condition::SinkCondition;
+use settings::Leaves;
 
 /// Waiting retries on a page.
 const RETRIES: u32 = 50;
@@ -161,6 +162,7 @@ fn facts(operator: &Operator, sink: &SinkCondition) -> Markup {
             dt { "Plugin" } dd { (text(&sink.plugin())) }
             dt { "Streams" } dd { (text(&sink.streams_in_words())) }
             @if let Some(conditions) = sink.conditions() { dt { "Where" } dd { code { (text(&conditions)) } } }
+            @if sink.lane.as_ref().is_some_and(|lane| lane.sink().leaves == Leaves::Remove) { dt { "Ceases to match" } dd { "it is told that the item is removed" } }
             @if let Some(fields) = sink.fields() { dt { "Fields" } dd { code { (text(&fields)) } } }
             dt { "Writes in the pool" } dd { (text(&sink.writes_in_words())) }
             dt { "What it may do" } dd { @match sink.lane.as_ref().map(|lane| lane.reach().0.grants()) {

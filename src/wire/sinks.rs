@@ -81,7 +81,7 @@ answers! {
         notes: Vec<String>,
         /// Where it begins: `now`, `journal` or `state`.
         start: Option<String>,
-        /// What becomes of an update that `where` leaves out: `skip`, it is passed over.
+        /// What it receives in place of an update that `where` leaves out: `skip`, nothing; `remove`, a removal of the item.
         leaves: Option<String>,
         /// In which order it gets operations: `key` or `strict`.
         ordering: Option<String>,

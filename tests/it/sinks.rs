@@ -4,6 +4,7 @@ mod copy; // a receiver that keeps a copy
 mod filled; // with what the data pool has
 mod joins; // at random moments
 mod kills; // before or after, never between
+mod leaves; // told what ceases to match
 mod made; // what the routes do
 mod missing; // what the journal had let go
 mod newest; // of each item the newest

@@ -1,8 +1,10 @@
-//! What lists of sinks, dead letters and retries show of each.
+//! What lists of sinks, dead letters and retries show of each, and what is shown of one sink.
 //!
 //! **Invariant**: a cell is short; JSON has all of it.
 
-use crate::output::{cut, plain, when};
+use std::fmt::Write as _;
+
+use crate::output::{cut, plain, shown, when};
 use crate::resource::Column;
 use wire::{DeadLetterData, RetryData, SinkData};
 
@@ -37,3 +39,58 @@ pub(super) const RETRIES: &[Column<RetryData>] = &[
     Column::new("FIRST REQUEST", |retry| plain(&retry.first_request_id)),
     Column::new("REASON", |retry| cut(plain(&retry.reason))),
 ];
+
+/// A sink as lines for people.
+pub(super) fn as_text(sink: &SinkData) -> String {
+    let mut text = String::new();
+    let mut line = |what: &str, said: &str| {
+        if !said.is_empty() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{what:<14}{}", shown(said));
+        }
+    };
+    line("name", &sink.name);
+    line("state", &sink.state);
+    line("reason", sink.reason.as_deref().unwrap_or_default());
+    line("refused", sink.refused.as_deref().unwrap_or_default());
+    line("plugin", &sink.plugin);
+    line("streams", &sink.streams.join(", "));
+    line("except", &sink.except.join(", "));
+    line("where", sink.conditions.as_deref().unwrap_or_default());
+    line("leaves", sink.leaves.as_deref().unwrap_or_default());
+    line("fields", sink.fields.as_deref().unwrap_or_default());
+    for grant in &sink.grants {
+        line("grant", grant);
+    }
+    line("declared", if sink.declared { "yes" } else { "no" });
+    line("created", &when(&sink.created_at));
+    line("lag", &sink.lag.to_string());
+    if let Some(filling) = &sink.filling {
+        let (done, left) = (filling.done, filling.left);
+        line(
+            "filling",
+            &format!("{done} items done, {left} left, since {}", filling.began_at),
+        );
+    }
+    if let Some(latest) = &sink.latest {
+        line("mode", "latest");
+        let last = latest.last_rejected.as_deref().unwrap_or("none");
+        line(
+            "rejected",
+            &format!("{}, the last: {last}", latest.rejected),
+        );
+        if let (Some(at), Some(why)) = (&latest.refilled_at, &latest.refilled_because) {
+            line("filled again", &format!("{at} {why}"));
+        }
+    }
+    line("retries", &known(sink.retries));
+    line("dead letters", &known(sink.dead_letters));
+    if let Some(error) = &sink.last_error {
+        line("last error", &format!("{} {}", error.at, error.reason));
+    }
+    text
+}
+
+fn known(number: Option<u64>) -> String {
+    number.map_or_else(|| "?".to_owned(), |number| number.to_string())
+}

@@ -2,15 +2,15 @@
 //!
 //! **Invariant**: what was not given is not sent, so a change leaves it as it is. No secret is printed.
 
-use std::fmt::Write as _;
 use std::io::Read as _;
 
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
+use super::columns::as_text;
 use crate::client::AdminArgs;
 use crate::error::CliError;
-use crate::output::{json_pretty, print, shown, when};
+use crate::output::{json_pretty, print, shown};
 use crate::resource::Resource;
 use base::text::percent_encoded;
 use settings::section_toml;
@@ -43,6 +43,9 @@ pub(super) struct SectionArgs {
     /// Items that it receives: conditions that must all hold; empty: all items of its streams
     #[arg(long = "where", value_name = "CONDITIONS")]
     conditions: Option<String>,
+    /// What it receives in place of an update that does not match `--where`: skip (nothing), or remove (a removal of the item)
+    #[arg(long, value_name = "WORD")]
+    leaves: Option<String>,
     /// Fields that it receives, in this order; empty: all fields
     #[arg(long, value_name = "FIELDS")]
     fields: Option<String>,
@@ -210,6 +213,7 @@ impl SectionArgs {
             ("mode", &self.mode),
             ("start", &self.start),
             ("where", &self.conditions),
+            ("leaves", &self.leaves),
             ("fields", &self.fields),
             ("ordering", &self.ordering),
         ];
@@ -366,59 +370,6 @@ pub(super) async fn refill(args: &RefillArgs) -> Result<(), CliError> {
         shown(&args.name),
         begun.fill
     ))
-}
-
-fn as_text(sink: &SinkData) -> String {
-    let mut text = String::new();
-    let mut line = |what: &str, said: &str| {
-        if !said.is_empty() {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{what:<14}{}", shown(said));
-        }
-    };
-    line("name", &sink.name);
-    line("state", &sink.state);
-    line("reason", sink.reason.as_deref().unwrap_or_default());
-    line("refused", sink.refused.as_deref().unwrap_or_default());
-    line("plugin", &sink.plugin);
-    line("streams", &sink.streams.join(", "));
-    line("except", &sink.except.join(", "));
-    line("where", sink.conditions.as_deref().unwrap_or_default());
-    line("fields", sink.fields.as_deref().unwrap_or_default());
-    for grant in &sink.grants {
-        line("grant", grant);
-    }
-    line("declared", if sink.declared { "yes" } else { "no" });
-    line("created", &when(&sink.created_at));
-    line("lag", &sink.lag.to_string());
-    if let Some(filling) = &sink.filling {
-        let (done, left) = (filling.done, filling.left);
-        line(
-            "filling",
-            &format!("{done} items done, {left} left, since {}", filling.began_at),
-        );
-    }
-    if let Some(latest) = &sink.latest {
-        line("mode", "latest");
-        let last = latest.last_rejected.as_deref().unwrap_or("none");
-        line(
-            "rejected",
-            &format!("{}, the last: {last}", latest.rejected),
-        );
-        if let (Some(at), Some(why)) = (&latest.refilled_at, &latest.refilled_because) {
-            line("filled again", &format!("{at} {why}"));
-        }
-    }
-    line("retries", &known(sink.retries));
-    line("dead letters", &known(sink.dead_letters));
-    if let Some(error) = &sink.last_error {
-        line("last error", &format!("{} {}", error.at, error.reason));
-    }
-    text
-}
-
-fn known(number: Option<u64>) -> String {
-    number.map_or_else(|| "?".to_owned(), |number| number.to_string())
 }
 
 pub(super) async fn delete(args: &DeleteArgs) -> Result<(), CliError> {

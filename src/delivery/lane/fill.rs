@@ -116,7 +116,14 @@ impl Lane {
             return Ok(Step::Worked);
         }
         let is_over = page.after.is_none();
-        let slices = selection::selected(&self.sink, page.slices, &self.delivery.problems);
+        // What a sink was never handed needs no removal.
+        let begins = self.sink.start == Start::State
+            && self.delivery.pool.begins_with(&self.name, &filling)?;
+        let select = match begins {
+            true => selection::matching,
+            false => selection::selected,
+        };
+        let slices = select(&self.sink, page.slices, &self.delivery.problems);
         let batch = Batch::of(BatchOrigin::Fill, slices, 1);
         let mut settlement = self.settlement();
         settlement.fill = Some(FillStep {

@@ -6,7 +6,6 @@
 //! **Invariant**: each item is in exactly one batch, and all items of one key are in the same, in order of acceptance.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use futures_util::future::join_all;
 
@@ -94,9 +93,7 @@ fn spread(slices: &[Slice], items_each: usize) -> Vec<Batch> {
             let (batch, items) = &mut batches[*of_key.entry(key).or_insert(newest)];
             *items += 1;
             match batch.last_mut() {
-                Some(last) if Arc::ptr_eq(&last.entry, &slice.entry) && last.end == index => {
-                    last.end += 1;
-                }
+                Some(last) if last.continues(slice, index) => last.end += 1,
                 _ => batch.push(Slice {
                     start: index,
                     end: index + 1,

@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 
 use base::clock::Lived;
 use base::order::{ItemPosition, Seq};
@@ -195,7 +194,7 @@ impl RetryQueue {
         let is_fill = retry.origin == BatchOrigin::Fill;
         let first = match retry.parts.first() {
             _ if is_fill => OLDEST,
-            Some(Part(seq, start, _)) => (*seq, *start),
+            Some(Part(seq, start, ..)) => (*seq, *start),
             None => (retry.seqs.0, ItemPosition::MIN),
         };
         let mut contents = contents;
@@ -336,9 +335,7 @@ fn split(slices: &[Slice], waits: impl Fn(&str, &str) -> bool) -> (Vec<Slice>, V
                 false => &mut free,
             };
             match side.last_mut() {
-                Some(last) if Arc::ptr_eq(&last.entry, &slice.entry) && last.end == index => {
-                    last.end += 1
-                }
+                Some(last) if last.continues(slice, index) => last.end += 1,
                 _ => side.push(Slice {
                     start: index,
                     end: index + 1,

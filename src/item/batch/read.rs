@@ -53,7 +53,7 @@ impl Batch {
             let taken = (slice.len() - skipped).min(left);
             left -= taken;
             let first = slice.start + skipped;
-            let items = slice.entry.items.iter_from(first).take(taken as usize);
+            let items = slice.items_from(first).take(taken as usize);
             items
                 .zip(first..)
                 .map(move |(item, index)| (slice, slice.base + index, item))

@@ -27,6 +27,42 @@ pub(super) fn batch(requests: &[&[&str]]) -> Batch {
 }
 
 #[test]
+fn what_leaves_is_handed_out_as_removals_and_keeps_its_place() {
+    let all = batch(&[
+        &[r#"{"id":"a"}"#, r#"{"id":"b"}"#, r#"{"id":"c"}"#],
+        &[r#"{"id":"d"}"#, r#"{"id":"e"}"#],
+    ]);
+    let fates = |_: &Slice, item: &ItemRef<'_>| match item.key {
+        "a" | "e" => Fate::Kept,
+        "b" | "c" => Fate::Leaves,
+        _ => Fate::Skipped,
+    };
+    let some = Batch::new(Batch::sorted(all.slices(), fates), 1);
+    assert_eq!(some.slices().len(), 3, "as few as it takes");
+    assert_eq!(some.keys(Span::ALL), ["a", "b", "c", "e"]);
+    let (upsert, remove) = (Action::Upsert, Action::Remove);
+    assert_eq!(some.actions(Span::ALL), [upsert, remove, remove, upsert]);
+    let places: Vec<u32> = (some.places(Span::ALL).iter())
+        .map(|(_, position)| position.get())
+        .collect();
+    assert_eq!(places, [0, 1, 2, 1]);
+    assert_eq!(
+        some.json(Span::ALL, Form::FieldArray),
+        r#"[{"id":"a"},{},{},{"id":"e"}]"#
+    );
+    assert_eq!(some.runs_of_one_action().len(), 3);
+    // However it is cut, and whatever is made of it.
+    let (left, right) = some.split_at(2);
+    assert_eq!(left.actions(Span::ALL), [upsert, remove]);
+    assert_eq!(right.actions(Span::ALL), [remove, upsert]);
+    let chosen = some.select(&[1, 3], usize::MAX).expect("there is room");
+    assert_eq!(chosen.actions(Span::ALL), [remove, upsert]);
+    let other = some.with_fields("x", 1 << 20, |_, _, out| out.push_str("{}"));
+    let other = other.expect("there is room");
+    assert_eq!(other.actions(Span::ALL), [upsert, remove, remove, upsert]);
+}
+
+#[test]
 fn a_batch_is_known_by_its_items_however_they_were_cut() {
     let all = batch(&[
         &[r#"{"id":"a"}"#, r#"{"id":"b"}"#, r#"{"id":"c"}"#],

@@ -293,3 +293,29 @@ async fn a_panic_in_a_transaction_costs_that_transaction_only() {
     assert_eq!(test.ids().await.len(), 1);
     assert_eq!(test.pool.known_sinks().await.expect("it reads").len(), 1);
 }
+
+#[tokio::test]
+async fn what_waits_as_a_removal_does_so_after_a_restart_and_older_lists_are_read() {
+    let test = Test::new().await;
+    let Part(seq, start, end, _) = part(7, 0, 2);
+    let parts = vec![Part(seq, start, end, true), part(7, 2, 3), part(9, 0, 1)];
+    let mut waits = retry(7, 3);
+    waits.parts = parts.clone();
+    test.waits(vec![waits]);
+    let call = Call {
+        batches: vec![parts.clone()],
+        through: Seq::new(9),
+    };
+    let settlement = Settlement {
+        calling: Some(call.clone()),
+        ..Settlement::default()
+    };
+    assert!(test.settled(settlement));
+    let test = test.reopened().await;
+    let found = test.pool.waiting(SINK, 0, 9).await.expect("it reads");
+    assert_eq!(found[0].retry.parts, parts);
+    assert_eq!(test.pool.call(SINK).expect("it reads"), Some(call));
+    // As files had it before there were such removals.
+    let text = serde_json::to_string(&parts[1..]).expect("JSON");
+    assert_eq!(text, "[[7,2,3],[9,0,1]]");
+}

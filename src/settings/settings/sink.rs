@@ -26,14 +26,17 @@ record! {
         streams: Vec<String>, List(kinds::PATTERN, 1), required: true, example: r#"["orders"]"#,
             guide: "`*` alone does not match names that begin with `_`, except for `pool`.";
         /// Streams that the sink does not receive although `streams` matches them.
-        except: Vec<String>, List(kinds::PATTERN, 0),
+        except: Vec<String>, List(kinds::PATTERN, 0), label: "Streams that it does not receive",
             guide: "If neither `streams` nor `except` is set for `pool`, it leaves the streams of `filter-map` sinks to them.";
         /// Items that the sink receives: conditions that must all hold.
         r#where: Option<SinkWhere>, Text(kinds::CONDITIONS), none: "all items of its streams", example: r#""status:paid,total>=100""#,
-            guide: "See [what it receives][sinks-select]. An update that does not match is skipped.";
+            guide: "See [what it receives][sinks-select].";
         /// Fields that the sink receives, in this order.
         fields: Option<SinkFields>, Text(kinds::FIELDS), none: "all fields", example: r#""id,Customer:customer.name,total""#,
             guide: "See [what it receives][sinks-select].";
+        /// What the sink receives in place of an update that does not match `where`: `skip`, nothing; `remove`, a removal of the item.
+        leaves: Leaves, Choice(&["skip", "remove"]), label: "An update that does not match",
+            guide: "See [what it receives][sinks-select]. With `mode = \"latest\"`, it always receives the removal.";
         /// Streams that the sink can write in the data pool; a `*` at the end of a name matches any rest.
         writes: Option<Vec<String>>, List(kinds::PATTERN, 0), none: "the streams that the plugin is made for",
             example: r#"["orders", "sensor-*"]"#,
@@ -42,18 +45,18 @@ record! {
         mode: SinkMode, Choice(&["journal", "latest"]),
             guide: "See [the newest only][sinks-latest]. It cannot be changed later.";
         /// With `mode = "latest"`: whether the sink gets what is shown, with what operators correct and hold, instead of what sources sent.
-        shown: bool = false, Boolean, alternative: true;
+        shown: bool = false, Boolean, alternative: true, label: "What is shown";
         /// With `mode = "latest"`: largest number of calls of the plugin in a second.
-        max_rate: u32 = Sink::MAX_RATE, Integer(1, 1000), alternative: true;
+        max_rate: u32 = Sink::MAX_RATE, Integer(1, 1000), alternative: true, label: "Calls in a second";
         /// Where a new sink starts: `now`, with the next request; `journal`, with the oldest request that is still kept; `state`, with all items of the data pool.
         start: Start, Choice(&["now", "journal", "state", "oldest"]),
             guide: "See [where a sink starts][sinks-start]. `oldest` is an alias of `journal`.";
         /// Whether the sink delivers. With `false` it is made and paused: what is accepted waits for it.
         enabled: bool = true, Boolean;
         /// Order of operations: with `key`, an operation that waits for a retry holds up later ones with the same key; with `strict`, all later ones.
-        ordering: Ordering, Choice(&["key", "strict", "any"]), guide: "`retry` limits how long. `any` is an alias of `key`.";
+        ordering: Ordering, Choice(&["key", "strict", "any"]), label: "Order", guide: "`retry` limits how long. `any` is an alias of `key`.";
         /// Largest number of calls of the plugin at the same time; their batches have no key in common.
-        in_flight: usize = 1, Integer(1, 16),
+        in_flight: usize = 1, Integer(1, 16), label: "Calls at the same time",
             guide: "For sinks with `http` or `postgres`; see [several calls at once][sinks-in-flight].";
         /// Retries after a failure.
         retry: Retry, Table(Retry::FIELDS);
@@ -90,6 +93,17 @@ pub enum SinkMode {
     Latest,
 }
 
+/// What a sink receives in place of an update that does not match `where`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Leaves {
+    /// Nothing.
+    #[default]
+    Skip,
+    /// A removal of the item.
+    Remove,
+}
+
 /// Where a sink begins that has never run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -120,11 +134,11 @@ record! {
     /// `retry` of a sink.
     pub struct Retry {
         /// Milliseconds before the first retry; each further pause is twice as long.
-        first_ms: Millis = Millis::new(500), Integer(1, DAY_MS);
+        first_ms: Millis = Millis::new(500), Integer(1, DAY_MS), label: "First pause (ms)";
         /// Longest pause between two retries, in milliseconds.
-        max_ms: Millis = Millis::new(60_000), Integer(1, DAY_MS);
+        max_ms: Millis = Millis::new(60_000), Integer(1, DAY_MS), label: "Longest pause (ms)";
         /// Attempts before a batch is split in halves, and then moved to the dead letters.
-        attempts: u32 = 12, Integer(1, 1_000_000);
+        attempts: u32 = 12, Integer(1, 1_000_000), label: "Attempts";
     }
 }
 
@@ -132,11 +146,11 @@ record! {
     /// `batch` of a sink.
     pub struct Batch {
         /// Largest number of items in a batch.
-        items_max: usize = 10_000, Integer(1, 1_000_000);
+        items_max: usize = 10_000, Integer(1, 1_000_000), label: "Items";
         /// Largest size of a batch, flattened; a larger request forms its own batch.
-        bytes_max: usize = 4 * 1024 * 1024, Integer(1, GIB);
+        bytes_max: usize = 4 * 1024 * 1024, Integer(1, GIB), label: "Bytes";
         /// Milliseconds that a busy sink waits for more items after a batch.
-        linger_ms: Millis = Millis::new(8), Integer(0, DAY_MS);
+        linger_ms: Millis = Millis::new(8), Integer(0, DAY_MS), label: "Wait for more (ms)";
     }
 }
 
@@ -145,11 +159,13 @@ record! {
     pub struct SinkLimits {
         /// Memory of one plugin instance of this sink.
         memory_max_bytes: Option<usize>, Integer(MIB, 4 * GIB), none: "`[plugins]`", example: "67_108_864",
-            usual: "`[plugins]`";
+            usual: "`[plugins]`", label: "Memory (bytes)";
         /// Milliseconds that one call of the plugin can take, including waiting.
-        write_timeout_ms: Option<Millis>, Integer(1, DAY_MS), none: "`[plugins]`", example: "10_000", usual: "`[plugins]`";
+        write_timeout_ms: Option<Millis>, Integer(1, DAY_MS), none: "`[plugins]`", example: "10_000", usual: "`[plugins]`",
+            label: "Time of a call (ms)";
         /// Milliseconds of computing time of one call of the plugin.
-        cpu_timeout_ms: Option<Millis>, Integer(1, DAY_MS), none: "`[plugins]`", example: "5_000", usual: "`[plugins]`";
+        cpu_timeout_ms: Option<Millis>, Integer(1, DAY_MS), none: "`[plugins]`", example: "5_000", usual: "`[plugins]`",
+            label: "Computing time of a call (ms)";
     }
 }
 
@@ -159,7 +175,7 @@ record! {
         /// URL of the database: `postgresql://user:password@host/database`. The plugin never receives it.
         url: Secret = Secret::new(String::new()), Secret, required: true, example: r#"{ env = "SHOP_DATABASE" }"#;
         /// Milliseconds for connecting, and for each transaction.
-        timeout_ms: Millis = Millis::new(10_000), Integer(1, DAY_MS);
+        timeout_ms: Millis = Millis::new(10_000), Integer(1, DAY_MS), label: "Time of a transaction (ms)";
     }
 }
 
@@ -175,15 +191,15 @@ record! {
         headers: BTreeMap<String, Secret>, Secrets(kinds::HEADER_NAME),
             example: r#"{ authorization = { env = "TEAM_AUTHORIZATION" } }"#;
         /// Milliseconds that one request can take, including its answer.
-        timeout_ms: Millis = Millis::new(10_000), Integer(1, DAY_MS), guide: "`plugins.write_timeout_ms` limits a whole call.";
+        timeout_ms: Millis = Millis::new(10_000), Integer(1, DAY_MS), label: "Time of a request (ms)", guide: "`plugins.write_timeout_ms` limits a whole call.";
         /// Largest body of one request.
-        request_bytes_max: u64 = 16 * MIB, Integer(0, GIB);
+        request_bytes_max: u64 = 16 * MIB, Integer(0, GIB), label: "Bytes of a request";
         /// Largest body of one answer.
-        response_bytes_max: u64 = MIB, Integer(0, GIB);
+        response_bytes_max: u64 = MIB, Integer(0, GIB), label: "Bytes of an answer";
         /// Largest number of requests of one call.
-        requests_max: u32 = 1_000, Integer(1, 1_000_000);
+        requests_max: u32 = 1_000, Integer(1, 1_000_000), label: "Requests of a call";
         /// Largest number of requests at the same time; others wait.
-        concurrency_max: usize = 4, Integer(1, 1000);
+        concurrency_max: usize = 4, Integer(1, 1000), label: "Requests at the same time";
     }
 }
 
@@ -226,14 +242,19 @@ impl Sink {
         self.mode == SinkMode::Latest
     }
 
-    /// `where` and `fields` in one text, the same for all that mean the same; empty without them.
+    /// `where`, `fields` and `leaves` in one text, the same for all that mean the same; empty without them.
     pub fn selection(&self) -> String {
         let conditions = self
             .r#where
             .as_ref()
             .map(|one| one.conditions().canonical());
         let fields = self.fields.as_ref().map(|one| one.fields().canonical());
-        let named = [("where", conditions), ("fields", fields)];
+        let leaves = (self.leaves == Leaves::Remove).then(|| "remove".to_owned());
+        let named = [
+            ("where", conditions),
+            ("fields", fields),
+            ("leaves", leaves),
+        ];
         let named = named.into_iter().filter_map(|(name, text)| {
             let text = text.filter(|text| !text.is_empty())?;
             Some(format!("{name}\0{text}\0"))

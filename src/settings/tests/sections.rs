@@ -108,7 +108,7 @@ fn without_the_other_mode(body: &mut Map<String, Value>) {
         body.retain(|name, _| !["shown", "max_rate"].contains(&&**name));
         return;
     }
-    body.retain(|name, _| !["start", "ordering", "in_flight"].contains(&&**name));
+    body.retain(|name, _| !["start", "ordering", "in_flight", "leaves"].contains(&&**name));
     if let Some(retry) = body.get_mut("retry").and_then(Value::as_object_mut) {
         retry.remove("attempts");
     }

@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Validator;
-use crate::beginning::{no_changes, no_state, notes};
+use crate::beginning::{no_changes, no_state, notes, removes_parts};
 use crate::problem::{self, quoted};
 use crate::{
-    BUILT_IN_PLUGINS, Http, Listed, OnUpdate, Ordering, Retry, Secret, Settings, Sink, SinkWhere,
-    Start, Stream, checks, masking, pool, section,
+    BUILT_IN_PLUGINS, Http, Leaves, Listed, OnUpdate, Ordering, Retry, Secret, Settings, Sink,
+    SinkWhere, Start, Stream, checks, masking, pool, section,
 };
 use base::clock::millis;
+use select::Where;
 
 /// Why a sink cannot have several calls at once, if that is what it wants.
 fn one_call_only(sink: &Sink) -> Option<&'static str> {
@@ -34,7 +35,7 @@ pub(crate) fn mode_mistakes(
     sink: &Sink,
     is_set: impl Fn(&str) -> bool,
 ) -> Vec<(&'static str, &'static str)> {
-    const OF_LATEST: [(&str, &str); 4] = [
+    const OF_LATEST: [(&str, &str); 5] = [
         (
             "start",
             "mode = \"latest\" begins with all items of the data pool; remove start",
@@ -50,6 +51,10 @@ pub(crate) fn mode_mistakes(
         (
             "in_flight",
             "with mode = \"latest\" calls follow one another; remove in_flight",
+        ),
+        (
+            "leaves",
+            "with mode = \"latest\" an item that ceases to match `where` is always removed; remove leaves",
         ),
     ];
     const OF_JOURNAL: [(&str, &str); 2] = [
@@ -70,6 +75,7 @@ pub(crate) fn mode_mistakes(
         "retry.attempts" => sink.retry.attempts == Retry::default().attempts,
         "ordering" => sink.ordering == Ordering::default(),
         "in_flight" => sink.in_flight == 1,
+        "leaves" => sink.leaves == Leaves::default(),
         "shown" => !sink.shown,
         _ => sink.max_rate == Sink::MAX_RATE,
     };
@@ -181,12 +187,24 @@ impl Validator<'_> {
         if let Some(spaced) = spaced {
             self.warning(&format!("sinks[{index}].fields"), with_space(&spaced));
         }
-        let Some(conditions) = sink.r#where.as_ref().map(SinkWhere::conditions) else {
+        let conditions = sink.r#where.as_ref().map(SinkWhere::conditions);
+        let removes = sink.leaves == Leaves::Remove && !sink.is_latest();
+        if removes && conditions.is_none_or(Where::is_empty) {
+            self.warning(
+                &format!("sinks[{index}].leaves"),
+                "has no effect without `where`: everything matches".to_owned(),
+            );
+        }
+        let Some(conditions) = conditions else {
             return;
         };
         let path = format!("sinks[{index}].where");
         if let Some(spaced) = conditions.spaced() {
             self.warning(&path, with_space(&spaced));
+        }
+        if removes && let Some(why) = removes_parts(sink, streams) {
+            self.problem(&format!("sinks[{index}].leaves"), why);
+            return;
         }
         let mut merged = streams
             .iter()

@@ -30,9 +30,14 @@ fn ms(number: u16) -> Lived {
 }
 
 fn retry(id: i64, slices: &[Slice], attempts: u32, due_at: Lived) -> Retry {
-    let parts = slices
-        .iter()
-        .map(|one| Part(one.entry.seq, one.base + one.start, one.base + one.end));
+    let parts = slices.iter().map(|one| {
+        Part(
+            one.entry.seq,
+            one.base + one.start,
+            one.base + one.end,
+            false,
+        )
+    });
     Retry {
         id,
         seqs: (Seq::MIN, Seq::MIN),
@@ -181,7 +186,7 @@ struct World {
 
 impl World {
     fn read(&self, retry: &Retry) -> Vec<Slice> {
-        let slice = |Part(seq, start, end): &Part| Slice {
+        let slice = |Part(seq, start, end, _): &Part| Slice {
             start: start.get(),
             end: end.get(),
             ..self.journal[usize::try_from(seq.get()).expect("small") - 1].clone()
@@ -267,7 +272,7 @@ impl World {
     fn crash(&mut self) {
         self.queue = RetryQueue::default();
         for (id, row) in &self.rows {
-            let slices = row.parts.iter().map(|Part(seq, start, end)| Slice {
+            let slices = row.parts.iter().map(|Part(seq, start, end, _)| Slice {
                 start: start.get(),
                 end: end.get(),
                 ..self.journal[usize::try_from(seq.get()).expect("small") - 1].clone()

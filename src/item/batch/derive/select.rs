@@ -2,8 +2,6 @@
 //!
 //! **Invariant**: a selection copies no item; it is slices of the same entries, and of consecutive items one slice.
 
-use std::sync::Arc;
-
 use super::DeriveError;
 use crate::batch::{Batch, Slice};
 
@@ -36,7 +34,7 @@ impl Batch {
         for index in indexes {
             let (slice, at) = self.locate(&ends, *index, &mut hint)?;
             match slices.last_mut() {
-                Some(last) if last.end == at && Arc::ptr_eq(&last.entry, &slice.entry) => {
+                Some(last) if last.continues(slice, at) => {
                     last.end += 1;
                 }
                 _ => slices.push(Slice {
@@ -71,8 +69,7 @@ impl Batch {
         let mut last: Option<(&Slice, u32)> = None;
         for index in indexes {
             let (slice, at) = self.locate(ends, *index, &mut hint)?;
-            let goes_on = last
-                .is_some_and(|(before, end)| end == at && Arc::ptr_eq(&before.entry, &slice.entry));
+            let goes_on = last.is_some_and(|(before, end)| end == at && before.is_of(slice));
             runs += usize::from(!goes_on);
             last = Some((slice, at + 1));
             let (word, bit) = (*index as usize / 64, 1 << (index % 64));
