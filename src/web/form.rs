@@ -67,6 +67,14 @@ impl Typed {
         }
     }
 
+    /// The same with all that it holds at first.
+    pub(super) fn filled(depot: &Depot, first: &'static str, data: FormData) -> Self {
+        Self {
+            data,
+            ..Self::new(depot, first, &[])
+        }
+    }
+
     /// The form that was sent; none: it is only asked for.
     pub(super) fn sent(depot: &Depot) -> Option<Self> {
         let data = FormData::of(depot)?.clone();

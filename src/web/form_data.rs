@@ -65,6 +65,12 @@ impl FormData {
         self.0.iter().filter_map(below)
     }
 
+    /// All fields, in their order.
+    #[cfg(test)]
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
     /// Adds a field.
     pub(super) fn put(&mut self, name: &str, value: String) {
         self.0.push((name.to_owned(), value));

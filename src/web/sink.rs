@@ -3,11 +3,15 @@
 //! **Invariant**: a button is shown only where what it does can be done.
 
 mod actions;
+mod change;
+mod controls;
 mod delete;
 mod letters;
 mod list;
 mod new;
+mod rows;
 mod schema_form;
+mod section;
 mod tried;
 
 use maud::{Markup, html};
@@ -48,13 +52,14 @@ pub(super) fn routes(operator: &Operator) -> Router {
         )
 }
 
-/// Making sinks and deleting them: that decides what leaves the machine.
+/// Making, changing and deleting sinks: that decides what leaves the machine.
 pub(super) fn made(operator: &Operator) -> Router {
     let p = || operator.clone();
     Router::new()
         .push(form::route("new/sink", || new::NewSink(p())))
         .push(
             Router::with_path("sinks/{name}")
+                .push(form::route("change", || change::ChangeSink(p())))
                 .push(form::route("delete", || delete::DeleteSink(p()))),
         )
 }
@@ -129,6 +134,7 @@ fn buttons(operator: &Operator, sink: &SinkCondition, token: &Markup) -> Markup 
                 @if fills {
                     form method="post" action={ (path) "/refill" } data-confirm="Send the sink all items of the data pool again?" { (token) button.plain { "Fill again" } }
                 }
+                @if is_made && !wanted.as_ref().is_some_and(|wanted| wanted.shadows) { a.button.plain href={ (path) "/change" } { "Change…" } }
                 @if is_made { a.button.danger href={ (path) "/delete" } { "Delete…" } }
             } @else {
                 form method="post" action={ (path) "/forget" } data-confirm={ "Forget the sink, with the requests accepted since, " (count(waiting_batches, "waiting batch")) " and " (count(given_up, "dead letter")) "? This cannot be undone." } {
@@ -162,7 +168,7 @@ fn facts(operator: &Operator, sink: &SinkCondition) -> Markup {
             dt { "Plugin" } dd { (text(&sink.plugin())) }
             dt { "Streams" } dd { (text(&sink.streams_in_words())) }
             @if let Some(conditions) = sink.conditions() { dt { "Where" } dd { code { (text(&conditions)) } } }
-            @if sink.lane.as_ref().is_some_and(|lane| lane.sink().leaves == Leaves::Remove) { dt { "Ceases to match" } dd { "it is told that the item is removed" } }
+            @if sink.lane.as_ref().is_some_and(|lane| lane.sink().leaves == Leaves::Remove) { dt { "Ceases to match" } dd { "it receives a removal of the item" } }
             @if let Some(fields) = sink.fields() { dt { "Fields" } dd { code { (text(&fields)) } } }
             dt { "Writes in the pool" } dd { (text(&sink.writes_in_words())) }
             dt { "What it may do" } dd { @match sink.lane.as_ref().map(|lane| lane.reach().0.grants()) {

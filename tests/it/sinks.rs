@@ -2,6 +2,7 @@
 
 mod copy; // a receiver that keeps a copy
 mod filled; // with what the data pool has
+mod forms; // their forms, of each built-in plugin
 mod joins; // at random moments
 mod kills; // before or after, never between
 mod leaves; // told what ceases to match

@@ -1,4 +1,4 @@
-//! Controls made from the JSON Schema of a plugin's settings, and the settings that were typed into them.
+//! Controls made from the JSON Schema of a plugin's settings, what they hold at first, and what was typed into them.
 //!
 //! Text, numbers, yes or no, words to choose from, lists and tables of texts, and objects have controls of their own;
 //! anything else is typed as JSON.
@@ -22,6 +22,12 @@ const LINES_CHARS_MAX: usize = 65_536;
 const MARK: &str = "x-headgate";
 const SECRET: &str = "secret";
 const BODY: &str = "template:body";
+
+/// The place of the settings of a plugin.
+pub(super) const CONFIG: &str = "config";
+/// Keywords of a schema that refer to others, and how deep they may.
+const REFERENCE: &str = "$ref";
+const REFERENCES_MAX: usize = 8;
 
 /// What is wrong with what was typed: the place, and the sentence.
 pub(super) type Wrong = Vec<(String, String)>;
@@ -69,16 +75,48 @@ impl<'a> Kind<'a> {
     }
 }
 
+/// A schema with what its references to its own parts mean in their places.
+pub(super) fn resolved(schema: &Value) -> Value {
+    fn within(schema: &Value, root: &Value, depth: usize) -> Value {
+        match schema {
+            Value::Object(members) => {
+                let mut all = Map::new();
+                let meant = members.get(REFERENCE).and_then(Value::as_str);
+                let meant = meant.and_then(|place| root.pointer(place.strip_prefix('#')?));
+                if let (Some(meant), true) = (meant, depth < REFERENCES_MAX)
+                    && let Value::Object(meant) = within(meant, root, depth + 1)
+                {
+                    all.extend(meant);
+                }
+                let own = members.iter().filter(|(name, _)| *name != REFERENCE);
+                all.extend(own.map(|(name, value)| (name.clone(), within(value, root, depth))));
+                Value::Object(all)
+            }
+            Value::Array(all) => all.iter().map(|one| within(one, root, depth)).collect(),
+            other => other.clone(),
+        }
+    }
+    within(schema, schema, 0)
+}
+
 /// A form of a schema.
 pub(super) struct SchemaForm<'a> {
+    /// The place of what it describes.
+    root: &'a str,
     schema: &'a Value,
     data: &'a FormData,
     wrong: &'a Wrong,
 }
 
 impl<'a> SchemaForm<'a> {
-    pub(super) fn new(schema: &'a Value, data: &'a FormData, wrong: &'a Wrong) -> Self {
+    pub(super) fn new(
+        root: &'a str,
+        schema: &'a Value,
+        data: &'a FormData,
+        wrong: &'a Wrong,
+    ) -> Self {
         Self {
+            root,
             schema,
             data,
             wrong,
@@ -88,10 +126,10 @@ impl<'a> SchemaForm<'a> {
     /// The controls.
     pub(super) fn controls(&self) -> Markup {
         match self.schema["properties"].as_object() {
-            Some(properties) => self.object("config", properties, self.schema, 0),
+            Some(properties) => self.object(self.root, properties, self.schema, 0),
             // There is no property to ask for.
             None if self.schema.is_object() => {
-                self.one("config", "Settings", self.schema, false, DEPTH_MAX)
+                self.one(self.root, "Settings", self.schema, false, DEPTH_MAX)
             }
             None => html! { p.quiet { "This plugin takes no settings." } },
         }
@@ -106,7 +144,7 @@ impl<'a> SchemaForm<'a> {
     ) -> Markup {
         html! {
             @for (name, property) in properties.iter().take(CONTROLS_MAX) {
-                (self.one(&format!("{path}.{name}"), name, property, is_required(schema, name), depth))
+                (self.one(&below(path, name), name, property, is_required(schema, name), depth))
             }
         }
     }
@@ -212,15 +250,80 @@ fn is_required(schema: &Value, name: &str) -> bool {
     required.into_iter().any(|one| one == name)
 }
 
-/// The settings that were typed.
-pub(super) fn typed(schema: &Value, data: &FormData, wrong: &mut Wrong) -> Map<String, Value> {
+/// The place of a property.
+fn below(path: &str, name: &str) -> String {
+    match path {
+        "" => name.to_owned(),
+        path => format!("{path}.{name}"),
+    }
+}
+
+/// Puts what is set into a form, so that it is typed already. Secrets stay away.
+pub(super) fn fill(root: &str, schema: &Value, set: &Value, data: &mut FormData) {
+    fn object(
+        path: &str,
+        properties: &Map<String, Value>,
+        set: &Value,
+        data: &mut FormData,
+        depth: usize,
+    ) {
+        for (name, property) in properties.iter().take(CONTROLS_MAX) {
+            let value = &set[&**name];
+            let path = below(path, name);
+            match Kind::of(property, depth) {
+                _ if value.is_null() => {}
+                Kind::Object(properties) => object(&path, properties, value, data, depth + 1),
+                Kind::Secret => {}
+                kind => data.put(&path, written(&kind, value)),
+            }
+        }
+    }
     match schema["properties"].as_object() {
-        Some(properties) => object("config", properties, data, 0, wrong),
-        None => match read(data, "config", &Kind::Json) {
+        Some(properties) => object(root, properties, set, data, 0),
+        None if set.as_object().is_some_and(|set| !set.is_empty()) => {
+            data.put(root, written(&Kind::Json, set));
+        }
+        None => {}
+    }
+}
+
+/// A value as its control holds it.
+fn written(kind: &Kind<'_>, value: &Value) -> String {
+    let plain = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
+    match (kind, value) {
+        (Kind::List, Value::Array(all)) => all.iter().map(plain).collect::<Vec<_>>().join("\n"),
+        (Kind::Table, Value::Object(all)) => {
+            let lines = all
+                .iter()
+                .map(|(name, value)| format!("{name}: {}", plain(value)));
+            lines.collect::<Vec<_>>().join("\n")
+        }
+        (Kind::Json | Kind::Object(_), value) => value.to_string(),
+        (Kind::Body, value @ (Value::Object(_) | Value::Array(_))) => {
+            serde_json::to_string_pretty(value).unwrap_or_default()
+        }
+        (_, value) => plain(value),
+    }
+}
+
+/// The settings that were typed.
+pub(super) fn typed(
+    root: &str,
+    schema: &Value,
+    data: &FormData,
+    wrong: &mut Wrong,
+) -> Map<String, Value> {
+    match schema["properties"].as_object() {
+        Some(properties) => object(root, properties, data, 0, wrong),
+        None => match read(data, root, &Kind::Json) {
             Ok(Some(Value::Object(all))) => all,
             Ok(_) => Map::new(),
             Err(message) => {
-                wrong.push(("config".to_owned(), message));
+                wrong.push((root.to_owned(), message));
                 Map::new()
             }
         },
@@ -236,7 +339,7 @@ fn object(
 ) -> Map<String, Value> {
     let mut all = Map::new();
     for (name, property) in properties.iter().take(CONTROLS_MAX) {
-        let path = format!("{path}.{name}");
+        let path = below(path, name);
         let value = match Kind::of(property, depth) {
             Kind::Object(properties) => {
                 let inner = object(&path, properties, data, depth + 1, wrong);
@@ -301,99 +404,4 @@ fn read(data: &FormData, path: &str, kind: &Kind<'_>) -> Result<Option<Value>, S
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn schema() -> Value {
-        json!({
-            "type": "object", "required": ["url"],
-            "properties": {
-                "url": {"type": "string", "title": "Address"},
-                "count": {"type": "integer", "default": 7},
-                "yes": {"type": "boolean", "default": true},
-                "word": {"enum": ["a", "b"]},
-                "list": {"type": "array", "items": {"type": "string"}},
-                "table": {"type": "object", "additionalProperties": {"type": "string"}},
-                "inner": {"type": "object", "properties": {"deep": {"type": "number"}}},
-                "token": {"type": "string", "x-headgate": "secret"},
-                "odd": {"oneOf": [{"type": "string"}, {"type": "integer"}]},
-                "body": {"x-headgate": "template:body"},
-                "text": {"x-headgate": "template:body"},
-            },
-        })
-    }
-
-    fn form(fields: &[(&str, &str)]) -> FormData {
-        let mut data = FormData::default();
-        for (name, value) in fields {
-            data.put(name, (*value).to_owned());
-        }
-        data
-    }
-
-    #[test]
-    fn what_is_typed_is_read_as_the_schema_has_it_and_what_is_empty_sets_nothing() {
-        let data = form(&[
-            ("config.url", " https://a "),
-            ("config.count", "12"),
-            ("config.yes", "false"),
-            ("config.word", "b"),
-            ("config.list", "x\n\n y \n"),
-            ("config.table", "A: b:c\nd:e"),
-            ("config.inner.deep", "1.5"),
-            ("config.odd", "[1, null]"),
-            ("config.body", "{\"a\": \"{n}\"}"),
-            ("config.text", "{n} left"),
-            ("config.unknown", "1"),
-        ]);
-        let mut wrong = Wrong::new();
-        let all = typed(&schema(), &data, &mut wrong);
-        assert_eq!(wrong, []);
-        assert_eq!(
-            Value::Object(all),
-            json!({
-                "url": "https://a", "count": 12, "yes": false, "word": "b", "list": ["x", "y"],
-                "table": {"A": "b:c", "d": "e"}, "inner": {"deep": 1.5}, "odd": [1, null],
-                "body": {"a": "{n}"}, "text": "{n} left",
-            })
-        );
-        let all = typed(
-            &schema(),
-            &form(&[("config.url", ""), ("config.yes", "")]),
-            &mut wrong,
-        );
-        assert_eq!((Value::Object(all), wrong), (json!({}), Vec::new()));
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_said_at_its_control_and_comes_back_without_secrets() {
-        let fields = [
-            ("config.count", "\"><script>"),
-            ("config.table", "no colon"),
-            ("config.odd", "{"),
-            ("config.token", "hush-typed"),
-        ];
-        let data = form(&fields);
-        let mut wrong = Wrong::new();
-        typed(&schema(), &data, &mut wrong);
-        let places: Vec<&str> = wrong.iter().map(|(path, _)| &**path).collect();
-        assert_eq!(places, ["config.count", "config.table", "config.odd"]);
-        let schema = schema();
-        let shown = SchemaForm::new(&schema, &data, &wrong)
-            .controls()
-            .into_string();
-        assert!(
-            shown.contains("value=\"&quot;&gt;&lt;script&gt;\""),
-            "{shown}"
-        );
-        assert!(shown.contains("Give a number."), "{shown}");
-        assert!(
-            shown.contains("type=\"password\"") && !shown.contains("hush"),
-            "{shown}"
-        );
-        assert!(shown.contains(">Address</label>"), "{shown}");
-        assert!(shown.contains("as usual (yes)"), "{shown}");
-    }
-}
+mod tests;

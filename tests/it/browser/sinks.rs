@@ -1,4 +1,4 @@
-//! A sink made by its page: chosen, tried, saved, paused and deleted.
+//! A sink made by its page: chosen, tried, saved, changed, paused and deleted.
 
 use serde_json::{Value, json};
 
@@ -47,6 +47,25 @@ fn a_sink_is_chosen_tried_saved_paused_and_deleted_by_its_pages() {
     eventually("the item is at its receiver", || {
         (!receiver.seen().is_empty()).then_some(())
     });
+    // Its form has what it is, and changes that alone.
+    window.click("a[href='/sinks/team/change']");
+    is_at(&window, "Change team");
+    window.shows(
+        "return document.getElementById('networks').value",
+        &json!("127.0.0.0/8"),
+    );
+    fill(&window, "where", "number>=3");
+    window.click("#more summary");
+    fill(&window, "retry.attempts", "4");
+    window.click("button[value='try']");
+    assert!(text(&window, "section.panel").contains("0 items reached the plugin"));
+    window.click("button[value='save']");
+    is_at(&window, "team");
+    let sink = process.sink("team");
+    assert_eq!(
+        (&sink["where"], &sink["retry"]["attempts"]),
+        (&json!("number>=3"), &json!(4))
+    );
     window.click("form[action='/sinks/team/pause'] button");
     window.shows(
         "return document.querySelector(\"form[action='/sinks/team/resume']\") !== null",
