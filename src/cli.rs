@@ -35,7 +35,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-pub use ::client::configuration::{ConfigArgs, load, load_with, unusable};
+pub use ::client::configuration::{ConfigArgs, load, load_with, tentative, unusable};
 use error::CliError;
 use observe::lines;
 use settings::{Loaded, Problem, Problems};

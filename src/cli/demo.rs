@@ -77,7 +77,7 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
         print("\nServing until Ctrl-C.\n");
         serve::invite(&daemon)?;
         let load = || confined.look_at(load(&config_file).and_then(with_fitting_sinks));
-        serve::run_until_signalled(daemon, files, signals, load).await
+        serve::run_until_signalled(daemon, files, signals, load, || None).await
     })
 }
 

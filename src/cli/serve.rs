@@ -17,7 +17,7 @@ use super::confine::Confined;
 use super::error::CliError;
 use super::port::Ports;
 use super::signals::Signals;
-use super::{ConfigArgs, load_with, logging, program, with_fitting_sinks};
+use super::{ConfigArgs, load_with, logging, program, tentative, with_fitting_sinks};
 use crate::daemon::{Daemon, DaemonError, Files};
 use base::process;
 use base::text::shell_quoted;
@@ -76,7 +76,9 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
             say_how_to_sign_in(&daemon);
         }
         let load = || confined.look_at(args.load());
-        run_until_signalled(daemon, files, signals, load).await
+        let config = ConfigArgs::of_file(args.config.clone());
+        let named = || tentative(&config, args.options());
+        run_until_signalled(daemon, files, signals, load, named).await
     });
     if served.is_err() && suspect::any_in(&loaded.settings.storage.data_dir) {
         start_again(listened)?;
@@ -87,6 +89,11 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
 impl ServeArgs {
     /// The configuration, with what the options of the verb set.
     fn load(&self) -> Result<Loaded, CliError> {
+        let config = ConfigArgs::of_file(self.config.clone());
+        load_with(&config, self.options()).and_then(with_fitting_sinks)
+    }
+
+    fn options(&self) -> Vec<SettingOption> {
         let options = [
             ("--listen", ["server", "listen"], &self.listen),
             ("--data-dir", ["storage", "data_dir"], &self.data_dir),
@@ -99,8 +106,7 @@ impl ServeArgs {
                 value,
             })
         });
-        let config = ConfigArgs::of_file(self.config.clone());
-        load_with(&config, options.collect()).and_then(with_fitting_sinks)
+        options.collect()
     }
 }
 
@@ -231,12 +237,14 @@ fn reachable(address: &str) -> Option<String> {
     Some(address)
 }
 
-/// Serves until SIGTERM or SIGINT; on SIGHUP, and when a file has changed, takes what `load` brings.
+/// Serves until SIGTERM or SIGINT; on SIGHUP, and when a file has changed, takes what `load` brings. `named` is what can
+/// be read of what cannot be used: it is read again when a file that it names has changed.
 pub(super) async fn run_until_signalled(
     daemon: Daemon,
     mut files: Files,
     signals: Signals,
     load: impl Fn() -> Result<Loaded, CliError>,
+    named: impl Fn() -> Option<Loaded>,
 ) -> Result<(), CliError> {
     let Signals {
         mut end,
@@ -262,7 +270,12 @@ pub(super) async fn run_until_signalled(
                     files.follow(&loaded);
                     reload.apply(&loaded).await;
                 }
-                Err(error) => reload.refuse(&error.to_string()),
+                Err(error) => {
+                    if let Some(tentative) = named() {
+                        files.follow_too(&tentative);
+                    }
+                    reload.keep(&error.to_string()).await;
+                }
             }
         }
     };

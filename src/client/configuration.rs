@@ -71,6 +71,13 @@ pub fn load_with(args: &ConfigArgs, options: Vec<SettingOption>) -> Result<Loade
     settings::load(&sources).map_err(|problems| explained(args, problems))
 }
 
+/// What can be read of a configuration that cannot be used, for the files that it names.
+pub fn tentative(args: &ConfigArgs, options: Vec<SettingOption>) -> Option<Loaded> {
+    let mut sources = sources(args).ok()?;
+    sources.options = options;
+    settings::tentative(&sources)
+}
+
 /// Takes the presets of the configuration, whatever else stands there.
 ///
 /// # Errors

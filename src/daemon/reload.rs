@@ -108,8 +108,15 @@ impl Reload {
         }
     }
 
-    /// The configuration cannot be used, and the old one stays.
-    pub fn refuse(&self, reason: &str) {
+    /// The configuration cannot be used, and the old one stays. The files of plugins are taken all the same.
+    pub async fn keep(&self, reason: &str) {
+        self.refuse(reason);
+        self.sinks.apply().await;
+        self.operator.note_plugins().await;
+    }
+
+    /// Says that the configuration cannot be used.
+    fn refuse(&self, reason: &str) {
         tracing::error!("the configuration is not taken, the old one stays: {reason}");
         let problem = format!("the configuration was changed and cannot be used: {reason}");
         self.operator.configuration.set_problem(problem);
@@ -153,30 +160,19 @@ impl Files {
         self.known = self.looks();
     }
 
+    /// Beside those, from now on, the files that a configuration names which cannot be used.
+    pub fn follow_too(&mut self, loaded: &Loaded) {
+        for path in named(loaded) {
+            if self.paths.insert(path.clone()) {
+                // What came since it was read is a change.
+                self.known.entry(path).or_insert(None);
+            }
+        }
+    }
+
     /// From now on those of another configuration.
     pub fn follow(&mut self, loaded: &Loaded) {
-        let plugins = loaded
-            .settings
-            .sinks
-            .iter()
-            .map(|sink| sink.plugin.as_str());
-        let plugins = plugins.filter(|plugin| !settings::BUILT_IN_PLUGINS.contains(plugin));
-        let paths = loaded.files.iter().cloned();
-        // The folder: a configuration that names a plugin before it is there is read again when it comes.
-        let paths = paths.chain([loaded.settings.storage.plugins_dir()]);
-        let paths = paths.chain(plugins.map(PathBuf::from));
-        let keys = loaded.settings.connectors.iter().flat_map(|one| &one.keys);
-        let secrets = keys.filter_map(|key| key.verify.as_ref()?.secret.as_ref());
-        let tokens = loaded.settings.admin.tokens.iter();
-        let secrets = secrets.chain(tokens.filter_map(|token| token.secret.as_ref()));
-        let paths = paths.chain(secrets.filter_map(|secret| match secret.source() {
-            SecretSource::File(path) => Some(path.clone()),
-            SecretSource::Text | SecretSource::Variable(_) => None,
-        }));
-        let listeners = [&loaded.settings.server.tls, &loaded.settings.admin.tls];
-        let certificates = listeners.into_iter().flatten().flat_map(Tls::files);
-        let paths = paths.chain(certificates.cloned());
-        self.paths = paths.collect();
+        self.paths = named(loaded);
         let mut known = std::mem::take(&mut self.known);
         let looks = self.followed().into_iter().map(|path| {
             let known = known.remove(&path);
@@ -230,6 +226,32 @@ impl Files {
         });
         looks.collect()
     }
+}
+
+/// The files that a configuration names.
+fn named(loaded: &Loaded) -> BTreeSet<PathBuf> {
+    let plugins = loaded
+        .settings
+        .sinks
+        .iter()
+        .map(|sink| sink.plugin.as_str());
+    let plugins = plugins.filter(|plugin| !settings::BUILT_IN_PLUGINS.contains(plugin));
+    let paths = loaded.files.iter().cloned();
+    // The folder: a configuration that names a plugin before it is there is read again when it comes.
+    let paths = paths.chain([loaded.settings.storage.plugins_dir()]);
+    let paths = paths.chain(plugins.map(PathBuf::from));
+    let keys = loaded.settings.connectors.iter().flat_map(|one| &one.keys);
+    let secrets = keys.filter_map(|key| key.verify.as_ref()?.secret.as_ref());
+    let tokens = loaded.settings.admin.tokens.iter();
+    let secrets = secrets.chain(tokens.filter_map(|token| token.secret.as_ref()));
+    let paths = paths.chain(secrets.filter_map(|secret| match secret.source() {
+        SecretSource::File(path) => Some(path.clone()),
+        SecretSource::Text | SecretSource::Variable(_) => None,
+    }));
+    let listeners = [&loaded.settings.server.tls, &loaded.settings.admin.tls];
+    let certificates = listeners.into_iter().flatten().flat_map(Tls::files);
+    let paths = paths.chain(certificates.cloned());
+    paths.collect()
 }
 
 fn look(path: &Path) -> Option<Look> {

@@ -75,6 +75,8 @@ pub struct Lane {
     retried: bool,
     /// New batches that failed since the last one that did not.
     failures: u32,
+    /// Why the sink is failing, or that it is not any more, until it is stored.
+    failing: Option<Option<String>>,
     /// Pauses since the last success.
     pauses: u32,
     busy_at: Option<Instant>,
@@ -150,6 +152,7 @@ impl Lane {
             retries: RetryQueue::default(),
             retried: false,
             failures: 0,
+            failing: None,
             pauses: 0,
             busy_at: None,
             last_items: 0,
@@ -239,7 +242,7 @@ impl Lane {
         self.plugin = Some(plugin);
         self.instances.clear();
         self.note_healthy();
-        self.status.set_takes_nothing(None);
+        self.note_failing(None);
         // The order of retries may be another.
         self.opened = false;
         self.sink = sink;

@@ -149,7 +149,9 @@ impl Delivery {
             if begins_early || cursor < stood {
                 behind = Some(behind.map_or(cursor, |lowest| lowest.min(cursor)));
             }
-            added.push(Arc::new(LaneStatus::new(sink, cursor, stop.child_token())));
+            let status = LaneStatus::new(sink, cursor, stop.child_token());
+            status.set_takes_nothing(self.pool.failing(&sink.name)?);
+            added.push(Arc::new(status));
         }
         lanes.extend(added.iter().cloned());
         Ok((added, behind))

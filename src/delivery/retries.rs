@@ -190,7 +190,7 @@ impl Delivery {
         }
         let (slices, gone) = self.read_parts(&retry.parts).await?;
         let batch = Batch::new(slices, 1);
-        let readable = verdict::letters(&batch, retry.attempts, reason, Unix::now());
+        let readable = verdict::letters(&batch, retry.tried(), reason, Unix::now());
         let mut letters: Vec<DeadLetter> = readable.collect();
         letters.extend(self.letters_of(gone).await?);
         Ok(letters)

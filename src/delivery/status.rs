@@ -358,8 +358,12 @@ impl LaneStatus {
         self.shown().misbehaves = reason;
     }
 
-    pub(super) fn set_takes_nothing(&self, reason: Option<String>) {
-        self.shown().takes_nothing = reason;
+    /// Whether that is something else than before.
+    pub(super) fn set_takes_nothing(&self, reason: Option<String>) -> bool {
+        let mut shown = self.shown();
+        let is_new = shown.takes_nothing != reason;
+        shown.takes_nothing = reason;
+        is_new
     }
 
     pub(super) fn set_last_error(&self, at: Unix, reason: &str) {

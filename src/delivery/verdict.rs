@@ -23,14 +23,56 @@ const TRAPS_MAX: u32 = 3;
 /// The longest pause that a sink may ask for.
 const ASKED_PAUSE_MAX: Duration = Duration::from_hours(1);
 
+/// How often something was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Attempts {
+    /// The batch that it is in.
+    pub(super) batch: u32,
+    /// Its items before that: in batches of which others were taken, and while the sink was paused.
+    pub(super) earlier: u32,
+}
+
+impl Attempts {
+    /// Nobody has tried it.
+    pub(super) const NONE: Self = Self {
+        batch: 0,
+        earlier: 0,
+    };
+    /// The first attempt.
+    pub(super) const FIRST: Self = Self {
+        batch: 1,
+        earlier: 0,
+    };
+
+    pub(super) fn of(retry: &Retry) -> Self {
+        Self {
+            batch: retry.attempts,
+            earlier: retry.earlier,
+        }
+    }
+
+    /// With another attempt.
+    pub(super) fn next(self) -> Self {
+        Self {
+            batch: self.batch.saturating_add(1),
+            ..self
+        }
+    }
+
+    /// All that its items had.
+    fn all(self) -> u32 {
+        self.earlier.saturating_add(self.batch)
+    }
+}
+
 /// What is left of a batch, and the attempts at that, after an attempt in which the sink settled some of it: of those the
 /// refused ones become dead letters, the others are a batch of their own.
 pub(super) fn rest(
     batch: Batch,
-    attempts: u32,
+    attempts: Attempts,
     progress: Progress,
     settlement: &mut Settlement,
-) -> (Batch, u32) {
+) -> (Batch, Attempts) {
     if progress.taken == 0 {
         return (batch, attempts);
     }
@@ -40,14 +82,19 @@ pub(super) fn rest(
         within.map(move |index| (index, reason.clone()))
     });
     dead_letter(&settled, attempts, refused.collect(), settlement);
-    (rest, 1)
+    // It is the first one at this batch, and not the first one at its items.
+    let left = Attempts {
+        batch: 1,
+        earlier: attempts.all().saturating_sub(1),
+    };
+    (rest, left)
 }
 
 /// Decides about a batch after its `attempts`-th attempt failed.
 pub(super) fn schedule_retry(
     sink: &Sink,
     batch: &Batch,
-    attempts: u32,
+    attempts: Attempts,
     failure: Failure,
     settlement: &mut Settlement,
 ) {
@@ -63,9 +110,9 @@ pub(super) fn schedule_retry(
         }
         Failure::Retry { after, .. } => (sink.retry.attempts, after),
     };
-    if attempts < attempts_max {
+    if attempts.batch < attempts_max {
         let pause = asked.map_or_else(
-            || pause(&sink.retry, attempts),
+            || pause(&sink.retry, attempts.batch),
             |asked| asked.min(ASKED_PAUSE_MAX),
         );
         settlement
@@ -88,9 +135,11 @@ pub(super) fn schedule_retry(
                     .push(retry(&half, attempts, due_at, &reason));
             }
         }
-        None => settlement
-            .dead_letters
-            .extend(letters(batch, attempts, &reason, Unix::now())),
+        None => {
+            settlement
+                .dead_letters
+                .extend(letters(batch, attempts.all(), &reason, Unix::now()))
+        }
     }
 }
 
@@ -99,29 +148,35 @@ pub(super) fn pause(retry: &RetrySettings, attempts: u32) -> Duration {
     backoff::pause(*retry.first_ms, *retry.max_ms, attempts)
 }
 
-/// Another attempt later, without counting this one.
+/// Another attempt later, without counting this one for the batch.
 pub(super) fn defer(
     sink: &Sink,
     batch: &Batch,
-    attempts: u32,
+    attempts: Attempts,
     reason: &str,
     settlement: &mut Settlement,
 ) {
-    let due_at = Lived::now() + pause(&sink.retry, attempts.max(1));
     // It was tried: nothing is added to it any more.
+    let tried = attempts.batch.max(1);
+    let deferred = Attempts {
+        batch: tried,
+        earlier: attempts.next().all() - tried,
+    };
+    let due_at = Lived::now() + pause(&sink.retry, tried);
     settlement
         .retries
-        .push(retry(batch, attempts.max(1), due_at, reason));
+        .push(retry(batch, deferred, due_at, reason));
 }
 
 /// A batch that is to be tried at this time.
-pub(super) fn retry(batch: &Batch, attempts: u32, due_at: Lived, reason: &str) -> Retry {
+pub(super) fn retry(batch: &Batch, attempts: Attempts, due_at: Lived, reason: &str) -> Retry {
     Retry {
         id: 0,
         seqs: (Seq::MIN, Seq::MIN),
         parts: parts(batch),
         origin: batch.origin(),
-        attempts,
+        attempts: attempts.batch,
+        earlier: attempts.earlier,
         due_at,
         reason: reason.to_owned(),
     }
@@ -168,7 +223,7 @@ pub(super) fn letters<'a>(
 /// The items that the sink rejected become dead letters; it took the others.
 pub(super) fn dead_letter(
     batch: &Batch,
-    attempts: u32,
+    attempts: Attempts,
     rejected: Vec<(u32, String)>,
     settlement: &mut Settlement,
 ) {
@@ -176,7 +231,7 @@ pub(super) fn dead_letter(
         return;
     }
     let mut reasons: HashMap<u32, String> = rejected.into_iter().collect();
-    let items = letters(batch, attempts, "", Unix::now()).zip(0..);
+    let items = letters(batch, attempts.all(), "", Unix::now()).zip(0..);
     settlement
         .dead_letters
         .extend(items.filter_map(|(letter, index)| {
@@ -212,7 +267,7 @@ pub(super) fn unreadable(seq: Seq, row: Option<&LogRow>, reason: String) -> Dead
 mod tests {
     use std::time::Duration;
 
-    use super::{ASKED_PAUSE_MAX, rest, schedule_retry};
+    use super::{ASKED_PAUSE_MAX, Attempts, defer, rest, schedule_retry};
     use base::clock::{Lived, Unix};
     use base::order::{ItemPosition, Seq};
     use item::ItemsWriter;
@@ -242,11 +297,16 @@ mod tests {
         schedule_retry(
             &Sink::default(),
             &batch(items),
-            attempts,
+            tried(attempts),
             failure,
             &mut settlement,
         );
         settlement
+    }
+
+    /// So many attempts at the batch.
+    fn tried(batch: u32) -> Attempts {
+        Attempts { batch, earlier: 0 }
     }
 
     fn trap() -> Failure {
@@ -294,12 +354,14 @@ mod tests {
             refused: vec![(1..2, "no".to_owned()), (2..9, "never".to_owned())],
         };
         let mut settlement = Settlement::default();
-        let (left, attempts) = rest(batch(5), 7, progress.clone(), &mut settlement);
+        let (left, attempts) = rest(batch(5), tried(7), progress.clone(), &mut settlement);
         let dead: Vec<_> = (settlement.dead_letters.iter())
             .map(|one| (one.position.get(), &*one.reason, one.attempts))
             .collect();
         assert_eq!(dead, [(1, "no", 7), (2, "never", 7)]);
-        assert_eq!(attempts, 1, "it is the first one at this batch");
+        // It is the first one at this batch, and the seventh at its items.
+        let (batch_of, earlier) = (attempts.batch, attempts.earlier);
+        assert_eq!((batch_of, earlier), (1, 6));
         schedule_retry(
             &Sink::default(),
             &left,
@@ -310,10 +372,47 @@ mod tests {
         assert_eq!(settlement.retries[0].parts, [part(3, 5)]);
 
         let mut settlement = Settlement::default();
-        let (left, _) = rest(batch(3), 1, progress, &mut settlement);
-        schedule_retry(&Sink::default(), &left, 1, trap(), &mut settlement);
+        let (left, _) = rest(batch(3), Attempts::FIRST, progress, &mut settlement);
+        schedule_retry(
+            &Sink::default(),
+            &left,
+            Attempts::FIRST,
+            trap(),
+            &mut settlement,
+        );
         assert!(settlement.retries.is_empty());
         assert_eq!(settlement.dead_letters.len(), 2);
+    }
+
+    #[test]
+    fn a_dead_letter_has_the_attempts_of_its_item_in_whatever_batches() {
+        let last = Sink::default().retry.attempts;
+        let mut settlement = Settlement::default();
+        // While the sink was paused, twice; then its batch was taken in part.
+        let (three, sink) = (batch(3), Sink::default());
+        defer(&sink, &three, Attempts::NONE, "away", &mut settlement);
+        let waits = Attempts::of(&settlement.retries[0]);
+        defer(&sink, &three, waits, "away", &mut settlement);
+        let waits = Attempts::of(&settlement.retries[1]);
+        assert_eq!((waits.batch, waits.earlier), (1, 1));
+        let progress = Progress {
+            taken: 1,
+            refused: Vec::new(),
+        };
+        let (left, attempts) = rest(three, waits.next(), progress, &mut settlement);
+        assert_eq!((attempts.batch, attempts.earlier), (1, 2));
+        // It is halved, and a half is given up.
+        let halved = Attempts {
+            batch: last,
+            ..attempts
+        };
+        let mut settlement = Settlement::default();
+        schedule_retry(&sink, &left, halved, asks(None), &mut settlement);
+        assert_eq!(settlement.retries.len(), 2);
+        let half = Attempts::of(&settlement.retries[0]).next();
+        let (one, _) = left.split_at(1);
+        schedule_retry(&sink, &one, half, asks(None), &mut settlement);
+        assert_eq!(settlement.dead_letters[0].attempts, last + 3);
     }
 
     #[test]

@@ -188,7 +188,7 @@ impl Pool {
             connection.execute("DELETE FROM calls WHERE sink = ?1", [beginning.sink])?;
             connection.execute(
                 "INSERT INTO dead_letters (sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms, removal, version, version_text, expire_after_seconds)
-                 SELECT sink, seq, request_id, stream, position, key, fields, reason, attempts, ?2, received_ms, removal, version, version_text, expire_after_seconds
+                 SELECT sink, seq, request_id, stream, position, key, fields, reason, earlier + attempts, ?2, received_ms, removal, version, version_text, expire_after_seconds
                  FROM resends JOIN retries ON retries.id = retry_id WHERE sink = ?1 AND resent = 1 ORDER BY resends.id",
                 params![beginning.sink, Unix::now().to_column()],
             )?;

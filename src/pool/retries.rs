@@ -41,6 +41,8 @@ pub struct Retry {
     pub origin: BatchOrigin,
     /// How often it was tried; 0: it waits behind another one that holds its keys, or was sent again.
     pub attempts: u32,
+    /// How often its items were tried before, in batches of which others were taken, and while the sink was paused.
+    pub earlier: u32,
     /// When it is due.
     pub due_at: Lived,
     /// Why it failed the last time.
@@ -51,6 +53,11 @@ impl Retry {
     /// Whether its items were dead letters that somebody sent again.
     pub fn is_sent_again(&self) -> bool {
         self.origin == BatchOrigin::Letters
+    }
+
+    /// How often its items were tried.
+    pub fn tried(&self) -> u32 {
+        self.earlier.saturating_add(self.attempts)
     }
 }
 
@@ -162,7 +169,7 @@ fn store_retry(connection: &Connection, sink: &str, retry: &Retry) -> Result<i64
     }
     connection
         .prepare_cached(
-            "INSERT INTO retries (sink, first_seq, last_seq, parts, attempts, due_ms, reason, resent) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT INTO retries (sink, first_seq, last_seq, parts, attempts, due_ms, reason, resent, earlier) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         .execute(rusqlite::params![
             sink,
@@ -173,6 +180,7 @@ fn store_retry(connection: &Connection, sink: &str, retry: &Retry) -> Result<i64
             retry.due_at.to_column(),
             retry.reason,
             retry.origin.to_column(),
+            retry.earlier,
         ])?;
     Ok(connection.last_insert_rowid())
 }
@@ -221,7 +229,7 @@ impl Pool {
         limit: u32,
     ) -> Result<Vec<Waiting>, PoolError> {
         let rows = sqlx::query(
-            "SELECT id, first_seq, last_seq, parts, attempts, due_ms, reason, resent,
+            "SELECT id, first_seq, last_seq, parts, attempts, earlier, due_ms, reason, resent,
                     iif(resent, (SELECT count(*) FROM resends WHERE retry_id = retries.id), NULL) AS items
              FROM retries WHERE sink = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
         )
@@ -242,6 +250,7 @@ impl Pool {
                 parts: parts_of(parts),
                 origin: BatchOrigin::from_column(row.try_get("resent")?),
                 attempts: row.try_get("attempts")?,
+                earlier: row.try_get("earlier")?,
                 due_at: Lived::from_column(row.try_get("due_ms")?),
                 reason: String::from_utf8_lossy(reason).into_owned(),
             };
@@ -305,7 +314,7 @@ impl Pool {
                 let now = Unix::now().to_column();
                 items += connection.execute(
                     sql,
-                    rusqlite::params![sink, reason, retry.attempts, now, retry.id],
+                    rusqlite::params![sink, reason, retry.tried(), now, retry.id],
                 )? as u64;
                 resends::finish(connection, retry.id)?;
             }
@@ -320,14 +329,14 @@ fn retry_of(
     sink: &str,
     id: i64,
 ) -> Result<Option<Retry>, rusqlite::Error> {
-    let sql = "SELECT id, first_seq, last_seq, parts, attempts, due_ms, reason, resent FROM retries WHERE sink = ?1 AND id = ?2";
+    let sql = "SELECT id, first_seq, last_seq, parts, attempts, due_ms, reason, resent, earlier FROM retries WHERE sink = ?1 AND id = ?2";
     connection
         .prepare_cached(sql)?
         .query_row(rusqlite::params![sink, id], read_retry)
         .optional()
 }
 
-/// A row with the columns `id`, `first_seq`, `last_seq`, `parts`, `attempts`, `due_ms`, `reason`, `resent`.
+/// A row with the columns `id`, `first_seq`, `last_seq`, `parts`, `attempts`, `due_ms`, `reason`, `resent`, `earlier`.
 pub(super) fn read_retry(row: &rusqlite::Row<'_>) -> Result<Retry, rusqlite::Error> {
     let number = |at| row.get(at).map(Seq::from_column);
     let text = |at| -> Result<&[u8], rusqlite::Error> {
@@ -344,6 +353,7 @@ pub(super) fn read_retry(row: &rusqlite::Row<'_>) -> Result<Retry, rusqlite::Err
         due_at: Lived::from_column(row.get(5)?),
         reason: String::from_utf8_lossy(text(6)?).into_owned(),
         origin: BatchOrigin::from_column(row.get(7)?),
+        earlier: row.get(8)?,
     })
 }
 

@@ -12,7 +12,7 @@ use super::{PoolError, acts, latest, past_values, sizes};
 /// Its name in the data folder.
 pub const FILE: &str = "pool.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 13;
+pub const FORMAT: i64 = 14;
 
 /// `items` keeps its rows apart from its key: a row of 2 KB then stays in one page and is updated in
 /// place, which costs two thirds of what it costs inside a key's tree; small rows cost the same.
@@ -294,10 +294,21 @@ CREATE TABLE fills (
 ) WITHOUT ROWID;
 ";
 
+/// How often the items of a retry were tried in batches before this one, and the sinks that have taken nothing since their
+/// last batch failed.
+const TRIED_14: &str = "
+ALTER TABLE retries ADD COLUMN earlier INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE failing (
+    sink TEXT PRIMARY KEY,
+    reason TEXT NOT NULL
+) WITHOUT ROWID;
+";
+
 pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
     let connection = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
     connection.pragma_update(None, "cache_size", -16_000)?;
-    let from_11 = format!("{} {}", latest::TABLES_12, past_values::TABLES_13);
+    let from_12 = format!("{} {TRIED_14}", past_values::TABLES_13);
+    let from_11 = format!("{} {from_12}", latest::TABLES_12);
     let from_10 = format!("{} {from_11}", acts::TABLES_11);
     let from_9 = format!("{FILLS_10} {from_10}");
     let from_8 = format!("{RULES_9} {from_9}");
@@ -321,7 +332,8 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
         &from_9,
         &from_10,
         &from_11,
-        past_values::TABLES_13,
+        &from_12,
+        TRIED_14,
     ];
     sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)

@@ -8,7 +8,7 @@ use super::apply::{self, Target};
 use super::change_set::ChangeSet;
 use super::{
     Call, Claim, DeadLetter, FillStep, LatestStep, Retry, Writer, dead_letters, delivery_status,
-    fills, latest, retries, state,
+    fills, latest, retries, sinks, state,
 };
 use base::clock::Unix;
 use base::order::Seq;
@@ -82,6 +82,8 @@ pub struct Settlement {
     pub fill: Option<FillStep>,
     /// How far a sink is that follows the changes.
     pub latest: Option<LatestStep>,
+    /// Why the sink is failing from now on, or that it is not any more; none: nothing changed.
+    pub failing: Option<Option<String>>,
 }
 
 impl Writer {
@@ -157,6 +159,9 @@ impl Writer {
         if let Some(step) = &settlement.latest {
             latest::advance(&self.connection, sink, step)?;
         }
-        Ok(())
+        match &settlement.failing {
+            Some(reason) => sinks::note_failing(&self.connection, sink, reason.as_deref()),
+            None => Ok(()),
+        }
     }
 }

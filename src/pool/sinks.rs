@@ -6,6 +6,7 @@
 //! **Invariant**: what a known sink has not behind it is needed ([`Pool::low_water`] looks at all of them); a sink is
 //! forgotten as a whole, its cursor last.
 
+use rusqlite::{Connection, OptionalExtension as _};
 use sqlx::Row;
 
 use super::{Pool, PoolError, Undelivered};
@@ -22,7 +23,30 @@ pub struct Known {
     pub cursor: Seq,
 }
 
+/// Part of [`Pool::settle`]'s transaction: why a sink is failing, or that it is not.
+pub(super) fn note_failing(
+    connection: &Connection,
+    sink: &str,
+    reason: Option<&str>,
+) -> Result<(), rusqlite::Error> {
+    match reason {
+        Some(reason) => connection.execute(
+            "INSERT OR REPLACE INTO failing (sink, reason) VALUES (?1, ?2)",
+            [sink, reason],
+        )?,
+        None => connection.execute("DELETE FROM failing WHERE sink = ?1", [sink])?,
+    };
+    Ok(())
+}
+
 impl Pool {
+    /// Why a sink is failing, which has taken nothing since its last batch failed. Blocks.
+    pub fn failing(&self, sink: &str) -> Result<Option<String>, PoolError> {
+        let sql = "SELECT reason FROM failing WHERE sink = ?1";
+        let reason = (self.lock().connection).query_row(sql, [sink], |row| row.get(0));
+        Ok(reason.optional()?)
+    }
+
     /// From now on the sink holds payloads back. Returns its cursor; a sink that was never seen starts after `start`. Blocks.
     pub fn add_sink(&self, sink: &str, start: Seq) -> Result<Seq, PoolError> {
         let cursor: i64 = self.write(|writer| {
@@ -97,6 +121,7 @@ impl Pool {
                 "fills",
                 "sink_state",
                 "latest",
+                "failing",
                 "cursors",
             ] {
                 let sql = format!("DELETE FROM {table} WHERE sink = ?1");

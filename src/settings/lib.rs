@@ -218,7 +218,21 @@ pub fn use_presets(sources: &Sources) -> Result<(), Problems> {
     own_presets::take(sources).map(drop)
 }
 
+/// What can be read of sources that cannot be used: the files that they name are what may mend them. Nothing else of it
+/// is good for anything.
+pub fn tentative(sources: &Sources) -> Option<Loaded> {
+    read_all(sources).0
+}
+
 fn load_all(sources: &Sources) -> Result<Loaded, Problems> {
+    match read_all(sources) {
+        (Some(loaded), problems) if problems.is_empty() => Ok(loaded),
+        (_, problems) => Err(Problems(Problems::sorted(problems))),
+    }
+}
+
+/// What can be read, and all that is wrong with it.
+fn read_all(sources: &Sources) -> (Option<Loaded>, Vec<Problem>) {
     let mut loader = Loader::new(sources);
     let profile = loader.all(sources);
     let Loader {
@@ -231,7 +245,7 @@ fn load_all(sources: &Sources) -> Result<Loaded, Problems> {
     } = loader;
     if unread {
         // Without the whole of a file, what the others say about its streams would be guesswork.
-        return Err(Problems(Problems::sorted(problems)));
+        return (None, problems);
     }
     if let Some(pool) = pool::declared(&layers) {
         layers.insert(0, pool);
@@ -245,7 +259,7 @@ fn load_all(sources: &Sources) -> Result<Loaded, Problems> {
                 path,
                 message,
             });
-            return Err(Problems(Problems::sorted(problems)));
+            return (None, problems);
         }
     };
     pool::leave_to_filters(&mut settings, &mut origins);
@@ -253,17 +267,13 @@ fn load_all(sources: &Sources) -> Result<Loaded, Problems> {
     validator.run(&mut settings);
     warnings.append(&mut validator.warnings);
     problems.append(&mut validator.problems);
-    let warnings = Problems::sorted(warnings);
-    if problems.is_empty() {
-        Ok(Loaded {
-            settings,
-            profile,
-            files,
-            warnings,
-            origins,
-            presets_before: Vec::new(),
-        })
-    } else {
-        Err(Problems(Problems::sorted(problems)))
-    }
+    let loaded = Loaded {
+        settings,
+        profile,
+        files,
+        warnings: Problems::sorted(warnings),
+        origins,
+        presets_before: Vec::new(),
+    };
+    (Some(loaded), problems)
 }

@@ -264,7 +264,8 @@ answers! {
         fields: Option<Box<RawValue>>,
         /// Why it was given up.
         reason: String,
-        /// How often it was tried, as part of larger batches too; of what is left of a batch that was taken in part, since then.
+        /// How often the item was tried, since it was accepted or sent again: alone, in batches and in their halves, also
+        /// in those that were taken in part.
         attempts: u32,
         /// When it was given up, RFC 3339.
         at: String,

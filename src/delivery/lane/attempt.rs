@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use super::{Lane, Step, StepError, trace};
 use crate::retries::lost_list;
+use crate::verdict::Attempts;
 use crate::{selection, verdict};
 use base::clock::Unix;
 use base::order::Seq;
@@ -73,7 +74,7 @@ impl Lane {
             return Ok(Step::Worked);
         };
         let mut settlement = self.settlement();
-        let attempts = retry.attempts;
+        let attempts = Attempts::of(&retry);
         let batch = self.batch_of(&retry, &mut settlement).await?;
         let is_split = self.split_off_blocked(&retry, &batch, &mut settlement);
         settlement.retry_done = Some(retry);
@@ -86,7 +87,7 @@ impl Lane {
                 let Taken { staged, rejected } = taken;
                 settlement.staged = staged;
                 self.note_taken(&batch, &rejected);
-                verdict::dead_letter(&batch, attempts + 1, rejected, &mut settlement);
+                verdict::dead_letter(&batch, attempts.next(), rejected, &mut settlement);
                 self.settle(settlement).await?;
                 self.succeeded(&batch);
                 return Ok(Step::Worked);
@@ -96,7 +97,7 @@ impl Lane {
         settlement.staged = failed.staged;
         let (progress, failure) = (failed.progress, failed.failure);
         let took_some = progress.taken > 0;
-        let (rest, counted) = self.rest(batch, attempts + 1, progress, &mut settlement);
+        let (rest, counted) = self.rest(batch, attempts.next(), progress, &mut settlement);
         let reason = failure.to_string();
         let probing = self.pauses > 0;
         let works = matches!(failure, Failure::Reject { .. });
@@ -108,7 +109,7 @@ impl Lane {
             let before = settlement.dead_letters.len();
             verdict::schedule_retry(&self.sink, &rest, counted, failure, &mut settlement);
             let given_up = settlement.dead_letters.len() > before;
-            self.note_failed(took_some, given_up, counted, &reason);
+            self.note_failed(took_some, given_up, counted.batch, &reason);
         }
         self.settle(settlement).await?;
         if probing && works {
@@ -144,7 +145,7 @@ impl Lane {
         };
         for slices in [free, blocked].into_iter().filter(|one| !one.is_empty()) {
             let part = Batch::of(retry.origin, slices, 1);
-            let part = verdict::retry(&part, retry.attempts, retry.due_at, &retry.reason);
+            let part = verdict::retry(&part, Attempts::of(retry), retry.due_at, &retry.reason);
             settlement.retries.push(part);
         }
         true
@@ -163,16 +164,16 @@ impl Lane {
     }
 
     /// The sink took a batch, but for what it rejects of it.
-    pub(super) fn note_taken(&self, batch: &Batch, rejected: &[(u32, String)]) {
+    pub(super) fn note_taken(&mut self, batch: &Batch, rejected: &[(u32, String)]) {
         let all = rejected.len() >= batch.len() as usize;
         let reason = rejected.last().filter(|_| all).map(|(_, reason)| reason);
         let reason = reason.map(|reason| given_up(reason));
-        self.status.set_takes_nothing(reason);
+        self.note_failing(reason);
     }
 
     /// The sink did not take a batch, at its so manyth attempt.
     pub(super) fn note_failed(
-        &self,
+        &mut self,
         took_some: bool,
         is_given_up: bool,
         attempt: u32,
@@ -186,17 +187,24 @@ impl Lane {
             }
             (false, false) => return,
         };
-        self.status.set_takes_nothing(told);
+        self.note_failing(told);
+    }
+
+    /// Why the sink is failing, or that it is not. It is stored with the next settlement, for the next start.
+    pub(super) fn note_failing(&mut self, told: Option<String>) {
+        if self.status.set_takes_nothing(told.clone()) {
+            self.failing = Some(told);
+        }
     }
 
     /// What is left of a batch that the sink did not take. If it settled some of it, it works.
     pub(super) fn rest(
         &mut self,
         batch: Batch,
-        attempts: u32,
+        attempts: Attempts,
         progress: Progress,
         settlement: &mut Settlement,
-    ) -> (Batch, u32) {
+    ) -> (Batch, Attempts) {
         if progress.taken > 0 {
             self.failures = 0;
             self.resume();

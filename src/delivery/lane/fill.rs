@@ -8,11 +8,12 @@
 use super::follow::Following;
 use super::{Lane, Step, StepError};
 use crate::beginning::RefillError;
+use crate::verdict::Attempts;
 use crate::{selection, verdict};
 use base::clock::Lived;
 use item::batch::{Batch, BatchOrigin, Fill};
 use plugin::Taken;
-use pool::{FillStep, PageLimit};
+use pool::{FillStep, Filling, PageLimit};
 use settings::{Ordering, Start};
 
 /// Of a page that nobody has tried.
@@ -99,9 +100,14 @@ impl Lane {
                 false => Ok(Step::Idle(Some(at))),
             };
         }
-        let Some(filling) = self.filling.clone() else {
-            return Ok(Step::Worked);
-        };
+        match self.filling.clone() {
+            Some(filling) => self.fill_page(filling).await,
+            None => Ok(Step::Worked),
+        }
+    }
+
+    /// The next page.
+    async fn fill_page(&mut self, filling: Filling) -> Result<Step, StepError> {
         let limit = PageLimit {
             rows: u32::try_from(self.sink.batch.items_max.min(ROWS_MAX)).unwrap_or(u32::MAX),
             bytes: self.sink.batch.bytes_max,
@@ -142,7 +148,7 @@ impl Lane {
             let Taken { staged, rejected } = taken;
             settlement.staged = staged;
             self.note_taken(&batch, &rejected);
-            verdict::dead_letter(&batch, 1, rejected, &mut settlement);
+            verdict::dead_letter(&batch, Attempts::FIRST, rejected, &mut settlement);
             self.settle(settlement).await?;
             self.succeeded(&batch);
             return Ok(Step::Worked);
@@ -150,7 +156,7 @@ impl Lane {
         if let Some(step) = &mut settlement.fill {
             step.page = batch.slices().to_vec();
         }
-        let page = verdict::retry(&batch, 0, Lived::now(), PAGE);
+        let page = verdict::retry(&batch, Attempts::NONE, Lived::now(), PAGE);
         settlement.retries.push(page);
         self.settle(settlement).await?;
         Ok(Step::Worked)

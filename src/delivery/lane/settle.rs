@@ -18,6 +18,7 @@ const STORAGE_PAUSE: Duration = Duration::from_secs(1);
 impl Lane {
     pub(super) async fn settle(&mut self, mut settlement: Settlement) -> Result<(), StepError> {
         settlement.called = settlement.cursor.is_some() && self.call.is_some();
+        settlement.failing.clone_from(&self.failing);
         let push = self.expect_pushes(&settlement);
         let committed = self.commit(&settlement).await?;
         self.committed(&push);
@@ -28,6 +29,7 @@ impl Lane {
             );
             return self.load_retries().await;
         };
+        self.failing = None;
         if let Some(cursor) = settlement.cursor {
             self.call = None;
             self.stored_cursor = cursor;

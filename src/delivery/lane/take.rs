@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::{Lane, Step, StepError};
+use crate::verdict::Attempts;
 use crate::{selection, verdict};
 use base::clock::Lived;
 use base::order::Seq;
@@ -58,7 +59,7 @@ impl Lane {
                         keeps_state |= !staged.state.is_empty();
                         settlement.staged.add(staged);
                         self.note_taken(&batch, &rejected);
-                        verdict::dead_letter(&batch, 1, rejected, &mut settlement);
+                        verdict::dead_letter(&batch, Attempts::FIRST, rejected, &mut settlement);
                         items += batch.len() as usize;
                         done.push(batch);
                     }
@@ -123,13 +124,13 @@ impl Lane {
         } = not_taken;
         settlement.staged.add(staged);
         let took_some = progress.taken > 0;
-        let (rest, attempts) = self.rest(batch, 1, progress, settlement);
+        let (rest, attempts) = self.rest(batch, Attempts::FIRST, progress, settlement);
         let is_down = self.is_down_after(&failure);
         let reason = failure.to_string();
         let before = settlement.dead_letters.len();
         verdict::schedule_retry(&self.sink, &rest, attempts, failure, settlement);
         let given_up = settlement.dead_letters.len() > before;
-        self.note_failed(took_some, given_up, attempts, &reason);
+        self.note_failed(took_some, given_up, attempts.batch, &reason);
         (reason, is_down)
     }
 
@@ -239,7 +240,8 @@ impl Lane {
         let (free, behind) = self.retries.split_new(slices);
         if !behind.is_empty() {
             let contents = self.retries.contents(&behind);
-            let mut retry = verdict::retry(&Batch::new(behind, 1), 0, Lived::now(), BEHIND);
+            let mut retry =
+                verdict::retry(&Batch::new(behind, 1), Attempts::NONE, Lived::now(), BEHIND);
             let limits = &self.sink.batch;
             // What this step puts behind goes to the end of what is behind already, once.
             if settlement.retries.is_empty()

@@ -77,6 +77,7 @@ async fn the_place_is_before_what_a_writer_has_not_settled_and_never_before_the_
             parts: vec![part(4, 0, 1)],
             origin: BatchOrigin::Journal,
             attempts: 1,
+            earlier: 0,
             due_at: Lived::from_ms(7),
             reason: "later".to_owned(),
         }],

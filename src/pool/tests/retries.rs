@@ -16,6 +16,7 @@ fn retry(seq: u64, items: u32) -> Retry {
         parts: vec![part(seq, 0, items)],
         origin: item::batch::BatchOrigin::Journal,
         attempts: 1,
+        earlier: 0,
         due_at: Lived::from_ms(7),
         reason: "later".to_owned(),
     }

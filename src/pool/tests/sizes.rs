@@ -132,6 +132,7 @@ async fn what_was_taken_back_is_not_counted() {
             parts: Vec::new(),
             origin: item::batch::BatchOrigin::Journal,
             attempts: 1,
+            earlier: 0,
             due_at: Lived::MIN,
             reason: String::new(),
         }),

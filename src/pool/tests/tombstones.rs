@@ -24,6 +24,7 @@ async fn a_removal_is_remembered_until_every_sink_has_passed_it() {
             parts: vec![part(3, 0, 1)],
             origin: item::batch::BatchOrigin::Journal,
             attempts: 1,
+            earlier: 0,
             due_at: Lived::MIN,
             reason: String::new(),
         }],

@@ -75,35 +75,45 @@ impl ChangeSink {
             return Ok(typed.show(page(&name, &form, &typed)));
         }
         let before = read_of(&own, named(&own), &kept, follows, &streams);
-        let draft = draft(&after);
-        let patch = match difference(&before.into(), &after.into()) {
-            Some(Value::Object(patch)) => patch,
-            _ => Map::new(),
-        };
-        let done = match typed.raw("do") {
-            "try" => {
-                form.notes = operator.sink_notes(&draft);
-                let request = TrialRequest::default();
-                let tried = operator.try_named(&name, patch, request, by(req)).await;
-                tried.map(|tried| form.tried = Some(tried))
-            }
-            _ if patch.is_empty() => {
-                let flash = "Nothing was changed.".to_owned();
-                return Ok(FormAnswer::Done(paths::sink(&name), flash));
-            }
-            _ => match operator.change_sink(&name, patch, by(req)).await {
-                Ok(_) => {
-                    let flash = format!("The sink {} is changed.", plain(&name));
-                    return Ok(FormAnswer::Done(paths::sink(&name), flash));
-                }
-                Err(error) => Err(error),
-            },
-        };
-        if let Err(error) = done {
-            form.refuse(error, &mut typed)?;
+        if let Some(flash) = act(&name, before, after, &mut form, &mut typed, req).await? {
+            return Ok(FormAnswer::Done(paths::sink(&name), flash));
         }
         Ok(typed.show(page(&name, &form, &typed)))
     }
+}
+
+/// Tries or makes the change; what is said of one that is made. What is wrong with it is in the form then.
+async fn act(
+    name: &str,
+    before: Map<String, Value>,
+    after: Map<String, Value>,
+    form: &mut SinkForm<'_>,
+    typed: &mut Typed,
+    req: &Request,
+) -> Result<Option<String>, NoPage> {
+    let draft = draft(&after);
+    let patch = match difference(&before.into(), &after.into()) {
+        Some(Value::Object(patch)) => patch,
+        _ => Map::new(),
+    };
+    let operator = form.operator;
+    let done = match typed.raw("do") {
+        "try" => {
+            form.notes = operator.sink_notes(&draft);
+            let request = TrialRequest::default();
+            let tried = operator.try_named(name, patch, request, by(req)).await;
+            tried.map(|tried| form.tried = Some(tried))
+        }
+        _ if patch.is_empty() => return Ok(Some("Nothing was changed.".to_owned())),
+        _ => match operator.change_sink(name, patch, by(req)).await {
+            Ok(_) => return Ok(Some(format!("The sink {} is changed.", plain(name)))),
+            Err(error) => Err(error),
+        },
+    };
+    if let Err(error) = done {
+        form.refuse(error, typed)?;
+    }
+    Ok(None)
 }
 
 /// What the form would send of a sink as it is. Its plugin may be gone.
@@ -154,7 +164,7 @@ fn page(name: &str, form: &SinkForm<'_>, typed: &Typed) -> FormPage {
         title: format!("Change {}", plain(name)),
         place: Place::Sinks,
         content: html! {
-            (form.told())
+            (form.outcome())
             (typed.panel(Some(&change(name)), &fields))
         },
     }

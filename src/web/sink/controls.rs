@@ -106,7 +106,7 @@ impl SinkForm<'_> {
     }
 
     /// What a trial came to, and what is to be known.
-    pub(super) fn told(&self) -> Markup {
+    pub(super) fn outcome(&self) -> Markup {
         html! {
             @if let Some(tried) = &self.tried { (tried::shown(tried)) }
             @for note in &self.notes { p.quiet { (text(&as_sentence(note))) } }

@@ -133,7 +133,7 @@ fn facts(letter: &DeadLetter, sink: &str) -> Markup {
             dt { "Stream" } dd { a href=(paths::stream(&letter.stream)) { (text(&letter.stream)) } }
             dt { "Key" } dd { (text(&letter.key)) }
             dt { "Reason" } dd { (text_of(&letter.reason, REASON_CHARS_MAX)) }
-            dt { "Attempts" } dd { (letter.attempts) }
+            dt { "Attempts" } dd { (letter.attempts) " at this item, alone, in batches and in their halves" }
             dt { "Failed" } dd { (time(&clock::rfc3339(letter.at))) }
             dt { "Request" } dd.mono { a href=(paths::request(&letter.request_id)) { (letter.request_id) } }
         } }

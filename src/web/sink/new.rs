@@ -135,7 +135,7 @@ fn page(form: &SinkForm<'_>, typed: &Typed) -> FormPage {
         title: format!("Add a sink with {}", plain(&form.plugin.plugin.name)),
         place: Place::Sinks,
         content: html! {
-            (form.told())
+            (form.outcome())
             (typed.panel(Some("/new/sink"), &fields))
             p.quiet { "Secrets are stored in catalog.db as they are, so backups contain them. They are never shown: after " strong { "Try" } ", type them again." }
         },

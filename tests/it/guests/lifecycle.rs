@@ -154,6 +154,39 @@ fn a_bad_file_or_setting_leaves_the_old_one_running_and_says_why() {
 }
 
 #[test]
+fn a_refused_configuration_is_read_again_when_a_file_that_it_names_comes_and_components_are_taken_meanwhile()
+ {
+    let (folder, plugin) = replaceable("sorts", "config = { least = 10 }\n");
+    let mut folder = folder.toml("# here\n");
+    let process = folder.spawn();
+    process.processed("hostile", BY_ID, r#"{"id": "a", "n": 50}"#);
+    let late = folder.path("late.wasm");
+    let section = format!(
+        "[[sinks]]\nname = \"late\"\nplugin = {:?}\nstreams = [\"elsewhere\"]\nwrites = []\n",
+        late.display().to_string()
+    );
+    folder.change("# here\n", &section);
+    eventually("the configuration is refused", || {
+        process.problems().contains("late.wasm").then_some(())
+    });
+    // A component of another sink has nothing to do with it.
+    variant("sorts", 7, &plugin);
+    says(&process, "uses its new settings");
+    process.processed("hostile", BY_ID, r#"{"id": "b", "n": 50}"#);
+    assert!(process.problems().contains("late.wasm"));
+    let unfinished = late.with_extension("unfinished");
+    std::fs::copy(guest("doorkeeper"), &unfinished).expect("a file");
+    std::fs::rename(unfinished, &late).expect("a file");
+    eventually("the sink runs", || {
+        let sinks = process.list("/api/admin/sinks");
+        let mut late = sinks.iter().filter(|sink| sink["name"] == "late");
+        late.any(|sink| sink["state"] == "running").then_some(())
+    });
+    eventually("all is well", || (process.problems() == "[]").then_some(()));
+    nobody_else_suffers(process);
+}
+
+#[test]
 fn new_sinks_start_now_or_with_the_oldest_request_and_removed_ones_end() {
     // The sink that takes nothing holds the payloads.
     let mut folder = beside_a_good_sink(

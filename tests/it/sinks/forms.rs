@@ -18,7 +18,8 @@ fn controls(page: &str) -> Vec<(String, String)> {
         let (_, rest) = tag.split_once(&format!(" {name}=\""))?;
         Some(unescaped(rest.split('"').next()?))
     };
-    let mut sent = Vec::new();
+    let mut sent: Vec<(String, String)> = Vec::new();
+    let mut is_first = false;
     for part in form.split('<').skip(1) {
         let (tag, text) = part.split_once('>').expect("a whole tag");
         let kind = tag.split(' ').next().unwrap_or_default();
@@ -28,13 +29,17 @@ fn controls(page: &str) -> Vec<(String, String)> {
             "input" if tag.contains("type=\"checkbox\"") && !tag.contains(" checked") => {}
             "input" => sent.push((name, value)),
             "textarea" => sent.push((name, unescaped(text))),
-            "select" => sent.push((name, String::new())),
+            "select" => {
+                sent.push((name, String::new()));
+                is_first = true;
+            }
             // Browsers choose the first one where none is.
             "option" => {
                 let (_, chosen) = sent.last_mut().expect("a select");
-                if tag.contains(" selected") || chosen.is_empty() {
+                if tag.contains(" selected") || is_first {
                     *chosen = value;
                 }
+                is_first = false;
             }
             _ => {}
         }

@@ -163,7 +163,7 @@ fn where_it_would_be_wrong_it_is_refused_and_said() {
     let mut points = paid(&receiver, "now");
     points["name"] = json!("points");
     points["plugin"] = json!("influx");
-    points["config"] = json!({"url": receiver.url("/write")});
+    points["config"] = json!({"url": receiver.url(""), "db": "d"});
     let (_, message) = refused(&points);
     assert!(message.contains("does not hear of removals"), "{message}");
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{forwards, patch, refusal, sent};
 use crate::guests::guest;
 use crate::pages::Site;
+use crate::process::Process;
 use crate::receiver::{Receiver, answer};
 use crate::setup::Setup;
 use crate::wait::eventually;
@@ -229,22 +230,36 @@ fn a_sink_that_takes_nothing_is_failing_and_one_that_takes_something_runs() {
         true => answer(200, "", ""),
         false => answer(400, "", "no"),
     });
-    let process = Setup::with_streams(&["orders"]).spawn();
+    let folder = Setup::with_streams(&["orders"]);
+    let process = folder.spawn();
     process.make("/api/admin/sinks", &forwards(&receiver, "team", "orders"));
     process.failed("orders", "", r#"{"is": "bad"}"#);
-    let sink = process.sink_becomes("team", "failing", |sink| sink["state"] == "failing");
-    let reason = sink["reason"].as_str().expect("a reason");
-    assert!(
-        reason.starts_with("its last batch became dead letters: "),
-        "{reason}"
-    );
+    let fails = |process: &Process| {
+        let sink = process.sink_becomes("team", "failing", |sink| sink["state"] == "failing");
+        let reason = sink["reason"].as_str().expect("a reason");
+        assert!(
+            reason.starts_with("its last batch became dead letters: "),
+            "{reason}"
+        );
+    };
+    fails(&process);
+    // A start changes nothing of it.
+    process.kill();
+    let process = folder.spawn();
+    fails(&process);
     assert!(
         process
             .problems()
             .contains("the sink team takes nothing: its last batch")
     );
     process.processed("orders", "", r#"{"is": "good"}"#);
-    process.sink_becomes("team", "running", |sink| sink["state"] == "running");
+    let runs = |process: &Process| {
+        process.sink_becomes("team", "running", |sink| sink["state"] == "running");
+    };
+    runs(&process);
+    process.kill();
+    let process = folder.spawn();
+    runs(&process);
     process.stop();
 }
 

@@ -44,6 +44,7 @@ fn retry(id: i64, slices: &[Slice], attempts: u32, due_at: Lived) -> Retry {
         parts: parts.collect(),
         origin: BatchOrigin::Journal,
         attempts,
+        earlier: 0,
         due_at,
         reason: String::new(),
     }
