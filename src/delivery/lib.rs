@@ -37,6 +37,7 @@ pub use beginning::{RefillError, Refilled};
 pub use installed::InstalledPlugin;
 pub use lane::Lane;
 pub use retries::{GivenUp, ReadError, Waiting};
+pub use selection::narrowed;
 pub use status::{Hold, LaneState, LaneStatus};
 pub use trial::Tried;
 pub use unsettled::Unsettled;

@@ -52,6 +52,17 @@ impl OfRequest {
     }
 }
 
+/// A batch as a sink receives it.
+///
+/// # Errors
+/// Its items with other fields take too much.
+pub fn narrowed(sink: &Sink, batch: &Batch) -> Result<Batch, DeriveError> {
+    let slices = selected(sink, batch.slices().to_vec(), "");
+    let selected = Batch::new(slices, batch.attempt());
+    let chosen = with_fields(sink, &selected)?;
+    Ok(chosen.unwrap_or(selected))
+}
+
 /// The slices of the items that a sink receives, and of those that leave what it receives, for a sink that is told. Of the
 /// stream `problems` it is not handed its own: each failure would make the next.
 pub(crate) fn selected(sink: &Sink, slices: Vec<Slice>, problems: &str) -> Vec<Slice> {
