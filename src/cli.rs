@@ -30,12 +30,14 @@ use ::client::{
     tail, trigger, zone,
 };
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::daemon::cache_dir;
 pub use ::client::configuration::{ConfigArgs, load, load_with, tentative, unusable};
+use ::plugin::{GuestLimits, Plugins};
 use error::CliError;
 use observe::lines;
 use settings::{Loaded, Problem, Problems};
@@ -217,6 +219,16 @@ fn program() -> Result<PathBuf, CliError> {
     }
     std::env::current_exe()
         .map_err(|error| CliError::failed(format!("cannot find this program's file: {error}")))
+}
+
+/// The plugins, with what was compiled of them by a daemon of this data folder, or for one: it is compiled once for all.
+fn plugins(data_dir: &Path, limits: GuestLimits) -> Result<Plugins, CliError> {
+    let program = program()?;
+    let made = match data_dir.is_dir() {
+        true => Plugins::beside(&cache_dir(data_dir), Some(&program), limits),
+        false => Plugins::new(None, Some(&program), limits),
+    };
+    made.map_err(|error| CliError::failed(error.to_string()))
 }
 
 /// A configuration whose sinks have settings that their built-in plugins take, and whose new streams have names of their

@@ -88,6 +88,11 @@ pub struct Daemon {
     lock: files::Lock,
 }
 
+/// Where compiled plugins are kept in a data folder.
+pub fn cache_dir(data_dir: &Path) -> PathBuf {
+    data_dir.join("plugin-cache")
+}
+
 impl Daemon {
     /// Starts everything and returns when both listeners answer. `program` is the executable of this program, as
     /// [`Plugins::new`] wants it.
@@ -130,7 +135,7 @@ impl Daemon {
         let stored = Stored::open(data_dir, settings, &metrics).await?;
         stored.fail_stop.watch_files(lock.identity());
         permissions::open_pool(data_dir, settings.storage.pool_mode);
-        let (cache_dir, limits) = (data_dir.join("plugin-cache"), (&settings.plugins).into());
+        let (cache_dir, limits) = (cache_dir(data_dir), (&settings.plugins).into());
         let plugins = Arc::new(Plugins::new(Some(&cache_dir), program, limits)?);
         let parts = Parts {
             stored: &stored,

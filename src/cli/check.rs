@@ -1,14 +1,14 @@
 //! `headgate check`: everything that is wrong with the configuration, the plugins and the certificates, at once; or with
 //! the data.
 //!
-//! **Invariant**: starts nothing and writes nothing.
+//! **Invariant**: starts nothing, and writes nothing but compiled plugins where the daemon keeps them.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use super::error::{CliError, WRONG_USE};
 use super::output::print;
-use super::{ConfigArgs, invalid_sinks, load, program, repair, stream_names};
+use super::{ConfigArgs, invalid_sinks, load, plugins, repair, stream_names};
 use crate::daemon::{ConnectionLimits, Upgrade, look_at_formats};
 use base::clock::Unix;
 use base::process::{Held, kernel_holds, open_files_to_take};
@@ -157,8 +157,7 @@ fn try_sinks<'a>(
     problems: &mut Vec<String>,
 ) -> Result<Vec<(&'a Sink, Plugin)>, CliError> {
     let settings = &loaded.settings;
-    let plugins = Plugins::new(None, Some(&program()?), (&settings.plugins).into())
-        .map_err(|error| CliError::failed(error.to_string()))?;
+    let plugins = plugins(&settings.storage.data_dir, (&settings.plugins).into())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

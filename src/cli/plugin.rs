@@ -2,6 +2,7 @@
 //!
 //! **Invariant**: a plugin's effects are printed, not done; nothing is written but the files of a new project.
 
+mod expect;
 mod new;
 mod trial;
 
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::error::CliError;
 use super::output::{json_pretty, print, shown};
+use super::{ConfigArgs, tentative};
 use client::plugin::{PluginListArgs, list};
 use observe::metrics::Metrics;
 use plugin::{Failure, GuestLog, Instance, Plugin, Plugins, SinkContext};
@@ -66,7 +68,8 @@ struct Subject {
     /// A stream that it may write in the data pool, as in `writes` of the sink's section
     #[arg(long, value_name = "STREAM", default_value = "*")]
     writes: Vec<String>,
-    /// A host that it may call over HTTP, as in `http.hosts` of the sink's section
+    /// A host that it may call over HTTP, as in `http.hosts` of the sink's section: what it sends there is really sent,
+    /// also the made-up item of `check`
     #[arg(long, value_name = "HOST")]
     host: Vec<Host>,
     /// A private network that it may call into, as in `http.networks`
@@ -85,7 +88,8 @@ struct Subject {
         hide_env_values = true
     )]
     postgres: Option<String>,
-    /// Directory for compiled code, so that the next run does not compile the same file again; only you can write to it
+    /// Directory for compiled code, so that the next run does not compile the same file again; only you can write to it;
+    /// otherwise that of the data folder of the configuration, if there is one
     #[arg(long, value_name = "DIR", env = "HEADGATE_PLUGIN_CACHE")]
     cache_dir: Option<PathBuf>,
 }
@@ -162,11 +166,15 @@ impl Subject {
         let config: Value = serde_json::from_str(&self.settings)
             .map_err(|error| wrong(&format!("--settings is not JSON: {error}")))?;
         let limits = &Settings::default().plugins;
-        let cache_dir = self.cache_dir.as_deref().map(Plugins::cache_within);
-        let cache_dir = cache_dir.transpose().map_err(|error| wrong(&error))?;
-        let program = super::program()?;
-        let plugins = Plugins::new(cache_dir.as_deref(), Some(&program), limits.into())
-            .map_err(|error| wrong(&error))?;
+        let plugins = match &self.cache_dir {
+            Some(folder) => {
+                let folder = Plugins::cache_within(folder).map_err(|error| wrong(&error))?;
+                let program = super::program()?;
+                Plugins::new(Some(&folder), Some(&program), limits.into())
+                    .map_err(|error| wrong(&error))?
+            }
+            None => super::plugins(&data_dir(), limits.into())?,
+        };
         let sink = Sink {
             name: "test".to_owned(),
             plugin: self.plugin.clone(),
@@ -202,6 +210,14 @@ impl Subject {
             start_time: before.elapsed(),
         })
     }
+}
+
+/// The data folder that the configuration of this directory names, whatever else is wrong with it.
+fn data_dir() -> PathBuf {
+    let file = std::env::var_os("HEADGATE_CONFIG").map(PathBuf::from);
+    let args = ConfigArgs::of_file(file);
+    let read = tentative(&args, Vec::new());
+    read.map_or_else(PathBuf::new, |loaded| loaded.settings.storage.data_dir)
 }
 
 /// What a component is given to try it out.

@@ -32,8 +32,9 @@ pub(super) struct Cache {
     compatibility: u64,
     /// It goes with the process.
     temporary: bool,
-    /// Keeps the folder for this process: two that write a file of one name would mix its bytes.
-    _lock: File,
+    /// Keeps the folder for this process: two that write a file of one name would mix its bytes. One that is shared has
+    /// none: its files are whole and never change, and what it adds has a name of its own until then.
+    _lock: Option<File>,
 }
 
 impl Cache {
@@ -91,6 +92,38 @@ impl Cache {
         Self::new(folder, engine, true)
     }
 
+    /// The cache of a daemon, which another process may keep. What lies in it is read; [`adopt`](Self::adopt) adds to it.
+    pub(super) fn shared(folder: &Path, engine: &Engine) -> io::Result<Self> {
+        let user = rustix::process::geteuid().as_raw();
+        let data_dir = folder.parent().unwrap_or(folder);
+        if std::fs::metadata(data_dir)?.uid() != user {
+            return Err(io::Error::other("it is not a folder of this user"));
+        }
+        let made = std::fs::DirBuilder::new().mode(0o700).create(folder);
+        made.or_else(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Ok(()),
+            _ => Err(error),
+        })?;
+        let metadata = std::fs::symlink_metadata(folder)?;
+        if !metadata.is_dir() || metadata.uid() != user || metadata.mode() & 0o022 != 0 {
+            return Err(io::Error::other("it is not a folder of this user alone"));
+        }
+        Ok(Self::of(folder.to_owned(), engine, false, None))
+    }
+
+    /// Takes over a file of a cache of this process. Nobody else gives a file this name until it is whole.
+    pub(super) fn adopt(&self, other: &Self, source: &Digest) -> io::Result<()> {
+        let path = self.path(source);
+        let unfinished = path.with_extension(format!("of-{}.{UNFINISHED}", std::process::id()));
+        let copied = std::fs::copy(other.path(source), &unfinished)
+            .and_then(|_| std::fs::rename(&unfinished, &path));
+        if copied.is_err() {
+            // The folder may be full; whoever opens the cache removes it otherwise.
+            let _ = std::fs::remove_file(&unfinished);
+        }
+        copied
+    }
+
     fn new(folder: PathBuf, engine: &Engine, temporary: bool) -> io::Result<Self> {
         let lock = File::open(&folder)?;
         lock.try_lock().map_err(|error| match error {
@@ -99,14 +132,18 @@ impl Cache {
             }
             TryLockError::Error(error) => error,
         })?;
+        Ok(Self::of(folder, engine, temporary, Some(lock)))
+    }
+
+    fn of(folder: PathBuf, engine: &Engine, temporary: bool, lock: Option<File>) -> Self {
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
-        Ok(Self {
+        Self {
             folder,
             compatibility: hasher.finish(),
             temporary,
             _lock: lock,
-        })
+        }
     }
 
     /// The component whose source has this digest, if it was compiled before.
@@ -121,8 +158,8 @@ impl Cache {
         // SAFETY: `deserialize_file` trusts the file to be what `Engine::precompile_component` or
         // `Component::serialize` wrote, and to stay so while it is mapped. It lies in a folder of mode
         // 0700 that belongs to this user, under a name made of the digest of the source and of the
-        // engine's compatibility. Only `Unfinished` below puts files there, by renaming complete ones
-        // into place and never writing to one again; what it was given is the output of this module's
+        // engine's compatibility. Only `Unfinished` below and `adopt`, which copies what that made, put
+        // files there, by renaming complete ones into place and never writing to one again; what it was given is the output of this module's
         // parent in this process or of the same program, started by it, that reported success. The
         // checksum was just compared, so neither a torn write nor a damaged disk has changed it. The
         // digest at its end lies behind all sections and is not looked at.

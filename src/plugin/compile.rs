@@ -24,6 +24,7 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use sha2::{Digest as _, Sha256};
 
 use super::cache::{Digest, Unfinished};
+use super::explain;
 use base::clock;
 #[cfg(target_os = "linux")]
 use base::process;
@@ -332,6 +333,9 @@ pub const NOT_USABLE: u8 = 2;
 pub(super) fn compile(engine: &wasmtime::Engine, bytes: &[u8]) -> Result<Vec<u8>, String> {
     if wasmtime::Engine::detect_precompiled(bytes).is_some() {
         return Err("it is compiled code, which is never loaded; name the component itself".into());
+    }
+    if let Some(why) = explain::of_bytes(bytes) {
+        return Err(why.into());
     }
     engine
         .precompile_component(bytes)

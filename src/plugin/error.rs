@@ -60,12 +60,12 @@ pub enum PluginError {
         wanted: String,
     },
     /// It asks for something that is not given, or lacks the export `headgate:sink/sink`.
-    #[error("{name} does not fit the world headgate:sink@1.2.0: {source:#}")]
+    #[error("{name} does not fit the world headgate:sink@1.2.0: {reason}")]
     Link {
         /// The plugin.
         name: String,
-        /// wasmtime's words; they name the import or export.
-        source: wasmtime::Error,
+        /// What it asks for or lacks.
+        reason: String,
     },
     /// It asks for HTTP, and the sink's settings grant none.
     #[error(

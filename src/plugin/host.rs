@@ -192,10 +192,15 @@ impl Host {
         self.lent
     }
 
+    /// Whether the guest wrote nothing to its standard error.
+    pub(super) fn said_nothing(&self) -> bool {
+        self.stderr.tail().is_empty()
+    }
+
     /// A trap in words for an operator.
     pub(super) fn describe(&self, error: &wasmtime::Error) -> String {
         let mut text = match error.downcast_ref::<wasmtime::Trap>() {
-            Some(wasmtime::Trap::Interrupt) => "the call used up its time".to_owned(),
+            Some(wasmtime::Trap::Interrupt) => "the call used up its time for computing, which is `cpu_timeout_ms` in `limits` of the sink's section or in [plugins]".to_owned(),
             Some(trap) => format!("trapped: {trap}"),
             None => format!("failed: {:#}", error.root_cause()),
         };

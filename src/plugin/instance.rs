@@ -151,10 +151,7 @@ impl Instance {
         let failure = match result.map(|result| rejected_by(result, host, len)) {
             Ok(Ok(rejected)) => return Ok(Taken { staged, rejected }),
             Ok(Err(failure)) => failure,
-            Err(_) => trap(format!(
-                "no answer within {} ms",
-                self.limits.call_time_max.as_millis()
-            )),
+            Err(_) => trap(no_answer(&self.limits)),
         };
         let told = |reason: String| shortened(host.redactor().redact(reason));
         let refused = progress.refused.into_iter();
@@ -244,7 +241,7 @@ impl Plugin {
         let (sink, removals, operations, descriptor) =
             tokio::time::timeout(self.limits.call_time_max, starting)
                 .await
-                .map_err(|_| failed(wasmtime::format_err!("no answer within the deadline")))??;
+                .map_err(|_| failed(wasmtime::Error::msg(no_answer(&self.limits))))??;
         Ok(Instance {
             store,
             sink,
@@ -278,8 +275,7 @@ impl Plugin {
         };
         let describing = self.scheduler.take(describing);
         let described = tokio::time::timeout(self.limits.call_time_max, describing).await;
-        described
-            .map_err(|_| self.not_started(wasmtime::format_err!("no answer within the deadline")))?
+        described.map_err(|_| self.not_started(wasmtime::Error::msg(no_answer(&self.limits))))?
     }
 
     /// What an instance lives in.
@@ -340,14 +336,33 @@ impl Plugin {
     }
 
     fn trapped(&self, store: &Store<Host>, error: &wasmtime::Error) -> PluginError {
+        let mut text = store.data().describe(error);
+        let is_silent = store.data().said_nothing();
+        if is_silent
+            && matches!(
+                error.downcast_ref(),
+                Some(wasmtime::Trap::UnreachableCodeReached)
+            )
+        {
+            text.push_str(SILENT);
+        }
         PluginError::Start {
             name: self.name.to_string(),
-            source: wasmtime::Error::msg(shortened(
-                store.data().redactor().redact(store.data().describe(error)),
-            )),
+            source: wasmtime::Error::msg(shortened(store.data().redactor().redact(text))),
         }
     }
 }
+
+/// It was not done in time: which setting says how long it has.
+fn no_answer(limits: &GuestLimits) -> String {
+    format!(
+        "no answer within {} ms, which is `write_timeout_ms` in `limits` of the sink's section or in [plugins]",
+        limits.call_time_max.as_millis()
+    )
+}
+
+/// Of a component that ends without a word before its first batch.
+const SILENT: &str = " and said nothing: in JavaScript and Python this is an export that is missing, or an exception; `export const sink` needs `describe`, `open` and `write`";
 
 /// Gives the guest its time for one call.
 fn arm(store: &mut Store<Host>, limits: &GuestLimits) {

@@ -18,6 +18,7 @@ mod compile;
 mod egress;
 mod epoch_ticker;
 mod error;
+mod explain;
 mod facts;
 mod grants;
 mod guest_log;
@@ -183,6 +184,8 @@ pub struct Plugins {
     linker: Opaque<Linker<Host>>,
     /// Absent if nothing is kept.
     cache: Option<cache::Cache>,
+    /// That of a daemon, which may run.
+    shared: Option<cache::Cache>,
     compiler: Option<Compiler>,
     limits: GuestLimits,
     scheduler: Scheduler,
@@ -214,10 +217,26 @@ impl Plugins {
             engine: Opaque::new(engine),
             linker: Opaque::new(linker),
             cache,
+            shared: None,
             compiler: program.map(|program| Compiler::new(program, limits.compile)),
             limits,
             scheduler,
         })
+    }
+
+    /// The same beside a daemon, whether or not it runs: what lies in its cache is used, and what is compiled is left there.
+    /// A folder that is not this user's is not used.
+    ///
+    /// # Errors
+    /// The engine does not work on this machine.
+    pub fn beside(
+        cache_dir: &Path,
+        program: Option<&Path>,
+        limits: GuestLimits,
+    ) -> Result<Self, PluginError> {
+        let plugins = Self::new(None, program, limits)?;
+        let shared = cache::Cache::shared(cache_dir, &plugins.engine).ok();
+        Ok(Self { shared, ..plugins })
     }
 
     /// The folder for [`new`](Self::new) in one that a user names.

@@ -13,7 +13,7 @@ use super::cache::{self, Digest};
 use super::compile::{self, Failed, Refused, Source};
 use super::egress::Egress;
 use super::postgres::Database;
-use super::{BUILT_IN, Exports, Grants, Host, Plugin, PluginError, Plugins, host};
+use super::{BUILT_IN, Exports, Grants, Host, Plugin, PluginError, Plugins, explain, host};
 use base::opaque::Opaque;
 use base::text::hex;
 use settings::Leaves;
@@ -43,9 +43,9 @@ impl Plugins {
         let linked = linker
             .instantiate_pre(&component)
             .and_then(|pre| Ok((Exports::of(&pre)?, pre)));
-        let (exports, pre) = linked.map_err(|source| PluginError::Link {
+        let (exports, pre) = linked.map_err(|error| PluginError::Link {
             name: name(),
-            source,
+            reason: explain::of_link(&self.engine, &component, &error),
         })?;
         let plugin = Plugin {
             name: sink.plugin.as_str().into(),
@@ -115,12 +115,21 @@ impl Plugins {
         imports.any(|(name, _)| name.starts_with(interface))
     }
 
+    /// What another process has compiled.
+    fn known(&self, digest: &Digest) -> Option<Component> {
+        let shared = self.shared.as_ref()?;
+        shared.get(&self.engine, digest)
+    }
+
     fn built_in(
         &self,
         name: &str,
         bytes: &[u8],
         digest: &Digest,
     ) -> Result<Component, PluginError> {
+        if let Some(component) = self.known(digest) {
+            return Ok(component);
+        }
         let Some(cache) = &self.cache else {
             return Component::new(&self.engine, bytes).map_err(PluginError::Engine);
         };
@@ -157,6 +166,9 @@ impl Plugins {
                 wanted: wanted.to_owned(),
             });
         }
+        if let Some(component) = self.known(&digest) {
+            return Ok((component, digest));
+        }
         let failed = |source| PluginError::Compiler {
             name: name.to_owned(),
             source,
@@ -192,6 +204,11 @@ impl Plugins {
                     .map_err(|error| refused(Refused::NotUsable(error)))?;
                 keep(cache, &digest, &code).map_err(failed)?;
             }
+        }
+        if let Some(shared) = &self.shared
+            && let Err(error) = shared.adopt(cache, &digest)
+        {
+            tracing::debug!(plugin = name, %error, "the compiled plugin is not left for others");
         }
         let component = cache.get(&self.engine, &digest);
         let component = component.ok_or_else(|| {

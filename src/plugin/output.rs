@@ -17,6 +17,8 @@ use super::trial::Trial;
 
 /// Bytes of the end that are kept, and of a line.
 const TAIL_BYTES_MAX: usize = 2_048;
+/// In a line that Rust writes behind a panic.
+const BACKTRACE: &str = "RUST_BACKTRACE=1";
 /// Where lines of guests are found in the log.
 const TARGET: &str = "headgate::guest";
 
@@ -64,7 +66,11 @@ impl Output {
     pub(super) fn tail(&self) -> String {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = state.tail.iter().copied().collect();
-        String::from_utf8_lossy(&bytes).trim().to_owned()
+        let text = String::from_utf8_lossy(&bytes);
+        // It advises to set a variable, which nobody can do for a sink.
+        let lines = text.lines().filter(|line| !line.contains(BACKTRACE));
+        let lines: Vec<&str> = lines.collect();
+        lines.join("\n").trim().to_owned()
     }
 
     /// Writes a line of the guest into the log, if the sink may say that much.

@@ -34,9 +34,10 @@ class Sink(exports.Sink):
                 take(batch)
         except Err:
             raise
-        except Exception:
-            # An exception becomes a trap, which has no words of its own.
-            logging.log(logging.Level.ERROR, traceback.format_exc())
+        except Exception as error:
+            # An exception becomes a trap, which has no words of its own. There are no sources to print lines of.
+            frames = [f"{frame.f_code.co_filename}:{line}" for frame, line in traceback.walk_tb(error.__traceback__)]
+            logging.log(logging.Level.ERROR, f"{error!r} at {', '.join(frames)}")
             raise
 
 

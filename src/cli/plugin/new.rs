@@ -35,6 +35,7 @@ enum Language {
     Rust,
     Js,
     Python,
+    C,
 }
 
 /// A file of a project: its path there, its text.
@@ -81,6 +82,28 @@ const PYTHON: &[File] = &[
     ),
 ];
 
+const C: &[File] = &[
+    file!("README.md", "examples/plugins/c/README.md"),
+    file!("build.sh", "examples/plugins/c/build.sh"),
+    file!("bindings.sh", "examples/plugins/c/bindings.sh"),
+    file!("sink.c", "examples/plugins/c/sink.c"),
+    file!(
+        "gen/sink.wit.sha256",
+        "examples/plugins/c/gen/sink.wit.sha256"
+    ),
+    file!("gen/sink_plugin.c", "examples/plugins/c/gen/sink_plugin.c"),
+    file!("gen/sink_plugin.h", "examples/plugins/c/gen/sink_plugin.h"),
+];
+
+/// What is no text of the project in C: what the linker is told of the world.
+const C_OBJECT: (&str, &[u8]) = (
+    "gen/sink_plugin_component_type.o",
+    include_bytes!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/examples/plugins/c/gen/sink_plugin_component_type.o"
+    )),
+);
+
 const SDK: &[File] = &[
     file!("Cargo.toml", "plugins/sdk/Cargo.toml"),
     file!("src/halves.rs", "plugins/sdk/src/halves.rs"),
@@ -101,11 +124,18 @@ pub(super) fn run(args: &NewArgs) -> Result<(), CliError> {
     refuse_what_exists(&args.path)?;
     for (path, text) in files(args.lang, name) {
         let path = args.path.join(path);
-        write(&path, &text).map_err(|error| {
-            CliError::failed(format!("cannot write {}: {error}", shown_path(&path)))
-        })?;
+        write(&path, text.as_bytes()).map_err(|error| unwritable(&path, &error))?;
+    }
+    if args.lang == Language::C {
+        let (path, bytes) = C_OBJECT;
+        let path = args.path.join(path);
+        write(&path, bytes).map_err(|error| unwritable(&path, &error))?;
     }
     print(&next_steps(args.lang, name, &args.path))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> CliError {
+    CliError::failed(format!("cannot write {}: {error}", shown_path(path)))
 }
 
 fn name(path: &Path) -> Result<&str, CliError> {
@@ -148,6 +178,7 @@ fn files(lang: Language, name: &str) -> Vec<(String, String)> {
         Language::Rust => (RUST, "sdk/wit"),
         Language::Js => (JS, "wit"),
         Language::Python => (PYTHON, "wit"),
+        Language::C => (C, "wit"),
     };
     let mut files = Vec::new();
     for (path, text) in own.iter().chain([&ITEMS]) {
@@ -183,7 +214,7 @@ fn adapted(text: &str, lang: Language, name: &str) -> String {
 fn file_name(lang: Language, name: &str) -> String {
     match lang {
         Language::Rust => format!("{}.wasm", name.replace('-', "_")),
-        Language::Js | Language::Python => format!("{name}.wasm"),
+        Language::Js | Language::Python | Language::C => format!("{name}.wasm"),
     }
 }
 
@@ -205,12 +236,12 @@ fn without_workspace(text: &str) -> String {
     .replace("publish.workspace = true", "publish = false")
 }
 
-fn write(path: &Path, text: &str) -> io::Result<()> {
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
     let mut file = std::fs::File::create_new(path)?;
-    io::Write::write_all(&mut file, text.as_bytes())
+    io::Write::write_all(&mut file, bytes)
 }
 
 fn next_steps(lang: Language, name: &str, path: &Path) -> String {
@@ -222,6 +253,7 @@ fn next_steps(lang: Language, name: &str, path: &Path) -> String {
         ),
         Language::Js => ("sink.js", "npm install && npm run build", ""),
         Language::Python => ("app.py", "sh build.sh", ""),
+        Language::C => ("sink.c", "sh build.sh", ""),
     };
     let file = file_name(lang, name);
     let path = shown_path(path);
@@ -268,7 +300,7 @@ mod tests {
 
     #[test]
     fn nothing_of_the_example_is_left() {
-        for lang in [Language::Rust, Language::Js, Language::Python] {
+        for lang in [Language::Rust, Language::Js, Language::Python, Language::C] {
             for (path, text) in files(lang, "my-sink") {
                 for trace in ["../", EXAMPLE, "workspace = true"] {
                     // The world's comments may say what they like.

@@ -5,6 +5,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -12,13 +13,14 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::super::error::CliError;
-use super::super::output::{Table, json_pretty, print, shown};
+use super::super::output::{Table, json_pretty, note, print, shown, shown_lines};
+use super::expect::Expected;
 use super::{PluginOutput, Subject};
 use base::clock::Unix;
 use base::order::Seq;
 use ingest::flatten::{FlattenLimits, flatten};
 use item::batch::{Batch, Entry, Slice};
-use plugin::{Failure, NotTaken, Taken};
+use plugin::{Failure, NotTaken, RecycleReason, Taken};
 use settings::Settings;
 
 /// What `headgate plugin test` is told.
@@ -27,9 +29,10 @@ use settings::Settings;
 Examples:
   headgate plugin test sinks/mine.wasm --input items.json --item-key id
   echo '{\"id\": 7, \"total\": 1}' | headgate plugin test sinks/mine.wasm --stream orders --output json
+  headgate plugin test sinks/mine.wasm --input items.json --item-key id --expect expected.json --watch
 
 The input is the body of a request: a JSON object or an array of objects.
-Exit code 1 if the sink asks for a retry, rejects, or traps.")]
+Exit code 1 if the sink asks for a retry, rejects, or traps; with --expect, if something is not as expected.")]
 pub(super) struct TestArgs {
     #[command(flatten)]
     subject: Subject,
@@ -45,27 +48,99 @@ pub(super) struct TestArgs {
     /// What the sink is told how often the batch was tried
     #[arg(long, value_name = "N", default_value_t = 1)]
     attempt: u32,
+    /// What should come out: a JSON object with what of `--output json` is compared (`result`, `effects`, `state`,
+    /// `rejected`, `kept_handles`), and `max_ms`, the longest time of the call
+    #[arg(long, value_name = "FILE")]
+    expect: Option<PathBuf>,
+    /// Run again whenever the component, the input or the expectation has changed, until it is interrupted
+    #[arg(long)]
+    watch: bool,
     /// How to print it
     #[arg(long, value_enum, default_value = "text")]
     output: PluginOutput,
 }
 
+/// How often files are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
 /// Runs the verb.
 pub(super) async fn run(args: &TestArgs) -> Result<(), CliError> {
+    if !args.watch {
+        return once(args).await;
+    }
+    if args.input == Path::new("-") {
+        return Err(CliError::wrong_use(
+            "--watch reads the input again and again: name its file with --input",
+        ));
+    }
+    let files = [Path::new(&args.subject.plugin), &args.input];
+    let files: Vec<&Path> = files.into_iter().chain(args.expect.as_deref()).collect();
+    let look = || -> Vec<Option<(SystemTime, u64)>> {
+        let looks = files.iter().map(|file| {
+            let file = file.metadata().ok()?;
+            Some((file.modified().ok()?, file.len()))
+        });
+        looks.collect()
+    };
+    loop {
+        let seen = look();
+        match once(args).await {
+            Ok(()) => note("watching for changes"),
+            Err(error) => note(&format!("error: {}\nwatching for changes", error.message)),
+        }
+        let mut before = look();
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let now = look();
+            // What is still being written is waited for.
+            if now != seen && now == before {
+                break;
+            }
+            before = now;
+        }
+    }
+}
+
+async fn once(args: &TestArgs) -> Result<(), CliError> {
     let batch = batch(args)?;
+    let expected = args.expect.as_deref().map(Expected::read).transpose()?;
     let mut started = args.subject.start().await?;
     let items = batch.len();
+    let begun = Instant::now();
     let result = started.instance.write(batch).await;
+    let took = begun.elapsed();
+    let keeps = started.instance.recycle_reason() == Some(RecycleReason::Handles);
     let summary = summary(&result, items);
     let failed = result.is_err()
         || result
             .as_ref()
             .is_ok_and(|taken| !taken.rejected.is_empty());
     let taken = result.unwrap_or_default();
+    let report = report(&summary, &taken, keeps);
     print(&match args.output {
-        PluginOutput::Json => json_pretty(&report(&summary, &taken))?,
+        PluginOutput::Json => json_pretty(&report)?,
         PluginOutput::Text => as_text(&taken),
     })?;
+    if keeps {
+        note(
+            "warning: it keeps handles of batches or requests; give every handle back before `write` returns, because a daemon replaces such an instance after each call",
+        );
+    }
+    if let Some(expected) = expected {
+        let report = serde_json::to_value(&report)
+            .map_err(|error| CliError::failed(format!("cannot compare: {error}")))?;
+        let differences = expected.differences(&report, took);
+        if !differences.is_empty() {
+            return Err(CliError::failed(
+                shown_lines(&format!(
+                    "it is not as expected:\n{}",
+                    differences.join("\n")
+                ))
+                .into_owned(),
+            ));
+        }
+        return print(&format!("as expected: the sink {}\n", shown(&summary)));
+    }
     if failed {
         return Err(CliError::failed(format!("the sink {}", shown(&summary))));
     }
@@ -167,6 +242,8 @@ struct Report<'a> {
     effects: Vec<Line>,
     state: Vec<Value>,
     rejected: Vec<Value>,
+    /// It did not give back all handles.
+    kept_handles: bool,
 }
 
 #[derive(Serialize)]
@@ -178,7 +255,7 @@ struct Line {
     fields: Option<Box<RawValue>>,
 }
 
-fn report<'a>(summary: &'a str, taken: &Taken) -> Report<'a> {
+fn report<'a>(summary: &'a str, taken: &Taken, kept_handles: bool) -> Report<'a> {
     let effects = taken.changes().into_iter();
     let effects = effects.map(|change| Line {
         effect: change.action,
@@ -189,8 +266,12 @@ fn report<'a>(summary: &'a str, taken: &Taken) -> Report<'a> {
             .and_then(|fields| RawValue::from_string(fields).ok()),
     });
     let state = taken.staged.state.iter();
-    let state =
-        state.map(|(key, value)| json!({ "key": key, "bytes": value.as_ref().map(Vec::len) }));
+    let state = state.map(|(key, value)| {
+        let text = value
+            .as_deref()
+            .and_then(|value| std::str::from_utf8(value).ok());
+        json!({ "key": key, "bytes": value.as_ref().map(Vec::len), "text": text })
+    });
     let rejected = taken.rejected.iter();
     let rejected = rejected.map(|(index, reason)| json!({ "index": index, "reason": reason }));
     Report {
@@ -198,5 +279,6 @@ fn report<'a>(summary: &'a str, taken: &Taken) -> Report<'a> {
         effects: effects.collect(),
         state: state.collect(),
         rejected: rejected.collect(),
+        kept_handles,
     }
 }

@@ -14,6 +14,8 @@ use settings::IS_SET;
 
 /// Among the words for where a sink begins: it follows the data pool.
 pub(super) const LATEST: &str = "latest";
+/// Where one begins that says nothing of it.
+const NOW: &str = "now";
 /// Streams with a box of their own.
 pub(super) const STREAMS_MAX: usize = 500;
 
@@ -64,7 +66,11 @@ impl SectionForm<'_> {
         }
         let start = match said("mode") == LATEST {
             true => LATEST.to_owned(),
-            false => line(said("start")),
+            // A browser sends the first one where none is chosen.
+            false => match line(said("start")) {
+                unsaid if unsaid.is_empty() => NOW.to_owned(),
+                said => said,
+            },
         };
         data.put("start", start);
         for (names, secrets) in [

@@ -1,12 +1,14 @@
 //! `headgate plugin`: what an author sees without a daemon.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::process::Stdio;
 use std::{fs, io};
 
 use serde_json::{Value, json};
 
 use super::{Done, finish, headgate, run};
 use crate::guests::guest;
+use crate::program::{Lines, RUN_MAX};
 
 const LEAST: [&str; 2] = ["--settings", r#"{"least": 10}"#];
 
@@ -92,6 +94,32 @@ fn compiled_code_is_kept_where_only_its_user_writes() {
     check("mine").ok();
     assert_eq!(kept(), first, "it was compiled again");
 
+    // Without a folder of its own, that of the data folder.
+    let plain = || {
+        run(
+            folder.path(),
+            ["plugin", "check", &sorts, LEAST[0], LEAST[1]],
+        )
+        .ok()
+    };
+    plain();
+    assert!(!folder.path().join("data").exists(), "none is made for it");
+    fs::create_dir(folder.path().join("data")).expect("a folder");
+    plain();
+    let compiled = || {
+        fs::read_dir(folder.path().join("data/plugin-cache"))
+            .expect("a folder")
+            .count()
+    };
+    assert_eq!(compiled(), 1);
+    // A daemon that runs keeps it: what is there is used all the same, and more is left for it.
+    let held = fs::File::open(folder.path().join("data/plugin-cache")).expect("a folder");
+    held.lock().expect("a lock");
+    plain();
+    let other = guest("rejects");
+    run(folder.path(), ["plugin", "check", &other]).ok();
+    assert_eq!(compiled(), 2);
+
     let used = fs::File::open(folder.path().join("mine/plugin-cache")).expect("a folder");
     used.lock().expect("a lock");
     let told = check("mine").failed(2);
@@ -135,7 +163,10 @@ fn test_prints_what_a_sink_would_have_done() {
             {"effect": "publish", "stream": "orders", "key": "b"},
         ])
     );
-    assert_eq!(report["state"], json!([{"key": "seen", "bytes": 3}]));
+    assert_eq!(
+        report["state"],
+        json!([{"key": "seen", "bytes": 3, "text": "..."}])
+    );
     let some = arguments.into_iter().chain(["--writes", "orders"]);
     let refused = fed(some, input);
     assert_eq!(refused.code, Some(1), "{refused:?}");
@@ -166,4 +197,102 @@ fn test_prints_what_a_sink_would_have_done() {
     let trap = fed(["plugin", "test", &guest("panics")], "{}");
     assert_eq!(trap.code, Some(1));
     assert!(trap.err.contains("failed: "), "{trap:?}");
+}
+
+#[test]
+fn what_is_expected_is_compared_and_a_watch_tries_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let items = r#"[{"id": "a", "n": 1.50}, {"id": "b", "n": 20}]"#;
+    fs::write(at("items.json"), items).expect("a file");
+    let expected = json!({
+        "result": "took all items",
+        "effects": [{"effect": "upsert", "key": "b"}, {"stream": "low", "key": "a"}, {"effect": "publish"}],
+        "max_ms": 60_000,
+    });
+    fs::write(at("expected.json"), expected.to_string()).expect("a file");
+    let sorts = guest("sorts");
+    let test = [
+        "plugin",
+        "test",
+        &sorts,
+        LEAST[0],
+        LEAST[1],
+        "--item-key",
+        "id",
+        "--input",
+        "items.json",
+    ];
+    let expecting: Vec<&str> = test
+        .into_iter()
+        .chain(["--expect", "expected.json"])
+        .collect();
+    let told = run(folder.path(), &expecting).ok();
+    assert!(
+        told.contains("as expected: the sink took all items"),
+        "{told}"
+    );
+
+    fs::write(at("items.json"), r#"[{"id": "b", "n": 20}]"#).expect("a file");
+    let told = run(folder.path(), &expecting).failed(1);
+    assert!(
+        told.contains("effects[1].key: \"a\" was expected, it is \"b\""),
+        "{told}"
+    );
+    fs::write(at("expected.json"), r#"{"efects": []}"#).expect("a file");
+    let told = run(folder.path(), &expecting).failed(2);
+    assert!(told.contains("`efects` is not known"), "{told}");
+    let told = run(folder.path(), ["plugin", "test", &sorts, "--watch"]).failed(2);
+    assert!(told.contains("name its file with --input"), "{told}");
+
+    fs::write(at("expected.json"), expected.to_string()).expect("a file");
+    let mut watching = headgate(folder.path());
+    let watching = watching.args(&expecting).arg("--watch");
+    let mut child = watching
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let told = Lines::of(child.stderr.take().expect("piped"));
+    let printed = Lines::of(child.stdout.take().expect("piped"));
+    let waits = |lines: &Lines, words: &str| {
+        while let Some(line) = lines.next_within(RUN_MAX) {
+            if line.contains(words) {
+                return;
+            }
+        }
+        panic!("it does not say {words:?}");
+    };
+    waits(&told, "it is not as expected");
+    waits(&told, "watching for changes");
+    fs::write(at("items.json"), items).expect("a file");
+    waits(&printed, "as expected: the sink took all items");
+    child.kill().expect("a child");
+    child.wait().expect("a child");
+}
+
+#[test]
+fn what_is_no_sink_is_named_in_words_for_its_author() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |name: &str, bytes: &[u8]| {
+        fs::write(folder.path().join(name), bytes).expect("a file");
+        run(folder.path(), ["plugin", "check", name]).failed(2)
+    };
+    for (bytes, words) in [
+        (&b"fn main() {}\n"[..], "it is a text file"),
+        (b"\0asm\x01\0\0\0", "it is a core module, not a component"),
+        // A component with nothing in it.
+        (
+            b"\0asm\x0d\0\x01\0",
+            "it lacks the export headgate:sink/sink@1.2.0",
+        ),
+    ] {
+        let told = check("mine.wasm", bytes);
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    let late = run(folder.path(), ["plugin", "check", &guest("hoards")]);
+    assert_eq!(late.code, Some(0), "{late:?}");
+    let kept = fed(["plugin", "test", &guest("hoards")], "{}");
+    assert!(kept.err.contains("warning: it keeps handles"), "{kept:?}");
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{COMPILED, JAVASCRIPT, PYTHON, RUST, Workshop, available, follow_readme, tried};
+use super::{C, COMPILED, JAVASCRIPT, PYTHON, RUST, Workshop, available, follow_readme, tried};
 use crate::command_line::{finish, headgate, run};
 
 /// Makes a project, follows its README, and tries the component.
@@ -59,6 +59,11 @@ fn python() {
 }
 
 #[test]
+fn c() {
+    works("c", "c", C, "my-sink.wasm");
+}
+
+#[test]
 fn nothing_that_exists_is_touched() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |path: &str| folder.path().join(path);
@@ -79,7 +84,7 @@ fn nothing_that_exists_is_touched() {
         assert!(told.contains(says), "{path}: {told}");
     }
     let told = run(folder.path(), ["plugin", "new", "a", "--lang", "cobol"]).failed(2);
-    assert!(told.contains("rust, js, python"), "{told}");
+    assert!(told.contains("rust, js, python, c"), "{told}");
     let names = |path: &Path| {
         let entries = fs::read_dir(path).expect("a folder");
         let names = entries.map(|entry| entry.expect("an entry").file_name());

@@ -1,0 +1,177 @@
+//! Why a component cannot be used, in sentences, where the engine has words of its own for it.
+//!
+//! Compiling asks before it begins, loading when linking has failed.
+//!
+//! **Invariant**: a sentence says what the file is or asks for, and what its author can do. What is not known here keeps
+//! the engine's words.
+
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+/// What files of WebAssembly begin with, and what follows in modules and in components.
+const MAGIC: &[u8] = b"\0asm";
+const MODULE: &[u8] = &[1, 0, 0, 0];
+const COMPONENT: &[u8] = &[13, 0, 1, 0];
+/// The world, and its version here.
+const WORLD: &str = "headgate:sink/";
+const VERSION: (u64, u64) = (1, 2);
+/// What a sink has to have.
+const SINK: &str = "headgate:sink/sink@";
+
+/// What components ask for that no sink has, and what they do about it.
+const NEVER: [(&str, &str); 4] = [
+    (
+        "wasi:filesystem/",
+        "it asks for files (wasi:filesystem), which no sink has: keep state with the interface `state`; where the language brings it along, build without it (JavaScript and Python: --stub-wasi)",
+    ),
+    (
+        "wasi:sockets/",
+        "it asks for sockets (wasi:sockets), which no sink has: send requests over HTTP, or use `postgres`",
+    ),
+    (
+        "wasi:keyvalue/",
+        "it asks for a store (wasi:keyvalue), which no sink has: keep state with the interface `state`",
+    ),
+    (
+        "wasi:config/",
+        "it asks for wasi:config, which no sink has: its settings are given to `open`",
+    ),
+];
+
+/// What a file is that is no component; none: it begins like one.
+pub(super) fn of_bytes(bytes: &[u8]) -> Option<&'static str> {
+    let Some(rest) = bytes.strip_prefix(MAGIC) else {
+        let begins = &bytes[..bytes.len().min(512)];
+        return Some(
+            match std::str::from_utf8(begins).map_err(|error| error.valid_up_to()) {
+                Ok("") => "the file is empty",
+                // A character may be cut at the end.
+                Ok(_) | Err(509..) => {
+                    "it is a text file: name the file that the build made, which ends with .wasm"
+                }
+                Err(_) => {
+                    "it is no WebAssembly: name the file that the build made, which ends with .wasm"
+                }
+            },
+        );
+    };
+    match rest.get(..4) {
+        Some(COMPONENT) => None,
+        Some(MODULE) => Some(
+            "it is a core module, not a component: build it for wasm32-wasip2, or make a component of it with `wasm-tools component new`",
+        ),
+        _ => Some(
+            "it is damaged, or of a version of WebAssembly that this program does not know: build it again",
+        ),
+    }
+}
+
+/// Why a component cannot be linked.
+pub(super) fn of_link(engine: &Engine, component: &Component, error: &wasmtime::Error) -> String {
+    let kind = component.component_type();
+    let imports: Vec<String> = (kind.imports(engine))
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    let exports: Vec<String> = (kind.exports(engine))
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    sentence(&imports, &exports).unwrap_or_else(|| format!("{error:#}"))
+}
+
+fn sentence(imports: &[String], exports: &[String]) -> Option<String> {
+    let (major, minor) = VERSION;
+    let other = imports
+        .iter()
+        .chain(exports)
+        .find(|name| version_of(name).is_some_and(|(own, part)| own != major || part > minor));
+    if let Some(name) = other {
+        return Some(format!(
+            "it was built for another world: it has or asks for {name}, and this program has headgate:sink@{major}.{minor}.0; build it with the world of this program, which `headgate plugin new` writes"
+        ));
+    }
+    let never = NEVER
+        .iter()
+        .find(|(begins, _)| imports.iter().any(|name| name.starts_with(begins)));
+    if let Some((_, why)) = never {
+        return Some((*why).to_owned());
+    }
+    if !exports.iter().any(|name| name.starts_with(SINK)) {
+        let has = match exports {
+            [] => "nothing".to_owned(),
+            exports => exports.join(", "),
+        };
+        return Some(format!(
+            "it is no sink: it lacks the export headgate:sink/sink@{major}.{minor}.0, and has {has}"
+        ));
+    }
+    None
+}
+
+/// The version of an interface of the world.
+fn version_of(name: &str) -> Option<(u64, u64)> {
+    let (_, version) = name.strip_prefix(WORLD)?.split_once('@')?;
+    let mut parts = version.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_component_is_named() {
+        for (bytes, words) in [
+            (&b""[..], "empty"),
+            (b"fn main() {}", "a text file"),
+            ("é".repeat(400).as_bytes(), "a text file"),
+            (b"\x7fELF\xff\xfe\x00\x01", "no WebAssembly"),
+            (b"\0asm\x01\0\0\0", "a core module"),
+            (b"\0asm what follows is nothing", "damaged"),
+            (b"\0asm", "damaged"),
+        ] {
+            let said = of_bytes(bytes).expect("it is none");
+            assert!(said.contains(words), "{words}: {said}");
+        }
+        assert_eq!(of_bytes(b"\0asm\x0d\0\x01\0and so on"), None);
+    }
+
+    #[test]
+    fn what_a_component_asks_for_or_lacks_is_named() {
+        let names = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>()
+        };
+        let sink = "headgate:sink/sink@1.2.0";
+        for (imports, exports, words) in [
+            (
+                &["headgate:sink/pool@2.0.0"][..],
+                &[sink][..],
+                "another world",
+            ),
+            (
+                &["headgate:sink/pool@1.3.0"],
+                &[sink],
+                "headgate:sink/pool@1.3.0",
+            ),
+            (&[], &["headgate:sink/sink@2.0.0"], "another world"),
+            (&["wasi:filesystem/types@0.2.3"], &[sink], "wasi:filesystem"),
+            (&["wasi:sockets/tcp@0.2.3"], &[sink], "wasi:sockets"),
+            (
+                &[],
+                &[],
+                "lacks the export headgate:sink/sink@1.2.0, and has nothing",
+            ),
+            (&[], &["wasi:cli/run@0.2.0"], "and has wasi:cli/run@0.2.0"),
+        ] {
+            let said = sentence(&names(imports), &names(exports)).expect("a sentence");
+            assert!(said.contains(words), "{words}: {said}");
+        }
+        let older = names(&["headgate:sink/pool@1.0.0", "wasi:io/error@0.2.0"]);
+        assert_eq!(
+            sentence(&older, &names(&["headgate:sink/sink@1.0.0"])),
+            None
+        );
+    }
+}
