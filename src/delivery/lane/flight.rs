@@ -108,6 +108,8 @@ fn spread(slices: &[Slice], items_each: usize) -> Vec<Batch> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use base::clock::Unix;
     use base::order::Seq;

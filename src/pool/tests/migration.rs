@@ -189,7 +189,7 @@ async fn a_pool_of_format_2_goes_on() {
 
 /// Makes a file of format 8 of one of today.
 const TO_FORMAT_8: &str = "
-    DROP TABLE past_values; DROP TABLE recorded_streams; DROP TABLE latest; DROP TABLE told;
+    DROP TABLE failing; ALTER TABLE retries DROP COLUMN earlier; DROP TABLE past_values; DROP TABLE recorded_streams; DROP TABLE latest; DROP TABLE told;
     DROP TABLE fills; DROP TABLE acts; DROP TABLE act_answers; DROP TABLE writes; DROP TABLE holds; DROP TABLE kept; DROP TABLE kept_of; DROP TABLE shown;
     DROP TABLE stale_items;
     ALTER TABLE stale DROP COLUMN partly;
@@ -268,7 +268,7 @@ async fn a_pool_of_format_8_keeps_its_versions_and_what_was_merged() {
 async fn a_pool_of_format_12_keeps_its_items_and_records_from_now_on() {
     let test = Test::new().await;
     test.upsert(&batch_of(STREAM, 1, &[("a", r#"{"n":1}"#)]), true);
-    let old = "DROP TABLE past_values; DROP TABLE recorded_streams; PRAGMA user_version = 12;";
+    let old = "DROP TABLE failing; ALTER TABLE retries DROP COLUMN earlier; DROP TABLE past_values; DROP TABLE recorded_streams; PRAGMA user_version = 12;";
     (test.pool.lock().connection.execute_batch(old)).expect("an older format");
     let test = test.reopened().await;
     assert_eq!(test.format(), FORMAT);
