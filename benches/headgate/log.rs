@@ -1,4 +1,5 @@
-//! What the request log costs when it is long: a page by each filter, and intake while old entries are deleted.
+//! What the request log costs when it is long: a page by each filter, the search box, and intake while old entries are
+//! deleted.
 //!
 //! Runs in one process, without a server, on the disk under `target/tmp` (about 3 GB). The log is filled in bulk, into
 //! the files that the daemon made; then the daemon opens them, and pages of 50 are read as the admin API and the web
@@ -29,6 +30,7 @@ use fill::Filled;
 
 pub(crate) mod fill;
 mod retention;
+mod search;
 
 /// Entries of a page.
 const PAGE: u32 = 50;
@@ -42,6 +44,9 @@ pub(crate) struct Options {
     /// Entries of the log
     #[arg(long, value_name = "N", default_value_t = 5_000_000)]
     entries: u64,
+    /// Items of the data pool
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    items: u64,
 }
 
 /// Runs the bench; false if an aim is missed.
@@ -52,6 +57,7 @@ pub(crate) async fn bench(options: &Options) -> Result<bool> {
     let data = folder.path().join("data");
     stop(start(folder.path()).await?).await?;
     let filled = fill::fill(&data, entries)?;
+    search::fill(&data, options.items)?;
     let bytes = std::fs::metadata(data.join("journal.db"))?.len();
     println!(
         "{entries} entries, {:.2} GB, {} bytes an entry, filled in {:.0} s",
@@ -66,6 +72,7 @@ pub(crate) async fn bench(options: &Options) -> Result<bool> {
         opened.elapsed().as_secs_f64()
     );
     let mut aims = vec![pages(&daemon, &filled).await?];
+    aims.extend(search::bench(&daemon, &filled, options.items).await?);
     stop(daemon).await?;
     aims.extend(retention::bench(&data.join("journal.db")).await?);
     let reached = aim::print(&aims);
@@ -80,7 +87,9 @@ pub(crate) async fn start(folder: &Path) -> Result<Daemon> {
     std::fs::write(&stuck, "no component")?;
     let sinks = format!(
         "[[sinks]]\nname = \"pool\"\nplugin = \"pool\"\nstreams = [\"*\"]\n\
-         [[sinks]]\nname = \"stuck\"\nplugin = {stuck:?}\nstreams = [\"*\"]\n",
+         [[sinks]]\nname = \"stuck\"\nplugin = {stuck:?}\nstreams = [\"*\"]\n\
+         [[streams]]\nname = \"{}\"\n",
+        search::STREAM
     );
     daemon::start_inside(folder, "log_retention_bytes = 1099511627776", &sinks).await
 }
