@@ -25,9 +25,9 @@ pub mod serve;
 mod stream_names;
 
 use ::client::{
-    bench, client, connector, error, export, healthcheck, item, key, output, problems, read_key,
-    requests, resource, screens, search, send, session, sign_in, signals, sink, status, stream,
-    tail, trigger, zone,
+    bench, client, connector, error, export, healthcheck, item, key, operate_key, output, problems,
+    read_key, requests, resource, screens, search, send, session, sign_in, signals, sink, status,
+    stream, tail, trigger, zone,
 };
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ use settings::{Loaded, Problem, Problems};
 /// The profile that this program was built with, and the commit that it was made of where that is known.
 const BUILD: &str = env!("BUILT_AS");
 
-/// JSON in, durable 202, live data pool: a data ingestion daemon that sits beside a renderer.
+/// Data ingestion daemon: accepts JSON over HTTP, stores it durably, and pushes changes to screens.
 #[derive(Debug, Parser)]
 #[command(
     name = "headgate",
@@ -65,15 +65,15 @@ struct Cli {
 enum Verb {
     /// Run the daemon
     Serve(serve::ServeArgs),
-    /// Run a daemon with a stream and a key of its own, and send it something
+    /// Start a demo daemon with sample data
     Demo(demo::DemoArgs),
-    /// Check the configuration and the plugins, and list everything that is wrong
+    /// Validate the configuration and plugins, and list all errors
     Check(check::CheckArgs),
-    /// Show the configuration that counts, and where each value comes from
+    /// Show the effective configuration and the source of each value
     Config(config::ConfigVerbArgs),
     /// Show problems, sinks and screens of a running daemon; exit code 1 if there is a problem
     Status(status::StatusArgs),
-    /// List what does not work of a running daemon, and since when
+    /// List the problems of a running daemon, and since when they exist
     Problems(problems::ProblemsArgs),
     /// Find items, requests, dead letters and names in a running daemon
     Search(search::SearchArgs),
@@ -87,45 +87,47 @@ enum Verb {
     Key(key::KeyArgs),
     /// Create and revoke read keys, for renderers
     ReadKey(read_key::ReadKeyArgs),
-    /// Write pages for screens, their addresses, and files that start without the daemon
+    /// Create and revoke operate keys, which override and hold what screens show
+    OperateKey(operate_key::OperateKeyArgs),
+    /// Create pages for screens, print their URLs, and list screens
     Screen(Box<screen::ScreenArgs>),
     /// Send JSON or NDJSON from a file or from standard input
     Send(send::SendArgs),
-    /// Print a link that signs in to the admin pages of a running daemon, once
+    /// Print a one-time link that signs in to the admin pages
     SignIn(sign_in::SignInArgs),
-    /// See who is signed in to the admin pages, and end sessions
+    /// List and end admin page sessions
     Session(session::SessionArgs),
-    /// Show the audit log of a running daemon; see whether it is as it was written
+    /// Show or verify the audit log of a running daemon
     Audit(audit::AuditArgs),
-    /// Send what a tool would send to a connector, signed, to see that it comes through
+    /// Send a signed sample event to a connector
     Trigger(trigger::TriggerArgs),
     /// Follow streams: print each change as it happens
     Tail(tail::TailArgs),
     /// Write all items of a stream as a table: CSV, TSV, JSON or NDJSON
     Export(export::ExportArgs),
-    /// Make, check and try out plugins, without a daemon
+    /// Create, check and test plugins, without a daemon
     Plugin(plugin::PluginArgs),
-    /// List, print and try presets: what is known of the tools that send
+    /// List, print and test presets, the built-in settings for providers
     Preset(preset::PresetArgs),
     /// Show the request log of a running daemon
     Requests(requests::RequestsArgs),
-    /// See how the sinks are; send again what they gave up, or discard it
+    /// Show the state of sinks; retry or discard undelivered items
     Sink(sink::SinkArgs),
-    /// Measure what an installation can take, and what its limit is; loads it for a while
+    /// Load-test a running daemon and find its bottleneck
     Bench(bench::BenchArgs),
-    /// Copy the data of a running daemon into a new folder
+    /// Back up the data of a running daemon to a new directory
     Backup(backup::BackupArgs),
-    /// Make a data folder of a backup
+    /// Create a data directory from a backup
     Restore(backup::RestoreArgs),
-    /// Look through the files of a data folder, and save what can be read of those that are damaged
+    /// Check the files of a data directory and recover readable data from damaged ones
     Repair(repair::RepairArgs),
-    /// Ask whether the daemon takes requests, for containers
+    /// Check whether the daemon accepts requests (for container health checks)
     Healthcheck(healthcheck::HealthcheckArgs),
     /// Write manual pages
     Man(man::ManArgs),
     /// Print a script that completes this command line in a shell
     Completions(completions::CompletionsArgs),
-    /// Print what this program contains, and under which licenses
+    /// List the dependencies of this program and their licenses
     Licenses(licenses::LicensesArgs),
 }
 
@@ -156,6 +158,7 @@ pub fn main() -> ExitCode {
         Verb::Connector(args) => short(connector::run(*args)),
         Verb::Key(args) => short(key::run(args)),
         Verb::ReadKey(args) => short(read_key::run(args)),
+        Verb::OperateKey(args) => short(operate_key::run(args)),
         Verb::Screen(args) => short(screen::run(*args)),
         Verb::Send(args) => short(send::run(args)),
         Verb::SignIn(args) => short(sign_in::run(args)),

@@ -236,7 +236,7 @@ impl Daemon {
         if !self.sinks.ended(self.shutdown_time_max).await {
             // Safe, because nothing of the call is committed.
             tracing::warn!(
-                "a sink is still in a call; it is abandoned, the next start delivers again"
+                "sink call did not finish before shutdown; the batch is redelivered at the next start"
             );
         }
         self.operator.journal.close().await;

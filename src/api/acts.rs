@@ -142,7 +142,7 @@ verbs! {
     /// They stay until they are released, `until` is over, or the source removes the item. `create` also shows an item or a
     /// field that is not there.
     OverrideItem, "override_item", "override", json!({"key": "m1", "fields": {"home.score": 3}, "until": null, "create": false});
-    /// Show a field's value with a number added.
+    /// Add a number to the shown value of a field.
     ///
     /// The sum is exact, and it is an override: what the source adds afterwards is not added to it.
     AddToItem, "add_to_item", "add", json!({"key": "m1", "field": "home.score", "by": 1});
@@ -156,7 +156,7 @@ verbs! {
     TakeStream, "take_stream", "take", json!({"keys": ["m1"]});
     /// End a hold: what waited is shown.
     ResumeStream, "resume_stream", "resume", json!({"keys": ["m1"]});
-    /// Undo the newest of your own acts in the stream, as if it had not been made.
+    /// Undo your newest act in the stream, as if it had not been made.
     ///
     /// `skip` takes it off the list and leaves everything as it is.
     UndoAct, "undo_act", "undo", json!({"skip": false});

@@ -134,7 +134,7 @@ pub fn verified_data(verified: Verified) -> VerifiedData {
 
 struct VerifyAudit(Operator);
 
-/// Read the whole audit log, and see whether it is as it was written.
+/// Verify the whole audit log.
 ///
 /// Each entry carries a digest over its content and the digest before it, so that an entry that was changed, taken out or
 /// moved is found. That the newest entries were cut off, or the whole trail was made anew, only a digest shows that was

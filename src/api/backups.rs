@@ -56,7 +56,7 @@ struct PostBackup(Operator);
 /// data folder of it.
 #[endpoint(
     operation_id = "make_backup",
-    request_body(content = Option<WantedBackup>, description = "May be absent: in `backups` of the data folder.", example = json!({"dir": "/var/backups/headgate-1"})),
+    request_body(content = Option<WantedBackup>, description = "May be absent: in `backups` of the data directory.", example = json!({"dir": "/var/backups/headgate-1"})),
     responses(
         (status_code = 201, body = Success<BackupData>, description = "It is complete."),
         (status_code = 400, description = "The body or the folder cannot be used."),

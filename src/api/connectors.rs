@@ -1,6 +1,6 @@
 //! The connectors.
 //!
-//! **Invariant**: a connector that is declared in the configuration is shown and never changed.
+//! **Invariant**: a connector that is defined in the configuration is shown and never changed.
 
 use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};

@@ -227,7 +227,7 @@ fn ids_of(ids: impl Iterator<Item = Option<i64>>) -> Result<Vec<i64>, ApiError> 
     match ids.len() {
         1..=IDS_MAX => Ok(ids),
         _ => Err(ApiError::invalid(format!(
-            "give 1 to {IDS_MAX} ids, whole numbers"
+            "expected 1 to {IDS_MAX} ids, whole numbers"
         ))),
     }
 }

@@ -112,7 +112,7 @@ struct CreateKey(Operator);
 
 /// Create a key.
 ///
-/// The answer holds the key itself, which is shown only here. A connector that is declared in the configuration may
+/// The answer holds the key itself, which is shown only here. A connector that is defined in the configuration may
 /// have keys that were made at run time.
 #[endpoint(
     operation_id = "create_key",
@@ -182,7 +182,7 @@ struct ChangeKey(Operator);
     request_body(content = Option<KeyPatch>, description = "The members to change; absent: none.", example = json!({"expires_at": "2030-01-31T00:00:00Z"})),
     responses(
         (status_code = 200, body = Success<KeyData>, description = "As it is now."),
-        (status_code = 409, description = "It was revoked, or is declared in the configuration."),
+        (status_code = 409, description = "It was revoked, or is defined in the configuration."),
     ),
 )]
 impl ChangeKey {
@@ -235,7 +235,7 @@ struct RotateKey(Operator);
     request_body(content = Option<RotateKeyBody>, description = "May be absent: a day of grace.", example = json!({"grace_seconds": 3600})),
     responses(
         (status_code = 201, body = Success<MadeKey>, description = "The new key can be used."),
-        (status_code = 409, description = "It was revoked, or is declared in the configuration."),
+        (status_code = 409, description = "It was revoked, or is defined in the configuration."),
     ),
 )]
 impl RotateKey {
@@ -265,7 +265,7 @@ struct TakeSecret(Operator);
 /// Take the secret that the key's tool has sent.
 ///
 /// For tools that make the secret themselves and send it before they sign, such as Notion. It is the key's from now on,
-/// and the answer holds it, once. Of a key that is declared in the configuration it is only handed out.
+/// and the answer holds it, once. Of a key that is defined in the configuration it is only handed out.
 #[endpoint(
     operation_id = "take_key_secret",
     parameters(

@@ -53,7 +53,7 @@ const TAGS: [(&str, &str); 15] = [
         "Where items go, and the dead letters: items that a sink could not deliver.",
     ),
     ("renderers", "The connected screens."),
-    ("backups", "Consistent copies of the data folder."),
+    ("backups", "Consistent copies of the data directory."),
     ("audit", "Who changed what at run time."),
     (
         "health",
@@ -203,7 +203,7 @@ fn complete(document: &mut Value, key_of: KeyOf) {
                         json!({ "description": "The role of the token does not allow it." });
                 }
                 if scheme == ADMIN_TOKEN {
-                    let paused = "Too many wrong admin tokens came from this address.";
+                    let paused = "Too many invalid admin tokens from this address.";
                     operation["responses"]["429"] = json!({ "description": paused });
                 }
             }
@@ -307,7 +307,7 @@ fn complete_named(path: &str, method: &str, responses: &mut Value) {
         responses["404"] = json!({ "description": named.missing });
     }
     if named.declarable && method != "get" && responses["409"].is_null() {
-        responses["409"] = json!({ "description": "It is declared in the configuration." });
+        responses["409"] = json!({ "description": "It is defined in the configuration." });
     }
     if let Some(responses) = responses.as_object_mut() {
         responses.sort_keys();

@@ -131,7 +131,7 @@ struct ChangeReadKey(Operator);
     responses(
         (status_code = 200, body = Success<ReadKeyData>, description = "As it is now."),
         (status_code = 400, description = "The body cannot be used, or there is no such stream."),
-        (status_code = 409, description = "It was revoked, or is declared in the configuration."),
+        (status_code = 409, description = "It was revoked, or is defined in the configuration."),
     ),
 )]
 impl ChangeReadKey {

@@ -65,7 +65,7 @@ impl ListScreens {
 
 struct ReloadScreen(Operator);
 
-/// Have a screen load its page again.
+/// Reload the page of a screen.
 ///
 /// All connections of the read key that said `screen=` are sent `control`; the pages of `/render` and those with
 /// `headgate.js` obey.

@@ -210,7 +210,7 @@ struct CreateSink(Operator);
     })),
     responses(
         (status_code = 201, body = Success<SinkData>, description = "Created."),
-        (status_code = 409, description = "The name is taken, or declared in the configuration."),
+        (status_code = 409, description = "The name is taken, or defined in the configuration."),
     ),
 )]
 impl CreateSink {
@@ -233,7 +233,7 @@ struct ChangeSink(Operator);
     request_body(content = Option<SinkPatch>, description = "The members to change; absent: none.", example = json!({"where": "total>=100"})),
     responses(
         (status_code = 200, body = Success<SinkData>, description = "As it is now."),
-        (status_code = 409, description = "It is declared in the configuration."),
+        (status_code = 409, description = "It is defined in the configuration."),
     ),
 )]
 impl ChangeSink {
@@ -327,7 +327,7 @@ struct DeleteSink(Operator);
     ),
     responses(
         (status_code = 200, body = Success<DeletedSinkData>, description = "Nothing is kept for it any more."),
-        (status_code = 409, description = "Something waits for it, or it is declared in the configuration."),
+        (status_code = 409, description = "Something waits for it, or it is defined in the configuration."),
     ),
 )]
 impl DeleteSink {

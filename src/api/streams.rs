@@ -1,6 +1,6 @@
 //! The streams.
 //!
-//! **Invariant**: a stream that is declared in the configuration is shown and never changed.
+//! **Invariant**: a stream that is defined in the configuration is shown and never changed.
 
 use salvo_core::{Request, Response, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
@@ -179,7 +179,7 @@ struct DeleteStream(Operator);
     ),
     responses(
         (status_code = 200, body = Success<StreamData>, description = "It is gone."),
-        (status_code = 409, description = "Keys name it, it is declared in the configuration, or the data pool has not caught up."),
+        (status_code = 409, description = "Keys name it, it is defined in the configuration, or the data pool has not caught up."),
     ),
 )]
 impl DeleteStream {

@@ -125,7 +125,7 @@ struct TrySink(Operator);
     request_body(content = Option<SinkTrial>, description = "A merge patch of its section, and what to try it with; absent: as it is, with the newest item.", example = json!({"items": [{"id": 7}]})),
     responses(
         (status_code = 200, body = Success<TriedData>, description = "The result."),
-        (status_code = 409, description = "It is declared in the configuration, so there is no patch of it."),
+        (status_code = 409, description = "It is defined in the configuration, so there is no patch of it."),
     ),
 )]
 impl TrySink {

@@ -24,7 +24,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
 /// What is to be sent.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 struct TriggerBody {
-    /// The event, as the tool names it; absent: its most common one.
+    /// The event, as the provider names it; absent: its most common one.
     #[salvo(schema(value_type = String, required = false))]
     event: Field,
     /// The preset that the connector is thought to be for; another one is refused.

@@ -54,7 +54,7 @@ pub enum BackupError {
     #[error("{0}")]
     Folder(String),
     /// There is something in the folder.
-    #[error("{} is not empty; name a folder that is missing or empty", .0.display())]
+    #[error("{} is not empty; name a directory that is missing or empty", .0.display())]
     NotEmpty(PathBuf),
     /// There is not enough room.
     #[error("{0}; nothing of the backup is left")]

@@ -99,10 +99,10 @@ pub enum FieldError {
         max: usize,
     },
     /// A time that is over.
-    #[error("has passed already; give a time to come, or leave it out")]
+    #[error("is in the past; set a future time, or omit it")]
     Past,
     /// The old key has ended, and so would the new one.
-    #[error("must be given: this key has expired, and the new one would be too")]
+    #[error("must be set: this key has expired, and the new one would expire too")]
     Ended,
     /// How requests are to be verified does not fit.
     #[error("{}: {}", .0.field, .0.message)]
@@ -112,7 +112,7 @@ pub enum FieldError {
     SameSecret,
     /// The stream has as many of them as a delivery is tried with.
     #[error(
-        "secret: {} keys of this connector verify signatures for this stream already, which is the most; revoke one of them first",
+        "secret: this connector already has {} signing keys for this stream, the maximum; revoke one first",
         CANDIDATES_MAX
     )]
     Candidates,
@@ -196,7 +196,7 @@ pub enum CatalogError {
     NotFound(ResourceKind),
     /// It stands in the configuration.
     #[error(
-        "this {} is declared in the configuration and cannot be changed at run time; change it there", .0.in_words()
+        "this {} is defined in the configuration; edit it there", .0.in_words()
     )]
     Declared(ResourceKind),
     /// The name is in use.
@@ -207,28 +207,30 @@ pub enum CatalogError {
     InUse(Vec<NamedBy>),
     /// The key was revoked.
     #[error(
-        "this key was revoked and cannot be made valid again; create another key; to use the name again, delete this one"
+        "this key is revoked and cannot be reactivated; create a new key. To reuse the name, delete this key first"
     )]
     Revoked,
     /// The data pool has not caught up, so that nobody can tell what is left of a deleted stream.
     #[error(
-        "the data pool has not caught up with what was accepted for a deleted stream with the same name; try again in a few seconds"
+        "the data pool has not processed all requests for a deleted stream with the same name; retry in a few seconds"
     )]
     PoolBehind,
     /// There is no secret of a tool to be taken.
     #[error("{0}")]
     NoneSent(&'static str),
     /// There are too many.
-    #[error("there are {max} of these already, which is the most; delete some first")]
+    #[error("the limit of {max} is reached; delete some first")]
     Full {
         /// The most that there may be.
         max: usize,
     },
     /// There is no room on the disk.
-    #[error("the disk is full: nothing was changed; free some disk space and try again")]
+    #[error("the disk is full; nothing was changed. Free some disk space and retry")]
     DiskFull,
     /// Another process holds the file.
-    #[error("another process holds catalog.db: nothing was changed; try again when it lets go")]
+    #[error(
+        "another process has locked catalog.db; nothing was changed. Retry when the lock is released"
+    )]
     Busy,
     /// A file of the data folder cannot be trusted any more: the daemon is about to end.
     #[error("the service is stopping: nothing was changed")]

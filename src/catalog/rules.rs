@@ -1,6 +1,6 @@
-//! What decides over an item beside its key: its version, whether it is a removal, when it expires.
+//! Item policy: version field, removal condition and expiry.
 //!
-//! **Invariant**: what is set of a connector counts before what is set of the stream.
+//! **Invariant**: settings of a connector override those of its stream.
 
 use std::num::NonZeroU32;
 

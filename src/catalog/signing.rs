@@ -32,7 +32,7 @@ impl Signing {
                 sent: SentSecret::default(),
             }),
             Err(error) => {
-                tracing::error!(connector = %quoted(connector), key = %quoted(key), %error, "this key verifies nothing: its settings do not fit; rotate it, or delete it");
+                tracing::error!(connector = %quoted(connector), key = %quoted(key), %error, "this key verifies no signatures because its settings are invalid; rotate or delete it");
                 None
             }
         }

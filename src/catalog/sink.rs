@@ -139,7 +139,7 @@ fn joined(
                 shadows: false,
             })),
             Err(why) => warnings.push(format!(
-                "the sink {}, made at run time, cannot run: {why}; what is kept for it stays",
+                "the sink {}, created at run time, cannot run: {why}; its data is kept",
                 quoted(&row.name)
             )),
         }

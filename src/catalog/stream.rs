@@ -1,6 +1,6 @@
 //! Streams: named destinations for items.
 //!
-//! **Invariant**: what was not made at run time is declared.
+//! **Invariant**: a stream without a creation time is defined in the configuration.
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -128,7 +128,7 @@ impl Catalog {
             Ok(())
         });
         if let Err(error) = written {
-            tracing::warn!(%error, "when keys were used last cannot be written now; it is tried again");
+            tracing::warn!(%error, "cannot store when keys were last used, retrying");
             return;
         }
         for (key, day) in stored {

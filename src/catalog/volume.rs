@@ -1,4 +1,4 @@
-//! The bytes that one key stores: what it may in a second and in a day, and what it stored today.
+//! Byte quotas of a key, per second and per day, and today's usage.
 //!
 //! `ingest` takes the bytes of a body before it is stored, and gives them back if it is not.
 //!

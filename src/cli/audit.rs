@@ -22,7 +22,7 @@ use wire::{AuditData, VerifiedData};
 
 const LIMIT_MAX: u64 = 100_000;
 
-/// What `headgate audit` is told.
+/// Arguments of `headgate audit`.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -31,37 +31,37 @@ Examples:
   headgate audit --limit 500 --output ndjson
   headgate audit --since 2h --kind key --action revoke
   headgate audit --name shop --since 2026-01-31T00:00:00Z    # the connector shop, its keys and requests
-  headgate audit --who night-shift                           # a token, in calls and on the pages
+  headgate audit --who night-shift                           # a token, in API calls and on the pages
   headgate audit verify
-  headgate audit verify --expect 4f0c1d…    # a digest that was noted before
+  headgate audit verify --expect 4f0c1d…    # a digest that was kept elsewhere
   headgate audit verify --folder /var/backups/headgate-1"
 )]
 pub struct AuditArgs {
     #[command(subcommand)]
     command: Option<AuditCommand>,
-    /// Only what was done with this verb
+    /// Only entries with this action
     #[arg(long, value_name = "VERB", value_parser = PossibleValuesParser::new(AUDIT_ACTIONS))]
     action: Option<String>,
-    /// Only what was done to things of this kind
+    /// Only entries about objects of this kind
     #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(ResourceKind::ALL.map(ResourceKind::as_str)))]
     kind: Option<String>,
-    /// Only what was done to what has this name, or belongs to the connector of this name
+    /// Only entries about objects with this name, or of the connector with this name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Only what these did: BY of an entry, or the name of a token
+    /// Only entries by this actor: BY of an entry, or the name of a token
     #[arg(long, value_name = "WHO")]
     who: Option<String>,
-    /// Only entries from then on: 90s, 15m, 1h, 7d ago, or an RFC 3339 time
+    /// Only entries since this time: 90s, 15m, 1h, 7d ago, or an RFC 3339 time
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     since: Option<Unix>,
-    /// Only entries up to then
+    /// Only entries until this time
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     until: Option<Unix>,
-    /// How many entries to show, the newest
+    /// Number of entries to show, newest first
     #[arg(long, value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
     limit: u64,
-    /// How to print them
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     output: ListOutput,
     #[command(flatten)]
@@ -70,27 +70,27 @@ pub struct AuditArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum AuditCommand {
-    /// Read the whole audit log, and see whether it is as it was written
+    /// Verify the whole audit log
     Verify(VerifyArgs),
 }
 
-/// What `headgate audit verify` is told.
+/// Arguments of `headgate audit verify`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   headgate audit verify
   headgate audit verify --folder /var/lib/headgate --output json
 
-Note the newest digest somewhere else: only --expect with it shows that entries were cut off at the end, or that all of
-them were made anew.")]
+Keep the newest digest in another place: only --expect with that digest detects a log that was truncated at its end, or
+rewritten as a whole.")]
 struct VerifyArgs {
-    /// A digest that must be in the audit log
+    /// Digest that must be in the audit log
     #[arg(long, value_name = "DIGEST")]
     expect: Option<KeyHash>,
-    /// Read catalog.db of this data folder or backup, instead of asking a daemon
+    /// Read catalog.db of this data directory or backup, without a daemon
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// How to print what was found
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
     #[command(flatten)]
@@ -122,7 +122,7 @@ pub async fn run(args: AuditArgs) -> Result<(), CliError> {
     let filter = filter(&args);
     let entries = client.list("/api/admin/audit", &filter, limit).await?;
     let none = match filter.is_empty() {
-        true => "nothing was changed yet",
+        true => "no changes recorded",
         false => "no entries match",
     };
     print_list(args.output, &entries, none, |entries| {
@@ -180,14 +180,14 @@ fn of_folder(folder: &Path, expect: Option<KeyHash>) -> Result<VerifiedData, Cli
 
 fn summary(found: &VerifiedData) -> String {
     let none = match found.misfit {
-        None => "there are no entries\n",
-        Some(_) => "no entry fits\n",
+        None => "no entries\n",
+        Some(_) => "no entry matches\n",
     };
     let (Some(oldest), Some(newest)) = (&found.oldest, &found.newest) else {
         return none.to_owned();
     };
     format!(
-        "{} entries fit, from {} ({}) to {} ({})\nnewest digest: {}\n",
+        "{} entries verified, from {} ({}) to {} ({})\nnewest digest: {}\n",
         found.entries,
         shown(&oldest.id),
         shown(&when(&oldest.at)),
@@ -199,8 +199,8 @@ fn summary(found: &VerifiedData) -> String {
 
 fn wrong(found: &VerifiedData) -> String {
     let summary = match &found.misfit {
-        None => "the digest that was expected is not in the audit log: entries were cut off or rewritten, or it is older than the oldest that is kept".to_owned(),
-        Some(misfit) => format!("the entry {} does not fit: {}", misfit.id, misfit.reason),
+        None => "the expected digest is not in the audit log: entries were truncated or rewritten, or the digest is older than the oldest entry".to_owned(),
+        Some(misfit) => format!("the entry {} does not match: {}", misfit.id, misfit.reason),
     };
     shown(&summary).into_owned()
 }

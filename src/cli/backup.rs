@@ -16,45 +16,45 @@ use crate::daemon;
 use base::process;
 use wire::BackupData;
 
-/// What `headgate backup` is told.
+/// Arguments of `headgate backup`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   headgate backup
   headgate backup /var/backups/headgate/$(date +%F) --data-dir /var/lib/headgate --output json
 
-The daemon goes on taking requests. The folder is made on the daemon's machine, for its user only, in a folder that
-admin.backup_dirs of the configuration names, or in \"backups\" of the data folder. It holds
-catalog.db, pool.db and journal.db, read back and found good, and last manifest.json; without that it is no backup.
-The configuration, the admin token and plugins are not in it.")]
+The daemon keeps accepting requests. It creates the directory on its own machine, for its own user only, under a
+directory in admin.backup_dirs of the configuration, or under `backups` of the data directory. The backup contains
+verified copies of catalog.db, pool.db and journal.db. manifest.json is written last: a backup without it is incomplete.
+The backup does not contain the configuration, the admin token or plugins.")]
 pub struct BackupArgs {
-    /// The folder to make it in, missing or empty; otherwise a new one in "backups" of the data folder
+    /// Directory for the backup, missing or empty. Default: a new one in `backups` of the data directory
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// How to print what was made
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     output: BackupOutput,
     #[command(flatten)]
     admin: AdminArgs,
 }
 
-/// What `headgate restore` is told.
+/// Arguments of `headgate restore`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   headgate restore /var/backups/headgate/monday --data-dir /var/lib/headgate
 
-Run it as the user that the daemon runs as, and start the daemon afterwards. What was accepted before the
-backup is in the pool, or is delivered then. Renderers are told everything afresh. A new admin token is made,
-unless the configuration has one.")]
+Run it as the user of the daemon, and start the daemon afterwards. Requests accepted before the backup are in the data
+pool, or are delivered then. Screens receive a new snapshot. The daemon creates a new admin token, unless the
+configuration has one.")]
 pub struct RestoreArgs {
-    /// The folder of the backup
+    /// Directory of the backup
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
-    /// The data folder to make of it: missing or empty
+    /// Data directory to create, missing or empty
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
-    /// How to print what was restored
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     output: BackupOutput,
 }
@@ -70,9 +70,9 @@ pub async fn backup(args: BackupArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let absolute = |dir: &PathBuf| {
         let dir = std::path::absolute(dir)
-            .map_err(|error| CliError::wrong_use(format!("cannot use this folder: {error}")))?;
+            .map_err(|error| CliError::wrong_use(format!("cannot use this directory: {error}")))?;
         let dir = dir.to_str().map(str::to_owned);
-        dir.ok_or_else(|| CliError::wrong_use("the folder's path must be UTF-8"))
+        dir.ok_or_else(|| CliError::wrong_use("the path of the directory must be UTF-8"))
     };
     let dir = args.dir.as_ref().map(absolute).transpose()?;
     let body = json!({"dir": dir});
@@ -81,8 +81,8 @@ pub async fn backup(args: BackupArgs) -> Result<(), CliError> {
         Ok(made) => made,
         Err(error @ CallError::NoAnswer { .. }) => {
             return Err(CliError::failed(format!(
-                "{error}; if there is no manifest.json in {}, there is no backup",
-                shown(dir.as_deref().unwrap_or("its folder"))
+                "{error}; without a manifest.json in {}, the backup is incomplete",
+                shown(dir.as_deref().unwrap_or("its directory"))
             )));
         }
         Err(error) => return Err(error.into()),

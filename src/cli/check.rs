@@ -17,7 +17,7 @@ use observe::metrics::Metrics;
 use plugin::{GuestLog, Plugin, PluginError, Plugins, SinkContext};
 use settings::{Loaded, Problem, Settings, Sink, quoted, routing_gaps};
 
-/// What `headgate check` is told.
+/// Arguments of `headgate check`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -27,10 +27,10 @@ Example:
 pub struct CheckArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Look through the files of the data folder instead; the daemon may be running
+    /// Check the files of the data directory instead; a daemon can be running
     #[arg(long)]
     data: bool,
-    /// How to print what was found in the data
+    /// Output format of the result for the data
     #[arg(long, value_enum, default_value = "text", requires = "data")]
     output: repair::Output,
 }
@@ -76,7 +76,7 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     let held = kernel_holds();
     if settings.system.confine && held != Held::Whole {
         print(&format!(
-            "note: Landlock of this kernel, by which system.confine keeps files out of reach: {held}\n"
+            "note: Landlock of this kernel, which system.confine uses to restrict files: {held}\n"
         ))?;
     }
     print_unsaid(&tried)?;
@@ -88,7 +88,7 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
         print(&format!("warning: {gap}\n"))?;
     }
     print(&format!(
-        "the configuration is good: profile {} ({}), {} streams, {} connectors, {} sinks\n",
+        "the configuration is valid: profile {} ({}), {} streams, {} connectors, {} sinks\n",
         loaded.profile,
         args.config.profile_from(),
         settings.streams.len(),
@@ -112,7 +112,7 @@ fn print_unsaid(tried: &[(&Sink, Plugin)]) -> Result<(), CliError> {
     for (sink, _) in tried.iter().filter(unsaid) {
         let streams: Vec<String> = sink.streams.iter().map(|name| quoted(name)).collect();
         print(&format!(
-            "warning: the sink {} can write the data pool, and may not: if it is to write there, add to its section writes = [{}], otherwise writes = []\n",
+            "warning: the plugin of sink {} can write the data pool, but the sink is not allowed to: add writes = [{}] to its section, or writes = [] to keep it so\n",
             sink.name,
             streams.join(", ")
         ))?;

@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use super::error::CliError;
 use super::output::print;
 
-/// What `headgate completions` is told.
+/// Arguments of `headgate completions`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -7,7 +7,7 @@ use super::output::{json_pretty, print};
 use super::{ConfigArgs, load};
 use settings::{explain, render_json, render_text};
 
-/// What `headgate config` is told.
+/// Arguments of `headgate config`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -23,7 +23,7 @@ enum ConfigCommand {
     Show(ShowArgs),
 }
 
-/// What `headgate config show` is told.
+/// Arguments of `headgate config show`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -31,7 +31,7 @@ Example:
 pub struct ShowArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
 }

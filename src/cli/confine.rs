@@ -60,7 +60,7 @@ impl Confined {
     pub(super) fn by(loaded: &Loaded) -> Result<Self, CliError> {
         if process::is_root() {
             tracing::warn!(
-                "this runs as root (uid 0), which it does not need: start it as a separate user, for example with User= of a systemd unit"
+                "running as root is not needed; run headgate as a dedicated user, for example with User= in the systemd unit"
             );
         }
         if !loaded.settings.system.confine {
@@ -68,7 +68,7 @@ impl Confined {
         }
         let data_dir = daemon::data_folder(&loaded.settings.storage.data_dir).map_err(failed)?;
         if let Err(error) = sqlite::keep_temporary_files_in(&data_dir) {
-            tracing::warn!(%error, "temporary files of SQLite cannot be kept in the data folder");
+            tracing::warn!(%error, "cannot keep temporary files of SQLite in the data directory");
         }
         let reach = reach(loaded, &data_dir);
         let held = process::confine(&reach);
@@ -93,8 +93,8 @@ impl Confined {
             return read;
         };
         let (place, advice) = (
-            "the daemon may read since its start (system.confine)",
-            "restart the daemon, or put the file into the directory of one that was named then",
+            "the daemon has been allowed to read since its start (system.confine)",
+            "restart the daemon, or move the file to a directory that the configuration named at the start",
         );
         match read {
             Ok(loaded) => match named_files(&loaded)
@@ -134,7 +134,7 @@ fn reach(loaded: &Loaded, data_dir: &Path) -> Reach {
     for dir in &settings.admin.backup_dirs {
         let mut made = std::fs::DirBuilder::new();
         if let Err(error) = made.recursive(true).mode(0o700).create(dir) {
-            tracing::warn!(dir = %dir.display(), %error, "no backup can be created there");
+            tracing::warn!(dir = %dir.display(), %error, "cannot create backups in this directory");
         }
         write.push(dir.clone());
     }

@@ -39,17 +39,17 @@ const SHOWN: PageLimit = PageLimit {
     bytes: 64 << 10,
 };
 
-/// What `headgate demo` is told.
+/// Arguments of `headgate demo`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   headgate demo
   headgate demo --data-dir /tmp/demo")]
 pub struct DemoArgs {
-    /// Where the demo keeps its data and its configuration
+    /// Directory for the demo's data and configuration
     #[arg(long, value_name = "DIR", default_value = "data/demo")]
     data_dir: PathBuf,
-    /// Send the payload, show it, and stop
+    /// Send the sample data, print it, and stop
     #[arg(long)]
     once: bool,
 }
@@ -85,7 +85,7 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
 fn write_config(data_dir: &Path) -> Result<PathBuf, CliError> {
     let failed = |error: &dyn std::fmt::Display| {
         CliError::failed(format!(
-            "cannot make {}: {error}; choose another folder with --data-dir",
+            "cannot create {}: {error}; choose another directory with --data-dir",
             data_dir.display()
         ))
     };
@@ -255,7 +255,7 @@ async fn wait_until_processed(client: &Client, id: &str) -> Result<(), CliError>
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     Err(CliError::failed(
-        "the request was accepted but did not arrive in the pool within 10 s; look at the log above",
+        "the request was accepted, but the data pool did not receive it within 10 s; see the log above",
     ))
 }
 
@@ -276,6 +276,6 @@ async fn print_pool(daemon: &Daemon) -> Result<(), CliError> {
         let [home, home_score, away_score, away] = TEAMS.map(value);
         table.row(&[&shown(key), &home, &home_score, &away_score, &away]);
     }
-    print(&format!("In the pool:\n\n{table}"));
+    print(&format!("In the data pool:\n\n{table}"));
     Ok(())
 }

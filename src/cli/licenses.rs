@@ -19,14 +19,14 @@ const CONTENTS: &[u8] = include_bytes!("licenses.json.gz");
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const LICENSE: &str = "Apache-2.0";
 
-/// What `headgate licenses` is told.
+/// Arguments of `headgate licenses`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   headgate licenses | less
   headgate licenses --output cyclonedx > headgate.cdx.json")]
 pub struct LicensesArgs {
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }

@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use super::error::CliError;
 use super::output::print;
 
-/// What `headgate man` is told.
+/// Arguments of `headgate man`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   headgate man ~/.local/share/man/man1
   headgate man /usr/local/share/man/man1 && man headgate-backup")]
 pub struct ManArgs {
-    /// The folder to write the pages into; it is made if it is missing
+    /// Directory for the pages; created if missing
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 }
@@ -28,7 +28,7 @@ pub fn run(args: &ManArgs, command: clap::Command) -> Result<(), CliError> {
         .and_then(|()| clap_mangen::generate_to(command, &args.dir))
         .map_err(|error| {
             CliError::failed(format!(
-                "can't write manual pages into {}: {error}",
+                "cannot write manual pages to {}: {error}",
                 args.dir.display()
             ))
         })?;

@@ -20,7 +20,7 @@ use observe::metrics::Metrics;
 use plugin::{Failure, GuestLog, Instance, Plugin, Plugins, SinkContext};
 use settings::{Host, Http, Log, Network, Postgres, Secret, Settings, Sink};
 
-/// What `headgate plugin` is told.
+/// Arguments of `headgate plugin`.
 #[derive(Debug, clap::Args)]
 pub struct PluginArgs {
     #[command(subcommand)]
@@ -29,11 +29,11 @@ pub struct PluginArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum PluginCommand {
-    /// Make a folder with a sink to start from
+    /// Create a directory with a sink to start from
     New(new::NewArgs),
-    /// Load a component, start it, hand it an item, and say what it is and what it asks for
+    /// Load and start a component, send it an item, and print its version and permissions
     Check(CheckArgs),
-    /// Hand items to a component and print what it would do with them
+    /// Send items to a component and print what it would do with them
     Test(trial::TestArgs),
     /// List the plugins of a running daemon, used or not
     #[command(after_help = "\
@@ -43,7 +43,7 @@ Examples:
     List(PluginListArgs),
 }
 
-/// What `headgate plugin check` is told.
+/// Arguments of `headgate plugin check`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -52,7 +52,7 @@ Examples:
 struct CheckArgs {
     #[command(flatten)]
     subject: Subject,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     output: PluginOutput,
 }
@@ -60,27 +60,27 @@ struct CheckArgs {
 /// The component and its settings.
 #[derive(Debug, clap::Args)]
 struct Subject {
-    /// The component, or the name of a built-in plugin
+    /// Component file, or the name of a built-in plugin
     plugin: String,
     /// `config` of the sink's section, as JSON
     #[arg(long, value_name = "JSON", default_value = "{}")]
     settings: String,
-    /// A stream that it may write in the data pool, as in `writes` of the sink's section
+    /// Stream that it can write in the data pool, as in `writes` of the sink's section
     #[arg(long, value_name = "STREAM", default_value = "*")]
     writes: Vec<String>,
     /// A host that it may call over HTTP, as in `http.hosts` of the sink's section: what it sends there is really sent,
     /// also the made-up item of `check`
     #[arg(long, value_name = "HOST")]
     host: Vec<Host>,
-    /// A private network that it may call into, as in `http.networks`
+    /// Private network that it can call, as in `http.networks`
     #[arg(long, value_name = "NETWORK")]
     network: Vec<Network>,
-    /// A secret that it may read, as in `secrets` of the sink's section; other users of this machine see it among the
-    /// processes, so take one that is for trying out
+    /// Secret that it can read, as in `secrets` of the sink's section; other users of this machine see it among the
+    /// processes, so use a test secret
     #[arg(long, value_name = "NAME=VALUE", value_parser = secret)]
     secret: Vec<(String, Secret)>,
-    /// The database that it may write to, as in `postgres.url`: postgresql://user:password@host/database; better given
-    /// by environment than on the command line
+    /// Database that it can write to, as in `postgres.url`: postgresql://user:password@host/database; prefer
+    /// the environment variable
     #[arg(
         long,
         value_name = "URL",
@@ -280,19 +280,19 @@ fn report(
     };
     list(&mut text, imports);
     if asks_for_pool {
-        text.push_str("\ncan write the data pool; which streams it may write there, its section says: writes = [\"orders\"]\n");
+        text.push_str("\ncan write the data pool; its section lists the allowed streams: writes = [\"orders\"]\n");
     }
     text.push_str("\nhas:\n");
     list(&mut text, started.plugin.exports());
     text.push_str(&format!(
-        "\nmay take {} MiB of memory, {} ms of computing and {} ms in all for a call, unless its section sets other limits\n",
+        "\nlimits of a call, unless its section sets others: {} MiB of memory, {} ms of CPU time, {} ms in total\n",
         limits.memory_bytes_max >> 20,
         limits.cpu_time_max.as_millis(),
         limits.call_time_max.as_millis(),
     ));
     text.push_str(match schema {
-        Value::Null => "\ntakes no settings\n",
-        _ => "\ntakes settings, and these fit; --output json shows the schema\n",
+        Value::Null => "\nhas no settings\n",
+        _ => "\nhas settings, and these are valid; --output json shows the schema\n",
     });
     text.push_str(&format!("\ntried with one item: it {}\n", shown(summary)));
     print(&text)

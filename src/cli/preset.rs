@@ -7,7 +7,7 @@ mod trial;
 use super::error::CliError;
 use client::preset::{FitArgs, ListArgs, NewArgs, ShowArgs, fit, list, new, show};
 
-/// What `headgate preset` is told.
+/// Arguments of `headgate preset`.
 #[derive(Debug, clap::Args)]
 pub struct PresetArgs {
     #[command(subcommand)]
@@ -18,13 +18,13 @@ pub struct PresetArgs {
 enum PresetCommand {
     /// List the presets of tools, with their signatures and item keys
     List(ListArgs),
-    /// Print a preset as a file, with all that it extends
+    /// Print a preset as a file, including the presets that it extends
     Show(ShowArgs),
-    /// Sign the samples of presets, and see that they are believed, refused and stored as they should be
+    /// Sign the samples of presets, and test which are accepted, rejected and stored
     Test(trial::TestArgs),
-    /// Write a preset to begin with
+    /// Write a preset to start from
     New(NewArgs),
-    /// Name the presets that fit a delivery
+    /// List the presets that match a delivery
     Guess(FitArgs),
 }
 

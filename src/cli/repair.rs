@@ -21,15 +21,15 @@ use repair::{Verdict, report};
 /// The exit code of a storage failure.
 const STORAGE: u8 = 70;
 
-/// What `headgate repair` is told.
+/// Arguments of `headgate repair`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   headgate repair --config /etc/headgate.toml
   headgate repair --yes --output json
 
-Stop the daemon first, and run it as the user that the daemon runs as. A damaged file is kept beside the new one, as
-journal.db.damaged-20261122T031500Z for example; there must be room for both.")]
+Stop the daemon first, and run this as the user of the daemon. A damaged file is kept next to the new file, for example
+as journal.db.damaged-20261122T031500Z; the disk needs space for both.")]
 pub struct RepairArgs {
     #[command(flatten)]
     config: ConfigArgs,
@@ -65,7 +65,7 @@ pub fn run(args: &RepairArgs) -> Result<(), CliError> {
     let before = report::repairs(data_dir);
     if damaged {
         let question = format!(
-            "{}save what can be read, and set the damaged files aside?",
+            "{}recover the readable data, and rename the damaged files?",
             text(&found)
         );
         if !args.yes && !confirmed(&question, "repair without being asked")? {
@@ -83,7 +83,7 @@ pub fn run(args: &RepairArgs) -> Result<(), CliError> {
         Output::Text => {
             let done = done.iter().map(|repair| {
                 format!(
-                    "{}; what was damaged is kept as {}\n",
+                    "{}; the damaged files are kept as {}\n",
                     repair.sentence(),
                     repair.set_aside.join(", ")
                 )
@@ -125,7 +125,7 @@ pub fn check(data_dir: &Path, output: Output) -> Result<(), CliError> {
             let mut said = text(&found);
             if let Some(payloads) = quarantined.filter(|payloads| *payloads > 0) {
                 said += &format!(
-                    "{payloads} payloads that cannot be read are in the table quarantine of journal.db\n"
+                    "{payloads} unreadable payloads are in the table quarantine of journal.db\n"
                 );
             }
             for problem in &problems {
@@ -152,7 +152,7 @@ fn shown_line(line: &str) -> String {
 
 fn text(found: &[(&str, Verdict)]) -> String {
     let lines = found.iter().map(|(file, verdict)| match verdict {
-        Verdict::Absent => format!("{file}: there is none\n"),
+        Verdict::Absent => format!("{file}: missing\n"),
         Verdict::Sound => format!("{file}: sound\n"),
         Verdict::Damaged(problem) => format!("{file}: damaged: {}\n", shown(problem)),
     });

@@ -12,7 +12,7 @@ mod shown;
 
 use super::error::CliError;
 
-/// What `headgate screen` is told.
+/// Arguments of `headgate screen`.
 #[derive(Debug, clap::Args)]
 pub struct ScreenArgs {
     #[command(subcommand)]
@@ -23,16 +23,16 @@ pub struct ScreenArgs {
 enum ScreenCommand {
     /// Write a page of your own to start from
     New(new::NewArgs),
-    /// Print the address of a page with its read key, and a QR code of it
+    /// Print the URL of a page with its read key, and its QR code
     Url(address::UrlArgs),
-    /// List the screens of a running daemon: what each shows, and since when it is there or away
+    /// List the screens of a running daemon: what each shows, and since when it is connected or away
     #[command(after_help = "\
 Example:
   headgate screen list --output json")]
     List(super::resource::ListArgs),
-    /// Have a screen load its page again
+    /// Reload the page of a screen
     Reload(super::screens::ReloadArgs),
-    /// Print a page as one file, which starts from a player's disk without the daemon
+    /// Print a page as one file that starts from a player's disk, without the daemon
     Save(save::SaveArgs),
 }
 
@@ -56,7 +56,7 @@ fn base(url: &str) -> Result<String, CliError> {
         matches!(url.scheme(), "http" | "https") && url.has_host() && is_bare && is_plain
     });
     let parsed = parsed.ok_or_else(|| {
-        CliError::wrong_use("--url is the address that screens reach: http://host:port or https://host, without a path")
+        CliError::wrong_use("--url must be a URL that screens can reach: http://host:port or https://host, without a path")
     })?;
     Ok(parsed.as_str().trim_end_matches('/').to_owned())
 }

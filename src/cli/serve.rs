@@ -24,15 +24,15 @@ use base::text::shell_quoted;
 use settings::{Listen, Loaded, Runtime, SettingOption};
 use sqlite::suspect;
 
-/// What `headgate serve` is told.
+/// Arguments of `headgate serve`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   HEADGATE_PROFILE=production headgate serve --config /etc/headgate.toml
   headgate serve --listen 127.0.0.1:9090 --data-dir /var/lib/headgate
 
-On a terminal it prints a link that signs in to the admin pages. Where standard output may be kept by a log,
-`headgate sign-in` gets one from the running daemon.")]
+On a terminal, it prints a link that signs in to the admin pages. Otherwise, `headgate sign-in` gets a link from the
+running daemon.")]
 pub struct ServeArgs {
     /// A configuration file over the built-in defaults and the files in ./config
     #[arg(long, value_name = "FILE", env = "HEADGATE_CONFIG")]
@@ -143,7 +143,7 @@ fn start_again(listened: Option<(String, String)>) -> Result<(), CliError> {
     let times: u32 = times.unwrap_or(0);
     if times >= TIMES_MAX {
         tracing::error!(
-            "files of the data folder were found damaged again and again; `headgate repair` looks at all of them"
+            "files of the data directory were found damaged repeatedly; run `headgate repair` to check all of them"
         );
         return Ok(());
     }
@@ -282,7 +282,7 @@ pub(super) async fn run_until_signalled(
     tokio::select! {
         done = serving => done.map_err(failed),
         never = reloading => never,
-        () = signalled => Err(CliError::failed("stopped by a second signal; nothing that was accepted is lost")),
+        () = signalled => Err(CliError::failed("stopped by a second signal; no accepted request is lost")),
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) fn invalid_names(loaded: &Loaded) -> Vec<Problem> {
     });
     let problems = new.map(|(index, stream)| {
         let message = format!(
-            "{} wants another name: those that begin with \"_\" are the daemon's",
+            "{} needs another name: names that begin with \"_\" are reserved",
             quoted(&stream.name)
         );
         loaded.problem(&format!("streams[{index}].name"), message)

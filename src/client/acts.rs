@@ -27,19 +27,19 @@ pub(super) struct FieldsArgs {
     admin: AdminArgs,
 }
 
-/// What `headgate item override` is told.
+/// Arguments of `headgate item override`.
 #[derive(Debug, clap::Args)]
 pub(super) struct OverrideArgs {
     #[command(flatten)]
     of: FieldsArgs,
     #[command(flatten)]
     until: UntilArgs,
-    /// Also show an item or fields that are not there
+    /// Create the item or fields if missing
     #[arg(long)]
     create: bool,
 }
 
-/// What `headgate item add` is told.
+/// Arguments of `headgate item add`.
 #[derive(Debug, clap::Args)]
 pub(super) struct AddArgs {
     /// The stream
@@ -48,21 +48,21 @@ pub(super) struct AddArgs {
     key: String,
     /// The field
     field: String,
-    /// What is added, such as 1 or -1
+    /// Number to add, such as 1 or -1
     #[arg(allow_negative_numbers = true)]
     by: String,
     #[command(flatten)]
     admin: AdminArgs,
 }
 
-/// What `headgate item release` is told.
+/// Arguments of `headgate item release`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ReleaseArgs {
     /// The stream
     stream: String,
     /// The item's key
     key: String,
-    /// The fields; all of the item if none is named
+    /// The fields. Default: all fields of the item
     fields: Vec<String>,
     #[command(flatten)]
     admin: AdminArgs,
@@ -71,7 +71,7 @@ pub(super) struct ReleaseArgs {
 /// When it ends.
 #[derive(Debug, clap::Args)]
 struct UntilArgs {
-    /// When it ends by itself: seconds, or a time such as 2030-01-31T20:15:00+01:00
+    /// When it ends automatically: seconds, or a time such as 2030-01-31T20:15:00+01:00
     #[arg(long, value_name = "SECONDS|TIME")]
     until: Option<String>,
 }
@@ -89,14 +89,14 @@ impl UntilArgs {
 pub(super) struct StreamActArgs {
     /// The stream
     stream: String,
-    /// Only these items; the whole stream if none is named
+    /// Only these items. Default: the whole stream
     #[arg(long = "key", value_name = "KEY")]
     keys: Vec<String>,
     #[command(flatten)]
     admin: AdminArgs,
 }
 
-/// What `headgate stream hold` is told.
+/// Arguments of `headgate stream hold`.
 #[derive(Debug, clap::Args)]
 pub(super) struct HoldArgs {
     #[command(flatten)]
@@ -105,19 +105,19 @@ pub(super) struct HoldArgs {
     until: UntilArgs,
 }
 
-/// What `headgate stream undo` is told.
+/// Arguments of `headgate stream undo`.
 #[derive(Debug, clap::Args)]
 pub(super) struct UndoArgs {
     /// The stream
     stream: String,
-    /// Take the newest act off the list and leave everything as it is
+    /// Drop the newest act from the list without undoing it
     #[arg(long)]
     skip: bool,
     #[command(flatten)]
     admin: AdminArgs,
 }
 
-/// What `headgate stream release` is told.
+/// Arguments of `headgate stream release`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ReleaseAllArgs {
     /// The stream
@@ -169,7 +169,7 @@ pub(super) async fn set(args: &FieldsArgs) -> Result<(), CliError> {
     match hidden.is_empty() {
         true => Ok(()),
         false => print(&format!(
-            "overridden, so that the new value is not shown: {}\n",
+            "overridden, so the new value is not shown: {}\n",
             shown(&hidden)
         )),
     }
@@ -247,14 +247,16 @@ fn has_changed(acted: &ActData) -> bool {
 pub(super) async fn hold(args: &HoldArgs) -> Result<(), CliError> {
     let held = on_stream(&args.of, "hold", args.until.value()).await?;
     print(match has_changed(&held) {
-        false => "it is held already; nothing changed\n",
-        true => "held: what is shown stays, what comes waits\n",
+        false => "already held; nothing changed\n",
+        true => "held: screens keep the current items, changes wait\n",
     })
 }
 
 pub(super) async fn take(args: &StreamActArgs) -> Result<(), CliError> {
     let taken = on_stream(args, "take", None).await?.taken.unwrap_or(0);
-    print(&format!("{taken} items show what waited; the hold stays\n"))
+    print(&format!(
+        "{taken} items show their waiting changes; the hold continues\n"
+    ))
 }
 
 pub(super) async fn resume(args: &StreamActArgs) -> Result<(), CliError> {
@@ -275,20 +277,20 @@ pub(super) async fn undo(args: &UndoArgs) -> Result<(), CliError> {
     let acted = call(&args.admin, Method::POST, &args.stream, "undo", body).await?;
     let verb = acted.undone.unwrap_or_default();
     if args.skip {
-        let text = format!("the {verb} was taken off the list; nothing changed\n");
+        let text = format!("the {verb} was removed from the list; nothing changed\n");
         return print(&text);
     }
     let changed = acted.changed.as_ref().and_then(Value::as_array);
     let changed = changed.map_or(0, Vec::len);
     print(&format!(
-        "{verb} undone; {changed} items are shown otherwise now\n"
+        "{verb} undone; {changed} items changed on screens\n"
     ))?;
     let covered = acted.covered_by.unwrap_or_default().join(", ");
     if !covered.is_empty() {
         print(&format!("written since by {}\n", shown(&covered)))?;
     }
     match acted.exact {
-        Some(false) => print("not everything is as before: some items changed since\n"),
+        Some(false) => print("some items changed since then and were not restored\n"),
         _ => Ok(()),
     }
 }

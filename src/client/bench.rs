@@ -47,7 +47,7 @@ const PUSH_SHARE: f64 = 0.2;
 /// Empty requests that tell how long the way is.
 const ROUND_TRIPS: usize = 100;
 
-/// What `headgate bench` is told.
+/// Arguments of `headgate bench`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -55,14 +55,13 @@ Examples:
   headgate bench --seconds 60 --json > bench.json
   headgate bench --url https://gate.example --admin-url http://127.0.0.1:8081 --data-dir /var/lib/headgate
 
-It LOADS the installation: while it runs, the requests of others wait for the same disk and the same cores. It stays out
-of their data: it makes a stream, a connector, a key and a read key of its own, and removes them and their items at its
-end, also after Ctrl-C. Its requests stay in the request log, the makings in the audit log, and an empty view in
-pool.db.
+It LOADS the installation: while it runs, other requests compete for the same disk and cores. It does not touch other
+data: it creates a separate stream, connector, key and read key, and deletes them with their items at the end, also
+after Ctrl-C. Entries in the request log and the audit log remain, and an empty view in pool.db.
 
-It needs the admin token, and a token that may make streams. Run it on the machine of the daemon to measure its disk and
-cores too, and as the user of the daemon, who may write the data folder. What the bench itself takes of the cores is
-part of the result: run it on another machine to leave it out.")]
+It needs an admin token that can create streams. To measure the disk and cores too, run it on the machine of the daemon,
+as the user of the daemon, who can write to the data directory. The result includes the cores that the benchmark uses:
+to exclude them, run it on another machine.")]
 pub struct BenchArgs {
     /// About how long it takes
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(3..=600))]
@@ -103,7 +102,7 @@ pub async fn run(args: BenchArgs) -> Result<(), CliError> {
     let mut site = Site::new(&admin, &args.url, args.keep_rate);
     let pool = sinks_allow(&status, site.name(), args.all_sinks)?;
     note(&format!(
-        "loading {} for about {} s; Ctrl-C stops and tidies up",
+        "loading {} for about {} s; Ctrl-C stops and cleans up",
         shown(&args.url),
         args.seconds
     ));
@@ -115,7 +114,7 @@ pub async fn run(args: BenchArgs) -> Result<(), CliError> {
     };
     let measured = tokio::select! {
         measured = work => measured,
-        () = signals.any() => Err(CliError::failed("stopped by a signal; nothing was measured to its end")),
+        () = signals.any() => Err(CliError::failed("stopped by a signal; no measurement is complete")),
     };
     let removed = tokio::select! {
         removed = site.remove() => removed,
@@ -153,7 +152,7 @@ fn sinks_allow(status: &StatusData, stream: &str, all: bool) -> Result<bool, Cli
         return Ok(pool);
     }
     Err(CliError::wrong_use(format!(
-        "what the bench sends would go on to {} too, which {} every stream: give --all-sinks if that may be, or set \
+        "the benchmark's items would also reach {}, which {} every stream: to allow that, use --all-sinks, or set \
          except = [\"bench-*\"] for {} in the configuration",
         others.join(", "),
         if others.len() == 1 { "takes" } else { "take" },
@@ -191,7 +190,7 @@ async fn measure(
         report.push = Some(push::run(site, args.part(PUSH_SHARE)).await?);
     } else {
         report.notes.push(
-            "no running sink writes this stream into the data pool: nothing was pushed".to_owned(),
+            "no running sink writes this stream to the data pool, so nothing was pushed".to_owned(),
         );
     }
     report.conclude(args.keep_rate);

@@ -80,7 +80,7 @@ pub enum CallError {
     #[error(transparent)]
     Refused(Refusal),
     /// The server said that all is well, in a form that is not ours.
-    #[error("the answer of {address} is not Headgate's ({reason}): is the address right?")]
+    #[error("the response from {address} is not from Headgate ({reason}): check the address")]
     Foreign {
         /// The server's address.
         address: String,
@@ -103,7 +103,7 @@ impl Client {
 
     fn with(self, bearer: &str) -> Result<Client, CliError> {
         let mut bearer = HeaderValue::try_from(format!("Bearer {}", bearer.trim()))
-            .map_err(|_| CliError::wrong_use("the key or token has characters that no key has"))?;
+            .map_err(|_| CliError::wrong_use("the key or token contains invalid characters"))?;
         bearer.set_sensitive(true);
         Ok(Client {
             bearer: Some(bearer),
@@ -323,7 +323,7 @@ fn is_this_machine(url: &Url) -> bool {
 /// The innermost cause, which is the one that helps ("Connection refused").
 fn reason(error: reqwest::Error) -> String {
     if error.is_timeout() {
-        return "it took too long".to_owned();
+        return "timeout".to_owned();
     }
     let error = error.without_url();
     let mut cause: &dyn std::error::Error = &error;

@@ -18,7 +18,7 @@ pub(super) mod tool;
 
 pub use tool::read_secret;
 
-/// What `headgate connector` is told.
+/// Arguments of `headgate connector`.
 #[derive(Debug, clap::Args)]
 pub struct ConnectorArgs {
     #[command(subcommand)]
@@ -31,14 +31,14 @@ enum ConnectorCommand {
     #[command(after_help = "\
 Example:
   headgate connector list --output json",
-              mut_arg("output", |arg| arg.help("How to print them; only JSON has the keys")))]
+              mut_arg("output", |arg| arg.help("Output format; only JSON has the keys")))]
     List(ListArgs),
     /// List the presets of tools, with their signatures and item keys
     #[command(after_help = "\
 Example:
   headgate connector presets --output json
 
-`headgate preset list` is the same list.")]
+`headgate preset list` prints the same list.")]
     Presets(crate::preset::ListArgs),
     /// Create a connector, optionally with a stream and a key for a tool
     Create(CreateArgs),
@@ -48,7 +48,7 @@ Example:
     Delete(DeleteArgs),
 }
 
-/// What `headgate connector create` is told.
+/// Arguments of `headgate connector create`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -56,7 +56,7 @@ Example:
   headgate connector create shop --from shopify --stream orders --secret-file shopify.secret
   headgate connector create crm --from hmac --stream people --secret-file - --option header=X-Signature --option prefix=sha256=
 
-With --from, the connector has a key at once, and standard error says which URL to give to the tool.")]
+With --from, the command also creates a key, and standard error has the URL to enter in the provider's settings.")]
 struct CreateArgs {
     /// Its name: letters, digits, `_`, `.` or `-`
     name: String,
@@ -74,7 +74,7 @@ struct CreateArgs {
     admin: AdminArgs,
 }
 
-/// What `headgate connector change` is told.
+/// Arguments of `headgate connector change`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -91,7 +91,7 @@ struct ChangeArgs {
     admin: AdminArgs,
 }
 
-/// What `headgate connector delete` is told.
+/// Arguments of `headgate connector delete`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -125,7 +125,7 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
     let connectors = |admin| Resource::new(admin, "connector", "/api/admin/connectors");
     match args.command {
         ConnectorCommand::List(args) => {
-            let none = "there are no connectors; create one with `headgate connector create NAME`";
+            let none = "no connectors; create one with `headgate connector create NAME`";
             connectors(&args.admin)?
                 .list(args.output, none, COLUMNS)
                 .await
@@ -201,7 +201,8 @@ async fn create_with_key(args: CreateArgs) -> Result<(), CliError> {
         }
         body.extend(tool::key_of(preset, &args.verify)?);
     } else if args.verify.is_reported() {
-        let message = "--secret-file, --verify-token-file and --option are about a tool: say which with --from";
+        let message =
+            "--secret-file, --verify-token-file and --option need a provider: name it with --from";
         return Err(CliError::wrong_use(message));
     }
     let unidentified = is_unidentified(&body);
@@ -217,7 +218,7 @@ async fn create_with_key(args: CreateArgs) -> Result<(), CliError> {
         }
         (None, Some(secret)) => {
             print(&format!("{}\n", shown(secret)))?;
-            note("this is the only time that the key is shown");
+            note("the key is not shown again");
             if unidentified {
                 note(&unidentified_words(&args.name));
             }

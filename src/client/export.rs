@@ -16,7 +16,7 @@ use super::error::CliError;
 use super::output::note;
 use base::text::percent_encoded;
 
-/// What `headgate export` is told.
+/// Arguments of `headgate export`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,11 +24,11 @@ Examples:
   headgate export orders --format ndjson --to orders.ndjson
   headgate export orders --fields id,Name:customer.name --where status:paid --safe
 
-Rows come in the order of their keys. What changes meanwhile may be in it or not.")]
+Rows are in the order of their keys. Changes during the export may be missing.")]
 pub struct ExportArgs {
     /// Name of the stream
     stream: String,
-    /// What it is written as
+    /// Output format
     #[arg(long, value_enum, default_value = "csv")]
     format: Format,
     /// Output file; an existing file is replaced. Default: standard output
@@ -115,7 +115,7 @@ pub async fn run(args: ExportArgs) -> Result<(), CliError> {
     file.sync_all().map_err(failed)?;
     std::fs::rename(&part, to).map_err(failed)?;
     note(&format!(
-        "{} is written",
+        "{} written",
         super::output::shown(&to.display().to_string())
     ));
     Ok(())

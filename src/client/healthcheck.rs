@@ -19,7 +19,7 @@ use super::output::print;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What `headgate healthcheck` is told.
+/// Arguments of `headgate healthcheck`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -52,7 +52,7 @@ async fn check(args: &HealthcheckArgs) -> Result<(), CliError> {
         None => {
             let server = load(&args.config)?.settings.server;
             let url = server.listen.local_url().ok_or_else(|| {
-                CliError::failed("the configuration leaves the port to the system: give --url")
+                CliError::failed("the configuration lets the system choose the port: set --url")
             })?;
             match &server.tls {
                 Some(_) => url.replacen("http://", "https://", 1),

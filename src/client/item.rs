@@ -17,7 +17,7 @@ use super::tail::message::Fields;
 use base::text::percent_encoded;
 use wire::{PastValueData, RemovedData, StoredItem};
 
-/// What `headgate item` is told.
+/// Arguments of `headgate item`.
 #[derive(Debug, clap::Args)]
 pub struct ItemArgs {
     #[command(subcommand)]
@@ -32,38 +32,38 @@ Examples:
   headgate item get orders 1042
   headgate item get orders 1042 --output json")]
     Get(GetArgs),
-    /// List the values that an item's fields had, newest first
+    /// List the past field values of an item, newest first
     #[command(after_help = "\
 Examples:
   headgate item history scores m1
   headgate item history scores m1 --field home.score --limit 20
 
-Values are kept in streams with `history`. What operators wrote over them is listed, too.")]
+Streams with `history` keep values. Overrides by operators are listed too.")]
     History(HistoryArgs),
-    /// Remove an item, here and on every screen
+    /// Remove an item from the data pool and every screen
     #[command(after_help = "\
 Example:
   headgate item rm orders 1042
 
-Every sink is told. If the source sends the item again, it is there again.")]
+Every sink receives the removal. If the source sends the item again, it is stored again.")]
     Rm(Named),
-    /// Put an item as data, in place of the whole item
+    /// Replace an item
     #[command(after_help = "\
 Example:
   headgate item set scores m1 home.name=United home.score=3")]
     Set(acts::FieldsArgs),
-    /// Show values instead of the source's, until they are released
+    /// Override field values until they are released
     #[command(after_help = "\
 Examples:
   headgate item override scores m1 home.score=3
   headgate item override scores m1 status=paused --until 900")]
     Override(acts::OverrideArgs),
-    /// Show a field's value with a number added
+    /// Add a number to the shown value of a field
     #[command(after_help = "\
 Example:
   headgate item add scores m1 home.score 1")]
     Add(acts::AddArgs),
-    /// Show the source's values again
+    /// Release overrides: show the source's values again
     #[command(after_help = "\
 Example:
   headgate item release scores m1 home.score")]
@@ -81,17 +81,17 @@ struct Named {
     admin: AdminArgs,
 }
 
-/// What `headgate item get` is told.
+/// Arguments of `headgate item get`.
 #[derive(Debug, clap::Args)]
 struct GetArgs {
     #[command(flatten)]
     item: Named,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     output: ListOutput,
 }
 
-/// What `headgate item history` is told.
+/// Arguments of `headgate item history`.
 #[derive(Debug, clap::Args)]
 struct HistoryArgs {
     #[command(flatten)]
@@ -99,10 +99,10 @@ struct HistoryArgs {
     /// Only this field
     #[arg(long)]
     field: Option<String>,
-    /// At most so many
+    /// Largest number of entries
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// How to print them
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     output: ListOutput,
 }
@@ -124,7 +124,7 @@ fn value(one: &PastValueData) -> String {
     let value = cut(value.unwrap_or_else(|| "null".to_owned()));
     match &*one.kind {
         "value" => value,
-        "gone" => "(field gone)".to_owned(),
+        "gone" => "(field removed)".to_owned(),
         "removed" => "(item removed)".to_owned(),
         "release" => "(released)".to_owned(),
         act => format!("{value} ({act})"),
@@ -174,7 +174,7 @@ async fn history(args: &HistoryArgs) -> Result<(), CliError> {
     let filter = args.field.as_ref().map(of_field).unwrap_or_default();
     let entries = client.list(&path, &filter, args.limit as usize).await?;
     let none = format!(
-        "no values are kept of it; with `history` of the stream {}, those that come from now on are",
+        "no history is kept; to keep future values, set `history` of the stream {}",
         shown(&args.item.stream)
     );
     print_list(args.output, &entries, &none, |entries| {
@@ -207,7 +207,11 @@ fn described(item: &StoredItem) -> String {
     }
     if let Some(held) = &item.held {
         let (since, by) = (when(&held.since), shown(&held.by));
-        let waits = if item.waits { "; a change waits" } else { "" };
+        let waits = if item.waits {
+            "; a change is waiting"
+        } else {
+            ""
+        };
         text += &format!("held since {} by {by}{waits}\n", shown(&since));
     }
     text

@@ -19,7 +19,7 @@ use wire::{KeyData, MadeKey, TakenSecret};
 
 mod new;
 
-/// What `headgate key` is told.
+/// Arguments of `headgate key`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -42,8 +42,8 @@ enum KeyCommand {
 Example:
   headgate key take-secret notion main
 
-Standard output has the secret and nothing else. It is the key's from then on; that of a declared key is to be set in the
-configuration.")]
+Standard output has only the secret. From then on, the key uses it. If the key is defined in the configuration, set the
+secret there.")]
     TakeSecret(Named),
     /// Change the expiry or description of a key
     Change(ChangeArgs),
@@ -61,14 +61,14 @@ Example:
     New(new::NewArgs),
 }
 
-/// What `headgate key create` is told.
+/// Arguments of `headgate key create`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   SHOP_KEY=$(headgate key create shop main --stream orders)
   headgate key create shop main --stream orders --verify shopify --secret-file shopify.secret
 
-Standard output has the key and nothing else; a key that verifies signatures has no text.")]
+Standard output has only the key. A key that verifies signatures has no text.")]
 struct CreateArgs {
     /// The connector
     connector: String,
@@ -88,7 +88,7 @@ struct CreateArgs {
     made: MadeArgs,
 }
 
-/// What `headgate key list` is told.
+/// Arguments of `headgate key list`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -100,14 +100,14 @@ struct KeysArgs {
     list: ListArgs,
 }
 
-/// What `headgate key rotate` is told.
+/// Arguments of `headgate key rotate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  headgate key rotate shop main                # the old key lives on for a day
+  headgate key rotate shop main                # the old key stays valid for a day
   headgate key rotate shop main --grace 15m
-  headgate key rotate shop main --grace 0      # it ends now
-  headgate key rotate shop main --secret-file new.secret    # what the tool signs with from now on")]
+  headgate key rotate shop main --grace 0      # the old key expires now
+  headgate key rotate shop main --secret-file new.secret    # the provider's new signing secret")]
 struct RotateArgs {
     /// The connector
     connector: String,
@@ -125,7 +125,7 @@ struct RotateArgs {
     made: MadeArgs,
 }
 
-/// What `headgate key change` is told.
+/// Arguments of `headgate key change`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -152,7 +152,7 @@ struct Named {
 /// How a new key is printed, and who makes it.
 #[derive(Debug, clap::Args)]
 pub(super) struct MadeArgs {
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub(super) output: MadeOutput,
     #[command(flatten)]
@@ -226,7 +226,7 @@ async fn create(args: CreateArgs) -> Result<(), CliError> {
             body.extend(tool::key_of(&preset, &args.told)?);
         }
         None if args.told.is_reported() => {
-            let message = "--secret-file, --verify-token-file and --option are about a tool: say which with --verify";
+            let message = "--secret-file, --verify-token-file and --option need a provider: name it with --verify";
             return Err(CliError::wrong_use(message));
         }
         None => {}
@@ -253,9 +253,9 @@ async fn rotate(args: RotateArgs) -> Result<(), CliError> {
         return Err(keys.foreign("it does not say which key it replaces"));
     };
     let hint = match old.state.as_str() {
-        "revoked" => format!("the old one, {}, has ended", shown(&old.prefix)),
+        "revoked" => format!("the old key, {}, has expired", shown(&old.prefix)),
         _ => format!(
-            "the old one, {}, ends at {}; it is listed as {}",
+            "the old key, {}, expires at {}; it is listed as {}",
             shown(&old.prefix),
             shown(&when(&old.settings["expires_at"])),
             shown(&plain(&old.settings["name"]))
@@ -269,10 +269,10 @@ async fn take_secret(key: &Named) -> Result<(), CliError> {
     let below = format!("/{}/take-secret", percent_encoded(&key.name));
     let taken: TakenSecret = keys.call(Method::POST, &below, None).await?;
     print(&format!("{}\n", shown(&taken.secret)))?;
-    note("this is the only time that the secret is shown: enter it in the tool");
+    note("enter the secret in the provider's settings: it is not shown again");
     match taken.key.declared {
-        true => note("set it as `secret` of the key's `verify` in the configuration, too"),
-        false => note("what is signed with it is accepted from now on"),
+        true => note("also set it as `secret` of the key's `verify` in the configuration"),
+        false => note("requests signed with it are accepted from now on"),
     }
     Ok(())
 }
@@ -293,7 +293,7 @@ async fn revoke(key: &Named) -> Result<(), CliError> {
             until => format!(" until {}", when(until)),
         };
         note(&format!(
-            "an older key of it still works{}: {} ({})",
+            "an older key is still valid{}: {} ({})",
             shown(&until),
             shown(&name),
             shown(&older.prefix)
@@ -316,9 +316,9 @@ fn print_key(
         (MadeOutput::Text, None, verify) => {
             note(match verify["secret"].is_null() {
                 true => {
-                    "it has no secret yet: `headgate key take-secret` takes the one that the tool sends"
+                    "it has no secret yet: `headgate key take-secret` accepts the secret that the provider sends"
                 }
-                false => "what is signed with this secret is accepted from now on",
+                false => "requests signed with this secret are accepted from now on",
             });
             note(hint);
             Ok(())
@@ -337,7 +337,7 @@ pub(super) fn print_made(
         MadeOutput::Json => print(&json_pretty(made)?),
         MadeOutput::Text => {
             print(&format!("{}\n", shown(secret)))?;
-            note("this is the only time that the key is shown");
+            note("the key is not shown again");
             note(hint);
             Ok(())
         }
@@ -355,11 +355,11 @@ fn seconds(text: &str) -> Result<u64, String> {
         "m" => 60,
         "h" => 3_600,
         "d" => 86_400,
-        _ => return Err("give seconds, or a number with s, m, h or d".to_owned()),
+        _ => return Err("expected seconds, or a number with s, m, h or d".to_owned()),
     };
     let number = number.parse::<u64>().ok();
     let seconds = number.and_then(|number| number.checked_mul(factor));
-    seconds.ok_or_else(|| "give seconds, or a number with s, m, h or d".to_owned())
+    seconds.ok_or_else(|| "expected seconds, or a number with s, m, h or d".to_owned())
 }
 
 #[cfg(test)]

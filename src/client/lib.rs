@@ -13,6 +13,7 @@ pub mod export;
 pub mod healthcheck;
 pub mod item;
 pub mod key;
+pub mod operate_key;
 pub mod output;
 pub mod patience;
 pub mod plugin;

@@ -56,7 +56,7 @@ pub fn confirmed(question: &str, what_for: &str) -> Result<bool, CliError> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
         return Err(CliError::wrong_use(format!(
-            "there is no terminal to ask on: give --yes to {what_for}"
+            "there is no terminal to ask on: use --yes to {what_for}"
         )));
     }
     note(&format!("{question} [y/N]"));

@@ -18,7 +18,7 @@ const COLUMNS: &[Column<PluginData>] = &[
     Column::new("ERROR", |one| cut(plain(&one.error))),
 ];
 
-/// What `headgate plugin list` is told.
+/// Arguments of `headgate plugin list`.
 #[derive(Debug, clap::Args)]
 pub struct PluginListArgs {
     #[command(flatten)]
@@ -31,6 +31,6 @@ pub struct PluginListArgs {
 /// The daemon cannot be asked.
 pub async fn list(args: &PluginListArgs) -> Result<(), CliError> {
     let plugins = Resource::new(&args.list.admin, "plugin", "/api/admin/plugins")?;
-    let none = "there are no plugins";
+    let none = "no plugins";
     plugins.list(args.list.output, none, COLUMNS).await
 }

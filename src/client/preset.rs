@@ -20,14 +20,14 @@ const DELIVERY_BYTES_MAX: u64 = 16 * 1_024 * 1_024;
 /// A preset to begin with.
 const SCAFFOLD: &str = include_str!("preset/scaffold.toml");
 
-/// What `headgate preset list` is told.
+/// Arguments of `headgate preset list`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   headgate preset list
   headgate preset list --output toml > presets.toml")]
 pub struct ListArgs {
-    /// How to print them
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     output: PresetOutput,
     #[command(flatten)]
@@ -47,7 +47,7 @@ enum PresetOutput {
     Toml,
 }
 
-/// What `headgate preset show` is told.
+/// Arguments of `headgate preset show`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -84,20 +84,20 @@ pub fn show(args: &ShowArgs) -> Result<(), CliError> {
     print(&shown_lines(&preset(&args.name)?.to_toml()))
 }
 
-/// What `headgate preset new` is told.
+/// Arguments of `headgate preset new`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   headgate preset new meters && headgate preset test meters.toml
 
-The file is a preset that passes. Change it to what the documentation of the tool says, and keep it in the directory
-presets of the data directory.")]
+The file is a preset that passes its test. Edit it as the provider's documentation requires, and keep it in the
+directory `presets` of the data directory.")]
 pub struct NewArgs {
     /// Its name: a to z, 0 to 9, `_` and `-`
     name: String,
 }
 
-/// What `headgate preset guess` is told.
+/// Arguments of `headgate preset guess`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -141,7 +141,7 @@ pub fn fit(args: &FitArgs) -> Result<(), CliError> {
     let fits = webhook::fitting(&headers, Some(&sent.body));
     if fits.is_empty() {
         return Err(CliError::failed(
-            "no preset has its signature where this delivery has one; `headgate preset new` begins one",
+            "no preset matches the signature of this delivery; to write one, use `headgate preset new`",
         ));
     }
     let mut table = Table::new(&["NAME", "TOOL", "FOUND"]);
@@ -151,7 +151,7 @@ pub fn fit(args: &FitArgs) -> Result<(), CliError> {
     }
     print(&table.to_string())?;
     note(
-        "several tools use the same headers: `headgate preset test NAME --delivery FILE --secret-file FILE` decides",
+        "several tools use the same headers: `headgate preset test NAME --delivery FILE --secret-file FILE` finds the right preset",
     );
     Ok(())
 }

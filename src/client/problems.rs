@@ -9,7 +9,7 @@ use super::output::{plain, when};
 use super::resource::{Column, ListArgs, Resource};
 use wire::ProblemItemData;
 
-/// What `headgate problems` is told.
+/// Arguments of `headgate problems`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:

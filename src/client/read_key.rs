@@ -14,15 +14,24 @@ use super::record::{NEW_READ_KEY, READ_KEY, Settings};
 use super::resource::{Column, ListArgs, Resource, declared};
 use wire::{MadeReadKey, ReadKeyData};
 
-/// What `headgate read-key` is told.
+/// Arguments of `headgate read-key`.
 #[derive(Debug, clap::Args)]
 pub struct ReadKeyArgs {
     #[command(subcommand)]
     command: ReadKeyCommand,
 }
 
+/// Which read keys a verb is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// All of them.
+    Any,
+    /// Those that can also act.
+    Operate,
+}
+
 #[derive(Debug, clap::Subcommand)]
-enum ReadKeyCommand {
+pub(super) enum ReadKeyCommand {
     /// List the read keys
     #[command(after_help = "\
 Example:
@@ -44,12 +53,12 @@ Example:
     Delete(Named),
 }
 
-/// What `headgate read-key create` is told.
+/// Arguments of `headgate read-key create`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   headgate read-key create lobby-screen --stream orders --stream news")]
-struct CreateArgs {
+pub(super) struct CreateArgs {
     /// Its name: letters, digits, `_`, `.` or `-`
     name: String,
     #[command(flatten)]
@@ -58,12 +67,12 @@ struct CreateArgs {
     made: MadeArgs,
 }
 
-/// What `headgate read-key change` is told.
+/// Arguments of `headgate read-key change`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   headgate read-key change lobby-screen --stream orders --expires never")]
-struct ChangeArgs {
+pub(super) struct ChangeArgs {
     #[command(flatten)]
     key: Named,
     #[command(flatten)]
@@ -72,7 +81,7 @@ struct ChangeArgs {
 
 /// Which key.
 #[derive(Debug, clap::Args)]
-struct Named {
+pub(super) struct Named {
     /// Its name
     name: String,
     #[command(flatten)]
@@ -96,19 +105,43 @@ const COLUMNS: &[Column<ReadKeyData>] = &[
 
 /// Runs the verb.
 pub async fn run(args: ReadKeyArgs) -> Result<(), CliError> {
-    let keys = |admin| Resource::new(admin, "read key", "/api/admin/read-keys");
-    match args.command {
+    run_as(Kind::Any, args.command).await
+}
+
+/// Runs a verb on keys of a kind.
+pub(super) async fn run_as(kind: Kind, command: ReadKeyCommand) -> Result<(), CliError> {
+    let (noun, verb, page) = match kind {
+        Kind::Any => (
+            "read key",
+            "read-key",
+            "a page that shows it: http://…/render",
+        ),
+        Kind::Operate => (
+            "operate key",
+            "operate-key",
+            "a page for a phone or a tablet: http://…/operate",
+        ),
+    };
+    let keys = |admin| Resource::new(admin, noun, "/api/admin/read-keys");
+    match command {
         ReadKeyCommand::List(args) => {
-            let none = "there are no read keys; create one with `headgate read-key create NAME --stream STREAM`";
-            keys(&args.admin)?.list(args.output, none, COLUMNS).await
+            let none = format!(
+                "no {noun}s; create one with `headgate {verb} create NAME --stream STREAM`"
+            );
+            let wanted = |one: &ReadKeyData| kind == Kind::Any || one.settings["operate"] == true;
+            let keys = keys(&args.admin)?;
+            keys.list_those(wanted, args.output, &none, COLUMNS).await
         }
         ReadKeyCommand::Create(args) => {
             let mut body = args.settings.0;
             body.insert("name".to_owned(), args.name.into());
+            if kind == Kind::Operate {
+                body.insert("operate".to_owned(), true.into());
+            }
             let keys = keys(&args.made.admin)?;
             let made: MadeReadKey = keys.call(Method::POST, "", Some(body)).await?;
-            let hint = "a page that shows it: http://…/render/STREAM#KEY on the service listener";
-            print_made(args.made.output, &made, &made.secret, hint)
+            let hint = format!("{page}/STREAM#KEY on the service listener");
+            print_made(args.made.output, &made, &made.secret, &hint)
         }
         ReadKeyCommand::Change(args) => {
             let options = Settings::<READ_KEY>::options();

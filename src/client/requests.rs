@@ -25,7 +25,7 @@ use wire::{AgainData, ContentData, LoggedRequest, Status};
 
 const LIMIT_MAX: u64 = 100_000;
 
-/// What `headgate requests` is told.
+/// Arguments of `headgate requests`.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -61,11 +61,11 @@ pub struct RequestsArgs {
     /// case of A to Z; or the request with this id. Searches the whole log, or back to --since
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
-    /// How many requests to show, the newest
+    /// Number of requests to show, newest first
     #[arg(long, value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
     limit: u64,
-    /// How to print them
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     output: ListOutput,
     #[command(flatten)]
@@ -76,11 +76,11 @@ pub struct RequestsArgs {
 enum RequestsCommand {
     /// Show a request with its items or body, if still stored
     Show(ShowArgs),
-    /// Send a request again, as a new one
+    /// Resend a request as a new one
     SendAgain(SendAgainArgs),
 }
 
-/// What `headgate requests show` is told.
+/// Arguments of `headgate requests show`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -89,30 +89,30 @@ Examples:
 struct ShowArgs {
     /// The request
     request_id: String,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     output: ListOutput,
     #[command(flatten)]
     admin: AdminArgs,
 }
 
-/// What `headgate requests send-again` is told.
+/// Arguments of `headgate requests send-again`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   headgate requests send-again 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
   headgate requests send-again 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10 --overwrite
 
-The same items become a new request. Items that something accepted later changed or removed are left as they are,
-unless --overwrite is given. A webhook request that was refused goes through all checks again, with its
-connector's settings of today. Items and bodies are kept for a while: see storage in the configuration.")]
+The same items become a new request. Items that a later request changed or removed stay unchanged, unless --overwrite
+is given. A rejected webhook request is checked again, with the current settings of its connector. Items and bodies are
+kept for a limited time: see `storage` in the configuration.")]
 struct SendAgainArgs {
     /// The request
     request_id: String,
     /// Overwrite newer values, and restore removed items
     #[arg(long)]
     overwrite: bool,
-    /// How to print the new one
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     output: ListOutput,
     #[command(flatten)]
@@ -210,7 +210,7 @@ async fn send_again(args: &SendAgainArgs) -> Result<(), CliError> {
         ListOutput::Ndjson => return print(&json_line(&sent)?),
     }
     if sent.replayed {
-        note("its idempotency key was accepted before; this is the request that came first");
+        note("its idempotency key was accepted before; this is the original request");
     }
     let left = sent.items_left;
     if left > 0 {
@@ -220,7 +220,7 @@ async fn send_again(args: &SendAgainArgs) -> Result<(), CliError> {
             ("items", "were")
         };
         note(&format!(
-            "{left} {items} left as in the data pool: changed or removed since; --overwrite sends what {were} left too"
+            "{left} {items} left unchanged: a later request changed or removed them; --overwrite sends what {were} left too"
         ));
     }
     match &sent.request_id {

@@ -17,7 +17,7 @@ use base::text::percent_encoded;
 /// What a `list` is told.
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
-    /// How to print them
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     pub(super) output: ListOutput,
     #[command(flatten)]
@@ -91,6 +91,19 @@ impl Resource {
         self.first(usize::MAX, output, none, columns).await
     }
 
+    /// The same of those that are wanted.
+    pub(super) async fn list_those<T: Serialize + DeserializeOwned>(
+        &self,
+        wanted: impl Fn(&T) -> bool,
+        output: ListOutput,
+        none: &str,
+        columns: &[Column<T>],
+    ) -> Result<(), CliError> {
+        let mut entries = self.entries(usize::MAX).await?;
+        entries.retain(wanted);
+        print_list(output, &entries, none, |entries| table(columns, entries))
+    }
+
     /// The same of the first `limit`.
     pub(super) async fn first<T: Serialize + DeserializeOwned>(
         &self,
@@ -150,7 +163,7 @@ impl Resource {
     ) -> Result<(), CliError> {
         if body.is_empty() {
             return Err(CliError::wrong_use(format!(
-                "say what to change: {options}"
+                "name what to change: {options}"
             )));
         }
         let below = format!("/{}", percent_encoded(name));
@@ -208,9 +221,9 @@ pub(super) fn number_or(
 ) -> impl Fn(&str) -> Result<Value, String> + Clone + Send + Sync + 'static {
     move |text| match text.parse::<u64>() {
         Ok(number) => Ok(json!(number)),
-        Err(_) if none.is_empty() => Err("give a whole number".to_owned()),
+        Err(_) if none.is_empty() => Err("expected a whole number".to_owned()),
         Err(_) if text == none => Ok(Value::Null),
-        Err(_) => Err(format!("give a whole number, or {none}")),
+        Err(_) => Err(format!("expected a whole number, or {none}")),
     }
 }
 
@@ -221,7 +234,7 @@ pub(super) fn delete_when(text: &str) -> Result<Value, String> {
     }
     let (field, values) = text
         .split_once('=')
-        .ok_or("give a field and its values, such as _event=orders/delete")?;
+        .ok_or("expected a field and its values, such as _event=orders/delete")?;
     let values: Vec<&str> = values.split(',').collect();
     Ok(json!({"field": field, "is": values}))
 }

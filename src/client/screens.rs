@@ -43,7 +43,7 @@ const COLUMNS: &[Column<ScreenData>] = &[
 /// # Errors
 /// The daemon does not answer.
 pub async fn list(args: ListArgs) -> Result<(), CliError> {
-    let none = "no screen was ever connected, and none is expected";
+    let none = "no screen has connected, and none is expected";
     let screens = Resource::new(&args.admin, "screen", "/api/admin/screens")?;
     screens.list(args.output, none, COLUMNS).await
 }
@@ -57,11 +57,8 @@ pub async fn reload(args: ReloadArgs) -> Result<(), CliError> {
     let below = format!("/{}/reload", percent_encoded(&args.name));
     let told: ReloadedScreens = screens.call(Method::POST, &below, None).await?;
     print(&match told.told {
-        0 => format!("{} has no connection that obeys\n", shown(&args.name)),
-        1 => format!("{} loads its page again\n", shown(&args.name)),
-        count => format!(
-            "{} loads its page again, {count} times\n",
-            shown(&args.name)
-        ),
+        0 => format!("{} has no connection that can reload\n", shown(&args.name)),
+        1 => format!("{} reloads its page\n", shown(&args.name)),
+        count => format!("{} reloads its page, {count} times\n", shown(&args.name)),
     })
 }

@@ -13,7 +13,7 @@ use wire::SearchData;
 
 const LIMIT_MAX: u64 = 10_000;
 
-/// What `headgate search` is told.
+/// Arguments of `headgate search`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,11 +23,11 @@ Examples:
 pub struct SearchArgs {
     /// A key, an id, a name, or a part of an error
     text: String,
-    /// How many hits to show
+    /// Number of hits to show
     #[arg(long, value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
     limit: u64,
-    /// How to print them
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     output: ListOutput,
     #[command(flatten)]

@@ -44,7 +44,7 @@ pub mod upload;
 /// How many batches are read ahead of the one that is being sent.
 const READ_AHEAD: usize = 2;
 
-/// What `headgate send` is told.
+/// Arguments of `headgate send`.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -54,8 +54,8 @@ Examples:
   headgate send --spool /var/lib/shop/spool --key-file shop.key
 
 The input is one JSON object, an array of objects, or objects one after another (NDJSON).
-Running the same command on the same input again within 24 hours doubles nothing; to send the
-same content anew, give another --idempotency-prefix.
+Running the same command on the same input again within 24 hours creates no duplicates. To send the
+same content again, set another --idempotency-prefix.
 Without an item key, items are identified by their position in their batch.")]
 pub struct SendArgs {
     /// A JSON or NDJSON file; `-` is standard input
@@ -65,10 +65,10 @@ pub struct SendArgs {
     #[arg(long, value_name = "FOLDER",
           conflicts_with_all = ["file", "item_key", "idempotency_prefix", "batch_bytes", "batch_items"])]
     spool: Option<PathBuf>,
-    /// First send again what was rejected and lies in the directory `rejected` of the spool
+    /// First resend the rejected batches in the directory `rejected` of the spool
     #[arg(long, requires = "spool", conflicts_with = "dry_run")]
     again: bool,
-    /// List what was rejected and lies in the directory `rejected` of the spool, and send nothing
+    /// List the rejected batches in the directory `rejected` of the spool, and send nothing
     #[arg(long, requires = "spool", conflicts_with_all = ["again", "dry_run"])]
     rejected: bool,
     /// Where the service listens: http://host:port or unix:/path
@@ -80,7 +80,7 @@ pub struct SendArgs {
     /// File that contains the ingest key; overrides --key
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// The field that identifies each item, such as order.id
+    /// Field that identifies each item, such as order.id
     #[arg(long, value_name = "FIELD")]
     item_key: Option<String>,
     /// Stream that the key must belong to; otherwise the request is rejected
@@ -104,7 +104,7 @@ pub struct SendArgs {
     /// Read and check the input, send nothing
     #[arg(long)]
     dry_run: bool,
-    /// How to print the report
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     output: SendOutput,
 }
@@ -269,7 +269,7 @@ fn open(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>), CliError> {
     let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
     let metadata = file.metadata().map_err(|error| wrong(error.to_string()))?;
     if metadata.is_dir() {
-        return Err(wrong("it is a folder".to_owned()));
+        return Err(wrong("it is a directory".to_owned()));
     }
     Ok((Box::new(file), metadata.is_file().then_some(metadata.len())))
 }
@@ -288,12 +288,12 @@ fn ingest_key(args: &SendArgs) -> Result<String, CliError> {
     let key = key.trim();
     if key.is_empty() {
         return Err(CliError::wrong_use(
-            "no ingest key: give --key-file, or HEADGATE_KEY in the environment, or --key",
+            "no ingest key: set --key-file, or HEADGATE_KEY in the environment, or --key",
         ));
     }
     if key.starts_with("rk_") {
         return Err(CliError::wrong_use(
-            "this is a read key, which can't submit: an ingest key begins with ik_",
+            "this is a read key, which cannot send items: an ingest key begins with ik_",
         ));
     }
     if key::check_form(key) == Err(KeyFormError::Checksum) {

@@ -13,7 +13,7 @@ use super::resource::{Column, ListArgs, Resource};
 use base::text::percent_encoded;
 use wire::SessionData;
 
-/// What `headgate session` is told.
+/// Arguments of `headgate session`.
 #[derive(Debug, clap::Args)]
 pub struct SessionArgs {
     #[command(subcommand)]
@@ -34,7 +34,7 @@ Example:
     End(EndArgs),
 }
 
-/// What `headgate session end` is told.
+/// Arguments of `headgate session end`.
 #[derive(Debug, clap::Args)]
 struct EndArgs {
     /// Its id
@@ -64,7 +64,7 @@ fn sessions(admin: &AdminArgs) -> Result<Resource, CliError> {
 pub async fn run(args: SessionArgs) -> Result<(), CliError> {
     match args.command {
         SessionCommand::List(args) => {
-            let none = "nobody is signed in";
+            let none = "no sessions";
             sessions(&args.admin)?
                 .list(args.output, none, COLUMNS)
                 .await

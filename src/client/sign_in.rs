@@ -11,7 +11,7 @@ use super::error::CliError;
 use super::output::{print, shown};
 use wire::SignInLinkData;
 
-/// What `headgate sign-in` is told.
+/// Arguments of `headgate sign-in`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -19,7 +19,7 @@ Examples:
   headgate sign-in --admin-url http://127.0.0.1:8081 --data-dir /var/lib/headgate
   headgate sign-in --admin-url https://headgate.example.com    # through a proxy, as the browser goes
 
-The link works once, within ten minutes, and ends the one before it. Open it in a browser that reaches the address.")]
+The link works once, for 10 minutes, and replaces the previous link. Open it in a browser that can reach the URL.")]
 pub struct SignInArgs {
     #[command(flatten)]
     admin: AdminArgs,
@@ -34,7 +34,7 @@ pub async fn run(args: SignInArgs) -> Result<(), CliError> {
     let url = url.trim_end_matches('/');
     if url.starts_with("unix:") {
         return Err(CliError::wrong_use(
-            "no browser opens a Unix socket: set --admin-url to the address of the proxy in front of it, such as https://headgate.example.com",
+            "browsers cannot open a Unix socket: set --admin-url to the URL of the proxy in front of it, such as https://headgate.example.com",
         ));
     }
     let client = args.admin.client()?;
@@ -45,5 +45,5 @@ pub async fn run(args: SignInArgs) -> Result<(), CliError> {
 
 /// How a link is told.
 pub fn sentence(url: &str, path: &str) -> String {
-    format!("sign in within ten minutes, once: {url}{path}\n")
+    format!("one-time link, valid for 10 minutes: {url}{path}\n")
 }

@@ -23,7 +23,7 @@ use wire::{DeletedSinkData, DiscardedData, GivenUpData, RetriedData, SentAgainDa
 
 const LIMIT_MAX: u64 = 100_000;
 
-/// What `headgate sink` is told.
+/// Arguments of `headgate sink`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -49,21 +49,21 @@ Examples:
     Show(made::ShowArgs),
     /// Delete a sink that was created at run time
     Delete(made::DeleteArgs),
-    /// Pause a sink; what is accepted waits for it
+    /// Pause a sink; accepted requests wait for it
     Pause(made::PauseArgs),
-    /// Let a paused sink go on where it was
+    /// Resume a paused sink at its cursor
     Resume(made::PauseArgs),
-    /// Begin a sink anew with all items of the data pool
+    /// Send a sink all items of the data pool again
     Refill(made::RefillArgs),
-    /// Show what a sink would make of an item
+    /// Show what a sink would do with an item
     Try(trial::TryArgs),
     /// List the dead letters of a sink, newest first
     #[command(after_help = "\
 Examples:
   headgate sink dead-letters pool
   headgate sink dead-letters pool --limit 1000 --output json",
-              mut_arg("limit", |arg| arg.help("How many to show, the newest")),
-              mut_arg("output", |arg| arg.help("How to print them; only JSON has the fields")))]
+              mut_arg("limit", |arg| arg.help("Number to show, newest first")),
+              mut_arg("output", |arg| arg.help("Output format; only JSON has the fields")))]
     DeadLetters(SinkListArgs),
     /// Run waiting retries now and end a pause, or retry dead letters
     Retry(RetryArgs),
@@ -95,12 +95,12 @@ struct SinkListArgs {
     list: ListArgs,
 }
 
-/// What `headgate sink retry` is told.
+/// Arguments of `headgate sink retry`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  headgate sink retry pool                    # what waits is tried now, and a pause ends
-  headgate sink retry pool --id 17,18         # these dead letters are sent again
+  headgate sink retry pool                    # run waiting retries now, and end a pause
+  headgate sink retry pool --id 17,18         # retry these dead letters
   headgate sink retry pool --request 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
   headgate sink retry pool --all
 
@@ -119,7 +119,7 @@ struct RetryArgs {
     admin: AdminArgs,
 }
 
-/// What `headgate sink discard` is told.
+/// Arguments of `headgate sink discard`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -138,15 +138,15 @@ struct DiscardArgs {
     admin: AdminArgs,
 }
 
-/// What `headgate sink give-up` is told.
+/// Arguments of `headgate sink give-up`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   headgate sink give-up team 17
   headgate sink give-up team --all
 
-The items become dead letters, and the sink goes on with what waits behind them. `headgate sink retries` lists
-what waits, `headgate sink retry` sends dead letters again.")]
+The items become dead letters, and the sink continues with the next batch. `headgate sink retries` lists the waiting
+batches, `headgate sink retry` retries dead letters.")]
 struct GiveUpArgs {
     /// The sink
     name: String,
@@ -164,14 +164,14 @@ struct GiveUpArgs {
     admin: AdminArgs,
 }
 
-/// What `headgate sink forget` is told.
+/// Arguments of `headgate sink forget`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   headgate sink forget team --yes
 
-Of a sink that was taken out of the configuration everything is kept until then: what was accepted since, its
-retries, dead letters and state.")]
+Until then, the daemon keeps all data of a sink that was removed from the configuration: its backlog, retries, dead
+letters and state.")]
 struct ForgetArgs {
     /// The sink
     name: String,
@@ -273,7 +273,7 @@ fn refusals(sinks: &[SinkData]) -> String {
         .filter_map(|sink| Some((sink, sink.refused.as_deref()?)));
     let lines = refused.map(|(sink, reason)| {
         format!(
-            "\n{} continues with its former settings, because the new ones cannot be used: {}\n",
+            "\n{} runs with its previous settings or plugin because the new ones failed: {}\n",
             shown(&sink.name),
             shown(reason)
         )
@@ -292,9 +292,9 @@ async fn retry_now(args: &RetryArgs) -> Result<(), CliError> {
     let path = format!("/api/admin/sinks/{}/retry", percent_encoded(&args.name));
     let RetriedData { retries } = client.change(Method::POST, &path, None).await?;
     let noun = if retries == 1 { "batch" } else { "batches" };
-    print(&format!("{retries} waiting {noun} tried now\n"))?;
+    print(&format!("{retries} waiting {noun} being retried\n"))?;
     if retries == 0 {
-        note("dead letters are sent again with --id, --request or --all");
+        note("to retry dead letters, use --id, --request or --all");
     }
     Ok(())
 }
@@ -314,7 +314,7 @@ async fn send_again(args: &RetryArgs) -> Result<(), CliError> {
     print(&format!("{} sent again\n", letters(sent)))?;
     if skipped > 0 {
         let message = format!(
-            "{} cannot be sent again: the payload could not be read, only `headgate sink discard` is left",
+            "{} cannot be retried because the payload is unreadable; to delete them, use `headgate sink discard`",
             letters(skipped)
         );
         if sent == 0 {
@@ -324,7 +324,7 @@ async fn send_again(args: &RetryArgs) -> Result<(), CliError> {
     }
     if left > 0 {
         note(&format!(
-            "{} left: something accepted later has changed or removed what they are about; --overwrite sends them too",
+            "{} left: a later request changed or removed their items; --overwrite sends them too",
             letters(left)
         ));
     }
@@ -334,7 +334,7 @@ async fn send_again(args: &RetryArgs) -> Result<(), CliError> {
 async fn discard(args: &DiscardArgs) -> Result<(), CliError> {
     if args.chosen.is_nothing() {
         return Err(CliError::wrong_use(
-            "say which dead letters: --id N,…, --request ID or --all",
+            "name the dead letters: --id N,…, --request ID or --all",
         ));
     }
     let client = args.admin.client()?;
@@ -349,7 +349,7 @@ async fn discard(args: &DiscardArgs) -> Result<(), CliError> {
 async fn retries(args: &SinkListArgs) -> Result<(), CliError> {
     let path = format!("{}/retries", sink(&args.name));
     let retries = Resource::new(&args.list.admin, "batch", path)?;
-    let (limit, none) = (args.limit as usize, "nothing waits for another attempt");
+    let (limit, none) = (args.limit as usize, "no waiting retries");
     retries.first(limit, args.list.output, none, RETRIES).await
 }
 
@@ -358,9 +358,9 @@ async fn give_up(args: &GiveUpArgs) -> Result<(), CliError> {
     let name = shown(&args.name);
     // Nothing is lost by it: what is given up can be sent again.
     let asks = args.all && !args.yes && std::io::stdin().is_terminal();
-    let question = format!("Give up all waiting batches of the sink {name}?");
+    let question = format!("Move all waiting batches of the sink {name} to the dead letters?");
     if asks && !confirmed(&question, "give up")? {
-        return Err(CliError::failed("no batch waits for another attempt"));
+        return Err(CliError::failed("no batch waits for a retry"));
     }
     let (method, path) = match args.id {
         Some(id) => (Method::DELETE, format!("{}/retries/{id}", sink(&args.name))),
@@ -382,10 +382,10 @@ async fn forget(args: &ForgetArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let name = shown(&args.name);
     let question = format!(
-        "Forget the sink {name}, with its cursor, retries and dead letters? This cannot be undone."
+        "Delete all data of the sink {name}: its cursor, retries and dead letters? This cannot be undone."
     );
     if !args.yes && !confirmed(&question, "forget")? {
-        return Err(CliError::failed("nothing was forgotten"));
+        return Err(CliError::failed("nothing was deleted"));
     }
     let path = sink(&args.name);
     let forgotten = client.change(Method::DELETE, &path, None);
@@ -397,7 +397,7 @@ async fn forget(args: &ForgetArgs) -> Result<(), CliError> {
     let noun = if retries == 1 { "batch" } else { "batches" };
     let dead = letters(dead_letters);
     print(&format!(
-        "the sink {name} is forgotten, with {retries} waiting {noun} and {dead}\n"
+        "data of the sink {name} deleted, with {retries} waiting {noun} and {dead}\n"
     ))
 }
 

@@ -13,7 +13,7 @@ use super::resource::{Column, table};
 use super::sink::columns::SINKS;
 use wire::{ActCountsData, HoldData, RendererData, StatusData};
 
-/// What `headgate status` is told.
+/// Arguments of `headgate status`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +22,7 @@ Examples:
 
 Exit codes: 0 if there is no problem, 1 if there is one or the daemon does not answer.")]
 pub struct StatusArgs {
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     output: ListOutput,
     #[command(flatten)]
@@ -103,8 +103,8 @@ pub async fn run(args: StatusArgs) -> Result<(), CliError> {
     })?;
     match glance.status.problems.len() {
         0 => Ok(()),
-        1 => Err(CliError::failed("there is 1 problem")),
-        count => Err(CliError::failed(format!("there are {count} problems"))),
+        1 => Err(CliError::failed("1 problem")),
+        count => Err(CliError::failed(format!("{count} problems"))),
     }
 }
 
@@ -130,14 +130,14 @@ fn described(glance: &Glance) -> String {
         shown(&when(&status.started_at))
     );
     text += &match status.sinks.is_empty() {
-        true => "\nThere are no sinks.\n".to_owned(),
+        true => "\nNo sinks.\n".to_owned(),
         false => format!("\n{}", table(SINKS, &status.sinks)),
     };
     if !status.acts.is_empty() {
         text += &format!("\nHeld and overridden:\n{}", table(ACTS, &status.acts));
     }
     text += &match glance.screens.is_empty() {
-        true => "\nNo screen is connected.\n".to_owned(),
+        true => "\nNo connected screens.\n".to_owned(),
         false => format!("\n{}", table(SCREENS, &glance.screens)),
     };
     text

@@ -12,7 +12,7 @@ use super::record::{NEW_STREAM, STREAM, Settings};
 use super::resource::{Column, ListArgs, Resource, declared};
 use wire::StreamData;
 
-/// What `headgate stream` is told.
+/// Arguments of `headgate stream`.
 #[derive(Debug, clap::Args)]
 pub struct StreamArgs {
     #[command(subcommand)]
@@ -32,18 +32,18 @@ Example:
     Change(ChangeArgs),
     /// Delete a stream; its items stay in the data pool
     Delete(DeleteArgs),
-    /// Hold what is shown; what sources send waits
+    /// Hold a stream: screens keep showing its items, and changes wait
     #[command(after_help = "\
 Examples:
   headgate stream hold scores
   headgate stream hold scores --key m1 --until 900")]
     Hold(acts::HoldArgs),
-    /// Show what waited, and stay held
+    /// Show the waiting changes, and keep the hold
     #[command(after_help = "\
 Example:
   headgate stream take scores")]
     Take(acts::StreamActArgs),
-    /// End a hold; what waited is shown
+    /// End a hold and show the waiting changes
     #[command(after_help = "\
 Example:
   headgate stream resume scores")]
@@ -53,14 +53,14 @@ Example:
 Example:
   headgate stream release scores")]
     Release(acts::ReleaseAllArgs),
-    /// Undo the newest of your own acts in the stream
+    /// Undo your newest act in the stream
     #[command(after_help = "\
 Example:
   headgate stream undo scores")]
     Undo(acts::UndoArgs),
 }
 
-/// What `headgate stream create` is told.
+/// Arguments of `headgate stream create`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -74,7 +74,7 @@ struct CreateArgs {
     admin: AdminArgs,
 }
 
-/// What `headgate stream change` is told.
+/// Arguments of `headgate stream change`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -88,7 +88,7 @@ struct ChangeArgs {
     admin: AdminArgs,
 }
 
-/// What `headgate stream delete` is told.
+/// Arguments of `headgate stream delete`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -96,10 +96,10 @@ Example:
 struct DeleteArgs {
     /// Its name
     name: String,
-    /// Also when keys name it; what they submit or ask for is then answered 404
+    /// Delete it even if keys name it; their requests then get 404
     #[arg(long)]
     force: bool,
-    /// Remove its items, too; otherwise they stay in the data pool
+    /// Remove its items too
     #[arg(long)]
     items: bool,
     #[command(flatten)]
@@ -128,7 +128,7 @@ pub async fn run(args: StreamArgs) -> Result<(), CliError> {
     let streams = |admin| Resource::new(admin, "stream", "/api/admin/streams");
     match args.command {
         StreamCommand::List(args) => {
-            let none = "there are no streams; create one with `headgate stream create NAME`";
+            let none = "no streams; create one with `headgate stream create NAME`";
             streams(&args.admin)?.list(args.output, none, COLUMNS).await
         }
         StreamCommand::Create(args) => {

@@ -29,7 +29,7 @@ pub(crate) mod message;
 pub mod sse;
 mod view;
 
-/// What `headgate tail` is told.
+/// Arguments of `headgate tail`.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -40,15 +40,15 @@ Examples:
   headgate tail --log --connector shop --status rejected,failed
 
 A line is a change: time, stream (if there are several), what happened, key, fields.
-  =  the item as it is, when tail begins
-  ~  the item is new or has changed; its fields as they are now
+  =  the item when tail starts
+  ~  the item is new or has changed; its current fields
   -  the item was removed
-Without a read key, the admin API is asked for access; it needs the admin token.
-After an outage tail connects again by itself and goes on where it was. If the daemon does not answer at all, tail
-gives up after 10 seconds, unless --wait is given.
+Without a read key, tail asks the admin API for access, which needs the admin token.
+After an outage, tail reconnects automatically and continues where it stopped. If the daemon does not answer at all,
+tail exits after 10 seconds, unless --wait is given.
 
-With --log a line is a request: time, status, HTTP status, items, connector/stream, request, errors.
-It is printed when it is first seen, with --status when it first has one of these.")]
+With --log, a line is a request: time, status, HTTP status, items, connector/stream, request, errors.
+It is printed when it first appears; with --status, when it first has one of these statuses.")]
 pub struct TailArgs {
     /// The streams to follow
     #[arg(required_unless_present = "log", value_name = "STREAM")]
@@ -88,7 +88,7 @@ pub struct TailArgs {
     /// File that contains the read key; overrides --key
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// How to print them [default: table on a terminal, else json]
+    /// Output format [default: table on a terminal, else json]
     #[arg(long, value_enum)]
     output: Option<TailOutput>,
     /// Omit existing items, or the last entries of the log
@@ -131,7 +131,7 @@ pub async fn run(args: TailArgs) -> Result<(), CliError> {
         Some(key) => (Client::new(&args.url, &key)?, None),
         None => {
             let admin = args.admin.client().map_err(|error| {
-                let instead = "or give a read key with --key-file or HEADGATE_READ_KEY";
+                let instead = "or set a read key with --key-file or HEADGATE_READ_KEY";
                 CliError {
                     message: format!("{error}; {instead}"),
                     ..error
@@ -221,7 +221,7 @@ fn read_key(args: &TailArgs) -> Result<Option<String>, CliError> {
     }
     if key.starts_with("ik_") {
         return Err(CliError::wrong_use(
-            "this is an ingest key, which can't read: a read key begins with rk_",
+            "this is an ingest key, which cannot read: a read key begins with rk_",
         ));
     }
     if key::check_form(key) == Err(KeyFormError::Checksum) {

@@ -15,20 +15,20 @@ use super::resource::{Resource, given};
 use base::text::percent_encoded;
 use wire::TriggeredData;
 
-/// What `headgate trigger` is told.
+/// Arguments of `headgate trigger`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   headgate trigger shopify orders/create --connector shop
   headgate trigger github --connector repo    # its most common event
 
-Standard output has the id of the request; `headgate requests show` says what became of it.")]
+Standard output has the ID of the request; `headgate requests show` prints its status.")]
 pub struct TriggerArgs {
-    /// The tool, one of `headgate preset list`
+    /// The provider, one of `headgate preset list`
     preset: String,
-    /// The event, as the tool names it
+    /// The event, as the provider names it
     event: Option<String>,
-    /// The connector that verifies what the tool signs
+    /// The connector that verifies the event
     #[arg(long)]
     connector: String,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub async fn run(args: TriggerArgs) -> Result<(), CliError> {
     let sent: TriggeredData = connectors.call(Method::POST, &below, Some(body)).await?;
     match &sent.request_id {
         Some(id) => print(&format!("{}\n", shown(id)))?,
-        None => note("the event is one that is not stored"),
+        None => note("events of this type are not stored"),
     }
     note(&format!(
         "{} of {} was sent to {}",

@@ -49,7 +49,7 @@ impl ConnectionLimits {
     pub fn shortage(&self) -> Option<String> {
         (self.service < self.wanted).then(|| {
             format!(
-                "server.connections_max is {}, and the {} files that the system lets this program open are enough for {}; raise LimitNOFILE or `ulimit -Hn`",
+                "server.connections_max is {}, but the limit of {} open files allows only {}; raise LimitNOFILE or `ulimit -Hn`",
                 self.wanted, self.open_files, self.service
             )
         })

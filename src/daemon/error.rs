@@ -67,7 +67,9 @@ pub enum DaemonError {
     )]
     DiskFull(String),
     /// A file could not be written or flushed while the daemon ran: what is on disk is read afresh by the next start.
-    #[error("a file of the data folder cannot be written; start again when the disk is well")]
+    #[error(
+        "a file of the data directory cannot be written; check the disk, then start the daemon again"
+    )]
     StorageFailed,
     /// A file was found damaged while the daemon ran: the next start repairs it.
     #[error("{0} is damaged; start again: what can be read is kept")]

@@ -80,7 +80,7 @@ impl Lock {
             let mut holder = String::new();
             let _ = file.read_to_string(&mut holder);
             return Err(DaemonError::DataFolder(format!(
-                "another headgate (process {}) uses the data folder {}; stop it, or give this one its own storage.data_dir",
+                "the data directory is in use by another headgate (process {}): {}; stop that process, or set a different storage.data_dir",
                 holder.trim(),
                 data_dir.display()
             )));
@@ -148,7 +148,7 @@ impl Claimed {
             .any(|entry| entry.file_name() != "lost+found")
         {
             return Err(DaemonError::DataFolder(format!(
-                "the folder {} is not empty; name one that is missing or empty",
+                "the directory {} is not empty; name one that is missing or empty",
                 path.display()
             )));
         }

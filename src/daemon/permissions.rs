@@ -44,14 +44,14 @@ pub(super) fn close(data_dir: &Path, pool_mode: PoolMode) {
     if !found.closed.is_empty() {
         tracing::warn!(
             %data_dir,
-            "other users could read this of the data folder, and from now on cannot: {}",
+            "other users could read these files of the data directory; their access was removed: {}",
             found.closed.join(", ")
         );
     }
     if !found.left.is_empty() {
         tracing::warn!(
             %data_dir,
-            "other users may be able to read this of the data folder, and its mode cannot be changed: {}",
+            "other users may be able to read these files of the data directory, and their mode cannot be changed: {}",
             found.left.join(", ")
         );
     }
@@ -126,7 +126,7 @@ fn look(data_dir: &Path, pool_mode: PoolMode, found: &mut Found) -> io::Result<(
     let of_others = pool_mode.of_others_in_folder();
     match is_shared {
         true => found.shared = data_dir.metadata()?.mode() & OF_OTHERS & !of_others != 0,
-        false => found.give(data_dir, "the folder itself", of_others),
+        false => found.give(data_dir, "the directory itself", of_others),
     }
     Ok(())
 }

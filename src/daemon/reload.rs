@@ -40,7 +40,7 @@ impl Encrypted {
         ];
         let renewed = listeners.into_iter().filter_map(|(name, encryption, tls)| {
             let wrong = encryption.as_ref()?.renew(tls.as_ref()?).err()?;
-            Some(format!("{name}: {wrong}; the certificate before it stays"))
+            Some(format!("{name}: {wrong}; keeping the previous certificate"))
         });
         renewed.collect()
     }
@@ -69,7 +69,7 @@ impl Reload {
         self.log_terms();
         self.operator.note_plugins().await;
         tracing::info!(
-            "the configuration was read again: certificates, streams, connectors, keys, presets, admin tokens and sinks are as it says; other changes take effect at the next start"
+            "configuration reloaded: certificates, streams, connectors, keys, presets, admin tokens and sinks are updated; other changes apply after a restart"
         );
     }
 
@@ -78,7 +78,7 @@ impl Reload {
         self.operator.catalog.connectors().iter().find_map(|connector| {
             let gone = connector.preset_names().find(|name| webhook::preset(name).is_none())?;
             Some(format!(
-                "there is no preset {} any more, and the connector {} uses it; keep the preset as long as that connector",
+                "the preset {} is missing, but the connector {} uses it; keep the preset as long as the connector exists",
                 quoted(gone),
                 quoted(&connector.name)
             ))
@@ -117,7 +117,7 @@ impl Reload {
 
     /// Says that the configuration cannot be used.
     fn refuse(&self, reason: &str) {
-        tracing::error!("the configuration is not taken, the old one stays: {reason}");
+        tracing::error!("configuration rejected, keeping the previous one: {reason}");
         let problem = format!("the configuration was changed and cannot be used: {reason}");
         self.operator.configuration.set_problem(problem);
     }

@@ -51,7 +51,7 @@ impl Scrub {
             }
         });
         if let Err(error) = spawned {
-            tracing::warn!(%error, "the files are not scanned today");
+            tracing::warn!(%error, "daily file check did not start");
             return;
         }
         tokio::select! {

@@ -86,15 +86,15 @@ impl Sinks {
                 })
             };
             match tokio::task::spawn_blocking(deleting).await {
-                Ok(Ok(())) => tracing::info!(sink = &*name, "the sink is deleted"),
+                Ok(Ok(())) => tracing::info!(sink = &*name, "sink deleted"),
                 Ok(Err(error)) => {
                     tracing::error!(
                         sink = &*name,
                         error,
-                        "the sink is not deleted yet: the next start continues"
+                        "sink not deleted yet; the next start continues"
                     )
                 }
-                Err(error) => tracing::error!(sink = &*name, %error, "the sink is not deleted yet"),
+                Err(error) => tracing::error!(sink = &*name, %error, "cannot delete the sink yet"),
             }
         }
     }
@@ -122,7 +122,7 @@ impl Sinks {
             if !wanted {
                 tracing::info!(
                     sink = &**lane.name(),
-                    "the sink is stopped: it is not configured any more"
+                    "the sink is stopped: it is no longer configured"
                 );
             }
         }
@@ -137,14 +137,14 @@ impl Sinks {
                         tracing::error!(
                             sink = name,
                             reason = %reason.escape_debug(),
-                            "the sink's new settings cannot be used; it continues with the former ones"
+                            "new sink settings or plugin failed; keeping the previous ones"
                         );
                     }
                 }
                 None => match self.add(&mut threads, sink, &settings).await {
                     Ok(()) => tracing::info!(sink = name, "a new sink"),
                     Err(error) => {
-                        tracing::error!(sink = name, %error, "the new sink cannot be started")
+                        tracing::error!(sink = name, %error, "cannot start the new sink")
                     }
                 },
             }

@@ -113,7 +113,7 @@ fn require_room(upgrades: &[Upgrade], free_bytes: u64) -> Result<(), DaemonError
     }
     let all: Vec<String> = upgrades.iter().map(Upgrade::sentence).collect();
     Err(DaemonError::NoRoom(format!(
-        "the upgrade of {} may take {} MiB, and the disk has {} MiB free; nothing was changed: free some disk space and start again, or use the version that wrote the files",
+        "the upgrade of {} needs up to {} MiB, and the disk has {} MiB free; nothing was changed: free some disk space and start again, or use the version that wrote the files",
         all.join(", "),
         (copies + log).div_ceil(1 << 20),
         free_bytes >> 20

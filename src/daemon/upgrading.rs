@@ -43,7 +43,7 @@ impl State {
         let (place, what, path) = &*at;
         let size = |path: &Path| path.metadata().map_or(0, |found| found.len()) >> 20;
         format!(
-            "upgrading {what} (file {place} of {}, {} MiB, {} MiB written, {} s); requests are taken when it is done",
+            "upgrading {what} (file {place} of {}, {} MiB, {} MiB written, {} s); requests are accepted when it is done",
             self.count,
             size(path),
             size(&beside(path, "-wal")),
@@ -99,8 +99,8 @@ pub(super) async fn run(data_dir: &Path, settings: &Settings) -> Result<(), Daem
     tasks.wait().await;
     match done {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "the upgrade did not come to its end"),
-        Err(error) => tracing::error!(%error, "the upgrade ended by a defect"),
+        Ok(Err(error)) => tracing::warn!(%error, "the upgrade did not finish"),
+        Err(error) => tracing::error!(%error, "the upgrade failed because of a defect"),
     }
     Ok(())
 }
@@ -150,6 +150,6 @@ pub(super) fn notify(text: &str) {
     };
     let sent = address.and_then(|to| UnixDatagram::unbound()?.send_to_addr(text.as_bytes(), &to));
     if let Err(error) = sent {
-        tracing::debug!(%error, "the supervisor cannot be notified");
+        tracing::debug!(%error, "cannot notify the supervisor");
     }
 }

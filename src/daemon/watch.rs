@@ -107,7 +107,7 @@ impl Watch {
         self.operator.journal.keep_bodies(unless_low(self.bodies));
         let tended = self.operator.delivery.tend(unless_low(self.payloads));
         if let Err(error) = tended.await {
-            tracing::warn!(%error, "payloads are kept longer than they must be");
+            tracing::warn!(%error, "cannot delete old payloads yet");
         }
     }
 
@@ -154,7 +154,7 @@ impl Watch {
             tracing::info!(
                 bytes = free.saturating_sub(before),
                 free_bytes = free,
-                "the disk is nearly full: logs and free pages of the files were given back"
+                "disk nearly full, returned logs and free pages of the files to it"
             );
         }
         let low = free < self.disk_free_bytes_min;
@@ -163,7 +163,7 @@ impl Watch {
             tracing::error!(
                 free_bytes = free,
                 min_free_bytes = self.disk_free_bytes_min,
-                "the disk is nearly full: requests are answered 503 until there is free space"
+                "disk nearly full, rejecting requests until space is free"
             );
         } else if was_low && !low {
             tracing::info!(free_bytes = free, "the disk has free space again");
@@ -181,7 +181,7 @@ impl Watch {
             catalog.give_back();
         });
         if let Err(error) = done.await {
-            tracing::error!(%error, "the files cannot be made smaller");
+            tracing::error!(%error, "cannot shrink the files");
         }
     }
 
@@ -210,8 +210,8 @@ impl Watch {
         let pool = Arc::clone(&self.operator.pool);
         match tokio::task::spawn_blocking(move || run(&pool)).await {
             Ok(Ok(done)) => return Some(done),
-            Ok(Err(error)) => tracing::error!(task, %error, "the pool's upkeep failed"),
-            Err(error) => tracing::error!(task, %error, "the pool's upkeep failed"),
+            Ok(Err(error)) => tracing::error!(task, %error, "maintenance of the data pool failed"),
+            Err(error) => tracing::error!(task, %error, "maintenance of the data pool failed"),
         }
         None
     }

@@ -141,7 +141,7 @@ impl Delivery {
         let sink = lane.sink();
         let filling = self.filling(lane.name(), Some(&sink)).await;
         let filling = filling.map_err(|error| failed(&error))?;
-        let (filling, left) = filling.ok_or_else(|| failed(&"the filling is gone"))?;
+        let (filling, left) = filling.ok_or_else(|| failed(&"the filling no longer exists"))?;
         Ok(Refilled {
             number: filling.fill.number,
             items: left.rows + left.waiting,

@@ -80,7 +80,7 @@ impl Delivery {
         let sent = chosen.await.unwrap_or(Ok(0))?;
         if sent > 0 {
             lane.commands.send_modify(|commands| commands.retries += 1);
-            tracing::info!(sink = &**lane.name(), sent, "dead letters are sent again");
+            tracing::info!(sink = &**lane.name(), sent, "retrying dead letters");
         } else if !unsettled.is_empty() {
             let letters = self
                 .pool
@@ -120,7 +120,7 @@ impl Delivery {
         let name = &**lane.name();
         let discarded = self.pool.discard_letters(name, selection, newest)?;
         if discarded > 0 {
-            tracing::info!(sink = name, discarded, "dead letters are discarded");
+            tracing::info!(sink = name, discarded, "dead letters discarded");
         }
         Ok(discarded)
     }

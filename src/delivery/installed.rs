@@ -67,7 +67,7 @@ impl Delivery {
                 .into_owned();
             let facts = match BUILT_IN_PLUGINS.contains(&&*name) {
                 true => Some(Err(
-                    "its name is that of a built-in plugin, which counts: rename it".to_owned(),
+                    "a built-in plugin with the same name takes precedence: rename it".to_owned(),
                 )),
                 false => self.known.get(&path.to_string_lossy()),
             };

@@ -230,7 +230,7 @@ impl Lane {
 
     fn leave_cursor(&mut self) {
         if let Err(error) = self.store_cursor() {
-            tracing::warn!(sink = &*self.name, %error, "the cursor was not stored; some entries will be read again");
+            tracing::warn!(sink = &*self.name, %error, "cannot store the cursor; some entries will be read again");
         }
     }
 
@@ -324,7 +324,7 @@ impl Lane {
             tracing::warn!(
                 sink = &*self.name,
                 cursor = cursor.get(),
-                "the sink was not configured for a while: entries after its cursor are gone; it continues with the oldest entry"
+                "sink was not configured for a while; entries after its cursor are deleted, continuing with the oldest available"
             );
         }
         tracing::info!(

@@ -57,7 +57,7 @@ pub enum AddError {
 #[derive(Debug, thiserror::Error)]
 pub enum ForgetError {
     /// It has a lane.
-    #[error("the sink is in the configuration; take it out first")]
+    #[error("the sink is in the configuration; remove it there first")]
     Configured,
     /// The pool cannot be written.
     #[error(transparent)]
@@ -196,7 +196,7 @@ impl Delivery {
             dead_letters,
         }) = forgotten
         {
-            tracing::info!(sink = name, retries, dead_letters, "the sink is forgotten");
+            tracing::info!(sink = name, retries, dead_letters, "sink data deleted");
             self.forget_passed();
         }
         Ok(forgotten)
@@ -210,7 +210,7 @@ impl Delivery {
     pub async fn change(&self, lane: &LaneStatus, sink: &settings::Sink) -> Result<(), String> {
         let changed = match lane.sink().mode == sink.mode {
             true => self.prepare(Some(lane), sink).await,
-            false => Err("`mode` cannot be changed while the sink runs: restart the daemon, and the sink starts again; or give it another name".to_owned()),
+            false => Err("`mode` cannot be changed while the sink runs: restart the daemon, or use another name".to_owned()),
         };
         match changed {
             Ok(None) => {

@@ -55,7 +55,7 @@ impl Delivery {
             tracing::warn!(
                 sink = &*sink.name,
                 items,
-                "the sink begins with the oldest request that is still kept: items of the data pool that were written before that do not reach it"
+                "the sink starts with the oldest stored request; older items of the data pool do not reach it"
             );
         }
         Ok(())

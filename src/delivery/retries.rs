@@ -217,7 +217,7 @@ impl Delivery {
                     ..Slice::whole(Arc::clone(entry))
                 }),
                 Some(_) => gone.push((seq, "the list of its items is damaged".to_owned())),
-                None => gone.push((seq, "the payload cannot be read any more".to_owned())),
+                None => gone.push((seq, "the payload is unreadable".to_owned())),
             }
         }
         Ok((slices, gone))
@@ -241,7 +241,7 @@ impl Delivery {
 pub(super) fn lost_list(retry: &Retry) -> String {
     let (first, last) = retry.seqs;
     format!(
-        "the list of the items of a batch that waited for another attempt is damaged: items of the requests with the numbers {first} to {last} may not have reached the sink; send those requests again. The last attempt failed: {}",
+        "the item list of a batch that waited for a retry is damaged: items of the requests with the numbers {first} to {last} may not have reached the sink; send those requests again. The last attempt failed: {}",
         retry.reason
     )
 }

@@ -61,7 +61,7 @@ impl Delivery {
         };
         let tried = tokio::task::spawn_blocking(trying).await;
         tried.unwrap_or_else(|error| Tried {
-            error: Some(format!("the trial ended by a defect: {error}")),
+            error: Some(format!("the trial failed because of a defect: {error}")),
             ..Tried::default()
         })
     }

@@ -145,7 +145,7 @@ impl GetFeed {
         })?;
         reader.take_poll().map_err(|seconds| {
             let message = format!(
-                "this read key polls more often than it may; wait {seconds} s, or give the key a higher requests_per_second"
+                "this read key has exceeded its limit of feeds per second; wait {seconds} s, or raise its requests_per_second"
             );
             ApiError::wait(seconds, message)
         })?;

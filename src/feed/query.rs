@@ -206,8 +206,7 @@ impl Query {
             return Err(ApiError::invalid(message));
         }
         if self.names == Names::Nested && !is_json && self.format != Format::Xml {
-            let message =
-                "names=nested is for json, ndjson and xml; ask for one of them, or leave it out";
+            let message = "names=nested is for json, ndjson and xml; use one of them, or omit it";
             return Err(ApiError::invalid(message));
         }
         Ok(())

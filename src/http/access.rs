@@ -83,7 +83,7 @@ const WHAT_CHARS_MAX: usize = 200;
 /// The token of a request that a guard let through.
 pub fn token_of(req: &Request) -> Result<Arc<Token>, ApiError> {
     let token = req.extensions().get::<Arc<Token>>().cloned();
-    token.ok_or_else(|| ApiError::unauthorized("send an admin token"))
+    token.ok_or_else(|| ApiError::unauthorized("the admin token is missing; send one"))
 }
 
 /// Who calls the admin API.
@@ -199,12 +199,12 @@ impl RequireToken {
         Err(match pause {
             Some(seconds) => {
                 let message = format!(
-                    "too many wrong admin tokens came from this address; send the right one, or wait {seconds} s"
+                    "too many invalid admin tokens from this address; send the right token, or wait {seconds} s"
                 );
                 ApiError::wait(seconds, message)
             }
             None => ApiError::unauthorized(
-                "send the admin token in the header `Authorization: Bearer …`; by default it is in the file admin.token of the data directory",
+                "the admin token is missing or invalid; send it in the header `Authorization: Bearer …`. By default, it is in <data_dir>/admin.token",
             ),
         })
     }

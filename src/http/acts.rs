@@ -71,7 +71,8 @@ pub fn acting(req: &Request, name: Arc<str>, by_key: bool, by: By) -> Result<Act
 /// It is too large, no JSON by its header, or cannot be read.
 pub async fn body(req: &mut Request) -> Result<Vec<u8>, ApiError> {
     let too_large = || {
-        let message = format!("an act has at most {ACT_BYTES_MAX} bytes; make several of it");
+        let message =
+            format!("an act has at most {ACT_BYTES_MAX} bytes; split it into several acts");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE", message)
     };
     let kind = req

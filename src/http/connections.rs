@@ -50,7 +50,7 @@ pub(super) struct Limited {
 }
 
 impl Limited {
-    /// At most so many at once, and those that each client may have.
+    /// Largest number of entries at once, and those that each client may have.
     pub(super) fn new(
         inner: DynTcpAcceptors,
         places: Places,
@@ -86,7 +86,7 @@ impl Counted {
         let connections = self.connections();
         if let (Some(client), Some(count)) = (address, connections.refused(address)) {
             let listener = connections.listener;
-            tracing::warn!(listener, %client, count, "connections are closed at once: their clients have as many as they may");
+            tracing::warn!(listener, %client, count, "connections closed: per-client limit reached");
         }
     }
 }
@@ -121,7 +121,7 @@ impl Acceptor for Limited {
                     let connections = self.counted.connections();
                     if let Some(count) = connections.failed(&error) {
                         let listener = connections.listener;
-                        tracing::error!(listener, count, %error, "connections cannot be accepted; tried again and again");
+                        tracing::error!(listener, count, %error, "cannot accept connections, retrying");
                     }
                     tokio::time::sleep(FAILURE_PAUSE).await;
                 }

@@ -109,13 +109,13 @@ impl ApiError {
                 ..Self::new(
                     StatusCode::SERVICE_UNAVAILABLE,
                     "UNAVAILABLE",
-                    "a file of the data folder is damaged and will be repaired now; try again in a moment",
+                    "a file of the data directory is damaged and is being repaired; retry in a few seconds",
                 )
             },
             false => Self::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "INTERNAL",
-                "something went wrong here; the log has more under this request id",
+                "internal error; for details, search the log for this request ID",
             ),
         };
         Self {
@@ -251,7 +251,7 @@ impl From<CatalogError> for ApiError {
             CatalogError::Declared(_) => Self::conflict("DECLARED", message),
             CatalogError::Taken(_) => Self::conflict("NAME_TAKEN", message),
             CatalogError::InUse(keys) => {
-                let hint = "delete them first, or use force=true: then what they submit or ask for is answered 404";
+                let hint = "delete them first, or use force=true: their requests then get 404";
                 Self::conflict("STREAM_IN_USE", format!("{message}; {hint}"))
                     .with_places(keys.into_iter().map(Place::from).collect())
             }

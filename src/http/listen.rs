@@ -96,7 +96,7 @@ impl Bound {
                 biased;
                 // First: the server must see that it is to stop before its socket fails.
                 done = server.try_serve(service) => if let Err(error) = done {
-                    tracing::error!(%error, "a listener ended");
+                    tracing::error!(%error, "a listener stopped");
                 },
                 () = refusing => {}
             }

@@ -71,8 +71,8 @@ pub struct GetLive(pub Readers);
         (status_code = 400, description = "A parameter that is not known or cannot be read."),
         (status_code = 403, description = "The page's origin is not allowed."),
         (status_code = 404, description = "The key does not read such a stream."),
-        (status_code = 429, description = "The key has as many connections as one may."),
-        (status_code = 503, description = "Shutting down, or as many renderers are connected as may be."),
+        (status_code = 429, description = "The key has reached its limit of connections."),
+        (status_code = 503, description = "Shutting down, or the limit of connected renderers is reached."),
     ),
 )]
 impl GetLive {
@@ -142,7 +142,7 @@ impl GetLive {
                 Ok(rate @ 1..=RATE_MAX) => Some(rate),
                 _ => {
                     return Err(ApiError::invalid(format!(
-                        "max_rate must be a whole number from 1 to {RATE_MAX}, in flushes a second"
+                        "max_rate must be a whole number from 1 to {RATE_MAX}, in flushes per second"
                     )));
                 }
             },

@@ -121,7 +121,7 @@ impl Outer {
         let client = client(req);
         let message = || {
             format!(
-                "{client} is in none of the networks that this listener is for; an operator adds it to `networks` of [admin] in the configuration"
+                "{client} is not in a network that this listener allows; an operator adds it to `networks` of [admin] in the configuration"
             )
         };
         let is_let_in = self.networks.contains(client.address());
@@ -139,7 +139,7 @@ impl Outer {
         if let Some(quota) = unauthenticated.came(address).await {
             let seconds = quota.reset_seconds;
             let message = format!(
-                "too many requests without a valid key came from this address; send a valid one, or wait {seconds} s"
+                "too many requests without a valid key from this address; send a valid key, or wait {seconds} s"
             );
             res.headers_mut().remove(WWW_AUTHENTICATE);
             rate::write_headers(res, "address", quota, VolumeLeft::default());
@@ -153,14 +153,14 @@ impl Outer {
 fn two_ways_to_read(req: &Request) -> Option<&'static str> {
     let mut keys = req.headers().get_all(AUTHORIZATION).iter();
     if keys.next().is_some() && keys.next().is_some() {
-        return Some("there is more than one Authorization header; send one");
+        return Some("the request has more than one Authorization header; send one");
     }
     let mut hosts = req.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (Some(_), None) => None,
         (None, _) if req.version() < Version::HTTP_11 => None,
         (None, _) => Some("HTTP/1.1 requires a Host header; send one"),
-        (Some(_), Some(_)) => Some("there is more than one Host header; send one"),
+        (Some(_), Some(_)) => Some("the request has more than one Host header; send one"),
     }
 }
 
@@ -218,10 +218,10 @@ impl Handler for ErrorEnvelope {
             StatusCode::METHOD_NOT_ALLOWED => ApiError::new(
                 status,
                 "METHOD_NOT_ALLOWED",
-                "this path does not take this method; the header Allow lists those that it takes",
+                "this path does not support this method; the header Allow lists the supported methods",
             ),
             status if status.is_server_error() => failed(),
-            _ => ApiError::invalid("the request cannot be understood"),
+            _ => ApiError::invalid("the request is malformed"),
         };
         ApiError { status, ..error }.answer(req, res);
     }
@@ -229,7 +229,7 @@ impl Handler for ErrorEnvelope {
 
 /// The log has the reason already.
 fn failed() -> ApiError {
-    let message = "something went wrong here; the log has more under this request id";
+    let message = "internal error; for details, search the log for this request ID";
     ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", message)
 }
 

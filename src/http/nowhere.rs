@@ -24,7 +24,7 @@ impl Nowhere {
     pub const SERVICE: Self = Self {
         root: Some((
             "Headgate is running",
-            "Programs send data to this address, and screens read it from here. To look at data, open the address of the admin pages, which is printed when the daemon starts.",
+            "Programs send data to this address, and screens read it. To see the data, open the admin pages. The daemon prints their address when it starts.",
         )),
         links: [
             ("/docs", "Guide"),

@@ -40,6 +40,9 @@ macro_rules! files {
     };
 }
 
+/// The bold font of screens, which the admin pages have for names.
+pub const BOLD_FONT: &[u8] = include_bytes!("pages/fonts/barlow-condensed-latin-700.woff2");
+
 /// What a page with its templates is made of, by path.
 pub(super) const FILES: [(&str, &str, &[u8]); 30] = files![
     "headgate.js" SCRIPT "pages/headgate.js",

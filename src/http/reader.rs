@@ -48,7 +48,7 @@ pub struct Readers {
 /// No valid read key.
 fn unauthorized() -> ApiError {
     ApiError::unauthorized(
-        "send a valid read key in the header `Authorization: Bearer rk_…`, or a fresh ticket of POST /api/tickets as `?token=`; this one is missing, unknown, used, expired or revoked",
+        "the read key or ticket is missing, unknown, used, expired or revoked; send a valid key in the header `Authorization: Bearer rk_…`, or a new ticket of POST /api/tickets as `?token=`",
     )
 }
 
@@ -56,7 +56,7 @@ fn unauthorized() -> ApiError {
 pub fn no_stream() -> ApiError {
     ApiError::not_found(
         "STREAM_NOT_FOUND",
-        "this read key does not read the stream that the request names; check the stream's name, or use a key that reads it",
+        "this read key is for other streams; check the stream name in the URL, or use a key that reads the stream",
     )
 }
 
@@ -66,7 +66,7 @@ struct OfSomeKeys(String);
 
 fn origin_refused(origin: &str) -> ApiError {
     let message = format!(
-        "pages from {} may not read here; add it to `origins` of the read key, or of [live] in the configuration",
+        "the origin {} is not allowed; add it to `origins` of the read key, or to `live.origins` in the configuration",
         origin.escape_debug()
     );
     ApiError::new(StatusCode::FORBIDDEN, "ORIGIN_NOT_ALLOWED", message)

@@ -68,7 +68,7 @@ pub async fn give_ticket(
         Some(names) => choose(names, &reader.streams)?,
     };
     if streams.is_empty() && wanted.streams.is_some() {
-        let message = "`streams` must name a stream, or be left out for all of the key";
+        let message = "`streams` must name a stream; omit it for all streams of the key";
         return Err(ApiError::invalid(message));
     }
     let grant = Grant {

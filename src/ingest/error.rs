@@ -15,28 +15,30 @@ pub use item::flatten::Detail;
 pub enum AcceptError {
     /// Key missing, malformed, unknown, expired or revoked: one answer for all.
     #[error(
-        "send a valid ingest key in the header `Authorization: Bearer ik_…`; this one is missing, unknown, expired or revoked"
+        "the ingest key is missing, unknown, expired or revoked; send a valid key in the header `Authorization: Bearer ik_…`"
     )]
     Unauthorized,
     /// The stream that the caller names is not the key's stream.
     #[error(
-        "this key does not belong to the stream that the request names; check the stream's name, or use the key of that stream"
+        "this key is for another stream; check the stream name in the URL, or use a key for that stream"
     )]
     StreamNotFound,
     /// The key's connector may not remove items.
     #[error(
-        "keys of the connector {connector:?} may not remove items; an operator allows it with `may_delete = true` for this connector"
+        "keys of the connector {connector:?} cannot remove items; to allow it, an operator sets `may_delete = true` on the connector"
     )]
     NotAllowed { connector: std::sync::Arc<str> },
     /// The key is not taken from where the request comes from.
-    #[error("this key is not taken from {address}; an operator adds that to `networks` of the key")]
+    #[error(
+        "this key cannot be used from {address}; to allow the address, an operator adds it to the key's `networks`"
+    )]
     AddressNotAllowed {
         /// An address, or `unix`.
         address: String,
     },
     /// Over the key's rate.
     #[error(
-        "too many requests with this key; try again in {retry_after_seconds} s, or send several items in one request"
+        "the rate limit is exceeded; retry in {retry_after_seconds} s, or send several items per request"
     )]
     RateLimited {
         /// Whole seconds, at least 1.
@@ -44,7 +46,7 @@ pub enum AcceptError {
     },
     /// Over the bytes that the key may have stored.
     #[error(
-        "this key may have at most {bytes_max} bytes of bodies stored in a {per}; try again in {retry_after_seconds} s, or ask an operator for more"
+        "this key has used its quota of {bytes_max} bytes per {per}; retry in {retry_after_seconds} s, or ask an operator to raise the quota"
     )]
     OverVolume {
         /// The limit.
@@ -56,7 +58,7 @@ pub enum AcceptError {
     },
     /// The stream has as much in the data pool as it may.
     #[error(
-        "the stream {stream:?} is full: it may have {max} {what}; existing items can be updated and removed; new ones are accepted when others are removed, or an operator raises {setting}"
+        "the stream {stream:?} is full ({max} {what}); existing items can still be updated and removed. Remove items, or ask an operator to raise {setting}"
     )]
     StreamFull {
         stream: std::sync::Arc<str>,
@@ -70,7 +72,7 @@ pub enum AcceptError {
         retry_after_seconds: u64,
     },
     /// Body over the limit.
-    #[error("the body is over the limit of {limit_bytes} bytes; split it into several requests")]
+    #[error("the body exceeds the limit of {limit_bytes} bytes; split it into several requests")]
     PayloadTooLarge { limit_bytes: u64 },
     /// The body is compressed in a way that is not known here.
     #[error("{message}")]
@@ -87,7 +89,7 @@ pub enum AcceptError {
         details: Vec<Detail>,
     },
     /// Storage full, failing, overloaded or shutting down.
-    #[error("{reason}; nothing was stored, send the request again in {retry_after_seconds} s")]
+    #[error("{reason}; nothing was stored. Retry in {retry_after_seconds} s")]
     Unavailable {
         /// What is the matter, without inner detail.
         reason: &'static str,

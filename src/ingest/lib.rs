@@ -233,21 +233,21 @@ impl Ingest {
         match error {
             BodyError::TooLarge => self.too_large(),
             BodyError::TooSlow(seconds) => AcceptError::invalid(format!(
-                "the body did not arrive within {seconds} s; send it faster, or in smaller parts"
+                "the body did not arrive within {seconds} s; send smaller requests"
             )),
-            BodyError::Broken => AcceptError::invalid(
-                "the body ended before it was complete; send the request again",
-            ),
+            BodyError::Broken => {
+                AcceptError::invalid("the body is incomplete; send the request again")
+            }
             BodyError::NoRoom => AcceptError::Unavailable {
-                reason: "too many bodies are on their way",
+                reason: "too many uploads are in progress",
                 retry_after_seconds: 1,
             },
             BodyError::NoRoomForKey => AcceptError::Unavailable {
-                reason: "too many bodies of this key are on their way",
+                reason: "this key has too many uploads in progress",
                 retry_after_seconds: 1,
             },
             BodyError::GaveWay => AcceptError::Unavailable {
-                reason: "the body was slow, and others needed its room",
+                reason: "the upload was too slow while memory was full",
                 retry_after_seconds: 1,
             },
         }

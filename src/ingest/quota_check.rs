@@ -145,7 +145,7 @@ impl Ingest {
         }
         reserved.end(None);
         let over = over.map_err(|error| {
-            tracing::error!(%error, "the data pool cannot be read: nobody can tell what is new in a full stream");
+            tracing::error!(%error, "cannot read the data pool to check the limit of a full stream");
             AcceptError::Unavailable {
                 reason: "the data pool cannot be read",
                 retry_after_seconds: RETRY_AFTER_SECONDS,

@@ -343,7 +343,7 @@ impl Ingest {
             };
             let (http_status, message) = match why_ended(key) {
                 Some(message) => (401, message),
-                None => (429, "too many requests with this key".to_owned()),
+                None => (429, "this key exceeded its rate limit".to_owned()),
             };
             let message = since_last_entry(message, count);
             let (connector, stream) = (Arc::clone(&key.connector), Arc::clone(&key.stream));
@@ -400,7 +400,7 @@ impl From<JournalError> for AcceptError {
         let (reason, retry_after_seconds) = match error {
             JournalError::Overloaded => ("too many requests wait for the disk", 1),
             JournalError::DiskFull => ("the disk is full", 30),
-            JournalError::Busy => ("another process holds journal.db", 2),
+            JournalError::Busy => ("another process has locked journal.db", 2),
             JournalError::Unsettled => ("an operation on the same item is not settled yet", 1),
             JournalError::Closed => ("the service is stopping", 5),
         };

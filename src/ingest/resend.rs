@@ -63,14 +63,10 @@ pub enum Newer<'a> {
 #[derive(Debug, Error)]
 pub enum AgainError {
     /// The log does not have it.
-    #[error(
-        "there is no request with this id in the log; it may have been older than the log keeps"
-    )]
+    #[error("no request in the log has this id; it may have been deleted because of its age")]
     NotFound,
     /// It was a repeat.
-    #[error(
-        "this request was a repeat of {0}, which is the one that was stored; send that one again"
-    )]
+    #[error("this request is a duplicate of {0}; resend that request instead")]
     Duplicate(Uuid),
     /// There never was anything to send.
     #[error("{0}")]
@@ -80,12 +76,12 @@ pub enum AgainError {
     NotKept(&'static str),
     /// Its connector is gone.
     #[error(
-        "the connector {0:?} of this request is gone; create it again, then send the request again"
+        "the connector {0:?} of this request was deleted; create it again, then resend the request"
     )]
     NoConnector(Arc<str>),
     /// Its stream is gone, or not the connector's.
     #[error(
-        "the stream {0:?} of this request does not exist, or no key of the connector is for it; create what is missing, then send the request again"
+        "the stream {0:?} of this request does not exist, or no key of the connector is for it; create the stream or key, then resend the request"
     )]
     NoStream(Box<str>),
     /// The pipeline refused it.

@@ -131,7 +131,7 @@ pub enum JournalError {
     #[error("the disk is full")]
     DiskFull,
     /// Another process holds the file. Goes on when it lets go.
-    #[error("another process holds journal.db")]
+    #[error("another process has locked journal.db")]
     Busy,
     /// An operation on one of the items is accepted and not settled, or nobody can tell. Goes on when it is settled.
     #[error("an operation that is not settled names the same item")]

@@ -1,6 +1,6 @@
 //! Reading entries back, for the lanes: from memory where it reaches back far enough, else from the file.
 //!
-//! **Invariant**: a payload that cannot be read holds up nothing: it is told apart from those that can.
+//! **Invariant**: an unreadable payload never blocks delivery; it is returned separately.
 
 use std::sync::Arc;
 

@@ -26,7 +26,7 @@ pub(super) struct Recent {
     floor: Seq,
     /// What is above one of these stays, unless it is too much.
     pins: Vec<Seq>,
-    /// What has come since somebody counted it.
+    /// Payload bytes written since the last retention count.
     pub(super) written: Written,
     /// Of entries that are not here any more, too.
     pub(super) arrivals: Arrivals,

@@ -78,7 +78,7 @@ impl Timeline {
             if added >= SAID_FROM {
                 tracing::info!(
                     seconds = added.as_secs(),
-                    "the time that no daemon ran on this data folder counts as time passed"
+                    "the time in which no daemon ran on this data directory is added to its clock"
                 );
             }
             self.away = None;

@@ -49,17 +49,17 @@ pub struct Occupancy {
     pub each_max: usize,
 }
 
-/// Why there is none.
+/// Why a connection was not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AtCapacity {
     /// The read key has as many as one may.
     #[error(
-        "this read key has as many connections as one may, {0}; close some, use another key, or raise live.connections_per_key_max"
+        "the limit of {0} connections with this read key is reached; close some, use another key, or raise live.connections_per_key_max"
     )]
     OfKey(usize),
     /// All are taken.
     #[error(
-        "as many renderers are connected as may be, {0}; come back later, or raise live.connections_max"
+        "the limit of {0} connected renderers is reached; retry later, or raise live.connections_max"
     )]
     OfAll(usize),
 }

@@ -103,8 +103,7 @@ impl Subscription {
                 seq: ChangeSeq::MIN,
                 epoch: request.reader.epoch(head.epoch),
             };
-            let reason =
-                "the position that was asked for cannot be resumed from; everything follows";
+            let reason = "cannot resume from the requested position; all items follow";
             outbox.push_back(Frame::reset(nowhere, reason));
             live.metrics.live_resets.inc();
         }
@@ -173,7 +172,7 @@ impl Subscription {
                 Ok(()) if self.outbox.is_empty() && !self.is_busy() => self.wait().await,
                 Ok(()) => {}
                 Err(error) => {
-                    tracing::warn!(renderer = self.renderer.id, %error, "the pool cannot be read; trying again");
+                    tracing::warn!(renderer = self.renderer.id, %error, "cannot read the data pool, retrying");
                     tokio::time::sleep(READ_AGAIN).await;
                 }
             }
@@ -359,7 +358,7 @@ impl Subscription {
         };
         Frame::reset(
             nowhere,
-            "the limits of the read key have changed; everything follows",
+            "the limits of the read key have changed; all items follow",
         )
     }
 

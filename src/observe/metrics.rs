@@ -147,9 +147,9 @@ metrics! {
     /// Renderers connected.
     renderers: Gauge, "Renderers connected";
     /// Size of the disk of the data folder.
-    disk_bytes: Gauge, "Size of the disk of the data folder";
+    disk_bytes: Gauge, "Size of the disk of the data directory";
     /// Bytes free on the disk of the data folder.
-    disk_free_bytes: Gauge, "Bytes free on the disk of the data folder";
+    disk_free_bytes: Gauge, "Bytes free on the disk of the data directory";
     /// Requests to the admin listener with a wrong token, and sign-ins.
     admin_refused as "admin_auth_failures": Counter,
         "Requests to the admin listener with a wrong token, and rejected sign-ins";

@@ -283,7 +283,7 @@ impl Operator {
                 next
             }
             Err(error) => {
-                tracing::warn!(%error, "overrides or holds whose time is over could not be ended; it is tried again");
+                tracing::warn!(%error, "cannot end expired overrides or holds, retrying");
                 NextEnd::default()
             }
         }
@@ -299,7 +299,7 @@ impl Operator {
             deleted.try_for_each(|stream| pool.forget_acts(stream))
         });
         if let Err(error) = forgotten.await {
-            tracing::warn!(%error, "overrides and holds of deleted streams could not be ended; the next start tries again");
+            tracing::warn!(%error, "cannot end overrides and holds of deleted streams; the next start retries");
         }
     }
 
@@ -311,7 +311,7 @@ impl Operator {
                 Ok(acts) if acts.is_empty() => return,
                 Ok(acts) => acts,
                 Err(error) => {
-                    return tracing::warn!(%error, "acts cannot be read for the audit log");
+                    return tracing::warn!(%error, "cannot read acts for the audit log");
                 }
             };
             let (catalog, is_first) = (Arc::clone(&self.catalog), !*is_first_marked);
@@ -334,10 +334,10 @@ impl Operator {
                 })
             });
             if let Err(error) = noted.await {
-                return tracing::error!(%error, "acts were made, and cannot be written to the audit log");
+                return tracing::error!(%error, "cannot write acts to the audit log");
             }
             if let Err(error) = self.in_pool(move |pool| pool.audited(through)).await {
-                return tracing::warn!(%error, "acts are in the audit log, and cannot be marked in the pool");
+                return tracing::warn!(%error, "cannot mark acts as written to the audit log");
             }
             *is_first_marked = true;
         }

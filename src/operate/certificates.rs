@@ -68,7 +68,7 @@ impl Term {
             Whose::Clients => ("issuer of client certificates", "should issue no more"),
         };
         let what = format!("the {what} of the {listener} listener");
-        let renew = "put a new one there: the file is read again when it changes";
+        let renew = "renew it: the daemon rereads the file when it changes";
         if self.ends_at <= now {
             let day = day(self.ends_at);
             return Some(format!(
@@ -78,7 +78,7 @@ impl Term {
         if self.begins_at > now {
             let day = day(self.begins_at);
             return Some(format!(
-                "{what}, {file}, is not valid before {day}; set this machine's clock if it is wrong, or {renew}"
+                "{what}, {file}, is not valid before {day}; check the clock of this machine, or {renew}"
             ));
         }
         let left = match (self.ends_at - now).as_secs() / DAY_SECONDS {
@@ -121,7 +121,7 @@ mod tests {
     fn what_ends_within_two_weeks_is_told_with_its_day_and_nothing_else() {
         let ends = |left: Duration| problem_text(Unix::MIN, NOW + left);
         let what = "the certificate of the service listener, /etc/a.pem,";
-        let renew = "put a new one there: the file is read again when it changes";
+        let renew = "renew it: the daemon rereads the file when it changes";
         assert_eq!(ends(14 * DAY), None);
         for (left, words) in [
             (14 * DAY - MS, "expires on 2026-02-14, in 13 days"),

@@ -334,7 +334,7 @@ impl SinkCondition {
     fn why_kept(&self) -> String {
         let known = |number: Option<u64>| number.map_or("?".to_owned(), |one| one.to_string());
         format!(
-            "it is not in the configuration; what was accepted since is kept for it ({} entries at most), with {} retries and {} dead letters: add it back, or `headgate sink forget {}`",
+            "it is no longer in the configuration; its backlog (up to {} requests), {} retries and {} dead letters are kept. Add it back, or delete its data with `headgate sink forget {}`",
             self.lag,
             known(self.retries()),
             known(self.dead_letters()),
@@ -399,7 +399,7 @@ impl SinkCondition {
 fn why_held(hold: &Hold) -> String {
     let since = hold.at.map(|at| format!(" at {}", rfc3339(at)));
     format!(
-        "{} paused it{}; what is accepted waits for it",
+        "{} paused it{}; accepted requests wait for it",
         hold.by,
         since.unwrap_or_default()
     )

@@ -224,7 +224,7 @@ impl Operator {
                 tracing::info!(
                     sink = &**lane.name(),
                     count,
-                    "dead letters are submitted as new requests"
+                    "dead letters sent as new requests"
                 );
             }
             self.in_pool(move |pool| pool.forget_letters(&submitted))

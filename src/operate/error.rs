@@ -27,11 +27,11 @@ pub enum OperateError {
     NoLetterOfRequest,
     /// No batch with this id waits.
     #[error(
-        "no batch with this id waits for the sink; it may have been delivered, or be dead letters"
+        "no waiting batch of the sink has this id; it may have been delivered, or be dead letters"
     )]
     NoRetry,
     /// A sink that is configured is not forgotten.
-    #[error("the sink is in the configuration; take it out first, then it can be forgotten")]
+    #[error("the sink is in the configuration; remove it there, then delete its data")]
     Configured,
     /// What a body says of a sink cannot be used.
     #[error("{}", messages(.0))]
@@ -41,7 +41,7 @@ pub enum OperateError {
     Unusable(String),
     /// Something waits for the sink.
     #[error(
-        "something waits for the sink: {} requests at most, {} retries, {} dead letters",
+        "the sink has undelivered data: up to {} requests, {} retries, {} dead letters",
         .0.lag, .0.retries, .0.dead_letters
     )]
     NotEmpty(SinkBacklog),
@@ -49,7 +49,7 @@ pub enum OperateError {
     #[error("the sink writes the data pool itself, so there is nothing to fill it with")]
     NothingToFill,
     /// The data pool has nothing that a sink can be filled with.
-    #[error("the sink cannot be filled with what the data pool has: {0}")]
+    #[error("the sink cannot be filled with the items of the data pool: {0}")]
     NoState(String),
     /// A sink was not filled anew.
     #[error(transparent)]
@@ -59,7 +59,7 @@ pub enum OperateError {
     Again(#[from] AgainError),
     /// The catalog has it, and its lane could not be made.
     #[error(
-        "the sink is stored, and could not be started; the next start tries again, and the log says why"
+        "the sink is stored, but could not start; the next start retries, and the log has the reason"
     )]
     NotStarted,
     /// The catalog refused.

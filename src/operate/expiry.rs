@@ -52,7 +52,7 @@ impl Operator {
             match self.expire_round().await {
                 Ok(items) => submitted = items,
                 Err(error) => {
-                    tracing::warn!(%error, "items that have expired are not removed yet");
+                    tracing::warn!(%error, "cannot remove expired items yet");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What an operator sees and does, free of HTTP and of the command line.
+//! Operator actions and views, independent of HTTP and the command line.
 //!
 //! The admin API and the admin pages call it and only translate: what they show is the same, and so is what they do.
 //!
@@ -173,7 +173,7 @@ impl Operator {
         let catalog = Arc::clone(&self.catalog);
         in_background(move || {
             if let Err(error) = catalog.note(&change, &by.actor()) {
-                tracing::error!(%error, ?change, "something was done, and the audit log could not be written");
+                tracing::error!(%error, ?change, "cannot write an action to the audit log");
             }
         })
         .await;

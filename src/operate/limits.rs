@@ -178,7 +178,7 @@ impl Operator {
         let (taken, max) = budget.used();
         let connectors = self.catalog.connectors();
         let unauthenticated = connectors.iter().map(|connector| {
-            let name = format!("{} without a good signature", connector.name);
+            let name = format!("{} without a valid signature", connector.name);
             (connector.unauthenticated.taken(), name)
         });
         let keys = connectors.iter().flat_map(|connector| &connector.keys);
@@ -214,7 +214,7 @@ impl Operator {
             if max > 0 && hundredths(stored, max) >= PROBLEM_PERCENT {
                 let subject = ProblemSubject::Connector(key.connector.to_string());
                 let sentence = format!(
-                    "the key {} has stored {} % of the {max} bytes that it may today; beyond them its requests are answered 429 until midnight, UTC",
+                    "key {} has used {}% of its daily quota of {max} bytes; at 100%, its requests get 429 until midnight UTC",
                     full_name(&key),
                     hundredths(stored, max)
                 );
@@ -243,10 +243,10 @@ impl Operator {
         let name = &stream.name;
         match hundredths(used, max) {
             100.. => Some(format!(
-                "the stream {name} is full, with {used} of {max} {what}: it takes no new items; remove some, or raise {what}_max of the stream"
+                "stream {name} is full ({used} of {max} {what}) and rejects new items; remove items, or raise {what}_max"
             )),
             share @ PROBLEM_PERCENT.. => Some(format!(
-                "the stream {name} has {share} % of the {max} {what} that it may have; when it is full it takes no new items"
+                "stream {name} is at {share}% of its limit of {max} {what}; at 100% it rejects new items"
             )),
             _ => None,
         }

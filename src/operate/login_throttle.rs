@@ -156,7 +156,7 @@ impl Operator {
         let Verdict { pause, tell } = self.login_throttle.note(client, Lived::now());
         if let Some(count) = tell {
             let from = named(client);
-            tracing::warn!(client = %from, count, "rejected: wrong admin tokens");
+            tracing::warn!(client = %from, count, "invalid admin tokens rejected");
             let change = AuditChange::done(
                 "sign_in_refused",
                 ResourceKind::Session,

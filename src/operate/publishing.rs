@@ -100,7 +100,7 @@ impl Operator {
                 && let Some(stream) = &self.published.stream
                 && let Err(error) = self.publish(stream, &mut batches, now).await
             {
-                tracing::warn!(%error, "problems are not told now");
+                tracing::warn!(%error, "cannot publish problems now");
             }
             tokio::time::sleep_until((clock::next_second() + EVERY).into()).await;
         }

@@ -97,10 +97,10 @@ impl ScreenStatus {
         let at = self.since.map(rfc3339).unwrap_or_default();
         match (self.state, &self.record.refused) {
             (ScreenState::Refused, Some(why)) => {
-                format!("the screen {name} is away: it was rejected at {at}, {why}")
+                format!("screen {name} is away: its last connection was rejected at {at}, {why}")
             }
-            (ScreenState::Never, _) => format!("the screen {name} was never there"),
-            _ => format!("the screen {name} is away since {at}"),
+            (ScreenState::Never, _) => format!("screen {name} has never connected"),
+            _ => format!("screen {name} has been away since {at}"),
         }
     }
 }
@@ -152,7 +152,7 @@ impl Operator {
                     .filter_map(|(key, seen)| Some((key, serde_json::from_str(&seen).ok()?)));
                 self.live.screens.restore(rows.collect());
             }
-            Err(error) => tracing::warn!(%error, "what was seen of screens cannot be read"),
+            Err(error) => tracing::warn!(%error, "cannot read the states of screens"),
         }
     }
 
@@ -176,7 +176,7 @@ impl Operator {
             .filter_map(|(key, record)| Some((key.clone(), serde_json::to_string(record).ok()?)));
         let (catalog, rows) = (Arc::clone(&self.catalog), rows.collect::<Vec<_>>());
         if let Err(error) = in_background(move || catalog.keep_screens(&rows)).await {
-            tracing::warn!(%error, "what was seen of screens cannot be written now; it is tried again");
+            tracing::warn!(%error, "cannot store the states of screens, retrying");
             self.live.screens.not_written(&records);
         }
     }

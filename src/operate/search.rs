@@ -101,7 +101,7 @@ pub fn check_text(text: &str) -> Result<(), String> {
         _ if text.contains('\0') => Err("q must not have a NUL character".to_owned()),
         1..=SEARCH_BYTES_MAX => Ok(()),
         length => Err(format!(
-            "q has {length} bytes; give 1 to {SEARCH_BYTES_MAX}"
+            "q has {length} bytes; expected 1 to {SEARCH_BYTES_MAX}"
         )),
     }
 }

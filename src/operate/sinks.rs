@@ -391,7 +391,7 @@ pub(super) fn patched(
         return Err(OperateError::Invalid(vec![BodyFault {
             field: "name",
             path: "name".to_owned(),
-            message: "cannot be changed: its place and its dead letters belong to the name; make another sink".to_owned(),
+            message: "cannot be changed: the cursor and the dead letters belong to the name; create another sink".to_owned(),
         }]));
     }
     let changed = section.changed(patch).map_err(OperateError::Invalid)?;
@@ -400,9 +400,7 @@ pub(super) fn patched(
         false => Err(OperateError::Invalid(vec![BodyFault {
             field: "mode",
             path: "mode".to_owned(),
-            message:
-                "cannot be changed: a sink that follows something else is another sink; make one"
-                    .to_owned(),
+            message: "cannot be changed: create another sink for it".to_owned(),
         }])),
     }
 }

@@ -85,11 +85,11 @@ impl Operator {
             if name.ends_with("-wal") && *bytes >= WAL_BYTES_MAX {
                 let programs = readers::of(&data_dir.join(name.trim_end_matches("-wal")));
                 let who = match programs.is_empty() {
-                    true => "a program that reads the file for long".to_owned(),
-                    false => format!("{}, reading the file,", programs.join(", ")),
+                    true => "a long read transaction".to_owned(),
+                    false => format!("the read transaction of {}", programs.join(", ")),
                 };
                 problems.push(format!(
-                    "{name} has grown to {} MiB: {who} keeps it from being copied back; end its transaction",
+                    "{name} has grown to {} MiB because {who} blocks checkpoints; end that transaction",
                     bytes >> 20
                 ), ProblemKind::Wal);
             }
@@ -105,18 +105,18 @@ impl Operator {
             let listener = connections.listener;
             if let Some(max) = connections.at_max() {
                 problems.push(format!(
-                    "all {max} connections of the {listener} listener are taken: others wait until one of them ends"
+                    "the {listener} listener has reached its limit of {max} connections; new clients wait until one closes"
                 ), ProblemKind::Connections);
             }
             if let Some(client) = connections.crowded_by() {
                 problems.push(format!(
-                    "the client {client} had as many connections to the {} listener as one may (server.connections_per_address_max); more of it were closed at once",
+                    "client {client} reached the limit of connections to the {} listener (server.connections_per_address_max); its further connections were closed",
                     connections.listener
                 ), ProblemKind::Connections);
             }
             if let Some(reason) = connections.failure() {
                 problems.push(format!(
-                    "the system gave the {listener} listener no more connections in the last minute: {reason}"
+                    "the {listener} listener failed to accept connections in the last minute: {reason}"
                 ), ProblemKind::Connections);
             }
         }
@@ -142,7 +142,7 @@ impl Operator {
             let mut problems = problems.about(subject);
             if is_high(sum.errors, sum.requests) {
                 problems.push(format!(
-                    "{} % of the requests of the connector {} were rejected in the last {REFUSED_MINUTES} minutes; its request log says why",
+                    "{}% of requests to connector {} were rejected in the last {REFUSED_MINUTES} minutes; see its request log",
                     share(sum.errors, sum.requests),
                     connector.name
                 ), ProblemKind::Refused);
@@ -154,7 +154,7 @@ impl Operator {
                 let subject = ProblemSubject::Connector(key.connector.to_string());
                 let mut problems = problems.about(subject);
                 problems.push(format!(
-                    "{ended}, and requests still come with it, the last on {}: give its sender another key of the connector {}",
+                    "{ended}, but requests still use it, the last on {}: give its sender another key of connector {}",
                     rfc3339(at),
                     key.connector
                 ), ProblemKind::Refused);
@@ -164,7 +164,7 @@ impl Operator {
         let unknown = all.errors.saturating_sub(known.errors);
         if is_high(unknown, all.requests) {
             problems.push(format!(
-                "{} % of all requests were rejected in the last {REFUSED_MINUTES} minutes because they had no valid key",
+                "{}% of all requests in the last {REFUSED_MINUTES} minutes had no valid key and were rejected",
                 share(unknown, all.requests)
             ), ProblemKind::Unauthenticated);
         }
@@ -179,14 +179,14 @@ impl Operator {
             let mut problems = problems.about(ProblemSubject::Connector(name.to_string()));
             if connector.signs.unidentified.load(Ordering::Relaxed) {
                 problems.push(format!(
-                    "nothing identifies what the connector {name} sends: each request takes the place of the one before; set item_key for it"
+                    "connector {name} has no item key, so each request overwrites the last; set item_key"
                 ), ProblemKind::ItemKey);
             }
             let clock = connector.signs.clock.load(Ordering::Relaxed);
             if clock.unsigned_abs() >= CLOCK_REFUSALS {
                 let side = if clock > 0 { "behind" } else { "ahead of" };
                 problems.push(format!(
-                    "this machine's clock seems to be {side} the time: the last {} deliveries to the connector {name} were rejected for their time, and none was valid; set the clock, or look in its log who sends them",
+                    "the clock of this machine may be {side} the correct time: the last {} deliveries to connector {name} were rejected for their timestamps; check the clock, then the connector's log",
                     clock.unsigned_abs()
                 ), ProblemKind::Clock);
             }
@@ -194,9 +194,7 @@ impl Operator {
         for client in self.login_throttle.busy() {
             let mut problems = problems.about(ProblemSubject::Client(client.to_string()));
             problems.push(
-                format!(
-                    "{client} sends wrong admin tokens, one after the other; see the audit log"
-                ),
+                format!("{client} keeps sending invalid admin tokens; see the audit log"),
                 ProblemKind::WrongTokens,
             );
         }
@@ -216,16 +214,16 @@ fn held_before(acts: &ActCounts, problems: &mut About<'_>) {
     let whole = acts.held.as_ref().filter(|_| acts.restored);
     let whole = whole.map(|held| {
         let since = rfc3339(held.since);
-        format!("the stream {stream} is held since {since} by {}", held.by)
+        format!("stream {stream} has been held since {since} by {}", held.by)
     });
     let keys = match acts.restored_keys {
         0 => None,
-        1 => Some(format!("a key of the stream {stream} is held")),
-        keys => Some(format!("{keys} keys of the stream {stream} are held")),
+        1 => Some(format!("1 key of stream {stream} is held")),
+        keys => Some(format!("{keys} keys of stream {stream} are held")),
     };
     for what in whole.into_iter().chain(keys) {
         problems.push(format!(
-            "{what}, as it was in the backup that was restored: screens show what they showed then; resume it, and hold it again if it is to be held"
+            "{what}, restored from a backup: screens show the data of that time; resume it, or resume it and hold it again"
         ), ProblemKind::HoldRestored);
     }
 }
@@ -236,7 +234,7 @@ fn of_sink(sink: &SinkCondition, problems: &mut About<'_>) {
     let Some(lane) = &sink.lane else {
         let told = sink.reason().0.unwrap_or_default();
         problems.push(
-            format!("the sink {name}: {told}"),
+            format!("sink {name}: {told}"),
             ProblemKind::SinkUnconfigured,
         );
         return;
@@ -244,7 +242,7 @@ fn of_sink(sink: &SinkCondition, problems: &mut About<'_>) {
     if let Some(reason) = lane.refused() {
         problems.push(
             format!(
-                "the sink {name} continues with its former settings, because the new ones cannot be used: {reason}"
+                "sink {name} runs with its previous settings or plugin because the new ones failed: {reason}"
             ),
             ProblemKind::SinkRefused,
         );
@@ -255,7 +253,7 @@ fn of_sink(sink: &SinkCondition, problems: &mut About<'_>) {
             let reason = sink.reason().0.unwrap_or_default();
             problems.push(
                 format!(
-                    "the sink {name} waits, with {} behind it: {reason}",
+                    "sink {name} waits, with {} behind it: {reason}",
                     counted(sink.lag, "request")
                 ),
                 ProblemKind::SinkPaused,
@@ -264,27 +262,24 @@ fn of_sink(sink: &SinkCondition, problems: &mut About<'_>) {
         }
         LaneState::Paused { reason, .. } => {
             problems.push(
-                format!("the sink {name} is paused: {reason}"),
+                format!("sink {name} is paused: {reason}"),
                 ProblemKind::SinkPaused,
             );
         }
         LaneState::Failing { reason } => {
             problems.push(
-                format!("the sink {name} does what it should not: {reason}"),
+                format!("sink {name} misbehaves: {reason}"),
                 ProblemKind::SinkFailing,
             );
         }
         LaneState::TakesNothing { reason } => {
             problems.push(
-                format!("the sink {name} takes nothing: {reason}"),
+                format!("sink {name} takes nothing: {reason}"),
                 ProblemKind::SinkFailing,
             );
         }
         LaneState::Crashed => {
-            problems.push(
-                format!("the sink {name}: {CRASHED}"),
-                ProblemKind::SinkCrashed,
-            );
+            problems.push(format!("sink {name}: {CRASHED}"), ProblemKind::SinkCrashed);
         }
         LaneState::Starting | LaneState::Running | LaneState::Filling => {}
     }
@@ -297,7 +292,7 @@ fn undelivered(sink: &SinkCondition, problems: &mut About<'_>) {
     if let Some(waited) = sink.waited.filter(|waited| *waited >= LAG_MAX) {
         problems.push(
             format!(
-                "the sink {name} is {} behind; the oldest has waited for {} s",
+                "sink {name} is {} behind; the oldest was accepted {} s ago",
                 counted(sink.lag, "request"),
                 waited.as_secs()
             ),
@@ -312,7 +307,7 @@ fn undelivered(sink: &SinkCondition, problems: &mut About<'_>) {
         let why = why.map(|(_, why)| format!(": {why}"));
         problems.push(
             format!(
-                "the sink {name} fails: {} for another attempt{}",
+                "sink {name} is failing; {} for a retry{}",
                 waits(undelivered.retries, "batch", "batches"),
                 why.unwrap_or_default()
             ),
@@ -322,8 +317,8 @@ fn undelivered(sink: &SinkCondition, problems: &mut About<'_>) {
     if undelivered.dead_letters > 0 {
         problems.push(
             format!(
-                "sink {name} could not deliver: {} to be resent or discarded",
-                waits(undelivered.dead_letters, "dead letter", "dead letters")
+                "sink {name} could not deliver {}; retry or discard its dead letters",
+                counted(undelivered.dead_letters, "item")
             ),
             ProblemKind::SinkDeadLetters,
         );

@@ -110,6 +110,6 @@ impl Operator {
 
 /// Said by the log: whoever asked tries again.
 fn unreadable(error: impl std::fmt::Display) -> CatalogError {
-    tracing::error!(%error, "the items of a deleted stream cannot be removed now");
+    tracing::error!(%error, "cannot remove the items of a deleted stream now");
     CatalogError::PoolBehind
 }

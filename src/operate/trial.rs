@@ -23,7 +23,7 @@ pub const TRIAL_ITEMS_MAX: usize = 100;
 /// The stream of given items, where the sink names none.
 const STREAM: &str = "trial";
 const NO_ITEM: &str =
-    "the data pool has no item of its streams yet: give `items`, or send one first";
+    "the data pool has no item of its streams: set `items`, or send an item first";
 
 /// What is to be tried.
 #[derive(Debug, Default)]

@@ -47,7 +47,7 @@ impl Cache {
         let metadata = std::fs::symlink_metadata(folder)?;
         if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
             return Err(io::Error::other(
-                "the folder for compiled plugins is not a folder of this user; remove it",
+                "the directory for compiled plugins does not belong to this user; remove it",
             ));
         }
         if metadata.mode() & 0o022 != 0 {

@@ -49,7 +49,7 @@ pub enum PluginError {
     },
     /// Not the file that the sink's section pins.
     #[error(
-        "{name} is not the file that the sink's section names: its SHA-256 is {found}, sha256 is {wanted}; put the right file there, or the digest of this one if it is"
+        "checksum mismatch for {name}: expected SHA-256 {wanted}, found {found}; install the expected file, or update `sha256` in the sink's section"
     )]
     Pin {
         /// The plugin.

@@ -100,7 +100,7 @@ const BUILT_IN: [(&str, &[u8]); 6] = [
 /// How long one tick of the interruption clock takes.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What an instance is told of its sink.
+/// Sink settings passed to an instance.
 #[derive(Debug, Clone)]
 pub struct SinkContext {
     /// Name of the sink.

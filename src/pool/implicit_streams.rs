@@ -19,7 +19,7 @@ pub const MADE_MAX: usize = 1_000;
 /// There are too many already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "the data pool has {MADE_MAX} streams that nobody created; create those that are meant to be there, and they do not count"
+    "sinks have created {MADE_MAX} streams, the maximum; create the streams you need explicitly, so that they no longer count toward this limit"
 )]
 pub struct TooManyMade;
 

@@ -1,4 +1,4 @@
-//! Damaged files: noticed, set aside, and made anew of what can be read.
+//! Detects damaged files, renames them, and rebuilds them from the readable data.
 //!
 //! `daemon` calls [`at_start`] before it opens anything, and [`rebuild`] if a file cannot be opened all the same;
 //! `headgate repair` calls [`check`] for files that nobody suspects. A file that is neither marked as suspect

@@ -173,7 +173,7 @@ pub fn problems(data_dir: &Path) -> Vec<String> {
         }
         left.retain(|path| !own.contains(&name(path)));
         problems.push(format!(
-            "{}; what was damaged is kept in the data folder as {}: delete it when it is no longer needed, and the problem ends",
+            "{}; the damaged files are kept in the data directory as {}: delete them when they are no longer needed, and the problem ends",
             repair.sentence(),
             own.join(", ")
         ));

@@ -251,8 +251,8 @@ impl<'a> Loader<'a> {
                     },
                     path: entry.name.clone(),
                     message: match entry.name.as_str() {
-                        "sinks" => "an empty list takes nothing away, because lists are merged by name; `[pool] enabled = false` does without the sink pool".to_owned(),
-                        _ => "an empty list takes nothing away, because lists are merged by name".to_owned(),
+                        "sinks" => "an empty list removes nothing, because lists are merged by name; to disable the sink pool, set `[pool] enabled = false`".to_owned(),
+                        _ => "an empty list removes nothing, because lists are merged by name".to_owned(),
                     },
                 });
             }

@@ -81,7 +81,7 @@ pub fn gaps<'a>(
     let mut sentences = Vec::new();
     if !nowhere.is_empty() {
         sentences.push(format!(
-            "{} no sink: what is sent there is accepted and goes nowhere, not into the data pool either{}; name {} in `streams` of a sink",
+            "{} no sink: requests are accepted, but not delivered, not even to the data pool{}; add {} to `streams` of a sink",
             match nowhere.as_slice() {
                 [_] => format!("{} reaches", streams(&nowhere)),
                 _ => format!("{} reach", streams(&nowhere)),
@@ -93,7 +93,7 @@ pub fn gaps<'a>(
     if !unseen.is_empty() {
         let it = if unseen.len() == 1 { "it" } else { "them" };
         sentences.push(format!(
-            "no sink writes the data pool for {}: screens will not see {it}{}",
+            "no sink writes {} to the data pool, so screens do not show {it}{}",
             streams(&unseen),
             senders(&unseen),
         ));
@@ -177,14 +177,14 @@ mod tests {
             &["orders"],
             &[away()],
             &[
-                "no sink writes the data pool for the stream orders: screens will not see it (the connector shop sends there)",
+                "no sink writes the stream orders to the data pool, so screens do not show it (the connector shop sends there)",
             ],
         );
         check(
             &["orders"],
             &[],
             &[
-                "the stream orders reaches no sink: what is sent there is accepted and goes nowhere, not into the data pool either (the connector shop sends there); name it in `streams` of a sink",
+                "the stream orders reaches no sink: requests are accepted, but not delivered, not even to the data pool (the connector shop sends there); add it to `streams` of a sink",
             ],
         );
         check(
@@ -194,8 +194,8 @@ mod tests {
                 sink("postgres", &["a"], &[]),
             ],
             &[
-                "the stream \"b c\" reaches no sink: what is sent there is accepted and goes nowhere, not into the data pool either; name it in `streams` of a sink",
-                "no sink writes the data pool for the stream a: screens will not see it",
+                "the stream \"b c\" reaches no sink: requests are accepted, but not delivered, not even to the data pool; add it to `streams` of a sink",
+                "no sink writes the stream a to the data pool, so screens do not show it",
             ],
         );
     }
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn who_may_not_write_a_stream_does_not() {
-        let unseen = &["no sink writes the data pool for the stream b: screens will not see it"];
+        let unseen = &["no sink writes the stream b to the data pool, so screens do not show it"];
         let pool = || sink("pool", &["*"], &[]);
         check(&["orders", "b"], &[writing(pool(), &["ord*"])], unseen);
         check(&["b"], &[writing(pool(), &[])], unseen);
@@ -248,7 +248,7 @@ mod tests {
             &["ordinal"],
             &sinks,
             &[
-                "the stream ordinal reaches no sink: what is sent there is accepted and goes nowhere, not into the data pool either; name it in `streams` of a sink",
+                "the stream ordinal reaches no sink: requests are accepted, but not delivered, not even to the data pool; add it to `streams` of a sink",
             ],
         );
     }
@@ -261,7 +261,7 @@ mod tests {
             &names,
             &[sink("influx", &["*"], &[])],
             &[
-                "no sink writes the data pool for the streams s0, s1, s2, s3, s4 and 4995 more: screens will not see them",
+                "no sink writes the streams s0, s1, s2, s3, s4 and 4995 more to the data pool, so screens do not show them",
             ],
         );
     }

@@ -183,15 +183,15 @@ impl<'a> Validator<'a> {
                 None if self.origins.was_refused(&path) || listen.is_local() => {}
                 None if name == "server" => self.warning(
                     "server.listen",
-                    format!("\"{listen}\" can be reached from other machines, and keys are sent there without encryption: set server.tls, or put a proxy with TLS in front"),
+                    format!("\"{listen}\" is reachable from other machines, and keys are sent without encryption; set server.tls, or use a TLS proxy"),
                 ),
                 None if settings.admin.insecure => self.warning(
                     "admin.listen",
-                    format!("\"{listen}\" can be reached from other machines, and is not encrypted"),
+                    format!("\"{listen}\" is reachable from other machines without encryption"),
                 ),
                 None => self.problem(
                     "admin.listen",
-                    format!("\"{listen}\" can be reached from other machines, and is not encrypted: set admin.tls, or listen on 127.0.0.1 or a Unix socket behind a proxy with TLS; admin.insecure = true lets tokens be sent in the open"),
+                    format!("\"{listen}\" is reachable from other machines without encryption; set admin.tls, or listen on 127.0.0.1 or a Unix socket behind a TLS proxy. To send tokens in plain text anyway, set admin.insecure = true"),
                 ),
             }
         }

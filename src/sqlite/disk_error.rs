@@ -163,7 +163,7 @@ impl FailStop {
             tracing::error!(
                 file = %path.display(),
                 reason,
-                "a file of the data folder cannot be trusted: nothing more is written; the next start reads it again"
+                "a file of the data directory may be corrupt: nothing more is written; the next start reads it again"
             );
         }
     }

@@ -21,6 +21,7 @@ pub(super) fn routes() -> Router {
         .push(Router::with_path("grid.js").get(Asset::grid_script()))
         .push(Router::with_path("grid.css").get(Asset::grid_style()))
         .push(Router::with_path("icon.svg").get(Asset::icon()))
+        .push(Router::with_path("bold.woff2").get(Asset::font()))
 }
 
 impl Asset {
@@ -57,6 +58,12 @@ impl Asset {
 
     fn grid_style() -> Self {
         Self::new("text/css; charset=utf-8", include_str!("assets/grid.css"))
+    }
+
+    /// Of names and figures, as on screens.
+    fn font() -> Self {
+        let file = http::pages::BOLD_FONT;
+        Self(asset::Asset::new("font/woff2", file))
     }
 
     fn icon() -> Self {

@@ -7,7 +7,7 @@ use salvo_core::{Request, handler};
 
 use super::form::filter::{before, check_times, refusal};
 use super::form::parse_time;
-use super::frame::{NoPage, Page, Place};
+use super::frame::{Head, NoPage, Page, Place};
 use super::grid::{Cell, Column, Grid, Row, pages};
 use super::text::{segment, text, text_of, time};
 use base::clock;
@@ -50,6 +50,10 @@ impl AuditEntryPage {
         Ok(Page {
             title: format!("{} {}", entry.action, entry.kind.replace('_', " ")),
             place: Place::Audit,
+            head: Head {
+                above: vec![("/audit".to_owned(), "Audit log".to_owned())],
+                ..Head::default()
+            },
             still: entry_facts(&entry),
             live: html! {},
             old: true,
@@ -159,8 +163,9 @@ async fn page(operator: &Operator, req: &mut Request) -> Result<Page, NoPage> {
     Ok(Page {
         title: "Audit log".to_owned(),
         place: Place::Audit,
+        head: Head::default(),
         still: html! {
-            p.quiet { "Changes of connectors, keys, streams and read keys while the daemon runs, and what was done to dead letters, retries, items and backups: on these pages, with the command line or over the admin API. What a configuration declares is not among them." }
+            p.quiet { "Changes to streams, connectors, keys, read keys and sinks, and actions on items, dead letters, retries and backups. They were made on these pages, on the command line or through the admin API. Changes of configuration files are not included." }
             (form(&query))
         },
         live: html! {
@@ -185,8 +190,8 @@ fn form(query: &Query) -> Markup {
     };
     html! {
         form.filter method="get" action="/audit" {
-            (select("action", "What was done", &AUDIT_ACTIONS, &query.action))
-            (select("kind", "To what", &ResourceKind::ALL.map(ResourceKind::as_str), &query.kind))
+            (select("action", "Action", &AUDIT_ACTIONS, &query.action))
+            (select("kind", "Object", &ResourceKind::ALL.map(ResourceKind::as_str), &query.kind))
             div { label for="name" { "Name, or connector" } input #name type="search" name="name" value=(query.name) maxlength=(TYPED_CHARS_MAX); }
             div { label for="who" { "By" } input #who type="search" name="who" value=(query.who) maxlength=(TYPED_CHARS_MAX); }
             div { label for="since" { "From (UTC)" } input #since type="datetime-local" data-utc step="1" name="since" value=(query.since); }
@@ -211,8 +216,8 @@ fn table(entries: &[AuditEntry], more: bool, query: &Query) -> Markup {
         @if entries.is_empty() {
             p.panel role="status" {
                 @if query.before.is_some() { "This is the end of the audit log." }
-                @else if query.is_filtered() { "No entry is like this." }
-                @else { "Nothing was changed yet." }
+                @else if query.is_filtered() { "No matching entries." }
+                @else { "No changes recorded." }
             }
             p.row { (pager) }
         } @else {

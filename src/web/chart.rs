@@ -4,24 +4,85 @@
 
 use maud::{Markup, html};
 
+use super::text::grouped;
 use observe::metrics::Minute;
 
 const HEIGHT: u64 = 100;
-
-/// A number of each minute, as bars over the width of its place.
-pub(super) fn bars(words: &str, values: &[u64]) -> Markup {
-    let pairs: Vec<(u64, u64)> = values.iter().map(|value| (*value, 0)).collect();
-    drawn("chart", words, &pairs)
-}
+/// What rejected requests have below zero.
+const DOWN: u64 = 30;
 
 /// Requests of each minute with the refused ones among them, small.
 pub(super) fn sparkline(words: &str, hour: &[Minute]) -> Markup {
     drawn("spark", words, &requests(hour))
 }
 
-/// The same, large.
-pub(super) fn request_bars(words: &str, hour: &[Minute]) -> Markup {
-    drawn("chart", words, &requests(hour))
+/// Requests of each minute, large, with a scale: accepted ones upwards, rejected ones downwards. `last` is the newest minute,
+/// in minutes since 1970.
+pub(super) fn requests_of_hour(hour: &[Minute], last: u64) -> Markup {
+    let accepted = |minute: &Minute| minute.requests - minute.errors.min(minute.requests);
+    let top = round_up(hour.iter().map(accepted).max().unwrap_or(0));
+    let bottom = round_up(hour.iter().map(|minute| minute.errors).max().unwrap_or(0));
+    let has_errors = hour.iter().any(|minute| minute.errors > 0);
+    let down = if has_errors { DOWN } else { 0 };
+    let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
+    let words = format!(
+        "Requests per minute of the last hour: {} accepted, {} rejected, at most {} accepted in a minute",
+        grouped(accepted(&sum)),
+        grouped(sum.errors),
+        grouped(hour.iter().map(accepted).max().unwrap_or(0)),
+    );
+    let first = (last + 1).saturating_sub(hour.len() as u64);
+    html! {
+        figure.plot {
+            figcaption { strong { "Requests per minute" } span.key { span.accepted { "accepted" } span.rejected { "rejected" } } }
+            div.scale.down[has_errors] aria-hidden="true" { span { (grouped(top)) } span { (grouped(top / 2)) } span { "0" } @if has_errors { span { (grouped(bottom)) } } }
+            svg.chart role="img" aria-label=(words) viewBox={ "0 0 " (hour.len() * 10) " " (HEIGHT + down) } preserveAspectRatio="none" {
+                rect.floor x="0" y="0" width=(hour.len() * 10) height="0.5" {}
+                rect.floor x="0" y=(HEIGHT / 2) width=(hour.len() * 10) height="0.5" {}
+                rect.floor x="0" y=(HEIGHT) width=(hour.len() * 10) height="1" {}
+                @for (place, minute) in hour.iter().enumerate() {
+                    @let (up, errors) = (height(accepted(minute), top, HEIGHT), height(minute.errors, bottom, DOWN));
+                    g {
+                        title { (clock_of(first + place as u64)) " UTC: " (grouped(accepted(minute))) " accepted, " (grouped(minute.errors)) " rejected" }
+                        rect.back x=(place * 10) y="0" width="10" height=(HEIGHT + down) {}
+                        @if up > 0 { rect.bar x=(place * 10 + 1) y=(HEIGHT - up) width="8" height=(up) {} }
+                        @if errors > 0 { rect.bar.bad x=(place * 10 + 1) y=(HEIGHT) width="8" height=(errors) {} }
+                    }
+                }
+            }
+            div.times aria-hidden="true" { span { "60 min ago" } span { "45" } span { "30" } span { "15" } span { "now" } }
+        }
+    }
+}
+
+/// How high a bar is; what is not zero has at least a trace.
+fn height(value: u64, most: u64, full: u64) -> u64 {
+    match value {
+        0 => 0,
+        value => {
+            let height = u128::from(value) * u128::from(full) / u128::from(most.max(1));
+            u64::try_from(height).unwrap_or(full).clamp(2, full)
+        }
+    }
+}
+
+/// The next number that a scale can end with: 2, 4, 10, 20, 40, 100 and so on.
+fn round_up(most: u64) -> u64 {
+    let mut step = 1_u64;
+    loop {
+        for part in [2, 4, 10] {
+            let end = step.saturating_mul(part);
+            if end >= most {
+                return end;
+            }
+        }
+        step = step.saturating_mul(10);
+    }
+}
+
+/// The time of day of a minute since 1970.
+fn clock_of(minute: u64) -> String {
+    format!("{:02}:{:02}", minute / 60 % 24, minute % 60)
 }
 
 fn requests(hour: &[Minute]) -> Vec<(u64, u64)> {
@@ -60,17 +121,43 @@ fn drawn(class: &str, words: &str, values: &[(u64, u64)]) -> Markup {
 mod tests {
     use super::*;
 
+    const fn minute(requests: u64, errors: u64) -> Minute {
+        Minute {
+            requests,
+            errors,
+            items: 0,
+            timed: 0,
+            took: std::time::Duration::ZERO,
+            took_max: std::time::Duration::ZERO,
+        }
+    }
+
     #[test]
     fn the_highest_bar_fills_the_chart_and_nothing_has_none() {
-        let drawn = bars("three minutes", &[0, 5, 10_000]).into_string();
+        let hour = [minute(0, 0), minute(5, 0), minute(10_000, 0)];
+        let drawn = sparkline("three minutes", &hour).into_string();
         assert_eq!(drawn.matches("<rect x").count(), 2, "{drawn}");
         assert!(drawn.contains(r#"y="96" width="8" height="4""#), "{drawn}");
         assert!(drawn.contains(r#"y="0" width="8" height="100""#), "{drawn}");
         assert!(drawn.contains(r#"aria-label="three minutes""#), "{drawn}");
-        assert!(
-            bars("", &[u64::MAX, u64::MAX])
-                .into_string()
-                .contains("height=\"100\"")
-        );
+        let most = [minute(u64::MAX, 0); 2];
+        let drawn = sparkline("", &most).into_string();
+        assert!(drawn.contains("height=\"100\""));
+    }
+
+    #[test]
+    fn a_scale_ends_with_a_round_number_and_each_minute_says_its_values() {
+        let drawn = requests_of_hour(&[minute(0, 0), minute(41, 3)], 61).into_string();
+        for part in [
+            "<span>40</span><span>20</span><span>0</span><span>4</span>",
+            "01:00 UTC: 0 accepted, 0 rejected",
+            "01:01 UTC: 38 accepted, 3 rejected",
+            "38 accepted, 3 rejected, at most 38 accepted in a minute",
+        ] {
+            assert!(drawn.contains(part), "{part}: {drawn}");
+        }
+        assert_eq!(drawn.matches("class=\"bar").count(), 2, "{drawn}");
+        let ends = [0, 2, 3, 10, 11, 41, u64::MAX].map(round_up);
+        assert_eq!(ends, [2, 2, 4, 10, 20, 100, u64::MAX]);
     }
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
 
-use super::frame::{self, NoPage, Page, Place, WithAside};
+use super::frame::{self, Head, NoPage, Page, Place, WithAside};
 use super::guard::AsWrite;
 use super::key::shown_once;
 use super::text::grouped;
@@ -109,6 +109,7 @@ async fn page(
     let page = Page {
         title: connector.name.to_string(),
         place: Place::Connectors,
+        head: head(operator, &connector, &path),
         still: html! {
             @if let Some(issued) = issued { (sending::issued(&connector, &address, issued)) }
             (first.line(issued.is_some(), is_missing))
@@ -133,6 +134,26 @@ async fn page(
     Ok(WithAside(page, shown_if(is_empty, keys)))
 }
 
+/// Its name, whether its requests are accepted, and what can be done.
+fn head(operator: &Operator, connector: &Connector, path: &str) -> Head {
+    let hour = (operator.metrics.recent).hour(Some(&connector.name), Unix::now());
+    let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
+    let kind = connector
+        .preset()
+        .map_or(connector.kind.as_str(), |preset| &preset.title);
+    Head {
+        above: vec![("/sources".to_owned(), "Connectors".to_owned())],
+        state: html! {
+            @if sum.errors > 0 { span.badge.warn { "Rejecting" } }
+            @else if sum.requests > 0 { span.badge.good { "Accepting" } }
+            span.quiet { (kind) ", " (grouped(sum.requests - sum.errors.min(sum.requests))) " accepted, " (grouped(sum.errors)) " rejected in the last hour" }
+        },
+        actions: html! {
+            @if trial::tool_of(connector).is_some() { a.button.main href={ (path) "?tab=setup#event" } { "Send test" } }
+        },
+    }
+}
+
 fn shown_if(is_shown: bool, part: Markup) -> Markup {
     match is_shown {
         true => part,
@@ -144,7 +165,7 @@ fn shown_if(is_shown: bool, part: Markup) -> Markup {
 async fn deleted(operator: &Operator, name: String, query: &LogQuery) -> Result<Page, NoPage> {
     if !operator.journal.log_has_connector(&name).await? {
         return Err(NoPage::NotFound(
-            "There is no such connector. The page Data sources lists the connectors.",
+            "There is no such connector. The page Connectors lists the connectors.",
         ));
     }
     let page_of_log = log::read(operator, &name.as_str().into(), query).await?;
@@ -152,6 +173,10 @@ async fn deleted(operator: &Operator, name: String, query: &LogQuery) -> Result<
     Ok(Page {
         title: name,
         place: Place::Connectors,
+        head: Head {
+            above: vec![("/sources".to_owned(), "Connectors".to_owned())],
+            ..Head::default()
+        },
         still: html! {
             p.panel { "This connector was deleted. Its requests stay in the log until they are too old." }
             h2 #log { "Request log" }
@@ -179,6 +204,6 @@ fn last_hour(operator: &Operator, connector: &Connector) -> Markup {
 fn find_connector(operator: &Operator, req: &Request) -> Result<Arc<Connector>, NoPage> {
     let connector = operator.catalog.connector(&paths::param(req, "name"));
     connector.ok_or(NoPage::NotFound(
-        "There is no such connector. The page Data sources lists the connectors.",
+        "There is no such connector. The page Connectors lists the connectors.",
     ))
 }

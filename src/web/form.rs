@@ -110,7 +110,7 @@ impl Typed {
     pub(super) fn name(&mut self) -> String {
         let name = self.text("name");
         if name.is_empty() {
-            self.reject("name", "Give it a name.");
+            self.reject("name", "Enter a name.");
         } else if let Err(message) = check_name(&name) {
             self.reject("name", as_sentence(&message));
         }
@@ -141,7 +141,7 @@ impl Typed {
             self.reject(
                 name,
                 format!(
-                    "Give a whole number from {min} to {}, or nothing.",
+                    "Enter a whole number from {min} to {}, or nothing.",
                     grouped(max)
                 ),
             );
@@ -156,7 +156,7 @@ impl Typed {
         if time.is_none() {
             self.reject(
                 name,
-                "Give a time like 2030-01-31T12:00, in UTC, or nothing.",
+                "Enter a time such as 2030-01-31T12:00, in UTC, or nothing.",
             );
         }
         time
@@ -225,7 +225,7 @@ impl Typed {
             }
             CatalogError::NotFound(_) => {
                 return Err(NoPage::NotFound(
-                    "It is not there any more: somebody else has deleted it.",
+                    "It no longer exists: another user deleted it.",
                 ));
             }
             CatalogError::InUse(_)
@@ -312,7 +312,7 @@ impl Typed {
                 div.problem role="alert" tabindex="-1" autofocus[self.wrong.is_empty()] {
                     @if let Some(why) = &self.why { p { (why) } }
                     @if !self.wrong.is_empty() {
-                        p { "Nothing was changed. Look again at:" }
+                        p { "Nothing was changed. Correct these fields:" }
                         ul { @for (name, message) in &self.wrong { li { a href={ "#" (name) } { (message) } } } }
                     }
                 }

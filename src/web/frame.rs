@@ -21,7 +21,7 @@ use http::middleware::request_id;
 use http::sessions::{IssuedKey, Visitor};
 use settings::ADMIN;
 
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// htmx would add a style of its own and evaluate text as script.
 const HTMX: &str = r#"{"includeIndicatorStyles": false, "allowEval": false, "allowScriptTags": false, "historyCacheSize": 0, "selfRequestsOnly": true}"#;
 const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
@@ -33,13 +33,16 @@ const SENTENCE_CHARS_MAX: usize = 2_000;
 /// The places of the navigation.
 const PLACES: [(Place, &str, &str); 7] = [
     (Place::Overview, "/", "Overview"),
-    (Place::Connectors, "/sources", "Data sources"),
-    (Place::Streams, "/streams", "Data pool"),
+    (Place::Streams, "/streams", "Streams"),
+    (Place::Connectors, "/sources", "Connectors"),
     (Place::Sinks, "/sinks", "Sinks"),
     (Place::Renderers, "/renderers", "Screens"),
     (Place::Audit, "/audit", "Audit log"),
     (Place::Settings, "/settings", "Settings"),
 ];
+
+/// Places that the bar of a phone has room for.
+const ON_A_PHONE: usize = 4;
 
 /// Where in the navigation a page belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +58,17 @@ pub(super) enum Place {
     Search,
 }
 
+/// What is beside the name of a page: its state, and what can be done.
+#[derive(Debug, Default)]
+pub(super) struct Head {
+    /// The pages that this one is below: address and name.
+    pub(super) above: Vec<(String, String)>,
+    /// Badges, and then one quiet sentence.
+    pub(super) state: Markup,
+    /// Links and buttons; one that stands out comes last.
+    pub(super) actions: Markup,
+}
+
 /// A page.
 #[derive(Debug)]
 pub(super) struct Page {
@@ -62,6 +76,8 @@ pub(super) struct Page {
     pub(super) title: String,
     /// Where it belongs.
     pub(super) place: Place,
+    /// What is beside the heading. It follows the daemon as `live` does.
+    pub(super) head: Head,
     /// What stays as it is while the page is open.
     pub(super) still: Markup,
     /// What follows the daemon. It is asked for again every two seconds, unless `old`.
@@ -174,6 +190,7 @@ impl Writer for FormAnswer {
                 let page = Page {
                     title: form.title,
                     place: form.place,
+                    head: Head::default(),
                     still: form.content,
                     live: html! {},
                     old: true,
@@ -189,13 +206,12 @@ impl Writer for NoPage {
     async fn write(self, req: &mut Request, _: &mut Depot, res: &mut Response) {
         match self {
             Self::NotFound(hint) => notice(res, StatusCode::NOT_FOUND, "Not found", hint),
-            Self::Refused(status, why) => notice(res, status, "That did not work", &why),
+            Self::Refused(status, why) => notice(res, status, "Request failed", &why),
             Self::Failed(error) => {
                 let id = request_id(req);
                 tracing::error!(request_id = %id, path = req.uri().path(), %error, "a page failed");
-                let sentence = format!(
-                    "Something went wrong here; the log has more under the request id {id}."
-                );
+                let sentence =
+                    format!("Internal error. For details, search the log for the request ID {id}.");
                 let status = StatusCode::INTERNAL_SERVER_ERROR;
                 notice(res, status, "Failed", &sentence);
             }
@@ -208,7 +224,8 @@ fn answer(req: &Request, depot: &Depot, res: &mut Response, page: &Page, aside: 
     let Some(visitor) = Visitor::of(depot) else {
         return;
     };
-    let digest = KeyHash::of(&format!("{}{}", page.live.0, aside.0)).to_string();
+    let head = head(page);
+    let digest = KeyHash::of(&format!("{}{}{}", head.0, page.live.0, aside.0)).to_string();
     let path = req.uri().path_and_query();
     let live = live(path.map_or("/", |path| path.as_str()), &digest, page);
     if is_poll(req) {
@@ -218,7 +235,8 @@ fn answer(req: &Request, depot: &Depot, res: &mut Response, page: &Page, aside: 
             return;
         }
         let aside = html! { @if !aside.0.is_empty() { div #aside hx-swap-oob="true" { (aside) } } };
-        return write(res, StatusCode::OK, html! { (live) (aside) });
+        let head = html! { header #head hx-swap-oob="true" { (head) } };
+        return write(res, StatusCode::OK, html! { (live) (head) (aside) });
     }
     let is_shown = *req.method() != Method::HEAD;
     let flash = is_shown.then(|| visitor.take_flash()).flatten();
@@ -244,6 +262,13 @@ fn whole(page: &Page, live: &Markup, visitor: &Visitor, flash: Option<String>) -
                 @for (place, path, name) in PLACES {
                     a href=(path) aria-current=[(place == page.place).then_some("page")] { (name) }
                 }
+                // On a phone, for the places that its bar has no room for.
+                details.rest {
+                    summary { "More" }
+                    div { @for (place, path, name) in PLACES.into_iter().skip(ON_A_PHONE) {
+                        a href=(path) aria-current=[(place == page.place).then_some("page")] { (name) }
+                    } }
+                }
             }
             @if page.place != Place::Search { (search_form("")) }
             form.out method="post" action="/sign-out" {
@@ -256,13 +281,37 @@ fn whole(page: &Page, live: &Markup, visitor: &Visitor, flash: Option<String>) -
         main data-role=(visitor.token.role.as_str()) {
             p #lost.problem role="alert" hidden { "Connection lost, retrying. This page shows the last known state." }
             @if let Some(flash) = flash { p.said role="status" tabindex="-1" autofocus { (text_of(&flash, SENTENCE_CHARS_MAX)) } }
-            h1 { bdi { (text(&page.title)) } }
+            header #head { (head(page)) }
             (page.still)
             (live)
         }
         footer { "Headgate " (env!("CARGO_PKG_VERSION")) " · " span #zone { "times are in UTC" } " · " a href="/docs" { "Documentation" } }
     };
     document(&page.title, &content)
+}
+
+/// Name, state, and what can be done.
+fn head(page: &Page) -> Markup {
+    let Head {
+        above,
+        state,
+        actions,
+    } = &page.head;
+    html! {
+        @if !above.is_empty() {
+            p.above-it { @for (path, name) in above { a href=(path) { (text(name)) } " / " } }
+        }
+        div.name {
+            h1 { bdi { (text(&page.title)) } }
+            @if !state.0.is_empty() { div.state { (state) } }
+            @if !actions.0.is_empty() { div.actions { (actions) } }
+        }
+    }
+}
+
+/// What is done more rarely, behind one button.
+pub(super) fn more(content: &Markup) -> Markup {
+    html! { details.menu.more { summary.button.plain { "More" } div { (content) } } }
 }
 
 /// The box that searches everything.

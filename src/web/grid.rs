@@ -14,6 +14,8 @@ use super::text::{plain, time, visible};
 
 /// Characters of a cell, and of the title that has its whole text.
 const CELL_CHARS_MAX: usize = 120;
+/// Characters of what a source says beside an override.
+const SOURCE_CHARS_MAX: usize = 24;
 const TITLE_CHARS_MAX: usize = 1_000;
 /// A key that is longer gives way in its middle: the last characters are always seen.
 const KEY_CHARS_MAX: usize = 24;
@@ -101,6 +103,8 @@ pub(super) struct Cell {
     content: Option<Markup>,
     title: String,
     class: &'static str,
+    /// What the value can be changed with; beside it, and seen where the pointer or the keyboard is.
+    edit: Markup,
 }
 
 impl Cell {
@@ -127,7 +131,7 @@ impl Cell {
         Self {
             content: Some(content),
             title,
-            class: "",
+            ..Self::default()
         }
     }
 
@@ -155,13 +159,24 @@ impl Cell {
         }
     }
 
-    /// The same with a value that an operator set.
-    pub(super) fn overridden(self) -> Self {
+    /// The same with a value that an operator set, and what its source says.
+    pub(super) fn overridden(self, source: &str) -> Self {
+        let source = cut(source, SOURCE_CHARS_MAX);
+        let content = self.content.unwrap_or_default();
         Self {
             class: " over",
-            title: format!("{} (overridden by an operator)", self.title),
+            title: format!(
+                "{} (overridden by an operator; source: {source})",
+                self.title
+            ),
+            content: Some(html! { span.box { (content) small { "source: " (source) } } }),
             ..self
         }
+    }
+
+    /// The same with a link to the form that changes it.
+    pub(super) fn editable(self, edit: Markup) -> Self {
+        Self { edit, ..self }
     }
 }
 
@@ -328,6 +343,7 @@ impl Grid {
                     @let lead = if is_lead { leads += 1; " lead" } else { "" };
                     td class={ (column.class()) (lead) (cell.class) } data-label=(plain(&column.name)) title=[Some(&cell.title).filter(|title| !title.is_empty())] {
                         @match &cell.content { Some(content) => (content), None => span.none { "–" } }
+                        (cell.edit)
                     }
                 }
             }

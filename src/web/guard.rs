@@ -81,12 +81,12 @@ impl CheckSite {
         let may_write = from_same_origin(headers) || (self.of_api && silent);
         if !self.hosts.are_asked_by(headers) {
             return Err(
-                "The admin listener is asked for by an address or as localhost, and as a name below it, such as headgate.localhost, where only this machine reaches it. For any other name add it to hosts of [admin] in the configuration.",
+                "This host name is not allowed. Use an IP address or localhost; names such as headgate.localhost work if only this machine can reach the listener. To allow another name, add it to hosts of [admin] in the configuration.",
             );
         }
         if !only_looks(req.method()) && !may_write {
             return Err(
-                "This was sent from a page of another site, so nothing was done. Open the page here and try again.",
+                "A page of another site sent this form, so nothing was changed. Open the page here and try again.",
             );
         }
         Ok(())
@@ -185,7 +185,7 @@ async fn read_form(visitor: &Visitor, req: &mut Request) -> Result<FormData, Ref
         false => Err(Refusal {
             status: StatusCode::FORBIDDEN,
             title: "Rejected",
-            sentence: "The form is of an earlier session, so nothing was done. Go back, load the page again, and repeat.".into(),
+            sentence: "The form is from an earlier session, so nothing was changed. Go back, reload the page, and repeat.".into(),
         }),
     }
 }

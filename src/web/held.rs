@@ -21,13 +21,13 @@ pub(super) fn since(held: &HeldSince) -> Markup {
 pub(super) fn in_short(acts: &ActCounts) -> Markup {
     html! {
         @if let Some(held) = &acts.held {
-            span.badge.warn { "held" } " " (since(held))
+            span.badge.held { "held" } " " (since(held))
             @if acts.waiting > 0 { ", " (count(acts.waiting, "change")) " wait" @if acts.waiting == 1 { "s" } }
             ". "
         }
-        @if acts.held_keys > 0 { span.badge.warn { "held" } " " (count(acts.held_keys, "item")) ". " }
+        @if acts.held_keys > 0 { span.badge.held { "held" } " " (count(acts.held_keys, "item")) ". " }
         @if acts.fields > 0 {
-            span.badge.warn { "overridden" } " " (count(acts.fields, "field")) " of " (count(acts.overridden, "item")) "."
+            span.badge.hand { "overridden" } " " (count(acts.fields, "field")) " of " (count(acts.overridden, "item")) "."
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) enum Ending {
 
 /// Among the facts of a key.
 pub(super) fn networks_fact(networks: &Networks) -> Markup {
-    html! { @if !networks.is_empty() { dt { "Taken from" } dd.mono { (networks) } } }
+    html! { @if !networks.is_empty() { dt { "Allowed networks" } dd.mono { (networks) } } }
 }
 
 /// Whether a key can be used, and how long.
@@ -34,7 +34,7 @@ pub(super) fn state(state: KeyState, expires_at: Option<Unix>, is_replaced: bool
             (KeyState::Expired, Some(ends)) => { span.badge.bad { "ended" } " " (ends) },
             (KeyState::Expired, None) => span.badge.bad { "ended" },
             (KeyState::Active, Some(ends)) if is_replaced => { span.badge.warn { "grace until" } " " (ends) },
-            (KeyState::Active, Some(ends)) => { span.badge.good { "active" } " ends " (ends) },
+            (KeyState::Active, Some(ends)) => { span.badge.good { "active" } " expires " (ends) },
             (KeyState::Active, None) => span.badge.good { "active" },
         }
     }

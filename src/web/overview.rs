@@ -7,7 +7,7 @@ use std::time::Duration;
 use maud::{Markup, html};
 use salvo_core::handler;
 
-use super::frame::{NoPage, Page, Place};
+use super::frame::{Head, NoPage, Page, Place};
 use super::held::in_short;
 use super::text::{bytes, count, grouped, text, text_of, time};
 use super::{chart, paths};
@@ -16,6 +16,7 @@ use observe::metrics::Minute;
 use operate::Operator;
 use operate::condition::Condition;
 use operate::limits::LimitUse;
+use operate::problem::Problem;
 
 /// A limit is shown at once when so much of it is used.
 const NEAR_PERCENT: u128 = 50;
@@ -39,12 +40,23 @@ impl Overview {
 async fn page(operator: &Operator) -> Result<Page, NoPage> {
     let condition = operator.condition().await;
     let amounts = operator.amounts(&condition).await;
+    let problems = operator.problems(&condition);
     Ok(Page {
         title: "Overview".to_owned(),
         place: Place::Overview,
+        head: Head {
+            state: html! {
+                @match problems.len() {
+                    0 => span.badge.good { "All well" },
+                    problems => span.badge.bad { (count(problems as u64, "problem")) },
+                }
+            },
+            actions: html! { a.button.main href="/new/tool" { "Add connector" } },
+            ..Head::default()
+        },
         still: html! {},
         live: html! {
-            (problems(operator, &condition))
+            (problem_list(operator, &condition, &problems))
             (acts(operator, &condition))
             (last_hour(operator))
             (sinks(operator, &condition))
@@ -55,14 +67,20 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
     })
 }
 
-fn problems(operator: &Operator, condition: &Condition) -> Markup {
-    let problems = operator.problems(condition);
+fn problem_list(operator: &Operator, condition: &Condition, problems: &[Problem]) -> Markup {
     html! {
-        @for problem in &problems {
-            p.problem role="alert" { a href=(problem.page()) { (text_of(&problem.sentence, PROBLEM_CHARS_MAX)) } }
-        }
         @if problems.is_empty() {
             p.said.well { (all_is_well(operator, condition)) }
+        } @else {
+            div role="alert" { ul.problems {
+                @for problem in problems {
+                    li {
+                        @let (class, word) = match problem.kind.severity() { "error" => ("bad", "Broken"), _ => ("warn", "Check") };
+                        span class={ "badge " (class) } { (word) }
+                        a href=(problem.page()) { (text_of(&problem.sentence, PROBLEM_CHARS_MAX)) }
+                    }
+                }
+            } }
         }
     }
 }
@@ -74,7 +92,7 @@ fn all_is_well(operator: &Operator, condition: &Condition) -> String {
     let screens = operator.renderers().len() as u64;
     let lag: u64 = condition.sinks.iter().map(|sink| sink.lag).sum();
     let sinks = match (condition.sinks.len(), lag) {
-        (0, _) => "there is no sink".to_owned(),
+        (0, _) => "no sinks".to_owned(),
         (1, 0) => "the sink is up to date".to_owned(),
         (sinks, 0) => format!("all {sinks} sinks are up to date"),
         (_, lag) => format!("the sinks are {} behind", count(lag, "request")),
@@ -119,44 +137,28 @@ fn acts(operator: &Operator, condition: &Condition) -> Markup {
 }
 
 fn last_hour(operator: &Operator) -> Markup {
-    let hour = operator.metrics.recent.hour(None, Unix::now());
+    let now = Unix::now();
+    let hour = operator.metrics.recent.hour(None, now);
     let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
-    let items: Vec<u64> = hour.iter().map(|minute| minute.items).collect();
-    let errors: Vec<u64> = hour.iter().map(|minute| minute.errors).collect();
-    let took: Vec<u64> = hour
-        .iter()
-        .map(|minute| u64::try_from(mean(*minute).as_micros()).unwrap_or(u64::MAX))
-        .collect();
-    let words = |what: &str| format!("{what} of each minute of the last hour");
+    let took = operator.metrics.recent.percentiles(now, [50, 99]);
     html! {
+        h2 { "Last hour" }
+        div.panel { (chart::requests_of_hour(&hour, now.seconds() / 60)) }
         div.tiles {
+            section.tile { p.number { (grouped(sum.requests - sum.errors.min(sum.requests))) } h3 { "requests accepted" } }
+            section.tile { p.number { (grouped(sum.items)) } h3 { "items accepted" } }
+            section.tile { p.number { (grouped(sum.errors)) } h3 { "requests rejected" } }
             section.tile {
-                h2 { "Requests in the last hour" }
-                p.number { (grouped(sum.requests)) }
-                (chart::request_bars(&words("requests"), &hour))
-            }
-            section.tile {
-                h2 { "Items accepted" }
-                p.number { (grouped(sum.items)) }
-                (chart::bars(&words("items"), &items))
-            }
-            section.tile {
-                h2 { "Requests rejected" }
-                p.number { (grouped(sum.errors)) }
-                (chart::bars(&words("rejected requests"), &errors))
-            }
-            section.tile {
-                h2 { "Time to answer, mean" }
-                p.number { (milliseconds(mean(sum))) span.quiet { " max " (milliseconds(sum.took_max)) } }
-                (chart::bars(&words("mean time to answer"), &took))
+                @match took {
+                    Some([half, most]) => {
+                        p.number { (milliseconds(half)) span.quiet { " p50" } }
+                        h3 { "answer, p99 " (milliseconds(most)) ", max " (milliseconds(sum.took_max)) }
+                    }
+                    None => { p.number { "–" } h3 { "answer" } },
+                }
             }
         }
     }
-}
-
-fn mean(minute: Minute) -> Duration {
-    let requests = u32::try_from(minute.timed).unwrap_or(u32::MAX).max(1);
-    minute.took / requests
 }
 
 fn milliseconds(duration: Duration) -> String {
@@ -173,7 +175,7 @@ fn sinks(operator: &Operator, condition: &Condition) -> Markup {
         h2 { "Screens" }
         p.panel {
             @if renderers.is_empty() {
-                "No screen is connected. "
+                "No connected screens. "
                 @if operator.catalog.read_keys().is_empty() { a href="/new/read-key" { "Create a read key" } " to show a stream on a screen." }
                 @else { a href="/docs/show" { "Open a stream on a screen" } " with one of the " a href="/renderers" { "read keys" } "." }
             } @else {
@@ -202,16 +204,14 @@ fn about(operator: &Operator) -> Markup {
     ];
     html! {
         h2 { "Since the start" }
-        div.tiles.small {
+        div.panel { dl {
             // A zero is no news.
             @for (name, count) in counts.into_iter().filter(|(name, count)| *count > 0 || *name == "Accepted") {
-                section.tile { h2 { (name) } p.number { (grouped(count)) } }
+                dt { (name) } dd { (grouped(count)) }
             }
-        }
-        div.panel { dl {
             dt { "Running since" } dd { (time(&clock::rfc3339(operator.about.started_at))) }
             dt { "Profile" } dd { (text(&operator.about.profile)) }
-            dt { "Data folder" } dd { (text(&operator.about.data_dir)) }
+            dt { "Data directory" } dd { (text(&operator.about.data_dir)) }
             dt { "Free on its disk" } dd { (bytes(free / FREE_STEP * FREE_STEP)) }
             dt { "Durability" } dd { @if operator.about.durability == "fsync" { "flushed to disk before the 202" } @else { "handed to the operating system before the 202" } }
         } }
@@ -229,7 +229,7 @@ fn limits(limits: &[LimitUse]) -> Markup {
         @if !near.is_empty() { (limit_table(&near)) }
         details.panel {
             summary {
-                @if near.is_empty() { "No limit is half used" } @else { "All others" }
+                @if near.is_empty() { "All limits are below 50%" } @else { "All others" }
                 " (" (count(far.len() as u64, "limit")) ")"
             }
             (limit_table(&far))
@@ -240,13 +240,13 @@ fn limits(limits: &[LimitUse]) -> Markup {
 fn limit_table(limits: &[&LimitUse]) -> Markup {
     html! {
         div.table { table {
-            thead { tr { th { "Limit" } th.number { "Used" } th.number { "Of" } td {} th { "Most by" } } }
+            thead { tr { th { "Limit" } th.number { "Used" } th.number { "Of" } td {} th { "Largest user" } } }
             tbody { @for limit in limits { tr {
                 td.mono data-label="Limit" { @if limit.name == DISK { "disk" } @else { (limit.name) } }
                 td.number data-label="Used" { (amount(limit, limit.used)) }
                 td.number data-label="Of" { @match limit.max { Some(max) => (amount(limit, max)), None => "any" } }
                 td data-label="Share" { @if let Some(max) = limit.max { (share(limit.used, max)) } }
-                td data-label="Most by" { @if let Some(holder) = &limit.holder { (text(holder)) } }
+                td data-label="Largest user" { @if let Some(holder) = &limit.holder { (text(holder)) } }
             } } }
         } }
     }

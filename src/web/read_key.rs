@@ -83,7 +83,7 @@ fn issued_key(operator: &Operator, req: &Request, key: &ReadKey, issued: &Issued
         div.panel.made {
             (shown_once::panel(issued, "read key"))
             @if let Some(stream) = key.streams.first().filter(|_| key.operate) {
-                p { "The page to correct and hold what " (text(stream)) " shows, for a phone, a tablet or a desk. The key is in the part after #, which browsers do not send." }
+                p { "The page to override and hold items of " (text(stream)) ", for a phone, a tablet or a desk. The key is in the part after #, which browsers do not send." }
                 div.copy data-once {
                     code #operate { (address.operate_url(stream)) "#" (issued.secret.expose()) }
                     button.plain type="button" data-copy="operate" { "Copy" }
@@ -105,7 +105,7 @@ fn operate_links(operator: &Operator, req: &Request, key: &ReadKey) -> Markup {
     let is_valid = key.state() == KeyState::Active;
     html! {
         @if key.operate && is_valid {
-            p { "It acts on the " a href="/docs/show#correct-and-hold-what-is-shown" { "operate page" } " of each stream, which asks for the key: "
+            p { "Use it on the " a href="/docs/show#correct-and-hold-what-is-shown" { "operate page" } " of each stream, which asks for the key: "
                 @for (place, stream) in key.streams.iter().take(LINKS_MAX).enumerate() {
                     @if place > 0 { ", " }
                     a href=(address.operate_url(stream)) { (text(stream)) }
@@ -121,7 +121,7 @@ fn page(operator: &Operator, key: &ReadKey, shown: &Markup, typed: &Typed) -> Fo
     let is_own = key.created_at.is_some();
     let is_revoked = key.state() == KeyState::Revoked;
     let fields = html! {
-        p.quiet { "Screens that are connected with it connect again." }
+        p.quiet { "Screens with this key reconnect." }
         (typed.record(settings::ReadKey::FIELDS, false, &operator.catalog))
         p.row { button { "Save" } }
     };
@@ -153,15 +153,15 @@ fn facts(operator: &Operator, key: &ReadKey) -> Markup {
         dt { "Streams" } dd { (text(&key.streams.join(", "))) }
         dt { "State" } dd { (super::key::state(key.state(), key.expires_at, false)) }
         (key::networks_fact(&key.networks))
-        @if !key.origins.is_empty() { dt { "Pages of" } dd.mono { (text(&key.origins.join(", "))) } }
+        @if !key.origins.is_empty() { dt { "Allowed origins" } dd.mono { (text(&key.origins.join(", "))) } }
         @if let Some(limit) = &key.r#where { dt { "Only items where" } dd.mono { (text(limit.text())) } }
         @if let Some(limit) = &key.fields { dt { "Only these fields" } dd.mono { (text(limit.text())) } }
-        @if key.operate { dt { "Acts" } dd { "yes: it corrects and holds what its streams show" } }
+        @if key.operate { dt { "Acts" } dd { "yes: it overrides and holds items of its streams" } }
         dt { "Allowed in URLs" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
-        dt { "Feeds a second" } dd { (key.requests_per_second.unwrap_or(POLLS_PER_SECOND)) }
+        dt { "Feeds per second" } dd { (key.requests_per_second.unwrap_or(POLLS_PER_SECOND)) }
         @if let Some(shown) = &key.page { dt { "Should show" } dd.mono { (text(shown)) } }
-        @if key.expect { dt { "Should always be there" } dd { "yes; away for " (key.away_after_seconds) " s is a problem" } }
-        dt { "Made" } dd { (origin(operator, "read_keys", &key.name, key.created_at)) }
+        @if key.expect { dt { "Always connected" } dd { "expected; away for " (key.away_after_seconds) " s is a problem" } }
+        dt { "Created" } dd { (origin(operator, "read_keys", &key.name, key.created_at)) }
     } }
 }
 

@@ -5,7 +5,7 @@
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
 
-use super::frame::{FormAnswer, NoPage, Page, Place, token};
+use super::frame::{FormAnswer, Head, NoPage, Page, Place, token};
 use super::grid::{Cell, Column, Grid, Row, count_of};
 use super::guard::by;
 use super::held::{since, since_in_words};
@@ -52,7 +52,7 @@ impl ReloadScreen {
             0 => format!(
                 "No connection of {name} identifies itself as a screen, so no message was sent."
             ),
-            _ => format!("The screen {name} loads its page again."),
+            _ => format!("Screen {name} reloads its page."),
         };
         Ok(FormAnswer::Done("/renderers".to_owned(), flash))
     }
@@ -73,7 +73,7 @@ async fn page(operator: &Operator, token: &Markup) -> Result<Page, NoPage> {
         (keys(operator))
         h2 { "Connected" }
         @if renderers.is_empty() {
-            p.panel { "No screen is connected. Open " code { "/render/STREAM#READ_KEY" } " of the service listener in a browser: " a href="/docs/show" { "Show on a screen" } "." }
+            p.panel { "No connected screens. Open " code { "/render/STREAM#READ_KEY" } " of the service listener in a browser: " a href="/docs/show" { "Show on a screen" } "." }
         } @else {
             (connected(&renderers, &acts))
         }
@@ -81,7 +81,11 @@ async fn page(operator: &Operator, token: &Markup) -> Result<Page, NoPage> {
     Ok(Page {
         title: "Screens".to_owned(),
         place: Place::Renderers,
-        still: html! { p.row { a.button href="/new/read-key" { "New read key" } } },
+        head: Head {
+            actions: html! { a.button.main href="/new/read-key" { "New read key" } },
+            ..Head::default()
+        },
+        still: html! {},
         live,
         old: false,
     })
@@ -137,7 +141,7 @@ fn state(screen: &ScreenStatus) -> String {
         (ScreenState::Here, 0 | 1) => "here".to_owned(),
         (ScreenState::Here, count) => format!("here, {count} connections"),
         (ScreenState::Refused, _) => format!("refused: {}", plain(why)),
-        (ScreenState::Never, _) => "never there".to_owned(),
+        (ScreenState::Never, _) => "never connected".to_owned(),
         (state, _) => state.as_str().to_owned(),
     }
 }
@@ -155,7 +159,7 @@ fn keys(operator: &Operator) -> Markup {
     html! {
         h2 { "Read keys" }
         @if keys.is_empty() {
-            p.panel { "There is no read key, so no screen can read. " a href="/new/read-key" { "Create a read key" } "." }
+            p.panel { "No read keys, so no screen can connect. " a href="/new/read-key" { "Create a read key" } "." }
         } @else {
             (Grid::new("Read keys", "Read key", columns).rows(keys.iter().take(SHOWN_MAX).map(|key| key_row(key))).pager(count_of(&shown_of(keys.len(), "read key"))).markup())
         }

@@ -10,7 +10,7 @@ use salvo_core::{Depot, Request, Router, handler};
 use uuid::Uuid;
 
 use super::form_data::FormData;
-use super::frame::{FormAnswer, NoPage, Page, Place, token};
+use super::frame::{FormAnswer, Head, NoPage, Page, Place, token};
 use super::guard::by;
 use super::text::{bytes, count, text, text_of, time};
 use super::{badge, paths, snippets, tool};
@@ -48,7 +48,7 @@ async fn page(operator: &Operator, req: &Request, token: &Markup) -> Result<Page
         None => None,
     };
     let report = report.ok_or(NoPage::NotFound(
-        "There is no request with this id in the log. It may be older than the log goes back.",
+        "No request in the log has this ID. It may have been deleted because of its age.",
     ))?;
     let entry = &report.row.entry;
     let kept = operator.ingest.kept(&report.row).await?;
@@ -58,6 +58,16 @@ async fn page(operator: &Operator, req: &Request, token: &Markup) -> Result<Page
     Ok(Page {
         title: format!("Request {}", entry.request_id),
         place: Place::Connectors,
+        head: Head {
+            above: vec![
+                ("/sources".to_owned(), "Connectors".to_owned()),
+                (
+                    paths::connector(&entry.connector),
+                    entry.connector.to_string(),
+                ),
+            ],
+            ..Head::default()
+        },
         still: html! {},
         live: html! {
             @for error in report.errors() {
@@ -81,9 +91,9 @@ fn actions(report: &Report, kept: &Kept, has_command: bool, token: &Markup) -> M
         div.row {
             @if !matches!(kept, Kept::Nothing(_)) {
                 form.row method="post" action=(path) {
-                    (token) button #send-again { "Send again to every sink, as a new request" }
+                    (token) button #send-again { "Resend to all sinks" }
                     @if matches!(kept, Kept::Items(_)) {
-                        label { input type="checkbox" name="overwrite" value="yes"; " also over newer values" }
+                        label { input type="checkbox" name="overwrite" value="yes"; " overwrite newer values" }
                     }
                 }
             }
@@ -110,7 +120,7 @@ fn done(sent: &SentAgain) -> FormAnswer {
     let left = match sent.items_left {
         0 => String::new(),
         left => format!(
-            " {} left as in the data pool: changed or removed since.",
+            " {} left unchanged: a later request changed or removed them.",
             count(u64::from(left), "item")
         ),
     };
@@ -118,9 +128,9 @@ fn done(sent: &SentAgain) -> FormAnswer {
     let what = match receipt {
         None => "Nothing was sent.",
         Some(receipt) if receipt.replayed => {
-            "Its idempotency key was accepted before; this is the request that came first."
+            "Its idempotency key was accepted before; this is the original request."
         }
-        Some(_) => "Sent again; this is the new request.",
+        Some(_) => "Resent; this is the new request.",
     };
     let shown = receipt.map_or(sent.from.request_id, |receipt| receipt.request_id);
     FormAnswer::Done(format!("/requests/{shown}"), format!("{what}{left}"))
@@ -133,7 +143,7 @@ fn id(req: &Request) -> Option<Uuid> {
 
 fn refused(error: AgainError) -> NoPage {
     match NoPage::from(error) {
-        NoPage::Refused(status, why) => NoPage::Refused(status, format!("Not sent again: {why}.")),
+        NoPage::Refused(status, why) => NoPage::Refused(status, format!("Not resent: {why}.")),
         no_page => no_page,
     }
 }
@@ -144,23 +154,23 @@ fn steps(report: &Report, sent_again_as: &[Uuid], token: &Markup) -> Markup {
         div.panel {
             ol.way {
                 @if let Some(from) = entry.sent_again_from {
-                    li { "Sent again from " a href={ "/requests/" (from) } { "request " (from) } " by an operator" }
+                    li { "Resent from " a href={ "/requests/" (from) } { "request " (from) } " by an operator" }
                 }
                 li.good { "Received " (time(&clock::rfc3339(entry.received_at))) ", " (bytes(entry.bytes)) }
                 @match report.status {
-                    Status::Rejected => li.bad { "Rejected with " (entry.http_status) ", nothing of it reached a sink" },
-                    Status::Duplicate => li { "A repeat: answered like " (original(report.row.duplicate_of)) ", nothing was stored again" },
-                    Status::Test => li { "Came with a test key: checked and logged, nothing was stored" },
+                    Status::Rejected => li.bad { "Rejected with " (entry.http_status) "; nothing was stored" },
+                    Status::Duplicate => li { "Duplicate: answered like " (original(report.row.duplicate_of)) "; nothing was stored again" },
+                    Status::Test => li { "Sent with a test key: checked and logged; nothing was stored" },
                     Status::Removed => li.good { "Removed an item" },
-                    Status::Handshake => li.good { "A challenge of the tool, or an event without data: answered " (entry.http_status) ", nothing was stored" },
+                    Status::Handshake => li.good { "Challenge from the provider, or an event without data: answered " (entry.http_status) "; nothing was stored" },
                     Status::Accepted | Status::Processed | Status::Stale | Status::Failed | Status::Discarded => {
                         li.good { "Committed as number " (report.row.seq) ", then answered " (entry.http_status) ": " (count(u64::from(entry.items), "item")) }
                         @for (sink, state) in &report.sinks { (at_sink(&entry.request_id.to_string(), sink, *state, token)) }
                         @if report.sinks.is_empty() { li { "No sink receives its stream" } }
                     }
                 }
-                @if let Some(done) = report.processed_at { li.good { "Everywhere since " (time(&clock::rfc3339(done))) "; the data pool sent it to the screens at that time" } }
-                @for id in sent_again_as { li { "Sent again as " a href={ "/requests/" (id) } { "request " (id) } } }
+                @if let Some(done) = report.processed_at { li.good { "Delivered to all sinks, and sent to screens, " (time(&clock::rfc3339(done))) } }
+                @for id in sent_again_as { li { "Resent as " a href={ "/requests/" (id) } { "request " (id) } } }
             }
         }
     }
@@ -184,7 +194,7 @@ fn at_sink(request_id: &str, sink: &str, state: SinkState, token: &Markup) -> Ma
             @if let SinkState::Done(Some(at)) | SinkState::Discarded(at) = state { " " (time(&clock::rfc3339(at))) }
             @if state == SinkState::Failed {
                 " "
-                form method="post" action={ (path) "/again" } { (token) input type="hidden" name="request" value=(request_id); button.plain { "Send its dead letters to " (text(sink)) " again" } }
+                form method="post" action={ (path) "/again" } { (token) input type="hidden" name="request" value=(request_id); button.plain { "Retry its dead letters to " (text(sink)) } }
                 " "
                 form method="post" action={ (path) "/discard" } data-confirm="Discard the dead letters of this request? This cannot be undone." {
                     (token) input type="hidden" name="request" value=(request_id); button.danger { "Discard its dead letters" }
@@ -192,7 +202,7 @@ fn at_sink(request_id: &str, sink: &str, state: SinkState, token: &Markup) -> Ma
             }
             @if state == SinkState::Retrying {
                 " "
-                form method="post" action={ (path) "/retry" } { (token) button.plain { "Try now" } }
+                form method="post" action={ (path) "/retry" } { (token) button.plain { "Retry now" } }
             }
         }
     }

@@ -5,7 +5,7 @@
 use maud::{Markup, html};
 use salvo_core::{Request, handler};
 
-use super::frame::{NoPage, Page, Place, search_form};
+use super::frame::{Head, NoPage, Page, Place, search_form};
 use super::text::{count, plain, segment, text, text_of, time};
 use http::error::ApiError;
 use operate::Operator;
@@ -50,9 +50,7 @@ async fn page(operator: &Operator, req: &mut Request) -> Result<Page, NoPage> {
             let cursor = req.query::<String>("cursor");
             let cursor: Option<SearchCursor> =
                 cursor.map(|text| text.parse()).transpose().map_err(|_| {
-                    ApiError::invalid(
-                        "This address is not that of a page of results. Search again.",
-                    )
+                    ApiError::invalid("This URL is not a page of results. Search again.")
                 })?;
             let is_first = cursor.is_none();
             let found = operator.search(query, cursor, HITS).await?;
@@ -65,6 +63,7 @@ async fn page(operator: &Operator, req: &mut Request) -> Result<Page, NoPage> {
             query => format!("Search: {}", plain(query)),
         },
         place: Place::Search,
+        head: Head::default(),
         still: html! { (search_form(query)) (found) },
         live: html! {},
         old: true,
@@ -80,9 +79,9 @@ fn results(query: &str, found: &SearchPage, is_first: bool) -> Markup {
         @if found.hits.is_empty() {
             p.panel role="status" {
                 @match (&older, is_first) {
-                    (Some(_), _) => "Nothing found so far.",
-                    (None, true) => "Nothing found. Keys of items are compared from their beginning, with upper and lower case.",
-                    (None, false) => "Nothing more found.",
+                    (Some(_), _) => "No results so far.",
+                    (None, true) => "No results. Item keys match from their beginning, and case matters.",
+                    (None, false) => "No more results.",
                 }
             }
         }

@@ -12,7 +12,7 @@ use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 
 use super::form_data::FormData;
-use super::frame::{FormAnswer, NoPage, Page, Place, WithAside, aside, token};
+use super::frame::{FormAnswer, Head, NoPage, Page, Place, WithAside, aside, token};
 use super::guard::by;
 use super::text::{as_sentence, bytes, count, grouped, plain, text, time};
 use backup::BackupError;
@@ -46,6 +46,7 @@ async fn page(operator: &Operator, wanted: &Wanted, token: &Markup) -> WithAside
     let page = Page {
         title: "Settings".to_owned(),
         place: Place::Settings,
+        head: Head::default(),
         still: html! {
             (aside(&news))
             (about(operator))
@@ -54,17 +55,17 @@ async fn page(operator: &Operator, wanted: &Wanted, token: &Markup) -> WithAside
             h2 #backups { "Backups" }
             form.panel method="post" action="/settings/back-up" {
                 (token)
-                label for="dir" { "Folder on the daemon's machine, missing or empty" }
+                label for="dir" { "Directory on the daemon's machine, missing or empty" }
                 div.row {
                     input.long #dir name="dir" required value=(operator.backups.suggested().to_string_lossy());
                     button { "Back up now" }
                 }
-                p.quiet { "A consistent copy, verified before it is complete. Requests are accepted meanwhile. On another disk it also survives a failure of this one. " code { "headgate restore" } " creates a data directory from it." }
+                p.quiet { "Creates and verifies a consistent copy while the daemon keeps accepting requests. Use another disk to survive a disk failure. " code { "headgate restore" } " creates a data directory from it." }
             }
             (backup_table(&backups))
         },
         live: html! {
-            h2 #data { "Data folder" }
+            h2 #data { "Data directory" }
             (files(operator, &entries))
         },
         old: false,
@@ -84,7 +85,7 @@ fn about(operator: &Operator) -> Markup {
             dt { "Profile" } dd { (text(&operator.about.profile)) }
             dt { "Started" } dd { (time(&clock::rfc3339(operator.about.started_at))) }
             dt { "Service" } dd.mono { (text(&operator.about.service_address)) }
-            dt { "Sessions" } dd { a href="/sessions" { "Who is signed in" } }
+            dt { "Sessions" } dd { a href="/sessions" { "List of sessions" } }
             dt { "API" } dd { a href="/docs/api" { "Reference of the admin API" } ", " a href="/openapi.json" { "openapi.json" }
                 @if !operator.about.service_address.starts_with("unix:") {
                     ". The service listener has its own at " code { (text(&format!("{}/docs/api", operator.about.service_address))) }
@@ -100,12 +101,12 @@ fn backup_table(backups: &[(PathBuf, Manifest)]) -> Markup {
             p.panel { "No backups: the data directory contains none, and none was created since the start." }
         } @else {
             div.table { table {
-                thead { tr { th { "Made" } th { "Folder" } th.number { "Size" } th { "Holds" } th { "Version" } } }
+                thead { tr { th { "Created" } th { "Directory" } th.number { "Size" } th { "Contents" } th { "Version" } } }
                 tbody { @for (path, manifest) in backups.iter().take(BACKUPS_MAX) { tr {
                     td.tight data-label="Made" { (time(&manifest.made_at)) }
                     td.mono data-label="Folder" { (text(&path.to_string_lossy())) }
                     td.number data-label="Size" { (bytes(manifest.bytes())) }
-                    td data-label="Holds" { "all requests up to number " (grouped(manifest.highest_seq.get())) }
+                    td data-label="Contents" { "all requests up to number " (grouped(manifest.highest_seq.get())) }
                     td data-label="Version" { (text(&manifest.version)) }
                 } } }
             } }
@@ -164,7 +165,7 @@ fn files(operator: &Operator, entries: &[(String, u64)]) -> Markup {
             dt { "Free" } dd { (bytes(free)) " on its disk" }
             dt { "Durability" } dd { (operator.about.durability) @match operator.about.durability {
                 "fsync" => ": a 202 means on disk",
-                _ => ": a power cut may lose requests",
+                _ => ": a power failure can lose requests",
             } }
         } }
         div.table { table {
@@ -195,7 +196,7 @@ impl BackUp {
 
 fn sentence(dir: &str, made: &Manifest) -> String {
     format!(
-        "The backup in {} is made and was read back: {}, {}, all requests up to number {}.",
+        "Backup created and verified in {}: {}, {}, all requests up to number {}.",
         plain(dir),
         count(made.files.len() as u64, "file"),
         bytes(made.bytes()),

@@ -64,12 +64,12 @@ impl SignIn {
         };
         let Some(known) = known else {
             if let Some(seconds) = operator.wrong_token(by).await {
-                let why = format!("Too many wrong tokens came from here. Wait {seconds} s.");
+                let why = format!("Too many invalid tokens from this address. Wait {seconds} s.");
                 let page = form(next, Some(&why));
                 res.headers_mut().insert(RETRY_AFTER, seconds.into());
                 return frame::bare(res, StatusCode::TOO_MANY_REQUESTS, "Sign in", &page);
             }
-            let why = "This is neither the admin token nor a link that still works. A link works once, within ten minutes; `headgate sign-in` prints another.";
+            let why = "Invalid admin token or expired link. A link works once, for 10 minutes. To get a new one, run `headgate sign-in`.";
             let page = form(next, Some(why));
             return frame::bare(res, StatusCode::UNAUTHORIZED, "Sign in", &page);
         };
@@ -81,7 +81,7 @@ impl SignIn {
             return frame::bare(res, StatusCode::FORBIDDEN, "Sign in", &page);
         }
         let Ok((id, secret)) = sessions.begin(&known, by.client) else {
-            let why = "The system has no random numbers now. Try again.";
+            let why = "The system has no random numbers. Try again.";
             let page = form(next, Some(why));
             return frame::bare(res, StatusCode::INTERNAL_SERVER_ERROR, "Sign in", &page);
         };
@@ -124,7 +124,7 @@ pub(super) fn form(next: &str, why: Option<&str>) -> Markup {
             input #token type="password" name="token" autocomplete="current-password" required autofocus;
             button { "Sign in" }
         }
-        p.quiet { "By default, it is in the file " code { "admin.token" } " of the data folder. " code { "headgate sign-in" } " on the daemon's machine prints a link that signs in without it, once." }
+        p.quiet { "By default, it is in the file " code { "admin.token" } " of the data directory. " code { "headgate sign-in" } " on the daemon's machine prints a one-time link that signs in without it." }
     }
 }
 

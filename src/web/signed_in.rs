@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
 use uuid::Uuid;
 
-use super::frame::{FormAnswer, NoPage, Page, Place, token};
+use super::frame::{FormAnswer, Head, NoPage, Page, Place, token};
 use super::grid::{Cell, Column, Grid, Row, count_of};
 use super::guard::by;
 use super::text::count;
@@ -36,8 +36,12 @@ impl ShowSessions {
         Page {
             title: "Sessions".to_owned(),
             place: Place::Settings,
+            head: Head {
+                above: vec![("/settings".to_owned(), "Settings".to_owned())],
+                ..Head::default()
+            },
             still: html! {
-                p.quiet { "Who is signed in to these pages, and with which token. A session ends twelve hours after it began, with its token, and when the daemon stops." }
+                p.quiet { "Users of these pages, with their tokens. A session ends after 12 hours, with its token, and when the daemon stops." }
             },
             live: table(&all, own.flatten(), &token(depot)),
             old: false,
@@ -85,7 +89,7 @@ impl EndSession {
         let id = req.param::<String>("id").unwrap_or_default();
         let ended = id.parse().ok().and_then(|id| self.1.end(id));
         let ended = ended.ok_or(NoPage::NotFound(
-            "There is no such session any more. Everybody who is signed in is under Settings.",
+            "This session no longer exists. The page Settings leads to all sessions.",
         ))?;
         self.0.record(by(req), ended.signed_out()).await;
         let said = format!("The session of {} is ended.", ended.token.name);

@@ -17,7 +17,7 @@ mod tried;
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
 
-use super::frame::{NoPage, Page, Place, token};
+use super::frame::{Head, NoPage, Page, Place, more, token};
 use super::sink_table::{known, problems};
 use super::text::{as_sentence, count, grouped, text, text_of, time};
 use super::{badge, form, paths};
@@ -94,11 +94,14 @@ async fn page(operator: &Operator, req: &mut Request, depot: &Depot) -> Result<P
     Ok(Page {
         title: name,
         place: Place::Sinks,
+        head: Head {
+            above: vec![("/sinks".to_owned(), "Sinks".to_owned())],
+            state: state(sink),
+            actions: buttons(operator, sink, token),
+        },
         still: html! {},
         live: html! {
             (problems(sink))
-            (facts(operator, sink))
-            (buttons(operator, sink, token))
             @if !retries.is_empty() {
                 h2 #retries { "Waiting retries" }
                 (retries_table(&retries, &path, token))
@@ -106,9 +109,24 @@ async fn page(operator: &Operator, req: &mut Request, depot: &Depot) -> Result<P
             }
             h2 #dead-letters { "Dead letters" }
             (letters::grid(&letters, &path, depot, (configured, before.is_some())))
+            h2 { "Set up" }
+            (facts(operator, sink))
         },
         old: before.is_some(),
     })
+}
+
+/// What it does, and how far it is.
+fn state(sink: &SinkCondition) -> Markup {
+    let given_up = sink.dead_letters().unwrap_or(0);
+    html! {
+        (badge::sink(sink.state()))
+        span.quiet {
+            (text(&sink.plugin())) ", "
+            @if sink.lag == 0 { "up to date" } @else { (count(sink.lag, "request")) " behind" }
+            @if given_up > 0 { ", " (count(given_up, "dead letter")) }
+        }
+    }
 }
 
 /// What can be done to the sink as a whole.
@@ -122,36 +140,42 @@ fn buttons(operator: &Operator, sink: &SinkCondition, token: &Markup) -> Markup 
     let given_up = sink.dead_letters().unwrap_or(0);
     let fills = (sink.lane.as_ref())
         .is_some_and(|lane| lane.reach().1 == Some(false) && !lane.is_filling());
+    let rarely = html! {
+        @if configured {
+            form method="post" action={ (path) "/retry" } { (token) button.plain { "Run retries now" } }
+            @if fills {
+                form method="post" action={ (path) "/refill" } data-confirm="Send the sink all items of the data pool again?" { (token) button.plain { "Fill again" } }
+            }
+        }
+        @if waiting_batches > 0 {
+            form method="post" action={ (path) "/give-up" } data-confirm={ "Move all waiting batches to the dead letters (" (grouped(waiting_batches)) ")?" } {
+                (token) input type="hidden" name="all" value="yes"; button.danger { "Give up all retries" }
+            }
+        }
+        @if given_up > 0 && configured {
+            form method="post" action={ (path) "/discard" } data-confirm={ "Discard all " (grouped(given_up)) " dead letters of this sink? This cannot be undone." } {
+                (token) input type="hidden" name="all" value="yes"; button.danger { "Discard all" }
+            }
+        }
+        @if configured {
+            @if is_made && !wanted.as_ref().is_some_and(|wanted| wanted.shadows) { a href={ (path) "/change" } { "Change…" } }
+            @if is_made { a.bad href={ (path) "/delete" } { "Delete…" } }
+        } @else {
+            form method="post" action={ (path) "/forget" } data-confirm={ "Delete all data of the sink: its backlog, " (count(waiting_batches, "waiting batch")) " and " (count(given_up, "dead letter")) "? This cannot be undone." } {
+                (token) button.danger { "Delete sink data" }
+            }
+        }
+    };
     html! {
-        div.row {
-            @if configured {
-                form method="post" action={ (path) "/retry" } { (token) button.plain { "Try waiting retries now" } }
-                @if is_paused {
-                    form method="post" action={ (path) "/resume" } { (token) button { "Resume" } }
-                } @else {
-                    form method="post" action={ (path) "/pause" } { (token) button.plain { "Pause" } }
-                }
-                @if fills {
-                    form method="post" action={ (path) "/refill" } data-confirm="Send the sink all items of the data pool again?" { (token) button.plain { "Fill again" } }
-                }
-                @if is_made && !wanted.as_ref().is_some_and(|wanted| wanted.shadows) { a.button.plain href={ (path) "/change" } { "Change…" } }
-                @if is_made { a.button.danger href={ (path) "/delete" } { "Delete…" } }
-            } @else {
-                form method="post" action={ (path) "/forget" } data-confirm={ "Forget the sink, with the requests accepted since, " (count(waiting_batches, "waiting batch")) " and " (count(given_up, "dead letter")) "? This cannot be undone." } {
-                    (token) button.danger { "Forget this sink" }
-                }
-            }
-            @if waiting_batches > 0 {
-                form method="post" action={ (path) "/give-up" } data-confirm={ "Give up all waiting retries (" (grouped(waiting_batches)) ")? Their items become dead letters." } {
-                    (token) input type="hidden" name="all" value="yes"; button.danger { "Give up all retries" }
-                }
-            }
-            @if given_up > 0 && configured {
-                form method="post" action={ (path) "/again" } { (token) input type="hidden" name="all" value="yes"; button { "Send all dead letters again" } }
-                form method="post" action={ (path) "/discard" } data-confirm={ "Discard all " (grouped(given_up)) " dead letters of this sink? This cannot be undone." } {
-                    (token) input type="hidden" name="all" value="yes"; button.danger { "Discard all" }
-                }
-            }
+        (more(&rarely))
+        @if configured && !is_paused {
+            form method="post" action={ (path) "/pause" } { (token) button.plain { "Pause" } }
+        }
+        @if given_up > 0 && configured {
+            form method="post" action={ (path) "/again" } { (token) input type="hidden" name="all" value="yes"; button { "Retry all dead letters" } }
+        }
+        @if configured && is_paused {
+            form method="post" action={ (path) "/resume" } { (token) button { "Resume" } }
         }
     }
 }
@@ -170,22 +194,22 @@ fn facts(operator: &Operator, sink: &SinkCondition) -> Markup {
             @if let Some(conditions) = sink.conditions() { dt { "Where" } dd { code { (text(&conditions)) } } }
             @if sink.lane.as_ref().is_some_and(|lane| lane.sink().leaves == Leaves::Remove) { dt { "Ceases to match" } dd { "it receives a removal of the item" } }
             @if let Some(fields) = sink.fields() { dt { "Fields" } dd { code { (text(&fields)) } } }
-            dt { "Writes in the pool" } dd { (text(&sink.writes_in_words())) }
-            dt { "What it may do" } dd { @match sink.lane.as_ref().map(|lane| lane.reach().0.grants()) {
+            dt { "Writes streams" } dd { (text(&sink.writes_in_words())) }
+            dt { "Permissions" } dd { @match sink.lane.as_ref().map(|lane| lane.reach().0.grants()) {
                 Some(grants) if !grants.is_empty() => { (text(&grants.join("; "))) },
-                _ => "only take its items",
+                _ => "only receive its items",
             } }
             @match sink.lane.as_ref().filter(|lane| lane.sink().is_latest()) {
                 Some(lane) => {
-                    dt { "Follows" } dd { "the newest state, " @if lane.sink().shown { "as it is shown, " } "at most " (count(lane.sink().max_rate.into(), "call")) " a second" }
+                    dt { "Follows" } dd { "the newest state, " @if lane.sink().shown { "as it is shown, " } "at most " (count(lane.sink().max_rate.into(), "call")) " per second" }
                     dt { "Waiting" } dd { (count(sink.lag, "changed item")) }
                     dt { "Refused" } dd { @match lane.rejected() {
                         (items, Some(reason)) => { (count(items, "item")) " since the start, the last: " (text_of(&reason, REASON_CHARS_MAX)) },
                         (_, None) => { "none since the start" },
                     } }
-                    @if let Some((at, why)) = lane.refilled() { dt { "Filled again" } dd { (time(&clock::rfc3339(at))) ": " (text(&why)) } }
+                    @if let Some((at, why)) = lane.refilled() { dt { "Refilled" } dd { (time(&clock::rfc3339(at))) ": " (text(&why)) } }
                 },
-                None => { dt { "Waiting" } dd { (grouped(sink.lag)) " at most, it has everything up to number " (sink.cursor) } },
+                None => { dt { "Waiting" } dd { (grouped(sink.lag)) " at most; it has everything up to number " (sink.cursor) } },
             }
             @if let Some((filling, left)) = sink.filling.as_ref().filter(|(filling, _)| !filling.is_over) {
                 dt { "Filling" } dd { (count(filling.read.saturating_sub(left.waiting), "item")) " of the data pool done, " (grouped(left.rows + left.waiting)) " left, since " (time(&clock::rfc3339(filling.began_at))) }
@@ -209,13 +233,13 @@ fn retries_table(retries: &[Waiting], path: &str, token: &Markup) -> Markup {
                 td.tight data-label="Due" { (time(&clock::rfc3339(retry.due_at))) }
                 td.mono data-label="First request" { @match &retry.first {
                     Some((id, _)) => a href=(paths::request(id)) { (id) },
-                    None => "not in the log any more",
+                    None => "no longer in the log",
                 } }
                 td.number data-label="Items" { @match retry.items { Some(items) => (grouped(items)), None => "?" } }
                 td.number data-label="Attempts" { (retry.retry.attempts) }
                 td data-label="Last failure" { span { (text_of(&retry.retry.reason, REASON_CHARS_MAX)) } }
                 td.tight data-label="" {
-                    form method="post" action={ (path) "/give-up" } data-confirm="Give up this batch? Its items become dead letters." {
+                    form method="post" action={ (path) "/give-up" } data-confirm="Move this batch to the dead letters?" {
                         (token) input type="hidden" name="id" value=(retry.retry.id); button.danger { "Give up" }
                     }
                 }

@@ -19,7 +19,7 @@ const REASON_CHARS_MAX: usize = 600;
 pub(super) fn table(sinks: &[SinkCondition]) -> Markup {
     html! {
         @if sinks.is_empty() {
-            p.panel { "There is no sink, so accepted requests stay in the journal. " a href="/new/sink" { "Add a sink" } "." }
+            p.panel { "No sinks, so accepted requests stay in the journal. " a href="/new/sink" { "Add a sink" } "." }
         } @else {
             (Grid::new("Sinks", "Sink", columns()).rows(sinks.iter().map(row)).pager(count_of(&count(sinks.len() as u64, "sink"))).markup())
         }
@@ -66,11 +66,11 @@ pub(super) fn problems(sink: &SinkCondition) -> Markup {
         @if let Some(reason) = reason {
             p.problem role="alert" {
                 (text(&sink.name)) " is " (sink.state()) ": " (text_of(&reason, REASON_CHARS_MAX))
-                @if let Some(until) = paused_until { ". It tries again " (time(&clock::rfc3339(until))) }
+                @if let Some(until) = paused_until { ". Next retry " (time(&clock::rfc3339(until))) }
             }
         }
         @if let Some(refused) = sink.refused() {
-            p.problem role="alert" { (text(&sink.name)) " continues with its former settings, because the new ones cannot be used: " (text_of(&refused, REASON_CHARS_MAX)) }
+            p.problem role="alert" { (text(&sink.name)) " runs with its previous settings or plugin because the new ones failed: " (text_of(&refused, REASON_CHARS_MAX)) }
         }
     }
 }

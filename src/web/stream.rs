@@ -17,7 +17,7 @@ use std::sync::Arc;
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
 
-use super::frame::{NoPage, Page, Place, posting, token};
+use super::frame::{Head, NoPage, Page, Place, more, posting, token};
 use super::origin::origin;
 use super::text::{bytes, count, grouped, plain};
 use super::{description, form, paths, snippets};
@@ -25,6 +25,7 @@ use base::text::shell_quoted as quoted;
 use catalog::KeyState;
 use items::ItemQuery;
 use operate::Operator;
+use pool::acts::StreamActs;
 use settings::OnUpdate;
 
 pub(super) use acts::routes as act_routes;
@@ -69,25 +70,81 @@ async fn page(operator: &Operator, req: &mut Request, depot: &Depot) -> Result<P
     let acted = operator.in_pool(move |pool| pool.stream_acts(&asked, acts::LISTED_MAX));
     let acted = acted.await?;
     let items = items::read(operator, name, &query).await?;
-    let view = operator.pool.view(name).await?;
     let path = paths::stream(name);
+    let token = token(depot);
+    let shows_items = !matches!(req.query::<String>("tab").as_deref(), Some("setup"));
+    let view = operator.pool.view(name).await?;
+    let sources = items::sources(operator, name, &items).await?;
     Ok(Page {
         title: plain(name),
         place: Place::Streams,
+        head: head(operator, req, &stream, &acted, &token),
         still: html! {
-            (facts(operator, req, &stream, &path))
-            @if let Some(view) = view { (sql_hint(operator, &view)) }
-            (items::tools(&items, &path, &query))
+            (tabs(&path, shows_items))
+            @if shows_items { (items::tools(&items, &path, &query)) (acts::grid_editor(&token, &path)) }
+            @else {
+                (facts(operator, &stream, &path))
+                @if let Some(view) = view { (sql_hint(operator, &view)) }
+            }
         },
         live: html! {
-            (acts::of_stream(&token(depot), &path, &acted))
-            form {
-                (items::grid(operator, name, &items, &query, &acted))
+            (acts::of_stream(&token, &path, &acted))
+            @if shows_items { form {
+                (items::grid(operator, name, &items, &query, &acted, &sources))
                 (selected(depot, &path))
-            }
+            } }
         },
         old: query.is_later(),
     })
+}
+
+/// The name, what operators do to the stream, and what they can do.
+fn head(
+    operator: &Operator,
+    req: &Request,
+    stream: &catalog::Stream,
+    acted: &StreamActs,
+    token: &Markup,
+) -> Head {
+    let acts_here = |key: &Arc<catalog::ReadKey>| {
+        key.operate
+            && key.state() == KeyState::Active
+            && key.streams.iter().any(|one| *one == *stream.name)
+    };
+    let is_operated = operator.catalog.read_keys().iter().any(acts_here);
+    let path = paths::stream(&stream.name);
+    let size = operator.pool.sizes().of(&stream.name);
+    Head {
+        above: vec![("/streams".to_owned(), "Streams".to_owned())],
+        state: html! {
+            (acts::stream_badges(acted))
+            span.quiet { (count(size.items, "item")) ", " (bytes(size.bytes)) }
+        },
+        actions: html! {
+            (more(&html! {
+                (acts::rarely(token, &path, acted))
+                a href={ (path) "/export.csv?safe" } { "Export as CSV" }
+                @if stream.created_at.is_some() {
+                    a href={ (path) "/change" } { "Change" }
+                    a.bad href={ (path) "/delete" } { "Delete…" }
+                }
+            }))
+            @if is_operated { a.button.plain href=(snippets::address(operator, req).operate_url(&stream.name)) { "Operate page" } }
+            (acts::hold(token, &path, "", acted.held.is_some()))
+        },
+    }
+}
+
+/// The parts of a stream's page. Feeds have a page of their own.
+fn tabs(path: &str, shows_items: bool) -> Markup {
+    let current = |is: bool| is.then_some("page");
+    html! {
+        nav.tabs aria-label="Parts of this page" {
+            a href=(path) aria-current=[current(shows_items)] { "Items" }
+            a href={ (path) "/feeds" } { "Feeds" }
+            a href={ (path) "?tab=setup" } aria-current=[current(!shows_items)] { "Set up" }
+        }
+    }
 }
 
 /// What can be done with selected items. Enter in a box of a row is the first of them, as browsers do it.
@@ -100,18 +157,12 @@ fn selected(depot: &Depot, path: &str) -> Markup {
             (post("export.csv?safe=true", None, "Export CSV"))
             (post("export.ndjson", None, "Export NDJSON"))
             (post("release-items", None, "Release overrides"))
-            (post("remove", Some("Remove the selected items, here and on every screen?"), "Remove…"))
+            (post("remove", Some("Remove the selected items from the data pool and every screen?"), "Remove…"))
         }
     }
 }
 
-fn facts(operator: &Operator, req: &Request, stream: &catalog::Stream, path: &str) -> Markup {
-    let acts_here = |key: &Arc<catalog::ReadKey>| {
-        key.operate
-            && key.state() == KeyState::Active
-            && key.streams.iter().any(|one| *one == *stream.name)
-    };
-    let is_operated = operator.catalog.read_keys().iter().any(acts_here);
+fn facts(operator: &Operator, stream: &catalog::Stream, path: &str) -> Markup {
     let size = operator.pool.sizes().of(&stream.name);
     let of = |max: Option<u64>, show: fn(u64) -> String| {
         max.map_or_else(String::new, |max| format!(" of {}", show(max)))
@@ -120,9 +171,9 @@ fn facts(operator: &Operator, req: &Request, stream: &catalog::Stream, path: &st
         div.panel {
             dl {
                 (description::fact(stream.description.as_deref()))
-                dt { "When an item is updated" } dd { @match stream.on_update {
-                    OnUpdate::Replace => "it has only the new fields (replace)",
-                    OnUpdate::Merge => "it keeps fields that the update does not name (merge)",
+                dt { "On update" } dd { @match stream.on_update {
+                    OnUpdate::Replace => "replace all fields",
+                    OnUpdate::Merge => "merge: keep fields missing from the update",
                 } }
                 dt { "Stale" } dd { @match stream.stale_after_seconds {
                     Some(seconds) => { "after " (count(seconds, "second")) " without data" },
@@ -132,16 +183,13 @@ fn facts(operator: &Operator, req: &Request, stream: &catalog::Stream, path: &st
                     0 => "none",
                     values => { "the last " (count(values.into(), "value")) " of each field" },
                 } }
-                dt { "Holds" } dd {
+                dt { "Size" } dd {
                     (count(size.items, "item")) (of(stream.items_max, grouped)) ", "
                     (bytes(size.bytes)) (of(stream.bytes_max, bytes))
                 }
-                dt { "Made" } dd { (origin(operator, "streams", &stream.name, stream.created_at)) }
+                dt { "Created" } dd { (origin(operator, "streams", &stream.name, stream.created_at)) }
             }
             p.row {
-                @if is_operated { a.button.plain href=(snippets::address(operator, req).operate_url(&stream.name)) { "Operate page" } }
-                a.button.plain href={ (path) "/feeds" } { "Feeds" }
-                a.button.plain href={ (path) "/export.csv?safe" } { "Export as CSV" }
                 @if stream.created_at.is_some() {
                     a.button.plain href={ (path) "/change" } { "Change" }
                     a.button.danger href={ (path) "/delete" } { "Delete…" }
@@ -158,7 +206,7 @@ fn sql_hint(operator: &Operator, view: &str) -> Markup {
     html! {
         details.panel {
             summary { "Query it with SQL" }
-            p { "Any SQLite client may read the file while Headgate runs. The view has a column for each field." }
+            p { "Any SQLite client can read the file while Headgate runs. The view has a column for each field." }
             div.copy {
                 code #sql { "sqlite3 " (file) " " (query) }
                 button.plain type="button" data-copy="sql" { "Copy" }
@@ -171,6 +219,6 @@ fn sql_hint(operator: &Operator, view: &str) -> Markup {
 fn find_stream(operator: &Operator, req: &Request) -> Result<Arc<catalog::Stream>, NoPage> {
     let stream = operator.catalog.stream(&paths::param(req, "name"));
     stream.ok_or(NoPage::NotFound(
-        "There is no such stream. The page Data pool lists the streams.",
+        "There is no such stream. The page Streams lists the streams.",
     ))
 }

@@ -172,7 +172,7 @@ fn check_times(claims: &Value, tolerance_seconds: u64, now: Unix) -> Result<(), 
     };
     let (begins, ends, made) = (time("nbf")?, time("exp")?, time("iat")?);
     if ends.is_none() && made.is_none() {
-        let message = "the token has neither `exp` nor `iat`, so that it would count for ever";
+        let message = "the token has neither `exp` nor `iat`, so it would never expire";
         return Err(Refused::new(Because::Timestamp, message));
     }
     let seconds = now.seconds();

@@ -93,7 +93,7 @@ impl Pubsub {
     fn check_claims(&self, claims: &Value) -> Result<(), Refused> {
         let issuer = text(claims, "iss").unwrap_or_default();
         if !ISSUERS.contains(&issuer) {
-            return Err(Refused::signature("the token is not one that Google made"));
+            return Err(Refused::signature("Google did not issue the token"));
         }
         let other = |what: &str, came: Option<&str>, wanted: &str| {
             let came: String = came

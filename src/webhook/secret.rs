@@ -35,7 +35,7 @@ pub(super) fn check(
 ) -> Result<(), InvalidVerifier> {
     if secret.is_empty() {
         return Err(invalid(
-            "it is empty, and with an empty secret anybody can sign; set the secret that the tool shows",
+            "it is empty, so anyone could sign; set the secret that the tool shows",
         ));
     }
     if !secret.starts_with(&verify.secret_prefix) {

@@ -179,7 +179,7 @@ impl Verifier {
             Check::Awaited(place) => {
                 let title = &self.preset.title;
                 let message = format!(
-                    "the key has no secret yet: {title} has to send its own first, as {}, and somebody has to take it on the connector's page",
+                    "the key has no secret yet: {title} must send its own first, as {}; then an operator accepts it on the connector's page",
                     shown(place)
                 );
                 Err(Refused::signature(message))

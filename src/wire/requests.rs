@@ -149,7 +149,7 @@ answers! {
 
     /// What was sent.
     pub struct TriggeredData {
-        /// The request that was accepted; null: the event is one that is not stored.
+        /// The request that was accepted; null: events of this type are not stored.
         request_id: Option<String>,
         /// Its event.
         event: String,

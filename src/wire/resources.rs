@@ -175,7 +175,7 @@ answers! {
     pub struct TakenSecret {
         /// The secret, shown only here, to be entered in the tool.
         secret: String,
-        /// The key. If it is declared in the configuration, the secret has to be set there.
+        /// The key. If it is defined in the configuration, the secret has to be set there.
         key: KeyData,
     }
 

@@ -150,7 +150,11 @@ fn wrong_tokens_are_slowed_down_and_the_right_one_is_let_in() {
     let statuses: Vec<u16> = tries.iter().map(|one| one.status).collect();
     assert_eq!(statuses[..5], [401; 5]);
     let told = tries.iter().find(|one| one.status == 429).expect("a pause");
-    assert!(told.body.contains("Too many wrong tokens"), "{}", told.body);
+    assert!(
+        told.body.contains("Too many invalid tokens"),
+        "{}",
+        told.body
+    );
     assert!(told.header("retry-after").is_some());
     assert_eq!(site.sign_in(ADMIN_TOKEN).status, 303);
     let log = process.admin("/api/admin/audit");

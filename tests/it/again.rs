@@ -527,7 +527,7 @@ fn the_page_shows_everything_escaped_and_its_command_is_accepted() {
     let new = answer.header("location").expect("a page").to_owned();
     let page = site.page(&new);
     assert!(
-        page.contains("Sent again; this is the new request.") && page.contains(&id),
+        page.contains("Resent; this is the new request.") && page.contains(&id),
         "{page}"
     );
     assert!(

@@ -13,6 +13,7 @@ mod columns; // the columns of a stream's feeds: dragged, moved, typed
 mod cookies; // who gets the cookie of a session
 mod crash; // kill -9 under load
 mod daemon; // the program at an address that outlives it
+mod day; // an operator's day: override, hold, take, undo, release, and who did it
 mod driver; // the browser and its windows
 mod examples; // the example renderers
 mod fonts; // the fonts of /render: what font= takes, and what it never shows

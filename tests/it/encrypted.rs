@@ -161,7 +161,7 @@ fn what_is_sent_is_encrypted_and_a_new_certificate_counts_at_once() {
     // One that does not fit its key changes nothing; the whole pair does.
     std::fs::copy(&stranger.certificate, &server.certificate).expect("a copy");
     eventually("the old one stays", || {
-        (process.log().contains("the certificate before it stays")).then_some(())
+        (process.log().contains("keeping the previous certificate")).then_some(())
     });
     std::fs::copy(&stranger.key, &server.key).expect("a copy");
     eventually("the new one counts", || {

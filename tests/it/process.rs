@@ -26,7 +26,7 @@ pub(crate) use client::{Answer, BY_ID, Client, JSON, bearer};
 use log::Log;
 
 /// What stands before a link to sign in.
-pub(crate) const INVITATION: &str = "sign in within ten minutes, once: ";
+pub(crate) const INVITATION: &str = "one-time link, valid for 10 minutes: ";
 
 /// Sets a flag when it is dropped: threads that wait for it end also when the test fails.
 pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);

@@ -46,11 +46,11 @@ fn a_sink_that_is_added_leaves_the_pool_where_it_is() {
     });
     assert!(!process.problems().contains("data pool"));
     // Said when all of it counts; the sinks are there before.
-    process.says("the configuration was read again");
+    process.says("configuration reloaded");
     let log = process.log();
     assert!(!log.contains("the sink is stopped"), "{log}");
     // Nor did the start itself, which makes a folder for plugins, have it read again.
-    assert_eq!(log.matches("the configuration was read again").count(), 1);
+    assert_eq!(log.matches("configuration reloaded").count(), 1);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn streams_that_reach_no_sink_or_no_pool_are_named_everywhere() {
         .sink("pool", "pool", "stock", "")
         .toml(TEAM);
     let process = folder.spawn();
-    let unseen = "no sink writes the data pool for the stream orders: screens will not see it (the connector tests sends there)";
+    let unseen = "no sink writes the stream orders to the data pool, so screens do not show it (the connector tests sends there)";
     process.says(unseen);
     assert!(
         process.problems().contains(unseen),
@@ -96,7 +96,7 @@ fn a_component_writes_the_pool_if_it_asks_for_the_means() {
     }
     let told = process.problems();
     assert!(
-        told.contains("no sink writes the data pool for the stream orders:"),
+        told.contains("no sink writes the stream orders to the data pool"),
         "{told}"
     );
     assert!(!told.contains("stock"), "{told}");

@@ -167,7 +167,7 @@ fn check(example: &Example) {
     };
     let told = tell(&["check"]);
     assert!(
-        told.contains("the configuration is good"),
+        told.contains("the configuration is valid"),
         "{shown}\n{told}"
     );
     let has_pool = !text.contains("enabled = false");

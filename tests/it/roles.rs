@@ -303,7 +303,7 @@ fn a_changed_configuration_ends_tokens_and_their_sessions_without_a_restart() {
     let status = |token: &str| call(&process, "GET", "/api/admin/status", token).status;
     // Who asks before that is told to wait at last.
     crate::wait::eventually("the configuration is read again", || {
-        (process.log().contains("the configuration was read again")).then_some(())
+        (process.log().contains("configuration reloaded")).then_some(())
     });
     assert_eq!(status("another-token-of-the-tests"), 200);
     assert_eq!(status(&secret(Role::Operator)), 401);
@@ -401,7 +401,7 @@ fn the_audit_trail_is_printed_and_verified_in_a_daemon_and_in_a_folder() {
     let newest = entries[0]["digest"].as_str().expect("a digest").to_owned();
     let told = operate(&process, ["audit", "verify"]).ok();
     assert!(
-        told.contains("3 entries fit") && told.contains(&newest),
+        told.contains("3 entries verified") && told.contains(&newest),
         "{told}"
     );
     operate(&process, ["audit", "verify", "--expect", &newest]).ok();

@@ -47,7 +47,7 @@ async fn a_screen_is_known_while_it_is_there_when_it_is_away_and_after_a_restart
     eventually_async("it should be there", async || {
         let problems = problems(&app).await;
         problems
-            .contains("the screen lobby was never there")
+            .contains("screen lobby has never connected")
             .then_some(())
     })
     .await;
@@ -108,7 +108,7 @@ async fn a_screen_is_known_while_it_is_there_when_it_is_away_and_after_a_restart
     eventually_async("it is a problem", async || {
         let problems = problems(&app).await;
         problems
-            .contains("the screen lobby is away since")
+            .contains("screen lobby has been away since")
             .then_some(())
     })
     .await;

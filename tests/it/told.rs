@@ -63,7 +63,7 @@ fn a_problem_is_told_once_and_so_is_its_end_whatever_ends_the_daemon_between() {
     let process = folder.spawn();
     pause(&process, "team", "pause");
     let opened = eventually("it is told", || texts(&chat).pop());
-    assert!(opened.starts_with("the sink team waits"), "{opened}");
+    assert!(opened.starts_with("sink team waits"), "{opened}");
     // What was answered and not settled when the daemon is killed is sent again.
     process.sink_becomes("chat", "settled", |sink| sink["lag"] == 0);
     process.kill();
@@ -92,7 +92,7 @@ fn a_problem_is_told_once_and_so_is_its_end_whatever_ends_the_daemon_between() {
         (texts.len() > 1).then(|| texts[1].clone())
     });
     assert!(
-        resolved.starts_with("resolved: the sink team waits"),
+        resolved.starts_with("resolved: sink team waits"),
         "{resolved}"
     );
     process.drained();
@@ -183,7 +183,7 @@ fn names_that_begin_with_an_underscore_are_the_daemons() {
     let mine = folder.clone().stream("_mine");
     let ended = mine.try_spawn().expect_err("it does not start");
     assert!(
-        ended.log.contains("begin with \"_\" are the daemon's"),
+        ended.log.contains("begin with \"_\" are reserved"),
         "{}",
         ended.log
     );

@@ -71,7 +71,7 @@ impl Verified {
 pub enum AuditLogError {
     /// It was written by another version.
     #[error(
-        "the file has format {found}, in which the audit log has no hash chain, or another one; this version reads format {known}"
+        "the file has format {found}, whose audit log has no hash chain, or another one; this version reads format {known}"
     )]
     Format {
         /// The file's format.
@@ -207,7 +207,7 @@ impl Verifier {
         let own = own.ok_or_else(|| misfit("it has no digest".to_owned()))?;
         let previous = hash(row, PREVIOUS);
         let previous =
-            previous.ok_or_else(|| misfit("it has no digest of the entry before it".to_owned()))?;
+            previous.ok_or_else(|| misfit("it has no digest of the previous entry".to_owned()))?;
         let is_next = match self.found.newest {
             Some(last) => {
                 if last.id + 1 != id {
@@ -222,11 +222,11 @@ impl Verifier {
             None => (id == 1) == (previous == beginning()),
         };
         if !is_next {
-            let reason = "the entry before it is another one than when it was written";
+            let reason = "the previous entry was changed or replaced";
             return Err(misfit(reason.to_owned()));
         }
         if digest(previous, &entry) != own {
-            let reason = "what it says is not what was written";
+            let reason = "its content was changed";
             return Err(misfit(reason.to_owned()));
         }
         if self.wanted.is_some() && (self.wanted == Some(own) || self.wanted == Some(previous)) {

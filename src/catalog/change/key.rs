@@ -301,12 +301,12 @@ impl KeyForm {
 }
 
 const NO_TEST: &str = "a key that verifies signatures cannot be a test key";
-const MADE_HERE: &str = "only a key that verifies signatures takes one; this one is made here";
+const MADE_HERE: &str =
+    "only a key that verifies signatures has a given secret; the daemon creates this one";
 const MADE_THERE: &str =
-    "must be given: this key verifies signatures, and its tool makes the new secret";
+    "must be set: this key verifies signatures, and its tool creates the new secret";
 
-const HAS_ONE: &str =
-    "this key awaits no secret: it has one, or its tool sends none; to set another one, rotate it";
+const HAS_ONE: &str = "this key does not wait for a secret; to set another secret, rotate the key";
 const NONE_CAME: &str = "the tool has not sent its secret, or not since the daemon started; create the webhook in the tool, or have it send the token again";
 
 /// No other key has the secret of this one.

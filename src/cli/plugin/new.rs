@@ -16,14 +16,14 @@ const NAME_BYTES_MAX: usize = 64;
 /// What the examples are called.
 const EXAMPLE: &str = "threshold";
 
-/// What `headgate plugin new` is told.
+/// Arguments of `headgate plugin new`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   headgate plugin new my-sink
   headgate plugin new sinks/my-sink --lang python")]
 pub(super) struct NewArgs {
-    /// The folder that is made; its last part is the plugin's name
+    /// Directory to create; its last part is the plugin's name
     path: PathBuf,
     /// The language
     #[arg(long, value_enum, default_value = "rust")]
@@ -142,7 +142,7 @@ fn name(path: &Path) -> Result<&str, CliError> {
     let name = path.file_name().and_then(|name| name.to_str());
     name.filter(|name| is_name(name)).ok_or_else(|| {
         CliError::wrong_use(format!(
-            "{} ends in no name for a plugin: 1 to {NAME_BYTES_MAX} of a-z, 0-9 and \"-\", a letter first",
+            "{} does not end in a valid plugin name: 1 to {NAME_BYTES_MAX} of a-z, 0-9 and \"-\", a letter first",
             shown_path(path)
         ))
     })
@@ -161,13 +161,17 @@ fn is_name(name: &str) -> bool {
 fn refuse_what_exists(path: &Path) -> Result<(), CliError> {
     let wrong = |what: &str| {
         let path = shown_path(path);
-        CliError::wrong_use(format!("{path} {what}; name a folder that does not exist"))
+        CliError::wrong_use(format!(
+            "{path} {what}; name a directory that does not exist"
+        ))
     };
     match std::fs::read_dir(path).map(|mut entries| entries.next().is_some()) {
         Ok(false) => Ok(()),
         Ok(true) => Err(wrong("is not empty")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(wrong("is not a folder")),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            Err(wrong("is not a directory"))
+        }
         Err(error) => Err(wrong(&format!("cannot be read: {error}"))),
     }
 }

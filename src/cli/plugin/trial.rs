@@ -23,7 +23,7 @@ use item::batch::{Batch, Entry, Slice};
 use plugin::{Failure, NotTaken, RecycleReason, Taken};
 use settings::Settings;
 
-/// What `headgate plugin test` is told.
+/// Arguments of `headgate plugin test`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -42,10 +42,10 @@ pub(super) struct TestArgs {
     /// The stream that the items come from
     #[arg(long, value_name = "NAME", default_value = "test")]
     stream: String,
-    /// The field that identifies each item; otherwise their position does
+    /// Field that identifies each item. Default: their position
     #[arg(long, value_name = "FIELD")]
     item_key: Option<String>,
-    /// What the sink is told how often the batch was tried
+    /// Number of the attempt that the sink receives
     #[arg(long, value_name = "N", default_value_t = 1)]
     attempt: u32,
     /// What should come out: a JSON object with what of `--output json` is compared (`result`, `effects`, `state`,
@@ -55,7 +55,7 @@ pub(super) struct TestArgs {
     /// Run again whenever the component, the input or the expectation has changed, until it is interrupted
     #[arg(long)]
     watch: bool,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     output: PluginOutput,
 }

@@ -18,7 +18,7 @@ use stored::Storing;
 use webhook::format::{Draft, FILE_LEN_MAX};
 use webhook::{Preset, PresetOrigin, Trial, Tried, questions, vectors};
 
-/// What `headgate preset test` is told.
+/// Arguments of `headgate preset test`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,8 +26,8 @@ Examples:
   headgate preset test github stripe
   headgate preset test presets/kick.toml --delivery captured.http --secret-file kick.pem
 
-Exit code 1 if one fails, 2 if a file is no preset. Without a vector, a delivery that was really sent, a preset is checked
-against itself only: a wrong template would pass.")]
+Exit codes: 1 if a test fails, 2 if a file is not a preset. Without a vector (a captured delivery), a preset is only
+checked against itself: a wrong template passes.")]
 pub(super) struct TestArgs {
     /// Files, or names of presets; without any, all presets
     #[arg(value_name = "FILE")]
@@ -49,7 +49,7 @@ pub(super) struct TestArgs {
 }
 
 fn option(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("wants NAME=VALUE")?;
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
@@ -61,7 +61,7 @@ pub(super) async fn run(args: &TestArgs) -> Result<(), CliError> {
         return match presets.as_slice() {
             [preset] => captured::run(preset, delivery, secret, args),
             _ => Err(CliError::wrong_use(
-                "name one preset with --delivery: the one that the delivery is for",
+                "with --delivery, name one preset: the preset of the delivery",
             )),
         };
     }
@@ -81,7 +81,7 @@ pub(super) async fn run(args: &TestArgs) -> Result<(), CliError> {
         if preset.proved() == "itself" {
             unproved += 1;
             print(&format!(
-                "      {name} is checked against itself only: there is no vector of a delivery that was really sent\n"
+                "      {name} is only checked against itself: it has no vector of a captured delivery\n"
             ))?;
         }
         if wrong > 0 {
@@ -98,14 +98,11 @@ pub(super) async fn run(args: &TestArgs) -> Result<(), CliError> {
                 "presets pass"
             };
             note(&format!(
-                "{count} {of}, {unproved} of them against themselves only"
+                "{count} {of}, {unproved} of them only against themselves"
             ));
             Ok(())
         }
-        names => Err(CliError::failed(format!(
-            "not as it should be: {}",
-            names.join(", ")
-        ))),
+        names => Err(CliError::failed(format!("failed: {}", names.join(", ")))),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::cli::output::{note, print};
 use base::text::percent_encoded;
 use http::user_pages::FOLDER as OWN_PAGES;
 
-/// What `headgate screen url` is told.
+/// Arguments of `headgate screen url`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -21,14 +21,14 @@ Examples:
   HEADGATE_READ_KEY=rk_live_… headgate screen url orders --url http://10.0.0.5:8080
   headgate screen url scores --page lobby --key lobby-screen
 
-The key stands behind the #, which browsers do not send. On a terminal a QR code of the address follows it.")]
+The key follows the #, which browsers do not send. On a terminal, a QR code of the URL follows.")]
 pub(super) struct UrlArgs {
     #[command(flatten)]
     shown: ShownArgs,
     /// A page of your own, NAME.html in the folder `pages` of the data folder, instead of /render
     #[arg(long, value_name = "NAME", conflicts_with = "template")]
     page: Option<String>,
-    /// Print a QR code of it also where standard output is no terminal
+    /// Print a QR code even if standard output is not a terminal
     #[arg(long)]
     qr: bool,
 }
@@ -54,7 +54,7 @@ pub(super) async fn run(args: UrlArgs) -> Result<(), CliError> {
     if args.qr || stdout().is_terminal() {
         match code(&url) {
             Some(code) => print(&format!("\n{code}\n"))?,
-            None => note("the address is too long for a QR code"),
+            None => note("the URL is too long for a QR code"),
         }
     }
     Ok(())

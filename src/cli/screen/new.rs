@@ -15,37 +15,37 @@ use http::user_pages::FOLDER as OWN_PAGES;
 /// What the word `NAME` stands for in a template.
 const NAME: &str = "NAME";
 
-/// What `headgate screen new` is told.
+/// Arguments of `headgate screen new`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   headgate screen new lobby --template scoreboard --stream scores
   headgate screen new news --template ticker --to ./pages
 
-The page is one file of about 60 lines that you change as you like. In the folder `pages` of the data folder the daemon
-serves it, with everything else that lies there, and standard output has its address; put a read key behind the #.")]
+The page is one file of about 60 lines, for you to edit. The daemon serves all files in the directory `pages` of the
+data directory. Standard output has the URL of the page; append a read key after the #.")]
 pub(super) struct NewArgs {
     /// Its name: letters, digits, `_` or `-`
     #[arg(value_parser = name)]
     name: String,
-    /// What it begins as
+    /// Template to start from
     #[arg(long, value_enum, default_value = "table")]
     template: Template,
-    /// The stream that its address names
+    /// Stream in the URL of the page
     #[arg(long, default_value = "STREAM")]
     stream: String,
-    /// A folder to write to, instead of `pages` in the data folder
+    /// Output directory. Default: `pages` in the data directory
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Write it also where a page of this name is
+    /// Overwrite an existing page
     #[arg(long)]
     force: bool,
-    /// The daemon's data folder; default: as configured
+    /// Data directory of the daemon; default: as configured
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
-    /// Where screens reach the service: http://host:port
+    /// URL of the service for screens: http://host:port
     #[arg(long, env = "HEADGATE_URL", default_value = "http://127.0.0.1:8080")]
     url: String,
 }
@@ -93,7 +93,7 @@ pub(super) fn run(args: &NewArgs) -> Result<(), CliError> {
     let shown_path = path.display().to_string();
     note(&format!("written: {}", shown(&shown_path)));
     if args.to.is_some() {
-        note("put it into the folder `pages` of the data folder, and the daemon serves it");
+        note("to serve it, put it into the directory `pages` of the data directory");
     }
     let url = super::base(&args.url)?;
     let stream = percent_encoded(&args.stream);
@@ -116,7 +116,7 @@ fn served(data_dir: &Path) -> Result<PathBuf, CliError> {
         return Ok(data_dir.join(OWN_PAGES));
     }
     Err(CliError::wrong_use(format!(
-        "there is no data folder {}; name the daemon's with --data-dir, or another folder with --to",
+        "there is no data directory {}; name the daemon's with --data-dir, or another directory with --to",
         shown(&data_dir.display().to_string())
     )))
 }
@@ -131,7 +131,7 @@ fn write(path: &Path, text: &str, force: bool) -> Result<(), CliError> {
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => CliError::failed(format!(
-            "{} is there already; choose another name, or write over it with --force",
+            "{} already exists; choose another name, or overwrite it with --force",
             shown(&path.display().to_string())
         )),
         _ => cannot(path, &error),

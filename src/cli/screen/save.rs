@@ -15,15 +15,15 @@ use crate::cli::output::{note, print};
 use http::offline_page;
 use http::user_pages::font as own_font;
 
-/// What `headgate screen save` is told.
+/// Arguments of `headgate screen save`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   headgate screen save scores --template scoreboard --url http://10.0.0.5:8080 --key lobby-screen > lobby.html
 
 Standard output has one file with everything that the page needs: the client, the templates, the font, the options and
-the read key. It starts without the daemon, shows the last state that it had, and connects for ever.
-A page in a file has the origin null: a key that --key makes allows it, any other needs origins = [\"null\"].")]
+the read key. It starts without the daemon, shows the last known state, and keeps reconnecting.
+A page in a file has the origin null: keys created with --key allow it, other keys need origins = [\"null\"].")]
 pub(super) struct SaveArgs {
     #[command(flatten)]
     shown: ShownArgs,
@@ -54,7 +54,7 @@ async fn fonts(shown: &ShownArgs) -> Result<Vec<String>, CliError> {
     for name in names.map(str::trim).filter(|name| !name.is_empty()) {
         let (path, content_type) = own_font(name).ok_or_else(|| {
             CliError::wrong_use(format!(
-                "font names files in the folder pages of the data folder that end with woff2, woff, ttf or otf, not {name:?}"
+                "font must name files in the directory pages of the data directory that end with woff2, woff, ttf or otf; found {name:?}"
             ))
         })?;
         let url = shown.base()?;
@@ -63,7 +63,7 @@ async fn fonts(shown: &ShownArgs) -> Result<Vec<String>, CliError> {
         let answer = answer.await?;
         if answer.status != 200 {
             return Err(CliError::failed(format!(
-                "{url}{path} is answered with {}: put the font into the folder pages of the data folder, or leave font= out",
+                "{url}{path} is answered with {}: put the font into the directory pages of the data directory, or omit font=",
                 answer.status
             )));
         }

@@ -20,16 +20,16 @@ pub(super) struct ShownArgs {
     /// How it is shown
     #[arg(long, value_parser = ["table", "scoreboard", "ticker", "cards", "number", "lower-third"])]
     template: Option<String>,
-    /// An option of the page, such as sort=-home.score or theme=dark; may be repeated
+    /// Option of the page, such as sort=-home.score or theme=dark; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = option)]
     option: Vec<(String, String)>,
-    /// Make a read key of this name for the stream, over the admin API
+    /// Create a read key with this name for the stream, over the admin API
     #[arg(long, value_name = "NAME")]
     key: Option<String>,
-    /// A read key that is there; better given by environment than on the command line
+    /// Existing read key; prefer the environment variable
     #[arg(long, env = "HEADGATE_READ_KEY", hide_env_values = true)]
     read_key: Option<String>,
-    /// Where screens reach the service: http://host:port
+    /// URL of the service for screens: http://host:port
     #[arg(long, env = "HEADGATE_URL", default_value = "http://127.0.0.1:8080")]
     url: String,
     #[command(flatten)]
@@ -71,7 +71,7 @@ impl ShownArgs {
 fn option(text: &str) -> Result<(String, String), &'static str> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     match name.is_empty() {
-        true => Err("give an option as NAME=VALUE"),
+        true => Err("expected NAME=VALUE"),
         false => Ok((name.to_owned(), value.to_owned())),
     }
 }
@@ -83,7 +83,7 @@ pub(super) async fn shown_as(args: &ShownArgs, origins: &[&str]) -> Result<Shown
         .iter()
         .any(|own| url.contains(own))
     {
-        note("only this machine reaches the address; name the one that screens reach with --url");
+        note("only this machine can reach the URL; set a URL that screens can reach with --url");
     }
     let template = args.template.iter().map(|name| ("template", name.as_str()));
     let options = args.option.iter();

@@ -152,7 +152,7 @@ pub(super) async fn run(
         .any(|status| all.refused.contains_key(status));
     match &all.complaint {
         Some(complaint) if all.accepted.is_empty() && !is_limited => Err(CliError::failed(
-            format!("not one request of the bench was accepted: {complaint}"),
+            format!("no request of the benchmark was accepted: {complaint}"),
         )),
         _ => Ok(all),
     }

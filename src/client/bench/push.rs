@@ -68,7 +68,7 @@ pub(super) async fn run(site: &Site<'_>, time: Duration) -> Result<Push, CliErro
         renderer.until(|event| is_complete(&event.data)),
     );
     ready.await.map_err(|_| {
-        CliError::failed("a renderer was sent no snapshot: see `problems` of the daemon's status")
+        CliError::failed("the renderer received no snapshot: see `problems` of the daemon's status")
     })??;
     let sent = tokio::select! {
         sent = send(site, time) => sent?,
@@ -149,7 +149,7 @@ impl Renderer<'_> {
 }
 
 fn cut() -> CliError {
-    CliError::failed("the daemon ended the connection of the bench's renderer: see its log")
+    CliError::failed("the daemon closed the connection of the benchmark's renderer: see its log")
 }
 
 /// The numbers of the items in an update.

@@ -75,7 +75,7 @@ impl Report {
         };
         self.verdict = Some(Verdict::of(&self.ingest, facts));
         if cfg!(debug_assertions) {
-            let note = "this is a debug build of the bench, which is slow itself";
+            let note = "this is a debug build of the benchmark, which is slow";
             self.notes.push(note.to_owned());
         }
     }

@@ -144,7 +144,7 @@ impl<'a> Site<'a> {
             }
         }
         Err(CliError::failed(format!(
-            "what was accepted is not in the data pool after {} s: see `headgate sink list` for how the pool's sink is",
+            "the accepted requests are not in the data pool after {} s: see `headgate sink list` for the state of its sink",
             POOL_MAX.as_secs()
         )))
     }
@@ -235,7 +235,10 @@ impl<'a> Site<'a> {
         let verbs: Vec<String> = verbs.collect();
         match verbs.is_empty() {
             true => "nothing is left behind".to_owned(),
-            false => format!("what is left of the bench goes with {}", verbs.join(", ")),
+            false => format!(
+                "to delete the remains of the benchmark, run {}",
+                verbs.join(", ")
+            ),
         }
     }
 }

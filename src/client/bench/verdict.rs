@@ -128,7 +128,7 @@ fn sentence(limit: Limit, step: &Step, facts: Facts) -> String {
              connector its own, or spread the load over several keys"
         ),
         Limit::KeyRate => format!(
-            "the limit is a rate, {rate}: the daemon answers 429 although the key has none; its request log says which"
+            "the limit is a rate limit, {rate}: the daemon answers 429 although the key has none; its request log has the reason"
         ),
         Limit::Full => format!(
             "the limit is what may wait, {rate}: the daemon answers 503; see `problems` of its status, \
@@ -147,7 +147,7 @@ fn sentence(limit: Limit, step: &Step, facts: Facts) -> String {
             percent(Some(used.bench_core)),
         ),
         Limit::Disk => format!(
-            "the limit is {}, {rate}: the journal commits {:.0} % of the time, {:.0} groups a second{}; {}",
+            "the limit is {}, {rate}: the journal commits {:.0} % of the time, {:.0} groups per second{}; {}",
             match facts.is_durable {
                 true => "the disk's flushes",
                 false => "the journal",
@@ -169,7 +169,7 @@ fn sentence(limit: Limit, step: &Step, facts: Facts) -> String {
             facts.round_trip_ms,
         ),
         Limit::None => {
-            format!("nothing is used up at {rate}: more requests at once may get more through")
+            format!("no bottleneck found at {rate}: more concurrent requests may increase the rate")
         }
     }
 }
@@ -277,7 +277,7 @@ mod tests {
                 facts.fsync_ms = None;
             },
             Limit::None,
-            "nothing is used up",
+            "no bottleneck found",
         );
         check(
             |step, facts| {
@@ -298,7 +298,7 @@ mod tests {
                 step.refused.insert(429, 5);
             },
             Limit::None,
-            "nothing is used up",
+            "no bottleneck found",
         );
     }
 }

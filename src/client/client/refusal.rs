@@ -83,11 +83,11 @@ fn in_verbs(code: &str, details: &[Value]) -> Option<String> {
         "SINK_NOT_FOUND" => ("such sink", "sink list"),
         "PRESET_NOT_FOUND" => ("such preset", "preset list"),
         "DEAD_LETTER_NOT_FOUND" => (
-            "such dead letter of the sink, or not each of these",
+            "such dead letter of the sink, or one of them is missing",
             "sink dead-letters NAME",
         ),
         "RETRY_NOT_FOUND" => (
-            "batch with this id that waits for the sink: it may have been delivered, or be dead letters",
+            "waiting batch with this id: it may have been delivered, or be dead letters",
             "sink retries NAME",
         ),
         "STREAM_IN_USE" => {
@@ -105,7 +105,7 @@ fn in_verbs(code: &str, details: &[Value]) -> Option<String> {
                 ""
             };
             return Some(format!(
-                "keys name this stream: {}{more}; delete them first, or use --force: then what they submit or ask for is answered 404",
+                "keys name this stream: {}{more}; delete them first, or use --force: their requests then get 404",
                 keys.join(", ")
             ));
         }
@@ -146,13 +146,13 @@ fn foreign_message(answer: &Answer) -> String {
         .get("location")
         .and_then(|at| at.to_str().ok());
     if let Some(location) = location.filter(|_| (300..400).contains(&answer.status)) {
-        return format!("redirected to {location}; redirects are not followed, give that address");
+        return format!("redirected to {location}; redirects are not followed, use that address");
     }
     let text = String::from_utf8_lossy(&answer.body);
     let beginning: String = text.trim().chars().take(FOREIGN_SHOWN_MAX).collect();
     if beginning.is_empty() {
-        "an empty answer".to_owned()
+        "an empty response".to_owned()
     } else {
-        format!("not an answer of Headgate: {beginning}")
+        format!("not a response from Headgate: {beginning}")
     }
 }

@@ -41,7 +41,7 @@ impl Client {
         let response = response.unwrap_or_else(|_| {
             Err(CallError::NoAnswer {
                 address: self.address.clone(),
-                reason: "it took too long".to_owned(),
+                reason: "timeout".to_owned(),
             })
         })?;
         let given = response.headers().get(CONTENT_TYPE);

@@ -127,11 +127,11 @@ async fn answers_of_strangers_are_recognised() {
     let page = "<html>\u{1b}[2JBad gateway</html>";
     check(
         answering(502, "", page),
-        "502: not an answer of Headgate: <html>\\u{1b}[2JBad",
+        "502: not a response from Headgate: <html>\\u{1b}[2JBad",
     )
     .await;
-    check(answering(500, "", ""), "500: an empty answer").await;
-    check(answering(200, "", "<html>"), "is the address right?").await;
+    check(answering(500, "", ""), "500: an empty response").await;
+    check(answering(200, "", "<html>"), "check the address").await;
     let moved = answering(301, "location: https://elsewhere.example/\r\n", "");
     check(moved, "301: redirected to https://elsewhere.example/").await;
 }

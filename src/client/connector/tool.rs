@@ -192,7 +192,7 @@ pub(crate) fn key_of(preset: &Preset, told: &VerifyArgs) -> Result<Map<String, V
         (false, None) => drop(body.insert("allow_in_url".to_owned(), true.into())),
         (false, Some(_)) => {
             return Err(CliError::wrong_use(format!(
-                "{} signs nothing that can be verified here: leave --secret-file out, and give it the URL with the key",
+                "{} has no signature that Headgate can verify: omit --secret-file, and give it the URL with the key",
                 preset.title
             )));
         }
@@ -245,11 +245,11 @@ pub(super) fn print(preset: &Preset, made: &ConnectorData) {
     let verify = &key.settings["verify"];
     if verify.is_object() && verify["secret"].is_null() {
         note(
-            "enter it there first: the tool sends its secret to it then, and `headgate key take-secret` prints it, to be pasted there",
+            "enter the URL there first: the tool then sends its secret, and `headgate key take-secret` prints it for you to paste there",
         );
     }
     if key.url.is_none() {
-        note("set server.public_url to have the whole URL shown here and on the connector's page");
+        note("to show the whole URL here and on the connector's page, set server.public_url");
     }
     if !preset.events_hint.is_empty() {
         note(&format!("events worth choosing: {}", preset.events_hint));

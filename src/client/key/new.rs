@@ -12,7 +12,7 @@ use crate::error::CliError;
 use crate::output::{json_pretty, print};
 use base::key::{KeyKind, KeyText, generate};
 
-/// What `headgate key new` is told.
+/// Arguments of `headgate key new`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,7 +28,7 @@ pub(super) struct NewArgs {
     /// Create an operate key: a read key that can also override and hold what is shown
     #[arg(long, conflicts_with_all = ["test", "read"])]
     operate: bool,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     output: MadeOutput,
 }

@@ -48,7 +48,7 @@ impl Delivery<'_> {
                 Some(Ok(Event::TooLarge { at, bytes })) => {
                     self.report.too_large += 1;
                     (self.tell)(&format!(
-                        "line {}, column {}: left out an item of {bytes} bytes; a request holds {ITEM_BYTES_MAX}",
+                        "line {}, column {}: omitted an item of {bytes} bytes; the limit of a request is {ITEM_BYTES_MAX}",
                         at.line, at.column
                     ));
                 }
@@ -58,7 +58,7 @@ impl Delivery<'_> {
         match self.report.too_large {
             0 => Ok(()),
             count => Err(CliError::failed(format!(
-                "{} left out, because they are larger than a request can be",
+                "{} omitted because they are larger than a request can be",
                 counted(count, "item")
             ))),
         }
@@ -110,7 +110,7 @@ fn not_accepted(error: UploadError) -> CliError {
         UploadError::Absent(error) => error,
         UploadError::Call(CallError::Refused(refusal)) if refusal.status == 413 => {
             CliError::failed(format!(
-                "{refusal}\ngive a lower --batch-bytes, if no single item is too large"
+                "{refusal}\nset a lower --batch-bytes, if no single item is too large"
             ))
         }
         UploadError::Call(error) => error.into(),

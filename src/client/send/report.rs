@@ -62,7 +62,7 @@ impl fmt::Display for Report {
             write!(
                 f,
                 "\n{} of the batches had been sent before, within 24 hours, and did nothing; \
-                 to send the same content anew, give another --idempotency-prefix",
+                 to send the same content again, set another --idempotency-prefix",
                 self.replayed
             )?;
         }

@@ -103,7 +103,7 @@ pub(super) async fn run(
     sent.and(match (report.kept, listed) {
         (0, 0) => Ok(()),
         (0, _) => Err(CliError::failed(format!(
-            "{} in {}: --rejected lists what it is, --again sends it again",
+            "{} in {}: --rejected lists them, --again resends them",
             counted(report.rejected, "rejected item"),
             shown(&folder.join("rejected").to_string_lossy())
         ))),
@@ -229,7 +229,7 @@ impl Job {
             disk_failures = if disk_fails { disk_failures + 1 } else { 0 };
             if disk_failures > self.retries_max {
                 return Err(CliError::failed(
-                    "the spool can't be read or written: check its disk and who may use its files",
+                    "the spool can't be read or written: check its disk and the permissions of its files",
                 ));
             }
             drain.wait(pause, cancel);
@@ -278,7 +278,7 @@ fn check_folder(folder: &Path, stream: Option<&str>) -> Result<(), CliError> {
         CliError::wrong_use(format!("can't use the spool {}: {reason}", shown(&name)))
     };
     if !folder.is_dir() {
-        return Err(wrong("there is no such folder"));
+        return Err(wrong("there is no such directory"));
     }
     let Some(stream) = stream else {
         return Ok(());
@@ -309,7 +309,7 @@ fn count(folder: &Path, tell: &dyn Fn(&str), report: &mut Report) -> Result<(), 
             }
             Err(name) => {
                 report.kept += 1;
-                tell(&format!("{} holds no batch", shown(&name)));
+                tell(&format!("{} has no batches", shown(&name)));
             }
         }
     }
@@ -380,7 +380,7 @@ fn failed(error: &Error) -> CliError {
         return stopped();
     }
     CliError::failed(format!(
-        "{}; what was not accepted stays in the spool",
+        "{}; batches that were not accepted stay in the spool",
         in_words(error)
     ))
 }
@@ -390,7 +390,7 @@ fn refused(error: &Error) -> CliError {
     let text = shown(&error.message).into_owned();
     match error.code.as_str() {
         code::SPOOL_IN_USE => {
-            CliError::wrong_use(format!("{text}; stop that program, or wait for its end"))
+            CliError::wrong_use(format!("{text}; stop that program, or wait until it ends"))
         }
         _ => CliError::wrong_use(text),
     }

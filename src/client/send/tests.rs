@@ -323,7 +323,7 @@ async fn an_item_too_large_is_left_out_and_named_and_the_rest_is_sent() {
     assert_eq!((run.report.items, run.report.too_large), (2, 1));
     assert_eq!(
         run.told,
-        ["line 2, column 1: left out an item of 1048585 bytes; a request holds 1048576"]
+        ["line 2, column 1: omitted an item of 1048585 bytes; the limit of a request is 1048576"]
     );
 }
 

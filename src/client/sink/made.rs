@@ -81,7 +81,7 @@ pub(super) struct SectionArgs {
     section: Option<String>,
 }
 
-/// What `headgate sink create` is told.
+/// Arguments of `headgate sink create`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -89,21 +89,21 @@ Examples:
       --config '{\"url\": \"https://api.example.com/orders\"}' --host api.example.com --header authorization=@token.txt
   headgate sink create totals --plugin totals --streams 'orders,sensor-*' --writes totals --disabled
 
-Secrets are stored in catalog.db as they are, so backups have them. A value in the arguments can be seen by other
-users of the machine while the command runs: @FILE hides it.")]
+Secrets are stored in catalog.db in plain text, so backups contain them. Other users of the machine can see the
+arguments of a running command: to hide a value, use @FILE.")]
 pub(super) struct CreateArgs {
     /// Its name
     name: String,
     #[command(flatten)]
     section: SectionArgs,
-    /// Make it and pause it
+    /// Create it paused
     #[arg(long)]
     disabled: bool,
     #[command(flatten)]
     admin: AdminArgs,
 }
 
-/// What `headgate sink change` is told.
+/// Arguments of `headgate sink change`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -111,7 +111,7 @@ Examples:
   headgate sink change team --header authorization=@token.txt
   headgate sink change team --section '{\"retry\": {\"attempts\": 3}}'
 
-The sink goes on with it after the batch that it is at. If its plugin does not start with it, nothing is changed.")]
+The change applies after the current batch. If the plugin does not start with it, nothing is changed.")]
 pub(super) struct ChangeArgs {
     /// The sink
     name: String,
@@ -132,25 +132,25 @@ enum ShowOutput {
     Toml,
 }
 
-/// What `headgate sink show` is told.
+/// Arguments of `headgate sink show`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   headgate sink show team
   headgate sink show team --output toml >> headgate.toml
 
-The section makes the same sink, if the variables are set that it names in place of secrets.")]
+The section creates the same sink. It names variables in place of secrets: set them.")]
 pub(super) struct ShowArgs {
     /// The sink
     name: String,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     output: ShowOutput,
     #[command(flatten)]
     admin: AdminArgs,
 }
 
-/// What `headgate sink delete` is told.
+/// Arguments of `headgate sink delete`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -159,7 +159,7 @@ Examples:
 pub(super) struct DeleteArgs {
     /// The sink
     name: String,
-    /// Delete what waits for it and its dead letters, too, permanently
+    /// Permanently delete its backlog and dead letters too
     #[arg(long)]
     discard: bool,
     #[command(flatten)]
@@ -175,14 +175,14 @@ pub(super) struct PauseArgs {
     admin: AdminArgs,
 }
 
-/// What `headgate sink refill` is told.
+/// Arguments of `headgate sink refill`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   headgate sink refill team
 
-The sink is handed all items of the data pool, then what was accepted after that. A receiver gets again what it has,
-under other idempotency keys. Dead letters stay.")]
+The sink receives all items of the data pool, then later requests. A receiver gets existing items again, with other
+idempotency keys. Dead letters stay.")]
 pub(super) struct RefillArgs {
     /// The sink
     name: String,
@@ -345,7 +345,7 @@ pub(super) async fn show(args: &ShowArgs) -> Result<(), CliError> {
         ShowOutput::Toml => {
             let sink: SinkData = sinks.call(Method::GET, &path, None).await?;
             let Some(Value::Object(section)) = sink.section else {
-                let message = "the sink is not configured any more: there is no section of it";
+                let message = "the sink is no longer configured, so it has no section";
                 return Err(CliError::failed(message));
             };
             print(&section_toml(&section))
@@ -366,7 +366,7 @@ pub(super) async fn refill(args: &RefillArgs) -> Result<(), CliError> {
         items => format!("{items} items"),
     };
     print(&format!(
-        "sink {} is filled with {items} of the data pool (filling {})\n",
+        "sink {} receives {items} of the data pool (filling {})\n",
         shown(&args.name),
         begun.fill
     ))

@@ -102,7 +102,7 @@ async fn what_cannot_be_done_is_said() {
     let (done, _) = asked("retry pool --all", Some(nothing)).await;
     let error = done.expect_err("nothing was sent").to_string();
     assert!(
-        error.contains("2 dead letters cannot be sent again"),
+        error.contains("2 dead letters cannot be retried"),
         "{error}"
     );
     let (done, received) = asked("discard pool --yes", None).await;
@@ -186,7 +186,7 @@ fn what_is_new_and_not_in_use_stands_under_the_table() {
     let sinks = [sink("a", Some("no\u{1b}[31m component")), sink("b", None)];
     let shown = refusals(&sinks);
     assert!(
-        shown.contains("a continues with its former settings"),
+        shown.contains("a runs with its previous settings"),
         "{shown}"
     );
     assert!(shown.contains("component") && !shown.contains('\u{1b}'));

@@ -22,27 +22,27 @@ enum TryOutput {
     Json,
 }
 
-/// What `headgate sink try` is told.
+/// Arguments of `headgate sink try`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  headgate sink try team                                # what it would make of the newest item
+  headgate sink try team                                # what it would do with the newest item
   headgate sink try team --item '{\"id\": 7, \"total\": 100}' --where 'total>=100'
-  headgate sink try team --send                         # one attempt goes out
+  headgate sink try team --send                         # send one attempt
 
-Without --send nothing leaves and nothing is stored. Exit code 1 if the plugin refuses the items.")]
+Without --send, nothing is sent or stored. Exit code 1 if the plugin rejects the items.")]
 pub(super) struct TryArgs {
     /// The sink
     name: String,
-    /// An item in place of the newest one, a JSON object; can be repeated
+    /// Item to use instead of the newest one, a JSON object; can be repeated
     #[arg(long, value_name = "JSON")]
     item: Vec<String>,
-    /// Send what the sink sends, once
+    /// Send the requests of the sink, once
     #[arg(long)]
     send: bool,
     #[command(flatten)]
     section: SectionArgs,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     output: TryOutput,
     #[command(flatten)]
@@ -70,7 +70,7 @@ pub(super) async fn run(args: &TryArgs) -> Result<(), CliError> {
     })?;
     match told.error {
         Some(error) => Err(CliError::failed(format!(
-            "the sink does not take it: {}",
+            "the plugin rejects the items: {}",
             shown(&error)
         ))),
         None => Ok(()),
@@ -78,7 +78,7 @@ pub(super) async fn run(args: &TryArgs) -> Result<(), CliError> {
 }
 
 fn trial_as_text(tried: &TriedData, sent: bool) -> String {
-    let mut text = format!("{} items were handed to the plugin\n", tried.items);
+    let mut text = format!("the plugin received {} items\n", tried.items);
     for request in &tried.requests {
         let verb = if sent { "sent" } else { "would send" };
         let _ = writeln!(

@@ -138,7 +138,7 @@ impl Follow<'_> {
                 }
             };
             if !course.is_reported {
-                (self.tell)(&format!("{reason}; trying again"));
+                (self.tell)(&format!("{reason}; retrying"));
                 course.is_reported = true;
             }
             course.attempts += 1;
@@ -175,12 +175,12 @@ impl Follow<'_> {
             let Ok(chunk) = chunk else {
                 course.silence_max = Some(silence_max.saturating_mul(2).min(SILENCE_MAX));
                 let seconds = silence_max.as_secs_f64();
-                return Err(Lost::ForNow(format!("nothing came for {seconds:.0} s")));
+                return Err(Lost::ForNow(format!("no data for {seconds:.0} s")));
             };
             let chunk = match chunk {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => {
-                    return Err(Lost::ForNow("the server ended the connection".to_owned()));
+                    return Err(Lost::ForNow("the server closed the connection".to_owned()));
                 }
                 Err(CallError::NoAnswer { reason, .. }) => {
                     return Err(Lost::ForNow(format!("the connection broke: {reason}")));
@@ -283,7 +283,7 @@ pub(super) fn position(text: &str) -> Result<String, String> {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.split_once(':') {
         Some((epoch, seq)) if number(epoch) && number(seq) => Ok(text.to_owned()),
-        _ => Err("give the `id` of a message, two numbers: EPOCH:SEQ".to_owned()),
+        _ => Err("expected the `id` of a message, two numbers: EPOCH:SEQ".to_owned()),
     }
 }
 

@@ -104,13 +104,13 @@ impl FollowLog<'_> {
             match looked {
                 Ok(()) if lost => {
                     lost = false;
-                    (self.tell)("the daemon answers again");
+                    (self.tell)("the daemon responds again");
                 }
                 Ok(()) => {}
                 Err(error) if is_final(&error) => return Err(error.into()),
                 Err(error) => {
                     if !lost {
-                        (self.tell)(&format!("{error}; trying again"));
+                        (self.tell)(&format!("{error}; retrying"));
                     }
                     lost = true;
                 }
@@ -129,7 +129,7 @@ impl FollowLog<'_> {
             };
             let pause = patience.pause(EVERY, &error)?;
             if !std::mem::replace(&mut is_told, true) {
-                (self.tell)(&format!("{error}; trying again"));
+                (self.tell)(&format!("{error}; retrying"));
             }
             tokio::time::sleep(pause).await;
         }

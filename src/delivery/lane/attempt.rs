@@ -314,7 +314,7 @@ impl Lane {
             }
             self.delivery.metrics.sink_failures.inc();
             let reason = failure.to_string();
-            tracing::warn!(sink = &*self.name, reason = %reason.escape_debug(), "the sink did not take a batch");
+            tracing::warn!(sink = &*self.name, reason = %reason.escape_debug(), "sink failed to process a batch");
             self.status.set_last_error(Unix::now(), &reason);
         }
         Ok(result)
@@ -325,7 +325,7 @@ impl Lane {
         self.hoarders = self.hoarders.saturating_add(1);
         if self.hoarders == HOARDERS_MAX {
             let reason = format!(
-                "it keeps handles of batches or requests: {HOARDERS_MAX} instances in a row had to be replaced; a plugin gives every handle back before `write` returns"
+                "the plugin leaks batch or request handles ({HOARDERS_MAX} instances replaced in a row); drop every handle before `write` returns"
             );
             tracing::error!(sink = &*self.name, reason, "the sink fails");
             self.status.set_misbehaves(Some(reason));
@@ -335,12 +335,12 @@ impl Lane {
     pub(super) fn note_healthy(&mut self) {
         if self.hoarders >= HOARDERS_MAX {
             self.status.set_misbehaves(None);
-            tracing::info!(sink = &*self.name, "the sink gives its handles back");
+            tracing::info!(sink = &*self.name, "the plugin no longer leaks handles");
         }
         self.hoarders = 0;
     }
 
-    /// Entries that nobody can read are put aside once, and are dead letters of every sink.
+    /// Quarantines unreadable entries once; they become dead letters of every sink.
     pub(super) async fn give_up_unreadable(
         &self,
         taken: &mut journal::Taken,
@@ -351,7 +351,7 @@ impl Lane {
                 sink = &*self.name,
                 seq = seq.get(),
                 reason,
-                "a payload is quarantined"
+                "unreadable payload quarantined"
             );
             self.delivery.journal.quarantine(*seq, reason.clone())?;
         }

@@ -70,7 +70,7 @@ impl Lane {
     async fn fill_anew(&mut self) -> Result<(), StepError> {
         if self.sink.is_latest() {
             self.following = Following::default();
-            return self.begin_latest("somebody asked for it");
+            return self.begin_latest("an operator requested it");
         }
         let cursor = self.delivery.fill_anew(&self.sink).await?;
         self.stored_cursor = cursor;

@@ -82,13 +82,13 @@ impl Lane {
         let why = match (&place, &self.filling) {
             (None, _) | (_, None) => Some(""),
             (Some(_), Some(filling)) if filling.selection != receives => {
-                Some("it receives something else")
+                Some("its settings select other items")
             }
             (Some(place), _) if place.position.epoch != pool.position().epoch => Some(
                 "the data pool was restored or repaired: the receiver may have items that the data pool never had",
             ),
             (Some(place), _) if !reaches(place.position) => {
-                Some("it was away for so long that what was removed meanwhile is forgotten")
+                Some("it was away so long that the removals in between are no longer stored")
             }
             _ => None,
         };
@@ -114,7 +114,7 @@ impl Lane {
             sink = &*self.name,
             why,
             fill = self.last_fill().map_or(0, |fill| fill.number),
-            "the sink gets all items of the data pool, then what changes"
+            "the sink receives all items of the data pool, then changes"
         );
         self.note_place()
     }
@@ -147,7 +147,7 @@ impl Lane {
         }
         if !next.is_whole {
             self.begin_latest(
-                "it was behind for so long that what was removed meanwhile is forgotten",
+                "it was behind so long that the removals in between are no longer stored",
             )?;
             return Ok(Step::Worked);
         }

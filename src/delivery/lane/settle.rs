@@ -64,7 +64,7 @@ impl Lane {
                 }
             };
             if !waits {
-                tracing::warn!(sink = &*self.name, %error, "what the sink did cannot be stored yet: the lane waits");
+                tracing::warn!(sink = &*self.name, %error, "cannot store the results of the sink, retrying");
             }
             waits = true;
             self.status.set_state(LaneState::Paused {

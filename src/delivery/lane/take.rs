@@ -21,7 +21,7 @@ use settings::Ordering;
 const SKIP_STORED_EVERY: Duration = Duration::from_secs(1);
 
 /// Of a retry that nobody has tried.
-const BEHIND: &str = "an earlier operation with the same key waits for another attempt";
+const BEHIND: &str = "an earlier operation with the same key waits for a retry";
 
 /// What there is of new entries.
 enum Cut {

@@ -18,7 +18,7 @@ use webhook::handshake::Challenge;
 
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const X_HEADGATE_NOTICE: HeaderName = HeaderName::from_static("x-headgate-notice");
-const WITHOUT_ITEM_KEY: &str = "nothing says what identifies this item, so the next one takes its place; set item_key for the connector, or send X-Item-Key";
+const WITHOUT_ITEM_KEY: &str = "this item has no item key, so the next one overwrites it; set item_key for the connector, or send X-Item-Key";
 
 /// Writes what the pipeline says.
 pub(super) fn write(answer: Answer, endpoint: Endpoint, req: &Request, res: &mut Response) {

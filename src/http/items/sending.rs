@@ -1,4 +1,4 @@
-//! Pages that are being sent: how much of them there may be at once, and how they go out.
+//! Limits the memory of pages in flight and streams them to clients.
 //!
 //! **Invariant**: a page has room before it is made, and gives it back when its last piece is with the connection. Who
 //! finds none waits for its turn, behind those of the same key.
@@ -20,7 +20,7 @@ use catalog::Reader;
 const PIECE_BYTES: usize = 64 << 10;
 /// How long a request waits for its turn.
 const TURN_TIME_MAX: Duration = Duration::from_secs(10);
-const BUSY: &str = "as many pages are being sent as may be at once; ask again, for fewer items at once, or raise live.max_page_bytes_per_key";
+const BUSY: &str = "the limit of bytes of pages in progress is reached; retry with fewer items per page, or raise live.max_page_bytes_per_key";
 
 /// Room for a page of so many bytes, when its turn has come.
 pub async fn room(live: &Live, reader: &Reader, bytes: usize) -> Result<Room, ApiError> {

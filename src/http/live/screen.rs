@@ -33,7 +33,7 @@ fn text(req: &mut Request, name: &str, max: usize) -> Result<Option<String>, Api
     let count = shown.chars().count();
     if count > max || shown.chars().any(char::is_control) {
         return Err(ApiError::invalid(format!(
-            "{name} wants at most {max} characters without control characters; this one has {count}"
+            "{name} must have at most {max} characters without control characters; this one has {count}"
         )));
     }
     let is_kept = count > 0 && !shown.split(['?', '&', '=']).any(looks_secret);

@@ -87,7 +87,7 @@ export class Card {
     put(parts.held, "Held");
     put(parts.waits, "A change waits");
     parts.whole = element("div", "whole");
-    parts.hold = this.#actor("Hold this item", "hold", "hold");
+    parts.hold = this.#actor("Hold item", "hold", "hold");
     parts.take = this.#actor("Take its change", "take", "take");
     parts.resume = this.#actor("Resume this item", "resume", "resume");
     parts.whole.append(parts.hold, parts.take, parts.resume);

@@ -73,13 +73,13 @@ pub(super) enum Missing {
 impl From<Missing> for ApiError {
     fn from(missing: Missing) -> Self {
         let message = match missing {
-            Missing::NoFile => "there is no such file in the folder pages of the data folder",
+            Missing::NoFile => "there is no such file in the directory pages of the data directory",
             Missing::Kind => {
-                "files of this kind are not served from pages; the guide lists those that are"
+                "the daemon does not serve files of this type; the guide lists the types"
             }
-            Missing::TooLarge => "the file is larger than 32 MiB, the most that pages serves",
+            Missing::TooLarge => "the file exceeds the limit of 32 MiB",
             Missing::Unreadable => {
-                "the file is there, but the daemon may not read it; look at its owner and mode"
+                "the daemon is not allowed to read the file; check its owner and mode"
             }
         };
         ApiError::not_found("NOT_FOUND", message)

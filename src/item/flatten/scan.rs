@@ -20,7 +20,8 @@ pub(super) struct Scan<'a> {
 pub(super) fn text(body: &[u8]) -> Result<&str, Fault> {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     if body.len() > BODY_BYTES_MAX {
-        let message = format!("the body is over {BODY_BYTES_MAX} bytes; send fewer items at once");
+        let message =
+            format!("the body exceeds {BODY_BYTES_MAX} bytes; send fewer items per request");
         return Err(FlattenError::new(message).into());
     }
     simdutf8::basic::from_utf8(body).map_err(|_| not_utf8(body))

@@ -112,7 +112,7 @@ impl ConditionGauges {
         );
         let sink_oldest_seconds = by_label(
             "sink_oldest_seconds",
-            "Seconds that the oldest request has waited which a sink has not taken; 0 if it has all",
+            "Age in seconds of the oldest request that a sink has not taken; 0 if it has all",
         );
         let sink_fill_left = by_label(
             "sink_fill_left",
@@ -120,10 +120,10 @@ impl ConditionGauges {
         );
         let sink_backlog_bytes = by_label(
             "sink_backlog_bytes",
-            "Bytes of payloads that a sink has not taken, about",
+            "Approximate bytes of payloads that a sink has not taken",
         );
-        let sink_retries = by_label("sink_retries", "Batches that wait for another attempt");
-        let sink_dead_letters = by_label("sink_dead_letters", "Items that wait as dead letters");
+        let sink_retries = by_label("sink_retries", "Batches that wait for a retry");
+        let sink_dead_letters = by_label("sink_dead_letters", "Dead letters of a sink");
         let file_bytes = by_label(
             "file_bytes",
             "Size of each file; write-ahead logs end in -wal",
@@ -150,7 +150,10 @@ impl ConditionGauges {
             screen_connected,
             problems,
             log_bytes: gauge("log_bytes", "Bytes of the request log, about"),
-            payload_bytes: gauge("payload_bytes", "Bytes of payloads in the journal, about"),
+            payload_bytes: gauge(
+                "payload_bytes",
+                "Approximate bytes of payloads in the journal",
+            ),
             quarantined: gauge(
                 "quarantined_payloads",
                 "Payloads that could not be read and are quarantined",

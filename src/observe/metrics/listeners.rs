@@ -66,7 +66,7 @@ impl ListenerMetrics {
         let refusals = Family::<Vec<(&'static str, &'static str)>, Counter>::default();
         registry.register(
             "connections_refused",
-            "Connections that were closed at once because their client had as many as it may",
+            "Connections closed because their client reached its limit",
             refusals.clone(),
         );
         let of = |listener: &'static str| {

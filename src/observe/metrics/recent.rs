@@ -3,7 +3,8 @@
 //! `ingest` notes every request here. What the process before counted is counted again from the request log, in the
 //! background, by `daemon`; requests without a valid key, and how long answers took, are not in the log.
 //!
-//! **Invariant**: bounded: [`MINUTES`] numbers for each of at most [`CONNECTORS_MAX`] connectors.
+//! **Invariant**: bounded: [`MINUTES`] numbers for each of at most [`CONNECTORS_MAX`] connectors, and as many counts of how
+//! long all requests took.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,6 +49,31 @@ impl Minute {
     }
 }
 
+/// Classes of times: four to each doubling of a microsecond, up to a minute and more.
+const CLASSES: usize = 4 * 27;
+
+/// How many requests of a minute took how long.
+#[derive(Debug, Clone)]
+struct TookMinute {
+    minute: u64,
+    counts: [u32; CLASSES],
+}
+
+/// The class of a time.
+fn class_of(took: Duration) -> usize {
+    let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(4);
+    let doublings = micros.ilog2();
+    let quarter = (micros >> (doublings - 2)) & 3;
+    let class = (doublings as usize - 2) * 4 + usize::try_from(quarter).unwrap_or(0);
+    class.min(CLASSES - 1)
+}
+
+/// The longest time of a class.
+fn longest_of(class: usize) -> Duration {
+    let (doublings, quarter) = (class / 4, class as u64 % 4);
+    Duration::from_micros((5 + quarter) << doublings)
+}
+
 #[derive(Debug)]
 struct Ring {
     /// The newest minute: minutes since 1970.
@@ -59,6 +85,7 @@ impl Default for Recent {
     fn default() -> Self {
         Self(Mutex::new(State {
             all: Ring::new(),
+            took: vec![None; MINUTES],
             connectors: HashMap::new(),
         }))
     }
@@ -125,7 +152,27 @@ pub struct Recent(Mutex<State>);
 #[derive(Debug)]
 struct State {
     all: Ring,
+    /// By the slot of their minute; none: nothing was timed.
+    took: Vec<Option<Box<TookMinute>>>,
     connectors: HashMap<Arc<str>, Ring>,
+}
+
+impl State {
+    fn note_time(&mut self, minute: u64, took: Duration) {
+        let slot = &mut self.took[slot(minute)];
+        let counted = slot.get_or_insert_with(|| {
+            Box::new(TookMinute {
+                minute,
+                counts: [0; CLASSES],
+            })
+        });
+        if counted.minute != minute {
+            counted.minute = minute;
+            counted.counts = [0; CLASSES];
+        }
+        let count = &mut counted.counts[class_of(took)];
+        *count = count.saturating_add(1);
+    }
 }
 
 impl Recent {
@@ -134,6 +181,9 @@ impl Recent {
         let minute = now.seconds() / MINUTE_SECONDS;
         let mut state = self.lock();
         state.all.note(minute, request);
+        if request.timed == 1 {
+            state.note_time(minute, request.took);
+        }
         let Some(connector) = connector else { return };
         if let Some(ring) = state.connectors.get_mut(connector) {
             ring.note(minute, request);
@@ -169,6 +219,37 @@ impl Recent {
         }
     }
 
+    /// The times that so many of a hundred requests of the hour before this time did not exceed, up to an eighth more. None
+    /// where nothing was timed.
+    pub fn percentiles<const N: usize>(
+        &self,
+        now: Unix,
+        percents: [u64; N],
+    ) -> Option<[Duration; N]> {
+        let last = now.seconds() / MINUTE_SECONDS;
+        let state = self.lock();
+        let hour = state.took.iter().flatten();
+        let hour = hour.filter(|one| one.minute <= last && one.minute + MINUTES as u64 > last);
+        let mut counts = [0_u64; CLASSES];
+        for minute in hour {
+            for (sum, count) in counts.iter_mut().zip(&minute.counts) {
+                *sum += u64::from(*count);
+            }
+        }
+        let all: u64 = counts.iter().sum();
+        (all > 0).then(|| {
+            percents.map(|percent| {
+                let wanted = (all * percent).div_ceil(100);
+                let mut passed = 0;
+                let found = counts.iter().position(|count| {
+                    passed += count;
+                    passed >= wanted
+                });
+                longest_of(found.unwrap_or(CLASSES - 1))
+            })
+        })
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -195,6 +276,40 @@ mod tests {
         let hour = recent.hour(connector, now);
         assert_eq!(hour.len(), MINUTES);
         hour.iter().map(|minute| minute.requests).collect()
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_hour_up_to_an_eighth_more() {
+        let recent = Recent::default();
+        assert_eq!(recent.percentiles(START, [50]), None);
+        for millis in 1..=100 {
+            let took = Duration::from_millis(millis);
+            let request = Minute { took, ..ONE };
+            recent.note(None, START + MINUTE * (millis as u32 % 60), request);
+        }
+        let now = START + 59 * MINUTE;
+        let found = recent.percentiles(now, [50, 99]).expect("they were timed");
+        for (found, exact) in found.into_iter().zip([50, 99]) {
+            let exact = Duration::from_millis(exact);
+            assert!(
+                found >= exact && found <= exact * 5 / 4,
+                "{found:?} for {exact:?}"
+            );
+        }
+        assert_eq!(recent.percentiles(now + 60 * MINUTE, [50]), None);
+        // The shortest and the longest have a class too.
+        for took in [Duration::ZERO, Duration::from_hours(9)] {
+            recent.note(None, now, Minute { took, ..ONE });
+        }
+        assert!(longest_of(class_of(Duration::ZERO)) >= Duration::ZERO);
+        for micros in [4, 5, 7, 8, 9, 15, 16, 1_000, 123_456] {
+            let took = Duration::from_micros(micros);
+            let longest = longest_of(class_of(took));
+            assert!(
+                longest > took && longest <= took * 5 / 4 + Duration::from_micros(1),
+                "{took:?}: {longest:?}"
+            );
+        }
     }
 
     #[test]

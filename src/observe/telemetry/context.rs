@@ -1,7 +1,7 @@
-//! What callers say of their traces, and what is passed on: `traceparent` and `tracestate` of W3C Trace Context.
+//! Parses and forwards W3C Trace Context (`traceparent`, `tracestate`).
 //!
-//! **Invariant**: what is not exactly of the form is as if it were not there; what a caller sends is passed on to sinks'
-//! receivers only, and only if it fits a header.
+//! **Invariant**: malformed headers are ignored. The caller's values are forwarded only to sink receivers, and only if
+//! they fit in a header.
 
 use std::fmt;
 use std::sync::Arc;

@@ -151,7 +151,7 @@ impl Exporter {
                 Err(refused) => refused,
             };
             if !std::mem::replace(&mut self.fails, true) {
-                tracing::warn!(reason = %refused.to_string().escape_debug(), "traces cannot be sent; requests are taken all the same");
+                tracing::warn!(reason = %refused.to_string().escape_debug(), "cannot export traces; ingestion is not affected");
             }
             let after = match refused {
                 Refused::Again(_, after) => after,

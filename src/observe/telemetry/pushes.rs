@@ -3,7 +3,7 @@
 //! `delivery` says what is about to be committed, `live` what a connection took. A renderer may have a change before
 //! the lane that committed it goes on, so what was taken meanwhile is noted.
 //!
-//! **Invariant**: bounded: what no renderer takes is forgotten when newer ones need the room.
+//! **Invariant**: memory is bounded; spans that no renderer receives are evicted by newer ones.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -184,7 +184,7 @@ fn older(left: &LeftBehind) -> Vec<String> {
     let more = left.count.saturating_sub(said.len() as u64);
     if more > 0 {
         said.push(format!(
-            "{more} more items are older than what the data pool has"
+            "{more} more items are older than those in the data pool"
         ));
     }
     said

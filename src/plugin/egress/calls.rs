@@ -127,7 +127,7 @@ impl Calls {
         };
         let sink = &*self.sink;
         let Some(call) = &mut self.call else {
-            let message = "the sink calls somebody outside of `write`, which it may not";
+            let message = "the sink makes a call outside of `write`, which is not allowed";
             egress.log_refusal(sink, &target, "none", message);
             return Err(Error::HttpRequestDenied);
         };

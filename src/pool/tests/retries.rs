@@ -195,7 +195,7 @@ async fn items_are_added_to_a_retry_that_nobody_has_tried_and_to_no_other() {
             ..Settlement::default()
         };
         let ids = test.pool.settle(&settlement).expect("it settles");
-        ids.expect("no batch waits for another attempt")
+        ids.expect("no batch waits for a retry")
     };
     let ids = stores(vec![retry(1, 1), behind(0, 2)]);
     assert_eq!(stores(vec![behind(ids[1], 3)]), [ids[1]]);

@@ -22,7 +22,7 @@ pub(in super::super) fn read_key(secret: &str) -> Result<(), String> {
 pub(in super::super) fn admin_token(secret: &str) -> Result<(), String> {
     if secret.len() < KEY_BYTES_MIN {
         return Err(format!(
-            "the admin token has at least {KEY_BYTES_MIN} characters, so that it cannot be guessed: `openssl rand -hex 24` makes one"
+            "an admin token needs at least {KEY_BYTES_MIN} characters; create one with `openssl rand -hex 24`"
         ));
     }
     visible("the admin token", secret)

@@ -270,9 +270,9 @@ fn warnings_name_what_should_be_known() {
                 "{}: limits.max_flattened_bytes: smaller than limits.max_body_bytes: bodies within the limit may be rejected once flattened",
                 default_origin("max_flattened_bytes = ")
             ),
-            "site.toml:1: sinks: an empty list takes nothing away, because lists are merged by name; `[pool] enabled = false` does without the sink pool",
+            "site.toml:1: sinks: an empty list removes nothing, because lists are merged by name; to disable the sink pool, set `[pool] enabled = false`",
             "site.toml:3: storage.durability: \"os\": a power cut may lose requests that were answered 202",
-            "site.toml:5: admin.listen: \"0.0.0.0:81\" can be reached from other machines, and is not encrypted",
+            "site.toml:5: admin.listen: \"0.0.0.0:81\" is reachable from other machines without encryption",
             "site.toml:9: limits.max_pending_bytes: smaller than limits.max_flattened_bytes: the largest requests may always be answered 503",
         ]
     );

@@ -131,7 +131,7 @@ impl Validator<'_> {
             }
         }
         if verifier.expired_at(Unix::now()).is_some() {
-            let message = "the certificate has expired, so that nothing passes: set the newest one of the tool";
+            let message = "the certificate has expired, so no request can be verified; set the tool's newest certificate";
             self.warning(&format!("{path}.secret"), message.to_owned());
         }
     }

@@ -25,7 +25,7 @@ fn one_call_only(sink: &Sink) -> Option<&'static str> {
     }
     let waits_for_others = sink.http.is_some() || sink.postgres.is_some();
     (!waits_for_others).then_some(
-        "needs `http` or `postgres`: a sink that calls nobody waits for nobody; remove in_flight",
+        "needs `http` or `postgres`, because other sinks wait for no receiver; remove in_flight",
     )
 }
 

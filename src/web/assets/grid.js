@@ -90,6 +90,7 @@
       j: () => move(1),
       k: () => move(-1),
       x: () => current()?.querySelector(".pick input")?.click(),
+      o: () => (document.activeElement.closest(".grid td")?.querySelector(".edit") ?? current()?.querySelector(".edit"))?.click(),
       ArrowRight: () => current() && along(1),
       ArrowLeft: () => current() && along(-1),
       Escape: leave,
@@ -125,6 +126,47 @@
     last = box;
   });
 
+  // --- The editor: a value of an item is overridden beside its cell, in two clicks. ---
+
+  const editor = document.getElementById("editor");
+  const close = () => {
+    if (!editor || editor.hidden) return false;
+    editor.hidden = true;
+    editor.from?.focus();
+    return true;
+  };
+  const edit = (link) => {
+    const { key, field, value, text } = link.dataset;
+    editor.from = link;
+    document.getElementById("editor-of").textContent = `${field} of ${key}`;
+    for (const [name, content] of Object.entries({ key, field, text: text ?? "", value })) editor.elements[name].value = content;
+    const isNumber = text === undefined && value.trim() !== "" && !Number.isNaN(Number(value));
+    for (const step of all("[data-step]", editor)) step.hidden = !isNumber;
+    editor.hidden = false;
+    const cell = link.closest("td").getBoundingClientRect();
+    const { width, height } = editor.getBoundingClientRect();
+    const left = Math.max(8, Math.min(cell.left, document.documentElement.clientWidth - width - 8));
+    const top = cell.bottom + height + 12 > innerHeight && cell.top > height + 12 ? cell.top - height - 4 : cell.bottom + 4;
+    editor.style.left = `${left + scrollX}px`;
+    editor.style.top = `${top + scrollY}px`;
+    editor.elements.value.select();
+  };
+  addEventListener("click", (event) => {
+    const link = event.target.closest(".grid .edit");
+    if (link && editor && link.dataset.value !== undefined) {
+      event.preventDefault();
+      edit(link);
+    } else if (event.target.closest("[data-cancel]") || !event.target.closest("#editor")) close();
+    const step = event.target.closest("#editor [data-step]");
+    if (!step) return;
+    // Whole numbers of any length; others lose no digit by it either, as they are left alone.
+    const { value } = editor.elements;
+    if (/^-?\d+$/.test(value.value)) value.value = String(BigInt(value.value) + BigInt(step.dataset.step));
+  });
+  addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && close()) event.stopImmediatePropagation();
+  }, { capture: true });
+
   // --- Columns: what was chosen is kept in this browser, for each list. ---
 
   const chooser = document.querySelector("form[data-columns]");
@@ -146,7 +188,7 @@
 
   // --- What follows the daemon: nothing jumps under a reader who has scrolled down or selected something. ---
 
-  const isInUse = (live) => live.querySelector(".grid .pick :checked, .menu[open]") !== null || all(".scroll", live).some((one) => one.scrollTop > 0);
+  const isInUse = (live) => (editor && !editor.hidden) || live.querySelector(".grid .pick :checked, .menu[open]") !== null || all(".scroll", live).some((one) => one.scrollTop > 0);
   const names = (root) => new Set(all(".grid tbody tr", root).map((row) => row.dataset.row));
   let before = null;
 
@@ -169,6 +211,12 @@
       stop: row ? all("a, button, input", row).indexOf(document.activeElement) : -1,
       scrolled: all(".scroll", live).map((one) => one.scrollLeft),
     };
+  });
+
+  // What is beside the heading stays as long as somebody is there.
+  document.addEventListener("htmx:oobBeforeSwap", (event) => {
+    const head = document.getElementById("head");
+    if (event.detail.target === head && (head.contains(document.activeElement) || head.querySelector(".menu[open]"))) event.detail.shouldSwap = false;
   });
 
   document.addEventListener("htmx:afterSwap", () => {

@@ -78,7 +78,7 @@ impl<'a> First<'a> {
                 State::Came(report) => {
                     "Your first request came at " (at(report)) ": " (link(report, "see its status")) "."
                     @if nothing_identifies {
-                        " Nothing in it identifies an item: " a href=(paths::connector(&self.connector.name)) { "choose the field that does" } "."
+                        " The connector has no item key: " a href=(paths::connector(&self.connector.name)) { "choose a field" } "."
                     }
                 },
                 State::Greeted(report) => {

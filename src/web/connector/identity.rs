@@ -78,7 +78,7 @@ fn panel(connector: &Connector, fields: &[&FieldContent]) -> Markup {
     html! {
         div.panel.asks #identity {
             p {
-                strong { "Nothing identifies an item: every single object takes the place of the one before." }
+                strong { "No item key: each new object overwrites the last." }
                 " Which field identifies an order, a person or a machine?"
             }
             @if connector.created_at.is_none() {

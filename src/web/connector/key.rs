@@ -117,7 +117,7 @@ impl RotateKey {
             FormAnswer::Issued(issued) => issued.previous = Some((old.name.to_string(), ends_at)),
             FormAnswer::Done(_, flash) => {
                 *flash = format!(
-                    "The key {} verifies with the new secret. The one before it is called {} now, and ends {}.",
+                    "The key {} verifies with the new secret. The old key is called {} now, and expires {}.",
                     new.name,
                     old.name,
                     clock::rfc3339(ends_at)
@@ -137,8 +137,9 @@ fn read_rotation(typed: &mut Typed, key: &IngestKey) -> Rotation {
     let grace = grace.filter(|seconds| *seconds <= GRACE_SECONDS_MAX);
     if grace.is_none() {
         let days = GRACE_SECONDS_MAX / 86_400;
-        let message =
-            format!("Give a whole number; 0 ends the old key at once, {days} days are the most.");
+        let message = format!(
+            "Enter a whole number. 0 ends the grace period immediately; the maximum is {days} days."
+        );
         typed.reject("grace", message);
     }
     let new_end = typed.time("new_end");
@@ -185,7 +186,7 @@ fn facts(key: &IngestKey) -> Markup {
         dt { "State" } dd { (state(key)) }
         (key::networks_fact(&key.networks))
         dt { "Last used" } dd { (last_used(key)) }
-        @if let Some(at) = key.refused_at() { dt { "Last rejected" } dd { (time(&clock::rfc3339(at))) ", because it had ended" } }
+        @if let Some(at) = key.refused_at() { dt { "Last rejected" } dd { (time(&clock::rfc3339(at))) ", because it had expired or was revoked" } }
         @if let Some(created_at) = key.created_at { dt { "Made" } dd { (time(&clock::rfc3339(created_at))) } }
     } }
 }
@@ -223,7 +224,7 @@ pub(super) fn last_used(key: &IngestKey) -> Markup {
     html! {
         @match key.used_at() {
             Some(used_at) => { (time(&clock::rfc3339(used_at))) },
-            None => span.quiet { "not yet, as far as is known" },
+            None => span.quiet { "no use recorded" },
         }
     }
 }
@@ -231,7 +232,7 @@ pub(super) fn last_used(key: &IngestKey) -> Markup {
 fn rotate_fields(typed: &Typed, key: &IngestKey) -> Markup {
     let grace = Field {
         name: "grace",
-        label: "The old key works for another",
+        label: "Grace period",
         hint: "",
     };
     let unit = Field {
@@ -241,20 +242,20 @@ fn rotate_fields(typed: &Typed, key: &IngestKey) -> Markup {
     };
     let new_end = Field {
         name: "new_end",
-        label: "The new key ends (UTC, optional)",
+        label: "Expires (UTC, optional)",
         hint: "Default: when the old key would have expired.",
     };
     let never = Field {
         name: "new_never_ends",
-        label: "The new key never ends",
+        label: "Never expires",
         hint: "",
     };
     html! {
         @match &key.signing {
             Some(signing) => {
                 @let word = signing.verifier.preset().published().unwrap_or("secret");
-                @if key.awaits_secret() { p { "The key has no secret yet. The one that its tool sends is taken on the page of the connector; one that you know already can be entered here." } }
-                @else { p { "A key with the new " (word) " takes the name. What is signed with the old " (word) " is taken until the end of the grace." } }
+                @if key.awaits_secret() { p { "The key has no secret yet. Accept the secret that the tool sends on the page of the connector, or enter a known secret here." } }
+                @else { p { "The key with the new " (word) " has the same name. Requests signed with the old " (word) " are accepted until the end of the grace period." } }
                 (verification::secret(typed, signing.verifier.preset(), "new "))
             },
             None => p { "The new key has the same name. Senders can use the old key until the end of the grace period." },

@@ -18,7 +18,7 @@ pub(super) fn table(connector: &Connector) -> Markup {
             a.button.plain href={ (paths::connector(&connector.name)) "/new-key" } { "New key" }
         }
         @if connector.keys.is_empty() {
-            p.panel { "There is no key, so nothing can be sent. " a href={ (paths::connector(&connector.name)) "/new-key" } { "Create a key" } "." }
+            p.panel { "No keys, so no requests can be sent. " a href={ (paths::connector(&connector.name)) "/new-key" } { "Create a key" } "." }
         } @else {
             div.table { table {
                 thead { tr { th { "Key" } th { "Begins with" } th { "Stream" } th { "State" } th { "Last used" } td {} } }

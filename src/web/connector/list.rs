@@ -7,7 +7,7 @@ use std::sync::Arc;
 use maud::html;
 use salvo_core::handler;
 
-use crate::frame::{NoPage, Page, Place};
+use crate::frame::{Head, NoPage, Page, Place};
 use crate::grid::{Cell, Column, Grid, Row, count_of};
 use crate::text::{count, grouped, text};
 use crate::{badge, chart, description, paths};
@@ -51,7 +51,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
     ];
     let live = html! {
         @if rows.is_empty() {
-            p.panel { "There is no connector. " a href="/new/tool" { "Connect a tool" } ", " a href="/new/source" { "make one for a program" } ", or declare it in the configuration." }
+            p.panel { "No connectors. " a href="/new/tool" { "Connect a tool" } ", " a href="/new/source" { "create a connector for a program" } ", or define it in the configuration." }
         } @else {
             (Grid::new("Connectors", "Connector", columns).rows(rows.iter().map(row)).pager(count_of(&count(rows.len() as u64, "connector"))).markup())
         }
@@ -62,9 +62,13 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
         }
     };
     Ok(Page {
-        title: "Data sources".to_owned(),
+        title: "Connectors".to_owned(),
         place: Place::Connectors,
-        still: html! { p.row { a.button href="/new/tool" { "Connect a tool" } a.button.plain href="/new/source" { "New connector" } } },
+        head: Head {
+            actions: html! { a.button.plain href="/new/source" { "New connector" } a.button.main href="/new/tool" { "Connect a tool" } },
+            ..Head::default()
+        },
+        still: html! {},
         live,
         old: false,
     })

@@ -71,7 +71,7 @@ fn stream_fields(typed: &Typed, catalog: &Catalog) -> Markup {
     let stream = Field {
         name: "stream",
         label: "Stream",
-        hint: "Where its items go.",
+        hint: "The stream of its items.",
     };
     let new_stream = Field {
         name: "new_stream",

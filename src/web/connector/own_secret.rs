@@ -21,13 +21,13 @@ pub(super) fn awaited(connector: &Connector, depot: &Depot) -> Markup {
     let mut keys = keys.filter(|key| key.awaits_secret() && key.state() == KeyState::Active);
     html! { @while let Some(key) = keys.next() {
         @match key.sent_secret_at() {
-            None => p.panel { (tool::name(key.preset)) " makes the secret of the key " (text(&key.name)) " itself. Enter the URL in " (tool::name_within(key.preset)) ": it sends its verification token here then, and this page says so. Until the token is used, nothing else is accepted with this key." },
+            None => p.panel { (tool::name(key.preset)) " creates the secret of the key " (text(&key.name)) ". Enter the URL in " (tool::name_within(key.preset)) ". It then sends its verification token, and this page shows that. Until the token is accepted, all other requests with this key are rejected." },
             Some(sent_at) => form.panel.good.own-secret method="post" action={ (paths::ingest_key(key)) "/take-secret" } {
                 (frame::token(depot))
                 p { (tool::name(key.preset)) " sent its verification token at " (time(&clock::rfc3339(sent_at))) "." }
                 @match key.created_at {
-                    Some(_) => { p { "It becomes the secret of the key " (text(&key.name)) ", and is shown once, to be pasted into " (tool::name_within(key.preset)) "." } button { "Use it, and show it" } },
-                    None => { p { "The key " (text(&key.name)) " is declared: the token is shown once, to be pasted into " (tool::name_within(key.preset)) " and set in the configuration." } button { "Show it" } },
+                    Some(_) => { p { "It becomes the secret of the key " (text(&key.name)) ", and is shown once. Paste it into " (tool::name_within(key.preset)) "." } button { "Accept token" } },
+                    None => { p { "The key " (text(&key.name)) " is defined in the configuration: the token is shown once. Paste it into " (tool::name_within(key.preset)) ", and set it in the configuration." } button { "Show it" } },
                 }
             },
         }
@@ -39,15 +39,15 @@ pub(super) fn taken(key: &IngestKey, issued: &IssuedKey) -> Markup {
     let within = tool::name_within(key.preset);
     html! { div.panel.made {
         h2 #made tabindex="-1" autofocus { "The verification token of " (within) ", shown only now" }
-        p { "Paste it into " (within) ", where it asks for it. When this page is left or loaded again, nobody can see it any more." }
+        p { "Paste it into the settings of " (within) " now. It is not shown again." }
         div.copy data-once {
             code #secret { (issued.secret.expose()) }
             button type="button" data-copy="secret" { "Copy" }
         }
         @if key.created_at.is_some() {
-            p { "It is the secret of the key " strong { (text(&key.name)) } " from now on. If " (within) " does not take it, somebody else has sent it: delete the key, and make another one." }
+            p { "It is now the secret of the key " strong { (text(&key.name)) } ". If " (within) " rejects it, another client sent it: delete the key, and create a new one." }
         } @else {
-            p { "The key " strong { (text(&key.name)) } " is declared: put the token into the configuration, as " code { "secret" } " of its " code { "verify" } ". Until then nothing is accepted with it." }
+            p { "The key " strong { (text(&key.name)) } " is defined in the configuration. Set the token there, as " code { "secret" } " of its " code { "verify" } ". Until then, requests with this key are rejected." }
         }
     } }
 }

@@ -30,7 +30,7 @@ pub(super) fn issued(connector: &Connector, address: &Address, issued: &IssuedKe
             (shown_once::panel(issued, "key"))
             @if let Some(key) = key {
                 @if key.allow_in_url {
-                    p { "The URL to paste into " (tool::name_within(key.preset)) ". It holds the key, so it is shown only now, too:" }
+                    p { "The URL to paste into " (tool::name_within(key.preset)) ". It contains the key, so it is not shown again:" }
                     div.copy data-once {
                         code #url-with-key { (address.for_tools(&key.path())) "?access_token=" (issued.secret.expose()) }
                         button type="button" data-copy="url-with-key" { "Copy" }
@@ -82,7 +82,7 @@ fn in_the_tool(connector: &Connector, address: &Address, public: Option<&str>) -
                 @for (place, (stream, path, in_url)) in urls.iter().enumerate() {
                     p { "The URL to paste into " (within) @if urls.len() > 1 { ", for " (text(stream)) } ":" }
                     (copied(&format!("tool-url-{place}"), &address.for_tools(path)))
-                    @if *in_url { p.quiet { "At its end stands the key: " code { "?access_token=" } " and the URL is shown once, when the key is created. A new key is shown with its URL." } }
+                    @if *in_url { p.quiet { "It ends with the key: " code { "?access_token=" } " and the URL is shown once, when the key is created. A new key is shown with its URL." } }
                 }
                 @if public.is_none() {
                     p { "This is the address of the service here. A tool needs the public address: set " code { "server.public_url" } " in the configuration to the part before " code { "/api" } " there, and this page shows the whole URL." }
@@ -129,17 +129,17 @@ fn facts(operator: &Operator, connector: &Connector, address: &Address) -> Marku
                     dt { "Verified by" } dd { (verified_by(connector, preset)) }
                 }
                 dt { "Item key" } dd { (identity::fact(connector)) }
-                @if let Some(items) = items { dt { "Its items are at" } dd { (text(items)) } }
-                dt { "May remove items" } dd { @if connector.may_delete() { "yes" } @else { "no" } }
-                dt { "Limit of each key" } dd { (limit(operator, connector)) }
+                @if let Some(items) = items { dt { "Items path" } dd { (text(items)) } }
+                dt { "Can remove items" } dd { @if connector.may_delete() { "yes" } @else { "no" } }
+                dt { "Limit per key" } dd { (limit(operator, connector)) }
                 @for (place, stream) in plain_streams(connector).iter().enumerate() {
                     dt { "Webhook URL for " (text(stream)) }
                     dd { (copied(&format!("url-{place}"), &address.for_tools(&connector.path(stream)))) }
                 }
                 @if !connector.keys.iter().all(|key| signs(key)) || connector.keys.is_empty() {
-                    dt { "URL for the key's stream" } dd { (copied("url", &address.ingest_url())) }
+                    dt { "Ingest URL" } dd { (copied("url", &address.ingest_url())) }
                 }
-                dt { "Made" } dd { (origin(operator, "connectors", &connector.name, connector.created_at)) }
+                dt { "Created" } dd { (origin(operator, "connectors", &connector.name, connector.created_at)) }
             }
             @if connector.created_at.is_some() {
                 p.row {
@@ -159,11 +159,11 @@ fn test(connector: &Connector, address: &Address) -> Markup {
     html! {
         @if let Some(key) = sends {
             div.panel {
-                p { "Send a test. Put the key's secret into the variable " code { "HEADGATE_KEY" } "; it is not shown here." }
+                p { "Send a test. Set the variable to the key's secret: " code { "HEADGATE_KEY" } "; it is not shown here." }
                 (shown_once::snippets(address, &Sample::of(key), None))
             }
         } @else if !keys.is_empty() && trial::tool_of(connector).is_none() {
-            p.panel { "To send a test, let the tool send one: most have a button for it where the URL is entered." }
+            p.panel { "To send a test, use the tool's own test: most tools have a button next to the URL." }
         }
     }
 }

@@ -5,7 +5,7 @@
 use maud::{Markup, html};
 use salvo_core::handler;
 
-use crate::frame::{Page, Place};
+use crate::frame::{Head, Page, Place};
 use webhook::{Preset, PresetOrigin};
 
 /// `GET /new/tool`
@@ -17,6 +17,10 @@ impl Tools {
         Page {
             title: "Which tool?".to_owned(),
             place: Place::Connectors,
+            head: Head {
+                above: vec![("/sources".to_owned(), "Connectors".to_owned())],
+                ..Head::default()
+            },
             still: list(),
             live: html! {},
             old: true,
@@ -41,10 +45,10 @@ fn list() -> Markup {
                 @if let PresetOrigin::Own(place) = &preset.origin { p.quiet { "From " (place) } }
             } }
         }
-        p { a href="/presets" { "Where each preset comes from, and what proves it" } }
+        p { a href="/presets" { "Origin and tests of each preset" } }
         h2 { "Not in the list" }
         ul.tools.others {
-            li { a href=(form_of("hmac")) { "Another tool that signs" } p.quiet { "With a secret that both sides have, HMAC." } }
+            li { a href=(form_of("hmac")) { "Another tool that signs" } p.quiet { "Shared secret (HMAC)." } }
             li { a href=(form_of("token")) { "Another tool that sends a fixed secret" } p.quiet { "In a separate header." } }
             li { a href=(form_of("none")) { "A tool or program with an ingest key" } p.quiet { "It can send Authorization: Bearer, or a user name and a password." } }
         }
@@ -60,6 +64,10 @@ impl Presets {
         Page {
             title: "Presets".to_owned(),
             place: Place::Connectors,
+            head: Head {
+                above: vec![("/sources".to_owned(), "Connectors".to_owned())],
+                ..Head::default()
+            },
             still: table(),
             live: html! {},
             old: true,
@@ -71,12 +79,12 @@ fn table() -> Markup {
     html! {
         p { "The presets of tools. Your own presets are files in " code { "presets" } " of the data directory, or " code { "[[presets]]" } " in the configuration. " code { "vector" } " means that a real delivery of the tool was verified, " code { "itself" } " that only samples were, which are signed by the same rules: send a test from the tool before you rely on it." }
         div.table { table {
-            thead { tr { th { "Preset" } th { "Tool" } th { "Verified by" } th { "Proved by" } th { "From" } } }
+            thead { tr { th { "Preset" } th { "Tool" } th { "Verified by" } th { "Tested with" } th { "From" } } }
             tbody { @for preset in webhook::presets() { tr {
                 td data-label="Preset" { code { (preset.name) } }
                 td data-label="Tool" { span { (preset.title) } }
                 td data-label="Verified by" { span { (verified_by(preset)) } }
-                td data-label="Proved by" { span { (preset.proved()) } }
+                td data-label="Tested with" { span { (preset.proved()) } }
                 td data-label="From" { span { (preset.origin.shown()) } }
             } } }
         } }

@@ -43,7 +43,7 @@ pub(super) fn panel(connector: &Connector, token: &Markup) -> Markup {
                 }
                 button { "Send test" }
             }
-            p.quiet { "It is signed with the connector's own secret, and stored like a delivery of " (tool::name_within(Some(preset))) ": every sink of its stream receives it." }
+            p.quiet { "It is signed with the connector's secret, and stored like a delivery from " (tool::name_within(Some(preset))) ": every sink of its stream receives it." }
         }
     }
 }

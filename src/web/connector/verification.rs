@@ -30,7 +30,7 @@ const ENCODINGS: [(&str, &str); 3] = [
     ("base64url", "Base64 for URLs"),
 ];
 const SECRET_ENCODINGS: [(&str, &str); 3] = [
-    ("text", "as it is"),
+    ("text", "plain text"),
     ("hex", "hexadecimal"),
     ("base64", "Base64"),
 ];
@@ -213,7 +213,7 @@ fn verify_token(typed: &Typed) -> Markup {
     typed.secret_input(Field {
         name: "verify_token",
         label: "Verify token",
-        hint: "A word that you choose: enter the same one in the tool, beside the URL.",
+        hint: "A word that you choose. Enter the same word in the tool, next to the URL.",
     })
 }
 
@@ -229,12 +229,12 @@ fn header(typed: &Typed) -> Markup {
 fn layout(typed: &Typed) -> Markup {
     let prefix = Field {
         name: "prefix",
-        label: "Before the signature (optional)",
+        label: "Signature prefix (optional)",
         hint: "Text before the signature in the header, such as sha256=.",
     };
     let signed = Field {
         name: "signed",
-        label: "What is signed",
+        label: "Signed text",
         hint: "Text with {body}, and with {ts}, {id}, {url} or {method} where the tool signs them, such as {ts}.{body}.",
     };
     let field = |name, label| Field {
@@ -244,8 +244,8 @@ fn layout(typed: &Typed) -> Markup {
     };
     let separator = Field {
         name: "separator",
-        label: "Between several parts (optional)",
-        hint: "The character between them, such as the comma of t=…,v1=…. Default: none, the header has one part.",
+        label: "Part separator (optional)",
+        hint: "The character between the parts of the header, such as the comma of t=…,v1=…. Default: none, the header has one part.",
     };
     let timestamp = Field {
         name: "timestamp",
@@ -254,8 +254,8 @@ fn layout(typed: &Typed) -> Markup {
     };
     let id = Field {
         name: "id",
-        label: "Header of the delivery's id (optional)",
-        hint: "A delivery with the id of another is a repeat. Needed for {id}.",
+        label: "Delivery ID header (optional)",
+        hint: "Deliveries with the same ID are duplicates. Needed for {id}.",
     };
     html! {
         (typed.input(prefix, 256, false))
@@ -263,13 +263,13 @@ fn layout(typed: &Typed) -> Markup {
         (typed.input(signed, 256, false))
         div.fields {
             (typed.select(field("hash", "Hash"), &HASHES))
-            (typed.select(field("encoding", "Signature written as"), &ENCODINGS))
-            (typed.select(field("secret_encoding", "Secret written as"), &SECRET_ENCODINGS))
+            (typed.select(field("encoding", "Signature encoding"), &ENCODINGS))
+            (typed.select(field("secret_encoding", "Secret encoding"), &SECRET_ENCODINGS))
         }
         (typed.input(timestamp, 256, false))
         div.fields {
-            (typed.select(field("timestamp_in", "It stands"), &PLACES))
-            (typed.select(field("unit", "It is written as"), &UNITS))
+            (typed.select(field("timestamp_in", "Timestamp location"), &PLACES))
+            (typed.select(field("unit", "Timestamp format"), &UNITS))
         }
         (typed.input(id, 256, false))
     }
@@ -279,7 +279,7 @@ fn url(typed: &Typed) -> Markup {
     let field = Field {
         name: "url",
         label: "URL in the tool (optional)",
-        hint: "For tools that sign the URL that they were given: the whole of it, where it is not server.public_url and the path.",
+        hint: "The whole URL, if the tool signs another one than server.public_url and the path.",
     };
     typed.input(field, 2_048, false)
 }

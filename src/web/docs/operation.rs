@@ -78,7 +78,7 @@ impl<'a> Operation<'a> {
         let (names, open) = self.security();
         html! {
             p.quiet {
-                @if names.is_empty() { "Open to everybody." } @else {
+                @if names.is_empty() { "No key or token is needed." } @else {
                     "With "
                     @for (place, name) in names.iter().enumerate() { @if place > 0 { " or " } code { (name) } }
                     @if open { ", or without." } @else { "." }

@@ -100,7 +100,7 @@ fn access(document: &Value) -> Markup {
                     dd { "In the header " code { "Authorization: Bearer …" } ". " (inline(scheme["description"].as_str().unwrap_or_default())) }
                 }
             }
-            p { "In the examples words in capitals stand for values of yours; those that begin with " code { "$" } " are variables of the shell." }
+            p { "In the examples, replace words in capitals with your values. Words that begin with " code { "$" } " are variables of the shell." }
         }
     }
 }

@@ -41,13 +41,13 @@ pub(super) fn results(query: &str, pages: &[GuidePage], document: &Value) -> Mar
     hits.truncate(HITS_MAX);
     html! {
         @if hits.is_empty() {
-            p.panel { "Nothing has all of these words. Try fewer, or the beginning of one." }
+            p.panel { "No results for all of these words. Try fewer words, or the beginning of a word." }
         } @else {
             ul.hits { @for hit in &hits { li {
                 a href=(hit.address) { (marked(&hit.title, &words)) }
                 p { (marked(&excerpt(&hit.text, &words), &words)) }
             } } }
-            @if more { p.quiet { "More than " (HITS_MAX) " places; another word narrows them down." } }
+            @if more { p.quiet { "More than " (HITS_MAX) " results. Add a word to narrow them down." } }
         }
     }
 }
@@ -187,7 +187,7 @@ mod tests {
         assert!(found("retry").contains("/docs/api#get_a"));
         assert!(found("ÄRGER").contains("&lt;and&gt; <mark>Ärger</mark>"));
         for nothing in ["retries elephant", "<script>"] {
-            assert!(found(nothing).contains("Nothing has"), "{nothing}");
+            assert!(found(nothing).contains("No results for"), "{nothing}");
         }
         // No words at all: every place.
         assert_eq!(found(" ").matches("<li>").count(), 4);

@@ -145,8 +145,8 @@ impl Typed {
                 @for name in &names {
                     label.box { input type="checkbox" name=(field.name) value=(name) checked[chosen.contains(name)]; " " bdi { (plain(name)) } }
                 }
-                @if beyond { label { "One more, by its name " input name=(field.name) type="text" maxlength="256" dir="auto"; } }
-                @if names.is_empty() && !beyond { p.quiet { "There is no stream yet. " a href="/new/stream" { "Make one" } " first." } }
+                @if beyond { label { "Another stream, by name " input name=(field.name) type="text" maxlength="256" dir="auto"; } }
+                @if names.is_empty() && !beyond { p.quiet { "No streams. " a href="/new/stream" { "Create a stream" } " first." } }
             }
         }
     }

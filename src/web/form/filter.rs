@@ -22,7 +22,7 @@ pub(crate) fn before<T: FromStr>(req: &Request) -> Result<Option<T>, NoPage> {
         return Ok(None);
     }
     let before = number.parse().map(Some);
-    before.map_err(|_| refusal("The page before has the link to this one."))
+    before.map_err(|_| refusal("This link is not valid. Open it again from the previous page."))
 }
 
 /// Whether each is a time as forms have it, or empty.

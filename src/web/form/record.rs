@@ -97,7 +97,7 @@ impl Typed {
             .is_none_or(str::is_empty)
         {
             body.shift_remove("name");
-            self.reject("name", "Give it a name.");
+            self.reject("name", "Enter a name.");
             // What else is wrong is told at once.
             body.insert("name".to_owned(), "name".into());
         }

@@ -23,12 +23,13 @@ pub(super) fn of_fault(fault: &FieldError) -> String {
     match fault {
         FieldError::NoStream { meant: None, .. } => {
             format!(
-                "{} Make it first: the page Data pool has the button New stream.",
+                "{} Create it first: the page Streams has the button New stream.",
                 as_sentence(&fault.to_string())
             )
         }
         FieldError::Ended => {
-            "The key has ended: say when the new one ends, or that it never does.".to_owned()
+            "The key has expired: set the expiry of the new key, or choose that it never expires."
+                .to_owned()
         }
         FieldError::Verify(unfit) => as_sentence(&unfit.message),
         FieldError::SameSecret => {
@@ -104,7 +105,7 @@ mod tests {
         );
         check(
             no_stream(None),
-            "There is no stream \"none\". Make it first: the page Data pool has the button New stream.",
+            "There is no stream \"none\". Create it first: the page Streams has the button New stream.",
         );
     }
 }

@@ -26,15 +26,15 @@ pub(crate) fn take(req: &Request, depot: &Depot) -> Option<IssuedKey> {
 pub(crate) fn panel(issued: &IssuedKey, what: &str) -> Markup {
     html! {
         h2 #made tabindex="-1" autofocus { "The " (what) " " (text(&issued.key)) ", shown only now" }
-        p { "Copy it to where it is used. When this page is left or loaded again, nobody can see it any more." }
+        p { "Copy it now. It is not shown again." }
         div.copy data-once {
             code #secret { (issued.secret.expose()) }
             button type="button" data-copy="secret" { "Copy" }
         }
         @if let Some((name, ends_at)) = &issued.previous {
             p {
-                "The one before it is called " strong { (text(name)) } " now and "
-                @if *ends_at <= Unix::now() { "has ended." } @else { "works until " (time(&clock::rfc3339(*ends_at))) "." }
+                "The old key is called " strong { (text(name)) } " now and "
+                @if *ends_at <= Unix::now() { "has expired." } @else { "is valid until " (time(&clock::rfc3339(*ends_at))) "." }
             }
         }
     }

@@ -52,10 +52,10 @@ fn page(key: &ReadKey, ending: Ending, typed: &Typed) -> FormPage {
     };
     let what = html! {
         p {
-            "Renderers that are connected with the read key " strong { (text(&key.name)) } " are disconnected at once, and the key is rejected from then on. "
+            "Screens with the read key " strong { (text(&key.name)) } " will be disconnected, and the key will be rejected. "
             @match ending {
-                Ending::Revoke => "It stays in the list, and cannot be made valid again.",
-                Ending::Delete => "It is no longer listed.",
+                Ending::Revoke => "It stays in the list. This cannot be undone.",
+                Ending::Delete => "It is no longer listed. This cannot be undone.",
             }
         }
     };

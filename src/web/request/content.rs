@@ -37,7 +37,7 @@ fn fitting(entry: &LogEntry) -> Markup {
     let fits = webhook::fitting(&headers, None);
     html! {
         @if !fits.is_empty() {
-            p #fitting { "Presets whose headers these are: "
+            p #fitting { "Matching presets: "
                 @for (position, fit) in fits.iter().take(FITS_MAX).enumerate() {
                     @if position > 0 { ", " } (fit.preset.title) " (" code { (fit.preset.name) } ")"
                 }
@@ -59,7 +59,7 @@ pub(super) fn content(content: &Content) -> Markup {
             },
             Content::Nothing(why) => {
                 h2 { "Content" }
-                p.panel #content { "Not here: " (why) "." }
+                p.panel #content { "Not available: " (why) "." }
             },
             Content::Items { items, left_out } => {
                 h2 { "Items" }
@@ -72,7 +72,7 @@ pub(super) fn content(content: &Content) -> Markup {
                         }
                     }
                 }
-                @if items.is_empty() { p.panel { "None: it was an empty list." } }
+                @if items.is_empty() { p.panel { "No items: the list was empty." } }
                 @if *left_out > 0 { p.quiet { (count(*left_out as u64, "more item")) " not shown." } }
             },
         }
@@ -102,7 +102,7 @@ pub(super) fn as_curl(command: Result<String, Option<&'static str>>) -> Markup {
             Ok(command) => {
                 h2 { "As curl" }
                 div.panel {
-                    p { "Put the key's secret into the variable " code { "HEADGATE_KEY" } "; it is not shown here." }
+                    p { "Set the variable to the key's secret: " code { "HEADGATE_KEY" } "; it is not shown here." }
                     pre tabindex="0" { code #curl { (command) } }
                 }
             },

@@ -12,9 +12,9 @@ use journal::log::Endpoint;
 
 /// Longest body: arguments of a program may have 128 KiB on Linux.
 const BODY_BYTES_MAX: usize = 64 << 10;
-const TOO_LONG: &str = "The body is too long for a command to paste. Send the request again with the button, or with headgate requests send-again.";
-const SIGNED: &str = "The tool has signed it, which a command cannot. Send the request again with the button, or with headgate requests send-again.";
-const NO_TEXT: &str = "The body or its headers are not text, so there is no command to paste.";
+const TOO_LONG: &str = "The body is too long for a command. Resend the request with the button, or with headgate requests send-again.";
+const SIGNED: &str = "The provider signed the request, and a command cannot. Resend it with the button, or with headgate requests send-again.";
+const NO_TEXT: &str = "The body or its headers are not text, so no command can be shown.";
 
 /// The command that sends what is kept of a request. An error: why there is none; without a reason where nothing is
 /// kept.

@@ -51,7 +51,7 @@ pub(super) fn news(operator: &Operator) -> Markup {
             p.problem { (text_of(&problem, VALUE_CHARS_MAX)) }
         }
         @if !waiting.is_empty() {
-            p.problem { "These were changed since the start, and take effect at the next one:" }
+            p.problem { "These settings changed after the start and apply after a restart:" }
             (table(&waiting.iter().collect::<Vec<_>>()))
         }
     }

@@ -25,8 +25,8 @@ impl Retry {
             .await
             .map_err(refused)?;
         let flash = match retries {
-            0 => "Nothing waits for a retry.".to_owned(),
-            retries => format!("{} tried again now.", are(retries, "batch")),
+            0 => "No waiting retries.".to_owned(),
+            retries => format!("{} being retried.", are(retries, "batch")),
         };
         Ok(done(req, flash))
     }
@@ -45,16 +45,16 @@ impl SendAgain {
             skipped,
             left,
         } = sent.await.map_err(refused)?;
-        let mut flash = format!("{} sent again.", are(sent, "item"));
+        let mut flash = format!("{} being retried.", are(sent, "item"));
         if skipped > 0 {
             flash.push_str(&format!(
-                " {} still dead letters: there is nothing to send.",
+                " {} still dead letters: their items are no longer stored.",
                 are(skipped, "item")
             ));
         }
         if left > 0 {
             flash.push_str(&format!(
-                " {} still dead letters: something newer has changed what they are about.",
+                " {} still dead letters: a later request changed or removed their items.",
                 are(left, "item")
             ));
         }
@@ -90,7 +90,7 @@ impl GiveUp {
             _ => None,
         };
         let id = id.ok_or_else(|| {
-            let why = "The form names no waiting retry. Load the page again and repeat.";
+            let why = "No waiting retry is selected. Reload the page and repeat.";
             NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned())
         })?;
         let given_up = self.0.give_up(&param(req, "name"), id, by(req)).await;
@@ -115,7 +115,7 @@ impl Pause {
         let changed = operator.pause_sink(&name, *paused, by(req)).await;
         changed.map_err(refused)?;
         let flash = match paused {
-            true => "The sink is paused: what is accepted waits for it.",
+            true => "The sink is paused; accepted requests wait for it.",
             false => "The sink continues at its cursor.",
         };
         Ok(done(req, flash.to_owned()))
@@ -130,7 +130,7 @@ impl Refill {
     async fn handle(&self, req: &mut Request) -> Result<FormAnswer, NoPage> {
         let begun = self.0.refill_sink(&param(req, "name"), by(req)).await;
         let items = count(begun.map_err(refused)?.items, "item");
-        let flash = format!("The sink is filled again with {items} of the data pool.");
+        let flash = format!("The sink is being refilled with {items} of the data pool.");
         Ok(done(req, flash))
     }
 }
@@ -144,7 +144,7 @@ impl Forget {
         let name = param(req, "name");
         let forgotten = self.0.forget_sink(&name, by(req)).await;
         forgotten.map_err(refused)?;
-        let flash = format!("The sink {name} is forgotten.");
+        let flash = format!("All data of the sink {name} is deleted.");
         Ok(FormAnswer::Done("/sinks".to_owned(), flash))
     }
 }
@@ -163,7 +163,7 @@ fn selected(depot: &Depot) -> Result<Selection, NoPage> {
         _ => None,
     };
     selected.ok_or_else(|| {
-        let why = "The form names no dead letter. Load the page again and repeat.";
+        let why = "No dead letter is selected. Reload the page and repeat.";
         NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned())
     })
 }

@@ -46,7 +46,7 @@ impl DeleteSink {
 fn page(name: &str, typed: &Typed) -> FormPage {
     let discard = Field {
         name: "discard",
-        label: "Delete what waits for it, too",
+        label: "Delete its backlog too",
         hint: "Its undelivered requests, retries and dead letters are deleted, too. This cannot be undone.",
     };
     let what = html! {

@@ -5,7 +5,7 @@
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 
-use crate::frame::{NoPage, Page, Place, posting};
+use crate::frame::{Head, NoPage, Page, Place, posting};
 use crate::grid::{Cell, Column, Grid, Row, pages};
 use crate::paths;
 use crate::text::{count, text, text_of, time};
@@ -112,6 +112,13 @@ impl ShowLetter {
         Ok(Page {
             title: format!("Dead letter {id}"),
             place: Place::Sinks,
+            head: Head {
+                above: vec![
+                    ("/sinks".to_owned(), "Sinks".to_owned()),
+                    (path.clone(), sink.clone()),
+                ],
+                ..Default::default()
+            },
             still: html! {
                 (facts(&letter, &sink))
                 @if configured {

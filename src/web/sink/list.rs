@@ -5,7 +5,7 @@
 use maud::html;
 use salvo_core::handler;
 
-use crate::frame::{NoPage, Page, Place};
+use crate::frame::{Head, NoPage, Page, Place};
 use crate::sink_table::{problems, table};
 use crate::text::text_of;
 use operate::{Operator, UsedPlugin};
@@ -31,7 +31,11 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
     Ok(Page {
         title: "Sinks".to_owned(),
         place: Place::Sinks,
-        still: html! { p.row { a.button href="/new/sink" { "Add a sink" } } },
+        head: Head {
+            actions: html! { a.button.main href="/new/sink" { "Add a sink" } },
+            ..Head::default()
+        },
+        still: html! {},
         live: html! {
             @for why in &condition.unreadable { p.problem role="alert" { (text_of(why, REASON_CHARS_MAX)) } }
             @for sink in sinks { (problems(sink)) }

@@ -72,7 +72,7 @@ impl NewSink {
             }
             _ => match operator.create_sink(body, by(req)).await {
                 Ok(sink) => {
-                    let flash = format!("The sink {} is made.", plain(sink.name()));
+                    let flash = format!("Sink {} created.", plain(sink.name()));
                     return Ok(FormAnswer::Done(paths::sink(sink.name()), flash));
                 }
                 Err(error) => Err(error),

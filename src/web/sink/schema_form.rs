@@ -131,7 +131,7 @@ impl<'a> SchemaForm<'a> {
             None if self.schema.is_object() => {
                 self.one(self.root, "Settings", self.schema, false, DEPTH_MAX)
             }
-            None => html! { p.quiet { "This plugin takes no settings." } },
+            None => html! { p.quiet { "This plugin has no settings." } },
         }
     }
 
@@ -169,8 +169,8 @@ impl<'a> SchemaForm<'a> {
         let message = self.message(path);
         let control = self.control(&kind, path, &usual, required, message.is_some());
         let form = match kind {
-            Kind::List => "One in each line. ",
-            Kind::Table => "In each line a name, a colon and a value. ",
+            Kind::List => "One per line. ",
+            Kind::Table => "A name, a colon and a value per line. ",
             Kind::Json => "As JSON. ",
             Kind::Body => "Text, or a JSON object or list. ",
             _ => "",
@@ -379,7 +379,7 @@ fn read(data: &FormData, path: &str, kind: &Kind<'_>) -> Result<Option<Value>, S
         Kind::YesOrNo => Value::Bool(trimmed == "true"),
         Kind::Number => match serde_json::from_str::<Value>(trimmed) {
             Ok(number @ Value::Number(_)) => number,
-            _ => return Err("Give a number.".to_owned()),
+            _ => return Err("Enter a number.".to_owned()),
         },
         Kind::List => lines().map(Value::from).collect(),
         Kind::Table => {
@@ -387,7 +387,7 @@ fn read(data: &FormData, path: &str, kind: &Kind<'_>) -> Result<Option<Value>, S
             for line in lines() {
                 let (name, value) = line
                     .split_once(':')
-                    .ok_or_else(|| "Write a name, a colon and a value in each line.".to_owned())?;
+                    .ok_or_else(|| "Write a name, a colon and a value per line.".to_owned())?;
                 table.insert(name.trim().to_owned(), value.trim().into());
             }
             Value::Object(table)

@@ -17,9 +17,9 @@ const CHANGES_MAX: usize = 20;
 pub(super) fn shown(tried: &Tried) -> Markup {
     html! {
         section.panel role="status" {
-            h2 { "What it would do" }
+            h2 { "Result" }
             p { (count(u64::from(tried.items), "item")) " reached the plugin. Nothing was sent, and nothing is stored." }
-            @if let Some(error) = &tried.error { p.problem role="alert" { "It does not take it: " (text_of(error, REASON_CHARS_MAX)) } }
+            @if let Some(error) = &tried.error { p.problem role="alert" { "The plugin rejects it: " (text_of(error, REASON_CHARS_MAX)) } }
             @for request in &tried.seen.requests {
                 p { strong { (text(&request.method)) " " (text(&request.url)) } }
                 pre tabindex="0" { code {

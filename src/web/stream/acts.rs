@@ -10,14 +10,13 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::find_stream;
-use super::item::{ReleaseItems, show_value};
+use super::item::ReleaseItems;
 use crate::form_data::FormData;
 use crate::frame::{FormAnswer, NoPage};
 use crate::guard::by;
 use crate::held::since;
 use crate::paths;
-use crate::text::{count, plain, segment, text_of, time};
-use base::clock;
+use crate::text::{count, plain, segment, text_of};
 use http::access::token_of;
 use operate::Operator;
 use operate::acts::Acting;
@@ -62,9 +61,9 @@ impl ActOnPage {
             .act(&stream.name, verb, body.as_bytes(), &acting)
             .await?;
         let path = paths::stream(&stream.name);
-        let back = match key {
-            "" => path,
-            key => format!("{path}/item?key={}", segment(key)),
+        let back = match (key, get("back")) {
+            ("", _) | (_, "list") => path,
+            (key, _) => format!("{path}/item?key={}", segment(key)),
         };
         let undone = acted
             .outcome
@@ -89,10 +88,10 @@ pub(super) fn acting(req: &Request) -> Result<Acting, NoPage> {
 
 fn done(verb: &str) -> &'static str {
     match verb {
-        "override" | "add" => "It is shown.",
-        "release" => "The source's values are shown.",
-        "hold" => "It is held. Changes from the source wait.",
-        "take" => "What waited is shown. It is still held.",
+        "override" | "add" => "The value is shown.",
+        "release" => "The source's values are shown again.",
+        "hold" => "Held. Changes from the source wait.",
+        "take" => "The waiting changes are shown. The hold continues.",
         "resume" => "The hold has ended.",
         _ => "Done.",
     }
@@ -159,60 +158,96 @@ fn button(
     }
 }
 
-/// What operators do to a stream, and what they can do.
-pub(super) fn of_stream(token: &Markup, path: &str, acts: &StreamActs) -> Markup {
-    let act = |verb: &str, label: &str| button(token, path, (verb, "", "", ""), label);
+/// What is held and overridden, as badges.
+pub(super) fn badges(is_held: bool, held_keys: u64, fields: u64) -> Markup {
     html! {
-        div.panel {
-            @if let Some(held) = &acts.held {
-                p { span.badge.warn { "held" } " " (since(held)) ". " (count(acts.waiting, "item")) " changed and wait." }
-            }
-            @for held in &acts.held_keys {
-                p { span.badge.warn { "held" } " " a href={ (path) "/item?key=" (segment(&held.key)) } { (text_of(&held.key, CHARS_MAX)) } " " (since(held)) }
-            }
-            @for (key, fields) in &acts.overridden {
-                p { span.badge.warn { "overridden" } " " a href={ (path) "/item?key=" (segment(key)) } { (text_of(key, CHARS_MAX)) } ": " (count(*fields, "field")) }
-            }
-            div.row {
-                @if acts.held.is_some() {
-                    (act("take", "Take: show what waits"))
-                    (act("resume", "Resume"))
-                } @else {
-                    (act("hold", "Hold what is shown"))
+        @if is_held { span.badge.held { "Held" } }
+        @if held_keys > 0 { span.badge.held { (count(held_keys, "item")) " held" } }
+        @if fields > 0 { span.badge.hand { (count(fields, "field")) " overridden" } }
+    }
+}
+
+/// The same of a stream.
+pub(super) fn stream_badges(acts: &StreamActs) -> Markup {
+    let fields = acts.overridden.iter().map(|(_, fields)| fields).sum();
+    badges(acts.held.is_some(), acts.held_keys.len() as u64, fields)
+}
+
+/// What a stream's operators do rarely.
+pub(super) fn rarely(token: &Markup, path: &str, acts: &StreamActs) -> Markup {
+    html! {
+        (button(token, path, ("undo", "", "", ""), "Undo last act"))
+        @if !acts.overridden.is_empty() {
+            (button(token, path, ("release", "", "", ""), "Release all overrides"))
+        }
+    }
+}
+
+/// Holds a stream, or the item `key`; nothing where it is held.
+pub(super) fn hold(token: &Markup, path: &str, key: &str, is_held: bool) -> Markup {
+    html! {
+        @if !is_held {
+            (button(token, path, ("hold", key, "", ""), if key.is_empty() { "Hold stream" } else { "Hold item" }))
+        }
+    }
+}
+
+/// Says that something is held, and ends it. `key` is empty for the whole stream.
+fn banner(token: &Markup, path: &str, key: &str, what: &Markup, waits: &Markup) -> Markup {
+    let act = |verb: &str, label: &str| button(token, path, (verb, key, "", ""), label);
+    html! {
+        div.hold role="status" {
+            p { (what) " " (waits) }
+            div.row { (act("take", "Show waiting changes")) (act("resume", "Resume")) }
+        }
+    }
+}
+
+/// What operators do to a stream now, above its items; nothing if they do nothing.
+pub(super) fn of_stream(token: &Markup, path: &str, acts: &StreamActs) -> Markup {
+    let item = |key: &str| html! { a href={ (path) "/item?key=" (segment(key)) } { (text_of(key, CHARS_MAX)) } };
+    html! {
+        @if let Some(held) = &acts.held {
+            (banner(token, path, "", &html! { strong { "The stream is held" } " " (since(held)) "." }, &html! {
+                @if acts.waiting == 0 { "No change waits." } @else { (count(acts.waiting, "changed item")) " wait; screens show the values from before." }
+            }))
+        }
+        @if !acts.held_keys.is_empty() || !acts.overridden.is_empty() {
+            p.acted {
+                @for held in &acts.held_keys {
+                    span { span.badge.held { "Held" } " " (item(&held.key)) " " (since(held)) } " "
                 }
-                @if !acts.overridden.is_empty() { (act("release", "Release all overrides")) }
-                (act("undo", "Undo my last act"))
+                @for (key, fields) in &acts.overridden {
+                    span { span.badge.hand { "Overridden" } " " (item(key)) ", " (count(*fields, "field")) } " "
+                }
             }
         }
     }
 }
 
 /// The same of an item.
-pub(super) fn of_item(token: &Markup, path: &str, key: &str, acts: &ItemActs) -> Markup {
-    let act = |verb: &str, label: &str| button(token, path, (verb, key, "", ""), label);
+pub(super) fn of_item(token: &Markup, path: &str, acts: &ItemActs) -> Markup {
     html! {
-        div.panel {
-            @if let Some(held) = &acts.held {
-                p {
-                    span.badge.warn { "held" } " " (since(held)) "."
-                    @if acts.waits { " A change of the source waits." }
-                }
-            }
-            div.row {
-                @if acts.held.is_some() {
-                    (act("take", "Take: show what waits"))
-                    (act("resume", "Resume"))
-                } @else {
-                    (act("hold", "Hold this item"))
-                }
-                @if !acts.overrides.is_empty() { (act("release", "Release all overrides")) }
-                (act("undo", "Undo my last act"))
-            }
+        @if let Some(held) = &acts.held {
+            (banner(token, path, &held.key, &html! {
+                strong { @if held.key.is_empty() { "The stream of this item is held" } @else { "This item is held" } }
+                " " (since(held)) "."
+            }, &html! { @if acts.waits { "A change from its source waits." } @else { "No change of it waits." } }))
         }
     }
 }
 
-/// A field's value with what can be done with it. `value` is JSON.
+/// What an item's operators do rarely.
+pub(super) fn item_rarely(token: &Markup, path: &str, key: &str, acts: &ItemActs) -> Markup {
+    html! {
+        (button(token, path, ("undo", key, "", ""), "Undo last act"))
+        @if !acts.overrides.is_empty() {
+            (button(token, path, ("release", key, "", ""), "Release all overrides"))
+        }
+    }
+}
+
+/// What a field can show instead: a form behind a button. `value` is JSON.
 pub(super) fn of_field(
     token: &Markup,
     path: &str,
@@ -224,29 +259,60 @@ pub(super) fn of_field(
     let text = serde_json::from_str::<String>(value).ok();
     let typed = text.as_deref().unwrap_or(value);
     html! {
-        @if let Some(own) = own {
-            " " span.badge.warn { "overridden by " (plain(&own.by)) }
-            " source: " @match &own.source { Some(source) => (show_value(source, CHARS_MAX)), None => "none" }
-            @if let Some(until) = own.until { ", until " (time(&clock::rfc3339(until))) }
+        @if is_number {
+            (button(token, path, ("add", key, field, "-1"), "−1"))
+            (button(token, path, ("add", key, field, "1"), "+1"))
         }
-        div.row {
-            @if typed.len() <= CHARS_MAX {
-                form.inline method="post" action={ (path) "/act" } {
-                    (token)
-                    input type="hidden" name="verb" value="override";
-                    input type="hidden" name="key" value=(key);
-                    input type="hidden" name="field" value=(field);
-                    @if text.is_some() { input type="hidden" name="text" value="yes"; }
-                    input type="text" name="value" value=(typed) aria-label={ "Show instead: " (plain(field)) };
-                    " " (until()) " "
-                    button.plain { "Override" }
-                }
+        @if typed.len() <= CHARS_MAX {
+            details.menu.edit {
+                summary.button.plain aria-label={ "Override " (plain(field)) } { "Override" }
+                (editor(token, path, key, field, typed, text.is_some()))
             }
-            @if is_number {
-                (button(token, path, ("add", key, field, "1"), "+1"))
-                (button(token, path, ("add", key, field, "-1"), "−1"))
+        }
+        @if own.is_some() { (button(token, path, ("release", key, field, ""), "Release")) }
+    }
+}
+
+/// The form that overrides a field. `typed`: its value, as one types it.
+fn editor(
+    token: &Markup,
+    path: &str,
+    key: &str,
+    field: &str,
+    typed: &str,
+    is_text: bool,
+) -> Markup {
+    html! {
+        form method="post" action={ (path) "/act" } {
+            (token)
+            input type="hidden" name="verb" value="override";
+            input type="hidden" name="key" value=(key);
+            input type="hidden" name="field" value=(field);
+            @if is_text { input type="hidden" name="text" value="yes"; }
+            input type="text" name="value" value=(typed) aria-label={ "Show instead: " (plain(field)) };
+            (until())
+            button { "Show" }
+        }
+    }
+}
+
+/// The form of the grid, which its script fills and puts beside a value.
+pub(super) fn grid_editor(token: &Markup, path: &str) -> Markup {
+    html! {
+        form #editor.editor method="post" action={ (path) "/act" } hidden {
+            p { strong #editor-of {} }
+            (token)
+            input type="hidden" name="verb" value="override";
+            input type="hidden" name="back" value="list";
+            @for name in ["key", "field", "text"] { input type="hidden" name=(name); }
+            div.row {
+                input type="text" name="value" maxlength=(CHARS_MAX) aria-label="Value";
+                button.plain type="button" data-step="-1" aria-label="1 less" { "−1" }
+                button.plain type="button" data-step="1" aria-label="1 more" { "+1" }
             }
-            @if own.is_some() { (button(token, path, ("release", key, field, ""), "Release")) }
+            p.quiet { "Changes from the source continue beneath." }
+            (until())
+            div.row { button { "Show" } button.plain type="button" data-cancel { "Cancel" } }
         }
     }
 }

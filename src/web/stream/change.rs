@@ -85,11 +85,11 @@ impl DeleteStream {
 fn delete_page(stream: &Stream, typed: &Typed) -> FormPage {
     let force = Field {
         name: "force",
-        label: "Delete it all the same",
-        hint: "The keys stay, and what they send or ask for is answered 404.",
+        label: "Delete despite keys",
+        hint: "The keys stay, and their requests get 404.",
     };
     let what = html! {
-        p { "The stream " strong { (text(&stream.name)) } " is deleted. Its items stay in the data pool's file, and what was accepted is delivered." }
+        p { "The stream " strong { (text(&stream.name)) } " will be deleted. Its items stay in the data pool, and accepted requests are still delivered." }
         @if typed.is_wrong() { (typed.tick(force)) }
     };
     FormPage {

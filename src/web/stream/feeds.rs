@@ -131,7 +131,7 @@ async fn page(
         title: format!("Feeds of {}", plain(&stream.name)),
         place: Place::Streams,
         content: html! {
-            p { "For programs that only poll: a table at a URL. The guide says what else the URL can say: " a href="/docs/feeds" { "Feeds" } "." }
+            p { "For programs that poll a URL: a table. The guide lists all URL options: " a href="/docs/feeds" { "Feeds" } "." }
             (typed.problems())
             @if let Some(issued) = issued { div.panel.made { (shown_once::panel(issued, "read key")) } }
             h2 { "URLs" }
@@ -186,14 +186,14 @@ fn columns(preview: &Preview, path: &str, fields: &str) -> Markup {
     let choices = preview.choices(fields);
     html! {
         form method="get" action=(path) {
-            p.quiet { "Give the columns that you want a place, 1, 2 and so on, and another name where the program wants one, such as Headline.Text for vMix. Without a place, all are there." span data-moves hidden { " Or drag them into order, or move them with the arrows: fields below the chosen ones are left out." } }
+            p.quiet { "Number the columns that you want: 1, 2 and so on. Rename them if the program needs other names, such as Headline.Text for vMix. Without numbers, all columns are included." span data-moves hidden { " Or drag them into order, or move them with the arrows: fields below the chosen ones are left out." } }
             @if !fields.is_empty() { p { "Now: " code { (text(fields)) } " · " a href=(path) { "All columns" } } }
             div.table { table {
-                thead { tr { th { "Place" } th { "Field" } th { "Sample" } th { "Name" } } }
+                thead { tr { th { "Position" } th { "Field" } th { "Sample" } th { "Name" } } }
                 tbody #columns { @for choice in choices.iter().take(COLUMNS_MAX) { (column(choice)) } }
             } }
             p.quiet #moved role="status" {}
-            @if choices.len() > COLUMNS_MAX { p.quiet { "The first " (COLUMNS_MAX) " fields are here; a URL can name all." } }
+            @if choices.len() > COLUMNS_MAX { p.quiet { "The first " (COLUMNS_MAX) " fields are listed; a URL can name any field." } }
             p.row { button { "Show" } }
         }
     }
@@ -204,7 +204,7 @@ fn column(choice: &Choice) -> Markup {
     let shown = plain(field);
     let is_usual = !matches!(field.as_str(), "_updated_at" | "_position");
     html! { tr data-usual[is_usual] data-field=(shown) {
-        td data-label="Place" { div.place {
+        td data-label="Position" { div.place {
             span data-moves hidden {
                 span.grip title="Drag" aria-hidden="true" { "⠿" }
                 button.plain type="button" data-move="up" aria-label={ "Move " (shown) " up" } { "↑" }

@@ -46,36 +46,19 @@ impl History {
         self.fields.is_empty()
     }
 
-    /// Below the value of a field; nothing if nothing is known.
-    pub(super) fn of_field(&self, field: &str) -> Markup {
+    /// Of each field; `is_here`: the item has it.
+    pub(super) fn of_all(&self, is_here: impl Fn(&str) -> bool) -> Markup {
         html! {
-            @if let Some(past) = self.fields.get(field) {
-                details {
-                    summary { "History: " (count(past.len() as u64, "value")) }
-                    (table(past))
-                }
-            }
-        }
-    }
-
-    /// Of the fields that are not `shown` above.
-    pub(super) fn of_others(&self, shown: impl Fn(&str) -> bool) -> Markup {
-        let others: Vec<_> = self
-            .fields
-            .iter()
-            .filter(|(field, _)| !shown(field))
-            .collect();
-        html! {
-            @if !others.is_empty() {
-                h2 { "History of fields that are gone" }
-                div.panel { @for (field, past) in others {
+            @if !self.fields.is_empty() {
+                h2 { "History" }
+                div.panel { @for (field, past) in &self.fields {
                     details {
-                        summary { (text(field)) ": " (count(past.len() as u64, "value")) }
+                        summary { (text(field)) ": " (count(past.len() as u64, "value")) @if !is_here(field) { span.quiet { " (the field is gone)" } } }
                         (table(past))
                     }
                 } }
             }
-            @if self.more { p.quiet { "Of the history, the newest " (grouped(VALUES_MAX.into())) " values are shown." } }
+            @if self.more { p.quiet { "The newest " (grouped(VALUES_MAX.into())) " values of the history are shown." } }
         }
     }
 }
@@ -83,11 +66,11 @@ impl History {
 fn table(past: &[PastValue]) -> Markup {
     html! {
         div.table { table {
-            thead { tr { th { "Time" } th { "Value" } th { "Written by" } } }
+            thead { tr { th { "Time" } th { "Value" } th { "Source" } } }
             tbody { @for one in past { tr {
                 td data-label="Time" { (time(&clock::rfc3339(one.at))) }
                 td data-label="Value" { (value(one)) }
-                td data-label="Written by" { (writer(one)) }
+                td data-label="Source" { (writer(one)) }
             } } }
         } }
     }
@@ -96,8 +79,8 @@ fn table(past: &[PastValue]) -> Markup {
 fn value(past: &PastValue) -> Markup {
     html! {
         @match &past.kind {
-            PastKind::Gone => span.quiet { "the field is gone" },
-            PastKind::Removed => span.quiet { "the item was removed" },
+            PastKind::Gone => span.quiet { "field removed" },
+            PastKind::Removed => span.quiet { "item removed" },
             PastKind::Act { verb, .. } if verb == "release" => span.quiet { "released" },
             _ => (show_value(past.value.as_deref().unwrap_or("null"), VALUE_CHARS_MAX)),
         }

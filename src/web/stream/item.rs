@@ -2,8 +2,6 @@
 //!
 //! **Invariant**: a page holds at most [`FIELDS_MAX`] fields of shortened values.
 
-use std::collections::HashSet;
-
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 use serde_json::json;
@@ -12,17 +10,22 @@ use super::history::History;
 use super::{acts, find_stream};
 use crate::form::filter::refusal;
 use crate::form_data::FormData;
-use crate::frame::{FormAnswer, NoPage, Page, Place, token};
+use crate::frame::{FormAnswer, Head, NoPage, Page, Place, more, token};
 use crate::guard::by;
 use crate::paths;
 use crate::text::{count, grouped, plain, text, text_of, time};
+use base::clock;
 use item::{field_name, members};
 use operate::Operator;
+use pool::acts::{ItemActs, OverrideNow};
 
 /// Characters of a value.
 const VALUE_CHARS_MAX: usize = 20_000;
 /// Fields on the page.
 const FIELDS_MAX: usize = 2_000;
+/// Characters of a source's value beside the one that is shown, and of a whole value in its title.
+const SOURCE_CHARS_MAX: usize = 60;
+const TITLE_CHARS_MAX: usize = 1_000;
 
 /// `GET /streams/{name}/item?key=…`
 pub(super) struct ShowItem(pub(super) Operator);
@@ -47,41 +50,89 @@ async fn item_page(operator: &Operator, req: &mut Request, token: &Markup) -> Re
     Ok(Page {
         title: plain(&item.key),
         place: Place::Streams,
+        head: Head {
+            above: above(&path, &stream.name),
+            state: html! {
+                (acts::badges(acted.held.is_some(), 0, acted.overrides.len() as u64))
+                span.quiet { "Updated " (time(&item.updated_at)) ", version " (item.seq) }
+            },
+            actions: html! {
+                (more(&html! {
+                    (acts::item_rarely(token, &path, &item.key, &acted))
+                    form method="post" action={ (path) "/remove" } data-confirm="Remove this item from the data pool and every screen?" {
+                        (token) input type="hidden" name="key" value=(item.key); button.danger { "Remove…" }
+                    }
+                }))
+                (acts::hold(token, &path, &item.key, acted.held.is_some()))
+            },
+        },
         still: html! {},
         live: html! {
+            (acts::of_item(token, &path, &acted))
+            (fields_table(token, &path, &item.key, &fields, &acted))
+            @if fields.len() > FIELDS_MAX { p.quiet { "The first " (grouped(FIELDS_MAX as u64)) " fields are shown." } }
+            (history.of_all(|field| fields.iter().any(|(name, _)| field_name(name) == field)))
+            h2 { "Where it comes from" }
             div.panel { dl {
                 dt { "Stream" } dd { a href=(path) { (text(&stream.name)) } }
                 dt { "Key" } dd { (text_of(&item.key, VALUE_CHARS_MAX)) }
-                dt { "Data of" } dd { (time(&item.updated_at)) }
-                dt { "Written by" } dd.mono {
-                    @if item.request_id.is_empty() { "no source: an operator made it" }
+                dt { "Source request" } dd.mono {
+                    @if item.request_id.is_empty() { "none: created by an operator" }
                     @else { a href=(paths::request(&item.request_id)) { (item.request_id) } }
                 }
-                dt { "Number of its change" } dd { (item.seq) }
             } }
-            (acts::of_item(token, &path, &item.key, &acted))
-            h2 { "Fields" }
-            div.panel { dl {
-                @for (field, value) in fields.iter().take(FIELDS_MAX) {
-                    @let name = field_name(field);
-                    @let own = acted.overrides.iter().find(|own| own.field == *name);
-                    dt { (text(&name)) }
-                    dd {
-                        (show_value(value, VALUE_CHARS_MAX))
-                        (acts::of_field(token, &path, &item.key, (&name, value), own))
-                        (history.of_field(&name))
-                    }
-                }
-            } }
-            @if fields.len() > FIELDS_MAX { p.quiet { "The first " (grouped(FIELDS_MAX as u64)) " fields are shown." } }
-            @let here: HashSet<_> = fields.iter().map(|(field, _)| field_name(field)).collect();
-            (history.of_others(|field| here.contains(field)))
-            form.row method="post" action={ (path) "/remove" } data-confirm="Remove this item, here and on every screen?" {
-                (token) input type="hidden" name="key" value=(item.key); button.danger { "Remove the item" }
-            }
         },
         old: false,
     })
+}
+
+/// What is shown of each field, and what operators can do with it.
+fn fields_table(
+    token: &Markup,
+    path: &str,
+    key: &str,
+    fields: &[(&str, &str)],
+    acted: &ItemActs,
+) -> Markup {
+    html! {
+        div.grid.kv { div.scroll { table {
+            thead { tr { th { "Field" } th { "Shown" } th { "Override" } th.can { span.sr { "Acts" } } } }
+            tbody { @for (field, value) in fields.iter().take(FIELDS_MAX) {
+                @let name = field_name(field);
+                @let own = acted.overrides.iter().find(|own| own.field == *name);
+                tr {
+                    th scope="row" title=(plain(&name)) { (text(&name)) }
+                    td.over[own.is_some()] title=(cut(value)) {
+                        span.val dir="auto" {
+                            (show_value(value, VALUE_CHARS_MAX))
+                            @if let Some(own) = own { " " small { "source: " (source(own)) } }
+                        }
+                    }
+                    td { @if let Some(own) = own { "by " (plain(&own.by)) @if let Some(until) = own.until { ", until " (time(&clock::rfc3339(until))) } } }
+                    td.can { (acts::of_field(token, path, key, (&name, value), own)) }
+                }
+            } }
+        } } }
+    }
+}
+
+/// What the source says of an overridden field.
+fn source(own: &OverrideNow) -> Markup {
+    match &own.source {
+        Some(source) => show_value(source, SOURCE_CHARS_MAX),
+        None => html! { "none" },
+    }
+}
+
+/// A whole value, for whoever points at what is cut.
+fn cut(value: &str) -> String {
+    plain(value).chars().take(TITLE_CHARS_MAX).collect()
+}
+
+/// The pages that an item's is below.
+fn above(path: &str, stream: &str) -> Vec<(String, String)> {
+    let streams = ("/streams".to_owned(), "Streams".to_owned());
+    vec![streams, (path.to_owned(), stream.to_owned())]
 }
 
 /// What is known of an item that is not there any more.
@@ -94,10 +145,14 @@ fn removed_page(path: &str, stream: &str, key: &str, history: History) -> Result
     Ok(Page {
         title: plain(key),
         place: Place::Streams,
+        head: Head {
+            above: above(path, stream),
+            ..Head::default()
+        },
         still: html! {},
         live: html! {
-            p.panel role="status" { "The stream " a href=(path) { (text(stream)) } " has no item with this key any more." }
-            (history.of_others(|_| false))
+            p.panel role="status" { "The stream " a href=(path) { (text(stream)) } " no longer has an item with this key." }
+            (history.of_all(|_| false))
         },
         old: false,
     })
@@ -153,7 +208,7 @@ pub(super) fn selected_keys(depot: &Depot) -> Result<Vec<String>, NoPage> {
     let keys = form.flat_map(|form| form.all("key")).map(str::to_owned);
     let keys: Vec<String> = keys.collect();
     match keys.is_empty() {
-        true => Err(refusal("No item is selected. Select some and repeat.")),
+        true => Err(refusal("No item is selected. Select items, then repeat.")),
         false => Ok(keys),
     }
 }

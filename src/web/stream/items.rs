@@ -5,6 +5,7 @@
 
 mod query;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use maud::{Markup, html};
@@ -18,7 +19,7 @@ use http::filter::conditions;
 use item::{field_name, members};
 use operate::Operator;
 use pool::acts::StreamActs;
-use pool::{Item, PageLimit};
+use pool::{Item, PageLimit, PoolError};
 pub(super) use query::ItemQuery;
 
 /// Items on a page, and that are read for one.
@@ -155,7 +156,7 @@ pub(super) fn tools(page: &ItemPage, path: &str, query: &ItemQuery) -> Markup {
             form action=(path) role="search" aria-label="Keys of this stream" {
                 @for filter in &query.filters { input type="hidden" name="filter" value=(filter); }
                 @for column in &query.columns { input type="hidden" name="column" value=(column); }
-                input.search type="search" name="q" value=(query.prefix) maxlength="512" placeholder="Beginning of a key" aria-label="Keys of this stream that begin so";
+                input.search type="search" name="q" value=(query.prefix) maxlength="512" placeholder="Key prefix" aria-label="Key prefix in this stream";
                 button.plain { "Find" }
             }
             @for filter in &query.filters {
@@ -178,8 +179,8 @@ pub(super) fn tools(page: &ItemPage, path: &str, query: &ItemQuery) -> Markup {
                             (plain(&name)) span.quiet { " " (grouped(column.items as u64)) }
                         }
                     }
-                    button { "Show these" }
-                    a.button.plain href={ (path) "?all-columns" } { "Usual columns" }
+                    button { "Show columns" }
+                    a.button.plain href={ (path) "?all-columns" } { "Default columns" }
                 }
             }
         }
@@ -208,6 +209,7 @@ pub(super) fn grid(
     page: &ItemPage,
     query: &ItemQuery,
     acts: &StreamActs,
+    sources: &Sources,
 ) -> Markup {
     let path = paths::stream(stream);
     let known = columns(&page.items);
@@ -238,8 +240,8 @@ pub(super) fn grid(
     grid.key = Column::text("Key").sorted(by(true), query.by_key.then_some(Direction::Ascending));
     grid.pick = Some("key");
     grid.empty = match (query.is_later(), query.is_whole()) {
-        (false, true) => "There are no items yet.",
-        (true, true) => "There are no items after this one.",
+        (false, true) => "No items.",
+        (true, true) => "No more items.",
         (_, false) => {
             if page.last.is_some() {
                 "No matching items so far."
@@ -249,11 +251,12 @@ pub(super) fn grid(
         }
     };
     let rows = page.items.iter().map(|item| {
+        let sources = sources.get(&*item.key);
         let address = format!("{path}/item?key={}", segment(&item.key));
         Row::of(&*item.key, address)
             .pick(&*item.key)
-            .about(html! { @if held.contains(&*item.key) { span.badge.warn { "held" } } })
-            .cells(cells(item, &shown, &path, query))
+            .about(html! { @if held.contains(&*item.key) { span.badge.held { "Held" } } })
+            .cells(cells(item, &shown, &path, query, sources))
     });
     grid.rows(rows)
         .pager(pager(operator, stream, page, query))
@@ -265,18 +268,19 @@ fn cells<'a>(
     shown: &'a [&'a FieldColumn<'a>],
     path: &'a str,
     query: &'a ItemQuery,
+    sources: Option<&'a HashMap<String, String>>,
 ) -> impl Iterator<Item = Cell> + 'a {
     let fields: HashMap<&str, &str> = members(&item.fields).collect();
-    let overridden: HashSet<String> = serde_json::from_str(&item.overridden).unwrap_or_default();
     let values = shown.iter().map(move |column| {
         let Some(value) = fields.get(column.field) else {
             return Cell::none();
         };
         let name = field_name(column.field);
-        let cell = value_cell(&name, value, path, query);
-        match overridden.contains(&*name) {
-            true => cell.overridden(),
-            false => cell,
+        let cell =
+            value_cell(&name, value, path, query).editable(edit(&item.key, &name, value, path));
+        match sources.and_then(|sources| sources.get(&*name)) {
+            Some(source) => cell.overridden(source),
+            None => cell,
         }
     });
     let source = match item.request_id.get(..8) {
@@ -291,6 +295,59 @@ fn cells<'a>(
         Cell::time(Some(&item.updated_at)),
     ];
     values.chain(last)
+}
+
+/// What sources say of overridden fields, by key and field, as it is shown.
+pub(super) type Sources = HashMap<String, HashMap<String, String>>;
+
+/// Reads it for the items of a page.
+pub(super) async fn sources(
+    operator: &Operator,
+    stream: &str,
+    page: &ItemPage,
+) -> Result<Sources, NoPage> {
+    let overridden = page.items.iter().filter(|item| !item.overridden.is_empty());
+    let keys: Vec<String> = overridden.map(|item| item.key.clone()).collect();
+    if keys.is_empty() {
+        return Ok(Sources::new());
+    }
+    let stream = stream.to_owned();
+    let acts = operator.in_pool(move |pool| {
+        let acts = keys.into_iter().map(|key| {
+            let acts = pool.item_acts(&stream, &key)?;
+            Ok((key, acts.overrides))
+        });
+        acts.collect::<Result<Vec<_>, PoolError>>()
+    });
+    let sources = acts.await?.into_iter().map(|(key, overrides)| {
+        let fields = overrides.into_iter().map(|own| {
+            let source = own.source.as_deref().map_or("none".into(), typed);
+            (own.field, source.into_owned())
+        });
+        (key, fields.collect())
+    });
+    Ok(sources.collect())
+}
+
+/// A JSON value as one types it: a text without its quotes.
+fn typed(value: &str) -> Cow<'_, str> {
+    match value.starts_with('"') {
+        true => serde_json::from_str::<String>(value).map_or(value.into(), Cow::Owned),
+        false => value.into(),
+    }
+}
+
+/// The link to the form that overrides a field. The script opens the form beside the value.
+fn edit(key: &str, field: &str, value: &str, path: &str) -> Markup {
+    let is_text = value.starts_with('"').then_some("yes");
+    let typed = typed(value);
+    // What has characters that are not seen is overridden on the item's page, which shows them.
+    let is_seen = |text: &str| visible(text) == text;
+    let is_short = typed.len() <= VALUE_BYTES_MAX && [key, field, &*typed].into_iter().all(is_seen);
+    let short = |text| is_short.then_some(text);
+    html! {
+        a.edit href={ (path) "/item?key=" (segment(key)) } tabindex="-1" aria-label={ "Override " (plain(field)) } data-key=[short(key)] data-field=[short(field)] data-value=[short(&*typed)] data-text=[is_text] {}
+    }
 }
 
 /// A value, which leads to the items that have the same.

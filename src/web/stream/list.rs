@@ -7,7 +7,7 @@ use std::sync::Arc;
 use maud::html;
 use salvo_core::handler;
 
-use crate::frame::{NoPage, Page, Place};
+use crate::frame::{Head, NoPage, Page, Place};
 use crate::grid::{Cell, Column, Grid, Row, count_of};
 use crate::held;
 use crate::text::{count, grouped};
@@ -51,15 +51,19 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
     ];
     let live = html! {
         @if rows.is_empty() {
-            p.panel { "There is no stream. " a href="/new/stream" { "Make the first one" } ", or declare it in the configuration." }
+            p.panel { "No streams. " a href="/new/stream" { "Create a stream" } ", or define it in the configuration." }
         } @else {
             (Grid::new("Streams", "Stream", columns.into_iter().flatten()).rows(rows.iter().map(|listed| row(listed, is_acted.then(|| of(&listed.0.name))))).pager(count_of(&count(rows.len() as u64, "stream"))).markup())
         }
     };
     Ok(Page {
-        title: "Data pool".to_owned(),
+        title: "Streams".to_owned(),
         place: Place::Streams,
-        still: html! { p.row { a.button href="/new/stream" { "New stream" } } },
+        head: Head {
+            actions: html! { a.button.main href="/new/stream" { "New stream" } },
+            ..Head::default()
+        },
+        still: html! {},
         live,
         old: false,
     })

@@ -37,7 +37,7 @@ impl NewStream {
         let Some(stream) = created.await? else {
             return Ok(typed.show(page(&typed, &self.0.catalog)));
         };
-        let flash = format!("The stream {} is made.", plain(&stream.name));
+        let flash = format!("Stream {} created.", plain(&stream.name));
         Ok(FormAnswer::Done(paths::stream(&stream.name), flash))
     }
 }

@@ -69,7 +69,7 @@ async fn a_full_stream_takes_updates_and_removals_and_nothing_new() {
     let full = |problem: &&Value| {
         problem
             .as_str()
-            .is_some_and(|one| one.contains("orders is full, with 2 of 2 items"))
+            .is_some_and(|one| one.contains("orders is full (2 of 2 items)"))
     };
     assert_eq!(named.iter().filter(full).count(), 1, "{status}");
     let limits = status["limits"].as_array().expect("a list");

@@ -15,11 +15,16 @@ pub(super) const SEEN: &str = "return [document.querySelector('h1').textContent,
 
 /// Signs in as people do.
 pub(super) fn sign_in(window: &Window, origin: &str, path: &str) {
+    sign_in_with(window, origin, path, ADMIN_TOKEN);
+}
+
+/// The same with another token.
+pub(super) fn sign_in_with(window: &Window, origin: &str, path: &str, token: &str) {
     window.go(&format!("{origin}{path}"));
     window.shows(SEEN, &json!(["Sign in", false]));
     let script = "const form = document.getElementById('sign-in'); \
                   form.elements.token.value = arguments[0]; form.querySelector('button').click()";
-    window.run(script, &json!([ADMIN_TOKEN]));
+    window.run(script, &json!([token]));
     window.becomes(
         "signed in",
         "return document.querySelector('nav') !== null",
@@ -96,8 +101,7 @@ fn the_overview_follows_the_daemon_without_a_reload() {
     daemon.post("orders", r#"[{"id": "1"}, {"id": "2"}]"#);
     window.shows(requests, &json!(["1", "2"]));
     window.shows("return window.loadedOnce", &json!(true));
-    let chart =
-        "return document.querySelectorAll('.chart')[1].querySelectorAll('rect:not(.floor)').length";
+    let chart = "return document.querySelectorAll('.chart .bar').length";
     window.shows(chart, &json!(1));
     assert_eq!(
         log_without_refusals(&window, &origin(&daemon)),
@@ -314,7 +318,7 @@ fn a_request_is_copied_as_curl_and_sent_again_with_the_keyboard() {
     window.run(focus, &json!(["send-again"]));
     window.press_enter();
     let said = "return document.querySelector('p.said')?.textContent";
-    window.shows(said, &json!("Sent again; this is the new request."));
+    window.shows(said, &json!("Resent; this is the new request."));
     let from = "return document.querySelector('ol.way li a').textContent";
     window.shows(from, &json!(format!("request {id}")));
     assert_eq!(

@@ -46,6 +46,14 @@ impl Daemon {
         Self::start_with(streams, &key)
     }
 
+    /// Starts one with an operator of this name, whose token is the name behind `token-of-the-operator-`.
+    pub(super) fn start_with_operator(streams: &[&str], name: &str) -> Self {
+        let token = format!(
+            "[[admin.tokens]]\nname = \"{name}\"\nrole = \"operator\"\nsecret = \"token-of-the-operator-{name}\""
+        );
+        Self::start_with(streams, &token)
+    }
+
     fn start_with(streams: &[&str], settings: &str) -> Self {
         let folder = Setup::with_streams(streams)
             .sink("pool", "pool", "*", "")

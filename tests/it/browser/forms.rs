@@ -50,7 +50,7 @@ fn a_connector_lives_from_its_form_to_its_end() {
     window.go(&daemon.process().sign_in_link());
     is_at(&window, "Overview");
     window.click("nav a[href='/sources']");
-    is_at(&window, "Data sources");
+    is_at(&window, "Connectors");
     window.click("a[href='/new/source']");
     is_at(&window, "New connector");
     window.shows("return document.activeElement.id", &json!("name"));
@@ -152,7 +152,7 @@ fn a_connector_lives_from_its_form_to_its_end() {
     window.click("a[href='/sources/shop/delete']");
     is_at(&window, "Delete shop?");
     window.click("button.danger");
-    is_at(&window, "Data sources");
+    is_at(&window, "Connectors");
     assert_eq!(
         text(&window, "p.said"),
         "The connector shop and its keys are deleted."
@@ -211,9 +211,9 @@ fn a_connector_is_made_with_the_keyboard_alone() {
     tab_to(&window, "Sign in");
     window.keys(" ");
     is_at(&window, "Overview");
-    tab_to(&window, "Data sources");
+    tab_to(&window, "Connectors");
     window.keys(&key::ENTER.to_string());
-    is_at(&window, "Data sources");
+    is_at(&window, "Connectors");
     tab_to(&window, "New connector");
     window.keys(&key::ENTER.to_string());
     is_at(&window, "New connector");
@@ -315,7 +315,7 @@ fn hostile_texts_in_any_field_come_back_and_never_run() {
           const line = document.createElement('input'); line.name = field.name; line.value = arguments[1]; field.replaceWith(line); } \
         window.sent = true; form.requestSubmit(form.querySelector('button'))";
     let seen = "return [window.sent === undefined && document.readyState === 'complete', window.broken === undefined, \
-        document.querySelectorAll('main img, main script, main b').length, document.querySelectorAll('header.top nav a').length, \
+        document.querySelectorAll('main img, main script, main b').length, document.querySelectorAll('header.top nav > a').length, \
         document.documentElement.scrollWidth <= innerWidth, document.querySelector('[role=alert]') !== null]";
     for (path, form) in forms {
         for text in &texts {

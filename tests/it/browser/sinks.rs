@@ -48,6 +48,7 @@ fn a_sink_is_chosen_tried_saved_paused_and_deleted_by_its_pages() {
         (!receiver.seen().is_empty()).then_some(())
     });
     // Its form has what it is, and changes that alone.
+    window.click("#head .more summary");
     window.click("a[href='/sinks/team/change']");
     is_at(&window, "Change team");
     window.shows(
@@ -72,6 +73,7 @@ fn a_sink_is_chosen_tried_saved_paused_and_deleted_by_its_pages() {
         &json!(true),
     );
     assert_eq!(process.sink("team")["paused_by"], "admin page");
+    window.click("#head .more summary");
     window.click("a[href='/sinks/team/delete']");
     is_at(&window, "Delete team?");
     window.click("button.danger");

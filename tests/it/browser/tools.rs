@@ -38,7 +38,7 @@ fn a_tool_is_found_connected_refused_and_believed() {
     window.go(&daemon.process().sign_in_link());
     is_at(&window, "Overview");
     window.click("nav a[href='/sources']");
-    is_at(&window, "Data sources");
+    is_at(&window, "Connectors");
     window.click("a[href='/new/tool']");
     is_at(&window, "Which tool?");
     window.click("#find-tool");
@@ -55,7 +55,7 @@ fn a_tool_is_found_connected_refused_and_believed() {
     is_at(&window, "shop");
     assert_eq!(
         text(&window, "p.said"),
-        "The connector shop is made. Now paste its URL into Shopify."
+        "Connector shop created. Now paste its URL into Shopify."
     );
     assert_eq!(text(&window, "#first"), "Waiting for your first request.");
     let url = text(&window, "#tool-url-0");

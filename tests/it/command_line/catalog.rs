@@ -55,7 +55,7 @@ fn a_tool_is_connected_and_its_key_rotated_and_revoked() {
 
     let told = desk.run("key rotate crm main --grace 2h");
     assert!(
-        told.err.contains(&first[..16]) && told.err.contains("ends at"),
+        told.err.contains(&first[..16]) && told.err.contains("expires at"),
         "{told:?}"
     );
     let second = line(told);
@@ -65,8 +65,7 @@ fn a_tool_is_connected_and_its_key_rotated_and_revoked() {
     assert_eq!(desk.post("/api/webhook/news", &second), 401);
     let told = desk.run("key revoke crm main");
     assert!(
-        told.err.contains("an older key of it still works until")
-            && told.err.contains(&first[..16]),
+        told.err.contains("an older key is still valid until") && told.err.contains(&first[..16]),
         "{told:?}"
     );
     assert_eq!(told.ok(), format!("key main ({}) revoked\n", &third[..16]));
@@ -254,7 +253,7 @@ fn what_cannot_be_done_is_told_with_the_way_out() {
         (
             "stream change orders --on-update merge",
             1,
-            "declared in the configuration",
+            "defined in the configuration",
         ),
         ("stream change orders", 2, "--stale-after"),
         ("stream create x --stale-after soon", 2, "never"),

@@ -39,7 +39,7 @@ fn a_demo_sends_itself_something_and_shows_it() {
     let text = run(folder.path(), ["demo", "--once", "--data-dir", "try/it"]).ok();
     for says in [
         "202, request ",
-        "In the pool:",
+        "In the data pool:",
         "hcl-2025-r09-m4",
         "curl -i http://127.0.0.1:",
         "-H 'Authorization: Bearer ik_live_",

@@ -29,14 +29,15 @@ fn check_says_what_a_component_is_and_asks_for() {
     .ok();
     assert!(text.contains("headgate-test-guests 0.0.0, "), "{text}");
     assert!(text.contains("\n  headgate:sink/state@"), "{text}");
-    assert!(text.contains("takes settings, and these fit"), "{text}");
-    let writes = "can write the data pool; which streams it may write there, its section says: writes = [\"orders\"]";
+    assert!(text.contains("has settings, and these are valid"), "{text}");
+    let writes =
+        "can write the data pool; its section lists the allowed streams: writes = [\"orders\"]";
     assert!(text.contains(writes), "{text}");
     let none = run(folder.path(), ["plugin", "check", &guest("rejects")]).ok();
     assert!(!none.contains("the data pool"), "{none}");
     assert!(text.contains("\n  headgate:sink/sink@1.2.0\n"), "{text}");
     assert!(
-        text.contains("may take 64 MiB of memory, 5000 ms"),
+        text.contains("64 MiB of memory, 5000 ms of CPU time"),
         "{text}"
     );
     assert!(

@@ -67,9 +67,9 @@ fn a_preset_of_a_file_is_tried() {
          ok    meters reading: one byte of the signature changed: rejected\n\
          ok    meters reading: out of time: rejected\n\
          ok    meters reading: stored as m1\n      \
-         meters is checked against itself only: there is no vector of a delivery that was really sent\n"
+         meters is only checked against itself: it has no vector of a captured delivery\n"
     );
-    assert_eq!(told, "1 preset passes, 1 of them against themselves only\n");
+    assert_eq!(told, "1 preset passes, 1 of them only against themselves\n");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn what_is_not_as_the_sample_says_fails() {
     let line = "FAIL  meters reading: stored as m1: `keys` says m2\n";
     assert!(done.out.contains(line), "{}", done.out);
     let told = done.failed(1);
-    assert!(told.contains("not as it should be: meters"), "{told}");
+    assert!(told.contains("failed: meters"), "{told}");
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn a_preset_of_the_data_folder_is_followed() {
     titled(&process, "Meters of the hall");
     let file = process.setup.data_dir().join("presets/meters.toml");
     std::fs::remove_file(&file).expect("it is removed");
-    process.says("any more, and the connector");
+    process.says("is missing, but the connector");
     operate(&process, trigger.collect::<Vec<_>>()).ok();
 }
 

@@ -53,7 +53,7 @@ fn a_link_that_the_command_line_gets_works_once_and_ends_the_one_before_it() {
 
     let folder = process.setup.path("");
     let refused = run(&folder, ["sign-in", "--admin-url", "unix:admin.sock"]).failed(2);
-    assert!(refused.contains("no browser opens"), "{refused}");
+    assert!(refused.contains("browsers cannot open"), "{refused}");
     let stranger = ["sign-in", "--token", "wrong", "--admin-url"].map(str::to_owned);
     let url = format!("http://{}", process.admin);
     let refused = run(&folder, stranger.into_iter().chain([url])).failed(1);

@@ -136,12 +136,12 @@ fn what_waits_is_tried_at_once() {
     desk.door("open");
     assert_eq!(
         desk.sink(&["retry", "back"]).ok(),
-        "1 waiting batch tried now\n"
+        "1 waiting batch being retried\n"
     );
     desk.process.request_becomes(&id, "processed");
     let nothing = desk.sink(&["retry", "back"]);
     assert!(nothing.err.contains("--all"), "{nothing:?}");
-    assert_eq!(nothing.ok(), "0 waiting batches tried now\n");
+    assert_eq!(nothing.ok(), "0 waiting batches being retried\n");
     desk.process.stop();
 }
 
@@ -181,7 +181,7 @@ fn what_waits_is_listed_and_given_up_and_a_sink_is_forgotten() {
     let told = desk.sink(&["forget", "back", "--yes"]);
     assert_eq!(
         told.ok(),
-        "the sink back is forgotten, with 0 waiting batches and 2 dead letters\n"
+        "data of the sink back deleted, with 0 waiting batches and 2 dead letters\n"
     );
     let list = desk.sink(&["list"]).ok();
     assert!(!list.contains("back"), "{list}");

@@ -24,7 +24,7 @@ fn status_shows_problems_sinks_and_screens_and_fails_where_there_is_a_problem() 
     send(&process, r#"[{"id": 1}]"#);
     let well = operate(&process, ["status"]).ok();
     assert!(well.starts_with("No problems.\n"), "{well}");
-    for part in ["\nNAME ", "\npool ", "No screen is connected."] {
+    for part in ["\nNAME ", "\npool ", "No connected screens."] {
         assert!(well.contains(part), "{part}: {well}");
     }
     // Nothing failed, so there is no column for it.
@@ -47,7 +47,7 @@ fn status_shows_problems_sinks_and_screens_and_fails_where_there_is_a_problem() 
         "{}",
         done.out
     );
-    assert_eq!(done.err, "error: there is 1 problem\n");
+    assert_eq!(done.err, "error: 1 problem\n");
     let json = operate(&process, ["status", "--output", "json"]);
     let json: Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(json["problems"].as_array().expect("a list").len(), 1);
@@ -219,5 +219,5 @@ fn search_finds_items_and_errors_and_says_when_there_is_nothing() {
     assert_eq!(operate(&process, ["search", "no such thing"]).ok(), "");
     let wrong = operate(&process, ["search", ""]);
     assert_eq!(wrong.code, Some(1));
-    assert!(wrong.err.contains("give 1 to 512"), "{}", wrong.err);
+    assert!(wrong.err.contains("expected 1 to 512"), "{}", wrong.err);
 }

@@ -339,7 +339,7 @@ fn a_journal_that_cannot_be_written_ends_the_process_with_70_and_loses_nothing()
     assert!(
         ended
             .log
-            .contains("a file of the data folder cannot be written"),
+            .contains("a file of the data directory cannot be written"),
         "{}",
         ended.log
     );

@@ -170,13 +170,16 @@ fn a_sink_that_keeps_its_batches_still_gets_new_ones_and_is_named() {
     assert_eq!(sink["last_error"], serde_json::Value::Null);
     assert_eq!(sink["state"], "failing", "{sink}");
     let reason = sink["reason"].as_str().expect("text");
-    assert!(reason.contains("10 instances in a row"), "{reason}");
+    assert!(
+        reason.contains("(10 instances replaced in a row)"),
+        "{reason}"
+    );
     assert!(process.problems().contains(reason));
     let said = process.log().matches("the sink fails").count();
     assert_eq!(said, 1);
     let page = signed_in(&process).page("/sinks/hostile");
     assert!(
-        page.contains("</bdi> is failing: <bdi>it keeps handles"),
+        page.contains("</bdi> is failing: <bdi>the plugin leaks"),
         "{page}"
     );
     nobody_else_suffers(process);

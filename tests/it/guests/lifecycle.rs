@@ -52,7 +52,7 @@ fn refused(process: &Process, words: &str) {
     });
     let problems = process.problems();
     assert!(
-        problems.contains("the sink hostile continues"),
+        problems.contains("sink hostile runs with its previous settings"),
         "{problems}"
     );
 }

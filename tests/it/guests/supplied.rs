@@ -228,16 +228,13 @@ fn a_pinned_sink_runs_this_very_file_only() {
     let process = folder.spawn();
     let id = process.accepted("hostile", BY_ID, r#"{"id": "b"}"#);
     let wanted = pin.trim_start_matches("sha256 = ").trim_matches('"');
-    paused(&process, &format!("sha256 is {wanted}"));
+    paused(&process, &format!("expected SHA-256 {wanted}"));
     let found = sha256sum(&folder.path("hostile.wasm"));
-    paused(&process, &format!("its SHA-256 is {found}"));
+    paused(&process, &format!("found {found}"));
     assert_eq!(process.request(&id)["status"], "accepted");
     let check = ["check", "--config", "headgate.toml"];
     let said = run(&folder.path(""), check).failed(2);
-    assert!(
-        said.contains("is not the file that the sink's section names"),
-        "{said}"
-    );
+    assert!(said.contains("checksum mismatch for"), "{said}");
     std::fs::copy(&path, folder.path("hostile.wasm")).expect("a file");
     process.request_becomes(&id, "processed");
     nobody_else_suffers(process);

@@ -95,11 +95,11 @@ fn a_sink_whose_section_does_not_speak_of_it_waits_for_somebody_who_does() {
     assert_eq!(sink["writes"], json!([]));
     assert_eq!(process.request(&id)["status"], "accepted");
     let problems: Value = serde_json::from_str(&process.problems()).expect("JSON");
-    let told = format!("the sink hostile is paused: {words}");
+    let told = format!("sink hostile is paused: {words}");
     let problems = problems.as_array().expect("a list");
     assert!(problems.contains(&json!(told)), "{problems:?}");
     let told = run(&folder.path(""), ["check", "--config", "headgate.toml"]).ok();
-    let line = "warning: the sink hostile can write the data pool, and may not: if it is to write there, add to its section writes = [\"hostile\"], otherwise writes = []\n";
+    let line = "warning: the plugin of sink hostile can write the data pool, but the sink is not allowed to: add writes = [\"hostile\"] to its section, or writes = [] to keep it so\n";
     assert!(told.contains(line), "{told}");
 
     folder.change("#writes = []", "writes = [\"hostile\"]");
@@ -160,7 +160,7 @@ fn sinks_make_a_thousand_streams_and_no_more() {
     process.processed("innocent", BY_ID, r#"{"id": "a"}"#);
     process.processed("hostile", BY_ID, &make(1, 600));
     process.failed("hostile", BY_ID, &make(500, 1_001));
-    let words = "the sink may not create the stream \"v-1001\": the data pool has 1000 streams that nobody created";
+    let words = "the sink may not create the stream \"v-1001\": sinks have created 1000 streams, the maximum";
     let told = reason(&process, "500-1001");
     assert!(told.contains(words), "{told}");
     process.processed("hostile", BY_ID, &make(500, 1_000));

@@ -30,9 +30,9 @@ const SENTENCES: [(&str, &str, &str); 15] = [
 /// Sentences around others of these.
 const FRAMES: [&str; 4] = [
     "…; nothing expires meanwhile",
-    "…; what was damaged is kept in the data folder as",
-    "the sink …: …",
-    "the sink …: …",
+    "…; the damaged files are kept in the data directory as",
+    "sink …: …",
+    "sink …: …",
 ];
 
 /// So much of a sentence stands in its row.

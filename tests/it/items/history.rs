@@ -98,8 +98,11 @@ fn a_removed_item_keeps_its_history_and_a_kill_takes_nothing() {
     assert_eq!(told(&process, "?field=n"), gone);
     let site = signed_in(&process);
     let page = site.page("/streams/scores/item?key=m1");
-    assert!(page.contains("no item with this key any more"), "{page}");
-    assert!(page.contains("the item was removed"), "{page}");
+    assert!(
+        page.contains("no longer has an item with this key"),
+        "{page}"
+    );
+    assert!(page.contains("item removed"), "{page}");
 
     let setup = process.setup.clone();
     process.kill();
@@ -151,7 +154,7 @@ fn what_operators_show_instead_stands_beside_it_on_the_page_and_in_the_terminal(
         "{table}"
     );
     assert!(
-        table.contains("(field gone)") && table.contains(&first),
+        table.contains("(field removed)") && table.contains(&first),
         "{table}"
     );
     let args = [
@@ -166,7 +169,7 @@ fn what_operators_show_instead_stands_beside_it_on_the_page_and_in_the_terminal(
     assert!(page.contains("History: 5 values"), "{page}");
     assert!(page.contains("badge warn\">override</span> by"), "{page}");
     assert!(page.contains(&format!("/requests/{second}")), "{page}");
-    assert!(page.contains("History of fields that are gone"), "{page}");
+    assert!(page.contains("History of removed fields"), "{page}");
 }
 
 #[test]

@@ -73,9 +73,9 @@ fn nothing_that_exists_is_touched() {
     for (path, says) in [
         (
             "full",
-            "full is not empty; name a folder that does not exist",
+            "full is not empty; name a directory that does not exist",
         ),
-        ("file", "file is not a folder"),
+        ("file", "file is not a directory"),
         ("My Sink", "a letter first"),
         ("a/..", "a letter first"),
         ("sinks/2", "a letter first"),

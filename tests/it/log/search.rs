@@ -134,7 +134,7 @@ fn a_search_of_a_long_log_says_where_it_stopped_and_continues() {
     assert!(pages > 1);
     let page = Site::signed_in(&process).page("/search?q=needle");
     assert!(page.contains("Search further back"), "{page}");
-    assert!(page.contains("Nothing found so far."), "{page}");
+    assert!(page.contains("No results so far."), "{page}");
 }
 
 #[test]

@@ -201,7 +201,7 @@ fn the_image_runs_without_root_without_a_root_to_write_and_keeps_its_data() {
         assert!(sinks.ok().contains("pool"));
         let checked = podman.run(&["exec", "headgate", "headgate", "check"]).ok();
         assert!(
-            checked.contains("the configuration is good: profile container"),
+            checked.contains("the configuration is valid: profile container"),
             "{checked}"
         );
         is_alone_and_may_nothing(&podman);

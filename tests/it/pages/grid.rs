@@ -271,7 +271,7 @@ fn selected_dead_letters_are_retried_and_discarded_and_no_others() {
     let two = format!("id={}&id={}", left[0], left[1]);
     assert_eq!(site.submit("/sinks/bad/again", &two).status, 303);
     let page = site.page("/sinks/bad");
-    assert!(page.contains("2 items are sent again."), "{page}");
+    assert!(page.contains("2 items are being retried."), "{page}");
 }
 
 #[test]

@@ -32,15 +32,20 @@ const ATTRIBUTES: &[&str] = &[
     "colspan",
     "content",
     "data-all",
+    "data-cancel",
     "data-columns",
     "data-confirm",
     "data-copy",
     "data-field",
+    "data-key",
     "data-label",
     "data-move",
     "data-moves",
     "data-role",
     "data-row",
+    "data-step",
+    "data-text",
+    "data-value",
     "data-usual",
     "data-utc",
     "datetime",
@@ -316,7 +321,7 @@ fn the_sql_line_of_a_stream_runs_as_it_stands_and_obeys_nothing_in_its_name() {
         let key = key["secret"].as_str().expect("a secret").to_owned();
         let answer = process.ask("POST", "/api/ingest", &key, JSON, r#"{"said": "hello"}"#);
         process.request_becomes(&answer.request_id(), "processed");
-        let path = format!("/streams/{}", encoded(stream));
+        let path = format!("/streams/{}?tab=setup", encoded(stream));
         let line = eventually("its view is there", || {
             let page = site.page(&path);
             let (_, line) = page.split_once(r#"<code id="sql">"#)?;

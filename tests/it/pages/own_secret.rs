@@ -25,7 +25,7 @@ fn notion_is_connected_without_a_secret_and_its_token_is_shown_once() {
     let made = site.submit("/new/source?tool=notion", "name=wiki&stream=wiki&secret=");
     leads_to(&made, "/sources/wiki");
     let page = site.page("/sources/wiki");
-    for said in ["it sends its verification token here then", "no secret yet"] {
+    for said in ["It then sends its verification token", "no secret yet"] {
         assert!(page.contains(said), "{said}: {page}");
     }
     let take = "/sources/wiki/keys/main/take-secret";
@@ -37,7 +37,7 @@ fn notion_is_connected_without_a_secret_and_its_token_is_shown_once() {
     let page = site.page("/sources/wiki");
     for said in [
         "Notion sent its verification token at ",
-        "Use it, and show it",
+        "Accept token",
         take,
     ] {
         assert!(page.contains(said), "{said}: {page}");
@@ -45,11 +45,7 @@ fn notion_is_connected_without_a_secret_and_its_token_is_shown_once() {
     assert!(!page.contains(TOKEN), "{page}");
     // The page that is open says so, too.
     let polled = site.send("GET", "/sources/wiki", &[("HX-Request", "true")], "");
-    assert!(
-        polled.body.contains("Use it, and show it"),
-        "{}",
-        polled.body
-    );
+    assert!(polled.body.contains("Accept token"), "{}", polled.body);
 
     leads_to(&site.submit(take, ""), "/sources/wiki");
     let page = site.page("/sources/wiki");
@@ -84,9 +80,6 @@ fn the_token_for_a_declared_key_is_shown_with_where_to_put_it() {
     leads_to(&site.submit(take, ""), "/sources/wiki");
     let page = site.page("/sources/wiki");
     assert_eq!(secret(&page).as_deref(), Some(TOKEN), "{page}");
-    assert!(
-        page.contains("put the token into the configuration"),
-        "{page}"
-    );
+    assert!(page.contains("Set the token there"), "{page}");
     assert!(!site.page("/sources/wiki").contains(TOKEN));
 }

@@ -110,9 +110,10 @@ fn a_page_of_the_pool_is_bounded_and_leads_to_the_next() {
     );
     assert!(page.contains("Columns 24 of 31"), "{page}");
     assert!(page.contains(&format!("/requests/{id}")));
+    let set_up = site.page("/streams/orders?tab=setup");
     assert!(
-        page.contains("SELECT * FROM &quot;stream_orders&quot;"),
-        "{page}"
+        set_up.contains("SELECT * FROM &quot;stream_orders&quot;"),
+        "{set_up}"
     );
     // Newest first, and by key.
     let older = page.split("rel=\"next\" href=\"").nth(1).expect("a link");

@@ -118,7 +118,7 @@ fn the_list_of_tools_leads_to_a_form_for_each() {
     for said in [
         r#"value="shopify""#,
         "Shopify admin, Settings, Notifications, Webhooks",
-        "Without one it is id.",
+        "Default: id.",
         r#"<option value="orders">orders</option>"#,
     ] {
         assert!(form.contains(said), "{said}: {form}");
@@ -462,7 +462,7 @@ fn where_nothing_identifies_an_item_the_fields_stand_to_choose_from() {
     );
     let page = site.page("/sources/till");
     let key = secret(&page).expect("the key");
-    assert!(page.contains("Nothing identifies an item"), "{page}");
+    assert!(page.contains("No item key: each new object"), "{page}");
     let body = r#"{"total": 3, "order": {"id": "a-1"}}"#;
     let sent = process.ask("POST", "/api/webhook/orders", &key, JSON, body);
     assert_eq!(sent.status, 202, "{}", sent.body);
@@ -476,7 +476,7 @@ fn where_nothing_identifies_an_item_the_fields_stand_to_choose_from() {
         "/sources/till",
     );
     let page = site.page("/sources/till");
-    assert!(!page.contains("Nothing identifies an item"), "{page}");
+    assert!(!page.contains("No item key: each new object"), "{page}");
     // What is ready to paste has the field.
     let page = site.page("/sources/till?tab=setup");
     assert!(page.contains("&quot;order.id&quot;: 1"), "{page}");

@@ -23,7 +23,7 @@ fn dead_letters_are_sent_again_and_discarded_by_their_buttons() {
     assert_eq!(page.matches("name=\"id\" value=").count(), before);
     let own = site.page(&format!("/requests/{first}"));
     assert!(
-        own.contains("Send again") && own.contains("failed"),
+        own.contains("Resend to all sinks") && own.contains("failed"),
         "{own}"
     );
 
@@ -53,14 +53,11 @@ fn dead_letters_are_sent_again_and_discarded_by_their_buttons() {
 
     let answer = site.submit("/sinks/bad/again", &format!("request={first}"));
     assert_eq!(answer.status, 303, "{}", answer.body);
-    assert!(site.page("/sinks/bad").contains("sent again."));
+    assert!(site.page("/sinks/bad").contains("being retried."));
     process.drained();
     process.request_becomes(&first, "failed");
     assert_eq!(site.submit("/sinks/bad/retry", "").status, 303);
-    assert!(
-        site.page("/sinks/bad")
-            .contains("Nothing waits for a retry.")
-    );
+    assert!(site.page("/sinks/bad").contains("No waiting retries."));
 
     assert_eq!(site.submit("/sinks/bad/discard", "all=yes").status, 303);
     assert_eq!(process.dead_letters("bad").len(), 0);
@@ -105,7 +102,7 @@ fn waiting_retries_are_given_up_and_sinks_forgotten_by_their_buttons() {
     process.request_becomes(&behind, "processed");
     assert_eq!(site.submit("/sinks/back/give-up", "all=yes").status, 303);
     assert!(
-        !site.page("/sinks/back").contains("Forget"),
+        !site.page("/sinks/back").contains("Delete sink data"),
         "it is configured"
     );
     assert_eq!(site.submit("/sinks/back/forget", "").status, 409);
@@ -118,7 +115,7 @@ fn waiting_retries_are_given_up_and_sinks_forgotten_by_their_buttons() {
     assert!(overview.contains("headgate sink forget back"), "{overview}");
     let page = site.page("/sinks/back");
     assert!(
-        page.contains("Forget this sink") && !page.contains("Send again"),
+        page.contains("Delete sink data") && !page.contains("Retry all dead letters"),
         "{page}"
     );
     let answer = site.submit("/sinks/back/forget", "");
@@ -127,7 +124,10 @@ fn waiting_retries_are_given_up_and_sinks_forgotten_by_their_buttons() {
         (303, Some("/sinks"))
     );
     let page = site.page("/sinks");
-    assert!(page.contains("The sink back is forgotten."), "{page}");
+    assert!(
+        page.contains("All data of the sink back is deleted."),
+        "{page}"
+    );
     assert_eq!(site.page("/").matches("headgate sink forget").count(), 0);
 }
 

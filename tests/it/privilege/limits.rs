@@ -58,7 +58,7 @@ fn taken(process: &Process) -> TcpStream {
 fn the_daemon_takes_as_many_open_files_as_the_system_allows() {
     let process = spawn_after(&Setup::with_streams(&[]), "ulimit -Sn 100; ulimit -Hn 4000");
     assert_eq!(limit(&process, "Max open files"), ["4000", "4000"]);
-    let said = "server.connections_max is 20000, and the 4000 files that the system lets this program open are enough for 3488";
+    let said = "server.connections_max is 20000, but the limit of 4000 open files allows only 3488";
     process.says(said);
     process.stop();
 
@@ -87,7 +87,7 @@ fn connections_that_hold_the_service_listener_leave_the_admin_listener_alone() {
         .map(|_| TcpStream::connect(process.service).expect("the system queues it"))
         .collect();
     let problems = process.problems();
-    let said = "all 108 connections of the service listener are taken";
+    let said = "the service listener has reached its limit of 108 connections";
     assert!(problems.contains(said), "{problems}");
     assert_eq!(process.metric(OPEN), Some(108.0));
     assert_eq!(process.metric(FAILURES), Some(0.0), "{}", process.log());
@@ -177,7 +177,7 @@ fn while_the_system_gives_no_connections_the_log_has_one_line_and_the_status_say
         failures.filter(|count| *count >= 5.0).map(drop)
     });
     let status = ask("/api/admin/status");
-    let said = "the system gave the service listener no more connections in the last minute: ";
+    let said = "the service listener failed to accept connections in the last minute: ";
     assert!(
         status.contains(said) && status.contains("Too many open files"),
         "{status}"

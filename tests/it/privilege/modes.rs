@@ -117,10 +117,10 @@ fn what_others_could_read_of_a_data_folder_they_cannot_after_a_start_and_the_log
         "journal.db",
         "pool.db",
         "lock",
-        "the folder itself",
+        "the directory itself",
     ] {
         assert!(log.contains(file), "{file}: {log}");
-        assert_eq!(log.matches("from now on cannot").count(), 1, "{log}");
+        assert_eq!(log.matches("their access was removed").count(), 1, "{log}");
     }
     let open: Vec<String> = open_to_others(&folder);
     let left: Vec<String> = [

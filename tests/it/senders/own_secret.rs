@@ -88,7 +88,7 @@ async fn the_secret_is_awaited_caught_taken_once_and_then_verifies() {
     assert_eq!(taken["secret"], TOKEN);
     assert_eq!(taken["key"]["secret_sent_at"], Value::Null);
     let again = take().await.refused(409, "NO_SECRET_SENT").message;
-    assert!(again.contains("awaits no secret"), "{again}");
+    assert!(again.contains("does not wait for a secret"), "{again}");
     page(&anyone, TOKEN, "e-2").await.receipt();
     page(&anyone, LATER, "e-3")
         .await

@@ -78,13 +78,13 @@ fn a_sink_is_made_changed_paused_and_deleted_without_a_file() {
     assert!(
         process
             .problems()
-            .contains("the sink team waits, with 1 request behind it: admin token paused it")
+            .contains("sink team waits, with 1 request behind it: admin token paused it")
     );
     let told = refusal(&process.call("DELETE", "/api/admin/sinks/team", ""), 409);
     assert_eq!(told.0, "SINK_NOT_EMPTY");
     assert!(
         told.1
-            .contains("1 requests at most, 0 retries, 0 dead letters"),
+            .contains("up to 1 requests, 0 retries, 0 dead letters"),
         "{told:?}"
     );
 
@@ -250,7 +250,7 @@ fn a_sink_that_takes_nothing_is_failing_and_one_that_takes_something_runs() {
     assert!(
         process
             .problems()
-            .contains("the sink team takes nothing: its last batch")
+            .contains("sink team takes nothing: its last batch")
     );
     process.processed("orders", "", r#"{"is": "good"}"#);
     let runs = |process: &Process| {

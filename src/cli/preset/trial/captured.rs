@@ -29,7 +29,7 @@ pub(super) fn run(
         let cut = without.body.pop_if(|last| *last == b'\n').is_some();
         let hint = match cut && without.checked(preset).is_ok() {
             true => {
-                "; without the line break at its end the body is the one that was signed: the file was edited"
+                "; without its final line break, the body matches the signature: an editor added the line break"
             }
             false => "",
         };
@@ -40,7 +40,7 @@ pub(super) fn run(
     note("it is verified; as a vector of the preset:");
     if !args.with_secret {
         sent.secret.clear();
-        note("the secret is left out: write it yourself, or give --with-secret");
+        note("the secret is omitted: add it, or use --with-secret");
     }
     print(&shown_lines(&format!("[[vectors]]\n{}", sent.to_toml())))
 }

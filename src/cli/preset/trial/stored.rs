@@ -39,7 +39,7 @@ impl Storing {
     pub(super) async fn open(presets: &[&'static Preset]) -> Result<Self, CliError> {
         let failed = |error: &dyn std::fmt::Display| {
             CliError::failed(format!(
-                "cannot create a directory to try presets in: {error}"
+                "cannot create a directory to test presets in: {error}"
             ))
         };
         let folder = std::env::temp_dir().join(format!("headgate-presets-{}", Uuid::now_v7()));
@@ -56,7 +56,7 @@ impl Storing {
 
     async fn open_in(folder: &Path, presets: &[&'static Preset]) -> Result<Self, CliError> {
         let failed = |error: &dyn std::fmt::Display| {
-            CliError::failed(format!("presets cannot be tried: {error}"))
+            CliError::failed(format!("cannot test presets: {error}"))
         };
         let mut text = format!(
             "[server]\npublic_url = \"https://hooks.example.com\"\n[storage]\ndata_dir = {}\ndurability = \"os\"\n\

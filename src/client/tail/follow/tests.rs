@@ -133,7 +133,7 @@ fn targets(server: &StandIn) -> Vec<String> {
         .collect()
 }
 
-const ENDED: &str = "the server ended the connection; trying again";
+const ENDED: &str = "the server closed the connection; retrying";
 const AGAIN: &str = "connected again";
 
 #[tokio::test]
@@ -316,7 +316,7 @@ async fn a_silent_connection_is_given_up() {
     .await;
     assert_eq!(run.done, Ok(()));
     assert!(
-        run.told[0].ends_with("nothing came for 0 s; trying again"),
+        run.told[0].ends_with("no data for 0 s; retrying"),
         "{:?}",
         run.told
     );
@@ -339,7 +339,7 @@ async fn a_farewell_is_an_outage_and_no_connection() {
     assert_eq!(run.done, Ok(()));
     assert_eq!(
         run.told,
-        ["the server closes the connection; trying again", AGAIN]
+        ["the server closes the connection; retrying", AGAIN]
     );
     assert_eq!(server.received().len(), 3);
 }

@@ -55,9 +55,9 @@ fn still_working(operator: &Operator, key: &IngestKey) -> String {
     let names: Vec<&str> = older.iter().map(|key| &*key.name).collect();
     match names.as_slice() {
         [] => String::new(),
-        [one] => format!(" An older key of it still works: {one}."),
+        [one] => format!(" An older key is still valid: {one}."),
         many => format!(
-            " {} older keys of it still work: {}.",
+            " {} older keys are still valid: {}.",
             many.len(),
             many.join(", ")
         ),
@@ -71,12 +71,12 @@ fn page(key: &IngestKey, ending: Ending, typed: &Typed) -> FormPage {
         Ending::Revoke => (
             format!("Revoke {}?", key.name),
             "Revoke the key",
-            html! { p { "What is sent with the key " (name) " is rejected from then on, also requests that are still arriving. The key stays in the list, and cannot be made valid again." } },
+            html! { p { "Requests with the key " (name) " will be rejected, including those in progress. The key stays in the list. This cannot be undone." } },
         ),
         Ending::Delete => (
             format!("Delete {}?", key.name),
             "Delete the key",
-            html! { p { "What is sent with the key " (name) " is rejected from then on, and the key is no longer listed." } },
+            html! { p { "Requests with the key " (name) " will be rejected, and the key is no longer listed. This cannot be undone." } },
         ),
     };
     FormPage {

@@ -50,7 +50,7 @@ impl NewKey {
 fn signing_tool(name: &str) -> Result<&'static Preset, NoPage> {
     let preset = webhook::preset(name).filter(|preset| preset.signed());
     preset.ok_or(NoPage::NotFound(
-        "No preset with a signature has this name. The form of a new key lists them.",
+        "No preset with signatures has this name. The form of a new key lists them.",
     ))
 }
 
@@ -98,7 +98,7 @@ fn page(
     let stream = Field {
         name: "stream",
         label: "Stream",
-        hint: "The one that it may send to.",
+        hint: "The stream that the key writes to.",
     };
     let mode = Field {
         name: "mode",
@@ -145,7 +145,7 @@ fn choice_of_tool(connector: &Connector, path: &str) -> Markup {
         div.panel {
             form.filter method="get" action={ (path) "/new-key" } {
                 div {
-                    label for="tool" { "It signs what it sends" }
+                    label for="tool" { "Provider that signs" }
                     select #tool name="tool" { @for preset in known {
                         option value=(preset.name) selected[own == Some(&preset.name)] { (preset.title) }
                     } }

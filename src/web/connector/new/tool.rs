@@ -47,7 +47,7 @@ pub(super) async fn answer(
         None => {
             let within = tool::name_within(Some(preset));
             let flash = format!(
-                "The connector {} is made. Now paste its URL into {within}.",
+                "Connector {} created. Now paste its URL into {within}.",
                 key.connector
             );
             FormAnswer::Done(path, flash)
@@ -70,7 +70,7 @@ fn free_name(catalog: &Catalog, preset: &Preset) -> String {
 fn page(operator: &Operator, preset: &'static Preset, typed: &Typed) -> FormPage {
     let item_key = Field {
         name: "item_key",
-        label: "What identifies an item? (optional)",
+        label: "Item key (optional)",
         hint: &item_key_hint(preset),
     };
     let fields = html! {
@@ -93,7 +93,7 @@ fn page(operator: &Operator, preset: &'static Preset, typed: &Typed) -> FormPage
 /// In place of a secret.
 fn unsigned(preset: &Preset) -> Markup {
     html! { p #no-secret {
-        "What " (tool::name_within(Some(preset))) " sends cannot be verified by a signature here, so it is given a key in its URL. "
+        "Requests from " (tool::name_within(Some(preset))) " have no signature that Headgate can verify, so the URL contains a key. "
         "The next page shows that URL once. Anyone with the URL can send: URLs are kept in logs and histories."
     } }
 }
@@ -103,17 +103,17 @@ fn item_key_hint(preset: &Preset) -> String {
     let example = "A field such as order.id: sent again, it updates the item.";
     match preset.item_key.as_ref().map(ItemKey::described).as_deref() {
         None if preset.is_generic() => {
-            format!("{example} Without one every object takes the place of the one before.")
+            format!("{example} If empty, each new object overwrites the last.")
         }
         None | Some(DELIVERY) => {
-            format!("{example} Without one each delivery is a separate item.")
+            format!("{example} If empty, each delivery is a separate item.")
         }
         Some(fields) => {
             // Where none of them is there, too.
             let fields = fields
                 .strip_suffix(&format!(", else {DELIVERY}"))
                 .unwrap_or(fields);
-            format!("{example} Without one it is {fields}.")
+            format!("{example} Default: {fields}.")
         }
     }
 }

@@ -51,10 +51,9 @@ impl ItemQuery {
             after: Some(text("after")).filter(|key| !key.is_empty()),
             before: match before.as_str() {
                 "" => None,
-                number => Some(
-                    (number.parse())
-                        .map_err(|_| refusal("The page before has the link to this one."))?,
-                ),
+                number => Some((number.parse()).map_err(|_| {
+                    refusal("This link is not valid. Open it again from the previous page.")
+                })?),
             },
         })
     }

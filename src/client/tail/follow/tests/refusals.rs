@@ -78,7 +78,7 @@ async fn what_may_pass_is_tried_again_and_said_once() {
     assert_eq!(
         run.told,
         [
-            "503 SOME_CODE: what to do next (request 0192); trying again",
+            "503 SOME_CODE: what to do next (request 0192); retrying",
             "connected"
         ]
     );
