@@ -2,6 +2,9 @@
 
 use serde_json::json;
 
+/// Fields of a form, in their order.
+type Typed = Vec<(String, String)>;
+
 use super::super::rows::Follows;
 use super::super::schema_form::resolved;
 use super::*;
@@ -98,7 +101,7 @@ fn what_is_sent_is_what_was_changed() {
     };
     let streams = ["orders", "höhe/ü"];
     let before = form.read(&form.filled(&streams), &mut Wrong::new());
-    let sent = |change: &dyn Fn(&mut Vec<(String, String)>)| -> Value {
+    let sent = |change: &dyn Fn(&mut Typed)| -> Value {
         let filled = form.filled(&streams);
         let mut typed: Vec<(String, String)> = filled
             .pairs()
