@@ -240,7 +240,7 @@ async fn what_cannot_be_is_refused_and_says_what_to_do() {
             r#"{"name": "a"} -> stream
                {"name": "a", "stream": "newz"} -> did you mean "news"
                {"name": "a", "stream": "news", "expires_at": "soon"} -> 2030-01-31
-               {"name": "a", "stream": "news", "expires_at": "2001-01-01T00:00:00Z"} -> passed"#,
+               {"name": "a", "stream": "news", "expires_at": "2001-01-01T00:00:00Z"} -> in the past"#,
         ),
         (&patch, main, r#"{"stream": "orders"} -> expires_at"#),
         (

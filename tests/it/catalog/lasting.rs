@@ -81,7 +81,7 @@ fn a_configuration_that_is_read_again_leaves_what_was_made_alone() {
     );
     folder.change("name = \"wall\"", "name = \"screen\"");
     process.hang_up();
-    process.says("was read again");
+    process.says("configuration reloaded");
     assert_eq!(submit(&process, &made.secret()), 202);
     // The declared one of the same name counts now, and the log says so.
     process.says("the read key \"screen\"");
@@ -143,7 +143,7 @@ fn streams_connectors_and_keys_of_a_changed_file_take_effect_at_once() {
     });
     // A mistake changes nothing.
     folder.change("kind = \"webhook\"\nmax", "kind = \"unknown\"\nmax");
-    process.says("the configuration is not taken");
+    process.says("configuration rejected");
     assert_eq!(status(SECRET, r#"{"id": 4}"#), 202);
     folder.change("kind = \"unknown\"\nmax", "kind = \"webhook\"\nmax");
 

@@ -320,7 +320,7 @@ fn what_nothing_identifies_is_told_where_it_is_made_and_while_it_comes() {
         assert!(!told.err.contains("nothing identifies"), "{}", told.err);
         told.ok();
     }
-    let unidentified = "nothing identifies what the connector hall sends";
+    let unidentified = "connector hall has no item key";
     assert_eq!(desk.post("/api/webhook/orders/hall", &secret), 202);
     assert!(desk.process.problems().contains(unidentified));
     // Several fields, which must all be there.

@@ -127,7 +127,7 @@ fn a_delivery_that_was_captured_becomes_a_vector() {
     assert!(done.ok().contains("ok    meters vector 1: verified\n"));
     let told = test("edited", "").failed(1);
     assert!(
-        told.contains("does not match; without the line break"),
+        told.contains("does not match; without its final line break"),
         "{told}"
     );
     let told = test("other", "").failed(1);

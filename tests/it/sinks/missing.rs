@@ -28,7 +28,7 @@ fn what_the_journal_has_let_go_is_counted_as_long_as_it_is_missing() {
     let mut sink = filled(&receiver, "team", 100);
     sink["start"] = json!("journal");
     process.make("/api/admin/sinks", &sink);
-    process.says("items of the data pool that were written before that do not reach it");
+    process.says("older items of the data pool do not reach it");
     let missing = |name: &str| shown(&process, name)["missing"].clone();
     assert_eq!(missing("team"), json!({"items": 4}));
     let mut narrow = sink.clone();

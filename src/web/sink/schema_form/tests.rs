@@ -87,7 +87,7 @@ fn what_cannot_be_read_is_said_at_its_control_and_comes_back_without_secrets() {
         shown.contains("value=\"&quot;&gt;&lt;script&gt;\""),
         "{shown}"
     );
-    assert!(shown.contains("Give a number."), "{shown}");
+    assert!(shown.contains("Enter a number."), "{shown}");
     assert!(
         shown.contains("type=\"password\"") && !shown.contains("hush"),
         "{shown}"
