@@ -121,7 +121,7 @@ fn wrong_use_exits_with_2_and_says_what_is_right() {
         ),
         (
             &["send", ".", "--key", "ik_live_0123456789abcdef"],
-            "folder",
+            "directory",
         ),
         (&["send", "--retries", "many"], "many"),
         (&["send", "-"], "HEADGATE_KEY"),

@@ -137,7 +137,7 @@ fn needed(method: &str, path: &str) -> Role {
         "streams" if last.starts_with("export.") => Role::Viewer,
         "streams" if ["act", "release-items"].contains(&last) => Role::Operator,
         "new" | "sources" | "streams" | "read-keys" | "sessions" => Role::Admin,
-        "sinks" if last == "delete" => Role::Admin,
+        "sinks" if ["change", "delete"].contains(&last) => Role::Admin,
         _ => Role::Operator,
     }
 }
@@ -435,5 +435,5 @@ fn the_audit_trail_is_printed_and_verified_in_a_daemon_and_in_a_folder() {
         .expect("a change");
     drop(file);
     let refused = run(&folder, ["audit", "verify", "--folder", dir]).failed(1);
-    assert!(refused.contains("the entry 2 does not fit"), "{refused}");
+    assert!(refused.contains("the entry 2 does not match"), "{refused}");
 }

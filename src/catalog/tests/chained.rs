@@ -73,12 +73,12 @@ fn what_others_did_to_the_trail_is_found_where_it_begins() {
         (
             "UPDATE audit SET after = '7' WHERE id = 3",
             3,
-            "not what was written",
+            "its content was changed",
         ),
         (
             "UPDATE audit SET who = 'x' WHERE id = 6",
             6,
-            "not what was written",
+            "its content was changed",
         ),
         (
             "UPDATE audit SET at_ms = -at_ms WHERE id = 3",
@@ -114,13 +114,13 @@ fn what_others_did_to_the_trail_is_found_where_it_begins() {
         (
             "DELETE FROM audit WHERE id = 3; UPDATE audit SET id = id - 1 WHERE id > 3",
             3,
-            "another one",
+            "the previous entry was changed or replaced",
         ),
         (
             "UPDATE audit SET id = 99 WHERE id = 3; UPDATE audit SET id = 3 WHERE id = 4;
              UPDATE audit SET id = 4 WHERE id = 99",
             3,
-            "another one",
+            "the previous entry was changed or replaced",
         ),
     ] {
         let desk = Desk::new(&settings());

@@ -53,7 +53,7 @@ impl History {
                 h2 { "History" }
                 div.panel { @for (field, past) in &self.fields {
                     details {
-                        summary { (text(field)) ": " (count(past.len() as u64, "value")) @if !is_here(field) { span.quiet { " (the field is gone)" } } }
+                        summary { (text(field)) ": " (count(past.len() as u64, "value")) @if !is_here(field) { span.quiet { " (removed)" } } }
                         (table(past))
                     }
                 } }

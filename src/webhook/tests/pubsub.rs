@@ -229,7 +229,7 @@ fn whom_it_is_from_and_for_must_fit() {
         json!(["accounts.google.com"]),
         Value::Null,
     ] {
-        wrong("iss", issuer, "not one that Google made");
+        wrong("iss", issuer, "Google did not issue the token");
     }
     wrong(
         "aud",

@@ -166,10 +166,13 @@ fn what_operators_show_instead_stands_beside_it_on_the_page_and_in_the_terminal(
     assert_eq!(json[0]["value"], 5);
 
     let page = signed_in(&process).page("/streams/scores/item?key=m1");
-    assert!(page.contains("History: 5 values"), "{page}");
+    assert!(page.contains("n</bdi>: 5 values"), "{page}");
     assert!(page.contains("badge warn\">override</span> by"), "{page}");
     assert!(page.contains(&format!("/requests/{second}")), "{page}");
-    assert!(page.contains("History of removed fields"), "{page}");
+    assert!(
+        page.contains("<span class=\"quiet\"> (removed)</span>"),
+        "{page}"
+    );
 }
 
 #[test]

@@ -52,6 +52,7 @@ fn keeps_what_is_over_the_threshold(workshop: &Workshop, component: &Path) {
         ],
         "state": [],
         "rejected": [{"index": 2, "reason": "value is not a number"}],
+        "kept_handles": false,
     });
     assert_eq!(report, expected);
 
