@@ -10,6 +10,10 @@
 //! **Invariant**: every page is in [`PAGES`], every file that pages show in [`FILES`]; both are public and the same for
 //! everybody.
 #![deny(unsafe_code)]
+#![allow(
+    rustdoc::bare_urls,
+    reason = "addresses that readers enter into tools are no links"
+)]
 
 #[cfg(test)]
 mod render;

@@ -57,6 +57,11 @@ pub(super) fn fill(data: &Path, items: u64) -> Result<()> {
         ])?;
     }
     drop(insert);
+    transaction.execute(
+        "INSERT OR REPLACE INTO stream_sizes (stream, items, bytes)
+         SELECT stream, count(*), sum(octet_length(key) + octet_length(fields)) FROM items GROUP BY stream",
+        [],
+    )?;
     transaction.commit()?;
     pool.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     Ok(())
