@@ -76,7 +76,7 @@ pub(super) async fn bench(daemon: &Daemon, filled: &Filled, items: u64) -> Resul
         ("the beginning of 10 keys", &key[..key.len() - 1], "item"),
         ("the beginning of every key", "o-", "item"),
         ("a request id", filled.id.as_str(), "request"),
-        ("the beginning of an idempotency key", "order-00", "request"),
+        ("the beginning of an idempotency key", "order-00", ""),
         ("words of an error", "has no field", "request"),
         ("a connector", "source-7", ""),
         ("what is nowhere", "nothing has this text", ""),
