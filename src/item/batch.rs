@@ -84,9 +84,16 @@ impl Slice {
         }
     }
 
-    /// Whether items from this place on continue the slice, so that one slice has both.
-    pub fn continues(&self, other: &Self, at: u32) -> bool {
-        self.end == at && self.is_of(other)
+    /// Adds the item at this place of the entry of `from` to slices: to the last one, where it continues that.
+    pub fn add(slices: &mut Vec<Self>, from: &Self, at: u32) {
+        match slices.last_mut() {
+            Some(last) if last.end == at && last.is_of(from) => last.end += 1,
+            _ => slices.push(Self {
+                start: at,
+                end: at + 1,
+                ..from.clone()
+            }),
+        }
     }
 
     /// Whether both have items of one entry, handed out alike.
@@ -236,14 +243,7 @@ impl Batch {
                     Fate::Leaves => &leaving,
                     Fate::Skipped => continue,
                 };
-                match kept.last_mut() {
-                    Some(last) if last.continues(from, at) => last.end += 1,
-                    _ => kept.push(Slice {
-                        start: at,
-                        end: at + 1,
-                        ..from.clone()
-                    }),
-                }
+                Slice::add(&mut kept, from, at);
             }
         }
         kept

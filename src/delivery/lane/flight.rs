@@ -92,14 +92,7 @@ fn spread(slices: &[Slice], items_each: usize) -> Vec<Batch> {
             let key = (&*slice.entry.stream, item.key);
             let (batch, items) = &mut batches[*of_key.entry(key).or_insert(newest)];
             *items += 1;
-            match batch.last_mut() {
-                Some(last) if last.continues(slice, index) => last.end += 1,
-                _ => batch.push(Slice {
-                    start: index,
-                    end: index + 1,
-                    ..slice.clone()
-                }),
-            }
+            Slice::add(batch, slice, index);
         }
     }
     let batches = batches.into_iter().filter(|(_, items)| *items > 0);

@@ -334,14 +334,7 @@ fn split(slices: &[Slice], waits: impl Fn(&str, &str) -> bool) -> (Vec<Slice>, V
                 true => &mut waiting,
                 false => &mut free,
             };
-            match side.last_mut() {
-                Some(last) if last.continues(slice, index) => last.end += 1,
-                _ => side.push(Slice {
-                    start: index,
-                    end: index + 1,
-                    ..slice.clone()
-                }),
-            }
+            Slice::add(side, slice, index);
         }
     }
     (free, waiting)

@@ -33,16 +33,7 @@ impl Batch {
         let mut hint = 0;
         for index in indexes {
             let (slice, at) = self.locate(&ends, *index, &mut hint)?;
-            match slices.last_mut() {
-                Some(last) if last.continues(slice, at) => {
-                    last.end += 1;
-                }
-                _ => slices.push(Slice {
-                    start: at,
-                    end: at + 1,
-                    ..slice.clone()
-                }),
-            }
+            Slice::add(&mut slices, slice, at);
         }
         if is_repeated {
             for (_, item) in slices.iter().flat_map(Slice::items) {
