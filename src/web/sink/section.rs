@@ -173,10 +173,16 @@ impl SectionForm<'_> {
         }
     }
 
+    /// What is said of the sink at a place, a JSON pointer.
+    fn kept_at(&self, place: &str) -> Option<&Value> {
+        let place = place.strip_prefix('/')?;
+        let (name, below) = place.split_at(place.find('/').unwrap_or(place.len()));
+        self.kept?.get(name)?.pointer(below)
+    }
+
     /// Whether a secret is set.
     pub(super) fn set(&self, place: &str) -> bool {
-        let kept = self.kept.map(|kept| Value::Object(kept.clone()));
-        kept.is_some_and(|kept| kept.pointer(place).is_some())
+        self.kept_at(place).is_some()
     }
 
     /// Names with secrets that stand beside each other. One that is left empty stays as it is.
@@ -188,8 +194,7 @@ impl SectionForm<'_> {
         wrong: &mut Wrong,
     ) -> Map<String, Value> {
         let (names, values) = (format!("{what}_name"), format!("{what}_value"));
-        let kept = self.kept.map(|kept| Value::Object(kept.clone()));
-        let kept = kept.as_ref().and_then(|kept| kept.pointer(place));
+        let kept = self.kept_at(place);
         let is_set = |name: &str| kept.is_some_and(|kept| kept.get(name).is_some());
         // A form that was only asked for has no values.
         let values = data.all(&values).chain(std::iter::repeat(""));
