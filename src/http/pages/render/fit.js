@@ -8,7 +8,7 @@ import { element, put } from "/templates/text.js";
 const SHRINK_MIN = 0.7;
 const NAME_SHRINK_MIN = 0.5; // a smaller name is harder to read than one with a broken word
 const SPARE = 0.99; // of a width: what fits by calculation fits on the screen
-const SIZES_MAX = 2000;
+const WIDTHS_MAX = 2000;
 const FAMILY =
   '"Headgate own", "Barlow Condensed", "Roboto Condensed", "Arial Narrow", "Liberation Sans Narrow", "Noto Sans", system-ui, sans-serif';
 
@@ -30,27 +30,38 @@ export function putName(target, text) {
   return true;
 }
 
+const widths = new Map(); // weight and text -> em
+
 // The width of a text in em. All figures are as wide as the widest.
 export function measured(text, bold) {
-  pen.font = `${bold ? 700 : 500} 100px ${FAMILY}`;
-  return pen.measureText(text.replace(/\d/g, "0")).width / 100;
+  const weight = bold ? 700 : 500;
+  const shown = text.replace(/\d/g, "0");
+  const asked = weight + shown;
+  const known = widths.get(asked);
+  if (known !== undefined) return known;
+  pen.font = `${weight} 100px ${FAMILY}`;
+  const width = pen.measureText(shown).width / 100;
+  if (widths.size >= WIDTHS_MAX) widths.clear();
+  widths.set(asked, width);
+  return width;
 }
 
-const sizes = new Map(); // what `nameSize` said
+// Another font has other widths.
+export function forgetWidths() {
+  widths.clear();
+}
 
 // The largest size, 1 to a half, at which a name fits into a box of `width` em and `high` lines, no word of it broken;
 // 0 if there is none.
 function nameSize(text, width, high, lines) {
-  const asked = [text, width.toFixed(2), high.toFixed(2), lines].join(" ");
-  if (sizes.has(asked)) return sizes.get(asked);
   const words = text.trim().split(/\s+/);
-  const widths = words.map((word) => measured(word, true));
+  const wide = words.map((word) => measured(word, true));
   const blank = measured(" ", true);
   const fits = (size) => {
     const room = (width * SPARE) / size;
     let count = 1;
     let at = 0;
-    for (const word of widths) {
+    for (const word of wide) {
       if (word > room) return false;
       const next = at ? at + blank + word : word;
       if (next > room) count++;
@@ -60,10 +71,7 @@ function nameSize(text, width, high, lines) {
   };
   let size = 100;
   while (size >= NAME_SHRINK_MIN * 100 && !fits(size / 100)) size--;
-  const found = size >= NAME_SHRINK_MIN * 100 ? size / 100 : 0;
-  if (sizes.size >= SIZES_MAX) sizes.clear();
-  sizes.set(asked, found);
-  return found;
+  return size >= NAME_SHRINK_MIN * 100 ? size / 100 : 0;
 }
 
 // Fits names that are seen together: [{target, lines, height}], `height` in pixels, if it is bounded. A name shrinks to
@@ -81,11 +89,6 @@ export function fitNames(names, common = SHRINK_MIN) {
     target.toggleAttribute("data-broken", !found[place]);
     if (size < 1) target.style.setProperty("--shrink", size);
   });
-}
-
-// Another font has other widths.
-export function forgetSizes() {
-  sizes.clear();
 }
 
 // Shrinks texts other than names that are too wide or too high for their boxes, to 70 % at most; what is still too long is

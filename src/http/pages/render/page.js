@@ -5,7 +5,7 @@
 // is asked for: not while it connects, not when it is refused, not when there is nothing.
 
 import { connect } from "/headgate.js";
-import { forgetSizes } from "/templates/fit.js";
+import { forgetWidths } from "/templates/fit.js";
 import { List } from "/templates/list.js";
 import { read } from "/templates/options.js";
 import { Pager } from "/templates/pager.js";
@@ -130,7 +130,7 @@ function follow(live, view, Template, debug, fonts) {
     plan();
   });
   fonts.then(() => {
-    forgetSizes();
+    forgetWidths();
     template.resize();
     plan();
   });
