@@ -128,7 +128,7 @@ impl Operator {
         let lately = |connector: Option<&str>| {
             let hour = self.metrics.recent.hour(connector, now);
             let minutes = hour.into_iter().rev().take(REFUSED_MINUTES);
-            minutes.fold(Minute::default(), Minute::and)
+            minutes.sum()
         };
         let is_high = |errors: u64, requests: u64| {
             errors >= REFUSED_MIN && errors.saturating_mul(100) >= requests * REFUSED_PERCENT

@@ -19,17 +19,17 @@ pub(super) fn sparkline(words: &str, hour: &[Minute]) -> Markup {
 /// Requests of each minute, large, with a scale: accepted ones upwards, rejected ones downwards. `last` is the newest minute,
 /// in minutes since 1970.
 pub(super) fn requests_of_hour(hour: &[Minute], last: u64) -> Markup {
-    let accepted = |minute: &Minute| minute.requests - minute.errors.min(minute.requests);
-    let top = round_up(hour.iter().map(accepted).max().unwrap_or(0));
+    let most = hour.iter().map(|minute| minute.accepted()).max();
+    let top = round_up(most.unwrap_or(0));
     let bottom = round_up(hour.iter().map(|minute| minute.errors).max().unwrap_or(0));
     let has_errors = hour.iter().any(|minute| minute.errors > 0);
     let down = if has_errors { DOWN } else { 0 };
-    let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
+    let sum: Minute = hour.iter().copied().sum();
     let words = format!(
         "Requests per minute of the last hour: {} accepted, {} rejected, at most {} accepted in a minute",
-        grouped(accepted(&sum)),
+        grouped(sum.accepted()),
         grouped(sum.errors),
-        grouped(hour.iter().map(accepted).max().unwrap_or(0)),
+        grouped(most.unwrap_or(0)),
     );
     let first = (last + 1).saturating_sub(hour.len() as u64);
     html! {
@@ -41,9 +41,9 @@ pub(super) fn requests_of_hour(hour: &[Minute], last: u64) -> Markup {
                 rect.floor x="0" y=(HEIGHT / 2) width=(hour.len() * 10) height="0.5" {}
                 rect.floor x="0" y=(HEIGHT) width=(hour.len() * 10) height="1" {}
                 @for (place, minute) in hour.iter().enumerate() {
-                    @let (up, errors) = (height(accepted(minute), top, HEIGHT), height(minute.errors, bottom, DOWN));
+                    @let (up, errors) = (height(minute.accepted(), top, HEIGHT), height(minute.errors, bottom, DOWN));
                     g {
-                        title { (clock_of(first + place as u64)) " UTC: " (grouped(accepted(minute))) " accepted, " (grouped(minute.errors)) " rejected" }
+                        title { (clock_of(first + place as u64)) " UTC: " (grouped(minute.accepted())) " accepted, " (grouped(minute.errors)) " rejected" }
                         rect.back x=(place * 10) y="0" width="10" height=(HEIGHT + down) {}
                         @if up > 0 { rect.bar x=(place * 10 + 1) y=(HEIGHT - up) width="8" height=(up) {} }
                         @if errors > 0 { rect.bar.bad x=(place * 10 + 1) y=(HEIGHT) width="8" height=(errors) {} }

@@ -105,11 +105,12 @@ async fn page(
     };
     let keys = keys::table(&connector);
     let begins = issued.is_some() || is_empty;
+    let hour = (operator.metrics.recent).hour(Some(&connector.name), Unix::now());
     let set_up = sending::all(operator, &connector, &address, depot, issued.is_none());
     let page = Page {
         title: connector.name.to_string(),
         place: Place::Connectors,
-        head: head(operator, &connector, &path),
+        head: head(&connector, &path, &hour),
         still: html! {
             @if let Some(issued) = issued { (sending::issued(&connector, &address, issued)) }
             (first.line(issued.is_some(), is_missing))
@@ -123,7 +124,7 @@ async fn page(
         live: html! {
             @if query.before.is_none() { (own_secret::awaited(&connector, depot)) }
             @if tab == Tab::Keys { (keys) }
-            @if is_newest { (last_hour(operator, &connector)) (reasons) }
+            @if is_newest { (last_hour(&hour)) (reasons) }
             (first.news(is_missing))
             @if shows_log {
                 (log::entries(&path, &page_of_log, &query))
@@ -135,9 +136,8 @@ async fn page(
 }
 
 /// Its name, whether its requests are accepted, and what can be done.
-fn head(operator: &Operator, connector: &Connector, path: &str) -> Head {
-    let hour = (operator.metrics.recent).hour(Some(&connector.name), Unix::now());
-    let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
+fn head(connector: &Connector, path: &str, hour: &[Minute]) -> Head {
+    let sum: Minute = hour.iter().copied().sum();
     let kind = connector
         .preset()
         .map_or(connector.kind.as_str(), |preset| &preset.title);
@@ -146,7 +146,7 @@ fn head(operator: &Operator, connector: &Connector, path: &str) -> Head {
         state: html! {
             @if sum.errors > 0 { span.badge.warn { "Rejecting" } }
             @else if sum.requests > 0 { span.badge.good { "Accepting" } }
-            span.quiet { (kind) ", " (grouped(sum.requests - sum.errors.min(sum.requests))) " accepted, " (grouped(sum.errors)) " rejected in the last hour" }
+            span.quiet { (kind) ", " (grouped(sum.accepted())) " accepted, " (grouped(sum.errors)) " rejected in the last hour" }
         },
         actions: html! {
             @if trial::tool_of(connector).is_some() { a.button.main href={ (path) "?tab=setup#event" } { "Send test" } }
@@ -189,13 +189,12 @@ async fn deleted(operator: &Operator, name: String, query: &LogQuery) -> Result<
     })
 }
 
-fn last_hour(operator: &Operator, connector: &Connector) -> Markup {
-    let hour = (operator.metrics.recent).hour(Some(&connector.name), Unix::now());
-    let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
+fn last_hour(hour: &[Minute]) -> Markup {
+    let sum: Minute = hour.iter().copied().sum();
     html! {
         p.row {
             span { "Last hour: " strong { (grouped(sum.requests)) } " requests, " strong { (grouped(sum.items)) } " items, " (error_rate(sum)) " rejected" }
-            (chart::sparkline("requests of each minute of the last hour", &hour))
+            (chart::sparkline("requests of each minute of the last hour", hour))
         }
     }
 }

@@ -195,7 +195,8 @@ impl Writer for FormAnswer {
                     live: html! {},
                     old: true,
                 };
-                write(res, status, whole(&page, &html! {}, visitor, None));
+                let head = head(&page);
+                write(res, status, whole(&page, &head, &html! {}, visitor, None));
             }
         }
     }
@@ -240,7 +241,11 @@ fn answer(req: &Request, depot: &Depot, res: &mut Response, page: &Page, aside: 
     }
     let is_shown = *req.method() != Method::HEAD;
     let flash = is_shown.then(|| visitor.take_flash()).flatten();
-    write(res, StatusCode::OK, whole(page, &live, visitor, flash));
+    write(
+        res,
+        StatusCode::OK,
+        whole(page, &head, &live, visitor, flash),
+    );
 }
 
 /// Whether this is a poll of a page's live part.
@@ -254,7 +259,13 @@ pub(super) fn aside(aside: &Markup) -> Markup {
 }
 
 /// A page with navigation, and what it says of the write before it.
-fn whole(page: &Page, live: &Markup, visitor: &Visitor, flash: Option<String>) -> Markup {
+fn whole(
+    page: &Page,
+    head: &Markup,
+    live: &Markup,
+    visitor: &Visitor,
+    flash: Option<String>,
+) -> Markup {
     let content = html! {
         header.top {
             a.brand href="/" { "Headgate" }
@@ -281,7 +292,7 @@ fn whole(page: &Page, live: &Markup, visitor: &Visitor, flash: Option<String>) -
         main data-role=(visitor.token.role.as_str()) {
             p #lost.problem role="alert" hidden { "Connection lost, retrying. This page shows the last known state." }
             @if let Some(flash) = flash { p.said role="status" tabindex="-1" autofocus { (text_of(&flash, SENTENCE_CHARS_MAX)) } }
-            header #head { (head(page)) }
+            header #head { (head) }
             (page.still)
             (live)
         }

@@ -16,7 +16,7 @@ use super::text::{plain, time, visible};
 const CELL_CHARS_MAX: usize = 120;
 /// Characters of what a source says beside an override.
 const SOURCE_CHARS_MAX: usize = 24;
-const TITLE_CHARS_MAX: usize = 1_000;
+pub(super) const TITLE_CHARS_MAX: usize = 1_000;
 /// A key that is longer gives way in its middle: the last characters are always seen.
 const KEY_CHARS_MAX: usize = 24;
 const KEY_END: usize = 8;
@@ -376,7 +376,7 @@ fn key(key: &str) -> Markup {
 }
 
 /// The visible form of a text, shortened.
-fn cut(text: &str, chars_max: usize) -> String {
+pub(super) fn cut(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", visible(&text[..end])),
         None => visible(text).into_owned(),

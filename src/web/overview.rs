@@ -88,7 +88,7 @@ fn problem_list(operator: &Operator, condition: &Condition, problems: &[Problem]
 /// One sentence, with what would be looked for next.
 fn all_is_well(operator: &Operator, condition: &Condition) -> String {
     let hour = operator.metrics.recent.hour(None, Unix::now());
-    let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
+    let sum: Minute = hour.into_iter().sum();
     let screens = operator.renderers().len() as u64;
     let lag: u64 = condition.sinks.iter().map(|sink| sink.lag).sum();
     let sinks = match (condition.sinks.len(), lag) {
@@ -139,13 +139,13 @@ fn acts(operator: &Operator, condition: &Condition) -> Markup {
 fn last_hour(operator: &Operator) -> Markup {
     let now = Unix::now();
     let hour = operator.metrics.recent.hour(None, now);
-    let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
+    let sum: Minute = hour.iter().copied().sum();
     let took = operator.metrics.recent.percentiles(now, [50, 99]);
     html! {
         h2 { "Last hour" }
         div.panel { (chart::requests_of_hour(&hour, now.seconds() / 60)) }
         div.tiles {
-            section.tile { p.number { (grouped(sum.requests - sum.errors.min(sum.requests))) } h3 { "requests accepted" } }
+            section.tile { p.number { (grouped(sum.accepted())) } h3 { "requests accepted" } }
             section.tile { p.number { (grouped(sum.items)) } h3 { "items accepted" } }
             section.tile { p.number { (grouped(sum.errors)) } h3 { "requests rejected" } }
             section.tile {

@@ -69,31 +69,36 @@ async fn page(operator: &Operator, req: &mut Request, depot: &Depot) -> Result<P
     let asked = Arc::clone(&stream.name);
     let acted = operator.in_pool(move |pool| pool.stream_acts(&asked, acts::LISTED_MAX));
     let acted = acted.await?;
-    let items = items::read(operator, name, &query).await?;
     let path = paths::stream(name);
     let token = token(depot);
     let shows_items = !matches!(req.query::<String>("tab").as_deref(), Some("setup"));
-    let view = operator.pool.view(name).await?;
-    let sources = items::sources(operator, name, &items).await?;
+    let (still, live) = match shows_items {
+        true => {
+            let items = items::read(operator, name, &query).await?;
+            let sources = items::sources(operator, name, &items).await?;
+            let still =
+                html! { (items::tools(&items, &path, &query)) (acts::grid_editor(&token, &path)) };
+            let live = html! { form {
+                (items::grid(operator, name, &items, &query, &acted, &sources))
+                (selected(depot, &path))
+            } };
+            (still, live)
+        }
+        false => {
+            let view = operator.pool.view(name).await?;
+            let still = html! {
+                (facts(operator, &stream, &path))
+                @if let Some(view) = view { (sql_hint(operator, &view)) }
+            };
+            (still, html! {})
+        }
+    };
     Ok(Page {
         title: plain(name),
         place: Place::Streams,
         head: head(operator, req, &stream, &acted, &token),
-        still: html! {
-            (tabs(&path, shows_items))
-            @if shows_items { (items::tools(&items, &path, &query)) (acts::grid_editor(&token, &path)) }
-            @else {
-                (facts(operator, &stream, &path))
-                @if let Some(view) = view { (sql_hint(operator, &view)) }
-            }
-        },
-        live: html! {
-            (acts::of_stream(&token, &path, &acted))
-            @if shows_items { form {
-                (items::grid(operator, name, &items, &query, &acted, &sources))
-                (selected(depot, &path))
-            } }
-        },
+        still: html! { (tabs(&path, shows_items)) (still) },
+        live: html! { (acts::of_stream(&token, &path, &acted)) (live) },
         old: query.is_later(),
     })
 }
@@ -122,7 +127,7 @@ fn head(
         },
         actions: html! {
             (more(&html! {
-                (acts::rarely(token, &path, acted))
+                (acts::rarely(token, &path, "", !acted.overridden.is_empty()))
                 a href={ (path) "/export.csv?safe" } { "Export as CSV" }
                 @if stream.created_at.is_some() {
                     a href={ (path) "/change" } { "Change" }

@@ -35,7 +35,18 @@ pub struct Minute {
     pub took_max: Duration,
 }
 
+impl std::iter::Sum for Minute {
+    fn sum<I: Iterator<Item = Self>>(minutes: I) -> Self {
+        minutes.fold(Self::default(), Self::and)
+    }
+}
+
 impl Minute {
+    /// Requests that were not refused.
+    pub fn accepted(self) -> u64 {
+        self.requests.saturating_sub(self.errors)
+    }
+
     /// Both together.
     pub fn and(self, other: Self) -> Self {
         Self {

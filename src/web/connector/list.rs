@@ -78,7 +78,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
 type Listed = (Arc<Connector>, Option<Report>, Vec<Minute>);
 
 fn row((connector, newest, hour): &Listed) -> Row {
-    let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
+    let sum: Minute = hour.iter().copied().sum();
     let kind = match connector.preset() {
         Some(preset) => format!("{} ({})", connector.kind.as_str(), preset.title),
         None => connector.kind.as_str().to_owned(),

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::find_stream;
-use super::item::ReleaseItems;
+use super::item::{ReleaseItems, typed};
 use crate::form_data::FormData;
 use crate::frame::{FormAnswer, NoPage};
 use crate::guard::by;
@@ -173,13 +173,11 @@ pub(super) fn stream_badges(acts: &StreamActs) -> Markup {
     badges(acts.held.is_some(), acts.held_keys.len() as u64, fields)
 }
 
-/// What a stream's operators do rarely.
-pub(super) fn rarely(token: &Markup, path: &str, acts: &StreamActs) -> Markup {
+/// What operators of a stream, or of its item `key`, do rarely.
+pub(super) fn rarely(token: &Markup, path: &str, key: &str, overrides: bool) -> Markup {
     html! {
-        (button(token, path, ("undo", "", "", ""), "Undo last act"))
-        @if !acts.overridden.is_empty() {
-            (button(token, path, ("release", "", "", ""), "Release all overrides"))
-        }
+        (button(token, path, ("undo", key, "", ""), "Undo last act"))
+        @if overrides { (button(token, path, ("release", key, "", ""), "Release all overrides")) }
     }
 }
 
@@ -237,16 +235,6 @@ pub(super) fn of_item(token: &Markup, path: &str, acts: &ItemActs) -> Markup {
     }
 }
 
-/// What an item's operators do rarely.
-pub(super) fn item_rarely(token: &Markup, path: &str, key: &str, acts: &ItemActs) -> Markup {
-    html! {
-        (button(token, path, ("undo", key, "", ""), "Undo last act"))
-        @if !acts.overrides.is_empty() {
-            (button(token, path, ("release", key, "", ""), "Release all overrides"))
-        }
-    }
-}
-
 /// What a field can show instead: a form behind a button. `value` is JSON.
 pub(super) fn of_field(
     token: &Markup,
@@ -256,8 +244,7 @@ pub(super) fn of_field(
     own: Option<&OverrideNow>,
 ) -> Markup {
     let is_number = serde_json::from_str::<serde_json::Number>(value).is_ok();
-    let text = serde_json::from_str::<String>(value).ok();
-    let typed = text.as_deref().unwrap_or(value);
+    let (typed, is_text) = (typed(value), value.starts_with('"'));
     html! {
         @if is_number {
             (button(token, path, ("add", key, field, "-1"), "−1"))
@@ -266,7 +253,7 @@ pub(super) fn of_field(
         @if typed.len() <= CHARS_MAX {
             details.menu.edit {
                 summary.button.plain aria-label={ "Override " (plain(field)) } { "Override" }
-                (editor(token, path, key, field, typed, text.is_some()))
+                (editor(token, path, key, field, &typed, is_text))
             }
         }
         @if own.is_some() { (button(token, path, ("release", key, field, ""), "Release")) }

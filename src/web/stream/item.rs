@@ -2,6 +2,9 @@
 //!
 //! **Invariant**: a page holds at most [`FIELDS_MAX`] fields of shortened values.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
+
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 use serde_json::json;
@@ -11,6 +14,7 @@ use super::{acts, find_stream};
 use crate::form::filter::refusal;
 use crate::form_data::FormData;
 use crate::frame::{FormAnswer, Head, NoPage, Page, Place, more, token};
+use crate::grid::{TITLE_CHARS_MAX, cut};
 use crate::guard::by;
 use crate::paths;
 use crate::text::{count, grouped, plain, text, text_of, time};
@@ -23,9 +27,8 @@ use pool::acts::{ItemActs, OverrideNow};
 const VALUE_CHARS_MAX: usize = 20_000;
 /// Fields on the page.
 const FIELDS_MAX: usize = 2_000;
-/// Characters of a source's value beside the one that is shown, and of a whole value in its title.
+/// Characters of a source's value beside the one that is shown.
 const SOURCE_CHARS_MAX: usize = 60;
-const TITLE_CHARS_MAX: usize = 1_000;
 
 /// `GET /streams/{name}/item?key=…`
 pub(super) struct ShowItem(pub(super) Operator);
@@ -58,7 +61,7 @@ async fn item_page(operator: &Operator, req: &mut Request, token: &Markup) -> Re
             },
             actions: html! {
                 (more(&html! {
-                    (acts::item_rarely(token, &path, &item.key, &acted))
+                    (acts::rarely(token, &path, &item.key, !acted.overrides.is_empty()))
                     form method="post" action={ (path) "/remove" } data-confirm="Remove this item from the data pool and every screen?" {
                         (token) input type="hidden" name="key" value=(item.key); button.danger { "Remove…" }
                     }
@@ -71,7 +74,8 @@ async fn item_page(operator: &Operator, req: &mut Request, token: &Markup) -> Re
             (acts::of_item(token, &path, &acted))
             (fields_table(token, &path, &item.key, &fields, &acted))
             @if fields.len() > FIELDS_MAX { p.quiet { "The first " (grouped(FIELDS_MAX as u64)) " fields are shown." } }
-            (history.of_all(|field| fields.iter().any(|(name, _)| field_name(name) == field)))
+            @let here: HashSet<_> = fields.iter().map(|(field, _)| field_name(field)).collect();
+            (history.of_all(|field| here.contains(field)))
             h2 { "Where it comes from" }
             div.panel { dl {
                 dt { "Stream" } dd { a href=(path) { (text(&stream.name)) } }
@@ -102,7 +106,7 @@ fn fields_table(
                 @let own = acted.overrides.iter().find(|own| own.field == *name);
                 tr {
                     th scope="row" title=(plain(&name)) { (text(&name)) }
-                    td.over[own.is_some()] title=(cut(value)) {
+                    td.over[own.is_some()] title=(cut(value, TITLE_CHARS_MAX)) {
                         span.val dir="auto" {
                             (show_value(value, VALUE_CHARS_MAX))
                             @if let Some(own) = own { " " small { "source: " (source(own)) } }
@@ -122,11 +126,6 @@ fn source(own: &OverrideNow) -> Markup {
         Some(source) => show_value(source, SOURCE_CHARS_MAX),
         None => html! { "none" },
     }
-}
-
-/// A whole value, for whoever points at what is cut.
-fn cut(value: &str) -> String {
-    plain(value).chars().take(TITLE_CHARS_MAX).collect()
 }
 
 /// The pages that an item's is below.
@@ -213,14 +212,18 @@ pub(super) fn selected_keys(depot: &Depot) -> Result<Vec<String>, NoPage> {
     }
 }
 
+/// A JSON value as one types it: a text without its quotes.
+pub(super) fn typed(value: &str) -> Cow<'_, str> {
+    match value.starts_with('"') {
+        true => serde_json::from_str::<String>(value).map_or(value.into(), Cow::Owned),
+        false => value.into(),
+    }
+}
+
 /// A JSON value as people read it: a text without its quotes, everything else as it was sent.
 pub(super) fn show_value(value: &str, chars_max: usize) -> Markup {
     match value {
         "null" => html! { span.quiet { "null" } },
-        value if value.starts_with('"') => {
-            let string = serde_json::from_str::<String>(value);
-            text_of(string.as_deref().unwrap_or(value), chars_max)
-        }
-        value => text_of(value, chars_max),
+        value => text_of(&typed(value), chars_max),
     }
 }

@@ -5,11 +5,11 @@
 
 mod query;
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use maud::{Markup, html};
 
+use super::item::typed;
 use crate::frame::NoPage;
 use crate::grid::{Cell, Column, Direction, Grid, Row, pages};
 use crate::paths;
@@ -329,14 +329,6 @@ pub(super) async fn sources(
     Ok(sources.collect())
 }
 
-/// A JSON value as one types it: a text without its quotes.
-fn typed(value: &str) -> Cow<'_, str> {
-    match value.starts_with('"') {
-        true => serde_json::from_str::<String>(value).map_or(value.into(), Cow::Owned),
-        false => value.into(),
-    }
-}
-
 /// The link to the form that overrides a field. The script opens the form beside the value.
 fn edit(key: &str, field: &str, value: &str, path: &str) -> Markup {
     let is_text = value.starts_with('"').then_some("yes");
@@ -356,12 +348,8 @@ fn value_cell(name: &str, value: &str, path: &str, query: &ItemQuery) -> Cell {
         b"null" => Cell::markup(html! { span.none { "null" } }),
         b"\"\"" => Cell::markup(html! { span.none { "\"\"" } }),
         [b'[' | b'{', ..] => Cell::text(value),
-        first => {
-            let text = match first {
-                [b'"', ..] => serde_json::from_str::<String>(value).ok(),
-                _ => None,
-            };
-            let text = text.as_deref().unwrap_or(value);
+        _ => {
+            let text = &*typed(value);
             let is_short = name.len() + text.len() <= VALUE_BYTES_MAX;
             let filter = format!("{}:{}", escaped(name), escaped(text));
             let address = is_short.then(|| query.with(&filter).address(path));
