@@ -25,7 +25,7 @@ use item::{ItemMeta, Items, ItemsWriter};
 use journal::log::{Client, Endpoint, LogRow};
 use journal::{LogEntry, Outcome, RejectedBody, StorageError};
 use pool::{DeadLetter, Pool, PoolError};
-use settings::OnUpdate;
+use settings::BUILT_IN_CONNECTORS;
 use webhook::Headers;
 
 /// What is kept of a request.
@@ -138,8 +138,6 @@ impl Ingest {
         let started = Instant::now();
         self.gate.check()?;
         let (from, kept) = self.to_send(request_id).await?;
-        let connector = self.catalog.connector(&from.connector);
-        let connector = connector.ok_or_else(|| AgainError::NoConnector(from.connector.clone()))?;
         let received_at = Unix::now();
         let mut log = LogEntry {
             request_id: id,
@@ -156,12 +154,12 @@ impl Ingest {
         };
         let (items, repeats, body) = match kept {
             Kept::Body(kept) => {
+                let connector = self.connector_of(&from)?;
                 let again = self.run_again(&kept, &connector, &from.key, &mut log)?;
                 (again.items, again.repeats, kept.body)
             }
             Kept::Items(entry) => {
-                self.check_stream(&entry.stream)?;
-                let items = self.not_newer(&entry, newer).await?;
+                let items = self.not_newer(&from, &entry, newer).await?;
                 (items, Repeats::default(), Bytes::new())
             }
             Kept::Nothing(why) => return Err(AgainError::NotKept(why)),
@@ -247,12 +245,20 @@ impl Ingest {
     }
 
     /// The items of an accepted request, without those that must stay as they are.
-    async fn not_newer(&self, entry: &Entry, newer: Newer<'_>) -> Result<Items, AgainError> {
+    async fn not_newer(
+        &self,
+        from: &LogEntry,
+        entry: &Entry,
+        newer: Newer<'_>,
+    ) -> Result<Items, AgainError> {
+        if !BUILT_IN_CONNECTORS.contains(&&*from.connector) {
+            self.connector_of(from)?;
+        }
+        self.check_stream(&entry.stream)?;
         let Newer::Stays(pool) = newer else {
             return overwriting(&entry.items);
         };
-        let stream = self.catalog.stream(&entry.stream);
-        let merges = stream.is_some_and(|stream| stream.on_update == OnUpdate::Merge);
+        let merges = self.merges(&entry.stream);
         let newer = pool.newer_than(entry, merges).await?;
         if newer.is_empty() {
             return Ok(entry.items.clone());
@@ -325,6 +331,11 @@ impl Ingest {
             items: delivered.items,
             repeats: delivered.repeats,
         })
+    }
+
+    fn connector_of(&self, from: &LogEntry) -> Result<Arc<Connector>, AgainError> {
+        let connector = self.catalog.connector(&from.connector);
+        connector.ok_or_else(|| AgainError::NoConnector(from.connector.clone()))
     }
 
     fn check_stream(&self, stream: &str) -> Result<(), AgainError> {

@@ -20,7 +20,7 @@ use catalog::IngestKey;
 use item::{Action, Items};
 use journal::log::Endpoint;
 use journal::{Claim, LogEntry, Outcome, Submission};
-use settings::quoted;
+use settings::{OnUpdate, quoted};
 use webhook::handshake::Challenge;
 
 /// What a body came to.
@@ -103,6 +103,12 @@ impl Ingest {
         Ok(self.journal.has_claim(claims).await?)
     }
 
+    /// Whether updates are merged into what a stream has.
+    pub(super) fn merges(&self, stream: &str) -> bool {
+        let stream = self.catalog.stream(stream);
+        stream.is_some_and(|stream| stream.on_update == OnUpdate::Merge)
+    }
+
     /// Makes durable what passed every check. Its repeats have either of the claims in common.
     pub(super) async fn submit(
         &self,
@@ -122,7 +128,7 @@ impl Ingest {
         let submission = Submission {
             log,
             arrived,
-            items,
+            items: items.accepted(self.merges(&stream)),
             claim,
             second,
         };

@@ -16,6 +16,9 @@
 //! the version as it was sent, where that is not how the version itself is written. Version 1 has no such records. Version 2, which is read
 //! and not written any more, has versions of 64 bits, and no removals: what was asked of its items stood beside them.
 //!
+//! The two highest bits of the first byte say what updates did in the stream when the request was accepted: replaced, or
+//! merged. Neither: that was not known, as in all that was stored before.
+//!
 //! **Invariant**: every [`Items`] in the process has whole records, exactly `count` of them, whose keys and
 //! fields are UTF-8. It is made either by [`ItemsWriter`], which only takes `&str`, or by
 //! [`Items::from_bytes`], which checks. That the fields are JSON is the promise of whoever wrote them.
@@ -34,7 +37,7 @@ mod writer;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 pub use fields::{
     Members, ShapeHash, field_name, members, merge, name_hash, quote_into, shape, string_into,
@@ -49,6 +52,10 @@ pub use writer::{Full, ItemsWriter};
 const PLAIN: u8 = 1;
 const WITH_META_2: u8 = 2;
 const WITH_FLAGS: u8 = 3;
+/// In the first byte: updates replaced what was there when the request was accepted.
+const REPLACED: u8 = 1 << 6;
+/// In the first byte: updates were merged into what was there.
+const MERGED: u8 = 1 << 7;
 /// Bytes before the first record: version and count.
 const HEADER_BYTES: usize = 5;
 /// Bytes of a record before its key: two lengths and the shape.
@@ -144,8 +151,8 @@ pub enum CorruptItems {
 }
 
 impl Items {
-    /// The first byte of the encoding of items some of which are removals, or have a version or an end.
-    pub const WITH_FLAGS: u8 = WITH_FLAGS;
+    /// The first bytes of the encoding of items some of which are removals, or have a version or an end.
+    pub const WITH_FLAGS: [u8; 3] = [WITH_FLAGS, WITH_FLAGS | REPLACED, WITH_FLAGS | MERGED];
 
     /// Takes stored bytes back after checking version, count, every record boundary and UTF-8.
     /// Does not check again that the fields are JSON.
@@ -162,9 +169,10 @@ impl Items {
     /// # Errors
     /// As [`Items::from_bytes`].
     pub fn from_stored(bytes: Bytes, action: Action) -> Result<Self, CorruptItems> {
-        let version = *bytes.first().ok_or(CorruptItems::Truncated(0))?;
+        let first = *bytes.first().ok_or(CorruptItems::Truncated(0))?;
+        let version = first & !(REPLACED | MERGED);
         if !matches!(version, PLAIN | WITH_META_2 | WITH_FLAGS) {
-            return Err(CorruptItems::Version(version));
+            return Err(CorruptItems::Version(first));
         }
         let count = bytes[1..]
             .first_chunk()
@@ -198,13 +206,39 @@ impl Items {
     fn rewritten(bytes: &[u8], count: u32, action: Action) -> Self {
         let mut writer = ItemsWriter::new(usize::MAX, bytes.len() + 8 * count as usize);
         let mut rest = &bytes[HEADER_BYTES..];
-        while let Some((record, after)) = RawRecord::split(bytes[0], rest) {
+        while let Some((record, after)) = RawRecord::split(bytes[0] & !(REPLACED | MERGED), rest) {
             let item = record.read().expect("it was checked");
             let pushed = writer.push_item(&ItemRef { action, ..item });
             pushed.expect("it was written before, so its lengths fit");
             rest = after;
         }
         writer.into_items()
+    }
+
+    /// The same items, accepted while updates in their stream did this. What a stream does later changes nothing for them.
+    #[must_use]
+    pub fn accepted(self, merges: bool) -> Self {
+        let said = match merges {
+            true => MERGED,
+            false => REPLACED,
+        };
+        let mut bytes = match self.bytes.try_into_mut() {
+            Ok(own) => own,
+            Err(shared) => BytesMut::from(&*shared),
+        };
+        bytes[0] = (bytes[0] & !(REPLACED | MERGED)) | said;
+        Self {
+            bytes: bytes.freeze(),
+            ..self
+        }
+    }
+
+    /// Whether updates were merged into what was there when the request was accepted. None: that was not known.
+    pub fn merges(&self) -> Option<bool> {
+        match self.bytes[0] & (REPLACED | MERGED) {
+            0 => None,
+            said => Some(said & MERGED != 0),
+        }
     }
 
     /// The items in the order of the payload.

@@ -72,7 +72,10 @@ impl Condition {
             // Part of what fitted before.
             pushed.ok()?;
         }
-        let items = rest.into_items();
+        let mut items = rest.into_items();
+        if let Some(merges) = submission.items.merges() {
+            items = items.accepted(merges);
+        }
         if self.named == Named::Refused || items.is_empty() {
             return None;
         }

@@ -26,12 +26,13 @@ const SELECT_QUARANTINED: &str = "SELECT q.seq, q.reason, r.stream, r.outcome FR
      JOIN requests r ON r.seq = q.seq WHERE q.seq > ? AND q.seq <= ? ORDER BY q.seq";
 /// Requests that only remove, and others whose encoding can say that an item is a removal.
 fn with_removals() -> String {
+    let with_flags = Items::WITH_FLAGS.map(|byte| format!("x'{byte:02x}'"));
     format!(
         "SELECT p.seq FROM payloads p JOIN requests r ON r.seq = p.seq
-         WHERE p.seq > ? AND (r.outcome = {} OR substr(p.items, 1, 1) = x'{:02x}')
+         WHERE p.seq > ? AND (r.outcome = {} OR substr(p.items, 1, 1) IN ({}))
          ORDER BY p.seq LIMIT {FETCHED_MAX}",
         Outcome::Removed.code(),
-        Items::WITH_FLAGS,
+        with_flags.join(", "),
     )
 }
 

@@ -15,7 +15,7 @@ use base::order::Seq;
 /// Its name in the data folder.
 pub const FILE: &str = "journal.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 7;
+pub const FORMAT: i64 = 8;
 
 const TABLES: &str = "
 CREATE TABLE requests (
@@ -138,6 +138,10 @@ CREATE INDEX log_sent_again_by_id ON log_sent_again (sent_again_from);
 /// cannot be read.
 const OPERATIONS_7: &str = "";
 
+/// Nothing changes but what a payload can say: what updates did in its stream when it was accepted. Versions before would
+/// put it aside.
+const ACCEPTED_8: &str = "";
+
 /// What is made of the log: emptied, it is made again at the next start.
 pub(super) const OF_LOG: [&str; 5] = [
     "log_spans",
@@ -170,6 +174,7 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
         &from_4,
         LOG_6,
         OPERATIONS_7,
+        ACCEPTED_8,
     ];
     sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)

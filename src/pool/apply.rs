@@ -54,7 +54,9 @@ pub(super) fn apply(
     pass: &mut ChangeSet<'_>,
 ) -> Result<(), rusqlite::Error> {
     let connection = target.connection;
-    let origins: Vec<Origin> = batch.slices().iter().map(Origin::of).collect();
+    let origins: Vec<Origin> = (batch.slices().iter())
+        .map(|slice| Origin::of(slice, batch.is_moved()))
+        .collect();
     let rows = rows_by_key(target, batch, &origins, action)?;
     let mut upsert = Upsert::prepare(connection)?;
     for of_stream in rows.chunk_by(|a, b| a.stream == b.stream) {
@@ -82,9 +84,9 @@ impl Target<'_> {
     /// a version the last one counts, and what was reached stays.
     fn needs_no_look<'r, 'a>(&self, same: &'r [Row<'a>]) -> Option<&'r Row<'a>> {
         let first = same.first()?;
+        let of_stream = self.on_update(first.stream);
         let plain = self.keep == 0
-            && same.iter().all(Row::is_plain_update)
-            && self.on_update(first.stream) == OnUpdate::Replace
+            && same.iter().all(|row| row.is_plain_update(of_stream))
             && !self.removals.concern(first.stream, first.place());
         same.last().filter(|_| plain)
     }

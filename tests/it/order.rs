@@ -1,6 +1,8 @@
 //! Operations in the order in which they were accepted: a request is one entry, whatever it asks of its items.
 
-mod cases;
+mod cases; // those of `order-vectors.json`
+mod histories; // random ones, against the model
+mod model; // the rules as plain as they can be
 
 use std::time::Duration;
 
@@ -240,5 +242,57 @@ fn a_receiver_of_fields_gets_no_removals_and_the_updates_around_them_together() 
     process.processed("orders", BY_ID, &array.to_string());
     let bodies: Vec<String> = receiver.seen().into_iter().map(|seen| seen.body).collect();
     assert_eq!(bodies, [r#"[{"id":1},{"id":2}]"#, r#"[{"id":3}]"#]);
+    process.stop();
+}
+
+#[test]
+fn what_waits_does_what_its_stream_did_when_it_was_accepted() {
+    let mut folder = Setup::with_streams(&["first", "second"])
+        .merging("first")
+        .of_stream("second", "on_update = \"replace\"");
+    let process = folder.spawn();
+    for stream in ["first", "second"] {
+        process.processed(stream, BY_ID, r#"{"id": "a", "n": 1}"#);
+    }
+    process
+        .call("POST", "/api/admin/sinks/pool/pause", "")
+        .data(200);
+    for stream in ["first", "second"] {
+        process.accepted(stream, BY_ID, r#"{"id": "a", "m": 2}"#);
+    }
+    // The pool reads what waits from the file.
+    process.kill();
+    for (from, to) in [
+        ("merge", "either"),
+        ("replace", "merge"),
+        ("either", "replace"),
+    ] {
+        folder.change(
+            &format!("on_update = \"{from}\""),
+            &format!("on_update = \"{to}\""),
+        );
+    }
+    let process = folder.spawn();
+    for stream in ["first", "second"] {
+        process.accepted(stream, BY_ID, r#"{"id": "b", "n": 1}"#);
+        process.accepted(stream, BY_ID, r#"{"id": "b", "m": 2}"#);
+    }
+    process
+        .call("POST", "/api/admin/sinks/pool/resume", "")
+        .data(200);
+    process.drained();
+    let held = |stream: &str| -> Vec<(String, Value)> {
+        let items = folder.items(stream).into_iter();
+        let without_id = |mut fields: Value| {
+            fields.as_object_mut().expect("an object").remove("id");
+            fields
+        };
+        items
+            .map(|(key, fields, _)| (key, without_id(fields)))
+            .collect()
+    };
+    let of = |a: Value, b: Value| vec![("a".to_owned(), a), ("b".to_owned(), b)];
+    assert_eq!(held("first"), of(json!({"n": 1, "m": 2}), json!({"m": 2})));
+    assert_eq!(held("second"), of(json!({"m": 2}), json!({"n": 1, "m": 2})));
     process.stop();
 }

@@ -24,6 +24,8 @@ pub(super) struct Row<'a> {
 
 /// What the operations of a slice have in common.
 pub(super) struct Origin {
+    /// What updates did in the stream when they were accepted. None: it is not known, or they were put into another one.
+    on_update: Option<OnUpdate>,
     pub(super) accepted_seq: Seq,
     pub(super) received_at: Unix,
     /// The same in time lived; of what was read from a file, now.
@@ -33,9 +35,14 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    pub(super) fn of(slice: &Slice) -> Self {
+    pub(super) fn of(slice: &Slice, is_moved: bool) -> Self {
         let entry = &slice.entry;
+        let merges = entry.items.merges().filter(|_| !is_moved);
         Self {
+            on_update: merges.map(|merges| match merges {
+                true => OnUpdate::Merge,
+                false => OnUpdate::Replace,
+            }),
             accepted_seq: entry.seq,
             received_at: entry.received_at,
             arrived: entry.arrived.unwrap_or_else(Lived::now),
@@ -51,11 +58,22 @@ impl<'a> Row<'a> {
         (self.origin.accepted_seq, self.position)
     }
 
-    pub(super) fn is_plain_update(&self) -> bool {
-        !self.removes && self.item.meta.version.is_none()
+    /// What it does as an update, in a stream that does `of_stream` now.
+    fn on_update(&self, of_stream: OnUpdate) -> OnUpdate {
+        match self.item.meta.is_whole {
+            true => OnUpdate::Replace,
+            false => self.origin.on_update.unwrap_or(of_stream),
+        }
     }
 
-    pub(super) fn operation(&self, on_update: OnUpdate, index: usize) -> Operation<'a> {
+    /// It is an update without a version that takes the place of what is there.
+    pub(super) fn is_plain_update(&self, of_stream: OnUpdate) -> bool {
+        !self.removes
+            && self.item.meta.version.is_none()
+            && self.on_update(of_stream) == OnUpdate::Replace
+    }
+
+    pub(super) fn operation(&self, of_stream: OnUpdate, index: usize) -> Operation<'a> {
         let version = self.item.meta.version;
         let reaches = match version {
             None if self.removes && self.item.meta.is_removal_in_time() => {
@@ -71,10 +89,7 @@ impl<'a> Row<'a> {
             place: self.place(),
             fields: (!self.removes).then_some(self.item.fields),
             version,
-            on_update: match self.item.meta.is_whole {
-                true => OnUpdate::Replace,
-                false => on_update,
-            },
+            on_update: self.on_update(of_stream),
             reaches: reaches.map(|(version, text)| Reached { version, text }),
             index,
         }

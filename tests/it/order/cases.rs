@@ -15,7 +15,7 @@ use crate::setup::Setup;
 const CASES: &str = include_str!("../../fixtures/order-vectors.json");
 const NOT_HERE: [&str; 4] = ["again", "expiry", "expiry-race", "late"];
 
-fn cases() -> Vec<Value> {
+pub(super) fn cases() -> Vec<Value> {
     let mut all: Value = serde_json::from_str(CASES).expect("the file is JSON");
     let all = all["vectors"].as_array_mut().expect("cases");
     let is_here = |case: &Value| NOT_HERE.iter().all(|class| case["class"] != *class);
