@@ -23,12 +23,13 @@ const COLUMNS: &str =
     "id, at_ms, who, client, action, kind, name, connector, before, after, digest";
 
 /// Every verb of [`Change::action`].
-pub const ACTIONS: [&str; 29] = [
+pub const ACTIONS: [&str; 30] = [
     "add",
     "change",
     "create",
     "delete",
     "discard",
+    "expire",
     "forget",
     "give_up",
     "hold",

@@ -29,6 +29,18 @@ pub struct Unsettled {
     pin: Pin,
 }
 
+impl Unsettled {
+    /// Keys of all these operations, each with the last entry that names it. `None`: memory does not reach back far enough.
+    pub fn keys(&self) -> Option<HashMap<String, Seq>> {
+        let mut keys = self.pin.keys_after(self.settled)?;
+        for (key, last) in &self.retried {
+            // Memory has all that is above the number, so it has the last.
+            keys.entry(key.clone()).or_insert(*last);
+        }
+        Some(keys)
+    }
+}
+
 impl Delivery {
     /// How far the writers of the data pool are behind; `None`: further than memory reaches, or nobody writes it.
     ///
@@ -87,21 +99,8 @@ impl Delivery {
         if self.pool_writers().is_empty() {
             return Ok(Some(HashMap::new()));
         }
-        let Some(Unsettled {
-            settled,
-            retried,
-            pin,
-        }) = self.unsettled().await?
-        else {
-            return Ok(None);
-        };
-        Ok(pin.keys_after(settled).map(|mut keys| {
-            for (key, last) in retried {
-                // Memory has all that is above the number, so it has the last.
-                keys.entry(key).or_insert(last);
-            }
-            keys
-        }))
+        let unsettled = self.unsettled().await?;
+        Ok(unsettled.and_then(|unsettled| unsettled.keys()))
     }
 
     /// Everything up to here is settled by the writers of the data pool, or in a retry.

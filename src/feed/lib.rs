@@ -18,6 +18,7 @@ mod query;
 mod rows;
 mod rss;
 mod separated;
+mod sort;
 mod txt;
 mod write;
 mod xml;
@@ -44,6 +45,7 @@ pub use column::{Column, columns};
 pub use kept::Feeds;
 pub use preview::{Choice, Preview, entry};
 pub use query::{Format, Query};
+pub use sort::Sorter;
 pub use write::Writer;
 
 const X_TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");

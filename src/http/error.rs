@@ -22,7 +22,7 @@ use catalog::{CatalogError, FieldError, ResourceKind};
 use delivery::{ReadError, RefillError};
 use journal::StorageError;
 use operate::trigger::TriggerError;
-use operate::{OperateError, RemoveError};
+use operate::{ExpireError, OperateError, RemoveError};
 use pool::PoolError;
 use select::SyntaxError;
 use settings::BodyFault;
@@ -385,6 +385,19 @@ impl From<RemoveError> for ApiError {
         match error {
             RemoveError::Refused(error) => error.into(),
             RemoveError::Pool(error) => error.into(),
+        }
+    }
+}
+
+impl From<ExpireError> for ApiError {
+    fn from(error: ExpireError) -> Self {
+        let message = error.to_string();
+        match error {
+            ExpireError::Refused(error) => error.into(),
+            ExpireError::Read(error) => Self::internal(error),
+            ExpireError::Pool(error) => error.into(),
+            ExpireError::Kept => Self::invalid(message),
+            ExpireError::Behind => Self::conflict("POOL_BEHIND", message),
         }
     }
 }

@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use super::Operator;
+use super::{By, Operator};
 use base::clock::{Lived, Unix};
 use delivery::{ReadError, Unsettled};
+use ingest::error::AcceptError;
 use item::{Action, ItemMeta, ItemsWriter};
 use journal::log::Endpoint;
 use journal::{Condition, JournalError, LogEntry, Named, Outcome, Submission};
-use pool::Expired;
+use pool::{Expired, PoolError};
 use settings::BUILT_IN_CONNECTORS;
 
 /// Items that are looked for at once.
@@ -38,9 +39,48 @@ enum ExpiryError {
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error(transparent)]
-    Pool(#[from] pool::PoolError),
+    Pool(#[from] PoolError),
     #[error(transparent)]
     Journal(#[from] JournalError),
+}
+
+/// What an operator had expire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExpiredItems {
+    pub items: usize,
+    /// Whether they have left the pool, for which it was given a moment.
+    pub are_gone: bool,
+}
+
+/// Why nothing expires now.
+#[derive(Debug, thiserror::Error)]
+pub enum ExpireError {
+    /// Nothing is stored now.
+    #[error(transparent)]
+    Refused(#[from] AcceptError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// Nobody removes items of this stream from the pool.
+    #[error(
+        "no sink removes items of this stream from the data pool; use Remove, which every sink of the stream receives"
+    )]
+    Kept,
+    /// Nobody can tell which items something is pending for.
+    #[error(
+        "requests are pending, so no item can expire; wait until the sinks have received them, then repeat"
+    )]
+    Behind,
+}
+
+impl From<JournalError> for ExpireError {
+    fn from(error: JournalError) -> Self {
+        match error {
+            JournalError::Unsettled => Self::Behind,
+            error => Self::Refused(error.into()),
+        }
+    }
 }
 
 impl Operator {
@@ -139,45 +179,21 @@ impl Operator {
         behind: &Unsettled,
     ) -> Result<u64, ExpiryError> {
         let mut submitted = 0;
-        let mut streams: BTreeMap<Arc<str>, ItemsWriter> = BTreeMap::new();
+        let mut streams: BTreeMap<Arc<str>, Vec<String>> = BTreeMap::new();
         for Expired { stream, key, .. } in expired {
-            if behind.retried.contains_key(&key) {
-                continue;
+            if !behind.retried.contains_key(&key) {
+                streams.entry(stream).or_default().push(key);
             }
-            let items = streams
-                .entry(stream)
-                .or_insert_with(|| ItemsWriter::new(usize::MAX, 0));
-            items
-                .push_with(&key, "{}", Action::Remove, ItemMeta::default())
-                .expect("keys of a few items are far smaller than what lengths of 32 bits can say");
         }
-        let condition = Condition {
-            settled: behind.settled,
-            named: Named::LeftOut,
-        };
-        for (stream, items) in streams {
+        for (stream, keys) in streams {
             if !self.delivery.removes_from_pool(&stream) {
                 continue;
             }
-            let items = items.into_items();
-            let log = LogEntry {
-                endpoint: Endpoint::Expiry,
-                items: u32::try_from(items.len()).unwrap_or(u32::MAX),
-                ..LogEntry::of(
-                    Uuid::now_v7(),
-                    Unix::now(),
-                    BUILT_IN_CONNECTORS[0].into(),
-                    stream,
-                    Outcome::Removed,
-                )
+            let condition = Condition {
+                settled: behind.settled,
+                named: Named::LeftOut,
             };
-            let submission = Submission {
-                log,
-                arrived: Lived::now(),
-                items,
-                claim: None,
-                second: None,
-            };
+            let submission = removal(stream, &keys);
             match self.journal.submit_if(submission, condition).await {
                 // Another operation was faster, or an earlier round.
                 Err(JournalError::Unsettled) => {}
@@ -186,5 +202,84 @@ impl Operator {
             }
         }
         Ok(submitted)
+    }
+
+    /// Has items of a stream expire now, whatever their time, with one request. What no source sent does not expire, and
+    /// an item for which a request is pending stays.
+    ///
+    /// # Errors
+    /// See [`ExpireError`].
+    pub async fn expire_items(
+        &self,
+        stream: &Arc<str>,
+        keys: &[String],
+        by: By,
+    ) -> Result<ExpiredItems, ExpireError> {
+        self.gate.check()?;
+        if !self.delivery.removes_from_pool(stream) {
+            return Err(ExpireError::Kept);
+        }
+        // What is not settled is asked before the pool is looked at.
+        let behind = self.delivery.unsettled().await?;
+        let behind = behind.ok_or(ExpireError::Behind)?;
+        let named = behind.keys().ok_or(ExpireError::Behind)?;
+        let settled = keys.iter().filter(|key| !named.contains_key(*key)).cloned();
+        let (of, settled) = (Arc::clone(stream), settled.collect::<Vec<_>>());
+        let sent = self.in_pool(move |pool| {
+            let sent = settled.into_iter().filter_map(|key| {
+                let fields = pool.source_fields(&of, &key).transpose()?;
+                Some(fields.map(|_| key))
+            });
+            sent.collect::<Result<Vec<_>, PoolError>>()
+        });
+        let sent = sent.await?;
+        if sent.is_empty() {
+            return Ok(ExpiredItems {
+                items: 0,
+                are_gone: true,
+            });
+        }
+        let listener = (self.pool.changes()).listen(&[Arc::clone(stream)], None);
+        let mut submission = removal(Arc::clone(stream), &sent);
+        submission.log.request_id = by.request_id;
+        submission.log.client = by.client;
+        let condition = Condition {
+            settled: behind.settled,
+            named: Named::Refused,
+        };
+        self.journal.submit_if(submission, condition).await?;
+        self.record_items("expire", stream, &sent, &by).await;
+        Ok(ExpiredItems {
+            items: sent.len(),
+            are_gone: self.are_gone(stream, &sent, &listener).await?,
+        })
+    }
+}
+
+/// The removal of items that expire.
+fn removal(stream: Arc<str>, keys: &[String]) -> Submission {
+    let mut items = ItemsWriter::new(usize::MAX, 0);
+    for key in keys {
+        items
+            .push_with(key, "{}", Action::Remove, ItemMeta::default())
+            .expect("keys of a few items are far smaller than what lengths of 32 bits can say");
+    }
+    let items = items.into_items();
+    Submission {
+        log: LogEntry {
+            endpoint: Endpoint::Expiry,
+            items: u32::try_from(items.len()).unwrap_or(u32::MAX),
+            ..LogEntry::of(
+                Uuid::now_v7(),
+                Unix::now(),
+                BUILT_IN_CONNECTORS[0].into(),
+                stream,
+                Outcome::Removed,
+            )
+        },
+        arrived: Lived::now(),
+        items,
+        claim: None,
+        second: None,
     }
 }

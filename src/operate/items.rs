@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{By, Operator};
 use catalog::{AuditChange, ResourceKind};
 use ingest::error::AcceptError;
+use pool::changes::Listener;
 use pool::{PastPlace, PastValue, PoolError};
 
 /// How long the answer to a removal waits for the pool.
@@ -82,15 +83,36 @@ impl Operator {
             .ingest
             .remove_for_operator(by.request_id, by.client, stream, &all);
         removed.await?;
+        self.record_items("remove", stream, keys, &by).await;
+        tracing::info!(stream, items = keys.len(), "an operator removed items");
+        Ok(self.are_gone(stream, keys, &listener).await?)
+    }
+
+    /// Has the audit log say what an operator did to each of these items.
+    pub(super) async fn record_items(
+        &self,
+        action: &'static str,
+        stream: &str,
+        keys: &[String],
+        by: &By,
+    ) {
         for key in keys {
             let change = AuditChange {
                 before: Some(json!({ "stream": stream, "key": key })),
                 after: None,
-                ..AuditChange::done("remove", ResourceKind::Item, &**key, Value::Null)
+                ..AuditChange::done(action, ResourceKind::Item, &**key, Value::Null)
             };
             self.record(by.clone(), change).await;
         }
-        tracing::info!(stream, items = keys.len(), "an operator removed items");
+    }
+
+    /// Whether items have left the pool, for which it is given a moment.
+    pub(super) async fn are_gone(
+        &self,
+        stream: &str,
+        keys: &[String],
+        listener: &Listener,
+    ) -> Result<bool, PoolError> {
         let gone = async {
             for key in keys {
                 while self.pool.item(stream, key).await?.is_some() {
@@ -100,7 +122,7 @@ impl Operator {
             Ok::<_, PoolError>(())
         };
         match tokio::time::timeout(REMOVED_WITHIN, gone).await {
-            Ok(gone) => Ok(gone.map(|()| true)?),
+            Ok(gone) => gone.map(|()| true),
             Err(_) => Ok(false),
         }
     }

@@ -56,6 +56,7 @@ use access::Access;
 use certificates::Certificates;
 pub use dead_letters::LettersSent;
 pub use error::OperateError;
+pub use expiry::{ExpireError, ExpiredItems};
 pub use items::{HistoryPage, RemoveError};
 pub use login_throttle::LoginThrottle;
 pub use plugin::{host_of, is_called};

@@ -47,8 +47,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
                         .get(feeds::Feeds(p()))
                         .post(feeds::Feeds(p())),
                 )
-                .push(Router::with_path("item").get(item::ShowItem(p())))
-                .push(Router::with_path("remove").post(item::RemoveItem(p()))),
+                .push(Router::with_path("item").get(item::ShowItem(p()))),
         )
 }
 
@@ -162,6 +161,7 @@ fn selected(depot: &Depot, path: &str) -> Markup {
             (post("export.csv?safe=true", None, "Export CSV"))
             (post("export.ndjson", None, "Export NDJSON"))
             (post("release-items", None, "Release overrides"))
+            (post("expire-items", Some("Have the selected items expire now? An item for which a request is pending stays."), "Expire…"))
             (post("remove", Some("Remove the selected items from the data pool and every screen?"), "Remove…"))
         }
     }

@@ -135,7 +135,9 @@ fn needed(method: &str, path: &str) -> Role {
         _ if reads && !is_form => Role::Viewer,
         "sign-out" => Role::Viewer,
         "streams" if last.starts_with("export.") => Role::Viewer,
-        "streams" if ["act", "release-items"].contains(&last) => Role::Operator,
+        "streams" if ["act", "expire-items", "release-items", "remove"].contains(&last) => {
+            Role::Operator
+        }
         "new" | "sources" | "streams" | "read-keys" | "sessions" => Role::Admin,
         "sinks" if ["change", "delete"].contains(&last) => Role::Admin,
         _ => Role::Operator,

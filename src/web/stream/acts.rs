@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::find_stream;
-use super::item::{ReleaseItems, typed};
+use super::item::{ExpireItems, ReleaseItems, RemoveItem, typed};
 use crate::form_data::FormData;
 use crate::frame::{FormAnswer, NoPage};
 use crate::guard::by;
@@ -27,10 +27,12 @@ const CHARS_MAX: usize = 2_000;
 /// Items and keys that a page lists.
 pub(super) const LISTED_MAX: u32 = 100;
 
-/// What operators do with what streams show.
+/// What operators do with the items of streams.
 pub(crate) fn routes(operator: &Operator) -> Router {
     Router::with_path("streams/{name}")
         .push(Router::with_path("act").post(ActOnPage(operator.clone())))
+        .push(Router::with_path("expire-items").post(ExpireItems(operator.clone())))
+        .push(Router::with_path("remove").post(RemoveItem(operator.clone())))
         .push(Router::with_path("release-items").post(ReleaseItems(operator.clone())))
 }
 

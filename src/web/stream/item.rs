@@ -176,6 +176,33 @@ impl RemoveItem {
     }
 }
 
+/// `POST /streams/{name}/expire-items`
+pub(super) struct ExpireItems(pub(super) Operator);
+
+#[handler]
+impl ExpireItems {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let stream = find_stream(&self.0, req)?;
+        let keys = selected_keys(depot)?;
+        let expired = self.0.expire_items(&stream.name, &keys, by(req)).await?;
+        let done = match (expired.are_gone, expired.items) {
+            (true, 1) => "has expired",
+            (true, _) => "have expired",
+            (false, 1) => "is expiring",
+            (false, _) => "are expiring",
+        };
+        let mut flash = format!("{} {done}.", count(expired.items as u64, "item"));
+        match keys.len() - expired.items {
+            0 => {}
+            1 => flash.push_str(" 1 stays: a request for it is pending, or no source sent it."),
+            stay => flash.push_str(&format!(
+                " {stay} stay: requests for them are pending, or no source sent them."
+            )),
+        }
+        Ok(FormAnswer::Done(paths::stream(&stream.name), flash))
+    }
+}
+
 /// `POST /streams/{name}/release-items`
 pub(super) struct ReleaseItems(pub(super) Operator);
 

@@ -1,9 +1,9 @@
 //! The items of a stream, as the grid of its page: which are asked for, in which order, with which columns.
 //!
-//! **Invariant**: a page reads at most [`READ_MAX`] items, which an index leads to. It begins behind the last item of the
-//! page before, by number of change or by key, never by a count.
+//! **Invariant**: what cannot be sorted by an index says among how many items it is sorted.
 
 mod query;
+mod read;
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,102 +14,21 @@ use crate::frame::NoPage;
 use crate::grid::{Cell, Column, Direction, Grid, Row, pages};
 use crate::paths;
 use crate::text::{count, grouped, plain, segment, text, visible};
-use base::order::ChangeSeq;
-use http::filter::conditions;
 use item::{field_name, members};
 use operate::Operator;
 use pool::acts::StreamActs;
-use pool::{Item, PageLimit, PoolError};
+use pool::{Item, PoolError};
 pub(super) use query::ItemQuery;
+use query::Order;
+pub(super) use read::{ItemPage, read};
 
-/// Items on a page, and that are read for one.
+/// Items on a page.
 const ITEMS: usize = 50;
-const READ_MAX: usize = 5_000;
-/// Items that are read at once where a filter leaves some out.
-const CHUNK: u32 = 500;
-/// Bytes of items that are read at once.
-const BYTES_MAX: usize = 4 << 20;
 const COLUMNS_MAX: usize = 24;
 /// Fields that can be chosen.
 const CHOICES_MAX: usize = 300;
 /// Bytes of a value that can be a filter.
 const VALUE_BYTES_MAX: usize = 200;
-
-/// A page of items.
-pub(super) struct ItemPage {
-    items: Vec<Item>,
-    /// Behind this one there may be more.
-    last: Option<Item>,
-}
-
-/// Reads the page that is asked for.
-pub(super) async fn read(
-    operator: &Operator,
-    stream: &str,
-    query: &ItemQuery,
-) -> Result<ItemPage, NoPage> {
-    let filter = conditions(&query.filters.join(","))?;
-    let (mut after, mut before) = (query.after.clone(), query.before.map(ChangeSeq::new));
-    let mut page = ItemPage {
-        items: Vec::new(),
-        last: None,
-    };
-    // The key that is exactly this text is not behind it.
-    if after.is_none() && !query.prefix.is_empty() {
-        let exact = operator.pool.item(stream, &query.prefix).await?;
-        page.items
-            .extend(exact.and_then(|item| item.seen(stream, &filter)));
-    }
-    let mut left = READ_MAX;
-    loop {
-        let limit = PageLimit {
-            rows: if query.filters.is_empty() {
-                ITEMS as u32 + 1
-            } else {
-                CHUNK
-            },
-            bytes: BYTES_MAX,
-        };
-        let pool = &operator.pool;
-        let some = match query.by_key {
-            true => {
-                pool.items_with_prefix(stream, &query.prefix, after.as_deref(), limit)
-                    .await?
-            }
-            false => pool.newest_items(stream, before, limit).await?,
-        };
-        let bytes: usize = some.iter().map(|item| item.fields.len()).sum();
-        let is_end = some.len() < limit.rows as usize && bytes < limit.bytes;
-        left = left.saturating_sub(some.len());
-        for item in some {
-            if page.items.len() >= ITEMS {
-                return Ok(page.until_last());
-            }
-            after = Some(item.key.clone());
-            before = Some(item.seq);
-            let last = item.clone();
-            page.items.extend(item.seen(stream, &filter));
-            page.last = Some(last);
-        }
-        if is_end {
-            page.last = None;
-            return Ok(page);
-        }
-        if left == 0 || page.items.len() >= ITEMS {
-            return Ok(page);
-        }
-    }
-}
-
-impl ItemPage {
-    /// It is full, and there is more.
-    fn until_last(self) -> Self {
-        Self {
-            last: self.items.last().cloned(),
-            ..self
-        }
-    }
-}
 
 /// A column of fields.
 struct FieldColumn<'a> {
@@ -168,7 +87,7 @@ pub(super) fn tools(page: &ItemPage, path: &str, query: &ItemQuery) -> Markup {
             details.menu.push {
                 summary.button.plain { "Columns " (shown.len()) " of " (known.len()) }
                 form action=(path) data-columns=(path) {
-                    @for (name, value) in [("q", &*query.prefix), ("sort", if query.by_key { "key" } else { "" })] {
+                    @for (name, value) in [("q", &*query.prefix), ("sort", &*query.sort())] {
                         @if !value.is_empty() { input type="hidden" name=(name) value=(value); }
                     }
                     @for filter in &query.filters { input type="hidden" name="filter" value=(filter); }
@@ -215,40 +134,30 @@ pub(super) fn grid(
     let known = columns(&page.items);
     let shown = chosen(&known, query);
     let held: HashSet<&str> = acts.held_keys.iter().map(|held| &*held.key).collect();
-    let by = |by_key: bool| {
+    let by = |order: Order| {
         let query = ItemQuery {
-            by_key,
             prefix: String::new(),
-            ..query.first()
+            ..query.ordered(order)
         };
         query.address(&path)
     };
-    let fields = shown.iter().map(|column| {
-        let name = field_name(column.field).into_owned();
-        match column.is_number {
-            true => Column::number(name),
-            false => Column::text(name),
-        }
-    });
-    let updated = (!query.by_key).then_some(Direction::Descending);
+    let fields = (shown.iter()).map(|column| field_column(column, query, &path));
+    let (is_by_key, is_updated) = (query.is_by_key(), query.is_newest_first());
+    let updated = is_updated.then_some(Direction::Descending);
     let last = [
         Column::number("Version"),
         Column::text("Source"),
-        Column::time("Updated").sorted(by(false), updated),
+        Column::time("Updated").sorted(by(Order::Updated), updated),
     ];
     let mut grid = Grid::new(format!("Items of {stream}"), "Key", fields.chain(last));
-    grid.key = Column::text("Key").sorted(by(true), query.by_key.then_some(Direction::Ascending));
+    grid.key =
+        Column::text("Key").sorted(by(Order::Key), is_by_key.then_some(Direction::Ascending));
     grid.pick = Some("key");
-    grid.empty = match (query.is_later(), query.is_whole()) {
-        (false, true) => "No items.",
-        (true, true) => "No more items.",
-        (_, false) => {
-            if page.last.is_some() {
-                "No matching items so far."
-            } else {
-                "No matching items."
-            }
-        }
+    grid.empty = match (query.is_later(), query.is_whole(), &page.next) {
+        (false, true, _) => "No items.",
+        (true, true, _) => "No more items.",
+        (_, false, Some(_)) => "No matching items so far.",
+        (_, false, None) => "No matching items.",
     };
     let rows = page.items.iter().map(|item| {
         let sources = sources.get(&*item.key);
@@ -261,6 +170,23 @@ pub(super) fn grid(
     grid.rows(rows)
         .pager(pager(operator, stream, page, query))
         .markup()
+}
+
+/// A column of fields, by which the list can be sorted.
+fn field_column(column: &FieldColumn<'_>, query: &ItemQuery, path: &str) -> Column {
+    let name = field_name(column.field);
+    let sort = query.order.by_field(&name);
+    let sort = sort.map(|order| query.ordered(order).address(path));
+    let direction = query.order.direction_of(&name);
+    let name = name.into_owned();
+    let head = match column.is_number {
+        true => Column::number(name),
+        false => Column::text(name),
+    };
+    match sort {
+        Some(address) => head.sorted(address, direction),
+        None => head,
+    }
 }
 
 fn cells<'a>(
@@ -384,7 +310,7 @@ fn readable(filter: &str) -> String {
 fn pager(operator: &Operator, stream: &str, page: &ItemPage, query: &ItemQuery) -> Markup {
     let path = paths::stream(stream);
     let all = operator.pool.sizes().of(stream).items;
-    let number = match query.is_whole() {
+    let mut number = match query.is_whole() {
         true => count(all, "item"),
         false => format!(
             "{} of {}",
@@ -392,13 +318,20 @@ fn pager(operator: &Operator, stream: &str, page: &ItemPage, query: &ItemQuery) 
             count(all, "item")
         ),
     };
-    let newest = query.is_later().then(|| query.first().address(&path));
-    let older = page.last.as_ref().map(|last| query.next(&path, last));
-    let label = match (page.items.len() < ITEMS, query.by_key) {
+    if let Some(among) = page.among {
+        let which = match query.prefix.is_empty() {
+            true => "the newest",
+            false => "the first",
+        };
+        number.push_str(&format!(", sorted among {which} {}", grouped(among as u64)));
+    }
+    let label = match (page.items.len() < ITEMS, query.is_newest_first()) {
         (true, _) => "Search further",
-        (false, true) => "Next items",
-        (false, false) => "Older items",
+        (false, true) => "Older items",
+        (false, false) => "Next items",
     };
-    let older = older.as_deref().map(|address| (address, label));
-    pages(&number, newest.as_deref(), older)
+    let newest = query.is_later().then(|| query.first().address(&path));
+    let next = page.next.as_ref().map(|next| query.next(&path, next));
+    let next = next.as_deref().map(|address| (address, label));
+    pages(&number, newest.as_deref(), next)
 }

@@ -87,10 +87,83 @@ fn items_are_newest_first_or_by_key_and_paged_without_holes() {
     assert_eq!(of("q=k010"), ["k010"]);
     assert_eq!(of("q=none"), Vec::<String>::new());
     assert_eq!(of("q=k%25"), Vec::<String>::new());
-    for wrong in ["sort=n", "before=x", "filter=:"] {
+    for wrong in [
+        "sort=a,b",
+        "sort=-",
+        "before=x",
+        "from=x",
+        "from=5001",
+        "filter=:",
+    ] {
         let answer = site.get(&format!("/streams/orders?{wrong}"));
-        assert_eq!(answer.status, 400, "{wrong}: {}", answer.body);
+        assert_eq!(answer.status, 400, "{wrong}");
     }
+}
+
+#[test]
+fn items_are_sorted_by_a_field_and_say_among_how_many() {
+    let process = Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .spawn();
+    let site = Site::signed_in(&process);
+    let items = (0..120).map(|number| {
+        let mut item =
+            json!({"id": format!("k{number:03}"), "n": (number * 77) % 120, "key": number % 2});
+        if number == 7 {
+            item["n"] = json!("text");
+        }
+        item
+    });
+    let items: Vec<_> = items.collect();
+    process.accepted("orders", BY_ID, &json!(items).to_string());
+    process.drained();
+    let mut numbers: Vec<i32> = (0..120).filter(|number| *number != 7).collect();
+    let named = |numbers: &[i32]| -> Vec<String> {
+        let keys = numbers.iter().map(|number| format!("k{number:03}"));
+        keys.collect()
+    };
+    numbers.sort_by_key(|number| (number * 77) % 120);
+    let mut ascending = named(&numbers);
+    ascending.push("k007".to_owned());
+    let head = link(&site.page("/streams/orders"), "n").expect("a link");
+    assert_eq!(head, "/streams/orders?sort=n");
+    assert_eq!(walked(&site, &head, "Next items"), ascending);
+    let page = site.page(&head);
+    assert!(page.contains("aria-sort=\"ascending\""), "{page}");
+    assert!(
+        page.contains("<span class=\"count\">120 items</span>"),
+        "{page}"
+    );
+    let back = link(&page, "n").expect("a link");
+    let descending: Vec<String> = ascending.iter().rev().cloned().collect();
+    assert_eq!(walked(&site, &back, "Next items"), descending);
+    // Numbers of the field that is called like an order; what is equal in it goes by key.
+    let by_parity = link(&page, "key").expect("a link");
+    let (even, odd): (Vec<i32>, Vec<i32>) = (0..120).partition(|number| number % 2 == 0);
+    let expected = named(&[even, odd].concat());
+    assert_eq!(walked(&site, &by_parity, "Next items"), expected);
+    let filtered = format!("{by_parity}&filter=n%3E%3D100&q=k0");
+    let kept = (0..100).filter(|number| *number != 7 && (number * 77) % 120 >= 100);
+    let (even, odd): (Vec<i32>, Vec<i32>) = kept.partition(|number| number % 2 == 0);
+    assert_eq!(
+        walked(&site, &filtered, "Next items"),
+        named(&[even, odd].concat())
+    );
+
+    for chunk in (0..5_500).collect::<Vec<i32>>().chunks(500) {
+        let items: Vec<_> = (chunk.iter())
+            .map(|number| json!({"id": format!("m{number:04}"), "n": -number}))
+            .collect();
+        process.accepted("orders", BY_ID, &json!(items).to_string());
+    }
+    process.drained();
+    let page = site.page("/streams/orders?sort=n");
+    assert_eq!(rows(&page)[..2], ["m5499", "m5498"]);
+    let among = "5,620 items, sorted among the newest 5,000<";
+    assert!(page.contains(among), "{page}");
+    let last = site.page("/streams/orders?sort=-n&from=5000");
+    assert!(rows(&last).is_empty(), "{last}");
+    assert_eq!(rows(&site.page("/streams/orders?sort=-n"))[0], "m0500");
 }
 
 #[test]
@@ -150,10 +223,56 @@ fn selected_items_are_exported_released_and_removed() {
     assert_eq!(rows(&page).len(), 7);
     let audit = process.list("/api/admin/audit?action=remove");
     assert_eq!(audit.len(), 2);
-    for act in ["remove", "release-items", "export.csv"] {
+    for act in ["remove", "expire-items", "release-items", "export.csv"] {
         let answer = site.submit(&format!("/streams/orders/{act}"), "");
         assert_eq!(answer.status, 400, "{act}: {}", answer.body);
     }
+}
+
+#[test]
+fn selected_items_expire_unless_something_is_pending_for_them() {
+    let process = with_items(4);
+    let site = Site::signed_in(&process);
+    let made = r#"{"key": "made", "fields": {"n": 7}, "create": true}"#;
+    let done = process.call("POST", "/api/admin/streams/orders/override", made);
+    assert_eq!(done.status, 202, "{}", done.body);
+    let expire = |selected: &str, flash: &str| {
+        let answer = site.submit("/streams/orders/expire-items", selected);
+        assert_eq!(answer.status, 303, "{}", process.log());
+        let page = site.page("/streams/orders");
+        assert!(page.contains(flash), "{flash}: {page}");
+    };
+    expire(
+        "key=k001&key=made&key=nothing",
+        " 2 stay: requests for them are pending, or no source sent them.",
+    );
+    process.drained();
+    let left = rows(&site.page("/streams/orders"));
+    assert_eq!(left, ["made", "k003", "k002", "k000"]);
+    let of_log = process.list("/api/admin/connectors/headgate/requests");
+    assert_eq!(of_log.len(), 1, "{of_log:?}");
+    assert_eq!(of_log[0]["endpoint"], "expiry");
+    let audit = process.list("/api/admin/audit?action=expire");
+    assert_eq!(audit.len(), 1, "{audit:?}");
+    assert_eq!(audit[0]["name"], "k001");
+
+    let pool = |act: &str| {
+        let answer = process.call("POST", &format!("/api/admin/sinks/pool/{act}"), "");
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    };
+    pool("pause");
+    process.accepted("orders", BY_ID, r#"{"id": "k003", "n": 30}"#);
+    expire(
+        "key=k003",
+        "0 items have expired. 1 stays: a request for it is pending, or no source sent it.",
+    );
+    expire("key=k002", "1 item is expiring.");
+    pool("resume");
+    process.drained();
+    assert_eq!(
+        rows(&site.page("/streams/orders")),
+        ["k003", "made", "k000"]
+    );
 }
 
 /// Names of fields and values that mean something to conditions, addresses or pages.
@@ -295,6 +414,7 @@ fn a_viewer_s_buttons_are_rejected_by_the_server() {
     for (path, fields) in [
         ("/streams/orders/remove", "key=a"),
         ("/streams/orders/release-items", "key=a"),
+        ("/streams/orders/expire-items", "key=a"),
         ("/sinks/bad/again", &*id),
         ("/sinks/bad/discard", &*id),
     ] {
