@@ -1,5 +1,6 @@
 //! The cases of acts, played on the pool itself.
 
+mod by_hand;
 mod check;
 
 use std::collections::BTreeMap;
