@@ -7,14 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::bench::{self, load, pause, rounds, settle, workers};
 use super::preload::Preload;
 use super::verdict::Verdict;
 use super::{STREAM, folder, submit};
-use crate::process::Process;
+use crate::process::{BY_ID, Process};
 use crate::receiver::{Receiver, answer};
 use crate::setup::Setup;
 use crate::wait::eventually;
+use base::clock::{Unix, rfc3339};
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
@@ -262,4 +265,33 @@ fn a_step_of_the_clock_changes_no_histogram() {
         preload.shift_clock(0);
         process.stop();
     }
+}
+
+#[test]
+fn an_override_of_some_seconds_lives_through_a_jump_of_the_clock_and_one_until_a_time_does_not() {
+    let folder = Setup::with_streams(&[STREAM]).sink("pool", "pool", "*", "");
+    let Some(preload) = Preload::new("overrides and the clock", &folder) else {
+        return;
+    };
+    let process = preload.start(&folder);
+    process.accepted(STREAM, BY_ID, r#"{"id": "a", "home": 1, "away": 1}"#);
+    process.drained();
+    let in_two_hours = rfc3339(Unix::now() + Duration::from_hours(2));
+    for (field, until) in [("home", json!(3_600)), ("away", json!(in_two_hours))] {
+        let body = json!({"key": "a", "fields": {field: 2}, "until": until}).to_string();
+        let path = format!("/api/admin/streams/{STREAM}/override");
+        let acted = process.call("POST", &path, &body);
+        assert_eq!(acted.status, 202, "{}", acted.body);
+    }
+    preload.shift_clock(DAY_MS);
+    let overridden = || -> Vec<String> {
+        let item = process.admin(&format!("/api/admin/streams/{STREAM}/items/a"));
+        let overrides = item["overrides"].as_object().expect("overrides");
+        overrides.keys().cloned().collect()
+    };
+    eventually("the time has come", || {
+        (overridden().len() < 2).then_some(())
+    });
+    assert_eq!(overridden(), ["home"]);
+    process.stop();
 }

@@ -132,11 +132,13 @@ export function picture(box, address) {
 
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
+const flashes = new WeakMap(); // target -> its last animation; to ask the target for it would style the whole page
+
 // Draws the eye to what has changed.
 export function flash(target, options) {
   if (options.highlight === "none" || still.matches || document.hidden || !target.animate) return;
-  for (const running of target.getAnimations()) running.cancel();
-  target.animate({ backgroundColor: "var(--flash)", offset: 0 }, { duration: 1600, easing: "ease-out" });
+  flashes.get(target)?.cancel();
+  flashes.set(target, target.animate({ backgroundColor: "var(--flash)", offset: 0 }, { duration: 1600, easing: "ease-out" }));
 }
 
 export const moves = () => !still.matches && !document.hidden;
