@@ -141,6 +141,8 @@ fn last_hour(operator: &Operator) -> Markup {
     let hour = operator.metrics.recent.hour(None, now);
     let sum: Minute = hour.iter().copied().sum();
     let took = operator.metrics.recent.percentiles(now, [50, 99]);
+    // They are the upper ends of classes, the longest is exact.
+    let took = took.map(|took| took.map(|took| took.min(sum.took_max)));
     html! {
         h2 { "Last hour" }
         div.panel { (chart::requests_of_hour(&hour, now.seconds() / 60)) }
