@@ -126,7 +126,7 @@ impl Daemon {
         clock::trust(settings.storage.trust_clock.into());
         permissions::close(data_dir, settings.storage.pool_mode);
         require_whole(data_dir)?;
-        files::open_folder(&settings.storage.plugins_dir())?;
+        files::open_plugins(&settings.storage.plugins_dir())?;
         let admin_token = files::admin_token(&settings.admin)?;
         upgrading::run(data_dir, settings).await?;
         let (service_listener, admin_listener) = bind_both(settings).await?;

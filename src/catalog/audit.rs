@@ -23,7 +23,7 @@ const COLUMNS: &str =
     "id, at_ms, who, client, action, kind, name, connector, before, after, digest";
 
 /// Every verb of [`Change::action`].
-pub const ACTIONS: [&str; 30] = [
+pub const ACTIONS: [&str; 32] = [
     "add",
     "change",
     "create",
@@ -40,10 +40,12 @@ pub const ACTIONS: [&str; 30] = [
     "release",
     "reload",
     "remove",
+    "replace",
     "resume",
     "retry",
     "revoke",
     "role_refused",
+    "rollback",
     "rotate",
     "send_again",
     "sign_in",

@@ -26,6 +26,8 @@ pub enum ResourceKind {
     Request,
     /// A sink, with its retries and dead letters.
     Sink,
+    /// A component that sinks use.
+    Plugin,
     /// An item of the data pool.
     Item,
     /// A copy of the files.
@@ -40,13 +42,14 @@ pub enum ResourceKind {
 
 impl ResourceKind {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Stream,
         Self::Connector,
         Self::Key,
         Self::ReadKey,
         Self::Request,
         Self::Sink,
+        Self::Plugin,
         Self::Item,
         Self::Backup,
         Self::Ticket,
@@ -63,6 +66,7 @@ impl ResourceKind {
             Self::ReadKey => "read_key",
             Self::Request => "request",
             Self::Sink => "sink",
+            Self::Plugin => "plugin",
             Self::Item => "item",
             Self::Backup => "backup",
             Self::Ticket => "ticket",

@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 use super::error::CliError;
 use super::output::{json_pretty, print, shown};
 use super::{ConfigArgs, tentative};
-use client::plugin::{PluginListArgs, list};
+use client::plugin::{
+    self as added, PluginAddArgs, PluginExportArgs, PluginListArgs, PluginNameArgs,
+};
 use observe::metrics::Metrics;
 use plugin::{Failure, GuestLog, Instance, Plugin, Plugins, SinkContext};
 use settings::{Host, Http, Log, Network, Postgres, Secret, Settings, Sink};
@@ -41,6 +43,16 @@ Examples:
   headgate plugin list --data-dir /var/lib/headgate
   headgate plugin list --output json")]
     List(PluginListArgs),
+    /// Add a component to a running daemon, or replace one that was added
+    Add(PluginAddArgs),
+    /// Fetch a plugin again from where it came from
+    Update(PluginNameArgs),
+    /// Go back to the component before the last one; a second time takes that back
+    Rollback(PluginNameArgs),
+    /// Remove a plugin that no sink uses
+    Remove(PluginNameArgs),
+    /// Write plugins into one file, for a daemon on another machine
+    Export(PluginExportArgs),
 }
 
 /// Arguments of `headgate plugin check`.
@@ -121,7 +133,12 @@ pub async fn run(args: PluginArgs) -> Result<(), CliError> {
         PluginCommand::New(args) => new::run(&args),
         PluginCommand::Check(args) => check(&args).await,
         PluginCommand::Test(args) => trial::run(&args).await,
-        PluginCommand::List(args) => list(&args).await,
+        PluginCommand::List(args) => added::list(&args).await,
+        PluginCommand::Add(args) => added::add(&args).await,
+        PluginCommand::Update(args) => added::update(&args).await,
+        PluginCommand::Rollback(args) => added::roll_back(&args).await,
+        PluginCommand::Remove(args) => added::remove(&args).await,
+        PluginCommand::Export(args) => added::export(&args).await,
     }
 }
 

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::DaemonError;
 use base::clock;
 use catalog::key::{KeyKind, generate};
+use plugin::store::Store;
 use sqlite::{FailStop, Identity};
 
 /// Makes the folder if it is missing, for this user only.
@@ -175,6 +176,15 @@ impl Drop for Claimed {
             let _ = std::fs::remove_dir(&self.path);
         }
     }
+}
+
+/// Makes the folder of plugins if there is none, and finishes what was interrupted in it.
+pub(super) fn open_plugins(folder: &Path) -> Result<(), DaemonError> {
+    open_folder(folder)?;
+    if let Err(error) = Store::of(folder).recover() {
+        tracing::warn!(%error, "an interrupted change of the plugins cannot be finished; sinks use the files as they are");
+    }
+    Ok(())
 }
 
 /// The admin token: from the configuration, or from its file, which is made at the first start.

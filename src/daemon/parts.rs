@@ -116,6 +116,8 @@ fn about(loaded: &Loaded, data_dir: &Path, service_address: &str, started_at: Un
         started_at,
         started: Instant::now(),
         storage,
+        component_bytes_max: usize::try_from(loaded.settings.plugins.file_max_bytes)
+            .unwrap_or(usize::MAX),
     }
 }
 

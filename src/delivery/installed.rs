@@ -93,6 +93,11 @@ impl Delivery {
         (installed, new)
     }
 
+    /// What the component in a file is, or why it cannot be used. Blocks, on a thread of a runtime.
+    pub fn inspect_file(&self, path: &str) -> Result<Arc<PluginFacts>, String> {
+        self.inspect(&self.plugins, path)
+    }
+
     fn inspect(&self, plugins: &Plugins, place: &str) -> Result<Arc<PluginFacts>, String> {
         // As it was before it was read: a change meanwhile is seen later.
         let look = look(place);

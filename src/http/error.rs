@@ -5,6 +5,8 @@
 //! **Invariant**: an error of the core has one status and one code, whoever asks. What is answered with 500 says
 //! nothing of what went wrong inside: that goes to the log, with the id of the request.
 
+mod plugins;
+
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{
     ACCEPT_ENCODING, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
@@ -298,6 +300,7 @@ fn of_kind(kind: ResourceKind) -> (&'static str, &'static str) {
         ResourceKind::ReadKey => ("READ_KEY_NOT_FOUND", "/api/admin/read-keys"),
         ResourceKind::Request => ("REQUEST_NOT_FOUND", "/api/admin/connectors/{id}/requests"),
         ResourceKind::Sink => ("SINK_NOT_FOUND", "/api/admin/sinks"),
+        ResourceKind::Plugin => ("PLUGIN_NOT_FOUND", "/api/admin/plugins"),
         ResourceKind::Item => ("ITEM_NOT_FOUND", "/api/streams/{stream}/items"),
         ResourceKind::Backup
         | ResourceKind::Ticket
@@ -375,6 +378,7 @@ impl From<OperateError> for ApiError {
             OperateError::Again(error) => Self::from(error),
             OperateError::NotStarted => Self::busy(message),
             OperateError::Crashed => Self::conflict("SINK_CRASHED", message),
+            OperateError::Plugin(error) => Self::from(error),
             OperateError::Storage(error) => Self::internal(error),
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! **Invariant**: an error says what is the matter; where to look next is said by whoever shows it.
 
+use super::plugin_store::PluginChangeError;
 use super::sinks::SinkBacklog;
 use catalog::CatalogError;
 use delivery::{ForgetError, ReadError, RefillError};
@@ -65,6 +66,9 @@ pub enum OperateError {
     /// The catalog refused.
     #[error(transparent)]
     Catalog(CatalogError),
+    /// The plugins stay as they are.
+    #[error(transparent)]
+    Plugin(#[from] PluginChangeError),
     /// Its lane does not run any more.
     #[error("{CRASHED}")]
     Crashed,

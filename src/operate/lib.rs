@@ -17,6 +17,7 @@ mod expiry;
 mod items;
 pub mod limits;
 mod login_throttle;
+mod plugin_store;
 mod plugins;
 pub mod problem;
 mod published;
@@ -59,7 +60,9 @@ pub use error::OperateError;
 pub use expiry::{ExpireError, ExpiredItems};
 pub use items::{HistoryPage, RemoveError};
 pub use login_throttle::LoginThrottle;
+pub use plugin::store::StoreError as PluginStoreError;
 pub use plugin::{host_of, is_called};
+pub use plugin_store::{NewComponent, PluginChangeError};
 pub use plugins::UsedPlugin;
 pub use problem::ProblemKind;
 pub use published::ProblemItem;
@@ -85,6 +88,8 @@ pub struct About {
     pub started: Instant,
     /// How much is kept.
     pub storage: Storage,
+    /// The largest component.
+    pub component_bytes_max: usize,
 }
 
 /// Everything that an operator can look at or change.

@@ -8,20 +8,24 @@ use serde_json::Value;
 
 use super::{Operator, in_background};
 use delivery::InstalledPlugin;
+use plugin::store::{Installed, Store};
 
 /// A plugin and the sinks that use it.
 #[derive(Debug, Clone)]
 pub struct UsedPlugin {
     pub plugin: InstalledPlugin,
     pub used_by: Vec<String>,
+    /// What is known of one that was added, and whose file nobody has replaced by hand.
+    pub added: Option<Installed>,
 }
 
 impl UsedPlugin {
-    /// `built-in`, or `file`.
+    /// `built-in`, `store`, or `file`.
     pub fn kind(&self) -> &'static str {
-        match self.plugin.path {
-            None => "built-in",
-            Some(_) => "file",
+        match (&self.plugin.path, &self.added) {
+            (None, _) => "built-in",
+            (Some(_), Some(_)) => "store",
+            (Some(_), None) => "file",
         }
     }
 
@@ -92,7 +96,9 @@ impl Operator {
         let (delivery, folder) = (Arc::clone(&self.delivery), self.about.storage.plugins_dir());
         let (plugins, new) = in_background(move || delivery.inspect_installed(&folder)).await;
         for used in self.used(plugins) {
-            let UsedPlugin { plugin, used_by } = &used;
+            let UsedPlugin {
+                plugin, used_by, ..
+            } = &used;
             if plugin.path.is_none() || !new.contains(&plugin.name) {
                 continue;
             }
@@ -125,8 +131,19 @@ impl Operator {
             });
             own.map(|sink| sink.name().to_owned()).collect()
         };
+        let installed = Store::of(&self.about.storage.plugins_dir()).installed();
+        let installed = installed.unwrap_or_else(|error| {
+            tracing::warn!(%error, "what plugins were added as cannot be read");
+            Vec::new()
+        });
+        let added = |plugin: &InstalledPlugin| {
+            let facts = plugin.facts.as_ref()?.as_ref().ok()?;
+            let mut of_name = installed.iter().filter(|one| one.name == plugin.name);
+            of_name.find(|one| one.sha256 == facts.sha256).cloned()
+        };
         let used = plugins.into_iter().map(|plugin| UsedPlugin {
             used_by: used_by(&plugin),
+            added: plugin.path.as_ref().and_then(|_| added(&plugin)),
             plugin,
         });
         used.collect()

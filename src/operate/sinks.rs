@@ -34,6 +34,17 @@ impl SinkChanges {
         self.trial.lock().await
     }
 
+    /// Waits until no other change is made.
+    pub(super) async fn one_change(&self) -> MutexGuard<'_, ()> {
+        self.one.lock().await
+    }
+
+    /// Has the daemon make the running sinks those of the catalog, with the components that there are now.
+    pub(super) async fn carry_out(&self) {
+        let asked = self.ask();
+        self.wait_for(asked).await;
+    }
+
     /// Asks the daemon to make the running sinks those of the catalog; the number of what was asked.
     fn ask(&self) -> u64 {
         let mut number = 0;
@@ -131,7 +142,7 @@ impl Operator {
         body: Map<String, Value>,
         by: By,
     ) -> Result<Arc<Sink>, OperateError> {
-        let _one = self.sink_changes.one.lock().await;
+        let _one = self.sink_changes.one_change().await;
         let section = Section::of_new(body).map_err(OperateError::Invalid)?;
         if let Some(name) = section.get("name").and_then(Value::as_str) {
             self.require_free(name)?;
@@ -159,7 +170,7 @@ impl Operator {
         patch: Map<String, Value>,
         by: By,
     ) -> Result<Arc<Sink>, OperateError> {
-        let _one = self.sink_changes.one.lock().await;
+        let _one = self.sink_changes.one_change().await;
         let before = self.made_sink(name)?;
         let section = patched(&before, patch)?;
         let sink = self.usable(&section).await?;
@@ -184,7 +195,7 @@ impl Operator {
         paused: bool,
         by: By,
     ) -> Result<Arc<Sink>, OperateError> {
-        let _one = self.sink_changes.one.lock().await;
+        let _one = self.sink_changes.one_change().await;
         self.catalog.sink(name).ok_or(OperateError::NoSink)?;
         let changed = name.to_owned();
         self.change_sinks(by, move |catalog, actor| {
@@ -199,7 +210,7 @@ impl Operator {
     /// # Errors
     /// See [`OperateError`]; nothing was changed then.
     pub async fn refill_sink(&self, name: &str, by: By) -> Result<Refilled, OperateError> {
-        let _one = self.sink_changes.one.lock().await;
+        let _one = self.sink_changes.one_change().await;
         let lane = self.lane(name)?;
         if lane.state() == LaneState::Crashed {
             return Err(OperateError::Crashed);
@@ -244,7 +255,7 @@ impl Operator {
         discard: bool,
         by: By,
     ) -> Result<SinkBacklog, OperateError> {
-        let _one = self.sink_changes.one.lock().await;
+        let _one = self.sink_changes.one_change().await;
         let Some(sink) = self.catalog.sink(name) else {
             let Undelivered {
                 retries,

@@ -33,6 +33,7 @@ mod postgres;
 mod redact;
 mod scheduler;
 mod schema;
+pub mod store;
 mod trial;
 
 use std::collections::BTreeMap;

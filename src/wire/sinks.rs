@@ -161,7 +161,7 @@ answers! {
     pub struct PluginData {
         /// As `plugin` of a section names it.
         name: String,
-        /// `built-in`, or `file`: of the plugins folder.
+        /// `built-in`; `store`: it was added; `file`: it was put into the plugins folder by hand.
         kind: String,
         /// As it says; null: it cannot be used.
         version: Option<String>,
@@ -178,8 +178,20 @@ answers! {
         schema: Option<Value>,
         /// The sinks that use it.
         used_by: Vec<String>,
+        /// Of one that was added: the file or address that it came from.
+        source: Option<String>,
+        /// Of one that was added: when, RFC 3339.
+        added_at: Option<String>,
+        /// Of one that was added: SHA-256 of what it was before, newest first, at most 5.
+        previous: Vec<String>,
         /// Why it cannot be used.
         error: Option<String>,
+    }
+
+    /// A plugin that is gone.
+    pub struct RemovedPluginData {
+        /// Name of the plugin.
+        name: String,
     }
 
     /// What came of trying a sink.

@@ -14,13 +14,13 @@ use crate::setup::Setup;
 use crate::wait::eventually;
 
 /// A certificate and its key, in two files.
-struct Pair {
-    certificate: PathBuf,
-    key: PathBuf,
+pub(crate) struct Pair {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
 }
 
 /// A certificate that this machine's names and addresses may be called by, signed by its own key.
-fn pair(setup: &Setup, name: &str) -> Pair {
+pub(crate) fn pair(setup: &Setup, name: &str) -> Pair {
     pair_for(setup, name, 60)
 }
 

@@ -209,11 +209,14 @@ fn both_documents_are_valid_openapi_3_1() {
             let said = &operation.said;
             assert!(ids.insert(said["operationId"].to_string()), "{operation:?}");
             assert!(tags.contains(&said["tags"][0].to_string()), "{said}");
-            for (_, body) in said["requestBody"]["content"]
+            for (kind, body) in said["requestBody"]["content"]
                 .as_object()
                 .into_iter()
                 .flatten()
             {
+                if kind == "application/wasm" {
+                    continue;
+                }
                 let example = &body["example"];
                 let wrong = misfits(&document, &body["schema"], example);
                 assert_eq!(wrong, Vec::<String>::new(), "the example {example}");
@@ -249,7 +252,8 @@ fn every_answer_is_one_that_the_document_knows() {
                 };
                 let answer = call(address, &operation, &request_id, &body);
                 check(&document, &operation, &answer);
-                if method == "GET" {
+                // Built-in plugins give theirs to nobody; the tests of plugins ask for one that was added.
+                if method == "GET" && !operation.path.ends_with("/component") {
                     assert_eq!(answer.status, 200, "{operation:?}: {}", answer.body);
                 }
                 if operation.said["requestBody"].is_object() {

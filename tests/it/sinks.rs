@@ -9,6 +9,7 @@ mod leaves; // told what ceases to match
 mod made; // what the routes do
 mod missing; // what the journal had let go
 mod newest; // of each item the newest
+mod plugins; // added, replaced, taken back and removed meanwhile
 mod refused; // what they refuse, and what they never show
 mod templates; // requests in the form of the receiver
 mod tried; // trials, dry and sent

@@ -7,7 +7,7 @@ use crate::app::Admin;
 use crate::setup::Setup;
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 78] = [
+const GUARDED: [(Method, &str); 82] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -84,6 +84,10 @@ const GUARDED: [(Method, &str); 78] = [
     (Method::POST, "/api/admin/sinks/pool/try"),
     (Method::GET, "/api/admin/plugins"),
     (Method::GET, "/api/admin/plugins/pool"),
+    (Method::PUT, "/api/admin/plugins/mine"),
+    (Method::DELETE, "/api/admin/plugins/mine"),
+    (Method::POST, "/api/admin/plugins/mine/rollback"),
+    (Method::GET, "/api/admin/plugins/mine/component"),
     (Method::GET, "/api/admin/search?q=1"),
     (Method::GET, "/api/admin/presets"),
     (Method::GET, "/api/admin/presets/stripe"),

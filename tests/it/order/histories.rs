@@ -41,6 +41,9 @@ fn after_any_history_pool_statuses_and_receiver_are_as_the_model_says() {
     }
 }
 
+/// The version of an operation, and whether it is a removal.
+type Heard = (Option<String>, bool);
+
 /// A request that was accepted.
 struct Accepted {
     id: String,
@@ -269,7 +272,7 @@ impl Life {
 
     /// Each operation was sent once under one key, and those of an item in their order.
     fn check_receiver(&mut self) {
-        let mut expected: HashMap<(&str, &str), Vec<(Option<String>, bool)>> = HashMap::new();
+        let mut expected: HashMap<(&str, &str), Vec<Heard>> = HashMap::new();
         for request in &self.accepted {
             for op in &request.ops {
                 let of_key = expected
@@ -281,7 +284,7 @@ impl Life {
         }
         let seen = self.receiver.seen();
         let mut bodies: HashMap<&str, &str> = HashMap::new();
-        let mut heard: HashMap<(String, String), Vec<(Option<String>, bool)>> = HashMap::new();
+        let mut heard: HashMap<(String, String), Vec<Heard>> = HashMap::new();
         for one in &seen[self.heard..] {
             let key = one.header("idempotency-key").expect("a key");
             if let Some(first) = bodies.insert(key, &one.body) {

@@ -1,0 +1,424 @@
+//! Components that are kept by their content: what `headgate plugin add` brings, and what a name meant before.
+//!
+//! `store/<sha256>.wasm` is content, which never changes. `<name>.wasm` beside it is a copy of what the name means, the
+//! file that sinks load. `plugins.lock` says which content that is, where it came from, and what it was before.
+//!
+//! **Invariant**: content is used only if its digest is its name. An installation that was interrupted is finished at the
+//! next start. A file that an operator puts in the place of a copy counts, and is never overwritten.
+
+use std::fmt::Write as _;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use base::text::hex;
+use base::tree::{self, Data, Node};
+
+/// In the plugins folder.
+const LOCK: &str = "plugins.lock";
+const CONTENT: &str = "store";
+/// What a name meant before, at most.
+const PREVIOUS_MAX: usize = 5;
+
+/// What a name means.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Installed {
+    pub name: String,
+    /// SHA-256 of the component, 64 hex digits.
+    pub sha256: String,
+    /// As the component says.
+    pub version: String,
+    /// Where it came from, as whoever brought it says.
+    pub source: String,
+    /// RFC 3339.
+    pub added_at: String,
+    /// What it was before, newest first.
+    pub previous: Vec<String>,
+}
+
+/// Why the store did nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File { path: PathBuf, source: io::Error },
+    /// `plugins.lock` is not as it is written.
+    #[error("{}, line {line}: {reason}; correct the file, or delete it and add the plugins again", path.display())]
+    Lock {
+        path: PathBuf,
+        line: usize,
+        reason: String,
+    },
+    /// Content is not what its name says.
+    #[error(
+        "{} is not the component that was added: its SHA-256 is {found}; delete the file and add the plugin again", path.display()
+    )]
+    Changed { path: PathBuf, found: String },
+}
+
+/// The folder of plugins.
+#[derive(Debug, Clone)]
+pub struct Store(PathBuf);
+
+impl Store {
+    pub fn of(plugins_dir: &Path) -> Self {
+        Self(plugins_dir.to_owned())
+    }
+
+    /// The file that sinks load for a name.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(format!("{name}.wasm"))
+    }
+
+    /// Where content is.
+    pub fn content(&self, sha256: &str) -> PathBuf {
+        self.0.join(CONTENT).join(format!("{sha256}.wasm"))
+    }
+
+    /// What each name means. Blocks.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not as it is written.
+    pub fn installed(&self) -> Result<Vec<Installed>, StoreError> {
+        Ok(self.lock()?.into_iter().map(|one| one.installed).collect())
+    }
+
+    /// Keeps content; its SHA-256. Blocks.
+    ///
+    /// # Errors
+    /// The disk is full, or the folder cannot be written.
+    pub fn keep(&self, component: &[u8]) -> Result<String, StoreError> {
+        let sha256 = hex(&Sha256::digest(component));
+        let folder = self.0.join(CONTENT);
+        let made = DirBuilder::new().mode(0o700).create(&folder);
+        match made {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(at(&folder)(error));
+            }
+            _ => {}
+        }
+        write_whole(&self.content(&sha256), component)?;
+        Ok(sha256)
+    }
+
+    /// Content, as it was added. Blocks.
+    ///
+    /// # Errors
+    /// It is not there, cannot be read, or is something else now.
+    pub fn read(&self, sha256: &str) -> Result<Vec<u8>, StoreError> {
+        let path = self.content(sha256);
+        let component = std::fs::read(&path).map_err(at(&path))?;
+        let found = hex(&Sha256::digest(&component));
+        match found == sha256 {
+            true => Ok(component),
+            false => Err(StoreError::Changed { path, found }),
+        }
+    }
+
+    /// Whether the file of a name is the content that it means; none: there is no file. Blocks.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn is_unchanged(&self, name: &str, sha256: &str) -> Result<Option<bool>, StoreError> {
+        let path = self.file(name);
+        match std::fs::read(&path) {
+            Ok(found) => Ok(Some(hex(&Sha256::digest(found)) == sha256)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(at(&path)(error)),
+        }
+    }
+
+    /// Has a name mean content that is kept, from now on. Blocks.
+    ///
+    /// # Errors
+    /// The content is not there or something else, or a file cannot be written. Then the name means what it meant before, or
+    /// the next start finishes it.
+    pub fn install(&self, mut installed: Installed) -> Result<(), StoreError> {
+        installed.previous.truncate(PREVIOUS_MAX);
+        let component = self.read(&installed.sha256)?;
+        let mut all = self.lock()?;
+        all.retain(|one| one.installed.name != installed.name);
+        let path = self.file(&installed.name);
+        all.push(Locked {
+            installed,
+            is_unfinished: true,
+        });
+        self.store_lock(&all)?;
+        write_whole(&path, &component)?;
+        for one in &mut all {
+            one.is_unfinished = false;
+        }
+        self.store_lock(&all)
+    }
+
+    /// Forgets a name, and deletes its file. Blocks.
+    ///
+    /// # Errors
+    /// A file cannot be written or deleted.
+    pub fn remove(&self, name: &str) -> Result<(), StoreError> {
+        let path = self.file(name);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&path)(error)),
+            _ => {}
+        }
+        let mut all = self.lock()?;
+        all.retain(|one| one.installed.name != name);
+        self.store_lock(&all)
+    }
+
+    /// Finishes what was interrupted, and deletes content that no name means or meant. Blocks.
+    ///
+    /// # Errors
+    /// The lock cannot be read, or a file cannot be written.
+    pub fn recover(&self) -> Result<(), StoreError> {
+        let mut all = self.lock()?;
+        if all.iter().any(|one| one.is_unfinished) {
+            for one in all.iter_mut().filter(|one| one.is_unfinished) {
+                let component = self.read(&one.installed.sha256)?;
+                write_whole(&self.file(&one.installed.name), &component)?;
+                one.is_unfinished = false;
+            }
+            self.store_lock(&all)?;
+        }
+        // Somebody has deleted the file: the name means nothing any more.
+        let before = all.len();
+        all.retain(|one| self.file(&one.installed.name).exists());
+        if all.len() < before {
+            self.store_lock(&all)?;
+        }
+        let is_meant = |file: &str| {
+            let all = all.iter().map(|one| &one.installed);
+            let mut digests = all.flat_map(|one| one.previous.iter().chain([&one.sha256]));
+            digests.any(|digest| file.strip_suffix(".wasm") == Some(digest))
+        };
+        let kept = std::fs::read_dir(self.0.join(CONTENT))
+            .into_iter()
+            .flatten();
+        for file in kept.flatten() {
+            if !file.file_name().to_str().is_some_and(is_meant) {
+                std::fs::remove_file(file.path()).map_err(at(&file.path()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> Result<Vec<Locked>, StoreError> {
+        let path = self.0.join(LOCK);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(at(&path)(error)),
+        };
+        let wrong = |line: Option<usize>, reason: String| StoreError::Lock {
+            path: path.clone(),
+            line: line.unwrap_or(1),
+            reason,
+        };
+        let read = tree::parse(&text).map_err(|fault| wrong(fault.line, fault.message))?;
+        let Some(Node {
+            data: Data::List(all),
+            ..
+        }) = read.get("plugin")
+        else {
+            return Ok(Vec::new());
+        };
+        let locked = |node: &Node| {
+            Locked::of(node).map_err(|name| wrong(node.line, format!("{name} is missing")))
+        };
+        all.iter().map(locked).collect()
+    }
+
+    fn store_lock(&self, all: &[Locked]) -> Result<(), StoreError> {
+        let mut text =
+            "# Which components the names of plugins mean. Written by Headgate.\n".to_owned();
+        for one in all {
+            one.write(&mut text);
+        }
+        write_whole(&self.0.join(LOCK), text.as_bytes())
+    }
+}
+
+/// An entry of `plugins.lock`.
+#[derive(Debug, Clone)]
+struct Locked {
+    installed: Installed,
+    /// The file of the name is being written.
+    is_unfinished: bool,
+}
+
+impl Locked {
+    /// Or what it lacks.
+    fn of(node: &Node) -> Result<Self, &'static str> {
+        let text = |name: &'static str| match node.get(name).map(|found| &found.data) {
+            Some(Data::Text(text)) => Ok(text.clone()),
+            _ => Err(name),
+        };
+        let previous = match node.get("previous").map(|found| &found.data) {
+            Some(Data::List(all)) => all.iter().filter_map(|one| match &one.data {
+                Data::Text(text) => Some(text.clone()),
+                _ => None,
+            }),
+            _ => return Err("previous"),
+        };
+        Ok(Self {
+            installed: Installed {
+                name: text("name")?,
+                sha256: text("sha256")?,
+                version: text("version")?,
+                source: text("source")?,
+                added_at: text("added_at")?,
+                previous: previous.collect(),
+            },
+            is_unfinished: node.get("unfinished").is_some(),
+        })
+    }
+
+    fn write(&self, into: &mut String) {
+        let one = &self.installed;
+        // What JSON writes as a string TOML reads as one.
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        into.push_str("\n[[plugin]]\n");
+        for (name, value) in [
+            ("name", &one.name),
+            ("sha256", &one.sha256),
+            ("version", &one.version),
+            ("source", &one.source),
+            ("added_at", &one.added_at),
+        ] {
+            let _ = writeln!(into, "{name} = {}", quoted(value));
+        }
+        let previous: Vec<String> = one.previous.iter().map(|one| quoted(one)).collect();
+        let _ = writeln!(into, "previous = [{}]", previous.join(", "));
+        if self.is_unfinished {
+            into.push_str("unfinished = true\n");
+        }
+    }
+}
+
+fn at(path: &Path) -> impl Fn(io::Error) -> StoreError {
+    let path = path.to_owned();
+    move |source| StoreError::File {
+        path: path.clone(),
+        source,
+    }
+}
+
+/// Writes a file for this user alone, whole or not at all, and has the disk keep it.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let unfinished = path.with_extension("unfinished");
+    let write = || {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&unfinished)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&unfinished, path)?;
+        path.parent()
+            .map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    };
+    write().map_err(|error| {
+        let _ = std::fs::remove_file(&unfinished);
+        at(path)(error)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn added(name: &str, sha256: String, previous: &[&String]) -> Installed {
+        Installed {
+            name: name.to_owned(),
+            sha256,
+            version: "1.0.0".to_owned(),
+            source: "a \"file\"\\ of\nours".to_owned(),
+            added_at: "2026-01-01T00:00:00.000Z".to_owned(),
+            previous: previous.iter().map(|one| (*one).clone()).collect(),
+        }
+    }
+
+    #[test]
+    fn a_name_means_what_was_installed_last_and_knows_what_it_was() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::of(folder.path());
+        store.recover().expect("nothing to do");
+        let first = store.keep(b"first").expect("room");
+        store
+            .install(added("mine", first.clone(), &[]))
+            .expect("room");
+        let second = store.keep(b"second").expect("room");
+        let now = added("mine", second.clone(), &[&first]);
+        store.install(now.clone()).expect("room");
+        assert_eq!(store.installed().expect("the lock"), [now]);
+        assert_eq!(
+            std::fs::read(store.file("mine")).expect("a file"),
+            b"second"
+        );
+        assert_eq!(
+            store.is_unchanged("mine", &second).expect("a file"),
+            Some(true)
+        );
+        assert_eq!(store.read(&first).expect("it is kept"), b"first");
+        store.keep(b"nobody means it").expect("room");
+        store.recover().expect("it is deleted");
+        let kept = std::fs::read_dir(folder.path().join(CONTENT)).expect("a folder");
+        assert_eq!(kept.count(), 2);
+        store.remove("mine").expect("it goes");
+        assert_eq!(store.installed().expect("the lock"), []);
+        assert_eq!(store.is_unchanged("mine", &second).expect("no file"), None);
+    }
+
+    #[test]
+    fn content_that_was_changed_is_not_used() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::of(folder.path());
+        let sha256 = store.keep(b"first").expect("room");
+        std::fs::write(store.content(&sha256), b"another").expect("it is changed");
+        assert!(matches!(
+            store.read(&sha256),
+            Err(StoreError::Changed { .. })
+        ));
+        let installed = store.install(added("mine", sha256, &[]));
+        assert!(matches!(installed, Err(StoreError::Changed { .. })));
+        assert_eq!(store.installed().expect("no lock"), []);
+    }
+
+    #[test]
+    fn an_interrupted_installation_is_finished() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::of(folder.path());
+        let sha256 = store.keep(b"first").expect("room");
+        let unfinished = Locked {
+            installed: added("mine", sha256.clone(), &[]),
+            is_unfinished: true,
+        };
+        store.store_lock(&[unfinished]).expect("room");
+        store.recover().expect("it is finished");
+        assert_eq!(
+            store.is_unchanged("mine", &sha256).expect("a file"),
+            Some(true)
+        );
+        assert!(!store.lock().expect("the lock")[0].is_unfinished);
+    }
+
+    #[test]
+    fn a_lock_that_cannot_be_read_is_named_with_its_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::of(folder.path());
+        std::fs::write(folder.path().join(LOCK), "\n[[plugin]]\nname = \"mine\"\n").expect("room");
+        let error = store
+            .installed()
+            .expect_err("it lacks something")
+            .to_string();
+        assert!(
+            error.contains("plugins.lock, line 2: sha256 is missing"),
+            "{error}"
+        );
+    }
+}
