@@ -41,7 +41,7 @@ use observe::metrics::Metrics;
 use observe::telemetry::Tracer;
 use operate::Operator;
 use operate::access::Access;
-use plugin::Plugins;
+use plugin::{FolderRoots, Plugins};
 use settings::{Loaded, Networks, ProxyHeader, Settings};
 use sqlite::{FailStop, WriteState};
 
@@ -136,7 +136,8 @@ impl Daemon {
         stored.fail_stop.watch_files(lock.identity());
         permissions::open_pool(data_dir, settings.storage.pool_mode);
         let (cache_dir, limits) = (cache_dir(data_dir), (&settings.plugins).into());
-        let plugins = Arc::new(Plugins::new(Some(&cache_dir), program, limits)?);
+        let plugins = Plugins::new(Some(&cache_dir), program, limits)?;
+        let plugins = Arc::new(plugins.with_roots(FolderRoots::of(data_dir, settings)));
         let parts = Parts {
             stored: &stored,
             plugins: &plugins,

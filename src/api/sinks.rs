@@ -100,6 +100,7 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
         limits: table("limits"),
         http: table("http"),
         postgres: table("postgres"),
+        folder: table("folder"),
         config: table("config"),
         secrets: table("secrets"),
         grants: sink.as_ref().map_or_else(Vec::new, |sink| sink.grants()),

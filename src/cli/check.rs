@@ -14,7 +14,7 @@ use base::clock::Unix;
 use base::process::{Held, kernel_holds, open_files_to_take};
 use http::tls;
 use observe::metrics::Metrics;
-use plugin::{GuestLog, Plugin, PluginError, Plugins, SinkContext};
+use plugin::{FolderRoots, GuestLog, Plugin, PluginError, Plugins, SinkContext};
 use settings::{Loaded, Problem, Settings, Sink, quoted, routing_gaps};
 
 /// Arguments of `headgate check`.
@@ -157,7 +157,9 @@ fn try_sinks<'a>(
     problems: &mut Vec<String>,
 ) -> Result<Vec<(&'a Sink, Plugin)>, CliError> {
     let settings = &loaded.settings;
-    let plugins = plugins(&settings.storage.data_dir, (&settings.plugins).into())?;
+    let data_dir = &settings.storage.data_dir;
+    let plugins = plugins(data_dir, (&settings.plugins).into())?;
+    let plugins = plugins.with_roots(FolderRoots::of(data_dir, settings));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

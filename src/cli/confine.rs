@@ -131,10 +131,10 @@ fn reach(loaded: &Loaded, data_dir: &Path) -> Reach {
             false => parent_of(&place),
         });
     }
-    for dir in &settings.admin.backup_dirs {
+    for dir in (settings.admin.backup_dirs.iter()).chain(&settings.plugins.folders) {
         let mut made = std::fs::DirBuilder::new();
         if let Err(error) = made.recursive(true).mode(0o700).create(dir) {
-            tracing::warn!(dir = %dir.display(), %error, "cannot create backups in this directory");
+            tracing::warn!(dir = %dir.display(), %error, "cannot create this directory, in which the daemon is to write");
         }
         write.push(dir.clone());
     }
@@ -184,12 +184,14 @@ fn named_files(loaded: &Loaded) -> Vec<PathBuf> {
     let mut settings = loaded.settings.clone();
     settings.storage = Storage::default();
     settings.admin.backup_dirs.clear();
+    settings.plugins.folders.clear();
     let mut files = loaded.files.clone();
     if settings.admin.token.is_none() {
         files.push(settings.admin.token_file.clone());
     }
     for sink in &mut settings.sinks {
         sink.config = Value::Null;
+        sink.folder = None;
         // Certificates of a database.
         let url = sink.postgres.iter().map(|postgres| postgres.url.reveal());
         let queries = url.filter_map(|url| Some(url.split_once('?')?.1));

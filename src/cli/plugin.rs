@@ -19,8 +19,8 @@ use client::plugin::{
     self as added, PluginAddArgs, PluginExportArgs, PluginListArgs, PluginNameArgs,
 };
 use observe::metrics::Metrics;
-use plugin::{Failure, GuestLog, Instance, Plugin, Plugins, SinkContext};
-use settings::{Host, Http, Log, Network, Postgres, Secret, Settings, Sink};
+use plugin::{Failure, FolderRoots, GuestLog, Instance, Plugin, Plugins, SinkContext};
+use settings::{Folder, Host, Http, Log, Network, Postgres, Secret, Settings, Sink};
 
 /// Arguments of `headgate plugin`.
 #[derive(Debug, clap::Args)]
@@ -100,6 +100,9 @@ struct Subject {
         hide_env_values = true
     )]
     postgres: Option<String>,
+    /// Folder that it can write files in, as `folder` of the sink's section; it is made if it is missing
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
     /// Directory for compiled code, so that the next run does not compile the same file again; only you can write to it;
     /// otherwise that of the data folder of the configuration, if there is one
     #[arg(long, value_name = "DIR", env = "HEADGATE_PLUGIN_CACHE")]
@@ -192,6 +195,9 @@ impl Subject {
             }
             None => super::plugins(&data_dir(), limits.into())?,
         };
+        let folder = self.folder.as_ref().map(std::path::absolute).transpose();
+        let folder = folder.map_err(|error| wrong(&error))?;
+        let plugins = plugins.with_roots(FolderRoots::only(folder.as_deref()));
         let sink = Sink {
             name: "test".to_owned(),
             plugin: self.plugin.clone(),
@@ -206,6 +212,9 @@ impl Subject {
             postgres: self.postgres.as_ref().map(|url| Postgres {
                 url: Secret::new(url),
                 ..Postgres::default()
+            }),
+            folder: folder.map(|path| Folder {
+                path: path.to_string_lossy().into_owned(),
             }),
             secrets: self.secret.iter().cloned().collect(),
             ..Sink::default()

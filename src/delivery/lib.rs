@@ -141,7 +141,7 @@ impl Delivery {
         let mut behind: Option<Seq> = None;
         for sink in sinks {
             let stood = self.begin(sink, &lanes, sinks, (is_new, oldest))?;
-            let writes_pool = sink.http.is_none() && sink.postgres.is_none();
+            let writes_pool = !sink.reaches_others();
             let cursor = match sink.is_latest() {
                 true => stood,
                 false => (self.pool).look_back(&sink.name, stood, oldest, writes_pool)?,

@@ -16,10 +16,11 @@ use salvo_core::http::header::{
 };
 use salvo_core::{Request, Response};
 
-use crate::{self as feed, Column, Format, Query, Row, Writer};
+use crate::query_of;
 use base::text::percent_encoded;
 use http::error::ApiError;
 use pool::{Item, PageLimit, Pool, PoolError};
+use table::{Column, Format, Query, Row, Writer, columns};
 
 const PAGE: PageLimit = PageLimit {
     rows: 1_000,
@@ -59,9 +60,9 @@ pub async fn answer(
         );
         ApiError::not_found("NOT_FOUND", message)
     })?;
-    let query = Query::read(format, req)?.of_all_rows();
+    let query = query_of(format, req)?.of_all_rows();
     let export = Export {
-        columns: feed::columns(&query, pool.fields(stream).await?),
+        columns: columns(&query, pool.fields(stream).await?),
         pool: Arc::clone(pool),
         stream: Arc::clone(stream),
         query,
@@ -102,7 +103,7 @@ impl Export {
     /// The next items: of all, or of those with the keys that are asked for.
     async fn items(&self) -> Result<Vec<Item>, PoolError> {
         let after = self.after.as_deref();
-        let Some(keys) = &self.query.keys else {
+        let Some(keys) = &self.query.keys() else {
             return self.pool.items(&self.stream, after, PAGE).await;
         };
         let keys = keys.iter().map(String::as_str);
@@ -134,7 +135,7 @@ impl Export {
         }
         for item in items
             .iter()
-            .filter(|item| feed::wants(&self.query, item, &self.stream))
+            .filter(|item| self.query.wants(item, &self.stream))
         {
             self.rows += 1;
             let position = self.rows;

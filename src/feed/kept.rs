@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::query::Query;
 use base::order::ChangeSeq;
 use catalog::KeyHash;
 use pool::{Pool, PoolError};
+use table::Query;
 
 const BODIES_MAX: usize = 64;
 const BYTES_MAX: usize = 16 << 20;
@@ -186,11 +186,9 @@ mod tests {
     #[test]
     fn what_was_asked_for_last_is_kept() {
         let feeds = Feeds::default();
-        let name = |limit| {
-            let query = Query {
-                limit,
-                ..Query::of(super::super::query::Format::Csv)
-            };
+        let name = |limit: usize| {
+            let limit = |name: &str| (name == "limit").then(|| limit.to_string());
+            let query = Query::read(table::Format::Csv, limit).expect("a query");
             ("orders".into(), query)
         };
         let first = feeds.slot(&name(1));

@@ -1,27 +1,14 @@
 //! Feeds, for programs that only poll: `GET /feed/{stream}.{format}`, a flat table without an envelope.
 //!
-//! The query says all (`feed/query.rs`); the columns are in `feed/column.rs`, the rows in `feed/rows.rs`, and each format
-//! has a writer of its own.
+//! The query says all. Columns, rows and the writers of the formats are those of `table`.
 //!
 //! **Invariant**: while nothing has changed, the same URL is answered with the same bytes and the same entity tag, and
 //! with no `Last-Modified`, which is too coarse for two changes within a second.
 #![deny(unsafe_code)]
 
-mod cell;
-mod column;
 pub mod export;
-mod json;
 mod kept;
-mod natural;
 mod preview;
-mod query;
-mod rows;
-mod rss;
-mod separated;
-mod sort;
-mod txt;
-mod write;
-mod xml;
 
 use std::sync::Arc;
 
@@ -38,23 +25,21 @@ use http::reader::{self, Readers};
 use http::tag;
 use kept::{Body, Outcome};
 use observe::metrics::Metrics;
-use pool::{Item, PoolError};
+use pool::PoolError;
+use table::{QueryError, body, columns, fields, find};
 
-pub use cell::Row;
-pub use column::{Column, columns};
 pub use kept::Feeds;
 pub use preview::{Choice, Preview, entry};
-pub use query::{Format, Query};
-pub use sort::Sorter;
-pub use write::Writer;
+pub use table::{Format, Query, Sorter};
 
 const X_TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 
-/// Whether a query wants an item.
-pub fn wants(query: &Query, item: &Item, stream: &str) -> bool {
-    let keys = query.keys.as_ref();
-    keys.is_none_or(|keys| keys.contains(&item.key))
-        && query.conditions.holds(&rows::record(item, stream))
+/// Reads the query of a request.
+pub(crate) fn query_of(format: Format, req: &mut Request) -> Result<Query, ApiError> {
+    Query::read(format, |name| req.query(name)).map_err(|error| match error {
+        QueryError::Syntax(error) => error.into(),
+        QueryError::Other(sentence) => ApiError::invalid(sentence),
+    })
 }
 
 /// The ends of the paths of feeds.
@@ -151,7 +136,7 @@ impl GetFeed {
             );
             ApiError::wait(seconds, message)
         })?;
-        let query = Query::read(format, req)?.within(reader.limits());
+        let query = query_of(format, req)?.within(reader.limits());
         let body = self.body(stream, query).await?;
         let body = body.map_err(|sentence| ApiError::invalid(&*sentence))?;
         self.readers.note_poll(req, &reader);
@@ -191,16 +176,16 @@ impl GetFeed {
         let pool = &self.readers.pool;
         let (found, fields) = {
             let _turn = self.readers.live.turn_to_read().await;
-            let found = rows::find(pool, &stream, &query).await?;
-            (found, rows::fields(pool, &stream, &query).await?)
+            let found = find(pool, &stream, &query).await?;
+            (found, fields(pool, &stream, &query).await?)
         };
         let found = match found {
             Ok(found) => found,
             Err(sentence) => return Ok(Err(sentence)),
         };
         let write = move || {
-            let columns = column::columns(&query, fields);
-            let text = write::body(&query, &stream, &columns, &found)?;
+            let columns = columns(&query, fields);
+            let text = body(&query, &stream, &columns, &found)?;
             Ok(Body::new(text, found.total))
         };
         let written = tokio::task::spawn_blocking(write).await;

@@ -2,14 +2,10 @@
 //!
 //! **Invariant**: it costs the same however large the stream is: the first items by key are looked at, no others.
 
-use super::cell::Row;
-use super::column::{columns, wanted};
-use super::query::{Format, Query};
-use super::rows::Found;
-use super::write;
 use http::error::ApiError;
 use pool::{Item, PageLimit, Pool};
 use select::{FieldEntry, Fields, Own, Scope, Source, Value};
+use table::{Format, Found, Query, Row, body, columns, wanted};
 
 /// Rows that are shown.
 const FIRST: PageLimit = PageLimit {
@@ -94,17 +90,14 @@ impl Preview {
             Ok(fields) => fields,
             Err(error) => return error.to_string(),
         };
-        let query = Query {
-            fields,
-            ..Query::of(format)
-        };
+        let query = Query::of(format).with_fields(fields);
         let columns = columns(&query, self.fields.clone());
         let found = Found {
             items: self.items.clone(),
             total: self.items.len(),
         };
         // A sentence is as good a preview.
-        write::body(&query, &self.stream, &columns, &found).unwrap_or_else(|sentence| sentence)
+        body(&query, &self.stream, &columns, &found).unwrap_or_else(|sentence| sentence)
     }
 }
 

@@ -11,13 +11,14 @@ use std::process::{Command, exit};
 const TARGET: &str = "wasm32-wasip2";
 
 /// The plugins inside the binary: package name and file name of the component.
-const BUILT_IN: [(&str, &str); 6] = [
+const BUILT_IN: [(&str, &str); 7] = [
     ("headgate-plugin-pool", "pool.wasm"),
     ("headgate-plugin-http-forward", "http_forward.wasm"),
     ("headgate-plugin-postgres", "postgres.wasm"),
     ("headgate-plugin-influx", "influx.wasm"),
     ("headgate-plugin-webhook", "webhook.wasm"),
     ("headgate-plugin-filter-map", "filter_map.wasm"),
+    ("headgate-plugin-file", "file.wasm"),
 ];
 
 fn main() {

@@ -109,6 +109,22 @@ pub enum PluginError {
         /// What is wrong with it.
         reason: String,
     },
+    /// It asks for a folder, and the sink's settings name none.
+    #[error(
+        "{name} asks for a folder; name it in the sink's section: folder = {{ path = \"out\" }} is the folder `files/out` of the data directory"
+    )]
+    NoFolder {
+        /// The plugin.
+        name: String,
+    },
+    /// The sink may not have this folder.
+    #[error("`folder.path` of {name}: {reason}")]
+    Folder {
+        /// The plugin.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// There is nothing to check certificates with.
     #[error(
         "cannot read the certificate authorities of this machine, without which no host can be called over https: {0}"

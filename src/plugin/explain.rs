@@ -22,7 +22,7 @@ const SINK: &str = "headgate:sink/sink@";
 const NEVER: [(&str, &str); 4] = [
     (
         "wasi:filesystem/",
-        "it asks for files (wasi:filesystem), which no sink has: keep state with the interface `state`; where the language brings it along, build without it (JavaScript and Python: --stub-wasi)",
+        "it asks for files (wasi:filesystem), which no sink has: keep state with the interface `state`, write files with `folder`; where the language brings it along, build without it (JavaScript and Python: --stub-wasi)",
     ),
     (
         "wasi:sockets/",

@@ -1,6 +1,6 @@
 //! What is known of a component without a sink that uses it.
 //!
-//! **Invariant**: it is asked with nothing granted: no host, no database, no stream.
+//! **Invariant**: it is asked with nothing granted: no host, no database, no folder, no stream.
 
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use super::schema::of_built_in;
 use super::{BUILT_IN, Plugin, PluginError, Plugins, SinkContext, Trial};
 use base::text::hex;
-use settings::{Http, Postgres, Secret, Sink};
+use settings::{Folder, Http, Postgres, Secret, Sink};
 
 /// What a component says and asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct PluginFacts {
     pub version: String,
     pub sha256: String,
     pub bytes: u64,
-    /// What it can do only if its sink lets it: `http`, `postgres`, `pool`, `secrets`.
+    /// What it can do only if its sink lets it: `http`, `postgres`, `folder`, `pool`, `secrets`.
     pub asks_for: Vec<&'static str>,
     /// Whether it hears of removals.
     pub removals: bool,
@@ -27,21 +27,23 @@ pub struct PluginFacts {
 }
 
 /// What components import, and what that is called.
-const ASKED: [(&str, &str); 4] = [
+const ASKED: [(&str, &str); 5] = [
     ("wasi:http/", "http"),
     ("headgate:sink/postgres@", "postgres"),
+    ("headgate:sink/folder@", "folder"),
     ("headgate:sink/pool@", "pool"),
     ("headgate:sink/secrets@", "secrets"),
 ];
 
 /// What the built-in plugins ask for, and whether they hear of removals: nobody has to compile them to know.
-const BUILT_IN_ASKS: [(&str, &[&str], bool); 6] = [
+const BUILT_IN_ASKS: [(&str, &[&str], bool); 7] = [
     ("pool", &["pool"], true),
     ("http-forward", &["http", "secrets"], true),
     ("postgres", &["postgres"], true),
     ("influx", &["http"], false),
     ("webhook", &["http", "secrets"], true),
     ("filter-map", &["pool"], true),
+    ("file", &["folder"], true),
 ];
 
 impl PluginFacts {
@@ -78,6 +80,7 @@ impl Plugins {
                 url: Secret::new("postgresql://none@127.0.0.1/none"),
                 ..Postgres::default()
             }),
+            folder: Some(Folder::default()),
             ..Sink::default()
         };
         let loaded = self.load(&sink)?;

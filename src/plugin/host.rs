@@ -5,10 +5,12 @@
 //! effects of this call, and on nothing else.
 
 mod batches;
+mod files;
 mod link;
 mod memory;
 mod pool;
 mod state;
+mod tables;
 mod templates;
 #[cfg(test)]
 mod tests;
@@ -20,6 +22,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use super::egress::{self, Calls};
+use super::folder::Folder;
 use super::meter::Meter;
 use super::output::{Level, Output};
 use super::postgres::{Bound, Database, STATEMENTS_MAX};
@@ -43,25 +46,39 @@ pub(super) mod bindings {
             world host {
                 include headgate:sink/postgres-sink@1.2.0;
                 include headgate:sink/template-sink@1.2.0;
+                include headgate:sink/folder-sink@1.2.0;
                 export headgate:sink/removals@1.2.0;
                 export headgate:sink/operations@1.2.0;
             }
         ",
         world: "headgate:host/host",
-        imports: { "headgate:sink/postgres.execute": async | trappable, default: trappable },
+        imports: {
+            "headgate:sink/postgres.execute": async | trappable,
+            "headgate:sink/folder.append": async | trappable,
+            "headgate:sink/folder.replace": async | trappable,
+            "headgate:sink/folder.finish": async | trappable,
+            "headgate:sink/folder.size": async | trappable,
+            "headgate:sink/folder.names": async | trappable,
+            "headgate:sink/folder.remove": async | trappable,
+            "headgate:sink/tables.[method]table.whole": async | trappable,
+            default: trappable,
+        },
         exports: { default: async },
         with: {
             "headgate:sink/batches.batch": item::batch::Batch,
             "headgate:sink/templates.template": super::templates::GuestTemplate,
             "headgate:sink/templates.conditions": select::Where,
+            "headgate:sink/tables.text": super::tables::GuestText,
+            "headgate:sink/tables.table": super::tables::GuestTable,
         },
     });
 }
 
 use bindings::headgate::sink::batches::Span;
 use bindings::headgate::sink::{delivery, logging, metrics, postgres, secrets};
-pub(super) use link::{link_http, link_postgres, linker};
+pub(super) use link::{link_folder, link_http, link_postgres, linker};
 use memory::Memory;
+pub(super) use tables::Receives;
 
 /// Handles that a guest may hold at once.
 const HANDLES_MAX: usize = 1_000;
@@ -84,6 +101,7 @@ pub(super) struct Host {
     http: WasiHttpCtx,
     pub(super) calls: Calls,
     database: Option<Opaque<Database>>,
+    folder: Option<Arc<Folder>>,
     /// What it may write in the data pool.
     writes: Arc<Writes>,
     /// Batches lent and not given back.
@@ -136,6 +154,7 @@ impl Host {
             http: egress::context(),
             calls: Calls::new(context, grants.egress.clone()),
             database: grants.database.clone(),
+            folder: grants.folder.clone(),
             writes: Arc::clone(&grants.writes),
             lent: 0,
             held_bytes: 0,

@@ -6,9 +6,9 @@
 //! in `plugin/postgres.rs`, how much it may say in `plugin/guest_log.rs`, when it computes in `plugin/scheduler.rs`. Components
 //! from files are compiled by a process of its own, in `plugin/compile.rs`.
 //!
-//! **Invariant**: nothing that a guest does reaches beyond its instance: it has no files and no
-//! sockets, its memory and its time are bounded, what the host does for it included, and its effects are only staged,
-//! for streams that its sink's settings list. The ways out are HTTP to the hosts and statements to the database that
+//! **Invariant**: nothing that a guest does reaches beyond its instance: it has no sockets and no
+//! files but those of its sink's folder, its memory and its time are bounded, what the host does for it included, and its effects are only staged,
+//! for streams that its sink's settings list. The ways out are HTTP to the hosts, statements to the database and files in the folder that
 //! these list. After a trap or a deadline an
 //! instance is never called again. With a compiler's program at hand, no file of a user is parsed in this process.
 #![deny(unsafe_code)]
@@ -20,6 +20,7 @@ mod epoch_ticker;
 mod error;
 mod explain;
 mod facts;
+mod folder;
 mod grants;
 mod guest_log;
 mod host;
@@ -51,10 +52,12 @@ use egress::Egress;
 use epoch_ticker::EpochTicker;
 pub use error::{Failure, PluginError};
 pub use facts::PluginFacts;
+use folder::Folder;
+pub use folder::FolderRoots;
 pub use grants::{host_of, is_called, ungranted};
 pub use guest_log::GuestLog;
-use host::Host;
 use host::bindings::exports::headgate::sink::{operations, removals, sink as world};
+use host::{Host, Receives};
 pub use instance::{Instance, RecycleReason};
 pub use limits::GuestLimits;
 use observe::metrics::Metrics;
@@ -71,7 +74,7 @@ const REMOVALS: &str = "headgate:sink/removals@1.2.0";
 const OPERATIONS: &str = "headgate:sink/operations@1.2.0";
 
 /// The plugins inside the binary: name in the configuration and component.
-const BUILT_IN: [(&str, &[u8]); 6] = [
+const BUILT_IN: [(&str, &[u8]); 7] = [
     (
         "pool",
         include_bytes!(concat!(env!("OUT_DIR"), "/pool.wasm")),
@@ -96,6 +99,10 @@ const BUILT_IN: [(&str, &[u8]); 6] = [
         "filter-map",
         include_bytes!(concat!(env!("OUT_DIR"), "/filter_map.wasm")),
     ),
+    (
+        "file",
+        include_bytes!(concat!(env!("OUT_DIR"), "/file.wasm")),
+    ),
 ];
 
 /// How long one tick of the interruption clock takes.
@@ -112,6 +119,8 @@ pub struct SinkContext {
     pub config: serde_json::Value,
     /// What it may read.
     pub secrets: BTreeMap<String, settings::Secret>,
+    /// What it receives.
+    receives: Arc<Receives>,
     /// Where its state is kept; without a pool it has none.
     pub pool: Option<Arc<Pool>>,
     /// Where it counts.
@@ -137,6 +146,7 @@ impl SinkContext {
             selection: sink.selection().into(),
             config: sink.config.clone(),
             secrets: sink.secrets.clone(),
+            receives: Arc::new(Receives::of(sink)),
             pool: pool.cloned(),
             metrics: Arc::clone(metrics),
             redactor: Arc::new(Redactor::of(sink)),
@@ -167,6 +177,7 @@ impl SinkContext {
 struct Grants {
     egress: Option<Arc<Egress>>,
     database: Option<Opaque<Database>>,
+    folder: Option<Arc<Folder>>,
     writes: Arc<settings::Writes>,
 }
 
@@ -189,6 +200,7 @@ pub struct Plugins {
     shared: Option<cache::Cache>,
     compiler: Option<Compiler>,
     limits: GuestLimits,
+    roots: FolderRoots,
     scheduler: Scheduler,
 }
 
@@ -221,8 +233,15 @@ impl Plugins {
             shared: None,
             compiler: program.map(|program| Compiler::new(program, limits.compile)),
             limits,
+            roots: FolderRoots::default(),
             scheduler,
         })
+    }
+
+    /// The same, with places where sinks may have folders.
+    #[must_use]
+    pub fn with_roots(self, roots: FolderRoots) -> Self {
+        Self { roots, ..self }
     }
 
     /// The same beside a daemon, whether or not it runs: what lies in its cache is used, and what is compiled is left there.

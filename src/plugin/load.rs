@@ -103,6 +103,20 @@ impl Plugins {
             }
             None => {}
         }
+        match &sink.folder {
+            Some(folder) => {
+                let opened = (self.roots).folder(&folder.path);
+                grants.folder = opened.map_err(|reason| PluginError::Folder {
+                    name: name(),
+                    reason,
+                })?;
+                host::link_folder(linker).map_err(PluginError::Engine)?;
+            }
+            None if self.asks_for(component, "headgate:sink/folder@") => {
+                return Err(PluginError::NoFolder { name: name() });
+            }
+            None => {}
+        }
         if sink.in_flight > 1 && self.asks_for(component, STATE) {
             return Err(PluginError::KeepsState { name: name() });
         }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::redact::Redactor;
 
 /// The schemas of the built-in plugins; `pool` takes no settings.
-const BUILT_IN: [(&str, &str); 6] = [
+const BUILT_IN: [(&str, &str); 7] = [
     ("pool", ""),
     (
         "http-forward",
@@ -35,6 +35,10 @@ const BUILT_IN: [(&str, &str); 6] = [
     (
         "filter-map",
         include_str!("../../plugins/filter-map/src/config.schema.json"),
+    ),
+    (
+        "file",
+        include_str!("../../plugins/file/src/config.schema.json"),
     ),
 ];
 

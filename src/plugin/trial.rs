@@ -34,7 +34,7 @@ pub struct TrialRequest {
 #[derive(Debug, Default)]
 pub struct TrialSeen {
     pub requests: Vec<TrialRequest>,
-    /// Statements for a database.
+    /// Statements for a database, and what was to be done to files.
     pub statements: Vec<String>,
     /// What the plugin said, with the level before it.
     pub log: Vec<String>,
@@ -78,7 +78,13 @@ impl Trial {
     }
 
     pub(super) fn note_statement(&self, sql: &str, items: u32) {
-        let statement = self.redactor.redact(format!("{sql} -- with {items} items"));
+        self.note_act(&format!("{sql} -- with {items} items"));
+    }
+
+    /// Notes what would be done to something outside.
+    pub(super) fn note_act(&self, act: &str) {
+        let end = act.floor_char_boundary(BODY_BYTES_MAX);
+        let statement = self.redactor.redact(act[..end].to_owned());
         let bytes = statement.len();
         self.keep(bytes, |seen| &mut seen.statements, statement);
     }

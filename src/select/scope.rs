@@ -23,6 +23,8 @@ pub enum Own {
     ReceivedAt,
     /// `_request_id`: that request.
     RequestId,
+    /// `_date`: the day on which that request arrived, in UTC.
+    Date,
     /// `_position`: 1 for the first row of a feed, and so on.
     Position,
     /// `_fields`: its fields as a JSON object.
@@ -33,12 +35,16 @@ pub enum Own {
     Items,
 }
 
-const OWN: [(&str, Own); 9] = [
+/// Characters of the day in a time of RFC 3339.
+const DATE_CHARS: usize = 10;
+
+const OWN: [(&str, Own); 10] = [
     ("_key", Own::Key),
     ("_stream", Own::Stream),
     ("_updated_at", Own::UpdatedAt),
     ("_received_at", Own::ReceivedAt),
     ("_request_id", Own::RequestId),
+    ("_date", Own::Date),
     ("_position", Own::Position),
     ("_fields", Own::Fields),
     ("_count", Own::Count),
@@ -152,6 +158,13 @@ impl Scope {
         ..Self::LIVE
     };
 
+    /// Names of files.
+    pub const FILE_NAME: Self = Self {
+        own: &[Own::Stream, Own::Date],
+        has_fields: false,
+        ..Self::LIVE
+    };
+
     /// What a name stands for, or what is wrong with it.
     pub(crate) fn source(self, name: &str) -> Result<Source, String> {
         match Own::named(name) {
@@ -204,6 +217,7 @@ impl<'a> Record<'a> {
             Own::UpdatedAt => text(self.updated_at),
             Own::ReceivedAt => text(self.received_at),
             Own::RequestId => text(self.request_id),
+            Own::Date => text(self.received_at.get(..DATE_CHARS).unwrap_or_default()),
             Own::Position => Value::Number(self.position.to_string().into()),
             Own::Fields => Value::Json(self.fields),
             Own::Count => Value::Number(self.count.to_string().into()),

@@ -17,7 +17,7 @@ use super::record::TextKind;
 use super::run_time::looks_secret;
 pub use addresses::origin;
 pub(super) use addresses::{
-    admin_host, collector, host, listen, network, place, postgres_url, public_url, url,
+    admin_host, collector, folder, host, listen, network, place, postgres_url, public_url, url,
 };
 pub(super) use credentials::{
     admin_token, fingerprint, ingest_key, read_key, sha256_of_file, sha256_of_key, sha256_of_token,
@@ -139,6 +139,7 @@ pub(super) mod kinds {
     pub(crate) const ADMIN_HOST: TextKind = TextKind::of(admin_host);
     pub(crate) const PATH: TextKind = TextKind::of(path);
     pub(crate) const ABSOLUTE_PATH: TextKind = TextKind::of(absolute_path);
+    pub(crate) const FOLDER: TextKind = TextKind::of(folder);
     pub(crate) const POOL_MODE: TextKind = TextKind::of(pool_mode);
     pub(crate) const LOG_FILTER: TextKind = TextKind::of(log_filter);
     pub(crate) const PATTERN: TextKind = TextKind {

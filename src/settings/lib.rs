@@ -74,8 +74,8 @@ pub use secret::{MASK, Secret, SecretSource};
 pub use section::{IS_SET, Section, section_toml};
 pub use settings::{
     ADMIN, Admin, AdminToken, Batch, ClientCertificates, Connector, ConnectorKind, DeleteWhen,
-    Durability, Http, Key, KeyFields, KeyWhere, Leaves, Limits, Listed, Live, Log, LogFormat,
-    Millis, OnUpdate, Ordering, Otlp, Plugins, Pool, PoolMode, Postgres, ProblemStream,
+    Durability, Folder, Http, Key, KeyFields, KeyWhere, Leaves, Limits, Listed, Live, Log,
+    LogFormat, Millis, OnUpdate, Ordering, Otlp, Plugins, Pool, PoolMode, Postgres, ProblemStream,
     ProxyHeader, ReadKey, Replay, Retry, Role, Runtime, Server, Settings, Sink, SinkFields,
     SinkLimits, SinkMode, SinkWhere, Start, Storage, Stream, System, Telemetry, Tls, TrustClock,
     Verify, Writes, shown_certificate,
@@ -103,6 +103,7 @@ pub const BUILT_IN_PLUGINS: &[&str] = &[
     "influx",
     "webhook",
     "filter-map",
+    "file",
 ];
 
 /// Where settings are looked for. Nothing else of the process is read.

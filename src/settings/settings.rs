@@ -37,7 +37,9 @@ pub use caller::{
 };
 pub use millis::Millis;
 pub use selection::{KeyFields, KeyWhere, SinkFields, SinkWhere};
-pub use sink::{Batch, Http, Leaves, Ordering, Postgres, Retry, Sink, SinkLimits, SinkMode, Start};
+pub use sink::{
+    Batch, Folder, Http, Leaves, Ordering, Postgres, Retry, Sink, SinkLimits, SinkMode, Start,
+};
 pub use telemetry::{Otlp, Telemetry};
 pub use tls::{ClientCertificates, Tls};
 pub use token::{ADMIN, AdminToken, Role};
@@ -383,6 +385,9 @@ record! {
         compile_cpu_seconds: u64 = 60, Integer(1, 3600), guide: "A component of 18 MB takes about 10 seconds.";
         /// Seconds that compiling a component can take, including waiting.
         compile_timeout_seconds: u64 = 180, Integer(1, 3600);
+        /// Folders below which sinks can write files, beside `files/` of the data directory.
+        folders: Vec<PathBuf>, List(kinds::ABSOLUTE_PATH, 0), example: r#"["/srv/graphics"]"#,
+            guide: "They are made if they are missing. The daemon must be restarted after a change.";
     }
 }
 

@@ -102,6 +102,9 @@ answers! {
         /// The database that it may write to; its URL is `{"set": true}`.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         postgres: Option<Value>,
+        /// The folder that it may write files in.
+        #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
+        folder: Option<Value>,
         /// The settings of its plugin.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         config: Option<Value>,
@@ -169,7 +172,7 @@ answers! {
         sha256: Option<String>,
         /// Bytes of the component.
         bytes: Option<u64>,
-        /// What it can do only if its sink lets it: `http`, `postgres`, `pool`, `secrets`.
+        /// What it can do only if its sink lets it: `http`, `postgres`, `folder`, `pool`, `secrets`.
         asks_for: Vec<String>,
         /// Whether it hears of removals.
         removals: bool,

@@ -1,6 +1,7 @@
 //! Sinks that are made, changed, paused and deleted while the daemon runs.
 
 mod copy; // a receiver that keeps a copy
+mod files; // written by them
 mod filled; // with what the data pool has
 mod forms; // their forms, of each built-in plugin
 mod joins; // at random moments

@@ -21,8 +21,8 @@
 //! A sink that takes updates and removals as they were accepted implements [`Operations`] too, and is exported with
 //! `export!(Everything with operations)`. One that treats removals apart implements [`Removals`].
 //!
-//! [`http`] calls others, [`postgres`] writes to a database, [`templates`] makes texts of items; a sink that does not use
-//! them does not ask for them.
+//! [`http`] calls others, [`postgres`] writes to a database, [`folder`] writes files, [`templates`] and [`tables`] make
+//! texts of items; a sink that does not use them does not ask for them.
 //! [`halves`] finds the items of a batch that a receiver refuses, [`delivery`] says which of them are settled already.
 //!
 //! The world itself, with what each function promises, is `wit/sink.wit` beside this crate.
@@ -42,6 +42,7 @@ pub mod bindings {
                 include headgate:sink/http-sink@1.2.0;
                 include headgate:sink/postgres-sink@1.2.0;
                 include headgate:sink/template-sink@1.2.0;
+                include headgate:sink/folder-sink@1.2.0;
             }
         ",
         world: "headgate:sdk/everything",
@@ -128,7 +129,8 @@ pub mod removing {
 pub use bindings::exports::headgate::sink::sink::{Descriptor, Rejection, Retry, WriteError};
 pub use bindings::headgate::sink::batches::{Action, Batch, Form, Place, Span};
 pub use bindings::headgate::sink::{
-    delivery, logging, metrics, pool, postgres, renderers, secrets, state, templates,
+    delivery, folder, logging, metrics, pool, postgres, renderers, secrets, state, tables,
+    templates,
 };
 
 /// All items of a batch.

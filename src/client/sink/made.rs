@@ -76,6 +76,9 @@ pub(super) struct SectionArgs {
     /// URL of the database that the plugin can write to, a secret; empty: none
     #[arg(long, value_name = "URL|@FILE")]
     postgres: Option<String>,
+    /// Folder that the plugin can write files in, below `files` of the data directory; empty: none
+    #[arg(long, value_name = "PATH")]
+    folder: Option<String>,
     /// Further keys of the section, a JSON object, such as {"retry": {"attempts": 3}}
     #[arg(long, value_name = "JSON|@FILE")]
     section: Option<String>,
@@ -238,6 +241,12 @@ impl SectionArgs {
         if let Some(config) = &self.config {
             body.insert("config".to_owned(), object("--config", config)?.into());
         }
+        self.grants_into(&mut body)?;
+        Ok(body)
+    }
+
+    /// What the plugin can reach.
+    fn grants_into(&self, body: &mut Map<String, Value>) -> Result<(), CliError> {
         let mut http = Map::new();
         for (name, list) in [("hosts", &self.host), ("networks", &self.network)] {
             if !list.is_empty() {
@@ -261,7 +270,15 @@ impl SectionArgs {
             };
             body.insert("postgres".to_owned(), postgres);
         }
-        Ok(body)
+        if let Some(path) = &self.folder {
+            let path = text_or_null(path);
+            let folder = match path.is_null() {
+                true => Value::Null,
+                false => json!({ "path": path }),
+            };
+            body.insert("folder".to_owned(), folder);
+        }
+        Ok(())
     }
 }
 

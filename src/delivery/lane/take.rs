@@ -157,7 +157,7 @@ impl Lane {
 
     /// What the sink did outside is done when the call ends, whether it is settled or not.
     pub(super) fn reaches_others(&self) -> bool {
-        self.sink.http.is_some() || self.sink.postgres.is_some()
+        self.sink.reaches_others()
     }
 
     /// The next batches of new entries, which have no key in common: one, unless the sink may be called several times at

@@ -1,13 +1,14 @@
 //! What a guest is linked to.
 //!
-//! **Invariant**: no files, no sockets; HTTP and the database only where the sink's settings grant them.
+//! **Invariant**: no files, no sockets; HTTP, the database and the folder only where the sink's settings grant them.
 
 use wasmtime::Engine;
 use wasmtime::component::{HasSelf, Linker};
 
 use super::Host;
 use super::bindings::headgate::sink::{
-    batches, delivery, logging, metrics, pool, postgres, renderers, secrets, state, templates,
+    batches, delivery, folder, logging, metrics, pool, postgres, renderers, secrets, state, tables,
+    templates,
 };
 
 /// Adds outgoing HTTP, for guests whose sink may call somebody.
@@ -18,6 +19,11 @@ pub(crate) fn link_http(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
 /// Adds the database, for guests whose sink has one.
 pub(crate) fn link_postgres(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
     postgres::add_to_linker::<Host, HasSelf<Host>>(linker, |host| host)
+}
+
+/// Adds the folder, for guests whose sink has one.
+pub(crate) fn link_folder(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
+    folder::add_to_linker::<Host, HasSelf<Host>>(linker, |host| host)
 }
 
 /// Links everything that every guest may use.
@@ -31,6 +37,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Host>> {
     state::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     secrets::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     delivery::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
+    tables::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     templates::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     // Streams, clocks, random numbers, standard input and output: no files, no sockets.
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(&mut linker)?;

@@ -36,6 +36,7 @@ impl GuestTemplate {
         subject: Subject,
     ) -> Result<Self, SyntaxError> {
         let scope = match subject {
+            _ if place == Place::FileName => Scope::FILE_NAME,
             Subject::Item => Scope::TEMPLATE,
             Subject::Removal => Scope::REMOVAL,
             Subject::Batch => Scope::BATCH,
@@ -45,6 +46,7 @@ impl GuestTemplate {
             Place::Url => of_text(TemplatePlace::Url),
             Place::Header => of_text(TemplatePlace::Header),
             Place::Plain => of_text(TemplatePlace::Plain),
+            Place::FileName => of_text(TemplatePlace::FileName),
             Place::Form => of_text(TemplatePlace::Form),
             Place::Xml => of_text(TemplatePlace::Xml),
             Place::Json => Template::parse_json(setting, text, scope),
@@ -114,7 +116,7 @@ fn one_stream<'a>(mut slices: impl Iterator<Item = &'a Slice>) -> &'a str {
 
 impl Host {
     /// What the host does for a guest is the guest's time.
-    fn charge(&mut self) -> wasmtime::Result<()> {
+    pub(super) fn charge(&mut self) -> wasmtime::Result<()> {
         match self.meter.charge() {
             true => Ok(()),
             false => Err(Trap::Interrupt.into()),

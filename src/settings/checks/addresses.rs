@@ -123,3 +123,20 @@ pub(in super::super) fn postgres_url(secret: &str) -> Result<(), String> {
 pub(in super::super) fn listen(text: &str) -> Result<(), String> {
     text.parse::<Listen>().map(|_| ())
 }
+
+/// Longest path of a folder, in bytes.
+const FOLDER_BYTES_MAX: usize = 500;
+
+/// A folder for files of a sink: relative, or from the root on.
+pub(in super::super) fn folder(text: &str) -> Result<(), String> {
+    let below = text.strip_prefix('/').unwrap_or(text);
+    let is_plain =
+        |part: &str| !matches!(part, "" | "." | "..") && !part.contains(char::is_control);
+    match text.len() <= FOLDER_BYTES_MAX && below.split('/').all(is_plain) {
+        true => Ok(()),
+        false => Err(format!(
+            "expected a folder such as \"out\" or \"/srv/graphics/out\", without `.` and `..` as parts; this is {}",
+            quoted(text)
+        )),
+    }
+}

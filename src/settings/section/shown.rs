@@ -49,6 +49,9 @@ impl Sink {
                 database(&postgres.url)
             ));
         }
+        if let Some(folder) = &self.folder {
+            grants.push(format!("may write files in {}", folder.shown()));
+        }
         let secrets = self.secrets.keys();
         grants.extend(secrets.map(|name| format!("may read the secret {name}")));
         grants

@@ -68,6 +68,8 @@ record! {
         http: Option<Http>, Table(Http::FIELDS), none: "no calls, and a plugin that requires HTTP is not started";
         /// Database that the plugin can write to.
         postgres: Option<Postgres>, Table(Postgres::FIELDS), none: "none, and a plugin that requires one is not started";
+        /// Folder that the plugin can write files in.
+        folder: Option<Folder>, Table(Folder::FIELDS), none: "none, and a plugin that requires one is not started";
         /// Secrets that the plugin can read, by name.
         secrets: BTreeMap<String, Secret>, Secrets(kinds::NAME), example: r#"{ signing = { env = "SIGNING_SECRET" } }"#;
         /// Settings of the plugin, checked against the plugin's schema.
@@ -180,6 +182,14 @@ record! {
 }
 
 record! {
+    /// `folder` of a sink: where it can write files.
+    pub struct Folder {
+        /// Folder below `files/` of the data directory, such as `"out"`; or an absolute one below a folder of `plugins.folders`.
+        path: String = String::new(), Text(kinds::FOLDER), required: true, example: r#""out""#;
+    }
+}
+
+record! {
     /// `http` of a sink: what it can call.
     pub struct Http {
         /// Hosts that the plugin can call, over HTTPS unless the entry begins with `http://`.
@@ -200,6 +210,16 @@ record! {
         requests_max: u32 = 1_000, Integer(1, 1_000_000), label: "Requests of a call";
         /// Largest number of requests at the same time; others wait.
         concurrency_max: usize = 4, Integer(1, 1000), label: "Requests at the same time";
+    }
+}
+
+impl Folder {
+    /// Where it is, as people name it.
+    pub fn shown(&self) -> String {
+        match self.path.starts_with('/') {
+            true => self.path.clone(),
+            false => format!("files/{} of the data directory", self.path),
+        }
     }
 }
 
@@ -235,6 +255,11 @@ impl Sink {
     /// Whether items of every stream go to this sink that people make.
     pub fn takes_all(&self) -> bool {
         self.except.is_empty() && self.streams.iter().any(|pattern| pattern == "*")
+    }
+
+    /// Whether what it does is done when a call ends, settled or not: not in the data pool alone.
+    pub fn reaches_others(&self) -> bool {
+        self.http.is_some() || self.postgres.is_some() || self.folder.is_some()
     }
 
     /// Whether it follows the changes of the data pool.

@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::super::schema::{Field, ROOT, Shape};
 use super::super::{
-    Admin, AdminToken, Connector, DEFAULT_TOML, DeleteWhen, Http, Key, Postgres, ReadKey, Role,
-    Secret, Server, Settings, Sink, Stream, Tls, Verify, environment, explain, load, render_text,
+    Admin, AdminToken, Connector, DEFAULT_TOML, DeleteWhen, Folder, Http, Key, Postgres, ReadKey,
+    Role, Secret, Server, Settings, Sink, Stream, Tls, Verify, environment, explain, load,
+    render_text,
 };
 use super::{FULL, Place};
 use webhook::{Options, Timestamp};
@@ -122,6 +123,7 @@ fn the_schema_names_what_the_settings_have() {
         sinks: vec![Sink {
             http: Some(Http::default()),
             postgres: Some(Postgres::default()),
+            folder: Some(Folder::default()),
             ..Sink::default()
         }],
         ..Settings::default()

@@ -219,6 +219,7 @@ impl SinkForm<'_> {
                 }
                 @if self.asked.pool { (typed.input(WRITES, LINE_CHARS_MAX, false)) }
                 @if self.asked.postgres { (typed.secret_field(database)) }
+                @if self.asked.folder { (typed.input(FOLDER, LINE_CHARS_MAX, false)) }
                 @if self.asked.secrets { (self.secret_rows("secret", "Secret that it can read", "/secrets")) }
             }
         }
@@ -292,6 +293,7 @@ fn field_of(path: &str) -> &'static str {
         "http" if path.starts_with("http.headers") => "header_name",
         "http" if path == "http" || path.starts_with("http.hosts") => "hosts",
         "postgres" if path == "postgres" || path == "postgres.url" => "postgres_url",
+        "folder" => "folder",
         "secrets" | "secret_name" => "secret_name",
         "header_name" => "header_name",
         "streams" => "streams",
@@ -342,6 +344,11 @@ const WRITES: Field<'_> = Field {
     name: "writes",
     label: "Streams that it can write in the data pool",
     hint: "Names, with commas between them. Empty: those that the plugin is made for.",
+};
+const FOLDER: Field<'_> = Field {
+    name: "folder",
+    label: "Folder that it can write files in",
+    hint: "Below files of the data directory: out. An absolute path must lie below a folder of plugins.folders.",
 };
 const DATABASE: Field<'_> = Field {
     name: "postgres_url",

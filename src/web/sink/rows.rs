@@ -21,6 +21,7 @@ pub(super) enum Follows {
 pub(super) struct Asked {
     pub(super) http: bool,
     pub(super) postgres: bool,
+    pub(super) folder: bool,
     pub(super) pool: bool,
     pub(super) secrets: bool,
     /// It hears of removals.
@@ -48,6 +49,7 @@ impl Asked {
         Self {
             http: asks("http"),
             postgres: asks("postgres"),
+            folder: asks("folder"),
             pool: asks("pool"),
             secrets: asks("secrets"),
             removals: facts.is_some_and(|facts| facts.removals) || writes_pool,
@@ -65,6 +67,7 @@ impl Asked {
         Self {
             http: true,
             postgres: true,
+            folder: true,
             pool: true,
             secrets: true,
             removals: true,

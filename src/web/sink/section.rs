@@ -30,6 +30,21 @@ pub(super) struct SectionForm<'a> {
 }
 
 impl SectionForm<'_> {
+    /// What is granted in lists, by the controls that it is typed into.
+    fn granted(&self) -> [(&'static str, String); 4] {
+        let list = |place: &str| {
+            let list = self.kept_at(place).unwrap_or(&Value::Null);
+            texts(list).collect::<Vec<_>>().join(", ")
+        };
+        let folder = self.kept_at("/folder/path").and_then(Value::as_str);
+        [
+            ("writes", list("/writes")),
+            ("hosts", list("/http/hosts")),
+            ("networks", list("/http/networks")),
+            ("folder", folder.unwrap_or_default().to_owned()),
+        ]
+    }
+
     /// What the form holds at first. `streams` have boxes of their own.
     pub(super) fn filled(&self, streams: &[&str]) -> FormData {
         let mut data = FormData::default();
@@ -43,23 +58,13 @@ impl SectionForm<'_> {
         for name in known {
             data.put("streams", name.to_owned());
         }
-        let http = said("http");
+        for (name, text) in self.granted() {
+            data.put(name, text);
+        }
         let lines = [
             ("patterns", others.join(", ")),
             ("where", line(said("where"))),
             ("fields", line(said("fields"))),
-            (
-                "writes",
-                texts(said("writes")).collect::<Vec<_>>().join(", "),
-            ),
-            (
-                "hosts",
-                texts(&http["hosts"]).collect::<Vec<_>>().join(", "),
-            ),
-            (
-                "networks",
-                texts(&http["networks"]).collect::<Vec<_>>().join(", "),
-            ),
         ];
         for (name, text) in lines {
             data.put(name, text);
@@ -74,7 +79,7 @@ impl SectionForm<'_> {
         };
         data.put("start", start);
         for (names, secrets) in [
-            ("header_name", &http["headers"]),
+            ("header_name", &said("http")["headers"]),
             ("secret_name", said("secrets")),
         ] {
             for name in secrets.as_object().into_iter().flatten() {
@@ -124,6 +129,10 @@ impl SectionForm<'_> {
         }
         if let Some(url) = self.database(data) {
             body.insert("postgres".to_owned(), json!({ "url": url }));
+        }
+        let folder = text(data, "folder");
+        if self.asked.folder && !folder.is_empty() {
+            body.insert("folder".to_owned(), json!({ "path": folder }));
         }
         let secrets = self.pairs(data, "secret", "/secrets", wrong);
         if !secrets.is_empty() {

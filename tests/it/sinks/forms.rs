@@ -118,6 +118,10 @@ fn sections(receiver: &Receiver) -> Vec<Value> {
             },
         }),
         json!({
+            "name": "file", "plugin": "file", "streams": ["orders"], "mode": "latest", "folder": {"path": "out/live"},
+            "config": {"form": "xml", "name": "all-{_stream}.xml", "sort": "-n", "limit": 10, "names": "nested", "comma": true},
+        }),
+        json!({
             "name": "second", "plugin": "pool", "streams": ["other"], "where": "a?", "writes": ["other"], "config": {},
         }),
     ]

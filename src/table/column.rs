@@ -20,15 +20,15 @@ pub struct Column {
 
 /// A column that was asked for.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub struct Wanted {
     /// What it is to be called, in place of its own name.
-    pub(super) name: Option<String>,
+    pub name: Option<String>,
     /// Where its values come from.
-    pub(super) source: Source,
+    pub source: Source,
 }
 
 /// The columns that are asked for, of a stream with these fields; `has_key` says whether the key is one of all.
-pub(super) fn wanted(chosen: &Fields, has_key: bool, fields: &[String]) -> Vec<Wanted> {
+pub fn wanted(chosen: &Fields, has_key: bool, fields: &[String]) -> Vec<Wanted> {
     let entries = chosen.entries();
     let named = entries.iter().filter_map(|entry| match entry {
         FieldEntry::One { source, .. } => Some(source),
@@ -73,7 +73,13 @@ pub(super) fn wanted(chosen: &Fields, has_key: bool, fields: &[String]) -> Vec<W
 
 /// The columns that a query asks for, of a stream with these fields.
 pub fn columns(query: &Query, fields: Vec<String>) -> Vec<Column> {
-    let wanted = wanted(&query.fields, has_key_column(query), &fields);
+    columns_of(query, true, fields)
+}
+
+/// The same; without `has_key`, none of them is the key unless it is asked for.
+pub fn columns_of(query: &Query, has_key: bool, fields: Vec<String>) -> Vec<Column> {
+    let has_key = has_key && has_key_column(query);
+    let wanted = wanted(&query.fields, has_key, &fields);
     // Names that were given are never changed: the others make room.
     let given = wanted.iter().filter_map(|one| one.name.as_deref());
     let mut taken: HashSet<String> = given.map(|name| in_format(query.format, name)).collect();

@@ -20,7 +20,7 @@ pub struct Row<'a> {
 
 impl<'a> Row<'a> {
     /// As the language looks at it.
-    pub(super) fn record(&self) -> Record<'a> {
+    pub fn record(&self) -> Record<'a> {
         Record {
             key: &self.item.key,
             stream: self.stream,

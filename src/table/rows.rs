@@ -22,15 +22,18 @@ const FIELDS_MAX: usize = 1_000;
 
 /// The rows, and of how many they are.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub struct Found {
     /// In their order, from the offset on.
-    pub(super) items: Vec<Item>,
+    pub items: Vec<Item>,
     /// All that the query wants, but for limit and offset.
-    pub(super) total: usize,
+    pub total: usize,
 }
 
 /// Reads them. The inner error is a sentence for the caller.
-pub(super) async fn find(
+///
+/// # Errors
+/// The data pool cannot be read.
+pub async fn find(
     pool: &Pool,
     stream: &str,
     query: &Query,
@@ -70,11 +73,10 @@ pub(super) async fn find(
 }
 
 /// The fields that a feed has. Of what a key sees these are those of the items that it sees, in the order of keys.
-pub(super) async fn fields(
-    pool: &Pool,
-    stream: &str,
-    query: &Query,
-) -> Result<Vec<String>, PoolError> {
+///
+/// # Errors
+/// The data pool cannot be read.
+pub async fn fields(pool: &Pool, stream: &str, query: &Query) -> Result<Vec<String>, PoolError> {
     let Some(limits) = &query.limits else {
         return pool.fields(stream).await;
     };

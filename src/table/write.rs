@@ -24,8 +24,11 @@ pub struct Writer<'a> {
     rows: usize,
 }
 
-/// The whole body, or why there is none: a sentence for the caller.
-pub(super) fn body(
+/// The whole body.
+///
+/// # Errors
+/// Why there is none: a sentence for the caller.
+pub fn body(
     query: &Query,
     stream: &str,
     columns: &[Column],

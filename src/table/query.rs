@@ -1,14 +1,16 @@
-//! What a feed is asked for: the parameters of its URL.
+//! What a table is asked for: the parameters of a feed's URL, wherever they stand.
 //!
 //! **Invariant**: two queries that are equal are answered with the same bytes. A parameter that is not known is no part
 //! of it, and a value that cannot be used is refused in plain words.
 
+use std::fmt;
 use std::sync::Arc;
 
-use salvo_core::Request;
-
-use http::error::ApiError;
-use select::{Fields, ItemFilter, Numbers, Scope, SortBy, Template, TemplatePlace, Where};
+use super::rows::record;
+use pool::Item;
+use select::{
+    Fields, ItemFilter, Numbers, Scope, SortBy, SyntaxError, Template, TemplatePlace, Where,
+};
 
 /// Rows of a feed, at most.
 pub(super) const ROWS_MAX: usize = 10_000;
@@ -18,6 +20,39 @@ const ROWS_DEFAULT: usize = 1_000;
 /// Keys and sort fields, at most of each.
 const ENTRIES_MAX: usize = 1_000;
 const DECIMALS_MAX: u32 = 20;
+
+/// Gives a parameter by its name.
+type Parameters<'a> = &'a mut dyn FnMut(&str) -> Option<String>;
+
+/// Why parameters cannot be used.
+#[derive(Debug)]
+pub enum QueryError {
+    /// A text of the language cannot be read.
+    Syntax(SyntaxError),
+    /// A sentence.
+    Other(String),
+}
+
+impl QueryError {
+    fn of(sentence: impl Into<String>) -> Self {
+        Self::Other(sentence.into())
+    }
+}
+
+impl From<SyntaxError> for QueryError {
+    fn from(error: SyntaxError) -> Self {
+        Self::Syntax(error)
+    }
+}
+
+impl fmt::Display for QueryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax(error) => error.fmt(f),
+            Self::Other(sentence) => f.write_str(sentence),
+        }
+    }
+}
 
 /// What a feed is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -88,7 +123,7 @@ pub struct Query {
 
 impl Format {
     /// All of them, by the ends of their paths.
-    pub(super) const ALL: [(&'static str, Self); 7] = [
+    pub const ALL: [(&'static str, Self); 7] = [
         ("json", Self::Json),
         ("csv", Self::Csv),
         ("tsv", Self::Tsv),
@@ -144,8 +179,15 @@ impl Query {
         }
     }
 
-    /// Reads the query of a request.
-    pub fn read(format: Format, req: &mut Request) -> Result<Self, ApiError> {
+    /// Reads the parameters, each by its name.
+    ///
+    /// # Errors
+    /// One cannot be used.
+    pub fn read(
+        format: Format,
+        mut parameter: impl FnMut(&str) -> Option<String>,
+    ) -> Result<Self, QueryError> {
+        let req: Parameters<'_> = &mut parameter;
         let keys = select::list(&text(req, "key"));
         within_max("key", keys.len())?;
         let sort = SortBy::parse(&text(req, "sort"), Scope::FEED)?;
@@ -166,7 +208,7 @@ impl Query {
                 comma: flag(req, "comma", false)?,
             },
             text: template(req, "text")?,
-            join: req.query("join"),
+            join: req("join"),
             header: flag(req, "header", true)?,
             separator: separator(format, req)?,
             bom: flag(req, "bom", false)?,
@@ -182,11 +224,40 @@ impl Query {
 
     /// The same of what a key sees.
     #[must_use]
-    pub(super) fn within(self, limits: Option<&Arc<ItemFilter>>) -> Self {
+    pub fn within(self, limits: Option<&Arc<ItemFilter>>) -> Self {
         Self {
             limits: limits.cloned(),
             ..self
         }
+    }
+
+    /// The same with these fields.
+    #[must_use]
+    pub fn with_fields(self, fields: Fields) -> Self {
+        Self { fields, ..self }
+    }
+
+    /// The same of the items that meet these conditions.
+    #[must_use]
+    pub fn with_conditions(self, conditions: Where) -> Self {
+        Self { conditions, ..self }
+    }
+
+    /// The keys that are asked for; none: all.
+    pub fn keys(&self) -> Option<&[String]> {
+        self.keys.as_deref()
+    }
+
+    /// Whether a row says by itself what its values are: it can have the fields of its own item.
+    pub fn is_of_own_fields(&self) -> bool {
+        matches!(self.format, Format::Ndjson | Format::Txt)
+    }
+
+    /// Whether it wants an item.
+    pub fn wants(&self, item: &Item, stream: &str) -> bool {
+        let keys = self.keys.as_ref();
+        keys.is_none_or(|keys| keys.contains(&item.key))
+            && self.conditions.holds(&record(item, stream))
     }
 
     /// The same for all rows, in the order of their keys.
@@ -199,77 +270,75 @@ impl Query {
     }
 
     /// What does not go together.
-    fn check(&self) -> Result<(), ApiError> {
+    fn check(&self) -> Result<(), QueryError> {
         let is_json = matches!(self.format, Format::Json | Format::Ndjson);
         if self.shape == Shape::Object && self.format != Format::Json {
             let message = "shape=object is for json; ask for .json, or for another shape";
-            return Err(ApiError::invalid(message));
+            return Err(QueryError::of(message));
         }
         if self.names == Names::Nested && !is_json && self.format != Format::Xml {
             let message = "names=nested is for json, ndjson and xml; use one of them, or omit it";
-            return Err(ApiError::invalid(message));
+            return Err(QueryError::of(message));
         }
         Ok(())
     }
 }
 
 /// A parameter; empty if it is absent.
-fn text(req: &mut Request, name: &str) -> String {
-    req.query(name).unwrap_or_default()
+fn text(req: Parameters<'_>, name: &str) -> String {
+    req(name).unwrap_or_default()
 }
 
-fn within_max(name: &str, count: usize) -> Result<(), ApiError> {
+fn within_max(name: &str, count: usize) -> Result<(), QueryError> {
     if count <= ENTRIES_MAX {
         return Ok(());
     }
     let message = format!("{name} may list {ENTRIES_MAX} at most; ask for fewer at once");
-    Err(ApiError::invalid(message))
+    Err(QueryError::of(message))
 }
 
-fn names(req: &mut Request) -> Result<Names, ApiError> {
-    match req.query::<String>("names").as_deref() {
+fn names(req: Parameters<'_>) -> Result<Names, QueryError> {
+    match req("names").as_deref() {
         None | Some("_") => Ok(Names::Underscores),
         Some(".") => Ok(Names::Dots),
         Some("nested") => Ok(Names::Nested),
-        Some(_) => Err(ApiError::invalid(
+        Some(_) => Err(QueryError::of(
             "names must be _ (home_score), . (home.score) or nested (objects)",
         )),
     }
 }
 
-fn shape(req: &mut Request) -> Result<Shape, ApiError> {
-    match req.query::<String>("shape").as_deref() {
+fn shape(req: Parameters<'_>) -> Result<Shape, QueryError> {
+    match req("shape").as_deref() {
         None | Some("rows") => Ok(Shape::Rows),
         Some("object") => Ok(Shape::Object),
         Some("one") => Ok(Shape::One),
         Some("fields") => Ok(Shape::Fields),
-        Some(_) => Err(ApiError::invalid(
-            "shape must be rows, object, one or fields",
-        )),
+        Some(_) => Err(QueryError::of("shape must be rows, object, one or fields")),
     }
 }
 
-fn separator(format: Format, req: &mut Request) -> Result<char, ApiError> {
+fn separator(format: Format, req: Parameters<'_>) -> Result<char, QueryError> {
     if format == Format::Tsv {
         return Ok('\t');
     }
-    let Some(text) = req.query::<String>("sep") else {
+    let Some(text) = req("sep") else {
         return Ok(',');
     };
     let mut characters = text.chars();
     match (characters.next(), characters.next()) {
         (Some(one), None) if !matches!(one, '"' | '\r' | '\n') => Ok(one),
-        _ => Err(ApiError::invalid(
+        _ => Err(QueryError::of(
             "sep must be one character, such as ; (write it as %3B), and not a quote",
         )),
     }
 }
 
-fn number<T>(req: &mut Request, name: &str, min: T, max: T) -> Result<Option<T>, ApiError>
+fn number<T>(req: Parameters<'_>, name: &str, min: T, max: T) -> Result<Option<T>, QueryError>
 where
     T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy,
 {
-    let Some(text) = req.query::<String>(name) else {
+    let Some(text) = req(name) else {
         return Ok(None);
     };
     let number = text
@@ -278,7 +347,7 @@ where
         .filter(|number| (min..=max).contains(number));
     number.map(Some).ok_or_else(|| {
         let message = format!("{name} must be a whole number from {min} to {max}");
-        ApiError::invalid(match name {
+        QueryError::of(match name {
             "limit" => format!("{message}; get more rows page by page, with offset"),
             _ => message,
         })
@@ -286,17 +355,17 @@ where
 }
 
 /// A parameter that is there, or `true`, or is not, or `false`.
-fn flag(req: &mut Request, name: &str, default: bool) -> Result<bool, ApiError> {
-    match req.query::<String>(name).as_deref() {
+fn flag(req: Parameters<'_>, name: &str, default: bool) -> Result<bool, QueryError> {
+    match req(name).as_deref() {
         None => Ok(default),
         Some("" | "true" | "1") => Ok(true),
         Some("false" | "0") => Ok(false),
-        Some(_) => Err(ApiError::invalid(format!("{name} must be true or false"))),
+        Some(_) => Err(QueryError::of(format!("{name} must be true or false"))),
     }
 }
 
-fn template(req: &mut Request, name: &str) -> Result<Option<Template>, ApiError> {
-    let Some(text) = req.query::<String>(name) else {
+fn template(req: Parameters<'_>, name: &str) -> Result<Option<Template>, QueryError> {
+    let Some(text) = req(name) else {
         return Ok(None);
     };
     let template = Template::parse(name, &text, TemplatePlace::Feed, Scope::FEED)?;
@@ -304,8 +373,8 @@ fn template(req: &mut Request, name: &str) -> Result<Option<Template>, ApiError>
 }
 
 /// A text with values in it, or the name of one field.
-fn field_or_template(req: &mut Request, name: &str) -> Result<Option<Template>, ApiError> {
-    match req.query::<String>(name) {
+fn field_or_template(req: Parameters<'_>, name: &str) -> Result<Option<Template>, QueryError> {
+    match req(name) {
         Some(text) if !text.contains('{') => Ok(Some(Template::of_field(name, &text)?)),
         _ => template(req, name),
     }

@@ -1,0 +1,370 @@
+//! The files of a sink: one flat folder below a root that was known when the daemon started.
+//!
+//! A plugin whose sink has a `folder` table gets a [`Folder`] with it; the guest's side is `host/files.rs`.
+//!
+//! **Invariant**: no name leads out of the folder: parts of its path and files are opened one by one, and no link is
+//! followed. What a call was told to be written is on the disk. One thing is done at a time, in the order of the calls:
+//! what a call that timed out still does is over before the next one writes.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{self, AtFlags, Mode, OFlags};
+use tokio::sync::Mutex;
+
+/// Bytes of a name.
+const NAME_BYTES_MAX: usize = 200;
+const FILES_MAX: usize = 10_000;
+const FILE_BYTES_MAX: u64 = 1 << 30;
+/// Files and folders are for the programs that read them, whoever runs those.
+const FILE_MODE: Mode = Mode::from_bits_retain(0o644);
+const DIR_MODE: Mode = Mode::from_bits_retain(0o755);
+/// What is not finished of a file that replaces another one; nobody can name it.
+const UNFINISHED: &str = ".unfinished";
+
+/// Where sinks may have folders.
+#[derive(Debug, Clone, Default)]
+pub struct FolderRoots {
+    /// That of relative paths; none: sinks have no folders.
+    files: Option<PathBuf>,
+    others: Vec<PathBuf>,
+    free_bytes_min: u64,
+}
+
+impl FolderRoots {
+    /// Those of a daemon.
+    pub fn of(data_dir: &Path, settings: &settings::Settings) -> Self {
+        Self {
+            files: Some(data_dir.join("files")),
+            others: settings.plugins.folders.clone(),
+            free_bytes_min: settings.storage.min_free_bytes,
+        }
+    }
+
+    /// That of somebody who tries a plugin out.
+    pub fn only(folder: Option<&Path>) -> Self {
+        Self {
+            files: folder.map(Path::to_owned),
+            others: folder.map(Path::to_owned).into_iter().collect(),
+            free_bytes_min: 0,
+        }
+    }
+
+    /// The folder with this path; none where nothing was said of roots, or of a path. Makes and opens nothing.
+    ///
+    /// # Errors
+    /// It lies below no root.
+    pub(super) fn folder(&self, path: &str) -> Result<Option<Arc<Folder>>, String> {
+        let Some(files) = self.files.as_ref().filter(|_| !path.is_empty()) else {
+            return Ok(None);
+        };
+        let path = Path::new(path);
+        let (root, below) = match path.is_absolute() {
+            false => (files, path),
+            true => {
+                let mut found = self.others.iter().filter_map(|root| {
+                    let below = path.strip_prefix(root).ok()?;
+                    Some((root, below))
+                });
+                found.next().ok_or_else(|| {
+                    format!(
+                        "{} lies below no folder of `plugins.folders`; add one there and restart the daemon, or give a relative path, which lies below `files` of the data directory",
+                        path.display()
+                    )
+                })?
+            }
+        };
+        Ok(Some(Arc::new(Folder {
+            root: root.clone(),
+            below: below.to_owned(),
+            free_bytes_min: self.free_bytes_min,
+            dir: Arc::default(),
+        })))
+    }
+}
+
+/// The folder of one sink.
+#[derive(Debug)]
+pub(super) struct Folder {
+    root: PathBuf,
+    below: PathBuf,
+    free_bytes_min: u64,
+    dir: Arc<Mutex<Option<OwnedFd>>>,
+}
+
+/// The folder while something is done in it.
+pub(super) struct Opened<'a> {
+    dir: &'a OwnedFd,
+    free_bytes_min: u64,
+}
+
+impl Folder {
+    /// Does something in it, on a thread that may block. It is made if it is not there.
+    pub(super) async fn with<T: Send + 'static>(
+        self: &Arc<Self>,
+        act: impl FnOnce(&Opened<'_>) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, String> {
+        let folder = Arc::clone(self);
+        let mut dir = Arc::clone(&self.dir).lock_owned().await;
+        let acting = move || {
+            let opened = match dir.take() {
+                Some(opened) => opened,
+                None => folder.open()?,
+            };
+            let done = act(&Opened {
+                dir: &opened,
+                free_bytes_min: folder.free_bytes_min,
+            });
+            // One that was moved away meanwhile is looked for again.
+            *dir = done.is_ok().then_some(opened);
+            done
+        };
+        let done = tokio::task::spawn_blocking(acting).await;
+        let done = done.unwrap_or_else(|error| Err(io::Error::other(error)));
+        done.map_err(|error| format!("in the folder {}: {error}", self.path().display()))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.root.join(&self.below)
+    }
+
+    fn open(&self) -> io::Result<OwnedFd> {
+        std::fs::create_dir_all(&self.root)?;
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+        let mut dir = fs::open(&self.root, flags, Mode::empty())?;
+        for part in &self.below {
+            match fs::mkdirat(&dir, part, DIR_MODE) {
+                Ok(()) => fs::chmodat(&dir, part, DIR_MODE, AtFlags::empty())?,
+                Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            dir = fs::openat(&dir, part, flags | OFlags::NOFOLLOW, Mode::empty())?;
+        }
+        Ok(dir)
+    }
+}
+
+impl Opened<'_> {
+    /// Cuts a file to this size, and appends.
+    pub(super) fn append(&self, name: &str, at: u64, bytes: &[u8]) -> io::Result<()> {
+        named(name)?;
+        self.fits(at, bytes)?;
+        let found = self.existing(name)?;
+        let is_new = found.is_none();
+        let file = match found {
+            Some(file) => file,
+            None if at == 0 => self.made(name, OFlags::EXCL)?,
+            None => return Err(io::Error::other(format!("{name} is gone"))),
+        };
+        if file.metadata()?.len() < at {
+            return Err(io::Error::other(format!("{name} was cut by someone")));
+        }
+        file.set_len(at)?;
+        file.write_all_at(bytes, at)?;
+        file.sync_data()?;
+        if is_new {
+            fs::fsync(self.dir)?;
+        }
+        Ok(())
+    }
+
+    /// Replaces a file, unless it has these bytes.
+    pub(super) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        named(name)?;
+        if let Some(file) = self.existing(name)? {
+            let mut found = vec![0; bytes.len()];
+            let is_same = file.metadata()?.len() == bytes.len() as u64
+                && file.read_exact_at(&mut found, 0).is_ok()
+                && found == bytes;
+            if is_same {
+                return Ok(());
+            }
+        }
+        self.fits(0, bytes)?;
+        let file = self.made(UNFINISHED, OFlags::TRUNC)?;
+        file.write_all_at(bytes, 0)?;
+        file.sync_all()?;
+        fs::renameat(self.dir, UNFINISHED, self.dir, name)?;
+        Ok(fs::fsync(self.dir)?)
+    }
+
+    /// Cuts a file to this size, and gives it another name.
+    pub(super) fn finish(&self, name: &str, at: u64, to: &str) -> io::Result<()> {
+        named(name)?;
+        named(to)?;
+        let Some(file) = self.existing(name)? else {
+            return Ok(());
+        };
+        if self.existing(to)?.is_some() {
+            let message = format!("{name} cannot be finished, because there is a file {to}");
+            return Err(io::Error::other(message));
+        }
+        if file.metadata()?.len() > at {
+            file.set_len(at)?;
+            file.sync_all()?;
+        }
+        fs::renameat(self.dir, name, self.dir, to)?;
+        Ok(fs::fsync(self.dir)?)
+    }
+
+    /// Bytes of a file; none if there is none.
+    pub(super) fn size(&self, name: &str) -> io::Result<Option<u64>> {
+        named(name)?;
+        let file = self.existing(name)?;
+        file.map(|file| Ok(file.metadata()?.len())).transpose()
+    }
+
+    /// The names of all files.
+    pub(super) fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::Dir::read_from(self.dir)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if named(&name).is_ok() {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+        named(name)?;
+        match fs::unlinkat(self.dir, name, AtFlags::empty()) {
+            Ok(()) => Ok(fs::fsync(self.dir)?),
+            Err(rustix::io::Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A file that is there. A link, and what is no file, is an error.
+    fn existing(&self, name: &str) -> io::Result<Option<std::fs::File>> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = match fs::openat(self.dir, name, flags, Mode::empty()) {
+            Ok(file) => std::fs::File::from(file),
+            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            Err(rustix::io::Errno::LOOP | rustix::io::Errno::NXIO) => return Err(no_file(name)),
+            Err(error) => return Err(error.into()),
+        };
+        match file.metadata()?.is_file() {
+            true => Ok(Some(file)),
+            false => Err(no_file(name)),
+        }
+    }
+
+    /// A file that is new, or emptied.
+    fn made(&self, name: &str, how: OFlags) -> io::Result<std::fs::File> {
+        if self.names()?.len() >= FILES_MAX {
+            let message = format!("there are {FILES_MAX} files, the most; remove some");
+            return Err(io::Error::other(message));
+        }
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | how;
+        let file = fs::openat(self.dir, name, flags, FILE_MODE)?;
+        fs::fchmod(&file, FILE_MODE)?;
+        Ok(file.into())
+    }
+
+    fn fits(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let len = bytes.len() as u64;
+        if at.saturating_add(len) > FILE_BYTES_MAX {
+            return Err(io::Error::other("a file has 1 GiB at most"));
+        }
+        let disk = fs::fstatvfs(self.dir)?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if free < len.saturating_add(self.free_bytes_min) {
+            return Err(io::Error::other(format!(
+                "{free} bytes are free, and {} stay free (storage.min_free_bytes)",
+                self.free_bytes_min
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn no_file(name: &str) -> io::Error {
+    io::Error::other(format!("{name} is a link, or no file"))
+}
+
+fn named(name: &str) -> io::Result<()> {
+    let is_plain = !name.is_empty()
+        && name.len() <= NAME_BYTES_MAX
+        && !name.starts_with('.')
+        && !name.contains(['/', '\0']);
+    match is_plain {
+        true => Ok(()),
+        false => Err(io::Error::other(format!(
+            "a name has 1 to {NAME_BYTES_MAX} bytes, no `/`, and no `.` at its beginning; this is {name:?}"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn roots(dir: &Path) -> FolderRoots {
+        FolderRoots {
+            files: Some(dir.join("files")),
+            others: vec![dir.join("other")],
+            free_bytes_min: 0,
+        }
+    }
+
+    #[test]
+    fn a_folder_lies_below_a_root() {
+        let roots = roots(Path::new("/nowhere"));
+        assert!(matches!(roots.folder("out/live"), Ok(Some(_))));
+        assert!(matches!(roots.folder("/nowhere/other/x"), Ok(Some(_))));
+        let refused = roots.folder("/nowhere/others").expect_err("no root");
+        assert!(refused.contains("plugins.folders"), "{refused}");
+        assert!(matches!(FolderRoots::default().folder("out"), Ok(None)));
+    }
+
+    #[tokio::test]
+    async fn what_is_appended_and_replaced_stays_in_the_folder() {
+        let dir = std::env::temp_dir().join(format!("headgate-{}", uuid::Uuid::now_v7()));
+        let folder = roots(&dir).folder("out").expect("a root");
+        let folder = folder.expect("a folder");
+        let place = dir.join("files/out");
+        let read = |name: &str| std::fs::read_to_string(place.join(name)).expect("a file");
+        let append = async |name: &'static str, at, text: &'static str| {
+            let acting = folder.with(move |opened| opened.append(name, at, text.as_bytes()));
+            acting.await
+        };
+        append("a.part", 0, "one\ntw").await.expect("appended");
+        append("a.part", 4, "two\n").await.expect("cut");
+        assert_eq!(read("a.part"), "one\ntwo\n");
+        assert!(append("b.part", 4, "x").await.is_err(), "it is gone");
+        assert!(append("a.part", 100, "x").await.is_err(), "it is shorter");
+        let finish = || folder.with(|opened| opened.finish("a.part", 4, "a.csv"));
+        finish().await.expect("finished");
+        finish().await.expect("finished before");
+        assert_eq!(read("a.csv"), "one\n");
+        append("a.part", 0, "three\n").await.expect("appended");
+        assert!(finish().await.is_err(), "a finished file stays");
+        std::os::unix::fs::symlink("/etc/passwd", place.join("link")).expect("a link");
+        for name in ["../x", "a/b", ".x", "", "link", &"x".repeat(201)] {
+            let (one, other) = (name.to_owned(), name.to_owned());
+            let appended = folder
+                .with(move |opened| opened.append(&one, 0, b"x"))
+                .await;
+            assert!(appended.is_err(), "{name}");
+            let sized = folder.with(move |opened| opened.size(&other)).await;
+            assert!(sized.is_err(), "{name}");
+        }
+        let replace = || folder.with(|opened| opened.replace("b.csv", b"four\n"));
+        replace().await.expect("replaced");
+        let first = std::fs::metadata(place.join("b.csv")).expect("a file");
+        replace().await.expect("the same");
+        let second = std::fs::metadata(place.join("b.csv")).expect("a file");
+        assert_eq!(first.modified().ok(), second.modified().ok());
+        let names = folder.with(|opened| opened.names()).await.expect("names");
+        assert_eq!(names, ["a.csv", "a.part", "b.csv", "link"]);
+        std::fs::remove_dir_all(&place).expect("removed");
+        assert!(append("c.part", 0, "x").await.is_err(), "it was moved away");
+        append("c.part", 0, "x").await.expect("made again");
+        std::fs::remove_dir_all(&dir).expect("removed");
+    }
+}
