@@ -112,7 +112,7 @@ enum Verb {
     /// Show the request log of a running daemon
     Requests(requests::RequestsArgs),
     /// Show the state of sinks; retry or discard undelivered items
-    Sink(sink::SinkArgs),
+    Sink(Box<sink::SinkArgs>),
     /// Load-test a running daemon and find its bottleneck
     Bench(bench::BenchArgs),
     /// Back up the data of a running daemon to a new directory
@@ -170,7 +170,7 @@ pub fn main() -> ExitCode {
         Verb::Plugin(args) => short(plugin::run(args)),
         Verb::Preset(args) => short(preset::run(args)),
         Verb::Requests(args) => short(requests::run(args)),
-        Verb::Sink(args) => short(sink::run(args)),
+        Verb::Sink(args) => short(sink::run(*args)),
         Verb::Bench(args) => short(bench::run(args)),
         Verb::Backup(args) => short(backup::backup(args)),
         Verb::Restore(args) => backup::restore(&args),

@@ -74,9 +74,7 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
         behind_since: of.behind_since.map(clock::rfc3339),
         filling: filling_data(of),
         missing: None,
-        notes: sink
-            .as_ref()
-            .map_or_else(Vec::new, |sink| operator.sink_notes(sink)),
+        notes: (sink.as_ref()).map_or_else(Vec::new, |sink| operator.sink_notes(sink)),
         backlog_bytes,
         retries: of.retries(),
         dead_letters: of.dead_letters(),
@@ -101,6 +99,7 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
         http: table("http"),
         postgres: table("postgres"),
         folder: table("folder"),
+        wire: table("wire"),
         config: table("config"),
         secrets: table("secrets"),
         grants: sink.as_ref().map_or_else(Vec::new, |sink| sink.grants()),

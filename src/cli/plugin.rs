@@ -20,7 +20,9 @@ use client::plugin::{
 };
 use observe::metrics::Metrics;
 use plugin::{Failure, FolderRoots, GuestLog, Instance, Plugin, Plugins, SinkContext};
-use settings::{Folder, Host, Http, Log, Network, Postgres, Secret, Settings, Sink};
+use settings::{
+    Endpoint, Folder, Host, Http, Log, Network, Postgres, Secret, Settings, Sink, Wire,
+};
 
 /// Arguments of `headgate plugin`.
 #[derive(Debug, clap::Args)]
@@ -84,7 +86,7 @@ struct Subject {
     /// also the made-up item of `check`
     #[arg(long, value_name = "HOST")]
     host: Vec<Host>,
-    /// Private network that it can call, as in `http.networks`
+    /// Private network that it can reach, as in `http.networks` and `wire.networks`
     #[arg(long, value_name = "NETWORK")]
     network: Vec<Network>,
     /// Secret that it can read, as in `secrets` of the sink's section; other users of this machine see it among the
@@ -100,6 +102,9 @@ struct Subject {
         hide_env_values = true
     )]
     postgres: Option<String>,
+    /// Place that it can connect to, as in `wire.to`: what it sends there is really sent
+    #[arg(long, value_name = "URL")]
+    wire: Vec<Endpoint>,
     /// Folder that it can write files in, as `folder` of the sink's section; it is made if it is missing
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
@@ -212,6 +217,10 @@ impl Subject {
             postgres: self.postgres.as_ref().map(|url| Postgres {
                 url: Secret::new(url),
                 ..Postgres::default()
+            }),
+            wire: Some(Wire {
+                to: self.wire.iter().map(ToString::to_string).collect(),
+                networks: self.network.iter().map(ToString::to_string).collect(),
             }),
             folder: folder.map(|path| Folder {
                 path: path.to_string_lossy().into_owned(),

@@ -11,7 +11,7 @@ use std::process::{Command, exit};
 const TARGET: &str = "wasm32-wasip2";
 
 /// The plugins inside the binary: package name and file name of the component.
-const BUILT_IN: [(&str, &str); 7] = [
+const BUILT_IN: [(&str, &str); 8] = [
     ("headgate-plugin-pool", "pool.wasm"),
     ("headgate-plugin-http-forward", "http_forward.wasm"),
     ("headgate-plugin-postgres", "postgres.wasm"),
@@ -19,6 +19,7 @@ const BUILT_IN: [(&str, &str); 7] = [
     ("headgate-plugin-webhook", "webhook.wasm"),
     ("headgate-plugin-filter-map", "filter_map.wasm"),
     ("headgate-plugin-file", "file.wasm"),
+    ("headgate-plugin-lines", "lines.wasm"),
 ];
 
 fn main() {

@@ -29,9 +29,9 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiHttpCtx};
 
-use address::Addresses;
+pub(super) use address::Addresses;
 use body::{Answer, Outgoing};
-use dial::Dialer;
+pub(super) use dial::Dialer;
 use failed::Failed;
 pub(super) use target::Target;
 

@@ -117,6 +117,14 @@ pub enum PluginError {
         /// The plugin.
         name: String,
     },
+    /// It asks for connections, and the sink's settings name no place.
+    #[error(
+        "{name} asks for connections; to grant them, list the places in the sink's section: wire = {{ to = [\"tcp://10.0.0.5:5250\"] }}"
+    )]
+    NoWire {
+        /// The plugin.
+        name: String,
+    },
     /// The sink may not have this folder.
     #[error("`folder.path` of {name}: {reason}")]
     Folder {

@@ -26,7 +26,7 @@ const NEVER: [(&str, &str); 4] = [
     ),
     (
         "wasi:sockets/",
-        "it asks for sockets (wasi:sockets), which no sink has: send requests over HTTP, or use `postgres`",
+        "it asks for sockets (wasi:sockets), which no sink has: send requests over HTTP, or use `wire` or `postgres`",
     ),
     (
         "wasi:keyvalue/",

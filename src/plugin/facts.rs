@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use super::schema::of_built_in;
 use super::{BUILT_IN, Plugin, PluginError, Plugins, SinkContext, Trial};
 use base::text::hex;
-use settings::{Folder, Http, Postgres, Secret, Sink};
+use settings::{Folder, Http, Postgres, Secret, Sink, Wire};
 
 /// What a component says and asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct PluginFacts {
     pub version: String,
     pub sha256: String,
     pub bytes: u64,
-    /// What it can do only if its sink lets it: `http`, `postgres`, `folder`, `pool`, `secrets`.
+    /// What it can do only if its sink lets it: `http`, `postgres`, `folder`, `wire`, `pool`, `secrets`.
     pub asks_for: Vec<&'static str>,
     /// Whether it hears of removals.
     pub removals: bool,
@@ -27,16 +27,17 @@ pub struct PluginFacts {
 }
 
 /// What components import, and what that is called.
-const ASKED: [(&str, &str); 5] = [
+const ASKED: [(&str, &str); 6] = [
     ("wasi:http/", "http"),
     ("headgate:sink/postgres@", "postgres"),
     ("headgate:sink/folder@", "folder"),
+    ("headgate:sink/wire@", "wire"),
     ("headgate:sink/pool@", "pool"),
     ("headgate:sink/secrets@", "secrets"),
 ];
 
 /// What the built-in plugins ask for, and whether they hear of removals: nobody has to compile them to know.
-const BUILT_IN_ASKS: [(&str, &[&str], bool); 7] = [
+const BUILT_IN_ASKS: [(&str, &[&str], bool); 8] = [
     ("pool", &["pool"], true),
     ("http-forward", &["http", "secrets"], true),
     ("postgres", &["postgres"], true),
@@ -44,6 +45,7 @@ const BUILT_IN_ASKS: [(&str, &[&str], bool); 7] = [
     ("webhook", &["http", "secrets"], true),
     ("filter-map", &["pool"], true),
     ("file", &["folder"], true),
+    ("lines", &["wire"], true),
 ];
 
 impl PluginFacts {
@@ -81,6 +83,7 @@ impl Plugins {
                 ..Postgres::default()
             }),
             folder: Some(Folder::default()),
+            wire: Some(Wire::default()),
             ..Sink::default()
         };
         let loaded = self.load(&sink)?;

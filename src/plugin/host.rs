@@ -14,6 +14,7 @@ mod tables;
 mod templates;
 #[cfg(test)]
 mod tests;
+mod wires;
 
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ use super::meter::Meter;
 use super::output::{Level, Output};
 use super::postgres::{Bound, Database, STATEMENTS_MAX};
 use super::redact::Redactor;
+use super::wire::Wire;
 use super::{Grants, Progress, SinkContext};
 use ::pool::Staged;
 use base::opaque::Opaque;
@@ -47,6 +49,7 @@ pub(super) mod bindings {
                 include headgate:sink/postgres-sink@1.2.0;
                 include headgate:sink/template-sink@1.2.0;
                 include headgate:sink/folder-sink@1.2.0;
+                include headgate:sink/wire-sink@1.2.0;
                 export headgate:sink/removals@1.2.0;
                 export headgate:sink/operations@1.2.0;
             }
@@ -61,6 +64,9 @@ pub(super) mod bindings {
             "headgate:sink/folder.names": async | trappable,
             "headgate:sink/folder.remove": async | trappable,
             "headgate:sink/tables.[method]table.whole": async | trappable,
+            "headgate:sink/wire.[static]connection.take": async | trappable,
+            "headgate:sink/wire.[method]connection.send": async | trappable,
+            "headgate:sink/wire.[method]connection.receive": async | trappable,
             default: trappable,
         },
         exports: { default: async },
@@ -68,6 +74,7 @@ pub(super) mod bindings {
             "headgate:sink/batches.batch": item::batch::Batch,
             "headgate:sink/templates.template": super::templates::GuestTemplate,
             "headgate:sink/templates.conditions": select::Where,
+            "headgate:sink/wire.connection": super::wires::GuestConnection,
             "headgate:sink/tables.text": super::tables::GuestText,
             "headgate:sink/tables.table": super::tables::GuestTable,
         },
@@ -76,7 +83,7 @@ pub(super) mod bindings {
 
 use bindings::headgate::sink::batches::Span;
 use bindings::headgate::sink::{delivery, logging, metrics, postgres, secrets};
-pub(super) use link::{link_folder, link_http, link_postgres, linker};
+pub(super) use link::{link_folder, link_http, link_postgres, link_wire, linker};
 use memory::Memory;
 pub(super) use tables::Receives;
 
@@ -102,6 +109,9 @@ pub(super) struct Host {
     pub(super) calls: Calls,
     database: Option<Opaque<Database>>,
     folder: Option<Arc<Folder>>,
+    wire: Option<Arc<Wire>>,
+    /// The connections that this call took.
+    taken: Vec<String>,
     /// What it may write in the data pool.
     writes: Arc<Writes>,
     /// Batches lent and not given back.
@@ -155,6 +165,8 @@ impl Host {
             calls: Calls::new(context, grants.egress.clone()),
             database: grants.database.clone(),
             folder: grants.folder.clone(),
+            wire: grants.wire.clone(),
+            taken: Vec::new(),
             writes: Arc::clone(&grants.writes),
             lent: 0,
             held_bytes: 0,
@@ -176,6 +188,7 @@ impl Host {
         self.staged_items = 0;
         self.is_not_granted = false;
         self.progress = Progress::default();
+        self.taken.clear();
         self.held_bytes = 0;
     }
 

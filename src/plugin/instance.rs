@@ -153,6 +153,7 @@ impl Instance {
             Ok(Err(failure)) => failure,
             Err(_) => trap(no_answer(&self.limits)),
         };
+        host.close_taken();
         let told = |reason: String| shortened(host.redactor().redact(reason));
         let refused = progress.refused.into_iter();
         Err(NotTaken {

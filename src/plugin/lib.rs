@@ -6,9 +6,9 @@
 //! in `plugin/postgres.rs`, how much it may say in `plugin/guest_log.rs`, when it computes in `plugin/scheduler.rs`. Components
 //! from files are compiled by a process of its own, in `plugin/compile.rs`.
 //!
-//! **Invariant**: nothing that a guest does reaches beyond its instance: it has no sockets and no
-//! files but those of its sink's folder, its memory and its time are bounded, what the host does for it included, and its effects are only staged,
-//! for streams that its sink's settings list. The ways out are HTTP to the hosts, statements to the database and files in the folder that
+//! **Invariant**: nothing that a guest does reaches beyond its instance: it has no files
+//! but those of its sink's folder and no sockets but those that the host opens, its memory and its time are bounded, what the host does for it included, and its effects are only staged,
+//! for streams that its sink's settings list. The ways out are HTTP to the hosts, statements to the database, files in the folder and connections that
 //! these list. After a trap or a deadline an
 //! instance is never called again. With a compiler's program at hand, no file of a user is parsed in this process.
 #![deny(unsafe_code)]
@@ -36,6 +36,7 @@ mod scheduler;
 mod schema;
 pub mod store;
 mod trial;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -68,13 +69,14 @@ pub use redact::Redactor;
 use scheduler::Scheduler;
 pub use schema::invalid_config;
 pub use trial::{Trial, TrialRequest, TrialSeen};
+use wire::Wire;
 
 /// What a component may export to hear of removals, or to take them together with updates.
 const REMOVALS: &str = "headgate:sink/removals@1.2.0";
 const OPERATIONS: &str = "headgate:sink/operations@1.2.0";
 
 /// The plugins inside the binary: name in the configuration and component.
-const BUILT_IN: [(&str, &[u8]); 7] = [
+const BUILT_IN: [(&str, &[u8]); 8] = [
     (
         "pool",
         include_bytes!(concat!(env!("OUT_DIR"), "/pool.wasm")),
@@ -102,6 +104,10 @@ const BUILT_IN: [(&str, &[u8]); 7] = [
     (
         "file",
         include_bytes!(concat!(env!("OUT_DIR"), "/file.wasm")),
+    ),
+    (
+        "lines",
+        include_bytes!(concat!(env!("OUT_DIR"), "/lines.wasm")),
     ),
 ];
 
@@ -178,6 +184,7 @@ struct Grants {
     egress: Option<Arc<Egress>>,
     database: Option<Opaque<Database>>,
     folder: Option<Arc<Folder>>,
+    wire: Option<Arc<Wire>>,
     writes: Arc<settings::Writes>,
 }
 

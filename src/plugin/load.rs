@@ -13,6 +13,7 @@ use super::cache::{self, Digest};
 use super::compile::{self, Failed, Refused, Source};
 use super::egress::Egress;
 use super::postgres::Database;
+use super::wire::Wire;
 use super::{BUILT_IN, Exports, Grants, Host, Plugin, PluginError, Plugins, explain, host};
 use base::opaque::Opaque;
 use base::text::hex;
@@ -103,6 +104,33 @@ impl Plugins {
             }
             None => {}
         }
+        self.grant_places(sink, component, linker, &mut grants)?;
+        if sink.in_flight > 1 && self.asks_for(component, STATE) {
+            return Err(PluginError::KeepsState { name: name() });
+        }
+        Ok(grants)
+    }
+
+    /// The same of connections and of the folder.
+    fn grant_places(
+        &self,
+        sink: &settings::Sink,
+        component: &Component,
+        linker: &mut Linker<Host>,
+        grants: &mut Grants,
+    ) -> Result<(), PluginError> {
+        let name = || sink.plugin.clone();
+        match &sink.wire {
+            Some(wire) => {
+                let wire = Wire::new(wire).map_err(PluginError::Authorities)?;
+                grants.wire = Some(wire.into());
+                host::link_wire(linker).map_err(PluginError::Engine)?;
+            }
+            None if self.asks_for(component, "headgate:sink/wire@") => {
+                return Err(PluginError::NoWire { name: name() });
+            }
+            None => {}
+        }
         match &sink.folder {
             Some(folder) => {
                 let opened = (self.roots).folder(&folder.path);
@@ -117,10 +145,7 @@ impl Plugins {
             }
             None => {}
         }
-        if sink.in_flight > 1 && self.asks_for(component, STATE) {
-            return Err(PluginError::KeepsState { name: name() });
-        }
-        Ok(grants)
+        Ok(())
     }
 
     fn asks_for(&self, component: &Component, interface: &str) -> bool {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::redact::Redactor;
 
 /// The schemas of the built-in plugins; `pool` takes no settings.
-const BUILT_IN: [(&str, &str); 7] = [
+const BUILT_IN: [(&str, &str); 8] = [
     ("pool", ""),
     (
         "http-forward",
@@ -39,6 +39,10 @@ const BUILT_IN: [(&str, &str); 7] = [
     (
         "file",
         include_str!("../../plugins/file/src/config.schema.json"),
+    ),
+    (
+        "lines",
+        include_str!("../../plugins/lines/src/config.schema.json"),
     ),
 ];
 

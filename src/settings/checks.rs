@@ -17,7 +17,8 @@ use super::record::TextKind;
 use super::run_time::looks_secret;
 pub use addresses::origin;
 pub(super) use addresses::{
-    admin_host, collector, folder, host, listen, network, place, postgres_url, public_url, url,
+    admin_host, collector, endpoint, folder, host, listen, network, place, postgres_url,
+    public_url, url,
 };
 pub(super) use credentials::{
     admin_token, fingerprint, ingest_key, read_key, sha256_of_file, sha256_of_key, sha256_of_token,
@@ -140,6 +141,7 @@ pub(super) mod kinds {
     pub(crate) const PATH: TextKind = TextKind::of(path);
     pub(crate) const ABSOLUTE_PATH: TextKind = TextKind::of(absolute_path);
     pub(crate) const FOLDER: TextKind = TextKind::of(folder);
+    pub(crate) const ENDPOINT: TextKind = TextKind::of(endpoint);
     pub(crate) const POOL_MODE: TextKind = TextKind::of(pool_mode);
     pub(crate) const LOG_FILTER: TextKind = TextKind::of(log_filter);
     pub(crate) const PATTERN: TextKind = TextKind {

@@ -105,7 +105,7 @@ pub fn default_port(encrypted: bool) -> u16 {
 }
 
 /// The address that a host is in its usual form, with or without brackets.
-fn address(host: &str) -> Option<IpAddr> {
+pub(crate) fn address(host: &str) -> Option<IpAddr> {
     match host.strip_prefix('[') {
         Some(rest) => Some(rest.strip_suffix(']')?.parse::<Ipv6Addr>().ok()?.into()),
         None => host.parse().ok(),
@@ -113,7 +113,7 @@ fn address(host: &str) -> Option<IpAddr> {
 }
 
 /// Labels of letters, digits, `-` and `_`, none of them empty.
-fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     text.split('.').all(|label| {
         !label.is_empty()
             && label

@@ -25,6 +25,7 @@ mod body;
 mod checker;
 mod checks;
 mod egress;
+mod endpoint;
 mod environment;
 mod explain;
 mod in_use;
@@ -56,6 +57,7 @@ pub use checks::{
     name as check_name, new_stream_name as check_stream_name, origin as check_origin,
 };
 pub use egress::{Host, Network, default_port};
+pub use endpoint::{Endpoint, Transport};
 pub use explain::{Row, explain, render_json, render_text};
 pub use in_use::InUse;
 pub use listen::Listen;
@@ -78,7 +80,7 @@ pub use settings::{
     LogFormat, Millis, OnUpdate, Ordering, Otlp, Plugins, Pool, PoolMode, Postgres, ProblemStream,
     ProxyHeader, ReadKey, Replay, Retry, Role, Runtime, Server, Settings, Sink, SinkFields,
     SinkLimits, SinkMode, SinkWhere, Start, Storage, Stream, System, Telemetry, Tls, TrustClock,
-    Verify, Writes, shown_certificate,
+    Verify, Wire, Writes, shown_certificate,
 };
 
 pub use validate::OF_DAEMON;
@@ -104,6 +106,7 @@ pub const BUILT_IN_PLUGINS: &[&str] = &[
     "webhook",
     "filter-map",
     "file",
+    "lines",
 ];
 
 /// Where settings are looked for. Nothing else of the process is read.

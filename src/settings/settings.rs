@@ -38,7 +38,7 @@ pub use caller::{
 pub use millis::Millis;
 pub use selection::{KeyFields, KeyWhere, SinkFields, SinkWhere};
 pub use sink::{
-    Batch, Folder, Http, Leaves, Ordering, Postgres, Retry, Sink, SinkLimits, SinkMode, Start,
+    Batch, Folder, Http, Leaves, Ordering, Postgres, Retry, Sink, SinkLimits, SinkMode, Start, Wire,
 };
 pub use telemetry::{Otlp, Telemetry};
 pub use tls::{ClientCertificates, Tls};

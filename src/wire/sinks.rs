@@ -105,6 +105,9 @@ answers! {
         /// The folder that it may write files in.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         folder: Option<Value>,
+        /// What it may connect to.
+        #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
+        wire: Option<Value>,
         /// The settings of its plugin.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         config: Option<Value>,
@@ -172,7 +175,7 @@ answers! {
         sha256: Option<String>,
         /// Bytes of the component.
         bytes: Option<u64>,
-        /// What it can do only if its sink lets it: `http`, `postgres`, `folder`, `pool`, `secrets`.
+        /// What it can do only if its sink lets it: `http`, `postgres`, `folder`, `wire`, `pool`, `secrets`.
         asks_for: Vec<String>,
         /// Whether it hears of removals.
         removals: bool,

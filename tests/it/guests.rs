@@ -12,7 +12,7 @@ mod budgets;
 mod containment;
 mod exactly_once;
 mod forward;
-mod http;
+pub(crate) mod http;
 mod hundred;
 mod influx;
 mod letters;

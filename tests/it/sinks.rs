@@ -1,5 +1,6 @@
 //! Sinks that are made, changed, paused and deleted while the daemon runs.
 
+mod connections; // that they hold
 mod copy; // a receiver that keeps a copy
 mod files; // written by them
 mod filled; // with what the data pool has

@@ -41,7 +41,7 @@ const APART: [(&[&str], &str); 4] = [
 ];
 
 /// Dependencies and the packages that may list them; `headgate` is the root.
-const HOMES: [(&str, &[&str]); 27] = [
+const HOMES: [(&str, &[&str]); 28] = [
     ("arc-swap", &["http"]),
     ("tokio-rustls", &["http"]),
     ("proxy-header", &["http"]),
@@ -55,6 +55,7 @@ const HOMES: [(&str, &[&str]); 27] = [
     ("salvo-oapi", &["api", "feed", "http", "wire"]),
     ("salvo_extra", &["http"]),
     ("tungstenite", &["http"]),
+    ("tokio-tungstenite", &["plugin"]),
     ("maud", &["web"]),
     ("wasmtime", &["plugin"]),
     ("wasmtime-wasi", &["plugin"]),

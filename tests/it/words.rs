@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 /// Where users meet them: the folders whose string literals they read.
-const FOLDERS: [&str; 16] = [
+const FOLDERS: [&str; 17] = [
     "api", "catalog", "cli", "client", "daemon", "delivery", "feed", "http", "ingest", "observe",
-    "operate", "plugin", "repair", "settings", "web", "webhook",
+    "operate", "plugin", "repair", "settings", "table", "web", "webhook",
 ];
 /// Words of a sentence.
 const SENTENCE_WORDS_MAX: usize = 30;

@@ -21,7 +21,7 @@
 //! A sink that takes updates and removals as they were accepted implements [`Operations`] too, and is exported with
 //! `export!(Everything with operations)`. One that treats removals apart implements [`Removals`].
 //!
-//! [`http`] calls others, [`postgres`] writes to a database, [`folder`] writes files, [`templates`] and [`tables`] make
+//! [`http`] calls others, [`postgres`] writes to a database, [`folder`] writes files, [`wire`] opens connections, [`templates`] and [`tables`] make
 //! texts of items; a sink that does not use them does not ask for them.
 //! [`halves`] finds the items of a batch that a receiver refuses, [`delivery`] says which of them are settled already.
 //!
@@ -43,6 +43,7 @@ pub mod bindings {
                 include headgate:sink/postgres-sink@1.2.0;
                 include headgate:sink/template-sink@1.2.0;
                 include headgate:sink/folder-sink@1.2.0;
+                include headgate:sink/wire-sink@1.2.0;
             }
         ",
         world: "headgate:sdk/everything",
@@ -130,7 +131,7 @@ pub use bindings::exports::headgate::sink::sink::{Descriptor, Rejection, Retry, 
 pub use bindings::headgate::sink::batches::{Action, Batch, Form, Place, Span};
 pub use bindings::headgate::sink::{
     delivery, folder, logging, metrics, pool, postgres, renderers, secrets, state, tables,
-    templates,
+    templates, wire,
 };
 
 /// All items of a batch.

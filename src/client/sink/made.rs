@@ -76,6 +76,9 @@ pub(super) struct SectionArgs {
     /// URL of the database that the plugin can write to, a secret; empty: none
     #[arg(long, value_name = "URL|@FILE")]
     postgres: Option<String>,
+    /// Place that the plugin can connect to, such as tcp://10.0.0.5:5250; can be repeated. `--network` is for it too
+    #[arg(long, value_name = "URL")]
+    wire: Vec<String>,
     /// Folder that the plugin can write files in, below `files` of the data directory; empty: none
     #[arg(long, value_name = "PATH")]
     folder: Option<String>,
@@ -269,6 +272,19 @@ impl SectionArgs {
                 false => json!({ "url": url }),
             };
             body.insert("postgres".to_owned(), postgres);
+        }
+        if !self.wire.is_empty() {
+            let mut wire = json!({ "to": self.wire });
+            if let Some(networks) = body
+                .get_mut("http")
+                .and_then(|http| http["networks"].as_array().cloned())
+            {
+                wire["networks"] = networks.into();
+                if self.host.is_empty() && self.header.is_empty() {
+                    body.remove("http");
+                }
+            }
+            body.insert("wire".to_owned(), wire);
         }
         if let Some(path) = &self.folder {
             let path = text_or_null(path);

@@ -47,12 +47,12 @@ const COMPATIBLE: Network = Network::v6([0, 0, 0, 0], 96);
 
 /// The addresses of one sink.
 #[derive(Debug)]
-pub(super) struct Addresses {
+pub(crate) struct Addresses {
     networks: Vec<Network>,
 }
 
 impl Addresses {
-    pub(super) fn new(networks: Vec<Network>) -> Self {
+    pub(crate) fn new(networks: Vec<Network>) -> Self {
         Self { networks }
     }
 

@@ -23,7 +23,7 @@ const ADDRESSES_MAX: usize = 4;
 
 /// Why there is no connection.
 #[derive(Debug, Error)]
-pub(super) enum DialError {
+pub(crate) enum DialError {
     #[error("the name cannot be resolved: {0}")]
     Name(io::Error),
     #[error("{0} may not be called")]
@@ -57,13 +57,13 @@ impl DialError {
 
 /// Opens the connections of one sink.
 #[derive(Debug, Clone)]
-pub(super) struct Dialer {
+pub(crate) struct Dialer {
     addresses: Arc<Addresses>,
     time_max: Duration,
 }
 
 impl Dialer {
-    pub(super) fn new(addresses: Addresses, time_max: Duration) -> Self {
+    pub(crate) fn new(addresses: Addresses, time_max: Duration) -> Self {
         Self {
             addresses: Arc::new(addresses),
             time_max,
@@ -72,7 +72,11 @@ impl Dialer {
 
     async fn dial(self, uri: Uri) -> Result<TokioIo<TcpStream>, DialError> {
         let connecting = async {
-            let found = self.resolve(&uri).await?;
+            let encrypted = uri.scheme_str() == Some("https");
+            let port = uri
+                .port_u16()
+                .unwrap_or_else(|| settings::default_port(encrypted));
+            let found = self.addresses(uri.host().unwrap_or_default(), port).await?;
             let each = self.time_max / u32::try_from(found.len()).unwrap_or(1);
             let mut last = DialError::Late;
             for address in found {
@@ -93,13 +97,12 @@ impl Dialer {
     }
 
     /// The addresses of the host that may be dialled, at least one.
-    async fn resolve(&self, uri: &Uri) -> Result<Vec<SocketAddr>, DialError> {
-        let host = uri.host().unwrap_or_default();
+    pub(crate) async fn addresses(
+        &self,
+        host: &str,
+        port: u16,
+    ) -> Result<Vec<SocketAddr>, DialError> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let encrypted = uri.scheme_str() == Some("https");
-        let port = uri
-            .port_u16()
-            .unwrap_or_else(|| settings::default_port(encrypted));
         let found = tokio::net::lookup_host((host, port)).await;
         let mut refused = None;
         let mut allowed = Vec::new();

@@ -1,6 +1,6 @@
 //! What a guest is linked to.
 //!
-//! **Invariant**: no files, no sockets; HTTP, the database and the folder only where the sink's settings grant them.
+//! **Invariant**: no files, no sockets; HTTP, the database, the folder and connections only where the sink's settings grant them.
 
 use wasmtime::Engine;
 use wasmtime::component::{HasSelf, Linker};
@@ -8,7 +8,7 @@ use wasmtime::component::{HasSelf, Linker};
 use super::Host;
 use super::bindings::headgate::sink::{
     batches, delivery, folder, logging, metrics, pool, postgres, renderers, secrets, state, tables,
-    templates,
+    templates, wire,
 };
 
 /// Adds outgoing HTTP, for guests whose sink may call somebody.
@@ -24,6 +24,11 @@ pub(crate) fn link_postgres(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
 /// Adds the folder, for guests whose sink has one.
 pub(crate) fn link_folder(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
     folder::add_to_linker::<Host, HasSelf<Host>>(linker, |host| host)
+}
+
+/// Adds connections, for guests whose sink may open some.
+pub(crate) fn link_wire(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
+    wire::add_to_linker::<Host, HasSelf<Host>>(linker, |host| host)
 }
 
 /// Links everything that every guest may use.

@@ -35,11 +35,9 @@ impl GuestTemplate {
         place: Place,
         subject: Subject,
     ) -> Result<Self, SyntaxError> {
-        let scope = match subject {
-            _ if place == Place::FileName => Scope::FILE_NAME,
-            Subject::Item => Scope::TEMPLATE,
-            Subject::Removal => Scope::REMOVAL,
-            Subject::Batch => Scope::BATCH,
+        let scope = match place {
+            Place::FileName => Scope::FILE_NAME,
+            _ => scope_of(subject),
         };
         let of_text = |place| Template::parse(setting, text, place, scope);
         let template = match place {
@@ -83,6 +81,15 @@ impl GuestTemplate {
             }
         };
         filled.map_err(|why| why.to_string())
+    }
+}
+
+/// What there is to fill in.
+fn scope_of(subject: Subject) -> Scope {
+    match subject {
+        Subject::Item => Scope::TEMPLATE,
+        Subject::Removal => Scope::REMOVAL,
+        Subject::Batch => Scope::BATCH,
     }
 }
 
@@ -146,6 +153,24 @@ impl templates::HostTemplate for Host {
             self.calls.shape(&text);
         }
         Ok(Ok(self.table.push(read)?))
+    }
+
+    fn parse_line(
+        &mut self,
+        setting: String,
+        text: String,
+        end: String,
+        of: Subject,
+    ) -> wasmtime::Result<Result<Resource<GuestTemplate>, String>> {
+        self.charge()?;
+        let place = TemplatePlace::Line { end };
+        match Template::parse(&setting, &text, place, scope_of(of)) {
+            Ok(template) => Ok(Ok(self.table.push(GuestTemplate {
+                template,
+                subject: of,
+            })?)),
+            Err(error) => Ok(Err(error.to_string())),
+        }
     }
 
     fn has_values(&mut self, template: Resource<GuestTemplate>) -> wasmtime::Result<bool> {

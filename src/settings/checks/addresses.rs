@@ -4,7 +4,7 @@
 
 use crate::networks;
 use crate::problem::quoted;
-use crate::{Host, Listen, Network};
+use crate::{Endpoint, Host, Listen, Network};
 
 const URL_BYTES_MAX: usize = 8192;
 
@@ -122,6 +122,11 @@ pub(in super::super) fn postgres_url(secret: &str) -> Result<(), String> {
 /// Where to listen.
 pub(in super::super) fn listen(text: &str) -> Result<(), String> {
     text.parse::<Listen>().map(|_| ())
+}
+
+/// A place that a sink can connect to.
+pub(in super::super) fn endpoint(text: &str) -> Result<(), String> {
+    text.parse::<Endpoint>().map(drop)
 }
 
 /// Longest path of a folder, in bytes.

@@ -49,6 +49,11 @@ impl Sink {
                 database(&postgres.url)
             ));
         }
+        if let Some(wire) = &self.wire {
+            grants.extend(wire.to.iter().map(|to| format!("may connect to {to}")));
+            let networks = wire.networks.iter();
+            grants.extend(networks.map(|network| format!("may connect to addresses in {network}")));
+        }
         if let Some(folder) = &self.folder {
             grants.push(format!("may write files in {}", folder.shown()));
         }

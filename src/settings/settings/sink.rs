@@ -11,7 +11,7 @@ use crate::checks::{is_daemons, kinds};
 use crate::record::{Element, record};
 use crate::routing_gaps::POOL;
 use crate::schema::{DAY_MS, GIB, MIB};
-use crate::{Host, Network, Secret};
+use crate::{Endpoint, Host, Network, Secret};
 
 record! {
     /// `[[sinks]]`: a plugin and the streams it receives. A block with the name `pool` changes the built-in sink.
@@ -70,6 +70,8 @@ record! {
         postgres: Option<Postgres>, Table(Postgres::FIELDS), none: "none, and a plugin that requires one is not started";
         /// Folder that the plugin can write files in.
         folder: Option<Folder>, Table(Folder::FIELDS), none: "none, and a plugin that requires one is not started";
+        /// Places that the plugin can connect to, over TCP, TLS, UDP or a WebSocket.
+        wire: Option<Wire>, Table(Wire::FIELDS), none: "none, and a plugin that requires some is not started";
         /// Secrets that the plugin can read, by name.
         secrets: BTreeMap<String, Secret>, Secrets(kinds::NAME), example: r#"{ signing = { env = "SIGNING_SECRET" } }"#;
         /// Settings of the plugin, checked against the plugin's schema.
@@ -182,6 +184,28 @@ record! {
 }
 
 record! {
+    /// `wire` of a sink: where it can connect to.
+    pub struct Wire {
+        /// Places that the plugin can connect to: `tcp`, `tls`, `udp`, `ws` or `wss`, host and port.
+        to: Vec<String>, List(kinds::ENDPOINT, 0), example: r#"["tcp://10.0.0.5:5250", "tls://broker.example.com:8883"]"#;
+        /// Private, loopback and other special networks that the plugin can connect to.
+        networks: Vec<String>, List(kinds::NETWORK, 0), example: r#"["10.0.0.0/8"]"#;
+    }
+}
+
+impl Wire {
+    /// The places; what is none was refused by [`load`](crate::load).
+    pub fn to(&self) -> Vec<Endpoint> {
+        parsed(&self.to)
+    }
+
+    /// The networks; what is none was refused by [`load`](crate::load).
+    pub fn networks(&self) -> Vec<Network> {
+        parsed(&self.networks)
+    }
+}
+
+record! {
     /// `folder` of a sink: where it can write files.
     pub struct Folder {
         /// Folder below `files/` of the data directory, such as `"out"`; or an absolute one below a folder of `plugins.folders`.
@@ -259,7 +283,10 @@ impl Sink {
 
     /// Whether what it does is done when a call ends, settled or not: not in the data pool alone.
     pub fn reaches_others(&self) -> bool {
-        self.http.is_some() || self.postgres.is_some() || self.folder.is_some()
+        self.http.is_some()
+            || self.postgres.is_some()
+            || self.folder.is_some()
+            || self.wire.is_some()
     }
 
     /// Whether it follows the changes of the data pool.

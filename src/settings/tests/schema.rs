@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::super::schema::{Field, ROOT, Shape};
 use super::super::{
     Admin, AdminToken, Connector, DEFAULT_TOML, DeleteWhen, Folder, Http, Key, Postgres, ReadKey,
-    Role, Secret, Server, Settings, Sink, Stream, Tls, Verify, environment, explain, load,
+    Role, Secret, Server, Settings, Sink, Stream, Tls, Verify, Wire, environment, explain, load,
     render_text,
 };
 use super::{FULL, Place};
@@ -124,6 +124,7 @@ fn the_schema_names_what_the_settings_have() {
             http: Some(Http::default()),
             postgres: Some(Postgres::default()),
             folder: Some(Folder::default()),
+            wire: Some(Wire::default()),
             ..Sink::default()
         }],
         ..Settings::default()

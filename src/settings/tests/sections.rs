@@ -63,6 +63,12 @@ fn value_of(row: &'static Field) -> BoxedStrategy<Value> {
         ("networks", _) => texts(&["10.0.0.0/8", "fd00::/8", "127.0.0.1"]),
         ("headers", _) => secrets(&["authorization", "x-a", "x_a"]),
         ("secrets", _) => secrets(&["token", "a-b", "a_b", "a.b"]),
+        ("path", _) => one_of(&["out", "out/live", "/srv/graphics/out"]),
+        ("to", _) => texts(&[
+            "tcp://10.0.0.5:5250",
+            "wss://a.example:443",
+            "udp://[fd00::1]:5",
+        ]),
         ("url", _) => one_of(&["postgresql://me:hush-hush@db.example/shop"]),
         ("in_flight", _) => Just(json!(1)).boxed(),
         // A sink that writes the data pool cannot begin with it.

@@ -219,6 +219,10 @@ impl SinkForm<'_> {
                 }
                 @if self.asked.pool { (typed.input(WRITES, LINE_CHARS_MAX, false)) }
                 @if self.asked.postgres { (typed.secret_field(database)) }
+                @if self.asked.wire {
+                    (typed.input(WIRE, LINE_CHARS_MAX, false))
+                    (typed.input(WIRE_NETWORKS, LINE_CHARS_MAX, false))
+                }
                 @if self.asked.folder { (typed.input(FOLDER, LINE_CHARS_MAX, false)) }
                 @if self.asked.secrets { (self.secret_rows("secret", "Secret that it can read", "/secrets")) }
             }
@@ -294,6 +298,8 @@ fn field_of(path: &str) -> &'static str {
         "http" if path == "http" || path.starts_with("http.hosts") => "hosts",
         "postgres" if path == "postgres" || path == "postgres.url" => "postgres_url",
         "folder" => "folder",
+        "wire" if path.starts_with("wire.networks") => "wire_networks",
+        "wire" => "wire",
         "secrets" | "secret_name" => "secret_name",
         "header_name" => "header_name",
         "streams" => "streams",
@@ -344,6 +350,15 @@ const WRITES: Field<'_> = Field {
     name: "writes",
     label: "Streams that it can write in the data pool",
     hint: "Names, with commas between them. Empty: those that the plugin is made for.",
+};
+const WIRE: Field<'_> = Field {
+    name: "wire",
+    label: "Places that it can connect to",
+    hint: "With commas between them: tcp://10.0.0.5:5250, tls://broker.example.com:8883.",
+};
+const WIRE_NETWORKS: Field<'_> = Field {
+    name: "wire_networks",
+    ..NETWORKS
 };
 const FOLDER: Field<'_> = Field {
     name: "folder",

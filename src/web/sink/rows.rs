@@ -22,6 +22,7 @@ pub(super) struct Asked {
     pub(super) http: bool,
     pub(super) postgres: bool,
     pub(super) folder: bool,
+    pub(super) wire: bool,
     pub(super) pool: bool,
     pub(super) secrets: bool,
     /// It hears of removals.
@@ -50,6 +51,7 @@ impl Asked {
             http: asks("http"),
             postgres: asks("postgres"),
             folder: asks("folder"),
+            wire: asks("wire"),
             pool: asks("pool"),
             secrets: asks("secrets"),
             removals: facts.is_some_and(|facts| facts.removals) || writes_pool,
@@ -68,6 +70,7 @@ impl Asked {
             http: true,
             postgres: true,
             folder: true,
+            wire: true,
             pool: true,
             secrets: true,
             removals: true,

@@ -29,9 +29,19 @@ pub(super) struct SectionForm<'a> {
     pub(super) kept: Option<&'a Map<String, Value>>,
 }
 
+/// The places that were typed.
+fn wire(data: &FormData) -> Value {
+    let mut wire = json!({ "to": words(text(data, "wire")) });
+    let networks = words(text(data, "wire_networks"));
+    if !networks.is_empty() {
+        wire["networks"] = json!(networks);
+    }
+    wire
+}
+
 impl SectionForm<'_> {
     /// What is granted in lists, by the controls that it is typed into.
-    fn granted(&self) -> [(&'static str, String); 4] {
+    fn granted(&self) -> [(&'static str, String); 6] {
         let list = |place: &str| {
             let list = self.kept_at(place).unwrap_or(&Value::Null);
             texts(list).collect::<Vec<_>>().join(", ")
@@ -41,6 +51,8 @@ impl SectionForm<'_> {
             ("writes", list("/writes")),
             ("hosts", list("/http/hosts")),
             ("networks", list("/http/networks")),
+            ("wire", list("/wire/to")),
+            ("wire_networks", list("/wire/networks")),
             ("folder", folder.unwrap_or_default().to_owned()),
         ]
     }
@@ -129,6 +141,9 @@ impl SectionForm<'_> {
         }
         if let Some(url) = self.database(data) {
             body.insert("postgres".to_owned(), json!({ "url": url }));
+        }
+        if self.asked.wire {
+            body.insert("wire".to_owned(), wire(data));
         }
         let folder = text(data, "folder");
         if self.asked.folder && !folder.is_empty() {

@@ -358,7 +358,7 @@ fn connections_are_used_again() {
 }
 
 /// A certificate of `localhost` with its key, in the folder; none where there is no openssl.
-fn certificate(folder: &Setup, name: &str) -> Option<()> {
+pub(crate) fn certificate(folder: &Setup, name: &str) -> Option<()> {
     let made = output(
         Command::new("openssl")
             .args(["req", "-x509", "-newkey", "ec", "-pkeyopt"])

@@ -122,6 +122,11 @@ fn sections(receiver: &Receiver) -> Vec<Value> {
             "config": {"form": "xml", "name": "all-{_stream}.xml", "sort": "-n", "limit": 10, "names": "nested", "comma": true},
         }),
         json!({
+            "name": "lines", "plugin": "lines", "streams": ["orders"],
+            "wire": {"to": ["tcp://10.0.0.5:5250", "ws://a.example:80"], "networks": ["10.0.0.0/8"]},
+            "config": {"to": "tcp://10.0.0.5:5250", "line": "SET {_key}", "expect": "202", "timeout_ms": 500},
+        }),
+        json!({
             "name": "second", "plugin": "pool", "streams": ["other"], "where": "a?", "writes": ["other"], "config": {},
         }),
     ]
