@@ -267,3 +267,36 @@ fn versions_alone_decide_in_whatever_order_they_are_accepted() {
     });
     tested.unwrap_or_else(|error| panic!("{error}"));
 }
+
+/// The arrival of a removal may stand for its version; a clock that is behind lowers nothing.
+#[test]
+fn a_removal_whose_arrival_is_lower_lowers_nothing_that_was_reached() {
+    let reached = |text: &'static str| {
+        let version = Version::parse(text)?;
+        Some(Reached {
+            version,
+            text: text.into(),
+        })
+    };
+    let update = Operation {
+        place: place(1, 0),
+        fields: Some("{}"),
+        version: Version::parse("9"),
+        reaches: reached("9"),
+        on_update: OnUpdate::Replace,
+        index: 0,
+    };
+    let removal = Operation {
+        place: place(2, 0),
+        fields: None,
+        version: None,
+        reaches: reached("5"),
+        ..update.clone()
+    };
+    let (state, _) = apply(State::default(), &update);
+    let (state, became) = apply(state, &removal);
+    assert_eq!(became, Became::Applied);
+    assert!(state.item.is_none());
+    assert_eq!(state.reached, reached("9"));
+    assert_eq!(state.floor, Version::parse("9"));
+}

@@ -3,6 +3,7 @@
 use super::resends::letter;
 use super::*;
 use base::clock::Lived;
+use item::Version;
 
 #[tokio::test]
 async fn a_removal_is_remembered_until_every_sink_has_passed_it() {
@@ -56,6 +57,20 @@ async fn what_never_was_and_nothing_can_bring_leaves_nothing_behind() {
     };
     test.pool.settle(&settlement).expect("it settles");
     assert_eq!((test.tombstones().as_str(), test.seq()), ("", before));
+    // What is older by its version may come from outside at any time.
+    let mut versioned = ItemsWriter::new(1 << 20, 0);
+    let meta = ItemMeta {
+        version: Version::parse("5"),
+        ..ItemMeta::default()
+    };
+    let pushed = versioned.push_with("later", "{}", Action::Remove, meta);
+    pushed.expect("it fits");
+    let settlement = Settlement {
+        cursor: Some(Seq::new(5)),
+        ..deletion(&whole(STREAM, 5, versioned.into_items()))
+    };
+    test.pool.settle(&settlement).expect("it settles");
+    assert_eq!(test.tombstones(), "later!");
     // Of what was there, renderers that come back are told.
     let settlement = Settlement {
         cursor: Some(Seq::new(6)),
@@ -63,7 +78,7 @@ async fn what_never_was_and_nothing_can_bring_leaves_nothing_behind() {
     };
     test.pool.settle(&settlement).expect("it settles");
     test.forget();
-    assert_eq!(test.tombstones(), "a");
+    assert_eq!(test.tombstones(), "a later!");
     assert_eq!(test.read(STREAM, before).await, [gone("a", before + 1)]);
 }
 
