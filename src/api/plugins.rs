@@ -163,7 +163,6 @@ struct RollBackPlugin(Operator);
     parameters(("name" = String, Path, description = "Name of the plugin.")),
     responses(
         (status_code = 200, body = Success<PluginData>, description = "The plugin."),
-        (status_code = 400, description = "No plugin can have the name."),
         (status_code = 404, description = "No plugin was added under this name."),
         (status_code = 409, description = "`NOTHING_TO_ROLL_BACK`: it was never replaced. `PLUGIN_REFUSED`, `PLUGIN_BY_HAND`: as for a new one."),
     ),
@@ -186,7 +185,6 @@ struct DeletePlugin(Operator);
     parameters(("name" = String, Path, description = "Name of the plugin.")),
     responses(
         (status_code = 200, body = Success<RemovedPluginData>, description = "It is gone."),
-        (status_code = 400, description = "No plugin can have the name."),
         (status_code = 404, description = "No plugin was added under this name."),
         (status_code = 409, description = "`PLUGIN_IN_USE`: sinks use it; the message names them. `PLUGIN_BY_HAND`: as for a new one."),
     ),
@@ -207,7 +205,6 @@ struct GetComponent(Operator);
     parameters(("name" = String, Path, description = "Name of the plugin.")),
     responses(
         (status_code = 200, description = "The component.", body = String, content_type = "application/wasm"),
-        (status_code = 400, description = "No plugin can have the name."),
         (status_code = 404, description = "No plugin was added under this name."),
         (status_code = 409, description = "`PLUGIN_BY_HAND`, `PLUGIN_CHANGED`: as for a new one."),
     ),

@@ -78,6 +78,9 @@ impl Operator {
         by: By,
     ) -> Result<(UsedPlugin, bool), OperateError> {
         let _one = self.sink_changes.one_change().await;
+        if !is_name(name) {
+            return Err(PluginChangeError::Name.into());
+        }
         let before = self.replaceable(name).await?;
         let (store, component) = (self.plugin_store(), new.component);
         let sha256 = in_background(move || store.keep(&component)).await;
@@ -158,10 +161,8 @@ impl Operator {
 
     /// What a name means that can be replaced; none: nothing yet.
     async fn replaceable(&self, name: &str) -> Result<Option<Installed>, OperateError> {
-        let is_sound = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        let is_name = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(is_sound);
-        if !is_name || BUILT_IN_PLUGINS.contains(&name) {
-            return Err(PluginChangeError::Name.into());
+        if !is_name(name) {
+            return Err(PluginChangeError::Unknown.into());
         }
         let (store, own) = (self.plugin_store(), name.to_owned());
         let found = in_background(move || {
@@ -237,6 +238,14 @@ impl Operator {
         own.map(|sink| settings::Sink::clone(&sink.settings))
             .collect()
     }
+}
+
+/// Whether a plugin that is added can have the name.
+fn is_name(name: &str) -> bool {
+    let is_sound = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    (1..=NAME_CHARS_MAX).contains(&name.len())
+        && name.chars().all(is_sound)
+        && !BUILT_IN_PLUGINS.contains(&name)
 }
 
 /// What a name meant before it means this.
