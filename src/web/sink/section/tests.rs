@@ -48,6 +48,8 @@ fn section() -> Map<String, Value> {
             "timeout_ms": 77, "request_bytes_max": 1, "response_bytes_max": 2, "requests_max": 3, "concurrency_max": 5,
         },
         "postgres": {"url": {"set": true}, "timeout_ms": 5},
+        "folder": {"path": "out"},
+        "wire": {"to": ["tcp://10.0.0.5:5250"], "networks": ["10.0.0.0/8"]},
         "secrets": {"token": {"set": true}},
         "config": {"table": "Orders", "key": ["id"], "headers": {"x-a": "1"}, "columns": [{"name": "id"}], "create": true},
     });
