@@ -12,3 +12,4 @@ pub mod order;
 pub mod process;
 pub mod text;
 pub mod tree;
+pub mod whole_file;

@@ -1,11 +1,11 @@
-//! Item policy: version field, removal condition and expiry.
+//! Item policy: version field, removal condition, expiry, limits, and what updates do.
 //!
 //! **Invariant**: settings of a connector override those of its stream.
 
 use std::num::NonZeroU32;
 
 use super::Connector;
-use settings::{DeleteWhen, Stream};
+use settings::{DeleteWhen, OnUpdate, Stream};
 
 /// What is set of the items of a key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Rules {
     pub items_max: Option<u64>,
     /// Bytes of their keys and fields.
     pub bytes_max: Option<u64>,
+    /// Whether updates are merged into what the stream has.
+    pub merges: bool,
 }
 
 impl Rules {
@@ -34,6 +36,7 @@ impl Rules {
                 .and_then(NonZeroU32::new),
             items_max: stream.and_then(|stream| stream.items_max),
             bytes_max: stream.and_then(|stream| stream.bytes_max),
+            merges: stream.is_some_and(|stream| stream.on_update == OnUpdate::Merge),
         }
     }
 }

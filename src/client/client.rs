@@ -321,7 +321,7 @@ fn is_this_machine(url: &Url) -> bool {
 }
 
 /// The innermost cause, which is the one that helps ("Connection refused").
-fn reason(error: reqwest::Error) -> String {
+pub(super) fn reason(error: reqwest::Error) -> String {
     if error.is_timeout() {
         return "timeout".to_owned();
     }

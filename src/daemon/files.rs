@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::DaemonError;
 use base::clock;
+use base::whole_file;
 use catalog::key::{KeyKind, generate};
 use plugin::store::Store;
 use sqlite::{FailStop, Identity};
@@ -208,23 +209,7 @@ pub(super) fn admin_token(settings: &settings::Admin) -> Result<String, DaemonEr
     }
     let random = generate(KeyKind::Ingest).map_err(|error| failed(&error))?;
     let token = format!("at_{}", random.expose().trim_start_matches("ik_live_"));
-    // Complete or not at all.
-    let unfinished = path.with_extension("unfinished");
-    let write = || -> std::io::Result<()> {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&unfinished)?;
-        writeln!(file, "{token}")?;
-        file.sync_all()?;
-        std::fs::rename(&unfinished, path)?;
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-    };
-    write().map_err(|error| failed(&error))?;
+    let line = format!("{token}\n");
+    whole_file::write(path, line.as_bytes(), 0o600).map_err(|error| failed(&error))?;
     Ok(token)
 }

@@ -166,6 +166,7 @@ impl Ingest {
                 Outcome::Accepted,
             )
         };
+        let items = items.accepted(self.merges(&log.stream));
         self.submit(log, Lived::now(), items, [None; 2]).await
     }
 }

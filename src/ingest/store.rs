@@ -59,7 +59,7 @@ impl Ingest {
             true => Outcome::Test,
             false => Outcome::Accepted,
         };
-        let items = delivery.items;
+        let items = delivery.items.accepted(key.rules.merges);
         let mut log = known.log_entry(outcome, delivery.status);
         log.bytes = body.len() as u64;
         log.item_key = delivery.item_key;
@@ -109,7 +109,8 @@ impl Ingest {
         stream.is_some_and(|stream| stream.on_update == OnUpdate::Merge)
     }
 
-    /// Makes durable what passed every check. Its repeats have either of the claims in common.
+    /// Makes durable what passed every check. The items say what updates did in their stream ([`Items::accepted`]). Repeats
+    /// have either of the claims in common.
     pub(super) async fn submit(
         &self,
         mut log: LogEntry,
@@ -128,7 +129,7 @@ impl Ingest {
         let submission = Submission {
             log,
             arrived,
-            items: items.accepted(self.merges(&stream)),
+            items,
             claim,
             second,
         };

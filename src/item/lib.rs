@@ -37,7 +37,7 @@ mod writer;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 pub use fields::{
     Members, ShapeHash, field_name, members, merge, name_hash, quote_into, shape, string_into,
@@ -170,10 +170,12 @@ impl Items {
     /// As [`Items::from_bytes`].
     pub fn from_stored(bytes: Bytes, action: Action) -> Result<Self, CorruptItems> {
         let first = *bytes.first().ok_or(CorruptItems::Truncated(0))?;
-        let version = first & !(REPLACED | MERGED);
-        if !matches!(version, PLAIN | WITH_META_2 | WITH_FLAGS) {
-            return Err(CorruptItems::Version(first));
-        }
+        // Version 2 is older than what is said of updates.
+        let version = match first & !(REPLACED | MERGED) {
+            version @ (PLAIN | WITH_FLAGS) => version,
+            WITH_META_2 if first == WITH_META_2 => WITH_META_2,
+            _ => return Err(CorruptItems::Version(first)),
+        };
         let count = bytes[1..]
             .first_chunk()
             .ok_or(CorruptItems::Truncated(0))
@@ -218,17 +220,18 @@ impl Items {
     /// The same items, accepted while updates in their stream did this. What a stream does later changes nothing for them.
     #[must_use]
     pub fn accepted(self, merges: bool) -> Self {
+        if self.merges() == Some(merges) {
+            return self;
+        }
         let said = match merges {
             true => MERGED,
             false => REPLACED,
         };
-        let mut bytes = match self.bytes.try_into_mut() {
-            Ok(own) => own,
-            Err(shared) => BytesMut::from(&*shared),
-        };
+        // Bytes of its own are not copied.
+        let mut bytes = Vec::from(self.bytes);
         bytes[0] = (bytes[0] & !(REPLACED | MERGED)) | said;
         Self {
-            bytes: bytes.freeze(),
+            bytes: bytes.into(),
             ..self
         }
     }

@@ -78,6 +78,8 @@ fn damage_is_named() {
     check(Vec::clear, CorruptItems::Truncated(0));
     check(|bytes| bytes.truncate(3), CorruptItems::Truncated(0));
     check(|bytes| bytes[0] = 4, CorruptItems::Version(4));
+    // Version 2, with what is said of updates.
+    check(|bytes| bytes[0] = 0x42, CorruptItems::Version(0x42));
     check(|bytes| bytes[1] = 3, CorruptItems::Truncated(2));
     check(|bytes| bytes[1] = 1, CorruptItems::Trailing(19));
     check(|bytes| bytes.push(0), CorruptItems::Trailing(1));

@@ -117,6 +117,10 @@ impl Operator {
         let Some(last) = before.previous.first().cloned() else {
             return Err(PluginChangeError::NothingBefore(name.to_owned()).into());
         };
+        // What was added long ago may be something else by now.
+        let (store, content) = (self.plugin_store(), last.clone());
+        let read = in_background(move || store.read(&content)).await;
+        read.map_err(PluginChangeError::from)?;
         let installed = Installed {
             previous: replaced(&before, &last),
             sha256: last,
@@ -193,14 +197,9 @@ impl Operator {
             .to_string_lossy()
             .into_owned();
         let (delivery, path) = (Arc::clone(&self.delivery), content.clone());
-        let (kept, sha256) = (store.clone(), installed.sha256.clone());
-        let facts = in_background(move || {
-            kept.read(&sha256)?;
-            Ok::<_, StoreError>(delivery.inspect_file(&path))
-        });
+        let facts = in_background(move || delivery.inspect_file(&path)).await;
         // Nobody knows the file by its digest.
         let named = |reason: String| reason.replace(&content, &name);
-        let facts = facts.await.map_err(PluginChangeError::from)?;
         let facts = facts.map_err(|reason| PluginChangeError::Unusable(named(reason)))?;
         installed.version.clone_from(&facts.version);
         for sink in self.users_of(&name) {

@@ -2,12 +2,13 @@
 //!
 //! **Invariant**: a plugin that no sink uses is no problem; whoever looks is told of it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::{Operator, in_background};
-use delivery::InstalledPlugin;
+use delivery::{Delivery, InstalledPlugin};
 use plugin::store::{Installed, Store};
 
 /// A plugin and the sinks that use it.
@@ -79,23 +80,19 @@ impl UsedPlugin {
 impl Operator {
     /// All plugins, each inspected, which may take a while for new ones.
     pub async fn plugins(&self) -> Vec<UsedPlugin> {
-        let (delivery, folder) = (Arc::clone(&self.delivery), self.about.storage.plugins_dir());
-        let (plugins, _) = in_background(move || delivery.inspect_installed(&folder)).await;
-        self.used(plugins)
+        self.used(Delivery::inspect_installed).await.0
     }
 
     /// All plugins, with what is known of them by now.
     pub async fn known_plugins(&self) -> Vec<UsedPlugin> {
-        let (delivery, folder) = (Arc::clone(&self.delivery), self.about.storage.plugins_dir());
-        let plugins = in_background(move || delivery.installed(&folder)).await;
-        self.used(plugins)
+        let known = |delivery: &Delivery, folder: &Path| (delivery.installed(folder), Vec::new());
+        self.used(known).await.0
     }
 
     /// Inspects the files that are new, and says in the log what they are.
     pub async fn note_plugins(&self) {
-        let (delivery, folder) = (Arc::clone(&self.delivery), self.about.storage.plugins_dir());
-        let (plugins, new) = in_background(move || delivery.inspect_installed(&folder)).await;
-        for used in self.used(plugins) {
+        let (plugins, new) = self.used(Delivery::inspect_installed).await;
+        for used in plugins {
             let UsedPlugin {
                 plugin, used_by, ..
             } = &used;
@@ -122,7 +119,19 @@ impl Operator {
         }
     }
 
-    fn used(&self, plugins: Vec<InstalledPlugin>) -> Vec<UsedPlugin> {
+    /// The plugins that are found, and the names of some of them, as `find` says. It may block.
+    async fn used(
+        &self,
+        find: impl FnOnce(&Delivery, &Path) -> (Vec<InstalledPlugin>, Vec<String>) + Send + 'static,
+    ) -> (Vec<UsedPlugin>, Vec<String>) {
+        let (delivery, folder) = (Arc::clone(&self.delivery), self.about.storage.plugins_dir());
+        let found =
+            in_background(move || (find(&delivery, &folder), Store::of(&folder).installed()));
+        let ((plugins, names), installed) = found.await;
+        let installed = installed.unwrap_or_else(|error| {
+            tracing::warn!(%error, "what plugins were added as cannot be read");
+            Vec::new()
+        });
         let sinks = self.catalog.sinks();
         let used_by = |plugin: &InstalledPlugin| {
             let own = sinks.iter().filter(|sink| match &plugin.path {
@@ -131,11 +140,6 @@ impl Operator {
             });
             own.map(|sink| sink.name().to_owned()).collect()
         };
-        let installed = Store::of(&self.about.storage.plugins_dir()).installed();
-        let installed = installed.unwrap_or_else(|error| {
-            tracing::warn!(%error, "what plugins were added as cannot be read");
-            Vec::new()
-        });
         let added = |plugin: &InstalledPlugin| {
             let facts = plugin.facts.as_ref()?.as_ref().ok()?;
             let mut of_name = installed.iter().filter(|one| one.name == plugin.name);
@@ -146,6 +150,6 @@ impl Operator {
             added: plugin.path.as_ref().and_then(|_| added(&plugin)),
             plugin,
         });
-        used.collect()
+        (used.collect(), names)
     }
 }

@@ -7,15 +7,16 @@
 //! next start. A file that an operator puts in the place of a copy counts, and is never overwritten.
 
 use std::fmt::Write as _;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
 use base::text::hex;
 use base::tree::{self, Data, Node};
+use base::whole_file;
 
 /// In the plugins folder.
 const LOCK: &str = "plugins.lock";
@@ -306,26 +307,9 @@ fn at(path: &Path) -> impl Fn(io::Error) -> StoreError {
     }
 }
 
-/// Writes a file for this user alone, whole or not at all, and has the disk keep it.
+/// Writes a file for this user alone.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let unfinished = path.with_extension("unfinished");
-    let write = || {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&unfinished)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&unfinished, path)?;
-        path.parent()
-            .map_or(Ok(()), |folder| File::open(folder)?.sync_all())
-    };
-    write().map_err(|error| {
-        let _ = std::fs::remove_file(&unfinished);
-        at(path)(error)
-    })
+    whole_file::write(path, bytes, 0o600).map_err(at(path))
 }
 
 #[cfg(test)]

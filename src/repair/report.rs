@@ -2,13 +2,13 @@
 //!
 //! **Invariant**: the file is replaced as a whole; one that cannot be read is as none.
 
-use std::fs::File;
-use std::io::Write;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::RepairError;
+use base::whole_file;
 
 /// In the data folder.
 const FILE: &str = "repairs.json";
@@ -124,15 +124,10 @@ pub(super) fn remember(data_dir: &Path, repair: &Repair) -> Result<(), RepairErr
     repairs.truncate(REPAIRS_MAX);
     repairs.reverse();
     let path = data_dir.join(FILE);
-    let unfinished = path.with_extension("unfinished");
-    let write = || {
-        let mut file = File::create(&unfinished)?;
-        file.write_all(&serde_json::to_vec_pretty(&repairs)?)?;
-        file.sync_all()?;
-        std::fs::rename(&unfinished, &path)?;
-        File::open(data_dir)?.sync_all()
-    };
-    write().map_err(|reason| RepairError::file(&path, reason))
+    let written = serde_json::to_vec_pretty(&repairs)
+        .map_err(io::Error::from)
+        .and_then(|text| whole_file::write(&path, &text, 0o666));
+    written.map_err(|reason| RepairError::file(&path, reason))
 }
 
 /// What was set aside and lies there still, by name.

@@ -12,6 +12,7 @@ use crate::app::TestApp;
 use crate::process::BY_ID;
 use crate::receiver::{Receiver, answer};
 use crate::setup::Setup;
+use crate::wait::eventually;
 
 /// A component of an older world, which takes updates and removals in calls of their own.
 const OLDER: [&str; 2] = [
@@ -281,7 +282,7 @@ fn what_waits_does_what_its_stream_did_when_it_was_accepted() {
         .call("POST", "/api/admin/sinks/pool/resume", "")
         .data(200);
     process.drained();
-    let held = |stream: &str| -> Vec<(String, Value)> {
+    let held = |folder: &Setup, stream: &str| -> Vec<(String, Value)> {
         let items = folder.items(stream).into_iter();
         let without_id = |mut fields: Value| {
             fields.as_object_mut().expect("an object").remove("id");
@@ -292,7 +293,27 @@ fn what_waits_does_what_its_stream_did_when_it_was_accepted() {
             .collect()
     };
     let of = |a: Value, b: Value| vec![("a".to_owned(), a), ("b".to_owned(), b)];
-    assert_eq!(held("first"), of(json!({"n": 1, "m": 2}), json!({"m": 2})));
-    assert_eq!(held("second"), of(json!({"m": 2}), json!({"n": 1, "m": 2})));
+    assert_eq!(
+        held(&folder, "first"),
+        of(json!({"n": 1, "m": 2}), json!({"m": 2}))
+    );
+    assert_eq!(
+        held(&folder, "second"),
+        of(json!({"m": 2}), json!({"n": 1, "m": 2}))
+    );
+
+    // Keys that are in use do it from the next request on.
+    folder.change(
+        "on_update = \"replace\"",
+        "on_update = \"merge\" # both now",
+    );
+    process.hang_up();
+    eventually("the stream merges", || {
+        let stream = process.admin("/api/admin/streams/first");
+        (stream["on_update"] == "merge").then_some(())
+    });
+    process.accepted("first", BY_ID, r#"{"id": "b", "k": 3}"#);
+    process.drained();
+    assert_eq!(held(&folder, "first")[1].1, json!({"m": 2, "k": 3}));
     process.stop();
 }

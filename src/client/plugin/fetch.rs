@@ -14,6 +14,7 @@ use reqwest::{Client, Response, StatusCode, Url, redirect};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
+use crate::client::reason;
 use crate::error::CliError;
 use crate::output::shown;
 use base::text::hex;
@@ -180,15 +181,6 @@ async fn body(source: &str, mut answer: Response, bytes_max: u64) -> Result<Vec<
         }
     }
     Ok(body)
-}
-
-fn reason(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut cause: &dyn std::error::Error = &error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
 }
 
 #[derive(Debug, Deserialize)]

@@ -131,7 +131,8 @@ class Spooling(unittest.TestCase):
             for number in range(5):
                 made.add({"id": number})
             self.assertFalse(made.close(0).done)
-        self.assertEqual(lost, [0, 1, 2, 3, 4])
+        # What was being written just then is handed over by the thread that wrote it.
+        self.assertEqual(sorted(lost), [0, 1, 2, 3, 4])
 
     def test_a_real_write_error_leaves_no_part(self):
         spool = Spool(self.folder, 1 << 30)
