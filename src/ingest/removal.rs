@@ -74,9 +74,15 @@ impl Ingest {
         let body = format!("DELETE {key}");
         let claim = (idempotency_key.as_deref()).map(|id| self.claim(&log, id, body.as_bytes()));
         log.idempotency_key = idempotency_key;
+        let merges = known.caller.key.rules.merges;
         let committing = self.follow(known);
         let stored = self
-            .submit(log, Lived::at(known.started), items, [claim, None])
+            .submit(
+                log,
+                Lived::at(known.started),
+                (items, merges),
+                [claim, None],
+            )
             .await;
         self.end_commit(known, committing, &stored);
         stored
@@ -166,8 +172,9 @@ impl Ingest {
                 Outcome::Accepted,
             )
         };
-        let items = items.accepted(self.merges(&log.stream));
-        self.submit(log, Lived::now(), items, [None; 2]).await
+        let merges = self.merges(&log.stream);
+        self.submit(log, Lived::now(), (items, merges), [None; 2])
+            .await
     }
 }
 

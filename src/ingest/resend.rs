@@ -177,7 +177,7 @@ impl Ingest {
             });
         }
         let claims = self.claims(&log, &repeats, &body);
-        let items = items.accepted(self.merges(&log.stream));
+        let items = (items, self.merges(&log.stream));
         let submitted = self.submit(log, Lived::at(started), items, claims);
         let accepted = submitted.await?;
         self.note(Some(&from.connector), received_at, started, &Ok(&accepted));
@@ -223,7 +223,7 @@ impl Ingest {
         };
         let id = format!("dead letter {} of {sink}", letter.id);
         let claim = self.claim(&log, &id, letter.fields.as_bytes());
-        let items = items.into_items().accepted(self.merges(&log.stream));
+        let items = (items.into_items(), self.merges(&log.stream));
         Ok(self
             .submit(log, Lived::now(), items, [Some(claim), None])
             .await?)

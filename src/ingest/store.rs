@@ -59,7 +59,7 @@ impl Ingest {
             true => Outcome::Test,
             false => Outcome::Accepted,
         };
-        let items = delivery.items.accepted(key.rules.merges);
+        let items = delivery.items;
         let mut log = known.log_entry(outcome, delivery.status);
         log.bytes = body.len() as u64;
         log.item_key = delivery.item_key;
@@ -76,6 +76,7 @@ impl Ingest {
         let committing = self.follow(known);
         let arrived = Lived::at(known.started);
         let claims = self.claims(&log, &delivery.repeats, body);
+        let items = (items, key.rules.merges);
         let stored = self.submit(log, arrived, items, claims).await;
         self.end_commit(known, committing, &stored);
         let is_new = matches!(&stored, Ok(accepted) if !accepted.receipt.replayed);
@@ -109,13 +110,13 @@ impl Ingest {
         stream.is_some_and(|stream| stream.on_update == OnUpdate::Merge)
     }
 
-    /// Makes durable what passed every check. The items say what updates did in their stream ([`Items::accepted`]). Repeats
-    /// have either of the claims in common.
+    /// Makes durable what passed every check: the items, and whether updates in their stream are merged. Repeats have either
+    /// of the claims in common.
     pub(super) async fn submit(
         &self,
         mut log: LogEntry,
         arrived: Lived,
-        items: Items,
+        (items, merges): (Items, bool),
         [claim, second]: [Option<Claim>; 2],
     ) -> Result<Accepted, AcceptError> {
         log.items = u32::try_from(items.len()).unwrap_or(u32::MAX);
@@ -129,7 +130,7 @@ impl Ingest {
         let submission = Submission {
             log,
             arrived,
-            items,
+            items: items.accepted(merges),
             claim,
             second,
         };
