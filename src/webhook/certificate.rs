@@ -56,28 +56,34 @@ impl Certificates {
     pub(super) fn of(preset: &Preset, text: &str) -> Result<Certificates, InvalidVerifier> {
         if text.starts_with("http") {
             return Err(invalid(
-                "it is an address: fetch the certificate from there, and set that",
+                "it is a URL; download the certificate from there, and set its text",
             ));
         }
         let (mut certificates, mut count, mut rest) = (Vec::new(), 0, text);
         while let Some((_, after)) = rest.split_once(BEGIN) {
             count += 1;
             if count > CERTIFICATES_MAX {
-                let message = format!("it has more than {CERTIFICATES_MAX} certificates");
+                let message = format!(
+                    "it has more than {CERTIFICATES_MAX} certificates; remove the expired ones"
+                );
                 return Err(invalid(message));
             }
-            let unreadable = || invalid(format!("certificate {count} cannot be read; was it cut?"));
+            let unreadable = || {
+                invalid(format!(
+                    "certificate {count} cannot be read; copy the whole certificate again"
+                ))
+            };
             let (body, after) = after.split_once(END).ok_or_else(unreadable)?;
             certificates.extend(read(body).ok_or_else(unreadable)?);
             rest = after;
         }
         match (count, certificates.is_empty()) {
             (0, _) => Err(invalid(format!(
-                "it has no certificate, which begins with `{BEGIN}`. {}",
+                "it has no certificate; a certificate begins with `{BEGIN}`. {}",
                 preset.secret_hint
             ))),
             (_, true) => Err(invalid(format!(
-                "no certificate in it has an RSA key of 2048 to 8192 bits, with which {} signs",
+                "none of its certificates has an RSA key of 2048 to 8192 bits, which {} uses to sign",
                 preset.title
             ))),
             (_, false) => Ok(Certificates(certificates)),
@@ -99,7 +105,7 @@ impl Certificates {
         let name = signed.name;
         let mut message = match (ended, self.0.as_slice()) {
             (Some(ends_at), _) => format!(
-                "{name} is of a certificate that expired on {}; set the tool's new one",
+                "{name} was made with a certificate that expired on {}; set the provider's new certificate",
                 date(ends_at)
             ),
             (None, [_]) => format!("{name} does not match the certificate"),

@@ -16,7 +16,7 @@ use super::{Delivery, Headers, InvalidVerifier, Options, Refused, clock, field};
 use base::clock::Unix;
 
 const SIGNATURE: &str = "PAYPAL-TRANSMISSION-SIG";
-const RAW: &str = "raw message delivery leaves the signature out: disable it for the subscription, or give SNS a key in the URL (`?access_token=`)";
+const RAW: &str = "raw message delivery omits the signature; disable it for the subscription, or give SNS a key in the URL (`?access_token=`)";
 const NOTIFICATION: &str = "Notification";
 pub(super) const SUBSCRIBED: &str = "SubscriptionConfirmation";
 pub(super) const UNSUBSCRIBED: &str = "UnsubscribeConfirmation";
@@ -63,7 +63,11 @@ impl Sns {
         let hash = match text("SignatureVersion") {
             Some("1") => Hash::Sha1,
             Some("2") => Hash::Sha256,
-            _ => return Err(Refused::body("the body has no `SignatureVersion` 1 or 2")),
+            _ => {
+                return Err(Refused::body(
+                    "the body's `SignatureVersion` is missing or unknown; expected 1 or 2",
+                ));
+            }
         };
         let message = sns_message(&body)?;
         let certificate_at = text("SigningCertURL");
@@ -81,7 +85,10 @@ impl Sns {
         }
         let shown: String = topic.chars().take(SHOWN_CHARS_MAX).collect();
         let shown = shown.escape_debug();
-        let message = format!("the topic is `{shown}`, not `{}`", self.topic);
+        let message = format!(
+            "the topic is `{shown}`; the key accepts only `{}`",
+            self.topic
+        );
         Err(Refused::body(message))
     }
 }
@@ -110,14 +117,22 @@ fn sns_message(body: &Value) -> Result<String, Refused> {
             "TopicArn",
             "Type",
         ],
-        _ => return Err(Refused::body("the body has no `Type` that SNS signs")),
+        _ => {
+            return Err(Refused::body(
+                "`Type` of the body is missing, or SNS does not sign it",
+            ));
+        }
     };
     let mut message = String::new();
     for name in names {
         let value = match body.get(*name) {
             Some(Value::String(value)) => value,
             Some(Value::Null) | None if *name == "Subject" => continue,
-            _ => return Err(Refused::body(format!("the body has no text at `{name}`"))),
+            _ => {
+                return Err(Refused::body(format!(
+                    "`{name}` of the body is missing or not a string"
+                )));
+            }
         };
         if *name != "Message" && value.chars().any(char::is_control) {
             return Err(Refused::body(format!("`{name}` has a control character")));

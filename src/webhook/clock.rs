@@ -42,7 +42,7 @@ pub(super) fn check(
     let seconds = off_ms.unsigned_abs().div_ceil(1_000);
     let side = if off_ms > 0 { "ahead of" } else { "behind" };
     let message = format!(
-        "the timestamp is {} s {side} this machine's clock, {} s are allowed; check the clock",
+        "the timestamp is {} s {side} this machine's clock, and the limit is {} s; check the clock",
         grouped(seconds),
         grouped(tolerance_seconds.into())
     );

@@ -92,7 +92,7 @@ fn each_item(
         count += 1;
         result = match count > ITEMS_MAX {
             true => Err(Refused::body(format!(
-                "the body has more than {ITEMS_MAX} items with their own signatures"
+                "the body has more than {ITEMS_MAX} items with their own signatures; send fewer items per request"
             ))),
             false => then(item),
         };
@@ -127,7 +127,7 @@ pub(super) fn check_token(
             {
                 true => Ok(()),
                 false => {
-                    let message = format!("an item has no `{path}` that is the secret");
+                    let message = format!("`{path}` of an item is missing or is not the secret");
                     Err(Refused::signature(message))
                 }
             }

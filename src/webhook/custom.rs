@@ -113,7 +113,7 @@ pub(super) fn source(
     match Place::parse(text) {
         Ok(Place::Part(_)) | Err(_) => Err(InvalidVerifier::new(
             field,
-            "it is neither `header:NAME` nor `body:PATH`, such as `header:X-Delivery` or `body:data.id`",
+            "expected `header:NAME` or `body:PATH`, such as `header:X-Delivery` or `body:data.id`",
         )),
         Ok(place) => Ok(Some(Source::of(place))),
     }
@@ -128,7 +128,7 @@ fn choice<T: Copy>(
         Some((_, value)) => Ok(*value),
         None => {
             let names: Vec<&str> = of.iter().map(|(name, _)| *name).collect();
-            let message = format!("it is none of {}", names.join(", "));
+            let message = format!("expected one of {}", names.join(", "));
             Err(InvalidVerifier::new(field, message))
         }
     }
@@ -136,7 +136,7 @@ fn choice<T: Copy>(
 
 fn header(field: &'static str, name: &str) -> Result<String, InvalidVerifier> {
     header_name(name).map_err(|_| {
-        InvalidVerifier::new(field, "it is not the name of a header, such as X-Signature")
+        InvalidVerifier::new(field, "expected the name of a header, such as X-Signature")
     })
 }
 
@@ -146,7 +146,7 @@ fn single(text: &str) -> Result<char, InvalidVerifier> {
         (Some(character), None) => Ok(character),
         _ => Err(InvalidVerifier::new(
             "separator",
-            "it is not one character, such as `,`",
+            "expected one character, such as `,`",
         )),
     }
 }

@@ -126,7 +126,7 @@ impl Draft {
             Some((name, line)) => {
                 let Some(base) = base(name) else {
                     let message = format!(
-                        "`extends` names `{name}`, and there is no such preset; `headgate preset list` lists them"
+                        "`extends` names the preset `{name}`, which does not exist; `headgate preset list` lists the presets"
                     );
                     return Err(FormatError::new(*line, message));
                 };
@@ -187,7 +187,7 @@ pub fn resolve_all<'p>(
             (draft.name.clone(), line)
         });
         let message = format!(
-            "`extends` of `{name}` leads in a circle, or over more than {CHAIN_MAX} presets"
+            "the chain of `extends` of `{name}` is a cycle, or has more than {CHAIN_MAX} presets; shorten it"
         );
         return Err((name, FormatError::new(line, message)));
     }
@@ -313,7 +313,7 @@ fn without(reader: &mut Reader<'_>, preset: &mut Preset) -> Result<(), FormatErr
             "setup" => preset.setup = None,
             _ => {
                 let message = format!(
-                    "`without` names `{}`, which is not a field that can be left out",
+                    "`without` names `{}`, which is not an optional field of a preset",
                     name.escape_debug()
                 );
                 return Err(FormatError::new(node.line, message));

@@ -120,7 +120,7 @@ impl Verifier {
     fn knows_word(&self, place: &Place, delivery: &Delivery<'_>) -> Result<bool, Refused> {
         let Some(expected) = self.verify_token() else {
             return Err(Refused::signature(
-                "no verify token is set; set verify_token to the word that was entered in the tool",
+                "no verify token is set; set verify_token to the word entered in the provider's settings",
             ));
         };
         Ok(expected.matches(&text_at(place, delivery).unwrap_or_default()))
@@ -128,7 +128,7 @@ impl Verifier {
 
     fn no_word(&self, place: &Place) -> Refused {
         let message = format!(
-            "the request has no {} that is the verify token, or is not a challenge of {}",
+            "the verify token in {} is missing or wrong, or the request is not a challenge of {}",
             super::layout::shown(place),
             self.preset().title
         );
@@ -330,7 +330,7 @@ pub fn to_do(delivery: &Delivery<'_>) -> Option<String> {
     let Confirmation { url, ends } = Confirmation::of(delivery)?;
     Some(match ends {
         false => format!("open {url} to confirm the subscription"),
-        true => format!("the subscription has ended; open {url} to have it again"),
+        true => format!("the subscription has ended; open {url} to subscribe again"),
     })
 }
 
@@ -380,7 +380,7 @@ fn contains(body: &[u8], text: &str) -> bool {
 fn no_text(place: &Place) -> Refused {
     match place {
         Place::Query(name) => Refused::body(format!("the URL has no parameter {name}")),
-        place => Refused::body(format!("there is no text at {}", place.written())),
+        place => Refused::body(format!("the request has no text at {}", place.written())),
     }
 }
 

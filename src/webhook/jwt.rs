@@ -73,7 +73,7 @@ pub(super) fn check(
     match is_same {
         true => Ok(()),
         false => Err(Refused::signature(format!(
-            "the body is not the one that the token's `{}` names",
+            "the digest of the body is not the one in the token's `{}`; a proxy must forward the body unchanged",
             hash.claim
         ))),
     }
@@ -119,7 +119,7 @@ fn signed_claims(algorithm: Algorithm, key: &Key, token: &str) -> Result<Value, 
     });
     let Some((message, head, claims, signature)) = parts else {
         return Err(Refused::header(format!(
-            "the delivery has no token of three parts and at most {TOKEN_LEN_MAX} bytes"
+            "the delivery has no token with three parts and at most {TOKEN_LEN_MAX} bytes"
         )));
     };
     let wanted = name_of(algorithm);
@@ -128,7 +128,7 @@ fn signed_claims(algorithm: Algorithm, key: &Key, token: &str) -> Result<Value, 
     // A token that needs something understood beside that is not understood (RFC 7515, section 4.1.11).
     if text("alg") != Some(wanted) || head.get("crit").is_some() {
         return Err(Refused::signature(format!(
-            "the token is not one signed with {wanted}"
+            "the token is not signed with {wanted}"
         )));
     }
     let signature = URL_SAFE_NO_PAD.decode(signature).unwrap_or_default();
@@ -139,7 +139,7 @@ fn signed_claims(algorithm: Algorithm, key: &Key, token: &str) -> Result<Value, 
     match (is_good, json_of(claims)) {
         (true, Some(claims @ Value::Object(_))) => Ok(claims),
         (true, _) => Err(Refused::signature(
-            "the token says nothing that can be read",
+            "the claims of the token are not a JSON object",
         )),
         (false, _) => Err(Refused::signature(
             "the signature of the token does not match",

@@ -30,7 +30,7 @@ impl KeySet {
         match keys.is_empty() {
             false => Ok(KeySet(keys)),
             true => Err(invalid(format!(
-                "no key in it is an RSA key of 2048 to 8192 bits for RS256. {}",
+                "it has no RSA key of 2048 to 8192 bits for RS256. {}",
                 preset.secret_hint
             ))),
         }
@@ -50,14 +50,14 @@ impl KeySet {
         let mut candidates = self.0.iter().filter(named).peekable();
         if candidates.peek().is_none() {
             return Err(Refused::signature(format!(
-                "the token is signed with a key that is none of the {} in the key set; set the newest keys",
+                "the token is signed with a key that is not among the {} of the key set; set the provider's newest key set",
                 self.0.len()
             )));
         }
         match candidates.any(|(_, key)| key.verifies(Hash::Sha256, message, signature)) {
             true => Ok(()),
             false => Err(Refused::signature(
-                "the signature of the token is none of the key set's",
+                "the signature of the token matches no key of the key set",
             )),
         }
     }

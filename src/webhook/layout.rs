@@ -375,7 +375,7 @@ impl Layout {
                     .flatten()
                     .map_or_else(String::new, shown);
                 Err(Refused::body(format!(
-                    "{place} is missing, which is signed"
+                    "{place} is missing, but the signature covers it"
                 )))
             }
         }

@@ -90,7 +90,7 @@ impl<'a> Headers<'a> {
         };
         if values.next().is_some() {
             return Err(Refused::header(format!(
-                "the header {name} is there more than once"
+                "the header {name} is sent more than once"
             )));
         }
         match text(value) {
@@ -105,7 +105,7 @@ impl<'a> Headers<'a> {
             Some(value) if !value.is_empty() => Ok(value),
             Some(_) => Err(Refused::header(format!("the header {name} is empty"))),
             None => Err(Refused::header(format!(
-                "the header {name} is missing; headers that came: {}",
+                "the header {name} is missing; received headers: {}",
                 self.names()
             ))),
         }

@@ -76,7 +76,7 @@ impl Path {
                 None if rest.is_empty() => break,
                 None => {
                     return Err(wrong(
-                        "is neither names with dots between them nor `[]` after a name; put other names in quotes",
+                        "is not names separated by dots, with `[]` only after a name; put other names in quotes",
                     ));
                 }
             };

@@ -46,7 +46,8 @@ pub fn resolve_own(
     for drafts in layers {
         let generic = |draft: &&Draft| ["hmac", "token"].contains(&draft.name());
         if let Some(draft) = drafts.iter().find(generic) {
-            let message = "`hmac` and `token` stand for any tool; give the preset another name";
+            let message =
+                "the names `hmac` and `token` are reserved; choose another name for the preset";
             return Err((draft.origin().clone(), FormatError::new(None, message)));
         }
         let found = |name: &str| own.iter().find(|one| one.name == name);

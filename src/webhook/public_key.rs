@@ -37,7 +37,7 @@ pub(super) fn of(algorithm: Algorithm, text: &str) -> Result<Vec<NamedKey>, Inva
         || members.is_some_and(|keys| keys.iter().any(is_private));
     if private {
         return Err(invalid(
-            "it is a private key, with which anybody who reads it can sign; set the public key, and make a new pair",
+            "it is a private key, so anyone who reads it can sign; create a new pair, and set its public key",
         ));
     }
     let found: Vec<NamedKey> = match (&json, members) {

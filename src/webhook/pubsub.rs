@@ -58,7 +58,7 @@ impl Pubsub {
         // A token that needs something understood beside that is not understood (RFC 7515, section 4.1.11).
         if text(&head, "alg") != Some(ALGORITHM) || head.get("crit").is_some() {
             return Err(Refused::signature(format!(
-                "the token is not one signed with {ALGORITHM}"
+                "the token is not signed with {ALGORITHM}"
             )));
         }
         let signature = URL_SAFE_NO_PAD.decode(token.signature).unwrap_or_default();

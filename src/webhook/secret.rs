@@ -35,12 +35,12 @@ pub(super) fn check(
 ) -> Result<(), InvalidVerifier> {
     if secret.is_empty() {
         return Err(invalid(
-            "it is empty, so anyone could sign; set the secret that the tool shows",
+            "it is empty, so anyone could sign; set the secret that the provider shows",
         ));
     }
     if !secret.starts_with(&verify.secret_prefix) {
         return Err(invalid(format!(
-            "secrets of {} begin with `{}`, this one does not. {}",
+            "secrets of {} begin with `{}`, but this one does not. {}",
             preset.title, verify.secret_prefix, preset.secret_hint
         )));
     }
@@ -56,7 +56,7 @@ pub(super) fn check(
     let is_one_character = text.chars().all(|other| Some(other) == first);
     if text.len() >= SECRET_LEN_MIN && is_one_character {
         return Err(invalid(
-            "it is one character over and over, so that it can be guessed; choose a random one in the tool and here",
+            "it repeats one character, so it can be guessed; set a random secret at the provider and here",
         ));
     }
     Ok(())
@@ -103,7 +103,7 @@ pub(super) fn key(verify: &Verification, secret: &str) -> Result<Key, InvalidVer
 fn decoded(secret: &str, encoding: Encoding, name: &str) -> Result<Vec<u8>, InvalidVerifier> {
     let Some(bytes) = decode(secret, encoding) else {
         return Err(invalid(format!(
-            "it is not {name}; was it cut, or is secret_encoding wrong?"
+            "it is not {name}; copy the whole secret again, or correct secret_encoding"
         )));
     };
     if bytes.len() < SECRET_LEN_MIN {
@@ -133,7 +133,7 @@ pub(super) fn ed25519(bytes: Vec<u8>) -> Option<PublicKey> {
 
 fn too_short(len: usize) -> String {
     format!(
-        "it has {len} bytes, at least {SECRET_LEN_MIN} are needed; choose a longer one in the tool and here"
+        "it has {len} bytes, and at least {SECRET_LEN_MIN} are required; set a longer secret at the provider and here"
     )
 }
 

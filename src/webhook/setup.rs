@@ -24,7 +24,7 @@ pub(super) fn preset_of(options: &Options) -> Result<&'static Preset, InvalidVer
     let Some(verify) = &preset.verify else {
         return Err(InvalidVerifier::new(
             "scheme",
-            format!("{} signs nothing; {WITH_A_KEY}", preset.title),
+            format!("{} does not sign requests; {WITH_A_KEY}", preset.title),
         ));
     };
     check_unused(preset, verify.algorithm, options)?;
@@ -34,7 +34,7 @@ pub(super) fn preset_of(options: &Options) -> Result<&'static Preset, InvalidVer
     {
         return Err(InvalidVerifier::new(
             "answer",
-            format!("{answer} is none of 200, 202 and 204"),
+            format!("expected 200, 202 or 204, found {answer}"),
         ));
     }
     Ok(preset)
@@ -48,7 +48,7 @@ pub(super) fn url(options: &Options, signs_url: bool) -> Result<Option<String>, 
     if !url.starts_with("https://") && !url.starts_with("http://") {
         return Err(InvalidVerifier::new(
             "url",
-            "it does not begin with https://; enter the whole URL that is registered in the tool",
+            "it does not begin with https://; enter the whole URL that is registered at the provider",
         ));
     }
     Ok(signs_url.then(|| url.clone()))
@@ -85,7 +85,7 @@ fn check_unused(
     ];
     if let Some((field, _)) = unused.into_iter().find(|(_, given)| *given) {
         let message = format!(
-            "`{}` has its own; leave it out, or use the scheme `hmac`",
+            "the preset `{}` already defines it; omit it, or use the scheme `hmac`",
             preset.name
         );
         return Err(InvalidVerifier::new(field, message));
@@ -98,7 +98,7 @@ fn check_details(preset: &Preset, options: &Options) -> Result<(), InvalidVerifi
     let given = options.details();
     for (name, _) in &given {
         if preset.options.iter().all(|option| option.name != *name) {
-            let message = format!("`{}` has none; leave it out", preset.name);
+            let message = format!("the preset `{}` does not use it; omit it", preset.name);
             return Err(InvalidVerifier::new(field_of(name), message));
         }
     }

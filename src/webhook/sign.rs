@@ -67,7 +67,7 @@ impl CannotSign {
 
     pub(super) fn public_key() -> CannotSign {
         CannotSign::new(
-            "what is set here is a public key, which checks signatures and cannot make them; the tool alone has the private one: have it send a test",
+            "the key holds a public key, which cannot sign; only the provider has the private key: send a test from its settings",
         )
     }
 }
@@ -123,7 +123,7 @@ impl Verifier {
             }
             Check::Awaited(_) => {
                 let message = format!(
-                    "the key has no secret yet: {} has to send its own first",
+                    "the key has no secret yet; {} must send its own first",
                     self.preset().title
                 );
                 return Err(CannotSign::new(message));
@@ -277,7 +277,7 @@ fn edit(
 
 fn no_object() -> CannotSign {
     CannotSign::new(
-        "the signature is in the body, and this body is not a JSON object with its place",
+        "the signature belongs in the body, but this body is not a JSON object with a place for it",
     )
 }
 

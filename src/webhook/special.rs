@@ -50,7 +50,7 @@ fn check_body_digest(url: &str, body: &[u8]) -> Result<(), Refused> {
         .find(|(name, _)| name == "bodySHA256");
     let Some((_, wanted)) = wanted else {
         return Err(Refused::body(
-            "the body is not a form, and the URL has no bodySHA256 to check it with",
+            "the body is not a form, and the URL has no bodySHA256 to verify it",
         ));
     };
     // No secret: the URL that holds it is what is signed.
@@ -59,7 +59,7 @@ fn check_body_digest(url: &str, body: &[u8]) -> Result<(), Refused> {
         return Ok(());
     }
     Err(Refused::body(
-        "the body is not the one that bodySHA256 in the URL names",
+        "the digest of the body is not bodySHA256 of the URL; a proxy must forward the body unchanged",
     ))
 }
 
@@ -87,7 +87,9 @@ fn with_and_without_port(url: &str) -> Vec<String> {
 /// Refuses a body that a question has signed for anybody: `abc` is a form with one field.
 pub(super) fn refuse_challenge(body: &[u8]) -> Result<(), Refused> {
     if std::str::from_utf8(body).is_ok_and(handshake::is_plain_token) {
-        return Err(Refused::body("the body could be a token of the handshake"));
+        return Err(Refused::body(
+            "the body could be the signed token of a challenge",
+        ));
     }
     Ok(())
 }

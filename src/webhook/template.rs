@@ -77,7 +77,7 @@ impl Template {
                 }
                 None if braces == Braces::Strict && matches!(next, '{' | '}') => {
                     return Err(
-                        "it has a brace that belongs to no place; write `{{` or `}}` for a brace"
+                        "it has a brace without its pair; write `{{` or `}}` for a brace"
                             .to_owned(),
                     );
                 }

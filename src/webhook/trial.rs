@@ -218,10 +218,11 @@ fn in_form(text: &str) -> String {
 /// What is to be refused, for this reason if there is one.
 fn believed_not(what: &str, result: Result<(), Refused>, because: Option<Because>) -> Tried {
     let wrong = match result {
-        Ok(()) => Some("it was believed".to_owned()),
-        Err(refused) if because.is_some_and(|because| because != refused.because) => {
-            Some(format!("it was rejected because {}", refused.message))
-        }
+        Ok(()) => Some("it was accepted".to_owned()),
+        Err(refused) if because.is_some_and(|because| because != refused.because) => Some(format!(
+            "it was rejected for another reason: {}",
+            refused.message
+        )),
         Err(_) => None,
     };
     Tried::of(format!("{what}: rejected"), wrong)

@@ -348,13 +348,13 @@ impl Check {
 fn verify_token_of(preset: &Preset, given: Option<&str>) -> Result<Option<Token>, InvalidVerifier> {
     let Some(text) = given else { return Ok(None) };
     if !preset.asks_for_word() {
-        let message = format!("`{}` knows no verify token; leave it out", preset.name);
+        let message = format!("`{}` does not use a verify token; omit it", preset.name);
         return Err(InvalidVerifier::new("verify_token", message));
     }
     if text.is_empty() {
         return Err(InvalidVerifier::new(
             "verify_token",
-            "it is empty; choose a word",
+            "it is empty; set the word entered in the provider's settings",
         ));
     }
     Ok(Some(Token::new(text)))

@@ -102,13 +102,13 @@ fn what_is_missing_or_cannot_be_read_is_refused() {
     refused(
         &format!("{pubsub}, {elliptic}"),
         "secret",
-        "no key in it is an RSA key",
+        "it has no RSA key",
     );
     let github = "scheme = \"github\", secret = \"a secret of the tests\"";
     refused(
         &format!("{github}, {topic}"),
         "topic",
-        "`github` has none; leave it out",
+        "the preset `github` does not use it; omit it",
     );
 }
 

@@ -176,7 +176,7 @@ fn zstd_refused(error: &FrameDecoderError, frame: &[u8], out: &Output) -> Decode
         FrameDecoderError::WindowSizeTooBig { requested: got, .. }
         | FrameDecoderError::FrameHeaderError(FrameHeaderError::WindowTooBig { got }) => {
             DecodeError::Invalid(format!(
-                "the zstd body needs a window of {got} bytes, {ZSTD_WINDOW_BYTES_MAX} are allowed; compress it with level 19 or below and without long mode"
+                "the zstd body needs a window of {got} bytes, and the limit is {ZSTD_WINDOW_BYTES_MAX}; compress it with level 19 or below and without long mode"
             ))
         }
         FrameDecoderError::DictNotProvided { .. } => DecodeError::Invalid(
@@ -209,6 +209,6 @@ fn damaged(encoding: Encoding) -> DecodeError {
 fn trailing(encoding: Encoding) -> DecodeError {
     let name = encoding.name();
     DecodeError::Invalid(format!(
-        "bytes follow the end of the {name} stream in the body; send the stream alone"
+        "the body has bytes after the end of the {name} stream; send only the stream"
     ))
 }

@@ -151,7 +151,7 @@ fn media(content_type: &str) -> Result<Media, String> {
         "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Media::Lines,
         "multipart/form-data" => {
             return Err(
-                "forms with files (multipart/form-data) cannot be taken; set the tool to send JSON with `Content-Type: application/json`"
+                "forms with files (multipart/form-data) are not accepted; configure the sender to send JSON with `Content-Type: application/json`"
                     .to_owned(),
             );
         }

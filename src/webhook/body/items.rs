@@ -50,7 +50,7 @@ impl ItemSource<'_> {
             (0, Some(message)) => Err(DecodeError::Invalid(message)),
             (0, None) if !path.walks_arrays() => {
                 let message = format!(
-                    "the body has nothing at `{path}`; the connector takes its items there"
+                    "the body has nothing at `{path}`; the connector expects its items there"
                 );
                 Err(DecodeError::Invalid(message))
             }

@@ -26,7 +26,7 @@ pub(super) fn to_json(body: &[u8], bytes_max: usize) -> Result<Bytes, DecodeErro
     }
     if before == "[" {
         return Err(DecodeError::Invalid(
-            "the body has no lines; send one JSON object a line".to_owned(),
+            "the body has no lines; send one JSON object per line".to_owned(),
         ));
     }
     out.push(b"]")?;
@@ -39,7 +39,7 @@ fn value(line: &[u8]) -> Result<&str, String> {
     let json: &RawValue = serde_json::from_str(text).map_err(|error| {
         let (column, problem) = (error.column(), error.to_string());
         let problem = problem.split(" at line ").next().unwrap_or_default();
-        format!("is not one JSON value (byte {column}: {problem}); send one JSON object a line")
+        format!("is not one JSON value (byte {column}: {problem}); send one JSON object per line")
     })?;
     Ok(json.get())
 }

@@ -33,7 +33,7 @@ pub fn at_path(json: &Bytes, path: &str) -> Result<Bytes, String> {
     for name in path.split('.') {
         if !value.get().starts_with('{') {
             return Err(format!(
-                "{place} is {}, so it has no field `{}`; the connector takes its items at {setting}",
+                "{place} is {}, so it has no field `{}`; the connector expects its items at {setting}",
                 kind(value.get()),
                 shown(name)
             ));
@@ -43,7 +43,7 @@ pub fn at_path(json: &Bytes, path: &str) -> Result<Bytes, String> {
             .map_err(|error| format!("the fields of {place} cannot be read: {error}"))?;
         value = found.ok_or_else(|| {
             format!(
-                "{place} has no field `{}`; the connector takes its items at {setting}",
+                "{place} has no field `{}`; the connector expects its items at {setting}",
                 shown(name)
             )
         })?;
@@ -51,7 +51,7 @@ pub fn at_path(json: &Bytes, path: &str) -> Result<Bytes, String> {
     }
     if !value.get().starts_with(['{', '[']) {
         return Err(format!(
-            "{place} is {}; the connector takes its items at {setting}, so there must be an array of objects or an object",
+            "{place} is {}; the connector expects an array of objects or an object at {setting}",
             kind(value.get())
         ));
     }

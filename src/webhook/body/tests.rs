@@ -135,7 +135,7 @@ fn other_media_types_are_told_what_to_send() {
     };
     check(
         b"Multipart/Form-Data; boundary=x",
-        &["forms with files", "set the tool to send JSON"],
+        &["forms with files", "configure the sender to send JSON"],
     );
     check(b"image/png", &["`image/png`", "send application/json"]);
     check(b"application/jsonp", &["`application/jsonp`"]);

@@ -23,13 +23,13 @@ pub(super) fn check(preset: &Preset, node: &Node) -> Result<(), FormatError> {
     if preset.title.is_empty() {
         return at(
             "title",
-            "`title` is missing: the name of the tool for people".to_owned(),
+            "`title` is missing; set the name of the provider that pages show".to_owned(),
         );
     }
     if let Some(verify) = &preset.verify {
         if verify.signature.is_empty() && !preset.is_generic() {
             let line = node.get("verify").and_then(|verify| verify.line);
-            let message = "verify.signature is missing: where the signature stands, such as \"header:X-Signature\"";
+            let message = "verify.signature is missing; set the place of the signature, such as \"header:X-Signature\"";
             return Err(FormatError::new(line, message));
         }
         verification(verify, preset.id.as_ref(), &names(preset)).map_err(|(field, message)| {
@@ -43,7 +43,7 @@ pub(super) fn check(preset: &Preset, node: &Node) -> Result<(), FormatError> {
         .as_ref()
         .is_some_and(|event| !is_signed(event, preset.verify.as_ref()));
     if !preset.removals.is_empty() && by_header && preset.signed() && !preset.unsigned_event {
-        let message = "delete_when names events, and the event is not signed: anyone who replays a delivery could choose the item to remove; set `unsigned_event = true` if that is meant";
+        let message = "delete_when uses the event, which is not signed: anyone who replays a delivery could turn it into a removal; to allow this, set `unsigned_event = true`";
         return at("delete_when", message.to_owned());
     }
     if preset.event_field && preset.event.is_none() {
@@ -56,7 +56,7 @@ pub(super) fn check(preset: &Preset, node: &Node) -> Result<(), FormatError> {
     {
         return at(
             "content",
-            "`content` leads through an array; it is one value of an element".to_owned(),
+            "`content` passes through an array; name one value of an element".to_owned(),
         );
     }
     Ok(())
@@ -76,7 +76,7 @@ fn answers(preset: &Preset, node: &Node) -> Result<(), FormatError> {
             };
             if template.pieces.iter().any(odd) {
                 let message = format!(
-                    "handshakes: the answer `{}` has a place that is none of a question; there are {{header:…}}, {{query:…}}, {{body:…}}, {{hmac:hex:…}} and options",
+                    "handshakes: the answer `{}` has an unknown placeholder; known are {{header:…}}, {{query:…}}, {{body:…}}, {{hmac:hex:…}} and options of the preset",
                     template.written().escape_debug()
                 );
                 return at("handshakes", message);
@@ -84,7 +84,7 @@ fn answers(preset: &Preset, node: &Node) -> Result<(), FormatError> {
         }
         let is_keyed = preset.verify.is_none();
         if is_keyed && (handshake.answer.signs() || handshake.secret.is_some()) {
-            let message = "handshakes: there is no [verify], and so no secret to sign or to take";
+            let message = "handshakes: without [verify] there is no secret to sign with or to accept; add [verify]";
             return at("handshakes", message.to_owned());
         }
     }
@@ -126,24 +126,21 @@ pub(crate) fn verification(
     if (verify.signature.iter()).any(|place| matches!(place, Place::Part(_))) {
         return err(
             "signature",
-            "a `part:` is a part of the signature's header, and no place of a signature",
+            "`part:` names a part of the signature's header, not a place of a signature; use `header:`, `query:` or `body:`",
         );
     }
     placeholders(verify, options)?;
     if signs(verify.algorithm) && !verify.signed.covers_body() && !verify.unsigned_body {
         return err(
             "signed",
-            "it has no {body}, so that any body would be believed",
+            "it has no {body}, so any body would be accepted; add {body}, or set `unsigned_body = true`",
         );
     }
     if has(Piece::Time) && verify.timestamp.is_empty() {
-        return err(
-            "signed",
-            "it has {ts}; set `timestamp` to where that stands",
-        );
+        return err("signed", "it has {ts}; set `timestamp` to its place");
     }
     if has(Piece::Id) && id.is_none() {
-        return err("signed", "it has {id}; set `id` to where that stands");
+        return err("signed", "it has {id}; set `id` to its place");
     }
     let in_part = verify
         .timestamp
@@ -159,7 +156,10 @@ pub(crate) fn verification(
     match verify.algorithm {
         Algorithm::Hash(_) => plain_hash(&verify.signed)?,
         _ if has(Piece::Secret) => {
-            return err("signed", "only a plain hash has the secret in its message");
+            return err(
+                "signed",
+                "{secret} is allowed in plain hashes only; remove it",
+            );
         }
         _ => {}
     }
@@ -192,17 +192,17 @@ fn of_algorithm(verify: &Verification) -> Result<(), (&'static str, String)> {
         Algorithm::Twilio | Algorithm::Sns | Algorithm::Paypal | Algorithm::Pubsub => Ok(()),
         Algorithm::Token if !verify.unsigned_body => err(
             "unsigned_body",
-            "a fixed secret signs nothing; set it to true",
+            "a fixed secret does not sign the body; set `unsigned_body = true`",
         ),
         Algorithm::Token => Ok(()),
         Algorithm::Jwt(_) => {
             if verify.signed != Template::of_body() {
-                return err("signed", "a token says itself what is signed; leave it out");
+                return err("signed", "a token defines what it signs; omit `signed`");
             }
             match verify.body_hash.is_none() && !verify.unsigned_body {
                 true => err(
                     "body_hash",
-                    "without it the token says nothing of the body; set it, or `unsigned_body = true`",
+                    "it is missing, so the token does not cover the body; set it, or `unsigned_body = true`",
                 ),
                 false => Ok(()),
             }
@@ -229,8 +229,7 @@ fn timed(verify: &Verification) -> Result<(), (&'static str, String)> {
     let outside = |place: &Place| !matches!(place, Place::Body(_) | Place::Item(_));
     let signs_time = verify.signed.has(&Piece::Time);
     if verify.timestamp.iter().any(outside) && !signs_time {
-        let message =
-            "`signed` has no {ts}, so that anybody could change it; add it or leave it out";
+        let message = "`signed` has no {ts}, so anyone could change the timestamp; add {ts} to `signed`, or omit `timestamp`";
         return Err(("timestamp", message.to_owned()));
     }
     Ok(())
@@ -242,9 +241,9 @@ fn plain_hash(signed: &Template) -> Result<(), (&'static str, String)> {
     let secret = at(|piece| *piece == Piece::Secret);
     let last = signed.pieces.len().saturating_sub(1);
     let message = match secret {
-        None => "a plain hash needs {secret} in it: else anybody can make it",
+        None => "without {secret}, anyone can compute a plain hash; add {secret} at the end",
         Some(secret) if secret < last => {
-            "{secret} is before a value that the sender chooses, so anyone with one delivery could extend it; it must be last"
+            "{secret} is before a value that the sender chooses, so anyone with one delivery could extend it; put {secret} last"
         }
         Some(_) => return Ok(()),
     };
@@ -264,7 +263,8 @@ fn in_step(verify: &Verification, id: Option<&Source>) -> Result<(), (&'static s
         true => Ok(()),
         false => Err((
             "in_step",
-            "signature, timestamp and id have lists of different lengths".to_owned(),
+            "signature, timestamp and id have lists of different lengths; give each as many places"
+                .to_owned(),
         )),
     }
 }

@@ -32,10 +32,7 @@ pub(super) fn source(node: &Node) -> Result<Source, FormatError> {
     };
     let empty = source.0.is_empty() || source.0.iter().any(Vec::is_empty);
     match empty || source.is_too_long() {
-        true => Err(FormatError::new(
-            node.line,
-            "it has no place, or more than 8",
-        )),
+        true => Err(FormatError::new(node.line, "expected 1 to 8 places")),
         false => Ok(source),
     }
 }
@@ -67,7 +64,7 @@ pub(super) fn item_key(node: &Node) -> Result<ItemKey, FormatError> {
             match all.iter().position(|one| *one == KeyFields::Delivery) {
                 Some(position) if position < last => Err(FormatError::new(
                     first.line,
-                    "`@delivery` is always there, so it must be the last",
+                    "`@delivery` always has a value, so it must come last",
                 )),
                 _ => Ok(ItemKey(all)),
             }
@@ -147,10 +144,7 @@ pub(super) fn answer(node: &Node) -> Result<DeliveryAnswer, FormatError> {
         body = Some((JSON, text.clone()));
         match serde_json::from_str::<serde_json::Value>(&text) {
             Ok(again) if again == json => Ok(()),
-            _ => Err(wrong(
-                node,
-                "JSON with numbers that are written in few digits",
-            )),
+            _ => Err(wrong(node, "JSON whose numbers have fewer digits")),
         }
     })?;
     reader.finish()?;
@@ -176,10 +170,10 @@ pub(super) fn option(node: &Node) -> Result<PresetOption, FormatError> {
     reader.finish()?;
     let word = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
     if option.name.is_empty() || !option.name.bytes().all(word) {
-        return Err(missing(node, "name", "a word of a to z and `_`"));
+        return Err(missing(node, "name", "a name of letters a to z and `_`"));
     }
     match option.label.is_empty() {
-        true => Err(missing(node, "label", "the name for people")),
+        true => Err(missing(node, "label", "the name that pages show")),
         false => Ok(option),
     }
 }

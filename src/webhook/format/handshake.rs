@@ -42,7 +42,7 @@ pub(super) fn read(node: &Node) -> Result<Handshake, FormatError> {
     })?;
     reader.finish()?;
     if !METHODS.contains(&one.method.as_str()) {
-        let message = format!("handshakes.method is none of {}", METHODS.join(", "));
+        let message = format!("handshakes.method: expected one of {}", METHODS.join(", "));
         return Err(FormatError::new(node.line, message));
     }
     let echoed = |place: &Place| {
@@ -60,7 +60,7 @@ pub(super) fn read(node: &Node) -> Result<Handshake, FormatError> {
     {
         return Err(FormatError::new(
             node.line,
-            "handshakes.answer repeats a header with credentials, which nobody may see",
+            "handshakes.answer would reveal a header with credentials; remove its placeholder",
         ));
     }
     Ok(one)

@@ -92,7 +92,7 @@ impl<'n> Reader<'n> {
                 *to = value.unsigned_abs();
                 Ok(())
             }
-            _ => Err(wrong(node, "an integer from 0")),
+            _ => Err(wrong(node, "an integer of 0 or more")),
         })
     }
 
@@ -134,12 +134,15 @@ impl<'n> Reader<'n> {
 pub(super) fn wrong(node: &Node, wanted: &str) -> FormatError {
     FormatError::new(
         node.line,
-        format!("expected {wanted}, not {}", node.found()),
+        format!("expected {wanted}, found {}", node.found()),
     )
 }
 
 pub(super) fn missing(node: &Node, name: &str, wanted: &str) -> FormatError {
-    FormatError::new(node.line, format!("`{name}` is missing or empty: {wanted}"))
+    FormatError::new(
+        node.line,
+        format!("`{name}` is missing or empty; expected {wanted}"),
+    )
 }
 
 pub(super) fn text_of(node: &Node) -> Result<String, FormatError> {

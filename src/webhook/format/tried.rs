@@ -35,7 +35,7 @@ pub(super) fn sample(node: &Node) -> Result<Sample, FormatError> {
     reader.finish()?;
     match (sample.event.is_empty(), sample.body.is_empty()) {
         (true, _) => Err(missing(node, "event", "the name of the event")),
-        (_, true) => Err(missing(node, "body", "what the tool sends")),
+        (_, true) => Err(missing(node, "body", "the body that the provider sends")),
         _ => Ok(sample),
     }
 }
@@ -87,10 +87,10 @@ pub(super) fn vector(node: &Node) -> Result<SentDelivery, FormatError> {
         (Some(body), None) => body.into_bytes(),
         (None, Some(encoded)) => (STANDARD.decode(encoded))
             .map_err(|_| FormatError::new(node.line, "body_base64 is not padded Base64"))?,
-        _ => return Err(missing(node, "body", "or `body_base64`, one of them")),
+        _ => return Err(missing(node, "body", "either `body` or `body_base64`")),
     };
     match vector.secret.is_empty() {
-        true => Err(missing(node, "secret", "what it was signed with")),
+        true => Err(missing(node, "secret", "the secret that signed it")),
         false => Ok(vector),
     }
 }

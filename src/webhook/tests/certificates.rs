@@ -128,7 +128,7 @@ fn what_has_no_key_that_fits_is_refused() {
         of(&zeros(256), &[1, 0, 0, 0, 1]),
     ];
     for text in unusable {
-        refused(&text, "no certificate in it has an RSA key of 2048");
+        refused(&text, "none of its certificates has an RSA key of 2048");
     }
     // Among others it is left out.
     verifier(&format!("{other}{CERTIFICATE}"));
@@ -139,7 +139,7 @@ fn what_cannot_be_read_is_refused() {
     let refused = |text: &str, part: &str| invalid(&options_of("sns"), text, "secret", part);
     refused(
         "https://sns.eu-west-1.amazonaws.com/a.pem",
-        "fetch the certificate",
+        "download the certificate",
     );
     refused(
         SECRET,
@@ -147,7 +147,7 @@ fn what_cannot_be_read_is_refused() {
     );
     let key = CERTIFICATE.replace("CERTIFICATE", "PRIVATE KEY");
     refused(&key, "it has no certificate");
-    let unreadable = "certificate 1 cannot be read; was it cut?";
+    let unreadable = "certificate 1 cannot be read; copy the whole certificate again";
     refused(&CERTIFICATE[..CERTIFICATE.len() - 30], unreadable);
     refused(&CERTIFICATE.replacen("MII", "M*I", 1), unreadable);
     let second = format!("{CERTIFICATE}{}", pem(b"\x30\x03\x02\x01\x01"));

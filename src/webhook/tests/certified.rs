@@ -85,7 +85,7 @@ fn every_signed_field_counts() {
         refused(sns(&changed), because, "");
         for missing in [Value::Null, json!(1), json!({})] {
             changed[name] = missing;
-            refused(sns(&changed), Because::Body, "the body has no");
+            refused(sns(&changed), Because::Body, "of the body is missing");
         }
     }
     let mut added = good.clone();
@@ -96,7 +96,11 @@ fn every_signed_field_counts() {
         "does not match the certificate",
     );
     added["Subject"] = json!(7);
-    refused(sns(&added), Because::Body, "no text at `Subject`");
+    refused(
+        sns(&added),
+        Because::Body,
+        "`Subject` of the body is missing",
+    );
     let mut version = good.clone();
     version["SignatureVersion"] = "1".into();
     refused(sns(&version), Because::Signature, "does not match");
@@ -112,7 +116,11 @@ fn another_topic_of_the_same_region_is_refused() {
     let mut other = notification();
     other["TopicArn"] = "arn:aws:sns:eu-west-1:210987654321:evil\u{202e}".into();
     let refusal = sns(&signed(other, NAMES));
-    refused(refusal, Because::Body, "evil\\u{202e}`, not `the topic`");
+    refused(
+        refusal,
+        Because::Body,
+        "evil\\u{202e}`; the key accepts only `the topic`",
+    );
 }
 
 #[test]
@@ -135,7 +143,7 @@ fn lines_of_a_message_do_not_become_other_fields() {
         forged
     };
     let kind = forged("Type", format!("Notification\n{rest}"));
-    refused(sns(&kind), Because::Body, "no `Type` that SNS signs");
+    refused(sns(&kind), Because::Body, "SNS does not sign it");
     let id = forged("MessageId", "m-2\nTimestamp\nx".to_owned());
     refused(
         sns(&id),
@@ -228,8 +236,9 @@ fn a_certificate_that_does_not_fit_or_has_expired_is_named_as_such() {
     let part = format!("matches none of the 2 certificates, expired since 2017-03-22{pem}");
     refused(both, Because::Signature, &part);
     let expired = check(CERTIFICATE, YEAR_2200);
-    let part =
-        format!("is of a certificate that expired on 2126-10-29; set the tool's new one{pem}");
+    let part = format!(
+        "was made with a certificate that expired on 2126-10-29; set the provider's new certificate{pem}"
+    );
     refused(expired, Because::Signature, &part);
 }
 

@@ -19,25 +19,21 @@ fn hmac_says_what_is_missing_or_wrong() {
         invalid(&hmac(|options| change(options)), SECRET, field, part);
     };
     wrong(&|o| o.header = None, "header", "missing");
-    wrong(
-        &|o| o.header = set("X Y"),
-        "header",
-        "not the name of a header",
-    );
+    wrong(&|o| o.header = set("X Y"), "header", "the name of a header");
     wrong(
         &|o| o.hash = set("md5"),
         "hash",
-        "none of sha256, sha1, sha384, sha512",
+        "one of sha256, sha1, sha384, sha512",
     );
     wrong(
         &|o| o.encoding = set("base32"),
         "encoding",
-        "none of hex, base64, base64url",
+        "one of hex, base64, base64url",
     );
     wrong(
         &|o| o.secret_encoding = set("x"),
         "secret_encoding",
-        "none of text, hex, base64, base64url, whsec",
+        "one of text, hex, base64, base64url, whsec",
     );
     wrong(&|o| o.separator = set(", "), "separator", "one character");
     wrong(
@@ -68,7 +64,7 @@ fn hmac_says_what_is_missing_or_wrong() {
     wrong(
         &|o| o.timestamp = time(Some("a"), None, Some("min")),
         "timestamp",
-        "none of s, ms",
+        "one of s, ms",
     );
     wrong(
         &|o| o.timestamp = time(Some("a"), None, None),

@@ -105,11 +105,7 @@ fn what_is_no_token_is_refused() {
         refused(result, Because::Header, "no token of three parts");
     }
     for wrong in ["..", "a.b.c", "e30.e30.e30"] {
-        refused(
-            check(wrong),
-            Because::Signature,
-            "not one signed with RS256",
-        );
+        refused(check(wrong), Because::Signature, "not signed with RS256");
     }
     let verifier = super::verifier("pubsub");
     let none = with_post(&[], "{}", |delivery| verifier.check(delivery));
@@ -127,11 +123,7 @@ fn no_other_algorithm_counts() {
         let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
         let tag = hmac::sign(&key, forged.as_bytes());
         let forged = format!("{forged}.{}", URL_SAFE_NO_PAD.encode(tag.as_ref()));
-        refused(
-            check(&forged),
-            Because::Signature,
-            "not one signed with RS256",
-        );
+        refused(check(&forged), Because::Signature, "not signed with RS256");
     }
     let none = [
         json!("none"),
@@ -147,23 +139,23 @@ fn no_other_algorithm_counts() {
             &head,
             &claims(),
             Because::Signature,
-            "not one signed with RS256",
+            "not signed with RS256",
         );
         let unsigned = format!("{}.", message(&head, &claims()));
         refused(
             check(&unsigned),
             Because::Signature,
-            "not one signed with RS256",
+            "not signed with RS256",
         );
     }
     let unsigned = format!("{}.", message(&head(), &claims()));
     refused(
         check(&unsigned),
         Because::Signature,
-        "none of the key set's",
+        "no key of the key set",
     );
     let critical = with(head(), "crit", json!(["exp"]));
-    is_refused(&critical, &claims(), Because::Signature, "not one signed");
+    is_refused(&critical, &claims(), Because::Signature, "not signed with");
 }
 
 #[test]
@@ -172,20 +164,20 @@ fn a_changed_token_is_refused() {
     let (message, signature) = good.rsplit_once('.').expect("parts");
     let other = self::message(&head(), &with(claims(), "sub", "x".into()));
     let changed = format!("{other}.{signature}");
-    refused(check(&changed), Because::Signature, "none of the key set's");
+    refused(check(&changed), Because::Signature, "no key of the key set");
     for wrong in [
         format!("{message}.{}", &signature[..signature.len() - 2]),
         format!("{message}.{signature}="),
         format!("{message}.{}", signature.replace(['-', '_'], "+")),
     ] {
-        refused(check(&wrong), Because::Signature, "none of the key set's");
+        refused(check(&wrong), Because::Signature, "no key of the key set");
     }
 }
 
 #[test]
 fn the_key_that_is_named_must_be_in_the_set() {
     let named = |name: Value| with(head(), "kid", name);
-    let part = "a key that is none of the 1 in the key set; set the newest keys";
+    let part = "a key that is not among the 1 of the key set; set the provider's newest key set";
     is_refused(
         &named("another".into()),
         &claims(),
@@ -206,7 +198,7 @@ fn the_key_that_is_named_must_be_in_the_set() {
     next["kid"] = "the next key".into();
     let two = json!({"keys": [other, next]}).to_string();
     let wrong = check_with(&options, &two, &authorization);
-    refused(wrong, Because::Signature, "none of the key set's");
+    refused(wrong, Because::Signature, "no key of the key set");
     let next = token(&named("the next key".into()), &claims());
     assert_eq!(
         check_with(&options, &two, &format!("Bearer {next}")),
@@ -316,7 +308,7 @@ fn a_set_needs_a_key_for_rs256() {
     ] {
         wrong(text, no_set);
     }
-    wrong(r#"{"keys":[]}"#, "no key in it is an RSA key");
+    wrong(r#"{"keys":[]}"#, "it has no RSA key");
     for (name, value) in [
         ("kty", json!("EC")),
         ("use", json!("enc")),
@@ -330,7 +322,7 @@ fn a_set_needs_a_key_for_rs256() {
         let keys = json!({"keys": [key, 7, "x"]}).to_string();
         wrong(
             &keys,
-            "no key in it is an RSA key of 2048 to 8192 bits for RS256. Google's",
+            "it has no RSA key of 2048 to 8192 bits for RS256. Google's",
         );
     }
     let mut least = public();

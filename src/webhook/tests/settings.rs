@@ -13,11 +13,11 @@ fn secrets_are_there_long_enough_and_of_the_right_form() {
         &of("github"),
         "fifteen bytes..",
         "secret",
-        "15 bytes, at least 16",
+        "15 bytes, and at least 16",
     );
-    invalid(&of("telegram"), "short", "secret", "at least 16");
-    invalid(&of("graph"), "short", "secret", "at least 16");
-    invalid(&of("gitlab"), "short", "secret", "at least 16");
+    invalid(&of("telegram"), "short", "secret", "at least 16 are");
+    invalid(&of("graph"), "short", "secret", "at least 16 are");
+    invalid(&of("gitlab"), "short", "secret", "at least 16 are");
     invalid(&of("gitlab"), "whsec_short", "secret", "whsec_");
     invalid(
         &of("stripe"),
@@ -132,7 +132,7 @@ fn what_cannot_be_verified_says_what_to_use_instead() {
             &Options::of(scheme),
             SECRET,
             "scheme",
-            "signs nothing; use an ingest key",
+            "does not sign requests; use an ingest key",
         );
     }
 }
@@ -144,22 +144,27 @@ fn options_without_effect_are_refused() {
         header: text(),
         ..Options::of("twilio")
     };
-    invalid(&twilio, SECRET, "header", "`twilio` has its own");
+    invalid(&twilio, SECRET, "header", "`twilio` already defines it");
     let sns = Options {
         signed: text(),
         ..options_of("sns")
     };
-    invalid(&sns, &secret_of("sns"), "signed", "`sns` has its own");
+    invalid(
+        &sns,
+        &secret_of("sns"),
+        "signed",
+        "`sns` already defines it",
+    );
     let telegram = Options {
         signed: Some("{body}".into()),
         ..Options::of("telegram")
     };
-    invalid(&telegram, SECRET, "signed", "`telegram` has its own");
+    invalid(&telegram, SECRET, "signed", "`telegram` already defines it");
     let answer = Options {
         answer: Some(201),
         ..Options::of("github")
     };
-    invalid(&answer, SECRET, "answer", "200, 202 and 204");
+    invalid(&answer, SECRET, "answer", "200, 202 or 204");
     let part = Options {
         timestamp: Some(Timestamp::default()),
         ..Options::of("github")
@@ -234,7 +239,7 @@ fn what_one_tool_has_alone_is_there_and_nowhere_else() {
         invalid(&options, &secret_of(scheme), detail, "empty");
         let mut others = hmac(|_| {});
         others.set_detail(detail, Some("x".into()));
-        invalid(&others, SECRET, detail, "`hmac` has none; leave it out");
+        invalid(&others, SECRET, detail, "`hmac` does not use it; omit it");
     }
     let mut without = options_of("pubsub");
     without.email = None;
@@ -268,7 +273,7 @@ fn a_key_changes_what_its_preset_says() {
 
 #[test]
 fn a_secret_that_can_be_guessed_and_a_key_for_which_anybody_signs_are_refused() {
-    let varied = "one character over and over";
+    let varied = "it repeats one character";
     let zeros = "0".repeat(64);
     let blanks = " ".repeat(20);
     let of_zeros = format!("whsec_{}", "A".repeat(32));

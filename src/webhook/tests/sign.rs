@@ -96,7 +96,7 @@ fn random_bodies_of_every_preset_pass() {
                 "graph" => serde_json::json!({"value": [{"a": text}, {"clientState": 2}]})
                     .to_string()
                     .into(),
-                // A word could be a token of the handshake.
+                // A word could be a token of a challenge.
                 "x" | "zoom" => [b"{", bytes.as_slice()].concat(),
                 _ => bytes,
             };
@@ -170,7 +170,7 @@ fn json_of_twilio_needs_its_digest_in_the_url() {
         body: b"{ }",
         ..draft
     };
-    cannot(verifier.sign(changed), "not the one that bodySHA256");
+    cannot(verifier.sign(changed), "is not bodySHA256");
     cannot(verifier.sign(self::draft(b"{}")), "no bodySHA256");
 }
 
@@ -229,7 +229,7 @@ fn what_no_signature_lets_pass_is_not_signed() {
     let sign = |scheme: &str, draft: Draft<'_>| verifier(scheme).sign(draft);
     cannot(sign("mailgun", draft(b"[]")), "not a JSON object");
     cannot(sign("graph", draft(b"{}")), "not a JSON object");
-    cannot(sign("x", draft(b"word")), "token of the handshake");
+    cannot(sign("x", draft(b"word")), "token of a challenge");
     let no_id = Draft {
         id: "",
         ..draft(b"{}")

@@ -39,7 +39,7 @@ fn a_missing_header_is_named_with_those_that_came() {
     refused(
         result,
         Because::Header,
-        "the header Stripe-Signature is missing; headers that came: content-type, user-agent",
+        "the header Stripe-Signature is missing; received headers: content-type, user-agent",
     );
     let names: Vec<String> = (0..20).map(|n| format!("x-{n}")).collect();
     let headers: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();

@@ -36,7 +36,7 @@ fn timestamps_may_be_300_seconds_off_on_both_sides() {
     assert_eq!(behind.seconds_off, Some(-3_812));
     assert_eq!(
         behind.message,
-        "the timestamp is 3,812 s behind this machine's clock, 300 s are allowed; check the clock"
+        "the timestamp is 3,812 s behind this machine's clock, and the limit is 300 s; check the clock"
     );
     // Half a second too much is too much, and shown as more than is allowed.
     assert_eq!(off(at + ms(300_500)).seconds_off, Some(-301));

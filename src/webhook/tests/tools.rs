@@ -121,7 +121,7 @@ fn twilio_names_the_digest_of_json_in_the_url() {
     let json = "application/json";
     assert_eq!(twilio(&url, &url, json, "{}"), Ok(()));
     let other = twilio(&url, &url, json, "{ }");
-    refused(other, Because::Body, "not the one that bodySHA256");
+    refused(other, Because::Body, "is not bodySHA256");
     let none = twilio("https://a.example/x", "https://a.example/x", json, "{}");
     refused(none, Because::Body, "no bodySHA256");
 }

@@ -15,7 +15,7 @@ pub fn questions(preset: &'static Preset) -> Vec<Tried> {
         let sample = one.sample.as_ref()?;
         let method = &one.method;
         Some(Tried::of(
-            format!("question by {method}: answered"),
+            format!("challenge by {method}: answered"),
             answer_to(preset, one, sample)
                 .and_then(|answer| compare(&answer, sample))
                 .err(),
@@ -32,7 +32,7 @@ fn answer_to(
     let now = Unix::now();
     let url = url_of(sample);
     let body = sample.body.as_bytes();
-    let none = || "it is taken for no question".to_owned();
+    let none = || "it is not recognized as a challenge".to_owned();
     if !preset.signed() {
         return with_request(&one.method, &url, &sample.headers, body, now, |of| {
             handshake::of_keyed(Some(preset), of).ok_or_else(none)
@@ -53,7 +53,7 @@ fn answer_to(
         return asked(&verifier, &url, &sample.headers, body);
     }
     let Some(trial) = Trial::all(preset)?.into_iter().next() else {
-        return Err("only the tool can sign it".to_owned());
+        return Err("only the provider can sign it".to_owned());
     };
     match &one.check {
         HandshakeCheck::VerifyToken(place) => {

@@ -48,7 +48,7 @@ fn every_preset_of_the_program_passes() {
         "ok    adyen AUTHORISATION: stored as ",
         "ok    kick chat.message.sent: out of time: rejected",
         "ok    github ping: answered, and not stored",
-        "ok    asana question by POST: answered",
+        "ok    asana challenge by POST: answered",
         "ok    stripe vector 1: verified",
     ] {
         assert!(lines.contains(line), "{line}");

@@ -167,7 +167,7 @@ async fn sns_is_verified_with_a_certificate_of_the_configuration() {
     let trigger = "/api/admin/connectors/alarms/trigger";
     let cannot = app.admin().send(Method::POST, trigger, &json!({})).await;
     let told = cannot.refused(409, "CANNOT_SIGN").message;
-    assert!(told.contains("have it send a test"), "{told}");
+    assert!(told.contains("send a test from its settings"), "{told}");
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn paypal_is_connected_with_its_certificate_and_the_id_of_the_webhook() {
     });
     assert!(listed.contains(r#""name": "paypal-cert-url""#), "{listed}");
     let told = run("trigger paypal --connector shop").failed(1);
-    assert!(told.contains("have it send a test"), "{told}");
+    assert!(told.contains("send a test from its settings"), "{told}");
 }
 
 /// What Pub/Sub pushes, with a token of this key and for this audience.

@@ -130,7 +130,7 @@ async fn what_cannot_verify_is_refused_with_what_to_do() {
         (json!({"scheme": "sns", "secret": SECRET}), "topic"),
         (
             json!({"scheme": "sns", "secret": SECRET, "topic": "a"}),
-            "no certificate",
+            "it has no certificate",
         ),
         (
             json!({"scheme": "pubsub", "secret": "{}", "audience": "a"}),

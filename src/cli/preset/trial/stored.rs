@@ -132,7 +132,7 @@ impl Storing {
                 let headers = all.into_iter().chain(own).collect();
                 (target, headers, sample.fill(id, now).into_bytes())
             }
-            Some(Sender::Nobody) | None => return Err("only the tool can sign it".to_owned()),
+            Some(Sender::Nobody) | None => return Err("only the provider can sign it".to_owned()),
         };
         Ok(Delivered {
             stream: STREAM,

@@ -86,7 +86,7 @@ fn bad_lines_are_named_by_number() {
             "line 3",
             "byte 6",
             "expected value",
-            "one JSON object a line",
+            "one JSON object per line",
         ],
     );
     check(b"{}\n{} {}", &["line 2", "trailing characters"]);
