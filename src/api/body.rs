@@ -33,7 +33,7 @@ where
         .collect();
     if let Some(unknown) = fields.keys().find(|name| !known.contains(&name.as_str())) {
         return Err(ApiError::invalid(format!(
-            "the field {} cannot be given here{}",
+            "the field {} is not allowed here{}",
             quoted(unknown),
             hint(unknown, &known)
         )));

@@ -118,7 +118,7 @@ impl Wire {
         let endpoint = Endpoint::of_url(url);
         let Some((endpoint, path)) = endpoint else {
             return Err(format!(
-                "`{url}` is not a place to connect to; expected tcp://host:port"
+                "`{url}` is not an endpoint; expected tcp://host:port"
             ));
         };
         if !self.to.contains(&endpoint) {

@@ -12,7 +12,7 @@ use super::{Leaves, Listed, OnUpdate, Sink, Start, Stream, is_daemons, quoted};
 pub fn no_state<'a>(sink: &Sink, sinks: impl IntoIterator<Item = &'a Sink>) -> Option<String> {
     if writes_pool(sink) != Some(false) {
         return Some(
-            "it writes the data pool itself, so there is nothing to fill it with".to_owned(),
+            "it writes to the data pool itself, so the data pool cannot fill it".to_owned(),
         );
     }
     let mut writers = sinks
@@ -21,13 +21,13 @@ pub fn no_state<'a>(sink: &Sink, sinks: impl IntoIterator<Item = &'a Sink>) -> O
         .peekable();
     if writers.peek().is_none() {
         return Some(
-            "no sink writes its streams into the data pool, so there is nothing to fill it with"
+            "no sink writes its streams to the data pool, so the data pool cannot fill it"
                 .to_owned(),
         );
     }
     let other = writers.find(|writer| writer.plugin != POOL)?;
     Some(format!(
-        "the sink {} writes some of its streams into the data pool, and may have changed or moved the items: only what `pool` writes can fill it; take those streams out with `except`",
+        "the sink {} writes some of its streams to the data pool, and may change or move their items. Only streams that `pool` writes can fill it: exclude the others with `except`",
         quoted(&other.name)
     ))
 }
@@ -35,11 +35,13 @@ pub fn no_state<'a>(sink: &Sink, sinks: impl IntoIterator<Item = &'a Sink>) -> O
 /// Why a sink cannot follow the changes of the data pool, in one sentence. `sinks` are all that there are.
 pub fn no_changes<'a>(sink: &Sink, sinks: impl IntoIterator<Item = &'a Sink>) -> Option<String> {
     if writes_pool(sink) != Some(false) {
-        return Some("it writes the data pool itself, and would follow its own changes".to_owned());
+        return Some(
+            "it writes to the data pool itself, so it would receive its own changes".to_owned(),
+        );
     }
     let mut sinks = sinks.into_iter();
     (!sinks.any(|other| may_write(other, sink))).then(|| {
-        "no sink writes its streams into the data pool, so there is nothing to follow".to_owned()
+        "no sink writes its streams to the data pool, so there are no changes to receive".to_owned()
     })
 }
 
@@ -58,7 +60,7 @@ pub fn removes_parts<'a>(
         |stream: &&Stream| stream.on_update == OnUpdate::Merge && sink.matches(&stream.name);
     let stream = streams.find(merged)?;
     Some(format!(
-        "\"remove\" would remove items that match: updates of the stream {} are merged, and a request without the field {} does not match; use mode = \"latest\", which looks at whole items",
+        "\"remove\" would remove items that match: updates of the stream {} are merged, and an update without the field {} does not match. Use mode = \"latest\", which checks whole items",
         quoted(&stream.name),
         quoted(&field)
     ))
@@ -82,19 +84,19 @@ pub fn notes<'a>(
     }
     if sink.start == Start::Journal {
         notes.push(
-            "it begins with the oldest request that is still kept: items of the data pool that were last written before that never reach it; start = \"state\" begins with all of them".to_owned(),
+            "it starts with the oldest stored request, so it never receives items that were last written before; to start with all items, set start = \"state\"".to_owned(),
         );
     }
     if let Some(stream) = streams.iter().find(|stream| stream.version.is_some()) {
         notes.push(format!(
-            "the stream {} has versions: it is handed older operations too, and its table is the data pool's only if the receiver compares the `version` of items",
+            "the stream {} has versions, and the sink receives older updates and removals too; the receiver must compare the `version` of items to match the data pool",
             quoted(&stream.name)
         ));
     }
     let merged = |stream: &&&Stream| stream.on_update == OnUpdate::Merge;
     if let Some(stream) = streams.iter().find(merged) {
         notes.push(format!(
-            "updates of the stream {} are merged: it is handed the fields that a request sent, not the whole item; an item that changes while it is filled comes whole, then its parts again",
+            "updates of the stream {} are merged: the sink receives the fields of each request, not whole items. An item that changes while the sink is filled arrives whole, then its changed fields again",
             quoted(&stream.name)
         ));
     }
@@ -103,7 +105,7 @@ pub fn notes<'a>(
         .find(|other| other.plugin != POOL && may_write(other, sink));
     if let Some(writer) = writer {
         notes.push(format!(
-            "the sink {} writes some of its streams into the data pool: it gets the items as they were accepted, not as the data pool has them",
+            "the sink {} writes some of its streams to the data pool; this sink receives the items as they were accepted, not as they are in the data pool",
             quoted(&writer.name)
         ));
     }
@@ -182,11 +184,11 @@ mod tests {
         check("http-forward", &["raw"], Some("\"filter\""));
         check("http-forward", &["orders", "moved"], Some("\"mine\""));
         check("http-forward", &["*"], Some("\"mine\""));
-        check("pool", &["orders"], Some("writes the data pool itself"));
+        check("pool", &["orders"], Some("writes to the data pool itself"));
         check(
             "filter-map",
             &["orders"],
-            Some("writes the data pool itself"),
+            Some("writes to the data pool itself"),
         );
     }
 

@@ -121,7 +121,7 @@ impl Patch {
                 faults.push(BodyFault {
                     field: "",
                     path: String::new(),
-                    message: format!("the field {} cannot be given here{hint}", quoted(&name)),
+                    message: format!("the field {} is not allowed here{hint}", quoted(&name)),
                 });
                 continue;
             };

@@ -226,7 +226,8 @@ impl Checker<'_> {
                         .iter()
                         .find(|entry| entry.name == "name")
                         .and_then(|entry| entry.line);
-                    let message = format!("the name {name} is taken by {other}");
+                    let message =
+                        format!("the name {name} is already used by {other}; choose another name");
                     self.report(&format!("{path}[{index}].name"), name_line, message);
                 }
                 None => drop(first.insert(name.to_owned(), index)),

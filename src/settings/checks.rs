@@ -190,7 +190,7 @@ pub(super) fn stream_name(text: &str) -> Result<(), String> {
 pub fn new_stream_name(text: &str) -> Result<(), String> {
     match is_daemons(text) {
         true => {
-            Err("expected a name that does not begin with \"_\": those are the daemon's".to_owned())
+            Err("expected a name that does not begin with \"_\"; such names are reserved for the daemon".to_owned())
         }
         false => stream_name(text),
     }
@@ -217,7 +217,7 @@ fn problem_stream(text: &str) -> Result<(), String> {
 pub fn connector_name(text: &str) -> Result<(), String> {
     if BUILT_IN_CONNECTORS.contains(&text) {
         return Err(format!(
-            "expected another name: the log says {text:?} of what the daemon, or an operator, sends itself"
+            "the name {text:?} is reserved for requests of the daemon and of operators; choose another name"
         ));
     }
     name(text)
@@ -251,7 +251,7 @@ pub fn description(text: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "expected 1 to {DESCRIPTION_CHARS_MAX} characters on one line; leave it out to have none"
+            "expected 1 to {DESCRIPTION_CHARS_MAX} characters on one line; omit it to have none"
         ))
     }
 }
@@ -265,7 +265,7 @@ pub(super) fn item_key(text: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "expected the name of a field, 1 to {ITEM_KEY_BYTES_MAX} bytes; leave it out to identify items by position"
+            "expected the name of a field, 1 to {ITEM_KEY_BYTES_MAX} bytes; omit it to identify items by position"
         ))
     }
 }
@@ -280,7 +280,7 @@ pub(super) fn preset(text: &str) -> Result<(), String> {
         .map(|preset| preset.name.as_str());
     let meant = match problem::nearest(text, names) {
         Some(meant) => format!("did you mean \"{meant}\"?"),
-        None => "`headgate preset list` lists those that are known".to_owned(),
+        None => "`headgate preset list` lists the presets".to_owned(),
     };
     Err(format!("unknown preset {}; {meant}", quoted(text)))
 }
@@ -291,7 +291,7 @@ pub(super) fn items_path(text: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "expected the path of an array or an object such as \"value\", 1 to {ITEM_KEY_BYTES_MAX} bytes; leave it out to take the whole body"
+            "expected the path of an array or an object such as \"value\", 1 to {ITEM_KEY_BYTES_MAX} bytes; omit it to use the whole body"
         ))
     }
 }
@@ -344,7 +344,7 @@ pub(super) fn key_fields(text: &str) -> Result<(), String> {
 fn selection<T>(text: &str, read: Result<T, SyntaxError>) -> Result<(), String> {
     read.map(drop).map_err(|error| match looks_secret(text) {
         true => format!(
-            "{}, character {}: a condition or a field is expected, and this looks like a key",
+            "{}, character {}: expected a condition or a field, found text that looks like a key",
             error.setting, error.character
         ),
         false => error.to_string(),
@@ -366,7 +366,7 @@ pub(super) fn absolute_path(text: &str) -> Result<(), String> {
     match text.starts_with('/') {
         true => Ok(()),
         false => Err(format!(
-            "expected a path that begins with \"/\"; this is {}",
+            "expected a path that begins with \"/\", found {}",
             quoted(text)
         )),
     }
@@ -378,7 +378,7 @@ fn page(text: &str) -> Result<(), String> {
     match fits && !text.contains('#') && !text.chars().any(char::is_control) {
         true => Ok(()),
         false => Err(format!(
-            "expected a path or a URL of 1 to {PAGE_CHARS_MAX} characters, without the key behind \"#\""
+            "expected a path or a URL of 1 to {PAGE_CHARS_MAX} characters, without the key after \"#\""
         )),
     }
 }
@@ -388,7 +388,7 @@ pub(super) fn pool_mode(text: &str) -> Result<(), String> {
     match text {
         "0600" | "0640" | "0644" => Ok(()),
         _ => Err(format!(
-            "expected \"0600\", \"0640\" (its group may read it) or \"0644\" (every user may), for nobody else writes it; this is {}",
+            "expected \"0600\", \"0640\" (its group can read it) or \"0644\" (every user can), found {}",
             quoted(text)
         )),
     }

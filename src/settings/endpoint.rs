@@ -93,7 +93,7 @@ impl FromStr for Endpoint {
         match Self::of_url(text) {
             Some((endpoint, "")) => Ok(endpoint),
             _ => Err(format!(
-                "{} is not a place to connect to; expected tcp, tls, udp, ws or wss, a host and a port, such as \"tcp://10.0.0.5:5250\"; no path",
+                "{} is not an endpoint; expected tcp, tls, udp, ws or wss, a host and a port, such as \"tcp://10.0.0.5:5250\"; no path",
                 quoted(text)
             )),
         }

@@ -74,7 +74,7 @@ pub(super) fn read(variable: &str, value: &str, named_by_secrets: &HashSet<Strin
         (Some(Shape::Table(fields)), None) => Meaning::Mistake(
             section.to_owned(),
             format!(
-                "a section is set key by key, as in {}",
+                "set each setting of a section with its own variable, as in {}",
                 variables_of(section, fields)
                     .next()
                     .unwrap_or_else(|| format!("{variable}__KEY"))
@@ -83,7 +83,7 @@ pub(super) fn read(variable: &str, value: &str, named_by_secrets: &HashSet<Strin
         (Some(_), Some(_)) => Meaning::Mistake(
             section.to_owned(),
             format!(
-                "a list is set as a whole, as in {PREFIX}{}='[{{ name = \"…\" }}]'",
+                "set a list as a whole, as in {PREFIX}{}='[{{ name = \"…\" }}]'",
                 section.to_uppercase()
             ),
         ),

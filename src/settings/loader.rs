@@ -282,7 +282,7 @@ fn read(path: &Path) -> io::Result<String> {
         .take(FILE_BYTES_MAX + 1)
         .read_to_string(&mut text)?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(io::Error::other("it has more than 16 MiB"));
+        return Err(io::Error::other("it is larger than 16 MiB"));
     }
     Ok(text)
 }

@@ -64,7 +64,7 @@ fn problem(source: &str, line: Option<usize>, message: String) -> Problem {
 pub(super) fn of_node(source: &str, node: Node, problems: &mut Vec<Problem>) -> Vec<Draft> {
     let line = node.line;
     let Data::List(nodes) = node.data else {
-        let message = "presets: a list of tables is expected, [[presets]]".to_owned();
+        let message = "presets: expected a list of tables, [[presets]]".to_owned();
         problems.push(problem(source, line, message));
         return Vec::new();
     };
@@ -143,7 +143,7 @@ fn writable_by_others(path: &Path) -> Option<String> {
     let by_group = metadata.mode() & 0o020 != 0 && metadata.gid() != getegid().as_raw();
     (metadata.mode() & 0o002 != 0 || by_group).then(|| {
         format!(
-            "other users of this machine can write it, and a preset decides who is believed; chmod go-w {}",
+            "other users of this machine can write to it, and a preset decides which senders are trusted; run `chmod go-w {}`",
             path.display()
         )
     })

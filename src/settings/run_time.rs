@@ -15,7 +15,9 @@ use super::{Connector, Stream, Verify, quoted};
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ValidationError {
     /// It begins like a key or a token, and so is kept and repeated nowhere.
-    #[error("begins like a secret (ik_, rk_, ok_, at_), which it must not; nothing was kept of it")]
+    #[error(
+        "begins like a secret (ik_, rk_, ok_, at_), which is not allowed; nothing of it was stored"
+    )]
     Secret,
     /// A number out of bounds.
     #[error("must be from {min} to {max}")]

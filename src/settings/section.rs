@@ -93,7 +93,7 @@ impl Section {
         match self.0.get("plugin").and_then(Value::as_str) {
             Some(plugin) if plugin.contains('/') || plugin.ends_with(".wasm") => faults.push(fault(
                 "plugin",
-                "must be the name of a built-in plugin, or of a file of the plugins folder without its ending: a path would name a file of the daemon's machine",
+                "must be the name of a built-in plugin, or of a file in the plugins directory without its extension; paths are not allowed",
             )),
             _ => {}
         }
@@ -142,7 +142,7 @@ impl Section {
         let mut sink = Sink::default();
         for (key, value) in &self.0 {
             let read = sink.set(key, value.clone());
-            read.map_err(|_| format!("`{key}` cannot be read by this version"))?;
+            read.map_err(|_| format!("this version does not know `{key}`"))?;
         }
         name.clone_into(&mut sink.name);
         if !BUILT_IN_PLUGINS.contains(&&*sink.plugin) {
@@ -207,7 +207,7 @@ fn merge(target: &mut Value, patch: Value, shape: &Shape, path: &str, faults: &m
             faults.push(BodyFault {
                 field: row_of(path),
                 path: path.to_owned(),
-                message: "is not set, so it cannot stay as it is: give its text".to_owned(),
+                message: "has no value yet; send its text".to_owned(),
             });
         }
         return;
@@ -260,9 +260,9 @@ fn unmask(patch: &mut Value, shown: &Value, stored: &Value) {
 /// What JSON has and files have not.
 fn not_in_files(path: &str, value: &Value, faults: &mut Vec<BodyFault>) {
     let message = match value {
-        Value::Null => "null is not allowed in a list, because files have no null",
+        Value::Null => "null is not allowed in a list, because configuration files have no null",
         Value::Number(number) if number.as_i64().is_none() && number.is_u64() => {
-            "is larger than the largest whole number of a file, 9223372036854775807"
+            "exceeds the largest integer of a configuration file, 9223372036854775807"
         }
         Value::Array(values) => {
             for (index, value) in values.iter().enumerate() {

@@ -74,11 +74,11 @@ record! {
         pool: Pool, Table(Pool::FIELDS);
         /// Problems of the daemon as items of a stream.
         problems: ProblemStream, Table(ProblemStream::FIELDS);
-        /// Declared streams.
+        /// Streams that are defined in the configuration.
         streams: Vec<Stream>, Tables(&STREAM);
-        /// Declared connectors with their ingest keys.
+        /// Connectors that are defined in the configuration, with their ingest keys.
         connectors: Vec<Connector>, Tables(&CONNECTOR);
-        /// Declared read keys.
+        /// Read keys that are defined in the configuration.
         read_keys: Vec<ReadKey>, Tables(&READ_KEY);
         /// Sinks.
         sinks: Vec<Sink> = vec![Sink {
@@ -178,7 +178,8 @@ record! {
         data_dir: PathBuf = PathBuf::from("data"), Text(kinds::PATH);
         /// Guarantee of a 202: `fsync` for a request that is on disk, `os` for one that a power cut can lose.
         durability: Durability = Durability::Fsync, Choice(&["fsync", "os"]);
-        /// When time in which no daemon ran counts for ages and expiry: `auto` if the kernel reports a synchronized clock, `always`, or `never`.
+        /// Whether time without a running daemon counts toward ages and expiry: `auto` if the kernel reports a
+        /// synchronized clock, `always`, or `never`.
         trust_clock: TrustClock = TrustClock::Auto, Choice(&["auto", "always", "never"]), guide: "See [Time][time].";
         /// Mode of `pool.db`: `0600` for the daemon's user, `0640` also for its group, `0644` for every user.
         pool_mode: PoolMode = PoolMode::Owner, Text(kinds::POOL_MODE), guide: "See [other users][other-users].";
@@ -385,7 +386,7 @@ record! {
         compile_cpu_seconds: u64 = 60, Integer(1, 3600), guide: "A component of 18 MB takes about 10 seconds.";
         /// Seconds that compiling a component can take, including waiting.
         compile_timeout_seconds: u64 = 180, Integer(1, 3600);
-        /// Folders below which sinks can write files, beside `files/` of the data directory.
+        /// Directories in which sinks can write files, in addition to `files/` of the data directory.
         folders: Vec<PathBuf>, List(kinds::ABSOLUTE_PATH, 0), example: r#"["/srv/graphics"]"#,
             guide: "They are made if they are missing. The daemon must be restarted after a change.";
     }
@@ -394,7 +395,7 @@ record! {
 record! {
     /// `[pool]`: the data pool.
     pub struct Pool {
-        /// Whether the built-in sink `pool` runs. It does not have to be declared.
+        /// Whether the built-in sink `pool` runs. It needs no entry in `[[sinks]]`.
         enabled: bool = true, Boolean,
             guide: "With `false`, nothing reaches the data pool and the screens unless another sink writes it, and a declared sink named `pool` is an error.";
     }

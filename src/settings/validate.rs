@@ -21,7 +21,7 @@ use super::{ClientCertificates, Durability, ProxyHeader, Secret, Settings, Tls, 
 pub(crate) use sinks::mode_mistakes;
 
 /// What is said of a stream with a name of the daemon's that people made before it had such names.
-pub const OF_DAEMON: &str = "names that begin with `_` are the daemon's; the stream works, but `*` in `streams` of a sink matches it for `pool` alone: give it another name";
+pub const OF_DAEMON: &str = "names that begin with `_` are reserved for the daemon. The stream works, but `*` in `streams` matches it only for the sink `pool`; choose another name";
 
 /// Collects the problems and warnings of merged settings.
 pub(super) struct Validator<'a> {
@@ -114,13 +114,13 @@ impl<'a> Validator<'a> {
         if limits.max_flattened_bytes < limits.max_body_bytes {
             self.warning(
                 "limits.max_flattened_bytes",
-                "smaller than limits.max_body_bytes: bodies within the limit may be rejected once flattened".to_owned(),
+                "smaller than limits.max_body_bytes, so accepted body sizes can be too large once flattened; set at least the same value".to_owned(),
             );
         }
         if limits.max_pending_bytes < limits.max_flattened_bytes {
             self.warning(
                 "limits.max_pending_bytes",
-                "smaller than limits.max_flattened_bytes: the largest requests may always be answered 503".to_owned(),
+                "smaller than limits.max_flattened_bytes, so the largest requests may always be answered 503; set at least the same value".to_owned(),
             );
         }
     }
@@ -137,7 +137,7 @@ impl<'a> Validator<'a> {
                 if let Some(when) = when
                     && (when.field.is_empty() || when.is.is_empty())
                 {
-                    let message = "expected a field, and the values with which it removes: { field = \"_event\", is = [\"orders/delete\"] }";
+                    let message = "expected a field, and the values that remove an item: { field = \"_event\", is = [\"orders/delete\"] }";
                     self.problem(&format!("{list}[{index}].delete_when"), message.to_owned());
                 }
             }
@@ -151,7 +151,10 @@ impl<'a> Validator<'a> {
         self.headers(path, &mut otlp.headers);
         let is_open = |endpoint: &String| endpoint.starts_with("http://");
         if otlp.endpoint.as_ref().is_some_and(is_open) && !otlp.headers.is_empty() {
-            self.warning(path, "they are sent without encryption".to_owned());
+            self.warning(
+                path,
+                "they are sent without encryption; use an https:// endpoint".to_owned(),
+            );
         }
     }
 
@@ -165,7 +168,7 @@ impl<'a> Validator<'a> {
         if settings.storage.durability == Durability::Os {
             self.warning(
                 "storage.durability",
-                "\"os\": a power cut may lose requests that were answered 202".to_owned(),
+                "\"os\": a power cut can lose requests that were answered 202; to prevent that, set \"fsync\"".to_owned(),
             );
         }
     }
@@ -198,7 +201,7 @@ impl<'a> Validator<'a> {
         if settings.server.proxy_header == ProxyHeader::ProxyProtocol
             && settings.server.trusted_proxies.is_empty()
         {
-            let message = "\"proxy-protocol\" is for the proxies that server.trusted_proxies lists, and it lists none";
+            let message = "\"proxy-protocol\" applies only to proxies in server.trusted_proxies, which is empty; list the proxies there";
             self.warning("server.proxy_header", message.to_owned());
         }
     }
@@ -211,7 +214,7 @@ impl<'a> Validator<'a> {
             }
         }
         if tls.client_ca.is_some() && tls.client_certificates == ClientCertificates::None {
-            let message = "without client_certificates = \"optional\" or \"required\" no certificate is asked for".to_owned();
+            let message = "has no effect: to request certificates of clients, set client_certificates = \"optional\" or \"required\"".to_owned();
             self.problem(&format!("{path}.client_ca"), message);
         }
     }

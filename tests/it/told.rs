@@ -164,7 +164,7 @@ fn names_that_begin_with_an_underscore_are_the_daemons() {
     let refused = process.call("POST", "/api/admin/streams", r#"{"name": "_mine"}"#);
     assert_eq!(refused.status, 400, "{}", refused.body);
     assert!(
-        refused.body.contains("those are the daemon's"),
+        refused.body.contains("reserved for the daemon"),
         "{}",
         refused.body
     );

@@ -19,7 +19,7 @@ pub(in super::super) fn url(text: &str) -> Result<(), String> {
     match fits {
         true => Ok(()),
         false => Err(format!(
-            "expected a URL such as \"https://hooks.example.com\"; this is {}",
+            "expected a URL such as \"https://hooks.example.com\", found {}",
             quoted(text)
         )),
     }
@@ -31,7 +31,7 @@ pub(in super::super) fn public_url(text: &str) -> Result<(), String> {
     match text.ends_with('/') || text.contains('?') || text.contains("/api/") {
         false => Ok(()),
         true => Err(format!(
-            "expected the part before \"/api/webhook\" in the URL, without a slash at the end; this is {}",
+            "expected the part before \"/api/webhook\" in the URL, without a trailing slash; found {}",
             quoted(text)
         )),
     }
@@ -43,7 +43,7 @@ pub(in super::super) fn collector(text: &str) -> Result<(), String> {
     match text.ends_with('/') || text.contains(['?', '#', '@']) || text.contains("/v1/") {
         false => Ok(()),
         true => Err(format!(
-            "expected the part before \"/v1/traces\" in the URL, without a slash at the end, a user or a query; this is {}",
+            "expected the part before \"/v1/traces\" in the URL, without a trailing slash, a user or a query; found {}",
             quoted(text)
         )),
     }
@@ -70,7 +70,7 @@ pub fn origin(text: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "expected an origin in lower case such as \"https://signage.example.com\" (no path, no slash at the end), \"null\" for pages that were opened from files, or \"*\"; this is {}",
+            "expected an origin in lower case such as \"https://signage.example.com\" (no path, no trailing slash), \"null\" for pages opened from files, or \"*\"; found {}",
             quoted(text)
         ))
     }
@@ -87,7 +87,7 @@ pub(in super::super) fn admin_host(text: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "expected a host name in lower case such as \"headgate.example.com\" (no scheme, no port; addresses need not be listed); this is {}",
+            "expected a host name in lower case such as \"headgate.example.com\" (no scheme, no port; IP addresses need no entry); found {}",
             quoted(text)
         ))
     }
@@ -140,7 +140,7 @@ pub(in super::super) fn folder(text: &str) -> Result<(), String> {
     match text.len() <= FOLDER_BYTES_MAX && below.split('/').all(is_plain) {
         true => Ok(()),
         false => Err(format!(
-            "expected a folder such as \"out\" or \"/srv/graphics/out\", without `.` and `..` as parts; this is {}",
+            "expected a directory such as \"out\" or \"/srv/graphics/out\", without `.` and `..` as parts; found {}",
             quoted(text)
         )),
     }

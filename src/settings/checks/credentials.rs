@@ -31,7 +31,7 @@ pub(in super::super) fn admin_token(secret: &str) -> Result<(), String> {
 fn key(secret: &str, what: &str, prefix: &str) -> Result<(), String> {
     if !secret.starts_with(prefix) || secret.len() < KEY_BYTES_MIN {
         return Err(format!(
-            "{what} begins with \"{prefix}\" and has at least {KEY_BYTES_MIN} characters"
+            "{what} must begin with \"{prefix}\" and have at least {KEY_BYTES_MIN} characters"
         ));
     }
     visible(what, secret)
@@ -40,11 +40,13 @@ fn key(secret: &str, what: &str, prefix: &str) -> Result<(), String> {
 /// A bearer secret travels in a header, which takes visible ASCII only.
 fn visible(what: &str, secret: &str) -> Result<(), String> {
     if secret.len() > KEY_BYTES_MAX {
-        return Err(format!("{what} has at most {KEY_BYTES_MAX} characters"));
+        return Err(format!(
+            "{what} must have at most {KEY_BYTES_MAX} characters"
+        ));
     }
     if !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(format!(
-            "{what} consists of visible ASCII characters without spaces"
+            "{what} must consist of visible ASCII characters, without spaces"
         ));
     }
     Ok(())
@@ -55,7 +57,7 @@ pub(in super::super) fn sha256_of_key(text: &str) -> Result<(), String> {
     match digest_of_hex(text) {
         Some(_) => Ok(()),
         None => Err(
-            "expected the SHA-256 of the key as 64 hex digits, as `headgate key new` prints it; the key itself goes into `secret`"
+            "expected the SHA-256 of the key as 64 hex digits, as `headgate key new` prints it; to set the key itself, use `secret`"
                 .to_owned(),
         ),
     }
@@ -66,7 +68,7 @@ pub(in super::super) fn sha256_of_token(text: &str) -> Result<(), String> {
     match digest_of_hex(text) {
         Some(_) => Ok(()),
         None => Err(
-            "expected the SHA-256 of the token as 64 hex digits, as `printf %s \"$TOKEN\" | sha256sum` prints it; the token itself goes into `secret`"
+            "expected the SHA-256 of the token as 64 hex digits, as `printf %s \"$TOKEN\" | sha256sum` prints it; to set the token itself, use `secret`"
                 .to_owned(),
         ),
     }

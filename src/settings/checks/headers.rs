@@ -31,7 +31,7 @@ pub(in super::super) fn header_name(text: &str) -> Result<(), String> {
     }
     let own = OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(text));
     if own {
-        return Err("this header is made from the request itself".to_owned());
+        return Err("the daemon sets this header for each request; remove it".to_owned());
     }
     Ok(())
 }
@@ -45,7 +45,7 @@ pub(in super::super) fn header_value(secret: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "the value of a header consists of visible ASCII characters and spaces, at most {VALUE_BYTES_MAX}"
+            "the value of a header must consist of visible ASCII characters and spaces, at most {VALUE_BYTES_MAX}"
         ))
     }
 }

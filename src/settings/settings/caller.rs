@@ -117,12 +117,14 @@ record! {
         kind: ConnectorKind, Choice(&["ingest", "webhook"]), required: true, assumed: true, example: r#""webhook""#,
             guide: "Both addresses work for both kinds.", placeholder: "KIND", label: "Kind",
             choices: &[("webhook", "webhook: a provider posts to a URL"), ("ingest", "ingest: your own program")];
-        /// Provider that sends, one of `headgate preset list`. It determines how items and deliveries are identified.
+        /// Preset of the provider, one of `headgate preset list`. It determines how items and deliveries are
+        /// identified.
         preset: Option<String>, Text(kinds::PRESET), none: "the scheme of its keys determines it",
             placeholder: "PRESET", example: r#""shopify""#, usual: "the scheme of its key",
             guide: "See [presets][tools-presets]. It applies at the connector's own address only.",
             late: true, label: "Provider", choices: &[("", "determined by its keys")];
-        /// Field that identifies an item, such as `order.id`, in requests without `X-Item-Key`; several with commas between them identify it together; with `@delivery`, each delivery is an item.
+        /// Field that identifies an item, such as `order.id`, in requests without `X-Item-Key`; several, separated by
+        /// commas, identify it together; with `@delivery`, each delivery is an item.
         item_key: Option<String>, Text(kinds::FIELD), none: "the preset's field, or the position in the body",
             placeholder: "FIELD", example: r#""order.id""#, usual: "the preset's, or position",
             label: "Item key (optional)";
@@ -247,7 +249,7 @@ record! {
         /// Streams that the key reads. All of them must exist.
         streams: Vec<String>, List(kinds::STREAM, 1), required: true, example: r#"["orders"]"#, placeholder: "STREAM",
             flag: "stream", entries_max: KEY_STREAMS_MAX, boxes: true, label: "Streams";
-        /// Read key: it begins with `rk_`, or `ok_` if it may act, and has at least 24 characters.
+        /// Read key: it begins with `rk_`, or `ok_` for an operate key, and has at least 24 characters.
         secret: Option<Secret>, Secret, none: "another field identifies the key", declared: true,
             example: r#"{ file = "lobby-screen.key" }"#;
         /// SHA-256 of the key as 64 hex digits, instead of `secret`; `headgate key new` prints it.
@@ -275,7 +277,8 @@ record! {
         r#where: Option<KeyWhere>, Text(kinds::KEY_CONDITIONS), none: "all items of its streams", none_word: "all",
             placeholder: "CONDITIONS", example: r#""team:red""#, guide: "See [limits of a read key][limits].",
             label: "Only items where (optional)";
-        /// Fields that the key sees: names, and `home.*` for all that begin so. Others do not exist for it.
+        /// Fields that the key sees: names, and `home.*` for all names that begin with `home.`. Others do not exist for
+        /// it.
         fields: Option<KeyFields>, Text(kinds::KEY_FIELDS), none: "all fields", none_word: "all", placeholder: "FIELDS",
             example: r#""home.name,home.score""#, guide: "See [limits of a read key][limits].",
             label: "Only these fields (optional)";

@@ -44,14 +44,16 @@ record! {
         /// What the sink follows: `journal`, everything that is accepted; `latest`, the newest state of the data pool.
         mode: SinkMode, Choice(&["journal", "latest"]),
             guide: "See [the newest only][sinks-latest]. It cannot be changed later.";
-        /// With `mode = "latest"`: whether the sink gets what is shown, with what operators correct and hold, instead of what sources sent.
+        /// With `mode = "latest"`: whether the sink receives the shown values, with overrides and holds, instead of the
+        /// values of the sources.
         shown: bool = false, Boolean, alternative: true, label: "What is shown";
-        /// With `mode = "latest"`: largest number of calls of the plugin in a second.
+        /// With `mode = "latest"`: largest number of calls of the plugin per second.
         max_rate: u32 = Sink::MAX_RATE, Integer(1, 1000), alternative: true, label: "Calls in a second";
-        /// Where a new sink starts: `now`, with the next request; `journal`, with the oldest request that is still kept; `state`, with all items of the data pool.
+        /// Where a new sink starts: `now`, with the next request; `journal`, with the oldest stored request; `state`,
+        /// with all items of the data pool.
         start: Start, Choice(&["now", "journal", "state", "oldest"]),
             guide: "See [where a sink starts][sinks-start]. `oldest` is an alias of `journal`.";
-        /// Whether the sink delivers. With `false` it is made and paused: what is accepted waits for it.
+        /// Whether the sink delivers. With `false`, it is created paused, and accepted requests wait for it.
         enabled: bool = true, Boolean;
         /// Order of operations: with `key`, an operation that waits for a retry holds up later ones with the same key; with `strict`, all later ones.
         ordering: Ordering, Choice(&["key", "strict", "any"]), label: "Order", guide: "`retry` limits how long. `any` is an alias of `key`.";
@@ -68,9 +70,9 @@ record! {
         http: Option<Http>, Table(Http::FIELDS), none: "no calls, and a plugin that requires HTTP is not started";
         /// Database that the plugin can write to.
         postgres: Option<Postgres>, Table(Postgres::FIELDS), none: "none, and a plugin that requires one is not started";
-        /// Folder that the plugin can write files in.
+        /// Directory that the plugin can write files in.
         folder: Option<Folder>, Table(Folder::FIELDS), none: "none, and a plugin that requires one is not started";
-        /// Places that the plugin can connect to, over TCP, TLS, UDP or a WebSocket.
+        /// Endpoints that the plugin can connect to, over TCP, TLS, UDP or a WebSocket.
         wire: Option<Wire>, Table(Wire::FIELDS), none: "none, and a plugin that requires some is not started";
         /// Secrets that the plugin can read, by name.
         secrets: BTreeMap<String, Secret>, Secrets(kinds::NAME), example: r#"{ signing = { env = "SIGNING_SECRET" } }"#;
@@ -186,7 +188,7 @@ record! {
 record! {
     /// `wire` of a sink: where it can connect to.
     pub struct Wire {
-        /// Places that the plugin can connect to: `tcp`, `tls`, `udp`, `ws` or `wss`, host and port.
+        /// Endpoints that the plugin can connect to: `tcp`, `tls`, `udp`, `ws` or `wss`, host and port.
         to: Vec<String>, List(kinds::ENDPOINT, 0), example: r#"["tcp://10.0.0.5:5250", "tls://broker.example.com:8883"]"#;
         /// Private, loopback and other special networks that the plugin can connect to.
         networks: Vec<String>, List(kinds::NETWORK, 0), example: r#"["10.0.0.0/8"]"#;
@@ -208,7 +210,8 @@ impl Wire {
 record! {
     /// `folder` of a sink: where it can write files.
     pub struct Folder {
-        /// Folder below `files/` of the data directory, such as `"out"`; or an absolute one below a folder of `plugins.folders`.
+        /// Directory in `files/` of the data directory, such as `"out"`; or an absolute path in one of
+        /// `plugins.folders`.
         path: String = String::new(), Text(kinds::FOLDER), required: true, example: r#""out""#;
     }
 }
@@ -224,11 +227,11 @@ record! {
         /// Headers of every request to these hosts. Their values are secrets, which the plugin never receives.
         headers: BTreeMap<String, Secret>, Secrets(kinds::HEADER_NAME),
             example: r#"{ authorization = { env = "TEAM_AUTHORIZATION" } }"#;
-        /// Milliseconds that one request can take, including its answer.
+        /// Milliseconds that one request can take, including its response.
         timeout_ms: Millis = Millis::new(10_000), Integer(1, DAY_MS), label: "Time of a request (ms)", guide: "`plugins.write_timeout_ms` limits a whole call.";
         /// Largest body of one request.
         request_bytes_max: u64 = 16 * MIB, Integer(0, GIB), label: "Bytes of a request";
-        /// Largest body of one answer.
+        /// Largest body of one response.
         response_bytes_max: u64 = MIB, Integer(0, GIB), label: "Bytes of an answer";
         /// Largest number of requests of one call.
         requests_max: u32 = 1_000, Integer(1, 1_000_000), label: "Requests of a call";

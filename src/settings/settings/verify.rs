@@ -55,7 +55,7 @@ pub(crate) const VERIFY: &[Field] = rows! { OPTION;
     tolerance_seconds, Integer(0, u32::MAX as u64), example: "300", usual: "the preset's, mostly 300";
     /// URL that the provider signs, if it differs from `server.public_url` and the path.
     url, Text(kinds::URL), example: r#""https://hooks.example.com/x""#, alternative: true, usual: "`server.public_url` and the path";
-    /// Status of the answer: 200, 202 or 204.
+    /// Status of the response: 200, 202 or 204.
     answer, Integer(200, 204), example: "202", usual: "the preset's, mostly 202";
     /// Header with the signature, or with the secret. `hmac` and `token` need it.
     header, Text(kinds::HEADER_NAME), example: r#""X-Signature""#, usual: "required";

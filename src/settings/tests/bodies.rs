@@ -353,7 +353,7 @@ fn a_body_says_what_is_wrong_in_words_of_json() {
         (
             Connector::FIELDS,
             json!({"name": "b"}),
-            "the field \"name\" cannot be given here",
+            "the field \"name\" is not allowed here",
         ),
         (
             Connector::FIELDS,

@@ -267,13 +267,13 @@ fn warnings_name_what_should_be_known() {
         place.warnings(),
         [
             &format!(
-                "{}: limits.max_flattened_bytes: smaller than limits.max_body_bytes: bodies within the limit may be rejected once flattened",
+                "{}: limits.max_flattened_bytes: smaller than limits.max_body_bytes, so accepted body sizes can be too large once flattened; set at least the same value",
                 default_origin("max_flattened_bytes = ")
             ),
             "site.toml:1: sinks: an empty list removes nothing, because lists are merged by name; to disable the sink pool, set `[pool] enabled = false`",
-            "site.toml:3: storage.durability: \"os\": a power cut may lose requests that were answered 202",
+            "site.toml:3: storage.durability: \"os\": a power cut can lose requests that were answered 202; to prevent that, set \"fsync\"",
             "site.toml:5: admin.listen: \"0.0.0.0:81\" is reachable from other machines without encryption",
-            "site.toml:9: limits.max_pending_bytes: smaller than limits.max_flattened_bytes: the largest requests may always be answered 503",
+            "site.toml:9: limits.max_pending_bytes: smaller than limits.max_flattened_bytes, so the largest requests may always be answered 503; set at least the same value",
         ]
     );
 }
@@ -293,7 +293,7 @@ fn what_a_selection_may_not_mean_is_a_warning() {
     assert_eq!(found("sinks[0].where: has \" total\""), 1, "{warnings:?}");
     assert_eq!(
         found(
-            "sinks[0].where: is about the field \" total\", and updates of the stream \"orders\" are merged"
+            "sinks[0].where: checks the field \" total\", but updates of the stream \"orders\" are merged"
         ),
         1,
         "{warnings:?}"
@@ -323,7 +323,7 @@ fn two_fields_that_order_the_updates_of_one_stream_are_a_warning() {
     assert_eq!(
         found(&[by_stream.clone(), by_time.clone()]),
         [
-            "site.toml:16: connectors[1].version: the field \"time\" orders its updates of the stream \"orders\", and \"rev\" those of the connector \"a\": values of both are compared with each other; name one field, or give each connector its own stream, unless both count in the same way"
+            "site.toml:16: connectors[1].version: the field \"time\" orders its updates of the stream \"orders\", but \"rev\" orders those of the connector \"a\". Unless their values are comparable, use one field, or give each connector its own stream"
         ]
     );
     // The same field, another stream, or a preset that knows its own.

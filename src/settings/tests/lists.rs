@@ -153,7 +153,7 @@ fn what_no_source_says_is_missing_and_two_halves_are_a_whole() {
         missing.problems(),
         "site.toml:4: sinks[1].plugin: missing; expected a string\n\
          site.toml:9: connectors[0].keys[0]: has no key; expected `secret`, `sha256`, `verify` or `certificate`\n\
-         site.toml:11: connectors[0].keys[0].stream: the stream \"elsewhere\" is not declared; declare it with [[streams]]"
+         site.toml:11: connectors[0].keys[0].stream: the stream \"elsewhere\" is not defined; define it with [[streams]]"
     );
 }
 
@@ -224,7 +224,7 @@ fn the_pool_is_there_unless_it_is_switched_off() {
             "[pool]\nenabled = false\n[[sinks]]\nname = \"pool\"\nbatch = { items_max = 2 }\n"
         )
         .problems(),
-        "site.toml:3: sinks[0]: the sink pool is declared here, and site.toml:2 does without it (pool.enabled = false); take one of the two away"
+        "site.toml:3: sinks[0]: the sink pool is defined here, but site.toml:2 disables it (pool.enabled = false); remove one of the two"
     );
 }
 

@@ -37,11 +37,11 @@ plugin = "pool"
 streams = ["*"]
 "#,
         &[
-            "4: streams[1].name: the name \"a\" is taken by streams[0]",
-            "10: connectors[0].keys[1].name: the name \"k\" is taken by connectors[0].keys[0]",
-            "13: connectors[1].name: the name \"c\" is taken by connectors[0]",
-            "20: read_keys[1].name: the name \"r\" is taken by read_keys[0]",
-            "28: sinks[1].name: the name \"s\" is taken by sinks[0]",
+            "4: streams[1].name: the name \"a\" is already used by streams[0]; choose another name",
+            "10: connectors[0].keys[1].name: the name \"k\" is already used by connectors[0].keys[0]; choose another name",
+            "13: connectors[1].name: the name \"c\" is already used by connectors[0]; choose another name",
+            "20: read_keys[1].name: the name \"r\" is already used by read_keys[0]; choose another name",
+            "28: sinks[1].name: the name \"s\" is already used by sinks[0]; choose another name",
         ],
     );
 }
@@ -58,7 +58,7 @@ fn names_have_a_form() {
             "4: streams[1].name: expected 1 to 128 characters; this one has 129",
             "6: streams[2].name: expected a name without control characters",
             r#"8: connectors[0].name: expected 1 to 64 letters, digits, "_", "." or "-""#,
-            "10: connectors[0].item_key: expected the name of a field, 1 to 1024 bytes; leave it out to identify items by position",
+            "10: connectors[0].item_key: expected the name of a field, 1 to 1024 bytes; omit it to identify items by position",
         ],
     );
     // Characters are counted, not bytes.
@@ -75,8 +75,8 @@ fn keys_name_declared_streams() {
             "name = \"main\"\nstream = \"ordesr\"\nsecret = \"ik_live_0123456789abcdef\"\n[[read_keys]]\nname = \"lobby\"\nstreams = [\"orders\", \"stock\"]\nsecret = \"rk_live_0123456789abcdef\"\n",
         ),
         &[
-            r#"8: connectors[0].keys[0].stream: the stream "ordesr" is not declared; did you mean "orders"?"#,
-            r#"12: read_keys[0].streams[1]: the stream "stock" is not declared; declare it with [[streams]]"#,
+            r#"8: connectors[0].keys[0].stream: the stream "ordesr" is not defined; did you mean "orders"?"#,
+            r#"12: read_keys[0].streams[1]: the stream "stock" is not defined; define it with [[streams]]"#,
         ],
     );
 }
@@ -102,10 +102,10 @@ fn keys_have_exactly_one_secret_of_the_right_form() {
     check(
         &key(&format!("{named}sha256 = \"{}\"\n", &sha256[1..])),
         &[
-            "9: connectors[0].keys[0].sha256: expected the SHA-256 of the key as 64 hex digits, as `headgate key new` prints it; the key itself goes into `secret`",
+            "9: connectors[0].keys[0].sha256: expected the SHA-256 of the key as 64 hex digits, as `headgate key new` prints it; to set the key itself, use `secret`",
         ],
     );
-    let form = "9: connectors[0].keys[0].secret: an ingest key begins with \"ik_\" and has at least 24 characters";
+    let form = "9: connectors[0].keys[0].secret: an ingest key must begin with \"ik_\" and have at least 24 characters";
     check(
         &key(&format!("{named}secret = \"ik_live_0123456789abcde\"\n")),
         &[form],
@@ -117,7 +117,7 @@ fn keys_have_exactly_one_secret_of_the_right_form() {
     check(
         &key(&format!("{named}secret = \"ik_live_0123456789 abcdef\"\n")),
         &[
-            "9: connectors[0].keys[0].secret: an ingest key consists of visible ASCII characters without spaces",
+            "9: connectors[0].keys[0].secret: an ingest key must consist of visible ASCII characters, without spaces",
         ],
     );
     check(
@@ -140,7 +140,7 @@ fn keys_have_exactly_one_secret_of_the_right_form() {
         "[[streams]]\nname = \"orders\"\n[[read_keys]]\nname = \"a\"\nstreams = []\nsecret = \"ik_live_0123456789abcdef\"\n",
         &[
             "5: read_keys[0].streams: expected at least one entry",
-            "6: read_keys[0].secret: a read key begins with \"rk_\" and has at least 24 characters",
+            "6: read_keys[0].secret: a read key must begin with \"rk_\" and have at least 24 characters",
         ],
     );
 }
@@ -235,7 +235,7 @@ fn sinks_have_a_plugin_and_patterns() {
             "7: sinks[1].plugin: neither a built-in plugin nor a file: DIR/./b.wasm; built in: pool, http-forward, postgres, influx, webhook, filter-map, file, lines",
             r#"8: sinks[1].streams[0]: bad pattern "a*b": "*" is only allowed at the end"#,
             r#"8: sinks[1].streams[1]: bad pattern "": expected 1 to 128 characters; this one has 0"#,
-            "9: sinks[1].retry.max_ms: 5 is shorter than the first pause, retry.first_ms = 10",
+            "9: sinks[1].retry.max_ms: 5 is shorter than the first pause, retry.first_ms = 10; set a longer time",
         ],
     );
 }
@@ -280,7 +280,7 @@ fn no_connector_has_the_name_of_one_that_is_built_in() {
     for name in crate::BUILT_IN_CONNECTORS {
         let text = format!("[[connectors]]\nname = {name:?}\nkind = \"ingest\"\n");
         let problems = Place::with(&text).problems();
-        assert!(problems.contains("expected another name"), "{problems}");
+        assert!(problems.contains("choose another name"), "{problems}");
         let other = text.replace(name, &format!("{name}-2"));
         assert_eq!(Place::with(&other).problems(), "");
     }

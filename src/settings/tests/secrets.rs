@@ -351,14 +351,14 @@ fn headers_of_sinks_are_secrets() {
     }
     let warnings = place.warnings().join("\n");
     assert!(
-        warnings.contains("sent to http://b.example too, without encryption"),
+        warnings.contains("also sent to http://b.example, without encryption"),
         "{warnings}"
     );
 
     for (headers, words) in [
         (
             "{ Host = \"canary\" }",
-            "sinks[0].http.headers.Host: this header is made from the request itself",
+            "sinks[0].http.headers.Host: the daemon sets this header for each request; remove it",
         ),
         ("{ \"a b\" = \"canary\" }", "is not the name of a header"),
         ("{ a = 3 }", "sinks[0].http.headers.a: expected a string"),

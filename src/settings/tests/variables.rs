@@ -51,12 +51,12 @@ fn unknown_variables_name_the_nearest_known_one() {
     check_variable(
         "HEADGATE_SERVER",
         "x",
-        "server: a section is set key by key, as in HEADGATE_SERVER__LISTEN",
+        "server: set each setting of a section with its own variable, as in HEADGATE_SERVER__LISTEN",
     );
     check_variable(
         "HEADGATE_STREAMS__0__NAME",
         "x",
-        r#"streams: a list is set as a whole, as in HEADGATE_STREAMS='[{ name = "…" }]'"#,
+        r#"streams: set a list as a whole, as in HEADGATE_STREAMS='[{ name = "…" }]'"#,
     );
 }
 

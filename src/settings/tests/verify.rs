@@ -131,7 +131,7 @@ fn who_else_could_send_and_what_has_expired_is_warned_of() {
     let sns = place(&sns).file("tool.pem", &expired());
     warned(sns, "verify.secret", "the certificate has expired");
     let notion = place("scheme = \"notion\"");
-    warned(notion, "verify.secret", "verifies nothing yet");
+    warned(notion, "verify.secret", "cannot verify requests yet");
 }
 
 #[test]

@@ -29,7 +29,7 @@ impl Validator<'_> {
                     *before += 1;
                     if *before == CANDIDATES_MAX + 1 {
                         let message = format!(
-                            "one more than the {CANDIDATES_MAX} keys of a stream that a delivery is tried with; take those away that have ended"
+                            "the connector has more than {CANDIDATES_MAX} signing keys for one stream; remove the expired ones"
                         );
                         self.problem(&format!("{path}.verify"), message);
                     }
@@ -73,7 +73,7 @@ impl Validator<'_> {
         let path = format!("{path}.verify");
         let problems = self.problems.len();
         if verify.awaits_secret() {
-            let message = "missing: the key verifies nothing yet; when the tool has sent its own secret, the connector's page shows it, to be set here";
+            let message = "missing, so the key cannot verify requests yet; when the provider has sent its secret, copy it here from the connector's page";
             self.warning(&format!("{path}.secret"), message.to_owned());
         } else if verify.secret.is_none() {
             let wants = Shape::Secret.wants();
@@ -107,14 +107,14 @@ impl Validator<'_> {
             Ok(verifier) if verifier.signs_url() && verifier.url().is_none() && public_url.is_none() => self.problem(
                 &format!("{path}.scheme"),
                 format!(
-                    "\"{}\" signs the URL that the tool was given: set server.public_url, or `url` here",
+                    "\"{}\" signs the URL that is set at the provider; set server.public_url, or `url` here",
                     verify.options.scheme
                 ),
             ),
             Ok(verifier) => self.weaknesses(&path, verify, &verifier),
         }
         if verify.options.tolerance_seconds == Some(0) {
-            let message = "0: the age of a delivery is not checked, so anyone who has seen a delivery can send it again later";
+            let message = "0 disables the check of a delivery's age, so anyone who has seen a delivery can replay it later; set a limit in seconds";
             self.warning(&format!("{path}.tolerance_seconds"), message.to_owned());
         }
         self.problems.len() == problems
@@ -131,7 +131,7 @@ impl Validator<'_> {
             }
         }
         if verifier.expired_at(Unix::now()).is_some() {
-            let message = "the certificate has expired, so no request can be verified; set the tool's newest certificate";
+            let message = "the certificate has expired, so no request can be verified; set the provider's newest certificate";
             self.warning(&format!("{path}.secret"), message.to_owned());
         }
     }
@@ -160,11 +160,11 @@ impl Validator<'_> {
         }
         let meant = match problem::nearest(stream, streams.iter().map(String::as_str)) {
             Some(meant) => format!("; did you mean {}?", quoted(meant)),
-            None => "; declare it with [[streams]]".to_owned(),
+            None => "; define it with [[streams]]".to_owned(),
         };
         self.problem(
             path,
-            format!("the stream {} is not declared{meant}", quoted(stream)),
+            format!("the stream {} is not defined{meant}", quoted(stream)),
         );
     }
 }

@@ -21,11 +21,13 @@ fn one_call_only(sink: &Sink) -> Option<&'static str> {
         return None;
     }
     if sink.ordering == Ordering::Strict {
-        return Some("needs ordering = \"key\": with \"strict\", calls follow one another");
+        return Some(
+            "requires ordering = \"key\", because \"strict\" makes one call at a time; set it, or remove in_flight",
+        );
     }
     let waits_for_others = sink.http.is_some() || sink.postgres.is_some();
     (!waits_for_others).then_some(
-        "needs `http` or `postgres`, because other sinks wait for no receiver; remove in_flight",
+        "requires `http` or `postgres`, because other sinks do not wait for a receiver; remove in_flight",
     )
 }
 
@@ -38,31 +40,31 @@ pub(crate) fn mode_mistakes(
     const OF_LATEST: [(&str, &str); 5] = [
         (
             "start",
-            "mode = \"latest\" begins with all items of the data pool; remove start",
+            "mode = \"latest\" always starts with all items of the data pool; remove start",
         ),
         (
             "retry.attempts",
-            "with mode = \"latest\" the newest is tried again without end; remove retry.attempts",
+            "with mode = \"latest\", the newest items are retried without limit; remove retry.attempts",
         ),
         (
             "ordering",
-            "with mode = \"latest\" the newest of each item is sent, and nothing waits behind it; remove ordering",
+            "with mode = \"latest\", only the newest state of each item is sent, so no order applies; remove ordering",
         ),
         (
             "in_flight",
-            "with mode = \"latest\" calls follow one another; remove in_flight",
+            "mode = \"latest\" makes one call at a time; remove in_flight",
         ),
         (
             "leaves",
-            "with mode = \"latest\" an item that ceases to match `where` is always removed; remove leaves",
+            "with mode = \"latest\", an item that no longer matches `where` is always removed; remove leaves",
         ),
     ];
     const OF_JOURNAL: [(&str, &str); 2] = [
         (
             "shown",
-            "needs mode = \"latest\": the journal has what sources sent",
+            "requires mode = \"latest\", because the journal has only the values that sources sent",
         ),
-        ("max_rate", "needs mode = \"latest\""),
+        ("max_rate", "requires mode = \"latest\""),
     ];
     let mistakes = match sink.is_latest() {
         true => &OF_LATEST[..],
@@ -96,7 +98,7 @@ impl Validator<'_> {
                 self.problem(
                     &format!("sinks[{index}]"),
                     format!(
-                        "the sink pool is declared here, and {switch} does without it (pool.enabled = false); take one of the two away"
+                        "the sink pool is defined here, but {switch} disables it (pool.enabled = false); remove one of the two"
                     ),
                 );
             }
@@ -106,7 +108,7 @@ impl Validator<'_> {
             if sink.is_latest()
                 && let Some(why) = no_changes(sink, &settings.sinks)
             {
-                let message = format!("\"latest\" cannot be had: {why}");
+                let message = format!("\"latest\" is not possible: {why}");
                 self.problem(&format!("sinks[{index}].mode"), message);
                 continue;
             }
@@ -114,7 +116,7 @@ impl Validator<'_> {
                 && !sink.is_latest()
                 && let Some(why) = no_state(sink, &settings.sinks)
             {
-                let message = format!("\"state\" cannot be had: {why}");
+                let message = format!("\"state\" is not possible: {why}");
                 self.problem(&format!("sinks[{index}].start"), message);
             }
             if sink.start != Start::Now {
@@ -164,7 +166,7 @@ impl Validator<'_> {
         let unlisted = sink.targets().find(|to| writes.lists(to) == Listed::No);
         if let Some(target) = unlisted {
             let message = format!(
-                "does not list {}, where a rule puts items: they will be dead letters",
+                "does not list {}, to which a rule sends items, so they become dead letters; add it, or change the rule",
                 quoted(target)
             );
             self.warning(&format!("sinks[{index}].writes"), message);
@@ -192,7 +194,7 @@ impl Validator<'_> {
         if removes && conditions.is_none_or(Where::is_empty) {
             self.warning(
                 &format!("sinks[{index}].leaves"),
-                "has no effect without `where`: everything matches".to_owned(),
+                "has no effect without `where`, because all items match; set `where`, or remove this".to_owned(),
             );
         }
         let Some(conditions) = conditions else {
@@ -218,7 +220,7 @@ impl Validator<'_> {
         {
             let (field, stream) = (quoted(&field), quoted(&stream.name));
             let message = format!(
-                "is about the field {field}, and updates of the stream {stream} are merged: a request that leaves the field out is tested without it"
+                "checks the field {field}, but updates of the stream {stream} are merged: an update without the field is checked as if the item had none"
             );
             self.warning(&path, message);
         }
@@ -227,8 +229,9 @@ impl Validator<'_> {
     fn retry(&mut self, path: &str, retry: &Retry) {
         if retry.max_ms < retry.first_ms {
             let (first_ms, max_ms) = (millis(*retry.first_ms), millis(*retry.max_ms));
-            let message =
-                format!("{max_ms} is shorter than the first pause, retry.first_ms = {first_ms}");
+            let message = format!(
+                "{max_ms} is shorter than the first pause, retry.first_ms = {first_ms}; set a longer time"
+            );
             self.problem(path, message);
         }
     }
@@ -274,7 +277,7 @@ impl Validator<'_> {
         if let (Some(host), false) = (open, http.headers.is_empty()) {
             self.warning(
                 &format!("{path}.headers"),
-                format!("they are sent to {host} too, without encryption"),
+                format!("they are also sent to {host}, without encryption; use a host with TLS"),
             );
         }
     }

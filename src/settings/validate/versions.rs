@@ -38,7 +38,7 @@ impl Validator<'_> {
                 }
                 told.push(stream);
                 let message = format!(
-                    "the field {} orders its updates of the stream {}, and {} those of the connector {}: values of both are compared with each other; name one field, or give each connector its own stream, unless both count in the same way",
+                    "the field {} orders its updates of the stream {}, but {} orders those of the connector {}. Unless their values are comparable, use one field, or give each connector its own stream",
                     quoted(&field),
                     quoted(stream),
                     quoted(before),

@@ -139,10 +139,10 @@ fn calls_that_a_kill_cut_off_come_again_as_they_were() {
 #[test]
 fn several_calls_need_a_sink_that_waits_for_others() {
     for (more, expected) in [
-        ("in_flight = 2\n", "needs `http` or `postgres`"),
+        ("in_flight = 2\n", "requires `http` or `postgres`"),
         (
             "in_flight = 2\nordering = \"strict\"\n",
-            "needs ordering = \"key\"",
+            "requires ordering = \"key\"",
         ),
         ("in_flight = 17\n", "1 to 16"),
     ] {

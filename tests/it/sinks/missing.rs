@@ -45,7 +45,7 @@ fn what_the_journal_has_let_go_is_counted_as_long_as_it_is_missing() {
     assert_eq!(missing("team"), json!({"items": 2}));
     let notes = shown(&process, "team")["notes"].to_string();
     for part in [
-        "never reach it",
+        "never receives",
         "updates of the stream \\\"merge-orders\\\" are merged",
     ] {
         assert!(notes.contains(part), "{notes}");

@@ -326,12 +326,12 @@ fn what_does_not_go_with_following_is_refused_by_its_name() {
         (
             "start",
             json!("journal"),
-            "start mode = \"latest\" begins with all items",
+            "start mode = \"latest\" always starts with all items",
         ),
         (
             "start",
             json!("now"),
-            "start mode = \"latest\" begins with all items",
+            "start mode = \"latest\" always starts with all items",
         ),
         (
             "retry",
@@ -343,8 +343,16 @@ fn what_does_not_go_with_following_is_refused_by_its_name() {
             json!("strict"),
             "ordering with mode = \"latest\"",
         ),
-        ("in_flight", json!(2), "in_flight with mode = \"latest\""),
-        ("mode", json!("journal"), "max_rate needs mode = \"latest\""),
+        (
+            "in_flight",
+            json!(2),
+            "in_flight mode = \"latest\" makes one call",
+        ),
+        (
+            "mode",
+            json!("journal"),
+            "max_rate requires mode = \"latest\"",
+        ),
     ] {
         let mut sink = whole.clone();
         sink[name] = value;
