@@ -56,7 +56,7 @@ async fn act(
 
 struct GetActs(Operator);
 
-/// What operators do to a stream: holds and overrides.
+/// The holds and overrides of a stream.
 #[endpoint(
     operation_id = "get_acts",
     parameters(("name" = String, Path, description = "Name of the stream.")),
@@ -77,23 +77,24 @@ struct PutItem(Operator);
 
 /// Put an item as data.
 ///
-/// The object takes the place of the whole item, also in streams whose updates merge; it comes from the connector `operator`,
-/// and every sink hears of it. Overrides stay over it. The answer waits up to a second for the data pool.
+/// The object replaces the whole item, also in streams whose updates merge. The request belongs to the connector
+/// `operator`, and every sink receives it. Overrides stay in effect. The response waits up to a second for the data
+/// pool.
 #[endpoint(
     operation_id = "put_item",
     parameters(
         ("name" = String, Path, description = "Name of the stream."),
         ("key" = String, Path, description = "Key of the item."),
-        ("Idempotency-Key" = Option<String>, Header, description = "A repeat within 24 hours is answered like the first and not done again."),
+        ("Idempotency-Key" = Option<String>, Header, description = "A request with the same key within 24 hours gets the same response and changes nothing."),
     ),
     request_body(content = Value, description = "The fields.", example = json!({"home": {"score": 3}})),
     responses(
-        (status_code = 202, body = Success<ActData>, description = "It is stored."),
-        (status_code = 400, description = "The body or the key cannot be used."),
+        (status_code = 202, body = Success<ActData>, description = "Stored."),
+        (status_code = 400, description = "The body or the key is invalid."),
         (status_code = 404, description = "No such stream."),
         (status_code = 409, description = "The Idempotency-Key was used for another act."),
-        (status_code = 413, description = "Over 1 MiB."),
-        (status_code = 503, description = "Cannot be stored now."),
+        (status_code = 413, description = "The body is larger than 1 MiB."),
+        (status_code = 503, description = "The request could not be stored; retry later."),
     ),
 )]
 impl PutItem {
@@ -117,15 +118,15 @@ macro_rules! verbs {
             operation_id = $id,
             parameters(
                 ("name" = String, Path, description = "Name of the stream."),
-                ("Idempotency-Key" = Option<String>, Header, description = "A repeat within 24 hours is answered like the first and not done again."),
+                ("Idempotency-Key" = Option<String>, Header, description = "A request with the same key within 24 hours gets the same response and changes nothing."),
             ),
             request_body(content = Option<Value>, description = "The item.", example = $example),
             responses(
-                (status_code = 202, body = Success<ActData>, description = "It is done and on disk; also if nothing was to change."),
-                (status_code = 400, description = "The body cannot be used, or there is no number to add to."),
+                (status_code = 202, body = Success<ActData>, description = "Done and on disk; also if there was nothing to change."),
+                (status_code = 400, description = "The body is invalid, or the field is not a number."),
                 (status_code = 404, description = "No such stream, or no such item or field is shown."),
-                (status_code = 409, description = "It cannot be done as things are: limits, nothing to undo, or somebody built on it."),
-                (status_code = 413, description = "Over 1 MiB."),
+                (status_code = 409, description = "Not possible in the current state: a limit is reached, there is nothing to undo, or a later act depends on it."),
+                (status_code = 413, description = "The body is larger than 1 MiB."),
             ),
         )]
         impl $Verb {

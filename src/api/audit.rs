@@ -51,14 +51,14 @@ struct ListAudit(Operator);
 #[endpoint(
     operation_id = "list_audit",
     parameters(
-        ("action" = Option<String>, Query, description = "Only what was done with this verb."),
-        ("kind" = Option<String>, Query, description = "Only what was done to things of this kind."),
+        ("action" = Option<String>, Query, description = "Only entries with this action."),
+        ("kind" = Option<String>, Query, description = "Only entries about this kind of resource."),
         ("name" = Option<String>, Query, description = "Only entries about resources with this name, or of the connector with this name. At most 256 characters."),
-        ("who" = Option<String>, Query, description = "Only what these did: `who` of an entry, or the name at its end, so that `night-shift` is `token night-shift` and `page of token night-shift`. At most 256 characters."),
+        ("who" = Option<String>, Query, description = "Only entries of this actor: `who` of an entry, or the name at its end. `night-shift` matches `token night-shift` and `page of token night-shift`. At most 256 characters."),
         ("since" = Option<String>, Query, description = "At or after this time, RFC 3339."),
         ("until" = Option<String>, Query, description = "At or before this time, RFC 3339."),
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
-        ("cursor" = Option<String>, Query, description = "`next` of the page before, with the same filters."),
+        ("cursor" = Option<String>, Query, description = "`next` of the previous page, with the same filters."),
     ),
 )]
 impl ListAudit {
@@ -136,9 +136,9 @@ struct VerifyAudit(Operator);
 
 /// Verify the whole audit log.
 ///
-/// Each entry carries a digest over its content and the digest before it, so that an entry that was changed, taken out or
-/// moved is found. That the newest entries were cut off, or the whole trail was made anew, only a digest shows that was
-/// noted elsewhere: `expect`.
+/// Each entry has a digest over its content and the previous digest, so a changed, removed or moved entry is found. To
+/// detect that the newest entries were cut off, or the whole log was rewritten, pass a digest that you noted earlier as
+/// `expect`.
 #[endpoint(
     operation_id = "verify_audit",
     parameters(

@@ -21,12 +21,12 @@ pub(super) fn routes(operator: &Operator) -> Router {
         .post(PostBackup(operator.clone()))
 }
 
-/// Where a backup is to be made.
+/// The place of a backup.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct WantedBackup {
-    /// Absolute path of a folder on the daemon's machine, which is missing or empty and lies in one of those for backups
-    /// (`admin.backup_dirs`); absent: a new one in `backups` of the data folder.
+    /// Absolute path of a missing or empty directory on the daemon's machine, in one of `admin.backup_dirs`. Default: a
+    /// new directory in `backups` of the data directory.
     dir: Option<String>,
 }
 
@@ -49,20 +49,20 @@ fn backup_data(dir: String, manifest: Manifest) -> BackupData {
 
 struct PostBackup(Operator);
 
-/// Make a backup.
+/// Create a backup.
 ///
-/// A consistent copy of the catalog, the data pool and the journal, read back before the answer comes; requests are taken
-/// meanwhile. Large files take minutes. It is made to its end also if the caller goes away. `headgate restore` makes a
-/// data folder of it.
+/// A consistent copy of the catalog, the data pool and the journal, verified before the response. The daemon keeps
+/// accepting requests. Large files take minutes. The backup is completed even if the client disconnects.
+/// `headgate restore` creates a data directory from it.
 #[endpoint(
     operation_id = "make_backup",
-    request_body(content = Option<WantedBackup>, description = "May be absent: in `backups` of the data directory.", example = json!({"dir": "/var/backups/headgate-1"})),
+    request_body(content = Option<WantedBackup>, description = "Optional. Default: a new directory in `backups` of the data directory.", example = json!({"dir": "/var/backups/headgate-1"})),
     responses(
-        (status_code = 201, body = Success<BackupData>, description = "It is complete."),
-        (status_code = 400, description = "The body or the folder cannot be used."),
-        (status_code = 409, description = "Another backup is being made, or the folder is not empty."),
-        (status_code = 500, description = "It failed; the message says why. Nothing of it is left."),
-        (status_code = 503, description = "The daemon is stopping. Nothing of it is left."),
+        (status_code = 201, body = Success<BackupData>, description = "The backup is complete."),
+        (status_code = 400, description = "The body or the directory is invalid."),
+        (status_code = 409, description = "Another backup is in progress, or the directory is not empty."),
+        (status_code = 500, description = "The backup failed; the message says why. Its files were deleted."),
+        (status_code = 503, description = "The daemon is stopping. The files of the backup were deleted."),
         (status_code = 507, description = "The disk has too little free space. The incomplete backup was deleted."),
     ),
 )]

@@ -70,17 +70,17 @@ fn connector_data(operator: &Operator, connector: &Connector) -> ConnectorData {
     reason = "the document has the rows of the record beside these"
 )]
 struct NewConnector {
-    /// Stream of a first key, `main`, that is created with the connector. A stream of this name is created if there is none.
+    /// Stream of a first key, `main`, that is created with the connector. If the stream does not exist, it is created.
     #[salvo(schema(required = false))]
     stream: String,
     /// Whether the first key is accepted as `?access_token=`.
     #[salvo(schema(required = false))]
     allow_in_url: bool,
-    /// Scheme and secret of a provider that signs its requests, for the first key; null: the key has a text of its own.
+    /// Scheme and secret of a provider that signs its requests, for the first key; null: the key is sent as text.
     verify: Option<serde_json::Value>,
 }
 
-/// What is to be changed of a connector; what is absent stays. An object is replaced as a whole.
+/// The changes of a connector; absent members stay unchanged. An object is replaced as a whole.
 #[derive(ToSchema)]
 struct ConnectorPatch {}
 
@@ -91,7 +91,7 @@ struct ListConnectors(Operator);
     operation_id = "list_connectors",
     parameters(
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
-        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+        ("cursor" = Option<String>, Query, description = "`next` of the previous page."),
     ),
 )]
 impl ListConnectors {
@@ -106,7 +106,8 @@ struct CreateConnector(Operator);
 
 /// Create a connector.
 ///
-/// It has no keys yet, unless `stream` is given: then it has one, and the answer holds it, unless its tool signs.
+/// It has no keys yet. If `stream` is set, a first key is created too; the response has that key, unless it verifies
+/// signatures.
 #[endpoint(
     operation_id = "create_connector",
     request_body(content = NewConnector, description = "The connector.", example = json!({"name": "shop", "kind": "webhook"})),
@@ -181,12 +182,12 @@ struct ChangeConnector(Operator);
 
 /// Change a connector.
 ///
-/// It counts from the next request on. A changed rate begins with a full burst.
+/// The change applies from the next request. A changed rate limit starts with a full burst.
 #[endpoint(
     operation_id = "change_connector",
     parameters(("id" = String, Path, description = "Id of the connector.")),
-    request_body(content = Option<ConnectorPatch>, description = "The members to change; absent: none.", example = json!({"item_key": "order.id"})),
-    responses((status_code = 200, body = Success<ConnectorData>, description = "As it is now.")),
+    request_body(content = Option<ConnectorPatch>, description = "The members to change; absent members stay unchanged.", example = json!({"item_key": "order.id"})),
+    responses((status_code = 200, body = Success<ConnectorData>, description = "The changed connector.")),
 )]
 impl ChangeConnector {
     async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
@@ -204,11 +205,11 @@ struct DeleteConnector(Operator);
 
 /// Delete a connector.
 ///
-/// Its keys go with it, at once. What was accepted is delivered, and its requests stay in the log.
+/// Its keys are deleted too, immediately. Accepted requests are still delivered, and its requests stay in the log.
 #[endpoint(
     operation_id = "delete_connector",
     parameters(("id" = String, Path, description = "Id of the connector.")),
-    responses((status_code = 200, body = Success<ConnectorData>, description = "It is gone.")),
+    responses((status_code = 200, body = Success<ConnectorData>, description = "Deleted.")),
 )]
 impl DeleteConnector {
     async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {

@@ -52,13 +52,13 @@ fn letter_data(letter: DeadLetter) -> DeadLetterData {
 
 struct ListDeadLetters(Operator);
 
-/// What a sink gave up, newest first.
+/// The dead letters of a sink, newest first.
 #[endpoint(
     operation_id = "list_dead_letters",
     parameters(
         ("name" = String, Path, description = "Name of the sink."),
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
-        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+        ("cursor" = Option<String>, Query, description = "`next` of the previous page."),
     ),
 )]
 impl ListDeadLetters {
@@ -73,17 +73,17 @@ impl ListDeadLetters {
     }
 }
 
-/// Which dead letters, neither: all of them; and whether also what is newer is overwritten.
+/// The dead letters, by id or by request; default: all. And whether to overwrite newer items.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 struct AgainSelection {
-    /// Those with these ids, at most 1,000.
+    /// Dead letters with these ids, at most 1,000.
     #[salvo(schema(value_type = Option<Vec<u64>>))]
     ids: Option<Vec<Value>>,
-    /// Those of this request.
+    /// Dead letters of this request.
     request_id: Option<String>,
-    /// Also items that something accepted later has changed or removed. To a sink that writes the data pool they come as new
-    /// requests, without their versions, which every sink receives.
+    /// Also send items that a later request changed or removed. For a sink that writes to the data pool, they become
+    /// new requests without versions, which every sink receives.
     overwrite: bool,
 }
 
@@ -91,17 +91,16 @@ struct SendAgain(Operator);
 
 /// Send dead letters again.
 ///
-/// The items go to the sink as they were accepted, with new attempts; what fails again is a dead letter again.
-/// An item that something accepted later has changed or removed, as far as the data pool knows, stays a dead letter,
-/// unless `overwrite` is true.
+/// The items go to the sink as they were accepted, with new attempts; items that fail again become dead letters again.
+/// If a later request changed or removed an item in the data pool, it stays a dead letter, unless `overwrite` is true.
 #[endpoint(
     operation_id = "retry_dead_letters",
     parameters(("name" = String, Path, description = "Name of the sink.")),
-    request_body(content = Option<AgainSelection>, description = "May be absent: all of them.", example = json!({"request_id": "01920000-0000-7000-8000-000000000000"})),
+    request_body(content = Option<AgainSelection>, description = "Optional. Default: all dead letters.", example = json!({"request_id": "01920000-0000-7000-8000-000000000000"})),
     responses(
-        (status_code = 200, body = Success<SentAgainData>, description = "They wait for the sink."),
-        (status_code = 404, description = "No such sink, or no such dead letter; nothing was done."),
-        (status_code = 409, description = "The data pool is too far behind to tell what was accepted later."),
+        (status_code = 200, body = Success<SentAgainData>, description = "The items are waiting for the sink."),
+        (status_code = 404, description = "The sink or a dead letter does not exist; nothing was changed."),
+        (status_code = 409, description = "The data pool is behind, so newer values cannot be detected."),
     ),
 )]
 impl SendAgain {
@@ -136,19 +135,19 @@ struct DiscardLetters(Operator);
 
 /// Discard dead letters.
 ///
-/// They are gone for good.
+/// This cannot be undone.
 #[endpoint(
     operation_id = "discard_dead_letters",
     parameters(
         ("name" = String, Path, description = "Name of the sink."),
-        ("id" = Option<Vec<u64>>, Query, description = "Those with these ids, at most 1,000; repeat the parameter."),
-        ("request_id" = Option<String>, Query, description = "Those of this request."),
-        ("all" = Option<bool>, Query, description = "`true`: all of them."),
+        ("id" = Option<Vec<u64>>, Query, description = "Dead letters with these ids, at most 1,000; repeat the parameter."),
+        ("request_id" = Option<String>, Query, description = "Dead letters of this request."),
+        ("all" = Option<bool>, Query, description = "`true`: all dead letters."),
     ),
     responses(
-        (status_code = 200, body = Success<DiscardedData>, description = "They are gone."),
-        (status_code = 400, description = "Not exactly one of the parameters, or one that cannot be used."),
-        (status_code = 404, description = "No such sink, or no such dead letter; nothing was done."),
+        (status_code = 200, body = Success<DiscardedData>, description = "The dead letters were deleted."),
+        (status_code = 400, description = "Not exactly one parameter, or an invalid one."),
+        (status_code = 404, description = "The sink or a dead letter does not exist; nothing was changed."),
     ),
 )]
 impl DiscardLetters {
@@ -164,7 +163,7 @@ struct DiscardLetter(Operator);
 
 /// Discard one dead letter.
 ///
-/// It is gone for good.
+/// This cannot be undone.
 #[endpoint(
     operation_id = "discard_dead_letter",
     parameters(
@@ -172,7 +171,7 @@ struct DiscardLetter(Operator);
         ("id" = u64, Path, description = "Its id."),
     ),
     responses(
-        (status_code = 200, body = Success<DiscardedData>, description = "It is gone."),
+        (status_code = 200, body = Success<DiscardedData>, description = "Deleted."),
         (status_code = 404, description = "No such sink, or no such dead letter."),
     ),
 )]

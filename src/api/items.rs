@@ -45,7 +45,7 @@ struct ReadItem(Operator);
 
 /// One item.
 ///
-/// As it is shown, with the request that wrote it, its overrides and the hold that covers it.
+/// The item as shown, with the request that wrote it, its overrides and its hold.
 #[endpoint(
     operation_id = "read_item",
     parameters(
@@ -73,9 +73,8 @@ struct ListItemHistory(Operator);
 
 /// The history of an item, newest first.
 ///
-/// The last values of each field that its source wrote, as many as `history` of the stream says, with the request of each;
-/// beside them what operators wrote over them, as far as that is kept. Also of an item that was removed, as long as its
-/// removal is remembered.
+/// The last values of each field that the source wrote, up to `history` of the stream, each with its request, and the
+/// stored overrides of operators. The history of a removed item is available while the removal is remembered.
 #[endpoint(
     operation_id = "list_item_history",
     parameters(
@@ -83,7 +82,7 @@ struct ListItemHistory(Operator);
         ("key" = String, Path, description = "Key of the item."),
         ("field" = Option<String>, Query, description = "Only this field."),
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
-        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+        ("cursor" = Option<String>, Query, description = "`next` of the previous page."),
     ),
     responses(
         (status_code = 404, description = "No such stream, or it has no item with this key and no history of one."),
@@ -133,8 +132,8 @@ struct RemoveItem(Operator);
 
 /// Remove an item.
 ///
-/// The removal is a request like that of a sender: 202 means that it is on disk, and every sink is told. If the source
-/// sends the item again, it is there again.
+/// The removal is a request like that of a sender: 202 means that it is on disk, and every sink receives it. If the
+/// source sends the item again, it is stored again.
 #[endpoint(
     operation_id = "remove_item",
     parameters(

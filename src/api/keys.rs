@@ -71,20 +71,20 @@ struct NewKey {
     test: bool,
 }
 
-/// What is to be changed of a key; what is absent stays.
+/// The changes of a key; absent members stay unchanged.
 #[derive(ToSchema)]
 struct KeyPatch {}
 
-/// How a key is to be rotated.
+/// The rotation of a key.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 struct RotateKeyBody {
-    /// How long the old key can still be used; default a day, 0: it ends now.
+    /// Grace period of the old key in seconds. Default: one day; 0: it expires now.
     #[salvo(schema(value_type = u64, required = false))]
     grace_seconds: Field,
-    /// When the new key ends, RFC 3339; null: never. If absent: when the old one would have.
+    /// Expiry of the new key, RFC 3339; null: never. Default: the expiry of the old key.
     #[salvo(schema(value_type = Option<String>))]
     expires_at: Field,
-    /// What the tool signs with from now on; for a key that verifies signatures, and only for such a key.
+    /// The provider's new signing secret, for keys that verify signatures, and only for those.
     #[salvo(schema(value_type = String, required = false))]
     secret: Field,
 }
@@ -97,7 +97,7 @@ struct ListKeys(Operator);
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
-        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+        ("cursor" = Option<String>, Query, description = "`next` of the previous page."),
     ),
 )]
 impl ListKeys {
@@ -112,15 +112,15 @@ struct CreateKey(Operator);
 
 /// Create a key.
 ///
-/// The answer holds the key itself, which is shown only here. A connector that is defined in the configuration may
-/// have keys that were made at run time.
+/// Only this response has the key itself. A connector that is defined in the configuration can have keys that are
+/// created at run time.
 #[endpoint(
     operation_id = "create_key",
     parameters(("id" = String, Path, description = "Id of the connector.")),
     request_body(content = NewKey, description = "The key.", example = json!({"name": "main", "stream": "orders"})),
     responses(
-        (status_code = 201, body = Success<MadeKey>, description = "It can be used."),
-        (status_code = 400, description = "The body cannot be used, or there is no such stream."),
+        (status_code = 201, body = Success<MadeKey>, description = "Created; the key is valid."),
+        (status_code = 400, description = "The body is invalid, or the stream does not exist."),
         (status_code = 409, description = "The name is taken."),
     ),
 )]
@@ -172,17 +172,17 @@ impl GetKey {
 
 struct ChangeKey(Operator);
 
-/// Change a key: when it ends, and what is said of it.
+/// Change the expiry or the description of a key.
 #[endpoint(
     operation_id = "change_key",
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
     ),
-    request_body(content = Option<KeyPatch>, description = "The members to change; absent: none.", example = json!({"expires_at": "2030-01-31T00:00:00Z"})),
+    request_body(content = Option<KeyPatch>, description = "The members to change; absent members stay unchanged.", example = json!({"expires_at": "2030-01-31T00:00:00Z"})),
     responses(
-        (status_code = 200, body = Success<KeyData>, description = "As it is now."),
-        (status_code = 409, description = "It was revoked, or is defined in the configuration."),
+        (status_code = 200, body = Success<KeyData>, description = "The changed key."),
+        (status_code = 409, description = "The key is revoked, or defined in the configuration."),
     ),
 )]
 impl ChangeKey {
@@ -201,14 +201,14 @@ struct DeleteKey(Operator);
 
 /// Delete a key.
 ///
-/// It is refused from now on, and no longer listed.
+/// Requests with it are rejected from now on, and it is no longer listed.
 #[endpoint(
     operation_id = "delete_key",
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
     ),
-    responses((status_code = 200, body = Success<KeyData>, description = "It is gone.")),
+    responses((status_code = 200, body = Success<KeyData>, description = "Deleted.")),
 )]
 impl DeleteKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
@@ -224,18 +224,18 @@ struct RotateKey(Operator);
 
 /// Rotate a key.
 ///
-/// A new key takes the name. The old one is listed under a name of its own, `<name>.<its public id>`, and ends after
-/// the grace. The answer holds the new key itself, which is shown only here.
+/// A new key gets the name. The old key is listed as `<name>.<its public id>` and expires after the grace period. Only
+/// this response has the new key itself.
 #[endpoint(
     operation_id = "rotate_key",
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
     ),
-    request_body(content = Option<RotateKeyBody>, description = "May be absent: a day of grace.", example = json!({"grace_seconds": 3600})),
+    request_body(content = Option<RotateKeyBody>, description = "Optional. Default: a grace period of one day.", example = json!({"grace_seconds": 3600})),
     responses(
-        (status_code = 201, body = Success<MadeKey>, description = "The new key can be used."),
-        (status_code = 409, description = "It was revoked, or is defined in the configuration."),
+        (status_code = 201, body = Success<MadeKey>, description = "The new key is valid."),
+        (status_code = 409, description = "The key is revoked, or defined in the configuration."),
     ),
 )]
 impl RotateKey {
@@ -262,10 +262,10 @@ impl RotateKey {
 
 struct TakeSecret(Operator);
 
-/// Take the secret that the key's tool has sent.
+/// Accept the signing secret that the provider has sent.
 ///
-/// For tools that make the secret themselves and send it before they sign, such as Notion. It is the key's from now on,
-/// and the answer holds it, once. Of a key that is defined in the configuration it is only handed out.
+/// For providers such as Notion that create the secret and send it before they sign. From now on the key uses it, and
+/// only this response has it. If the key is defined in the configuration, set the secret there.
 #[endpoint(
     operation_id = "take_key_secret",
     parameters(
@@ -273,9 +273,9 @@ struct TakeSecret(Operator);
         ("name" = String, Path, description = "Name of the key."),
     ),
     responses(
-        (status_code = 200, body = Success<TakenSecret>, description = "The secret, which is to be set in the configuration."),
-        (status_code = 201, body = Success<TakenSecret>, description = "The secret counts."),
-        (status_code = 409, description = "None was sent, the key has one, or it was revoked."),
+        (status_code = 200, body = Success<TakenSecret>, description = "The secret, to be set in the configuration."),
+        (status_code = 201, body = Success<TakenSecret>, description = "The key uses the secret from now on."),
+        (status_code = 409, description = "The provider has not sent a secret, the key already has one, or it is revoked."),
     ),
 )]
 impl TakeSecret {
@@ -300,7 +300,7 @@ struct RevokeKey(Operator);
 
 /// Revoke a key.
 ///
-/// No request that begins after the answer is accepted with it, and none whose body still arrives. It stays in the
+/// After this response, requests with it are rejected, including those whose body is still arriving. It stays in the
 /// list.
 #[endpoint(
     operation_id = "revoke_key",
@@ -308,7 +308,7 @@ struct RevokeKey(Operator);
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
     ),
-    responses((status_code = 200, body = Success<KeyData>, description = "It is revoked.")),
+    responses((status_code = 200, body = Success<KeyData>, description = "The key is revoked.")),
 )]
 impl RevokeKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {

@@ -28,7 +28,7 @@ const TAGS: [(&str, &str); 15] = [
         "read",
         "Read the items of streams and follow their changes.",
     ),
-    ("status", "The daemon at a glance."),
+    ("status", "The status of the daemon."),
     ("streams", "The named destinations of items."),
     (
         "acts",
@@ -36,17 +36,14 @@ const TAGS: [(&str, &str); 15] = [
     ),
     (
         "operate",
-        "The same with an operate key, for controllers and tablets.",
+        "Overrides, holds and undo with an operate key, for controllers and tablets.",
     ),
     ("connectors", "The data sources. Each has ingest keys."),
     (
         "keys",
         "Ingest keys: each submits to one stream, for one connector. A secret is shown once.",
     ),
-    (
-        "read keys",
-        "What renderers read with. A secret is shown once.",
-    ),
+    ("read keys", "Keys for renderers. The secret is shown once."),
     ("requests", "The request log of each connector."),
     (
         "sinks",
@@ -55,10 +52,7 @@ const TAGS: [(&str, &str); 15] = [
     ("renderers", "The connected screens."),
     ("backups", "Consistent copies of the data directory."),
     ("audit", "Who changed what at run time."),
-    (
-        "health",
-        "Whether the daemon answers, takes requests, and how it does.",
-    ),
+    ("health", "Health, readiness and metrics of the daemon."),
 ];
 
 /// The scheme of the admin API.
@@ -139,10 +133,10 @@ pub fn admin(routes: impl Fn() -> Router + Send + Sync + 'static) -> Arc<Documen
         document(
             &routes(),
             "Headgate admin",
-            "See requests and their status, and the state of the sinks; resend or discard dead letters. Create and change streams, connectors and keys. Create backups.",
+            "Read requests, their status and the state of the sinks; resend or discard dead letters. Create and change streams, connectors and keys. Create backups.",
             &[(
                 ADMIN_TOKEN,
-                "The admin token, or another one of the configuration; by default it is in the file `admin.token` of the data directory. Its role says what a token may do.",
+                "The admin token, or another one of the configuration; by default it is in the file `admin.token` of the data directory. Its role determines its permissions.",
             )],
             |_, _| (ADMIN_TOKEN, "admin token"),
         )
@@ -237,12 +231,12 @@ fn complete(document: &mut Value, key_of: KeyOf) {
 fn headers() -> Value {
     json!({
         REQUEST_ID: {
-            "description": "The id of the request; of a repeat, that of the first.",
+            "description": "The id of the request; for a duplicate, the id of the first request.",
             "required": true,
             "schema": { "type": "string", "format": "uuid" },
         },
         RETRY_AFTER: {
-            "description": "Seconds to wait.",
+            "description": "Seconds to wait before a retry.",
             "required": true,
             "schema": { "type": "integer", "minimum": 1 },
         },
@@ -307,7 +301,8 @@ fn complete_named(path: &str, method: &str, responses: &mut Value) {
         responses["404"] = json!({ "description": named.missing });
     }
     if named.declarable && method != "get" && responses["409"].is_null() {
-        responses["409"] = json!({ "description": "It is defined in the configuration." });
+        responses["409"] =
+            json!({ "description": "The resource is defined in the configuration." });
     }
     if let Some(responses) = responses.as_object_mut() {
         responses.sort_keys();
@@ -321,7 +316,7 @@ fn is_error(status: &str) -> bool {
 /// What of a call cannot be used, where something may be wrong with it.
 fn unusable(operation: &Value) -> Option<&'static str> {
     if !operation["requestBody"].is_null() {
-        return Some("The body cannot be used.");
+        return Some("The body is invalid.");
     }
     let mut parameters = operation["parameters"].as_array().into_iter().flatten();
     let in_query = parameters.any(|parameter| parameter["in"] == "query");

@@ -21,12 +21,12 @@ pub(super) fn limit(req: &mut Request) -> Result<u32, ApiError> {
     envelope::limit(req, LIMIT_DEFAULT, LIMIT_MAX)
 }
 
-/// `cursor` of a list: what `next` of the page before said.
+/// `cursor` of a list: what `next` of the previous page said.
 pub(super) fn cursor<T: std::str::FromStr>(req: &mut Request) -> Result<Option<T>, ApiError> {
     match req.query::<String>("cursor") {
         None => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|_| {
-            ApiError::invalid("cursor must be the value of `next` of the page before")
+            ApiError::invalid("cursor must be the value of `next` of the previous page")
         }),
     }
 }

@@ -76,7 +76,7 @@ struct ListPlugins(Operator);
 
 /// The plugins.
 ///
-/// Those that are built in, and the files of the plugins folder. A file that is new is compiled and asked what it is.
+/// The built-in plugins, and the files of the plugins directory. A new file is compiled and inspected first.
 #[endpoint(operation_id = "list_plugins")]
 impl ListPlugins {
     async fn handle(&self) -> Listing<PluginData> {
@@ -90,7 +90,7 @@ struct GetPlugin(Operator);
 /// One plugin.
 #[endpoint(
     operation_id = "get_plugin",
-    parameters(("name" = String, Path, description = "As `plugin` of a section names it.")),
+    parameters(("name" = String, Path, description = "Name of the plugin, as in `plugin` of a section.")),
     responses(
         (status_code = 200, body = Success<PluginData>, description = "The plugin."),
         (status_code = 404, description = "No such plugin."),
@@ -113,19 +113,19 @@ struct PutPlugin(Operator);
 
 /// Add or replace a plugin.
 ///
-/// The body is the component. It is compiled, started and asked what it is; then each sink that uses the name is started
-/// with it. If one of them does not start, nothing is changed. The sinks go over at once.
+/// The body is the component. The daemon compiles and inspects it, then starts each sink that uses the name with it. If
+/// one of them does not start, nothing is changed. Otherwise the sinks switch to it immediately.
 #[endpoint(
     operation_id = "put_plugin",
     parameters(
-        ("name" = String, Path, description = "As `plugin` of a section is to name it: letters, digits, hyphens and underscores."),
-        ("source" = Option<String>, Query, description = "Where it came from, for people: a file or an address, at most 1,000 characters."),
+        ("name" = String, Path, description = "Name for `plugin` of a section: letters, digits, hyphens and underscores."),
+        ("source" = Option<String>, Query, description = "Origin to show, such as a file or a URL, at most 1,000 characters."),
     ),
     request_body(content = String, content_type = "application/wasm", description = "The component, at most `plugins.file_max_bytes` long."),
     responses(
-        (status_code = 200, body = Success<PluginData>, description = "It takes the place of the one before."),
-        (status_code = 201, body = Success<PluginData>, description = "It is added."),
-        (status_code = 400, description = "The name or the component cannot be used."),
+        (status_code = 200, body = Success<PluginData>, description = "It replaces the previous plugin."),
+        (status_code = 201, body = Success<PluginData>, description = "The plugin was added."),
+        (status_code = 400, description = "The name or the component is invalid."),
         (status_code = 409, description = "`PLUGIN_BY_HAND`: a file with this name was put there by hand. `PLUGIN_REFUSED`: a sink that uses it does not start with it. `PLUGIN_CHANGED`: the stored component has another digest."),
     ),
 )]
@@ -154,17 +154,17 @@ impl PutPlugin {
 
 struct RollBackPlugin(Operator);
 
-/// Take a plugin back.
+/// Roll back a plugin.
 ///
-/// It is again what it was before it was replaced; a second call takes that back. Sinks that use it are started with it
-/// first, as when it is replaced.
+/// Restores the component from before the last replacement; a second call reverts that. Sinks that use the plugin are
+/// started with it first, as for a replacement.
 #[endpoint(
     operation_id = "roll_back_plugin",
     parameters(("name" = String, Path, description = "Name of the plugin.")),
     responses(
         (status_code = 200, body = Success<PluginData>, description = "The plugin."),
-        (status_code = 404, description = "No plugin was added under this name."),
-        (status_code = 409, description = "`NOTHING_TO_ROLL_BACK`: it was never replaced. `PLUGIN_REFUSED`, `PLUGIN_BY_HAND`: as for a new one."),
+        (status_code = 404, description = "No plugin was added with this name."),
+        (status_code = 409, description = "`NOTHING_TO_ROLL_BACK`: the plugin was never replaced. `PLUGIN_REFUSED`, `PLUGIN_BY_HAND`: as for a new one."),
     ),
 )]
 impl RollBackPlugin {
@@ -184,8 +184,8 @@ struct DeletePlugin(Operator);
     operation_id = "delete_plugin",
     parameters(("name" = String, Path, description = "Name of the plugin.")),
     responses(
-        (status_code = 200, body = Success<RemovedPluginData>, description = "It is gone."),
-        (status_code = 404, description = "No plugin was added under this name."),
+        (status_code = 200, body = Success<RemovedPluginData>, description = "Deleted."),
+        (status_code = 404, description = "No plugin was added with this name."),
         (status_code = 409, description = "`PLUGIN_IN_USE`: sinks use it; the message names them. `PLUGIN_BY_HAND`: as for a new one."),
     ),
 )]
@@ -205,7 +205,7 @@ struct GetComponent(Operator);
     parameters(("name" = String, Path, description = "Name of the plugin.")),
     responses(
         (status_code = 200, description = "The component.", body = String, content_type = "application/wasm"),
-        (status_code = 404, description = "No plugin was added under this name."),
+        (status_code = 404, description = "No plugin was added with this name."),
         (status_code = 409, description = "`PLUGIN_BY_HAND`, `PLUGIN_CHANGED`: as for a new one."),
     ),
 )]

@@ -37,8 +37,8 @@ struct ListPresets;
 
 /// The presets.
 ///
-/// Those that are part of the program, then those of the data folder and of the configuration. One of one's own stands
-/// in place of the one that it replaces.
+/// The built-in presets, then those of the data directory and of the configuration. Your own preset is listed in place
+/// of the built-in one that it replaces.
 #[endpoint(operation_id = "list_presets")]
 impl ListPresets {
     async fn handle(&self) -> Listing<PresetData> {

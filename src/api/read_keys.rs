@@ -48,11 +48,11 @@ fn show(key: &ReadKey) -> ReadKeyData {
     }
 }
 
-/// A read key that is to be made.
+/// A new read key.
 #[derive(ToSchema)]
 struct NewReadKey {}
 
-/// What is to be changed of a read key; what is absent stays.
+/// The changes of a read key; absent members stay unchanged.
 #[derive(ToSchema)]
 struct ReadKeyPatch {}
 
@@ -63,7 +63,7 @@ struct ListReadKeys(Operator);
     operation_id = "list_read_keys",
     parameters(
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
-        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+        ("cursor" = Option<String>, Query, description = "`next` of the previous page."),
     ),
 )]
 impl ListReadKeys {
@@ -77,13 +77,13 @@ struct CreateReadKey(Operator);
 
 /// Create a read key.
 ///
-/// The answer holds the key itself, which is shown only here.
+/// Only this response has the key itself.
 #[endpoint(
     operation_id = "create_read_key",
     request_body(content = NewReadKey, description = "The key.", example = json!({"name": "lobby-screen", "streams": ["orders"]})),
     responses(
-        (status_code = 201, body = Success<MadeReadKey>, description = "It can be used."),
-        (status_code = 400, description = "The body cannot be used, or there is no such stream."),
+        (status_code = 201, body = Success<MadeReadKey>, description = "Created; the key is valid."),
+        (status_code = 400, description = "The body is invalid, or the stream does not exist."),
         (status_code = 409, description = "The name is taken."),
     ),
 )]
@@ -123,15 +123,15 @@ struct ChangeReadKey(Operator);
 
 /// Change a read key.
 ///
-/// Its connections end; who connects again sees what the key may read now.
+/// Its connections are closed; clients that reconnect can read what the key allows now.
 #[endpoint(
     operation_id = "change_read_key",
     parameters(("name" = String, Path, description = "Name of the key.")),
-    request_body(content = Option<ReadKeyPatch>, description = "The members to change; absent: none.", example = json!({"streams": ["orders"]})),
+    request_body(content = Option<ReadKeyPatch>, description = "The members to change; absent members stay unchanged.", example = json!({"streams": ["orders"]})),
     responses(
-        (status_code = 200, body = Success<ReadKeyData>, description = "As it is now."),
-        (status_code = 400, description = "The body cannot be used, or there is no such stream."),
-        (status_code = 409, description = "It was revoked, or is defined in the configuration."),
+        (status_code = 200, body = Success<ReadKeyData>, description = "The changed read key."),
+        (status_code = 400, description = "The body is invalid, or the stream does not exist."),
+        (status_code = 409, description = "The key is revoked, or defined in the configuration."),
     ),
 )]
 impl ChangeReadKey {
@@ -150,11 +150,11 @@ struct DeleteReadKey(Operator);
 
 /// Delete a read key.
 ///
-/// It is refused from now on, its connections end, and it is no longer listed.
+/// Requests with it are rejected from now on, its connections are closed, and it is no longer listed.
 #[endpoint(
     operation_id = "delete_read_key",
     parameters(("name" = String, Path, description = "Name of the key.")),
-    responses((status_code = 200, body = Success<ReadKeyData>, description = "It is gone.")),
+    responses((status_code = 200, body = Success<ReadKeyData>, description = "Deleted.")),
 )]
 impl DeleteReadKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
@@ -170,11 +170,11 @@ struct RevokeReadKey(Operator);
 
 /// Revoke a read key.
 ///
-/// It is refused from now on, and its connections end. It stays in the list.
+/// Requests with it are rejected from now on, and its connections are closed. It stays in the list.
 #[endpoint(
     operation_id = "revoke_read_key",
     parameters(("name" = String, Path, description = "Name of the key.")),
-    responses((status_code = 200, body = Success<ReadKeyData>, description = "It is revoked.")),
+    responses((status_code = 200, body = Success<ReadKeyData>, description = "The key is revoked.")),
 )]
 impl RevokeReadKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {

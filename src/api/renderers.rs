@@ -32,7 +32,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
 
 struct ListRenderers(Operator);
 
-/// The renderers that are connected.
+/// The connected renderers.
 #[endpoint(operation_id = "list_renderers")]
 impl ListRenderers {
     async fn handle(&self) -> Result<Listing<RendererData>, ApiError> {
@@ -68,7 +68,7 @@ struct PostAdminTicket(Operator);
 /// What `POST /api/tickets` gives to who has a read key.
 #[endpoint(
     operation_id = "create_ticket",
-    request_body(content = Option<TicketRequest>, description = "May be absent: all streams.", example = json!({"streams": ["orders"]})),
+    request_body(content = Option<TicketRequest>, description = "Optional. Default: all streams.", example = json!({"streams": ["orders"]})),
     responses(
         (status_code = 201, body = Success<TicketData>, description = "The ticket."),
         (status_code = 404, description = "No such stream."),

@@ -75,19 +75,19 @@ struct ListRequests(Operator);
 
 /// The request log of a connector, newest first.
 ///
-/// A connector that is deleted keeps its log until the entries are too old.
-/// What no index leads to, a text above all, is looked for in a part of the log at a time: then a page may be shorter
-/// than `limit`, even empty, and `next` goes on from there until it is null.
+/// The log of a deleted connector stays until its entries are too old. Filters without an index, such as `text`, search
+/// a part of the log per page. A page can then be shorter than `limit`, or empty; continue with `next` until it is
+/// null.
 #[endpoint(
     operation_id = "list_requests",
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
-        ("status" = Option<String>, Query, description = "Only these, separated by commas: accepted, processed, stale, failed, discarded, rejected, duplicate, test, removed, handshake."),
+        ("status" = Option<String>, Query, description = "Only these statuses, separated by commas: accepted, processed, stale, failed, discarded, rejected, duplicate, test, removed, handshake."),
         ("since" = Option<String>, Query, description = "Received at or after this time, RFC 3339."),
         ("until" = Option<String>, Query, description = "Received at or before this time, RFC 3339."),
-        ("text" = Option<String>, Query, description = "Only what has this text in its error, idempotency key, delivery id, key, or client, in any case of the letters A to Z; or the request with this id. At most 200 characters."),
+        ("text" = Option<String>, Query, description = "Only requests with this text in error, idempotency key, delivery id, key or client, ignoring the case of A to Z; or the request with this id. At most 200 characters."),
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
-        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+        ("cursor" = Option<String>, Query, description = "`next` of the previous page."),
     ),
 )]
 impl ListRequests {

@@ -26,11 +26,11 @@ pub(super) fn routes(operator: &Operator) -> Router {
         .push(Router::with_path("send-again").post(SendRequestAgain(operator.clone())))
 }
 
-/// How a request is sent again.
+/// Options of a resend.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 struct AgainWish {
-    /// Also items that something accepted later changed or removed; otherwise those are left as they are.
+    /// Also send items that a later request changed or removed; by default they stay unchanged.
     overwrite: bool,
 }
 
@@ -38,22 +38,22 @@ struct SendRequestAgain(Operator);
 
 /// Send a request again.
 ///
-/// Of an accepted request the same items become a new request, as long as the journal keeps them. Items that something
-/// accepted later changed or removed are left as they are, unless `overwrite` is true. A refused one runs
-/// through the whole pipeline again, by the connector's settings of today, as long as its body is kept. No ingest key
-/// is needed, and no rate applies. 202 means that the new request is on disk.
+/// The items of an accepted request become a new request, while the journal keeps them. Items that a later request
+/// changed or removed stay unchanged, unless `overwrite` is true. A rejected request is processed again with the
+/// connector's current settings, while its body is kept. This needs no ingest key, and no rate limit applies. 202 means
+/// that the new request is on disk.
 #[endpoint(
     operation_id = "send_request_again",
     parameters(("request_id" = String, Path, description = "UUID.")),
-    request_body(content = Option<AgainWish>, description = "May be absent: what is newer stays.", example = json!({"overwrite": true})),
+    request_body(content = Option<AgainWish>, description = "Optional. By default, newer items stay unchanged.", example = json!({"overwrite": true})),
     responses(
         (status_code = 202, body = Success<AgainData>, description = "Stored, as a new request."),
-        (status_code = 200, body = Success<AgainData>, description = "Nothing was sent: all its items were left as they are."),
-        (status_code = 400, description = "The body of the call cannot be used; or the request is rejected again, because its body or headers do not fit the connector's settings of now."),
-        (status_code = 409, description = "The request was a duplicate or came with a test key, its connector or stream is deleted, or the data pool has not caught up: what is newer is unknown."),
-        (status_code = 410, description = "What would be sent is not kept any more."),
-        (status_code = 413, description = "Over the limit of today."),
-        (status_code = 503, description = "Cannot be stored now."),
+        (status_code = 200, body = Success<AgainData>, description = "Nothing was sent: later requests changed or removed all its items."),
+        (status_code = 400, description = "The body of this call is invalid; or the request is rejected again, because its body or headers do not fit the connector's current settings."),
+        (status_code = 409, description = "The request was a duplicate or came with a test key, its connector or stream is deleted, or the data pool is behind, so newer values cannot be detected."),
+        (status_code = 410, description = "The items or the body are no longer stored."),
+        (status_code = 413, description = "The body exceeds the current limit."),
+        (status_code = 503, description = "The request could not be stored; retry later."),
     ),
 )]
 impl SendRequestAgain {
@@ -122,10 +122,10 @@ fn item_content(item: content::ItemContent) -> ItemContent {
 
 struct GetContent(Operator);
 
-/// What is kept of a request.
+/// The stored content of a request.
 ///
-/// The first items of an accepted request as they were flattened, while the journal keeps them; the beginning of the
-/// body of a refused webhook request, likewise.
+/// The first flattened items of an accepted request, while the journal keeps them; or the beginning of the stored body
+/// of a rejected webhook request.
 #[endpoint(
     operation_id = "get_request_content",
     parameters(("request_id" = String, Path, description = "UUID.")),

@@ -57,13 +57,13 @@ fn given_up_data(given_up: GivenUp) -> GivenUpData {
 
 struct ListRetries(Operator);
 
-/// Batches that wait for another attempt, those that have waited longest first.
+/// Batches that wait for a retry, longest wait first.
 #[endpoint(
     operation_id = "list_retries",
     parameters(
         ("name" = String, Path, description = "Name of the sink."),
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
-        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+        ("cursor" = Option<String>, Query, description = "`next` of the previous page."),
     ),
 )]
 impl ListRetries {
@@ -80,11 +80,11 @@ impl ListRetries {
 
 struct GiveUpRetry(Operator);
 
-/// Give up a batch that waits.
+/// End the retries of a batch.
 ///
-/// Its items become dead letters, and the sink goes on with the next batch at once; in strict order that is what waited
-/// behind it. If the sink is called with the batch at this moment, what it then does to the data pool does not count, but
-/// a receiver may have got the items.
+/// Its items become dead letters, and the sink continues with the next batch immediately; with strict ordering, with
+/// the batch that waited behind it. If an attempt is in progress, its changes to the data pool are discarded, but the
+/// receiver may already have the items.
 #[endpoint(
     operation_id = "give_up_retry",
     parameters(
@@ -110,9 +110,9 @@ impl GiveUpRetry {
 
 struct GiveUpRetries(Operator);
 
-/// Give up all batches that wait.
+/// End the retries of all batches.
 ///
-/// Their items become dead letters, and the sink goes on with what waits behind them.
+/// Their items become dead letters, and the sink continues with the batches behind them.
 #[endpoint(
     operation_id = "give_up_retries",
     parameters(("name" = String, Path, description = "Name of the sink.")),
@@ -127,16 +127,16 @@ impl GiveUpRetries {
 
 struct RetrySink(Operator);
 
-/// Try again now.
+/// Retry now.
 ///
-/// All waiting retries of the sink are due now, and a pause ends. A sink that still does not work is paused
-/// again; that costs no attempt of what waits, in strict order one of the first batch.
+/// Runs all waiting retries of the sink now, and ends a pause. If the sink still fails, it is paused again. This counts
+/// as an attempt only for the first batch of a sink with strict ordering.
 #[endpoint(
     operation_id = "retry_sink",
     parameters(("name" = String, Path, description = "Name of the sink.")),
     responses(
-        (status_code = 200, body = Success<RetriedData>, description = "It tries."),
-        (status_code = 409, description = "The lane crashed; the daemon must be restarted."),
+        (status_code = 200, body = Success<RetriedData>, description = "The waiting batches are being retried."),
+        (status_code = 409, description = "The sink crashed; restart the daemon."),
     ),
 )]
 impl RetrySink {

@@ -54,7 +54,8 @@ struct ListScreens(Operator);
 
 /// The screens, by the names of their read keys.
 ///
-/// A read key is listed if a screen said `screen=` with it or a feed was asked for, or if it has `page` or `expect`.
+/// A read key is listed if a screen has connected with `screen=`, a feed was requested with it, or it has `page` or
+/// `expect`.
 #[endpoint(operation_id = "list_screens")]
 impl ListScreens {
     async fn handle(&self) -> Listing<ScreenData> {
@@ -73,7 +74,7 @@ struct ReloadScreen(Operator);
     operation_id = "reload_screen",
     parameters(("name" = String, Path, description = "Name of the read key.")),
     responses(
-        (status_code = 200, body = Success<ReloadedScreens>, description = "The number of screens that were notified."),
+        (status_code = 200, body = Success<ReloadedScreens>, description = "The number of notified screens."),
         (status_code = 404, description = "No such screen."),
     ),
 )]

@@ -62,9 +62,9 @@ struct SearchAll(Operator);
 #[endpoint(
     operation_id = "search",
     parameters(
-        ("q" = String, Query, min_length = 1, description = "The text, 1 to 512 bytes without NUL. Keys of items are compared exactly; other texts in any case of the letters A to Z."),
+        ("q" = String, Query, min_length = 1, description = "The text, 1 to 512 bytes without NUL. Keys of items are compared exactly; other texts are found ignoring the case of A to Z."),
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
-        ("cursor" = Option<String>, Query, description = "`next` of the page before, with the same `q`."),
+        ("cursor" = Option<String>, Query, description = "`next` of the previous page, with the same `q`."),
     ),
 )]
 impl SearchAll {

@@ -37,7 +37,7 @@ fn session_data(one: SignedIn) -> SessionData {
 
 struct ListSessions(Arc<Sessions>);
 
-/// Who is signed in to the admin pages, the newest first.
+/// The sessions of the admin pages, newest first.
 #[endpoint(operation_id = "list_sessions")]
 impl ListSessions {
     async fn handle(&self) -> Listing<SessionData> {
@@ -55,7 +55,7 @@ struct EndSession(Operator, Arc<Sessions>);
     operation_id = "end_session",
     parameters(("id" = String, Path, description = "Id of the session.")),
     responses(
-        (status_code = 200, body = Success<SessionData>, description = "It was this, and is ended."),
+        (status_code = 200, body = Success<SessionData>, description = "The session that was ended."),
         (status_code = 404, description = "No such session."),
     ),
 )]

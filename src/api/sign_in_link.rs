@@ -29,7 +29,7 @@ struct PostSignInLink(Operator, Arc<Sessions>);
 
 /// Get a link that signs in to the admin pages.
 ///
-/// It works once, within ten minutes, and ends the one before it. Who comes with it has the role of the token that asked.
+/// It works once, within ten minutes, and replaces the previous link. The session has the role of the requesting token.
 #[endpoint(
     operation_id = "create_sign_in_link",
     responses((status_code = 201, body = Success<SignInLinkData>, description = "The link.")),

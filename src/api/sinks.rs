@@ -150,11 +150,11 @@ async fn one(operator: &Operator, name: &str) -> Result<SinkData, ApiError> {
     })
 }
 
-/// A sink that is to be made: the keys of a section of the configuration, secrets as texts.
+/// A new sink: the settings of a section of the configuration, with secrets as texts.
 #[derive(ToSchema)]
 struct NewSink {}
 
-/// What is to be changed of a sink, a JSON merge patch of its section: null takes away what was said, what is absent stays,
+/// The changes of a sink, as a JSON merge patch of its section. Null removes a setting, absent members stay unchanged,
 /// and so does a secret that is sent as it was shown, `{"set": true}`.
 #[derive(ToSchema)]
 struct SinkPatch {}
@@ -200,8 +200,9 @@ struct CreateSink(Operator);
 
 /// Create a sink.
 ///
-/// It is checked as a section of the configuration is, and its plugin is started once. When it is answered, everything that
-/// is accepted from then on is for the sink. Its secrets are stored in `catalog.db`, so backups have them; no answer has.
+/// The body is checked like a section of the configuration, and the plugin is started once. The sink receives
+/// everything that is accepted after the response. Its secrets are stored in `catalog.db`, so backups contain them;
+/// responses never do.
 #[endpoint(
     operation_id = "create_sink",
     request_body(content = NewSink, description = "The sink.", example = json!({
@@ -225,15 +226,15 @@ struct ChangeSink(Operator);
 
 /// Change a sink.
 ///
-/// The settings are checked, and the plugin is started with them once, before anything is changed. The sink goes on with
-/// them after the batch that it is at.
+/// Before the change, the settings are checked, and the plugin is started with them once. They apply after the current
+/// batch.
 #[endpoint(
     operation_id = "change_sink",
     parameters(("name" = String, Path, description = "Name of the sink.")),
-    request_body(content = Option<SinkPatch>, description = "The members to change; absent: none.", example = json!({"where": "total>=100"})),
+    request_body(content = Option<SinkPatch>, description = "The members to change; absent members stay unchanged.", example = json!({"where": "total>=100"})),
     responses(
-        (status_code = 200, body = Success<SinkData>, description = "As it is now."),
-        (status_code = 409, description = "It is defined in the configuration."),
+        (status_code = 200, body = Success<SinkData>, description = "The changed sink."),
+        (status_code = 409, description = "The resource is defined in the configuration."),
     ),
 )]
 impl ChangeSink {
@@ -249,12 +250,12 @@ struct PauseSink(Operator);
 
 /// Pause a sink.
 ///
-/// It ends at the edge of a batch, and does nothing until it is resumed, after a restart too. What is accepted meanwhile is
-/// kept for it. Declared sinks can be paused as well.
+/// The sink stops after the current batch, until it is resumed, also across restarts. Requests that are accepted
+/// meanwhile are kept for it. Sinks that are defined in the configuration can be paused too.
 #[endpoint(
     operation_id = "pause_sink",
     parameters(("name" = String, Path, description = "Name of the sink.")),
-    responses((status_code = 200, body = Success<SinkData>, description = "It is paused.")),
+    responses((status_code = 200, body = Success<SinkData>, description = "The sink is paused.")),
 )]
 impl PauseSink {
     async fn handle(&self, req: &mut Request) -> Result<Success<SinkData>, ApiError> {
@@ -268,12 +269,12 @@ struct ResumeSink(Operator);
 
 /// Resume a sink.
 ///
-/// It goes on where it was.
+/// The sink continues at its cursor.
 #[endpoint(
     operation_id = "resume_sink",
     parameters(("name" = String, Path, description = "Name of the sink.")),
     responses(
-        (status_code = 200, body = Success<SinkData>, description = "It continues."),
+        (status_code = 200, body = Success<SinkData>, description = "The sink continues."),
         (status_code = 409, description = "The configuration says `enabled = false`."),
     ),
 )]
@@ -289,15 +290,14 @@ struct RefillSink(Operator);
 
 /// Fill a sink.
 ///
-/// At the edge of a batch it begins anew with the items that the data pool has, then comes what was accepted after that.
-/// Nothing that it has not taken is skipped, so removals arrive; its dead letters stay. A receiver is sent again what it
-/// has, under other idempotency keys.
+/// After the current batch, the sink receives all items of the data pool, then later requests. No waiting request is
+/// skipped, so removals arrive; dead letters stay. A receiver gets existing items again, with other idempotency keys.
 #[endpoint(
     operation_id = "refill_sink",
     parameters(("name" = String, Path, description = "Name of the sink.")),
     responses(
-        (status_code = 202, body = Success<RefilledData>, description = "The fill begins."),
-        (status_code = 409, description = "It is being filled, it writes the data pool, or the data pool does not have what it receives."),
+        (status_code = 202, body = Success<RefilledData>, description = "The refill has started."),
+        (status_code = 409, description = "The sink is already being filled, writes to the data pool, or receives items that the data pool does not have."),
     ),
 )]
 impl RefillSink {
@@ -315,19 +315,19 @@ struct DeleteSink(Operator);
 
 /// Delete a sink.
 ///
-/// One that was made at run time, and has everything that was accepted for it. With `discard` also what it has not taken,
-/// its retries and its dead letters are gone for good. Of a sink that is not in the configuration any more everything is
-/// kept until it is deleted here. A sink with the same name that is created later is a new one. A declared sink is taken out of its
-/// file.
+/// Deletes a sink that was created at run time and has nothing left to deliver. With `discard`, its backlog, retries
+/// and dead letters are deleted too, which cannot be undone. The data of a sink that is no longer in the configuration
+/// is kept until it is deleted here. A sink that is created later with the same name starts empty. To delete a sink
+/// that is defined in the configuration, remove it from its file.
 #[endpoint(
     operation_id = "delete_sink",
     parameters(
         ("name" = String, Path, description = "Name of the sink."),
-        ("discard" = Option<bool>, Query, description = "`true`: also what waits for it."),
+        ("discard" = Option<bool>, Query, description = "`true`: also delete its backlog, retries and dead letters."),
     ),
     responses(
-        (status_code = 200, body = Success<DeletedSinkData>, description = "Nothing is kept for it any more."),
-        (status_code = 409, description = "Something waits for it, or it is defined in the configuration."),
+        (status_code = 200, body = Success<DeletedSinkData>, description = "The data of the sink was deleted."),
+        (status_code = 409, description = "The sink has a backlog, retries or dead letters, or is defined in the configuration."),
     ),
 )]
 impl DeleteSink {

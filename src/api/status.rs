@@ -1,4 +1,4 @@
-//! The daemon at a glance.
+//! The status of the daemon.
 //!
 //! **Invariant**: what is wrong is named, not only coloured: `problems` is empty exactly when
 //! everything works.
@@ -67,10 +67,10 @@ fn act_counts_data(acts: &ActCounts) -> ActCountsData {
 
 struct GetStatus(Operator);
 
-/// The daemon at a glance.
+/// The status of the daemon.
 #[endpoint(
     operation_id = "status",
-    responses((status_code = 200, body = Success<StatusData>, description = "How it is.")),
+    responses((status_code = 200, body = Success<StatusData>, description = "The state of the daemon.")),
 )]
 impl GetStatus {
     async fn handle(&self) -> Success<StatusData> {

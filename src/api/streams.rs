@@ -44,11 +44,11 @@ fn stream_data(operator: &Operator, stream: &Stream) -> StreamData {
     }
 }
 
-/// A stream that is to be made.
+/// A new stream.
 #[derive(ToSchema)]
 struct NewStream {}
 
-/// What is to be changed of a stream; what is absent stays. An object is replaced as a whole.
+/// The changes of a stream; absent members stay unchanged. An object is replaced as a whole.
 #[derive(ToSchema)]
 struct StreamPatch {}
 
@@ -59,7 +59,7 @@ struct ListStreams(Operator);
     operation_id = "list_streams",
     parameters(
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
-        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+        ("cursor" = Option<String>, Query, description = "`next` of the previous page."),
     ),
 )]
 impl ListStreams {
@@ -73,17 +73,17 @@ struct ExportStream(Operator);
 
 /// All items of a stream as a table.
 ///
-/// In the order of their keys, however many there are; what changes meanwhile may be in it or not. The query is that of
-/// feeds, without sorting and limits.
+/// All items, in the order of their keys. Changes during the export may be missing. The query is that of feeds, without
+/// sorting and limits.
 #[endpoint(
     operation_id = "export_stream",
     parameters(
         ("name" = String, Path, description = "Name of the stream."),
         ("format" = String, Path, description = "The format: csv, tsv, json or ndjson."),
         ("fields" = Option<String>, Query, description = "The columns: `home.name,Score:home.score`; all fields if absent."),
-        ("names" = Option<String>, Query, description = "`_`: dots in names become `_`; `.`: they stay; `nested`: objects (json, ndjson)."),
+        ("names" = Option<String>, Query, description = "`_`: dots in names become `_`; `.`: dots stay; `nested`: objects (json, ndjson)."),
         ("where" = Option<String>, Query, description = "`status:live,period:1|2,!team:x`: all must hold."),
-        ("safe" = Option<bool>, Query, description = "csv and tsv with `'` before what a spreadsheet would compute."),
+        ("safe" = Option<bool>, Query, description = "csv and tsv with `'` before values that a spreadsheet would treat as formulas."),
     ),
     responses(
         (status_code = 200, description = "The rows."),
@@ -144,12 +144,12 @@ struct ChangeStream(Operator);
 
 /// Change a stream.
 ///
-/// It counts for what is delivered from now on, and for renderers that are connected.
+/// The change applies to items that are delivered from now on, and to connected renderers.
 #[endpoint(
     operation_id = "change_stream",
     parameters(("name" = String, Path, description = "Name of the stream.")),
-    request_body(content = Option<StreamPatch>, description = "The members to change; absent: none.", example = json!({"stale_after_seconds": 60})),
-    responses((status_code = 200, body = Success<StreamData>, description = "As it is now.")),
+    request_body(content = Option<StreamPatch>, description = "The members to change; absent members stay unchanged.", example = json!({"stale_after_seconds": 60})),
+    responses((status_code = 200, body = Success<StreamData>, description = "The changed stream.")),
 )]
 impl ChangeStream {
     async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
@@ -167,18 +167,18 @@ struct DeleteStream(Operator);
 
 /// Delete a stream.
 ///
-/// Its items stay in the data pool, unless `items` is given; what was accepted is delivered. While keys that can be used
-/// name it, it is refused. With `force` they stay, and what they submit or ask for is answered 404. A stream that is made
-/// with its name again has none of its items, and these keys are revoked then.
+/// Its items stay in the data pool, unless `items` is set; accepted requests are still delivered. The call is rejected
+/// while valid keys name the stream. With `force` these keys stay, and their requests are answered 404. If a stream
+/// with this name is created later, it starts without items, and these keys are revoked.
 #[endpoint(
     operation_id = "delete_stream",
     parameters(
         ("name" = String, Path, description = "Name of the stream."),
-        ("force" = Option<bool>, Query, description = "`true`: also when keys name it."),
-        ("items" = Option<bool>, Query, description = "`true`: its items are removed, and every sink receives the removals."),
+        ("force" = Option<bool>, Query, description = "`true`: delete it even if keys name it."),
+        ("items" = Option<bool>, Query, description = "`true`: remove its items too; every sink receives the removals."),
     ),
     responses(
-        (status_code = 200, body = Success<StreamData>, description = "It is gone."),
+        (status_code = 200, body = Success<StreamData>, description = "Deleted."),
         (status_code = 409, description = "Keys name it, it is defined in the configuration, or the data pool has not caught up."),
     ),
 )]

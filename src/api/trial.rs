@@ -24,8 +24,8 @@ pub(super) fn routes(operator: &Operator) -> Router {
         .push(Router::with_path("{name}/try").post(TrySink(p())))
 }
 
-/// A section that is to be tried, the keys of a section of the configuration; beside it `items`, at most 100 objects in
-/// place of the newest item, and `send`: what the sink sends goes out, once.
+/// A section to try: the settings of a section of the configuration, and `items`, at most 100 objects in place of the
+/// newest item, and `send`, which sends the requests of the sink once.
 #[derive(ToSchema)]
 struct SinkTrial {}
 
@@ -92,13 +92,13 @@ struct TrySection(Operator);
 
 /// Try a section.
 ///
-/// The newest item of its streams, or the items given, go through the selection and the plugin of a sink that is not made.
-/// Without `send` nothing leaves and nothing is stored: the answer has the requests that would go, with secrets masked.
-/// With `send`, for which the role `admin` is needed, exactly one attempt goes out, under an `Idempotency-Key` that no
-/// delivery has. That the plugin refuses the items is no error: `ok` is false then.
+/// Passes the newest item of its streams, or the items of the body, through the selection and the plugin, without
+/// creating the sink. Without `send`, nothing is sent or stored: the response has the requests that would be sent, with
+/// secrets masked. With `send`, which requires the role `admin`, exactly one attempt is sent, with an `Idempotency-Key`
+/// that no delivery uses. If the plugin rejects the items, the call succeeds and `ok` is false.
 #[endpoint(
     operation_id = "try_section",
-    request_body(content = SinkTrial, description = "The section, and what to try it with.", example = json!({
+    request_body(content = SinkTrial, description = "The section, and the items to try.", example = json!({
         "plugin": "http-forward", "streams": ["orders"],
         "config": {"url": "https://api.example.com/orders"}, "http": {"hosts": ["api.example.com"]},
         "items": [{"id": 7}],
@@ -118,14 +118,15 @@ struct TrySink(Operator);
 
 /// Try a sink.
 ///
-/// As `try_section`, with the section of a sink that there is, and a merge patch of it if it was made at run time.
+/// Like `try_section`, with the section of an existing sink, and a merge patch of it if the sink was created at run
+/// time.
 #[endpoint(
     operation_id = "try_sink",
     parameters(("name" = String, Path, description = "Name of the sink.")),
-    request_body(content = Option<SinkTrial>, description = "A merge patch of its section, and what to try it with; absent: as it is, with the newest item.", example = json!({"items": [{"id": 7}]})),
+    request_body(content = Option<SinkTrial>, description = "A merge patch of its section, and the items to try. Default: the section as it is, with the newest item.", example = json!({"items": [{"id": 7}]})),
     responses(
         (status_code = 200, body = Success<TriedData>, description = "The result."),
-        (status_code = 409, description = "It is defined in the configuration, so there is no patch of it."),
+        (status_code = 409, description = "The sink is defined in the configuration, so its section cannot be patched."),
     ),
 )]
 impl TrySink {

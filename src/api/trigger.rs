@@ -21,30 +21,30 @@ pub(super) fn routes(operator: &Operator) -> Router {
         .post(Trigger(operator.clone()))
 }
 
-/// What is to be sent.
+/// The sample to send.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 struct TriggerBody {
     /// The event, as the provider names it; absent: its most common one.
     #[salvo(schema(value_type = String, required = false))]
     event: Field,
-    /// The preset that the connector is thought to be for; another one is refused.
+    /// The expected preset of the connector; with another one the call is rejected.
     #[salvo(schema(value_type = String, required = false))]
     preset: Field,
 }
 
 struct Trigger(Operator);
 
-/// Send a sample for a connector's tool.
+/// Send a sample event of a connector's provider.
 ///
-/// The sample is signed with the connector's own secret and goes through the pipeline as if the tool had sent it.
+/// The daemon signs the sample with the connector's own secret, and processes it like a request of the provider.
 #[endpoint(
     operation_id = "trigger",
     parameters(("id" = String, Path, description = "Id of the connector.")),
-    request_body(content = Option<TriggerBody>, description = "May be absent: the most common event.", example = json!({"event": "orders/create"})),
+    request_body(content = Option<TriggerBody>, description = "Optional. Default: the most common event.", example = json!({"event": "orders/create"})),
     responses(
         (status_code = 202, body = Success<TriggeredData>, description = "Stored."),
-        (status_code = 400, description = "There is no sample of the event, or it was rejected."),
-        (status_code = 409, description = "Nothing can be signed for this connector here."),
+        (status_code = 400, description = "The preset has no sample of the event, or the sample was rejected."),
+        (status_code = 409, description = "The daemon cannot sign for this connector."),
     ),
 )]
 impl Trigger {

@@ -61,31 +61,31 @@ pub struct GetFeed {
 
 /// A stream as a table.
 ///
-/// For programs that are given a URL and poll it: no envelope, flat rows, all at once. The key may be the password of
-/// Basic authentication, with any user name. While nothing changes the bytes are the same; `ETag` is their digest. What
-/// the query names and is not known is ignored.
+/// For programs that poll a URL: flat rows without an envelope, in one response. The key can be the password of Basic
+/// authentication, with any user name. While nothing changes, the bytes stay the same; `ETag` is their digest. Unknown
+/// parameters are ignored.
 #[endpoint(
     operation_id = "get_feed",
     tags("read"),
     parameters(
         ("stream" = String, Path, description = "Name of the stream."),
         ("format" = String, Path, description = "The format."),
-        ("fields" = Option<String>, Query, description = "The columns, in this order: `home.name,home.score`; with new names: `Home:home.name,Score:home.score`; `home.*`: all that begin so; `-note`: all but this. Beside fields there are `_key`, `_stream`, `_updated_at` and `_position`. All fields if absent, in the order in which they were first seen."),
-        ("names" = Option<String>, Query, description = "`_`: dots in names become `_`; `.`: they stay; `nested`: objects (json, ndjson, xml)."),
+        ("fields" = Option<String>, Query, description = "The columns, in this order: `home.name,home.score`; with new names: `Home:home.name,Score:home.score`; `home.*`: all fields that begin with `home.`; `-note`: all fields except this one. Beside fields there are `_key`, `_stream`, `_updated_at` and `_position`. All fields if absent, in the order in which they were first seen."),
+        ("names" = Option<String>, Query, description = "`_`: dots in names become `_`; `.`: dots stay; `nested`: objects (json, ndjson, xml)."),
         ("key" = Option<String>, Query, description = "One item, or several: `m1,m2`."),
-        ("where" = Option<String>, Query, description = "`status:live,period:1|2,!team:x,score>=2,name^A,winner?`: all must hold. Equal to one, a number that compares so, a beginning, there and not null; `!` negates."),
+        ("where" = Option<String>, Query, description = "`status:live,period:1|2,!team:x,score>=2,name^A,winner?`: all must hold. Equal to one of the values, a numeric comparison, a beginning, not null; `!` negates."),
         ("sort" = Option<String>, Query, description = "`-home.score,home.name`; by key if absent. Digits count as numbers."),
         ("limit" = Option<u32>, Query, description = "Rows, 1 to 10000; 1000 if absent."),
-        ("offset" = Option<u32>, Query, description = "Rows that are left out before the first."),
+        ("offset" = Option<u32>, Query, description = "Number of rows to skip."),
         ("shape" = Option<String>, Query, description = "`rows`; `object`: by key (json); `one`: the first item alone; `fields`: the fields of the first item, as names and values."),
-        ("decimals" = Option<u32>, Query, description = "Places that numbers are rounded to, 0 to 20."),
+        ("decimals" = Option<u32>, Query, description = "Decimal places to round numbers to, 0 to 20."),
         ("comma" = Option<bool>, Query, description = "Numbers with a decimal comma."),
         ("text" = Option<String>, Query, description = "A line of txt, a title of rss: `{home.name} {home.score|or:0}:{away.score}`."),
-        ("join" = Option<String>, Query, description = "Between lines of txt, in place of a line break."),
-        ("header" = Option<bool>, Query, description = "`false`: csv and tsv without names of columns."),
+        ("join" = Option<String>, Query, description = "Separator between lines of txt, in place of a line break."),
+        ("header" = Option<bool>, Query, description = "`false`: csv and tsv without a header line."),
         ("sep" = Option<String>, Query, description = "The character between values of csv; a comma if absent."),
         ("bom" = Option<bool>, Query, description = "csv and tsv with a byte order mark, as Excel expects it."),
-        ("safe" = Option<bool>, Query, description = "csv and tsv with `'` before what a spreadsheet would compute."),
+        ("safe" = Option<bool>, Query, description = "csv and tsv with `'` before values that a spreadsheet would treat as formulas."),
         ("title" = Option<String>, Query, description = "Title of an item of rss: a field, or a text with `{field}` in it."),
         ("description" = Option<String>, Query, description = "The item's description, a template as in `title`."),
         ("link" = Option<String>, Query, description = "The item's link, a template as in `title`."),
@@ -94,12 +94,12 @@ pub struct GetFeed {
         ("If-None-Match" = Option<String>, Header, description = "The `ETag` of an earlier answer."),
     ),
     responses(
-        (status_code = 200, description = "The rows. `X-Total-Count` says how many there are without limit and offset."),
-        (status_code = 304, description = "The bytes would be the same."),
+        (status_code = 200, description = "The rows. `X-Total-Count` is their number without limit and offset."),
+        (status_code = 304, description = "The table has not changed."),
         (status_code = 403, description = "The page's origin is not allowed."),
         (status_code = 404, description = "The key does not read such a stream, or there is no such format."),
-        (status_code = 429, description = "The key asks too often."),
-        (status_code = 503, description = "As many pages are being sent as may be at once."),
+        (status_code = 429, description = "The key has exceeded its rate of feeds."),
+        (status_code = 503, description = "The limit of responses in progress is reached."),
     ),
 )]
 impl GetFeed {

@@ -232,25 +232,25 @@ fn by_key(req: &Request, reader: &Reader) -> Result<Acting, ApiError> {
 
 struct Operate(Operating);
 
-/// Act on what a stream shows.
+/// Change what a stream shows.
 ///
-/// With an operate key of the stream. `verb` is `override`, `add`, `release`, `hold`, `take`, `resume` or `undo`; the bodies
-/// are those of the admin API.
+/// Requires an operate key of the stream. `verb` is `override`, `add`, `release`, `hold`, `take`, `resume` or `undo`;
+/// the bodies are those of the admin API.
 #[endpoint(
     operation_id = "operate",
     parameters(
         ("stream" = String, Path, description = "Name of the stream."),
         ("verb" = String, Path, description = "The verb."),
-        ("Idempotency-Key" = Option<String>, Header, description = "A repeat within 24 hours is answered like the first and not done again."),
+        ("Idempotency-Key" = Option<String>, Header, description = "A request with the same key within 24 hours gets the same response and changes nothing."),
     ),
     request_body(content = Option<Value>, description = "The body of the verb.", example = json!({"key": "m1", "field": "home.score", "by": 1})),
     responses(
-        (status_code = 202, body = Success<ActData>, description = "It is done and on disk."),
-        (status_code = 400, description = "The body cannot be used, or there is no number to add to."),
-        (status_code = 403, description = "The key may not act."),
+        (status_code = 202, body = Success<ActData>, description = "Done and on disk."),
+        (status_code = 400, description = "The body is invalid, or the field is not a number."),
+        (status_code = 403, description = "The key is not an operate key."),
         (status_code = 404, description = "The key does not act on such a stream, or no such verb, item or field is shown."),
-        (status_code = 409, description = "It cannot be done as things are: limits, nothing to undo, or somebody built on it."),
-        (status_code = 413, description = "Over 1 MiB."),
+        (status_code = 409, description = "Not possible in the current state: a limit is reached, there is nothing to undo, or a later act depends on it."),
+        (status_code = 413, description = "The body is larger than 1 MiB."),
     ),
 )]
 impl Operate {
@@ -285,13 +285,13 @@ pub fn known_verb(req: &Request) -> Result<String, ApiError> {
 
 struct GetOperated(Operating);
 
-/// What operators do to a stream.
+/// The holds and overrides of a stream.
 #[endpoint(
     operation_id = "get_operated",
     parameters(("stream" = String, Path, description = "Name of the stream.")),
     responses(
         (status_code = 200, body = Success<StreamActsData>, description = "Holds and overrides."),
-        (status_code = 403, description = "The key may not act."),
+        (status_code = 403, description = "The key is not an operate key."),
         (status_code = 404, description = "The key does not act on such a stream."),
     ),
 )]
@@ -309,7 +309,7 @@ impl GetOperated {
 
 struct GetOperatedItem(Operating);
 
-/// One item, with what operators do to it.
+/// One item, with its overrides and its hold.
 #[endpoint(
     operation_id = "get_operated_item",
     parameters(
@@ -318,7 +318,7 @@ struct GetOperatedItem(Operating);
     ),
     responses(
         (status_code = 200, body = Success<StoredItem>, description = "The item."),
-        (status_code = 403, description = "The key may not act."),
+        (status_code = 403, description = "The key is not an operate key."),
         (status_code = 404, description = "No such item, or the key does not act on such a stream."),
     ),
 )]
@@ -335,22 +335,22 @@ struct PutOperatedItem(Operating);
 
 /// Put an item as data.
 ///
-/// The object takes the place of the whole item, also in streams whose updates merge. Overrides stay over it.
+/// The object replaces the whole item, also in streams whose updates merge. Overrides stay in effect.
 #[endpoint(
     operation_id = "put_operated_item",
     parameters(
         ("stream" = String, Path, description = "Name of the stream."),
         ("key" = String, Path, description = "Key of the item."),
-        ("Idempotency-Key" = Option<String>, Header, description = "A repeat within 24 hours is answered like the first and not done again."),
+        ("Idempotency-Key" = Option<String>, Header, description = "A request with the same key within 24 hours gets the same response and changes nothing."),
     ),
     request_body(content = Value, description = "The fields.", example = json!({"home": {"score": 3}})),
     responses(
-        (status_code = 202, body = Success<ActData>, description = "It is stored."),
-        (status_code = 400, description = "The body or the key cannot be used."),
-        (status_code = 403, description = "The key may not act."),
+        (status_code = 202, body = Success<ActData>, description = "Stored."),
+        (status_code = 400, description = "The body or the key is invalid."),
+        (status_code = 403, description = "The key is not an operate key."),
         (status_code = 404, description = "The key does not act on such a stream."),
-        (status_code = 413, description = "Over 1 MiB."),
-        (status_code = 503, description = "Cannot be stored now."),
+        (status_code = 413, description = "The body is larger than 1 MiB."),
+        (status_code = 503, description = "The request could not be stored; retry later."),
     ),
 )]
 impl PutOperatedItem {

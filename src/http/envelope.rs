@@ -54,12 +54,12 @@ pub(super) struct ErrorInfo {
     message: String,
     /// The request's id, as in `X-Request-Id`.
     request_id: String,
-    /// The places that it speaks of, at most 20; absent where there are none.
+    /// The locations of the error, at most 20; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     details: Vec<Place>,
 }
 
-/// A place in the body, or something that there is or is not.
+/// A location in the body, or a missing or conflicting object.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub struct Place {
     /// Position of the item, from 0.
@@ -77,7 +77,7 @@ pub struct Place {
     /// Character of a parameter, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     character: Option<u64>,
-    /// What is missing, or in the way: `stream`, `key` or `read_key`.
+    /// Kind of the missing or conflicting object: `stream`, `key` or `read_key`.
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
     /// Its name.

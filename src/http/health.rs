@@ -15,7 +15,7 @@ use super::error::ApiError;
 use ::ingest::Gate;
 use operate::Operator;
 
-/// How the daemon is.
+/// The state of the daemon.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Health {
     /// `ok`
@@ -32,11 +32,11 @@ const HEALTH: Health = Health {
 /// `GET /healthz`
 pub struct GetHealth;
 
-/// Whether the process answers.
+/// Whether the process responds.
 #[endpoint(
     operation_id = "health",
     tags("health"),
-    responses((status_code = 200, body = Success<Health>, description = "It does.")),
+    responses((status_code = 200, body = Success<Health>, description = "The process responds.")),
     security(()),
 )]
 impl GetHealth {
@@ -48,13 +48,13 @@ impl GetHealth {
 /// `GET /readyz`
 pub struct GetReady(pub Arc<Gate>);
 
-/// Whether requests are taken.
+/// Whether the daemon accepts requests.
 #[endpoint(
     operation_id = "ready",
     tags("health"),
     responses(
-        (status_code = 200, body = Success<Health>, description = "They are."),
-        (status_code = 503, description = "They are not: the daemon stops, or the disk is full."),
+        (status_code = 200, body = Success<Health>, description = "The daemon accepts requests."),
+        (status_code = 503, description = "The daemon does not accept requests: it is stopping, or the disk is full."),
     ),
     security(()),
 )]

@@ -36,14 +36,14 @@ pub struct PostIngest(pub Submit);
 
 /// Submit items.
 ///
-/// One JSON object or an array of objects, into the stream of the key. 202 means that they are on disk.
+/// The body is one JSON object or an array of objects, for the stream of the key. 202 means that they are on disk.
 #[endpoint(
     operation_id = "ingest",
     tags("submit"),
     parameters(
-        ("stream" = Option<String>, Query, description = "The stream that the caller believes the key has; another one is 404."),
+        ("stream" = Option<String>, Query, description = "The stream that the sender expects; 404 if the key is for another one."),
         ("X-Item-Key" = Option<String>, Header, description = "Name of the field, after flattening, that identifies each item."),
-        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 bytes, blanks and UTF-8 included, compared byte by byte; a repeat within 24 hours is answered like the first and not processed again."),
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 bytes, spaces and UTF-8 included, compared byte by byte; a request with the same key within 24 hours gets the same response and is not processed again."),
     ),
     request_body(
         content = serde_json::Value,
@@ -52,12 +52,12 @@ pub struct PostIngest(pub Submit);
     ),
     responses(
         (status_code = 202, body = Success<ReceiptData>, description = "Stored."),
-        (status_code = 400, description = "Body or headers cannot be used."),
-        (status_code = 404, description = "The stream is not the key's."),
-        (status_code = 413, description = "Body over the limit, as it came or decompressed."),
+        (status_code = 400, description = "The body or a header is invalid."),
+        (status_code = 404, description = "The key is for another stream."),
+        (status_code = 413, description = "The body exceeds the limit, compressed or decompressed."),
         (status_code = 415, description = "`Content-Encoding` is not `gzip`, `deflate`, `zstd` or `identity`."),
-        (status_code = 429, description = "Over the key's rate or its bytes, or its stream is full."),
-        (status_code = 503, description = "Cannot be stored now."),
+        (status_code = 429, description = "The key exceeded its rate limit or byte quota, or its stream is full."),
+        (status_code = 503, description = "The request could not be stored; retry later."),
     ),
 )]
 impl PostIngest {
@@ -73,16 +73,16 @@ impl PostIngest {
 /// `POST /api/webhook/{stream}`
 pub struct PostWebhook(pub Submit);
 
-/// Submit items from a SaaS tool.
+/// Submit items from a provider.
 ///
-/// The same as `POST /api/ingest`, with the stream's name in the path, for tools that are given a URL.
+/// Like `POST /api/ingest`, with the stream's name in the path, for providers that are configured with a URL.
 #[endpoint(
     operation_id = "webhook",
     tags("submit"),
     parameters(
         ("stream" = String, Path, description = "Name of the key's stream."),
         ("X-Item-Key" = Option<String>, Header, description = "Name of the field, after flattening, that identifies each item."),
-        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 bytes, blanks and UTF-8 included, compared byte by byte."),
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 bytes, spaces and UTF-8 included, compared byte by byte."),
     ),
     request_body(
         content = serde_json::Value,
@@ -91,12 +91,12 @@ pub struct PostWebhook(pub Submit);
     ),
     responses(
         (status_code = 202, body = Success<ReceiptData>, description = "Stored."),
-        (status_code = 400, description = "Body or headers cannot be used."),
-        (status_code = 404, description = "The stream is not the key's, or does not exist."),
-        (status_code = 413, description = "Body over the limit, as it came or decompressed."),
+        (status_code = 400, description = "The body or a header is invalid."),
+        (status_code = 404, description = "The key is for another stream, or the stream does not exist."),
+        (status_code = 413, description = "The body exceeds the limit, compressed or decompressed."),
         (status_code = 415, description = "`Content-Encoding` is not `gzip`, `deflate`, `zstd` or `identity`."),
-        (status_code = 429, description = "Over the key's rate or its bytes, or its stream is full."),
-        (status_code = 503, description = "Cannot be stored now."),
+        (status_code = 429, description = "The key exceeded its rate limit or byte quota, or its stream is full."),
+        (status_code = 503, description = "The request could not be stored; retry later."),
     ),
 )]
 impl PostWebhook {
@@ -111,8 +111,8 @@ pub struct PostAddress(pub Submit);
 
 /// Submit items to the address of a connector.
 ///
-/// For tools that sign what they send, or are given a URL and nothing else. The body may be what the tool is used to:
-/// JSON, a form, lines of JSON, compressed. What identifies its items and its deliveries the connector's preset says.
+/// For providers that sign their requests, or accept only a URL. The body can be JSON, lines of JSON or a form, also
+/// compressed. The connector's preset determines the item key and the id of the delivery.
 #[endpoint(
     operation_id = "webhook_address",
     tags("submit"),
@@ -123,20 +123,20 @@ pub struct PostAddress(pub Submit);
     ),
     request_body(
         content = serde_json::Value,
-        description = "The delivery of the tool.",
+        description = "The delivery of the provider.",
         example = json!({"id": "1", "name": "Ada"}),
     ),
     responses(
-        (status_code = 200, description = "As 202, for tools that expect 200; or the answer to a challenge."),
+        (status_code = 200, description = "Like 202, for providers that expect 200; or the response to a challenge."),
         (status_code = 202, body = Success<ReceiptData>, description = "Stored."),
-        (status_code = 204, description = "As 202, for tools that expect 204."),
-        (status_code = 400, description = "Body or headers cannot be used."),
-        (status_code = 401, description = "Nobody vouches for the request: no valid key, no good signature, no such connector."),
+        (status_code = 204, description = "Like 202, for providers that expect 204."),
+        (status_code = 400, description = "The body or a header is invalid."),
+        (status_code = 401, description = "The request is not authenticated: it has no valid key or signature, or the connector does not exist."),
         (status_code = 404, description = "The stream does not exist."),
-        (status_code = 413, description = "Body over the limit, as it came or decompressed."),
+        (status_code = 413, description = "The body exceeds the limit, compressed or decompressed."),
         (status_code = 415, description = "`Content-Encoding` is not `gzip`, `deflate`, `zstd` or `identity`."),
-        (status_code = 429, description = "Over the key's rate, or too many requests without a good signature."),
-        (status_code = 503, description = "Cannot be stored now."),
+        (status_code = 429, description = "The key exceeded its rate limit, or too many requests had no valid signature."),
+        (status_code = 503, description = "The request could not be stored; retry later."),
     ),
 )]
 impl PostAddress {
@@ -151,8 +151,8 @@ pub struct GetAddress(pub Arc<Ingest>);
 
 /// Try the address of a connector.
 ///
-/// For tools that try a URL before they use it, by `GET` or `HEAD`: 200 without a body, at every address,
-/// known or not. Tools whose preset has a question of its own get its answer instead.
+/// For providers that test a URL with `GET` or `HEAD` before they use it: 200 without a body, for every connector and
+/// stream, whether it exists or not. If the preset has its own challenge, the response is the answer to it.
 #[endpoint(
     operation_id = "try_webhook_address",
     tags("submit"),
@@ -162,8 +162,8 @@ pub struct GetAddress(pub Arc<Ingest>);
         ("connector" = String, Path, description = "Name of the connector."),
     ),
     responses(
-        (status_code = 200, description = "It is reached; or the answer to the tool's question."),
-        (status_code = 401, description = "The tool's question is not signed as it should be, or has another verify token."),
+        (status_code = 200, description = "The URL is reachable; or the response to the provider's challenge."),
+        (status_code = 401, description = "The challenge has no valid signature or verify token."),
     ),
 )]
 impl GetAddress {

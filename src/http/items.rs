@@ -34,10 +34,10 @@ const PAGE_BYTES_MAX: usize = 4 << 20;
 
 const PARAMETERS: [&str; 7] = ["limit", "cursor", "key", "where", "fields", "flat", "token"];
 
-/// An item of the pool.
+/// An item of the data pool.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ItemData {
-    /// Identifies it in its stream.
+    /// Identifies the item in its stream.
     key: String,
     /// Its fields; nested objects flattened with dots unless `flat=false`.
     #[salvo(schema(value_type = serde_json::Value))]
@@ -48,7 +48,7 @@ pub(super) struct ItemData {
     overridden: Option<Box<RawValue>>,
     /// When the data arrived, RFC 3339.
     updated_at: String,
-    /// Number of its last change in the one sequence over all streams.
+    /// Number of its last change; all streams share one sequence.
     seq: u64,
 }
 
@@ -84,18 +84,18 @@ pub struct ListItems(pub Readers);
     parameters(
         ("stream" = String, Path, description = "Name of the stream."),
         ("limit" = Option<u32>, Query, description = "Items on a page, 1 to 1000; 100 if absent. A page of large items may hold fewer."),
-        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+        ("cursor" = Option<String>, Query, description = "`next` of the previous page."),
         ("key" = Option<String>, Query, description = "Keys separated by commas: only these items."),
         ("where" = Option<String>, Query, description = "Conditions that an item must meet, such as `status:live,score>2`. A page may hold fewer items than `limit`, and there may be more."),
         ("fields" = Option<String>, Query, description = "Fields in their order, such as `id,home.*` or `-note`; all if absent."),
-        ("flat" = Option<bool>, Query, description = "`false` gives nested objects back."),
+        ("flat" = Option<bool>, Query, description = "`false`: nested objects instead of flattened names."),
         ("token" = Option<String>, Query, description = "A read key that is marked `allow_in_url`."),
         ("If-None-Match" = Option<String>, Header, description = "The `ETag` of an earlier answer."),
     ),
     responses(
         (status_code = 200, body = Listing<ItemData>, description = "A page."),
         (status_code = 304, description = "The stream has not changed."),
-        (status_code = 400, description = "A parameter that is not known or cannot be read."),
+        (status_code = 400, description = "A parameter is unknown or invalid."),
         (status_code = 403, description = "The page's origin is not allowed."),
         (status_code = 404, description = "The key does not read such a stream."),
     ),
@@ -134,13 +134,13 @@ pub struct GetItem(pub Readers);
     parameters(
         ("stream" = String, Path, description = "Name of the stream."),
         ("key" = String, Path, description = "Key of the item."),
-        ("flat" = Option<bool>, Query, description = "`false` gives nested objects back."),
+        ("flat" = Option<bool>, Query, description = "`false`: nested objects instead of flattened names."),
         ("token" = Option<String>, Query, description = "A read key that is marked `allow_in_url`."),
         ("If-None-Match" = Option<String>, Header, description = "The `ETag` of an earlier answer."),
     ),
     responses(
         (status_code = 200, body = Success<ItemData>, description = "The item."),
-        (status_code = 304, description = "It has not changed."),
+        (status_code = 304, description = "The item has not changed."),
         (status_code = 403, description = "The page's origin is not allowed."),
         (status_code = 404, description = "No such item, or the key does not read such a stream."),
     ),
@@ -172,25 +172,25 @@ pub struct DeleteItem(pub Arc<Ingest>);
 
 /// Remove an item.
 ///
-/// With an ingest key of the stream, whose connector may remove (`may_delete`). A removal is a request like those that
-/// submit items: 202 means that it is on disk, whether or not there is such an item; it comes after everything that was
-/// accepted before it and before everything that is accepted later; every sink hears of it, and
-/// `GET /api/requests/{request_id}` tells what became of it. Nothing that was accepted before it brings the item back.
+/// Requires an ingest key of the stream, whose connector can remove items (`may_delete`). A removal is a request like
+/// those that submit items: 202 means that it is on disk, whether or not the item exists. It applies after all requests
+/// that were accepted before it, and before all later ones. Every sink receives it, and
+/// `GET /api/requests/{request_id}` returns its status. No request that was accepted earlier restores the item.
 #[endpoint(
     operation_id = "delete_item",
     tags("submit"),
     parameters(
         ("stream" = String, Path, description = "Name of the key's stream."),
         ("key" = String, Path, description = "Key of the item."),
-        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 bytes, blanks and UTF-8 included, compared byte by byte; a repeat within 24 hours is answered like the first and not processed again."),
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 bytes, spaces and UTF-8 included, compared byte by byte; a request with the same key within 24 hours gets the same response and is not processed again."),
     ),
     responses(
         (status_code = 202, body = Success<ReceiptData>, description = "Stored."),
-        (status_code = 400, description = "No item can have such a key, or a header cannot be used."),
-        (status_code = 403, description = "The key's connector may not remove items."),
-        (status_code = 404, description = "The stream is not the key's."),
-        (status_code = 429, description = "Over the key's rate."),
-        (status_code = 503, description = "Cannot be stored now."),
+        (status_code = 400, description = "The key or a header is invalid."),
+        (status_code = 403, description = "The key's connector cannot remove items."),
+        (status_code = 404, description = "The key is for another stream."),
+        (status_code = 429, description = "The key exceeded its rate limit."),
+        (status_code = 503, description = "The request could not be stored; retry later."),
     ),
 )]
 impl DeleteItem {

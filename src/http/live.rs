@@ -47,20 +47,20 @@ pub struct GetLive(pub Readers);
 ///
 /// Server-Sent Events, or a WebSocket if the request asks to upgrade; the messages are the same JSON. First a
 /// `snapshot` of each stream, then `update` and `remove` as they happen; `heartbeat`, `stale`, `fresh`, `reset`
-/// and `bye`. The `id` of a message is what to resume from once it was applied.
+/// and `bye`. After you apply a message, its `id` is the position to resume from.
 #[endpoint(
     operation_id = "live",
     tags("read"),
     parameters(
         ("streams" = Option<String>, Query, description = "Names separated by commas; all streams of the key if absent."),
         ("key" = Option<String>, Query, description = "Keys separated by commas: only these items."),
-        ("where" = Option<String>, Query, description = "Conditions that an item must meet, such as `status:live,score>2`. An item that ceases to meet them is sent as `remove`."),
+        ("where" = Option<String>, Query, description = "Conditions that an item must meet, such as `status:live,score>2`. An item that no longer meets them is sent as `remove`."),
         ("fields" = Option<String>, Query, description = "Fields in their order, such as `id,home.*` or `-note`; all if absent."),
-        ("since" = Option<String>, Query, description = "The id of the last message that was applied; what changed since follows."),
-        ("Last-Event-ID" = Option<String>, Header, description = "The same, as browsers send it; goes before `since`."),
-        ("max_rate" = Option<u32>, Query, description = "Flushes a second, 1 to 1000."),
-        ("screen" = Option<String>, Query, description = "What the screen calls itself: it is listed with the screens, and sent `control` messages."),
-        ("page" = Option<String>, Query, description = "What the screen shows; what follows `#` is left out."),
+        ("since" = Option<String>, Query, description = "The id of the last applied message; later changes follow."),
+        ("Last-Event-ID" = Option<String>, Header, description = "Like `since`, in the header that browsers send; takes precedence over `since`."),
+        ("max_rate" = Option<u32>, Query, description = "Flushes per second, 1 to 1000."),
+        ("screen" = Option<String>, Query, description = "Name of the screen, for the list of screens and for `control` messages."),
+        ("page" = Option<String>, Query, description = "The page that the screen shows; the part after `#` is omitted."),
         ("size" = Option<String>, Query, description = "Its size in pixels, such as `1920x1080`."),
         ("v" = Option<String>, Query, description = "The version of its page."),
         ("token" = Option<String>, Query, description = "A ticket, or a read key that is marked `allow_in_url`."),
@@ -68,11 +68,11 @@ pub struct GetLive(pub Readers);
     responses(
         (status_code = 200, content_type = "text/event-stream", body = String, description = "Server-Sent Events."),
         (status_code = 101, description = "A WebSocket. The key can be offered as a subprotocol in addition to `headgate`."),
-        (status_code = 400, description = "A parameter that is not known or cannot be read."),
+        (status_code = 400, description = "A parameter is unknown or invalid."),
         (status_code = 403, description = "The page's origin is not allowed."),
         (status_code = 404, description = "The key does not read such a stream."),
         (status_code = 429, description = "The key has reached its limit of connections."),
-        (status_code = 503, description = "Shutting down, or the limit of connected renderers is reached."),
+        (status_code = 503, description = "The daemon is stopping, or the limit of connected renderers is reached."),
     ),
 )]
 impl GetLive {

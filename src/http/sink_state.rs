@@ -6,7 +6,7 @@ use base::clock;
 use pool::SinkState;
 use wire::SinkStateData;
 
-/// How one sink stands to a request.
+/// The state of a request in one sink.
 pub fn data((name, state): &(String, SinkState)) -> SinkStateData {
     let (state, at) = match state {
         SinkState::Waiting => ("waiting", None),

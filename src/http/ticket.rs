@@ -18,13 +18,13 @@ use base::clock;
 use catalog::Reader;
 use wire::TicketData;
 
-/// What a ticket is asked for.
+/// The request for a ticket.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TicketRequest {
-    /// The streams that it is for; all that the key reads if absent.
+    /// The streams of the ticket. Default: all streams of the key.
     streams: Option<Vec<String>>,
-    /// The origin that may use it; if absent, that of the page that asks.
+    /// The origin that can use the ticket. Default: the origin of the requesting page.
     origin: Option<String>,
 }
 
@@ -33,11 +33,11 @@ pub struct PostTicket(pub Readers);
 
 /// Get a ticket.
 ///
-/// It stands for the read key in a URL: once, for half a minute, for these streams, from this origin.
+/// It replaces the read key in a URL: once, within 30 seconds, for these streams, from this origin.
 #[endpoint(
     operation_id = "create_ticket",
     tags("read"),
-    request_body(content = Option<TicketRequest>, description = "May be absent.", example = json!({"streams": ["orders"]})),
+    request_body(content = Option<TicketRequest>, description = "Optional.", example = json!({"streams": ["orders"]})),
     responses(
         (status_code = 201, body = Success<TicketData>, description = "The ticket."),
         (status_code = 403, description = "The page's origin is not allowed."),

@@ -9,39 +9,39 @@ use serde_json::value::RawValue;
 use crate::answers;
 
 answers! {
-    /// What an act did. Members that its verb does not have are absent.
+    /// The result of an act. Members that do not apply to the verb are absent.
     pub struct ActData {
         /// UUIDv7; the same as in `X-Request-Id` of the first answer.
         request_id: String,
-        /// Number of the last change that it made: a screen whose position is at or above it shows it.
+        /// Number of its last change: a screen with this position or a higher one shows it.
         seq: u64,
-        /// The sum, of an add.
+        /// For `add`: the sum.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "schema", salvo(schema(value_type = Option<serde_json::Value>)))]
         value: Option<Box<RawValue>>,
-        /// How many overrides ended, of a release.
+        /// For `release`: the number of released overrides.
         #[serde(skip_serializing_if = "Option::is_none")]
         released: Option<u64>,
-        /// How many holds were made, changed or ended; of an undo the keys that are shown otherwise now.
+        /// The number of holds that were created, changed or ended. For `undo`: the keys whose shown values changed.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "schema", salvo(schema(value_type = Option<serde_json::Value>)))]
         changed: Option<serde_json::Value>,
-        /// Of how many keys what waited is shown, of a take.
+        /// For `take`: the number of keys whose waiting changes are shown now.
         #[serde(skip_serializing_if = "Option::is_none")]
         taken: Option<u64>,
-        /// Keys that are held all the same, of a resume.
+        /// For `resume`: keys that are still held.
         #[serde(skip_serializing_if = "Option::is_none")]
         still_held: Option<Vec<String>>,
-        /// Fields of a PUT that are not seen, because they are overridden.
+        /// For a PUT: fields that are not shown because they are overridden.
         #[serde(skip_serializing_if = "Option::is_none")]
         overridden: Option<Vec<String>>,
         /// The verb of the act that was undone.
         #[serde(skip_serializing_if = "Option::is_none")]
         undone: Option<String>,
-        /// Operators who wrote the same fields since, of an undo.
+        /// For `undo`: operators who have written the same fields since.
         #[serde(skip_serializing_if = "Option::is_none")]
         covered_by: Option<Vec<String>>,
-        /// Whether everything is as if the act had not been made, of an undo.
+        /// For `undo`: whether the act was undone completely.
         #[serde(skip_serializing_if = "Option::is_none")]
         exact: Option<bool>,
     }
@@ -51,19 +51,19 @@ answers! {
         /// What is shown.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         value: Option<Box<RawValue>>,
-        /// What the source says now; absent: it has no such field.
+        /// Current value of the source; absent: the source has no such field.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "schema", salvo(schema(value_type = Option<serde_json::Value>)))]
         source: Option<Box<RawValue>>,
-        /// While the item is held and a change waits: what a release would show now.
+        /// While the item is held and a change waits: the value that a release would show.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "schema", salvo(schema(value_type = Option<serde_json::Value>)))]
         kept: Option<Box<RawValue>>,
-        /// Who made it.
+        /// The operator.
         by: String,
         /// When, RFC 3339.
         at: String,
-        /// When it ends, RFC 3339; null: when it is released.
+        /// Expiry, RFC 3339; null: until it is released.
         until: Option<String>,
     }
 
@@ -74,29 +74,29 @@ answers! {
         key: Option<String>,
         /// Since when, RFC 3339.
         since: String,
-        /// Who made it.
+        /// The operator.
         by: String,
-        /// When it ends, RFC 3339; null: when it is resumed.
+        /// Expiry, RFC 3339; null: until it is resumed.
         until: Option<String>,
     }
 
-    /// How much of a stream operators hold and override.
+    /// The numbers of holds and overrides of a stream.
     pub struct ActCountsData {
         /// Its name.
         stream: String,
         /// The hold of the whole stream, or null.
         held: Option<HoldData>,
-        /// How many keys are held by themselves.
+        /// Number of keys with their own holds.
         held_keys: u64,
-        /// Keys of which a change of the source waits.
+        /// Number of keys with waiting changes.
         waiting: u64,
         /// Items with overrides.
         overridden: u64,
-        /// Their overridden fields.
+        /// Number of overridden fields.
         overridden_fields: u64,
     }
 
-    /// What operators do to a stream.
+    /// The holds and overrides of a stream.
     pub struct StreamActsData {
         /// Its name.
         stream: String,
@@ -104,9 +104,9 @@ answers! {
         held: Option<HoldData>,
         /// Holds of single keys; at most 500.
         held_keys: Vec<HoldData>,
-        /// Keys of which a change of the source waits.
+        /// Number of keys with waiting changes.
         waiting: u64,
-        /// Overridden fields by key: how many; at most 500 keys.
+        /// Number of overridden fields by key; at most 500 keys.
         overridden: BTreeMap<String, u64>,
     }
 }

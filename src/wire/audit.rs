@@ -7,14 +7,14 @@ use serde_json::Value;
 use crate::answers;
 
 answers! {
-    /// A change at run time, or something that was done.
+    /// A change at run time, or an act.
     pub struct AuditData {
         /// Rises with each change.
         id: String,
         /// When, RFC 3339 in UTC with milliseconds.
         at: String,
-        /// By what they were admitted who made it: `admin token`, or `admin page` for a session; with another token of the
-        /// configuration `token NAME`, or `page of token NAME`.
+        /// Who did it: `admin token`, or `admin page` for a session; with another token of the configuration,
+        /// `token NAME` or `page of token NAME`.
         who: String,
         /// Their address, or `unix`.
         client: String,
@@ -28,25 +28,25 @@ answers! {
         name: String,
         /// Connector of a key or a request.
         connector: Option<String>,
-        /// What it was; null: it did not exist.
+        /// State before; null: it did not exist.
         before: Option<Value>,
-        /// What it is; null: it is gone. After a rotation both keys, `new` and `old`. Of what was done to a sink: how much.
+        /// State after; null: deleted. After a rotation, both keys, `new` and `old`. For acts on a sink, the numbers.
         after: Option<Value>,
-        /// SHA-256 over this entry and the digest of the one before it, in hexadecimal; null: somebody took it away.
+        /// SHA-256 over this entry and the digest of the one before it, in hexadecimal; null: it was removed.
         digest: Option<String>,
     }
 
-    /// What became of reading the whole audit log.
+    /// The result of verifying the audit log.
     pub struct VerifiedData {
-        /// Whether every entry is as it was written, and the digest that was asked for, if one was, is among them.
+        /// Whether all entries are unchanged, and the digest `expect`, if given, is among them.
         good: bool,
-        /// Entries that fit, up to the first that does not.
+        /// Number of valid entries, up to the first invalid one.
         entries: u64,
         /// The first of them; null: there is none.
         oldest: Option<MarkData>,
         /// The last of them. Its digest, noted elsewhere, shows later that nothing up to it was changed or cut off.
         newest: Option<MarkData>,
-        /// The first entry that does not fit; null: all do.
+        /// The first invalid entry; null: all are valid.
         misfit: Option<ChainMismatchData>,
         /// Whether the digest `expect` is in the audit log; null: none was asked for.
         expected: Option<bool>,
@@ -62,13 +62,13 @@ answers! {
         digest: String,
     }
 
-    /// An entry that does not fit.
+    /// An invalid entry.
     pub struct ChainMismatchData {
         /// The entry's id.
         id: String,
         /// When it says that it was written, RFC 3339; null: that cannot be read.
         at: Option<String>,
-        /// What does not fit.
+        /// The reason.
         reason: String,
     }
 }

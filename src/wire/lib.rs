@@ -71,17 +71,17 @@ impl salvo_oapi::ComposeSchema for ShownSettings {
 /// The status of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// Stored, not yet in every sink.
+    /// Stored, not yet delivered to every sink.
     Accepted,
-    /// In every sink that wants its stream.
+    /// Delivered to every sink that receives its stream.
     Processed,
-    /// In every sink, and none of its items changed the data pool: it had a higher version of them.
+    /// Delivered to every sink, but no item changed the data pool, which had higher versions.
     Stale,
-    /// Some sink gave up on some of its items.
+    /// A sink could not deliver some of its items.
     Failed,
-    /// Some sink gave up on some of its items, and somebody discarded them.
+    /// A sink could not deliver some of its items, and an operator discarded them.
     Discarded,
-    /// Refused.
+    /// Rejected.
     Rejected,
     /// A repeat.
     Duplicate,
@@ -89,7 +89,7 @@ pub enum Status {
     Test,
     /// Removed an item.
     Removed,
-    /// A greeting of a tool, or an event that is none: answered, with nothing to store.
+    /// A challenge of a provider, or an event without items: answered, with nothing to store.
     Handshake,
 }
 

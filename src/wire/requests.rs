@@ -5,7 +5,7 @@
 use crate::answers;
 
 answers! {
-    /// What a caller is told of an accepted request.
+    /// The receipt of an accepted request.
     pub struct ReceiptData {
         /// The key's stream.
         stream: String,
@@ -15,7 +15,7 @@ answers! {
         request_id: String,
     }
 
-    /// What became of a request, for its caller.
+    /// The status of a request, for its sender.
     pub struct RequestState {
         /// UUIDv7.
         request_id: String,
@@ -27,15 +27,16 @@ answers! {
         status: String,
         /// Number of items.
         items_received: u32,
-        /// Why it was refused, why sinks gave up on it, or which of its items are older than what the data pool has.
+        /// Why the request was rejected, why sinks could not deliver it, or which of its items are older than the data
+        /// pool.
         errors: Vec<String>,
-        /// Its operations that are older than what the data pool has, the first 20.
+        /// The first 20 of its updates and removals that are older than the data pool.
         stale: Vec<StaleData>,
-        /// How many there are.
+        /// Number of all of them.
         stale_count: u64,
-        /// When the last sink had it; null until then.
+        /// When the last sink finished it; null until then.
         processed_at: Option<String>,
-        /// The sinks that want its stream.
+        /// The sinks that receive its stream.
         sinks: Vec<SinkStateData>,
     }
 
@@ -45,16 +46,16 @@ answers! {
         timestamp: String,
         /// UUIDv7.
         request_id: String,
-        /// Number of items; 0 if it was refused.
+        /// Number of items; 0 if it was rejected.
         items_received: u32,
         /// `accepted`, `processed`, `stale`, `failed`, `discarded`, `rejected`, `duplicate`, `test`, `removed` or `handshake`.
         status: String,
-        /// Why it was refused, what is odd about it, why sinks gave up on it, or which of its items are older than what the
-        /// data pool has.
+        /// Why the request was rejected, warnings, why sinks could not deliver it, or which of its items are older than
+        /// the data pool.
         errors: Vec<String>,
-        /// Its operations that are older than what the data pool has, the first 20.
+        /// The first 20 of its updates and removals that are older than the data pool.
         stale: Vec<StaleData>,
-        /// How many there are.
+        /// Number of all of them.
         stale_count: u64,
         /// Name of the connector.
         connector: String,
@@ -62,36 +63,36 @@ answers! {
         stream: String,
         /// `ingest` or `webhook`.
         endpoint: String,
-        /// The status that was answered.
+        /// The status of the response.
         http_status: u16,
-        /// The part of the key that may be shown.
+        /// The visible beginning of the key.
         key: String,
         /// Size of the body in bytes.
         bytes: u64,
-        /// Address of the caller.
+        /// Address of the sender.
         client: String,
         /// The field that identified the items.
         item_key: Option<String>,
-        /// The caller's idempotency key.
+        /// The sender's idempotency key.
         idempotency_key: Option<String>,
-        /// The first request, for a repeat.
+        /// For a duplicate: the first request.
         duplicate_of: Option<String>,
-        /// How a delivery to the address of its connector was verified: the scheme; null: it came with a key.
+        /// For a verified delivery: the scheme; null: the request had a key.
         scheme: Option<String>,
-        /// The event of such a delivery, as its tool names it.
+        /// For a verified delivery: the event, as the provider names it.
         event: Option<String>,
-        /// The id of such a delivery.
+        /// For a verified delivery: its id.
         delivery_id: Option<String>,
-        /// Headers worth knowing.
+        /// Selected headers.
         headers: Vec<HeaderData>,
-        /// The request that this one was sent again from.
+        /// For a resent request: the original request.
         sent_again_from: Option<String>,
-        /// What it became when it was sent again, newest first, at most 20; only where a single request is asked for.
+        /// The requests that resent this one, newest first, at most 20; only in the response for a single request.
         #[serde(skip_serializing_if = "Option::is_none")]
         sent_again_as: Option<Vec<String>>,
-        /// When the last sink had it; null until then.
+        /// When the last sink finished it; null until then.
         processed_at: Option<String>,
-        /// The sinks that want its stream.
+        /// The sinks that receive its stream.
         sinks: Vec<SinkStateData>,
     }
 
@@ -99,38 +100,39 @@ answers! {
     pub struct HeaderData {
         /// Its name, in lower case.
         name: String,
-        /// The beginning of its value; null: the value is not kept.
+        /// The beginning of its value; null: the value is not stored.
         value: Option<String>,
     }
 
-    /// How one sink stands to a request.
+    /// The state of a request in one sink.
     pub struct SinkStateData {
         /// Name of the sink.
         name: String,
-        /// `waiting`, `done`, `retrying`, `failed`, or `discarded`: an operator discarded items that the sink had given up.
+        /// `waiting`, `done`, `retrying`, `failed`, or `discarded`: an operator discarded items that the sink could not
+        /// deliver.
         state: String,
-        /// When it was done or discarded, where that is still known.
+        /// When it was done or discarded, if known.
         at: Option<String>,
     }
 
-    /// An operation that is older than what the data pool has.
+    /// An update or removal that is older than the data pool.
     pub struct StaleData {
         /// Position of the item in the request, from 0.
         item: u32,
         /// Its version, as it was sent.
         version: String,
-        /// The version that its key has reached.
+        /// The version that the key has in the data pool.
         reached: String,
-        /// Names of the fields that count all the same, as nothing newer has written them; of a removal, of those that it
-        /// removed. Only where there are some, in streams whose updates merge.
+        /// Names of the fields that were still written, because no newer update has them; for a removal, of the removed
+        /// fields. Absent if none; only in streams whose updates merge.
         #[serde(skip_serializing_if = "Option::is_none")]
         taken: Option<Vec<String>>,
     }
 
-    /// What a request became that was sent again.
+    /// The result of resending a request.
     pub struct AgainData {
-        /// The new request; or the one that was accepted first with the same idempotency key. Null: there is none, because
-        /// all items were left.
+        /// The new request, or the first one with the same idempotency key. Null: none, because all items stayed
+        /// unchanged.
         request_id: Option<String>,
         /// The request that was sent again.
         sent_again_from: String,
@@ -138,8 +140,7 @@ answers! {
         stream: String,
         /// Number of items that were sent.
         items_received: u32,
-        /// Number of items that were left as they are in the data pool, because something accepted later changed or removed
-        /// them.
+        /// Number of items that stayed unchanged, because a later request changed or removed them.
         #[serde(default)]
         #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
         items_left: u32,
@@ -147,9 +148,9 @@ answers! {
         replayed: bool,
     }
 
-    /// What was sent.
+    /// The sent sample.
     pub struct TriggeredData {
-        /// The request that was accepted; null: events of this type are not stored.
+        /// The accepted request; null: events of this type are not stored.
         request_id: Option<String>,
         /// Its event.
         event: String,
@@ -159,17 +160,17 @@ answers! {
         items_received: u32,
     }
 
-    /// What is kept of a request.
+    /// The stored content of a request.
     pub struct ContentData {
-        /// `items`, `body` (of a refused request), or null: nothing.
+        /// `items`, `body` (of a rejected request), or null: nothing.
         kept: Option<String>,
-        /// Why nothing is kept, and what to do.
+        /// Why nothing is stored, and what to do.
         reason: Option<String>,
         /// The first items, flattened, at most 50.
         items: Vec<ItemContent>,
         /// Items that are not shown here.
         items_left_out: usize,
-        /// The body as text, at most 20,000 characters; bytes that are no UTF-8 are replaced.
+        /// The body as text, at most 20,000 characters; bytes that are not UTF-8 are replaced.
         body: Option<String>,
         /// Bytes of the body that are not shown here.
         body_bytes_left_out: usize,
@@ -177,7 +178,7 @@ answers! {
 
     /// An item of a request.
     pub struct ItemContent {
-        /// What identifies it in the stream.
+        /// Identifies the item in the stream.
         key: String,
         /// Its first fields, at most 200.
         fields: Vec<FieldContent>,
@@ -189,7 +190,7 @@ answers! {
     pub struct FieldContent {
         /// Its flattened name.
         name: String,
-        /// JSON text of its value, at most 500 characters of it.
+        /// JSON text of its value, cut after 500 characters.
         value: String,
         /// Bytes of the value that are not shown here.
         bytes_left_out: usize,

@@ -9,45 +9,45 @@ use serde_json::value::RawValue;
 use crate::{HoldData, OverrideData, ShownSettings, answers};
 
 answers! {
-    /// What is known of a tool that sends.
+    /// A preset: the built-in settings of a provider.
     pub struct PresetData {
-        /// Its name, as settings have it.
+        /// Its name in settings.
         name: String,
-        /// The name of the tool.
+        /// The name of the provider.
         title: String,
-        /// Whether its deliveries are verified; else an ingest key is needed.
+        /// Whether its deliveries are verified; otherwise, they need an ingest key.
         signed: bool,
         /// The signature does not cover the body.
         unsigned_body: bool,
-        /// What identifies an item; null: nothing, or the delivery.
+        /// The item key; null: none, or the delivery.
         item_key: Option<String>,
-        /// What shows that deliveries of the tool are verified: `vector`, a real one; `itself`, only such as were made by
-        /// the same rules; `not signed here`.
+        /// How the verification was tested: `vector`, with a real delivery; `itself`, only with deliveries that were
+        /// signed by the same rules; `not signed here`.
         proved: String,
-        /// `built in`, the path of its file, or the configuration file that has it.
+        /// `built in`, the path of its file, or the configuration file that defines it.
         source: String,
-        /// Its file, with all that it extends; null in lists.
+        /// Its file, including the presets that it extends; null in lists.
         toml: Option<String>,
     }
 
     /// A stream.
     pub struct StreamData {
-        /// What can be set of it.
+        /// Its settings.
         #[serde(flatten)]
         settings: ShownSettings,
-        /// Items that it has in the data pool.
+        /// Number of its items in the data pool.
         items: u64,
-        /// The bytes of their keys and fields.
+        /// Size of their keys and fields in bytes.
         bytes: u64,
-        /// Whether it stands in a configuration file, and so cannot be changed at run time.
+        /// Whether it is defined in a configuration file, so it cannot be changed at run time.
         declared: bool,
-        /// When it was made at run time, RFC 3339.
+        /// When it was created at run time, RFC 3339.
         created_at: Option<String>,
     }
 
     /// An item of the data pool, for operators.
     pub struct StoredItem {
-        /// What identifies it in its stream.
+        /// Identifies the item in its stream.
         key: String,
         /// Its fields, flattened.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
@@ -57,7 +57,7 @@ answers! {
         overridden: Vec<String>,
         /// When its data arrived, RFC 3339.
         updated_at: String,
-        /// Number of its last change in the one sequence over all streams.
+        /// Number of its last change; all streams share one sequence.
         seq: u64,
         /// The request that wrote it; empty: no source did.
         request_id: String,
@@ -67,31 +67,31 @@ answers! {
         /// The hold that covers it, or null.
         #[serde(default)]
         held: Option<HoldData>,
-        /// Whether a change of its source waits for the end of a hold.
+        /// Whether a change of the source waits for the end of a hold.
         #[serde(default)]
         waits: bool,
     }
 
-    /// A value that a field of an item had, or what an operator wrote over it.
+    /// A past value of a field, or an override of an operator.
     pub struct PastValueData {
         /// Name of the field.
         field: String,
-        /// `value`: the source wrote it; `gone`: an update of the source did not have the field any more; `removed`: the
-        /// item was removed; `override`, `add` or `release`: an operator wrote over what the source says.
+        /// `value`: the source wrote it; `gone`: an update of the source no longer had the field; `removed`: the item
+        /// was removed; `override`, `add` or `release`: an act of an operator.
         kind: String,
-        /// The value; null also where there is none.
+        /// The value; null if there is none.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = Option<serde_json::Value>)))]
         value: Option<Box<RawValue>>,
         /// When the request arrived or the operator acted, RFC 3339.
         at: String,
-        /// Number of the change in the one sequence over all streams.
+        /// Number of the change; all streams share one sequence.
         seq: u64,
-        /// The request that wrote it; empty: an act of which nothing else is kept.
+        /// The request that wrote it; empty if it is no longer stored.
         request_id: String,
         /// The operator; absent: the source.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
-        /// When the override ends or ended, RFC 3339; absent: when it is released.
+        /// Expiry of the override, RFC 3339; absent: until it is released.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<String>,
     }
@@ -100,7 +100,7 @@ answers! {
     pub struct RemovedData {
         /// The request that removes it.
         request_id: String,
-        /// Whether it is gone from the data pool; otherwise it will be.
+        /// Whether the item is already removed from the data pool.
         removed: bool,
     }
 
@@ -108,91 +108,92 @@ answers! {
     pub struct ConnectorData {
         /// Its id.
         id: String,
-        /// What can be set of it.
+        /// Its settings.
         #[serde(flatten)]
         settings: ShownSettings,
-        /// Whether it stands in a configuration file, and so cannot be changed at run time.
+        /// Whether it is defined in a configuration file, so it cannot be changed at run time.
         declared: bool,
-        /// When it was made at run time, RFC 3339.
+        /// When it was created at run time, RFC 3339.
         created_at: Option<String>,
         /// Its address for each stream that its keys name, by name.
         webhooks: Vec<WebhookAddress>,
         /// Its keys, without their secrets, by name.
         keys: Vec<KeyData>,
-        /// The key that was made with it, shown only then; absent where none was made, or its tool signs.
+        /// The key that was created with it, shown only in this response; absent if none was created, or the key
+        /// verifies signatures.
         #[serde(skip_serializing_if = "Option::is_none")]
         secret: Option<String>,
     }
 
-    /// Where a connector takes what is for a stream.
+    /// The URL of a connector for a stream.
     pub struct WebhookAddress {
         /// The stream.
         stream: String,
         /// The path, on the service listener.
         path: String,
-        /// The same as a whole URL; null unless `server.public_url` says what stands before the path.
+        /// The full URL; null unless `server.public_url` is set.
         url: Option<String>,
     }
 
     /// An ingest key without its secret.
     pub struct KeyData {
-        /// What can be set of it.
+        /// Its settings.
         #[serde(flatten)]
         settings: ShownSettings,
-        /// The part that may be shown; empty while only the digest is known.
+        /// Its visible beginning; empty while only the digest is known.
         prefix: String,
         /// Where to send, on the service listener.
         path: String,
-        /// The same as a whole URL; null unless `server.public_url` says what stands before the path.
+        /// The full URL; null unless `server.public_url` is set.
         url: Option<String>,
         /// `active`, `expired` or `revoked`.
         state: String,
         /// When it was revoked, RFC 3339.
         revoked_at: Option<String>,
-        /// Whether it stands in a configuration file, and so cannot be changed at run time.
+        /// Whether it is defined in a configuration file, so it cannot be changed at run time.
         declared: bool,
-        /// When it was made at run time, RFC 3339.
+        /// When it was created at run time, RFC 3339.
         created_at: Option<String>,
-        /// When somebody came with it last, RFC 3339; null: not yet, as far as is known.
+        /// When it was last used, RFC 3339; null: never, as far as known.
         last_used_at: Option<String>,
-        /// When somebody came with it last after it had expired or was revoked, RFC 3339; null: nobody did, as far as is known.
+        /// When it was last used after it had expired or was revoked, RFC 3339; null: never, as far as known.
         last_refused_at: Option<String>,
-        /// When the tool sent the secret that is awaited, RFC 3339; null: it did not.
+        /// When the provider sent the expected secret, RFC 3339; null: not yet.
         secret_sent_at: Option<String>,
     }
 
     /// A new ingest key.
     pub struct MadeKey {
-        /// The key itself, shown only here; null: it has no text, its tool signs.
+        /// The key itself, shown only here; null: the key verifies signatures and has no text.
         secret: Option<String>,
-        /// What will be shown of it.
+        /// The key, as it is shown later.
         key: KeyData,
-        /// After a rotation: the one before, which ends.
+        /// After a rotation: the previous key, which expires.
         previous: Option<KeyData>,
     }
 
-    /// The secret that a tool has sent.
+    /// The signing secret that a provider has sent.
     pub struct TakenSecret {
-        /// The secret, shown only here, to be entered in the tool.
+        /// The secret, shown only here, to enter in the provider's settings.
         secret: String,
-        /// The key. If it is defined in the configuration, the secret has to be set there.
+        /// The key. If it is defined in the configuration, set the secret there.
         key: KeyData,
     }
 
     /// A read key without its secret.
     pub struct ReadKeyData {
-        /// What can be set of it. Of its streams that are gone it reads nothing.
+        /// Its settings. Deleted streams in it have no effect.
         #[serde(flatten)]
         settings: ShownSettings,
-        /// The part that may be shown; empty while only the digest is known.
+        /// Its visible beginning; empty while only the digest is known.
         prefix: String,
         /// `active`, `expired` or `revoked`.
         state: String,
         /// When it was revoked, RFC 3339.
         revoked_at: Option<String>,
-        /// Whether it stands in a configuration file, and so cannot be changed at run time.
+        /// Whether it is defined in a configuration file, so it cannot be changed at run time.
         declared: bool,
-        /// When it was made at run time, RFC 3339.
+        /// When it was created at run time, RFC 3339.
         created_at: Option<String>,
     }
 
@@ -200,7 +201,7 @@ answers! {
     pub struct MadeReadKey {
         /// The key itself, shown only here.
         secret: String,
-        /// What will be shown of it.
+        /// The key, as it is shown later.
         key: ReadKeyData,
     }
 }

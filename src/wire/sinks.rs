@@ -8,84 +8,85 @@ use serde_json::value::RawValue;
 use crate::answers;
 
 answers! {
-    /// A sink and how it is.
+    /// A sink and its state.
     pub struct SinkData {
         /// Its name.
         name: String,
         /// The built-in plugin's name, or the path of the component; empty if the sink is not configured.
         plugin: String,
-        /// The streams that it wants; `*` stands for any text.
+        /// The streams that it receives; `*` matches any text.
         streams: Vec<String>,
-        /// Those of them that it leaves to others.
+        /// Streams that it does not receive.
         except: Vec<String>,
         /// The conditions on the items that it receives; null: all.
         #[serde(rename = "where")]
         conditions: Option<String>,
         /// The fields that it receives; null: all.
         fields: Option<String>,
-        /// The streams that it may write in the data pool, if its plugin does.
+        /// The streams that its plugin can write in the data pool.
         writes: Vec<String>,
-        /// `starting`, `running`, `paused`, `crashed`; `filling`: it is handed what the data pool has; `failing`: its last batch became dead letters or failed several times, and it has
-        /// taken nothing since, or its plugin does what it should not; or `unconfigured`: what it has not taken is kept until it
-        /// is configured again, or forgotten.
+        /// `starting`, `running`, `paused`, `crashed`; `filling`: it receives the items of the data pool; `failing`:
+        /// its last batch became dead letters or failed several times with no success since, or its plugin misbehaves;
+        /// `unconfigured`: its backlog is kept until it is configured again, or deleted.
         state: String,
-        /// Why it does not run, or what it does.
+        /// Why it does not run, or how it misbehaves.
         reason: Option<String>,
-        /// When a paused sink is tried again, RFC 3339.
+        /// When a paused sink is retried, RFC 3339.
         paused_until: Option<String>,
-        /// Everything up to this sequence number is behind it.
+        /// The sink has finished all requests up to this sequence number.
         cursor: u64,
-        /// How much waits for it, at most: requests that it has not come to or that wait for another attempt, and items that
-        /// it is yet to be filled with. 0 only if it has everything.
+        /// Upper bound of its backlog: undelivered requests, requests that wait for a retry, and items that it is still
+        /// to be filled with. 0 only if nothing is left.
         lag: u64,
-        /// When the oldest request arrived that waits for it, RFC 3339.
+        /// When the oldest waiting request was received, RFC 3339.
         waiting_since: Option<String>,
-        /// Since when it does not have everything, RFC 3339.
+        /// When its backlog began, RFC 3339.
         behind_since: Option<String>,
-        /// About how many bytes of payloads wait for it; null where that is not looked at.
+        /// Estimated bytes of waiting payloads; null if not measured.
         backlog_bytes: Option<u64>,
-        /// Batches that wait for another attempt; null: the data pool cannot be read.
+        /// Batches that wait for a retry; null: the data pool cannot be read.
         retries: Option<u64>,
-        /// Items given up; null: the data pool cannot be read.
+        /// Number of its dead letters; null: the data pool cannot be read.
         dead_letters: Option<u64>,
         /// The last failure.
         last_error: Option<SinkError>,
-        /// Why newer settings, or a newer file of its plugin, are not in use.
+        /// Why newer settings or a newer plugin file are not in use.
         refused: Option<String>,
-        /// Whether it stands in the configuration, where alone it is changed and taken out.
+        /// Whether it is defined in the configuration; to change or delete it, edit it there.
         #[serde(default)]
         #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
         declared: bool,
-        /// When it was made at run time, RFC 3339.
+        /// When it was created at run time, RFC 3339.
         created_at: Option<String>,
-        /// Whether it delivers, as far as it is up to operators.
+        /// Whether operators have enabled delivery.
         #[serde(default)]
         #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
         enabled: bool,
-        /// Who paused it; null: nobody, but it may pause by itself.
+        /// The operator who paused it; null: none, but it can pause after failures.
         paused_by: Option<String>,
-        /// When they did, RFC 3339; null where the configuration says so.
+        /// When the operator paused it, RFC 3339; null if the configuration disables it.
         paused_at: Option<String>,
-        /// What it follows: `journal`, all that is accepted; `latest`, the newest state of the data pool.
+        /// `journal`: it receives all accepted requests; `latest`: the newest state of the data pool.
         mode: Option<String>,
         /// How it follows the newest state; null: it does not.
         latest: Option<LatestData>,
-        /// How far it is filled; null: it is not being filled.
+        /// Progress of its refill; null: it is not being filled.
         filling: Option<FillingData>,
-        /// What it never gets of the data pool because it begins with the journal; null: nothing, or that is not looked at, as
-        /// in lists.
+        /// Items of the data pool that it never receives because it starts with the journal; null: none, or not
+        /// checked, as in lists.
         missing: Option<MissingData>,
-        /// What its beginning and its streams do not promise, in sentences.
+        /// Limits of its start and of its streams, as sentences.
         #[serde(default)]
         #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
         notes: Vec<String>,
-        /// Where it begins: `now`, `journal` or `state`.
+        /// Its start: `now`, `journal` or `state`.
         start: Option<String>,
-        /// What it receives in place of an update that `where` leaves out: `skip`, nothing; `remove`, a removal of the item.
+        /// What it receives in place of an update that does not match `where`: `skip`, nothing; `remove`, a removal of
+        /// the item.
         leaves: Option<String>,
-        /// In which order it gets operations: `key` or `strict`.
+        /// Order of its operations: `key` or `strict`.
         ordering: Option<String>,
-        /// How many calls of its plugin there may be at once.
+        /// Maximum number of concurrent calls of its plugin.
         in_flight: Option<u64>,
         /// Its retries.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
@@ -93,7 +94,7 @@ answers! {
         /// The size of its batches.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         batch: Option<Value>,
-        /// Its own limits; null members are as in `[plugins]`.
+        /// Its limits; null members have the value of `[plugins]`.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         limits: Option<Value>,
         /// What it may call; the values of headers are `{"set": true}`.
@@ -114,28 +115,28 @@ answers! {
         /// The secrets that it may read, each as `{"set": true}`.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         secrets: Option<Value>,
-        /// What it may do, in sentences.
+        /// Its permissions, as sentences.
         #[serde(default)]
         #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
         grants: Vec<String>,
-        /// The shortest section that makes it, with `{"set": true}` for secrets; null if it is not configured.
+        /// The shortest section that creates it, with `{"set": true}` for secrets; null if it is not configured.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         section: Option<Value>,
     }
 
     /// How a sink follows the newest state of the data pool.
     pub struct LatestData {
-        /// Whether it gets what is shown, with what operators correct and hold, instead of what sources sent.
+        /// Whether it receives the shown values, with overrides and holds, instead of the values of the sources.
         shown: bool,
-        /// Calls of its plugin in a second, at most.
+        /// Maximum calls of its plugin per second.
         max_rate: u32,
-        /// Items that it refused since the start: they come again when they change.
+        /// Items that it rejected since the start; they are sent again when they change.
         rejected: u64,
-        /// Why it refused the last of them.
+        /// The reason for the last rejection.
         last_rejected: Option<String>,
-        /// When it last began anew with all items, RFC 3339.
+        /// Time of the last refill with all items, RFC 3339.
         refilled_at: Option<String>,
-        /// Why it did.
+        /// The reason for it.
         refilled_because: Option<String>,
     }
 
@@ -145,74 +146,74 @@ answers! {
         items: u64,
     }
 
-    /// How far a sink is filled with what the data pool has.
+    /// Progress of filling a sink with the items of the data pool.
     pub struct FillingData {
-        /// Items that it has, or gave up.
+        /// Items that were delivered, or became dead letters.
         done: u64,
-        /// Items that it does not have, about: more come, and some go.
+        /// Estimated number of items that are left.
         left: u64,
         /// When it began, RFC 3339.
         began_at: String,
     }
 
-    /// A sink that begins anew with what the data pool has.
+    /// The refill of a sink with the items of the data pool.
     pub struct RefilledData {
-        /// Number of the filling: 1 is the first of the sink.
+        /// Number of the refill, from 1.
         fill: u32,
         /// Items of the data pool.
         items: u64,
     }
 
-    /// A plugin that there is.
+    /// A plugin.
     pub struct PluginData {
-        /// As `plugin` of a section names it.
+        /// Name of the plugin, as in `plugin` of a section.
         name: String,
-        /// `built-in`; `store`: it was added; `file`: it was put into the plugins folder by hand.
+        /// `built-in`; `store`: added; `file`: copied into the plugins directory by hand.
         kind: String,
-        /// As it says; null: it cannot be used.
+        /// The version that it reports; null: the plugin cannot be used.
         version: Option<String>,
         /// Its SHA-256, 64 hex digits.
         sha256: Option<String>,
         /// Bytes of the component.
         bytes: Option<u64>,
-        /// What it can do only if its sink lets it: `http`, `postgres`, `folder`, `wire`, `pool`, `secrets`.
+        /// Permissions that it requests: `http`, `postgres`, `folder`, `wire`, `pool`, `secrets`.
         asks_for: Vec<String>,
-        /// Whether it hears of removals.
+        /// Whether it receives removals.
         removals: bool,
         /// JSON Schema of its settings; null: it takes none.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         schema: Option<Value>,
         /// The sinks that use it.
         used_by: Vec<String>,
-        /// Of one that was added: the file or address that it came from.
+        /// For an added plugin: the file or URL of its origin.
         source: Option<String>,
-        /// Of one that was added: when, RFC 3339.
+        /// For an added plugin: when it was added, RFC 3339.
         added_at: Option<String>,
-        /// Of one that was added: SHA-256 of what it was before, newest first, at most 5.
+        /// For an added plugin: SHA-256 of the previous components, newest first, at most 5.
         previous: Vec<String>,
         /// Why it cannot be used.
         error: Option<String>,
     }
 
-    /// A plugin that is gone.
+    /// A removed plugin.
     pub struct RemovedPluginData {
         /// Name of the plugin.
         name: String,
     }
 
-    /// What came of trying a sink.
+    /// The result of trying a sink.
     pub struct TriedData {
-        /// Whether the plugin took all items.
+        /// Whether the plugin accepted all items.
         ok: bool,
-        /// Items that it was handed: those that `where` lets through.
+        /// Number of items that match `where` and were passed to the plugin.
         items: u32,
         /// The requests that it sent, or would have sent.
         requests: Vec<TrialRequestData>,
         /// What it would write in the data pool, and the statements for a database.
         writes: Vec<TrialWriteData>,
-        /// What the plugin said.
+        /// Messages of the plugin.
         log: Vec<String>,
-        /// Why it is not as it should be.
+        /// The error, if any.
         error: Option<String>,
     }
 
@@ -224,7 +225,7 @@ answers! {
         url: String,
         /// Its headers; secrets are masked.
         headers: std::collections::BTreeMap<String, String>,
-        /// Its body; of a long one the beginning.
+        /// Its body, or the beginning of a long one.
         body: String,
     }
 
@@ -239,17 +240,17 @@ answers! {
         /// The fields of an item that is updated.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         fields: Option<Value>,
-        /// A statement, with how many items it is run.
+        /// A statement, with the number of items that it runs for.
         statement: Option<String>,
     }
 
-    /// A sink that is gone, and what was kept for it.
+    /// A deleted sink, and the data that was kept for it.
     pub struct DeletedSinkData {
-        /// Requests that it had not taken, at most.
+        /// Undelivered requests, at most.
         #[serde(default)]
         #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
         lag: u64,
-        /// Batches that waited for another attempt.
+        /// Batches that waited for a retry.
         retries: u64,
         /// Dead letters.
         dead_letters: u64,
@@ -263,7 +264,7 @@ answers! {
         reason: String,
     }
 
-    /// An item that a sink gave up.
+    /// An item that a sink could not deliver.
     pub struct DeadLetterData {
         /// Its id; newer ones are higher.
         id: String,
@@ -280,64 +281,64 @@ answers! {
         /// Its fields; null if the payload could not be read.
         #[cfg_attr(feature = "schema", salvo(schema(value_type = serde_json::Value)))]
         fields: Option<Box<RawValue>>,
-        /// Why it was given up.
+        /// Why it could not be delivered.
         reason: String,
-        /// How often the item was tried, since it was accepted or sent again: alone, in batches and in their halves, also
-        /// in those that were taken in part.
+        /// Number of attempts since the item was accepted or sent again: alone, in batches and in halves of batches,
+        /// including those that were accepted in part.
         attempts: u32,
-        /// When it was given up, RFC 3339.
+        /// When it became a dead letter, RFC 3339.
         at: String,
     }
 
-    /// What became of a selection of dead letters.
+    /// The result for the selected dead letters.
     pub struct SentAgainData {
         /// Items that wait for the sink again.
         sent_again: u64,
-        /// Items that are still dead letters: their payloads could not be read, so there is nothing to send.
+        /// Items that stay dead letters because their payloads are unreadable.
         skipped: u64,
-        /// Items that are still dead letters: something that was accepted later has changed or removed them.
+        /// Items that stay dead letters because a later request changed or removed them.
         #[serde(default)]
         #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
         items_left: u64,
     }
 
-    /// What became of a selection of dead letters.
+    /// The result for the selected dead letters.
     pub struct DiscardedData {
-        /// Items that are gone.
+        /// Number of deleted dead letters.
         discarded: u64,
     }
 
-    /// A batch that waits for another attempt.
+    /// A batch that waits for a retry.
     pub struct RetryData {
-        /// Its id. What is left of the batch after another attempt keeps it; no other batch ever has it.
+        /// Its id. The rest of the batch keeps it after an attempt; no other batch ever has it.
         id: String,
-        /// How often it was tried. Halves of a batch have the attempts of the whole one.
+        /// Number of attempts. Halves of a batch have the attempts of the whole batch.
         attempts: u32,
-        /// When it is tried next, RFC 3339; later if the sink is paused then.
+        /// Time of the next attempt, RFC 3339; later if the sink is paused.
         due_at: String,
         /// Why the last attempt failed.
         reason: String,
-        /// The request that its first item came with; null if the log does not know it any more.
+        /// The request that its first item came with; null if it is no longer in the log.
         first_request_id: Option<String>,
-        /// The stream of its first item, likewise.
+        /// The stream of its first item; null if it is no longer in the log.
         first_stream: Option<String>,
         /// Number of its items; null if the list of them is damaged.
         items: Option<u64>,
-        /// Whether its items were dead letters that somebody sent again.
+        /// Whether its items were dead letters that an operator sent again.
         sent_again: bool,
     }
 
-    /// What was given up.
+    /// The ended retries.
     pub struct GivenUpData {
-        /// Batches that do not wait any more.
+        /// Number of batches whose retries were ended.
         given_up: u64,
-        /// Dead letters that they became.
+        /// Number of dead letters that they became.
         dead_letters: u64,
     }
 
-    /// What became of the retries of a sink.
+    /// The result for the waiting batches of a sink.
     pub struct RetriedData {
-        /// Batches that are tried again now.
+        /// Number of batches that are retried now.
         retries: u64,
     }
 }

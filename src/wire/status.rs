@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use crate::{ActCountsData, HoldData, SinkData, answers};
 
 answers! {
-    /// The daemon at a glance.
+    /// The status of the daemon.
     pub struct StatusData {
         /// Version of the daemon.
         version: String,
         /// Name of the configuration profile.
         profile: String,
-        /// The data folder.
+        /// The data directory.
         data_dir: String,
         /// `fsync` or `os`.
         durability: String,
@@ -21,7 +21,7 @@ answers! {
         started_at: String,
         /// Seconds since then.
         uptime_seconds: u64,
-        /// What does not work, in sentences; empty if everything does.
+        /// Problems, as sentences; empty if there are none.
         problems: Vec<String>,
         /// The same with kind, subject and page, in the same order.
         #[serde(default)]
@@ -29,9 +29,9 @@ answers! {
         problem_details: Vec<ProblemData>,
         /// Sequence number of the newest accepted request.
         newest_seq: u64,
-        /// Bytes free on the disk of the data folder.
+        /// Free bytes on the disk of the data directory.
         disk_free_bytes: i64,
-        /// Requests since the start, by what became of them.
+        /// Requests since the start, by result.
         requests: RequestCounts,
         /// About how many bytes the request log takes; null if it cannot be read.
         log_bytes: Option<u64>,
@@ -45,13 +45,13 @@ answers! {
         sinks: Vec<SinkData>,
         /// Limits, with what is used of them.
         limits: Vec<LimitData>,
-        /// What operators hold and override, of streams where they do.
+        /// Holds and overrides, of streams that have any.
         #[serde(default)]
         #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
         acts: Vec<ActCountsData>,
     }
 
-    /// Something that a search found.
+    /// A result of a search.
     pub struct SearchData {
         /// `item`, `request`, `stream`, `connector`, `key`, `read_key`, `sink` or `dead_letter`.
         kind: String,
@@ -62,35 +62,35 @@ answers! {
         /// What to show with it: the first values of an item, connector and status of a request with its first error, sink
         /// and reason of a dead letter, connector and beginning of a key, otherwise the description; may be empty.
         title: String,
-        /// When an item was updated, a request received, or a dead letter given up, RFC 3339; otherwise null.
+        /// When an item was updated, a request received, or a dead letter created, RFC 3339; otherwise null.
         at: Option<String>,
         /// The page that shows it, on the admin listener.
         page: String,
     }
 
-    /// Something that does not work.
+    /// A problem.
     pub struct ProblemData {
-        /// What it is, as `headgate_problems` counts it.
+        /// Its kind, as in `headgate_problems`.
         kind: String,
         /// `daemon`, `sink`, `connector`, `stream`, `read_key` or `client`.
         subject: String,
         /// Its name, or its address; null for the daemon.
         name: Option<String>,
-        /// What is wrong, as a sentence.
+        /// The problem, as a sentence.
         sentence: String,
         /// The page that shows it, on the admin listener.
         page: String,
     }
 
-    /// Something that does not work, as the stream of problems has it.
+    /// A problem, as an item of the stream of problems.
     pub struct ProblemItemData {
         /// Key of its item: kind and subject.
         key: String,
-        /// What it is, as `headgate_problems` counts it.
+        /// Its kind, as in `headgate_problems`.
         kind: String,
         /// Name of the sink, the stream or whatever it is about, or `daemon`.
         subject: String,
-        /// What is wrong, as a sentence.
+        /// The problem, as a sentence.
         message: String,
         /// `error` if something is not accepted, delivered or shown now, `warning` otherwise.
         severity: String,
@@ -102,19 +102,19 @@ answers! {
 
     /// A limit.
     pub struct LimitData {
-        /// The setting, or what it is where nobody can set it.
+        /// The setting, or a description if it is not a setting.
         name: String,
         /// `connections`, `bytes` or `items`.
         unit: String,
-        /// How much is used; where the limit is for each of several, by the one that is nearest to it.
+        /// Amount in use; if the limit applies to each of several, of the one closest to it.
         used: u64,
-        /// Of so much; null: there is no limit.
+        /// The limit; null: none.
         max: Option<u64>,
-        /// Who that is, or, of what all share, who has most; null: nobody in particular.
+        /// The one closest to the limit, or the largest user of a shared limit; null: none.
         holder: Option<String>,
     }
 
-    /// A file of the data folder.
+    /// A file of the data directory.
     pub struct FileData {
         /// Its name.
         name: String,
@@ -134,7 +134,7 @@ answers! {
         rejected: u64,
         /// Without a valid key.
         unauthorized: u64,
-        /// Refused because they could not be stored.
+        /// Answered 503 because they could not be stored.
         unavailable: u64,
     }
 
@@ -156,33 +156,33 @@ answers! {
         client: String,
         /// Since when, RFC 3339.
         connected_at: String,
-        /// The position that it was told last.
+        /// The last position that it received.
         position: String,
-        /// By how many numbers it is behind; an upper bound of the changes that wait for it.
+        /// Upper bound of the changes that wait for it.
         lag: u64,
-        /// Those of its streams that an operator holds, as a whole.
+        /// Its streams that an operator holds as a whole.
         #[serde(default)]
         #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
         held: BTreeMap<String, HoldData>,
     }
 
-    /// A screen, or whatever asks for feeds, by its read key.
+    /// A screen, or a client that polls feeds, by its read key.
     pub struct ScreenData {
         /// Name of the read key.
         name: String,
-        /// `here`: connected; `polling`: it asks for a feed again and again; `away`; `refused`; `never`: it was never there.
+        /// `here`: connected; `polling`: it polls a feed; `away`; `refused`; `never`: it has never connected.
         state: String,
         /// Since when it is connected, away or refused, or when it last asked, RFC 3339.
         since: Option<String>,
         /// How many connections it has.
         connections: u64,
-        /// When it was last there, RFC 3339.
+        /// When it was last connected, RFC 3339.
         last_seen: Option<String>,
         /// Where it was last connected from.
         client: Option<String>,
-        /// What program that was.
+        /// Its user agent.
         agent: Option<String>,
-        /// What the page calls itself.
+        /// Name that the page gave.
         screen: Option<String>,
         /// The page, or the feed, that it shows.
         shows: Option<String>,
@@ -192,33 +192,33 @@ answers! {
         version: Option<String>,
         /// Seconds between two requests for a feed, about.
         interval_seconds: Option<u64>,
-        /// Why it is refused.
+        /// Why it was rejected.
         reason: Option<String>,
-        /// What it should show, as its read key says.
+        /// The page that it should show, as set on its read key.
         page: Option<String>,
-        /// Whether it should always be there.
+        /// Whether it should always be connected.
         expect: bool,
         /// Seconds after which an expected screen that is away is a problem.
         away_after_seconds: u32,
     }
 
-    /// What was told to screens.
+    /// A reload of screens.
     pub struct ReloadedScreens {
-        /// How many connections were told.
+        /// Number of notified connections.
         told: u64,
     }
 
     /// A ticket.
     pub struct TicketData {
-        /// Good for one connection, as `?token=` or as a WebSocket subprotocol.
+        /// Valid for one connection, as `?token=` or as a WebSocket subprotocol.
         ticket: String,
-        /// Until when, RFC 3339.
+        /// Expiry, RFC 3339.
         expires_at: String,
     }
 
-    /// Somebody who is signed in.
+    /// A session of the admin pages.
     pub struct SessionData {
-        /// What the session is called; opens nothing.
+        /// Id of the session; not a secret.
         id: String,
         /// Name of the token that it began with.
         token: String,
@@ -230,7 +230,7 @@ answers! {
         since: String,
         /// When the last page was asked for, RFC 3339.
         last_seen: String,
-        /// When it ends if nobody signs out, RFC 3339.
+        /// Expiry, RFC 3339.
         ends_at: String,
     }
 
@@ -246,7 +246,7 @@ answers! {
     pub struct BackupData {
         /// The folder.
         dir: String,
-        /// The version that made it.
+        /// The version that created it.
         version: String,
         /// When it was complete, RFC 3339.
         made_at: String,
@@ -254,9 +254,9 @@ answers! {
         epoch: u64,
         /// The highest sequence number of a request in it.
         highest_seq: u64,
-        /// The bytes of all files together.
+        /// Total size of the files in bytes.
         bytes: u64,
-        /// The files beside `manifest.json`.
+        /// The files, without `manifest.json`.
         files: Vec<BackupFile>,
     }
 

@@ -1,4 +1,4 @@
-//! What became of a request, for its caller.
+//! The status of a request, for its sender.
 //!
 //! **Invariant**: a caller hears of the requests of its own connector, and of no other.
 
@@ -57,17 +57,17 @@ fn state(report: &Report) -> RequestState {
 /// `GET /api/requests/{request_id}`
 pub struct GetRequest(pub Arc<Ingest>, pub Requests);
 
-/// What became of a request.
+/// The status of a request.
 ///
-/// With any key of the connector that submitted it.
+/// Requires a key of the connector that submitted it.
 #[endpoint(
     operation_id = "get_request",
     tags("submit"),
-    parameters(("request_id" = String, Path, description = "As in the answer to the request.")),
+    parameters(("request_id" = String, Path, description = "The id from the response to the request.")),
     responses(
-        (status_code = 200, body = Success<RequestState>, description = "Its state."),
+        (status_code = 200, body = Success<RequestState>, description = "The status."),
         (status_code = 404, description = "No such request of this connector."),
-        (status_code = 429, description = "Over the key's rate."),
+        (status_code = 429, description = "The key exceeded its rate limit."),
     ),
 )]
 impl GetRequest {

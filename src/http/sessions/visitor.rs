@@ -17,7 +17,7 @@ use operate::access::Token;
 /// How long a key that was issued waits for the page that shows it.
 pub(super) const ISSUED_KEPT: Duration = Duration::from_mins(5);
 
-/// Somebody who is signed in.
+/// A session of the admin pages.
 #[derive(Debug, Clone)]
 pub struct Visitor {
     sessions: Arc<Sessions>,
