@@ -19,7 +19,7 @@ const (
 	Wait WhenFull = iota
 	// Fail returns an error with the code FULL.
 	Fail
-	// DropOldest gives up what waits longest; it is handed to OnRejected with the code DROPPED. Not with a spool.
+	// DropOldest drops the oldest item, which OnRejected receives with the code DROPPED. Not with a spool.
 	DropOldest
 )
 
@@ -40,14 +40,14 @@ type BatcherOptions struct {
 	// Linger is how long an item waits for others; 100 ms. What gathers while a request is on its way goes at once when
 	// that is answered.
 	Linger time.Duration
-	// QueueBytes is how much may wait in memory; 16 MiB. An item that is longer than all of it is let in alone.
+	// QueueBytes is how much may wait in memory; 16 MiB. An item that exceeds it is accepted alone.
 	QueueBytes int
 	// WhenFull says what Add does then; Wait.
 	WhenFull WhenFull
 	// LatestOnly replaces an item that waits by a newer one of the same key, in its place: for sensors and scores.
 	LatestOnly bool
 	// Spool is a folder that is the queue: what was added longer ago than Linger (a second, while older items wait) survives
-	// a crash, and is sent by the next batcher with the folder. One batcher a folder. It is made if it is missing.
+	// a crash, and is sent by the next batcher with the folder. One batcher a folder. It is created if it is missing.
 	Spool string
 	// SpoolBytes is how much the folder may have; 1 GiB. A file counts 4 KiB at least. What is given up may have a tenth of
 	// that beside it.
@@ -190,11 +190,11 @@ func (c *Client) forget(b *Batcher) {
 
 func (o *BatcherOptions) check() error {
 	if o.ItemKey == "" {
-		return errors.New("headgate: a batcher needs ItemKey, the field that identifies each item; if the connector has one in its configuration, say ConnectorItemKey")
+		return errors.New("headgate: ItemKey is missing; set the field that identifies each item, or ConnectorItemKey if the connector has an item key")
 	}
 	if o.ItemKey == ConnectorItemKey {
 		if o.LatestOnly {
-			return errors.New("headgate: LatestOnly needs ItemKey, to know which items are the same")
+			return errors.New("headgate: LatestOnly requires ItemKey; set it")
 		}
 	} else if err := fieldName(o.ItemKey); err != nil {
 		return err
@@ -203,10 +203,10 @@ func (o *BatcherOptions) check() error {
 		return fmt.Errorf("headgate: WhenFull is Wait, Fail or DropOldest")
 	}
 	if o.WhenFull == DropOldest && o.Spool != "" {
-		return errors.New("headgate: DropOldest is for a batcher without a spool, which keeps what it has; with one there are Wait and Fail")
+		return errors.New("headgate: DropOldest is not allowed with a spool; use Wait or Fail")
 	}
 	if o.MaxItems < 0 || o.MaxBytes < 0 || o.Linger < 0 || o.QueueBytes < 0 || o.SpoolBytes < 0 || o.MaxBytes > requestBytesMost {
-		return fmt.Errorf("headgate: limits of a batcher are positive, and MaxBytes is at most %d", requestBytesMost)
+		return fmt.Errorf("headgate: limits of a batcher must be positive, and MaxBytes at most %d", requestBytesMost)
 	}
 	orDefault(&o.MaxItems, 1000)
 	orDefault(&o.MaxBytes, 1_000_000)
@@ -222,8 +222,8 @@ func orDefault[T int | int64 | time.Duration](value *T, other T) {
 	}
 }
 
-// Add puts an item into the queue. It is encoded here, so that one that cannot be sent fails here. If the queue is full,
-// it waits, unless the options say otherwise.
+// Add adds an item to the queue, and fails if the item cannot be sent. If the queue is full,
+// it waits, unless `WhenFull` is set.
 func (b *Batcher) Add(ctx context.Context, item any) error {
 	e, err := b.entry(item)
 	if err != nil {
@@ -233,7 +233,7 @@ func (b *Batcher) Add(ctx context.Context, item any) error {
 	if b.closed {
 		defer b.mu.Unlock()
 		if b.lost {
-			return spoolInUse(b.o.Spool, "another program, which took it over")
+			return spoolInUse(b.o.Spool, "another program")
 		}
 		return failure(CodeClosed, "the batcher is closed")
 	}
@@ -253,7 +253,7 @@ func (b *Batcher) Add(ctx context.Context, item any) error {
 		b.put(e)
 		b.mu.Unlock()
 		for _, one := range dropped {
-			b.giveBack([]*entry{one}, failure(CodeDropped, "the queue was full, and %s the oldest in it", named(one.key)))
+			b.giveBack([]*entry{one}, failure(CodeDropped, "the queue was full, so %s, the oldest, was dropped", named(one.key)))
 		}
 		return nil
 	}
@@ -280,7 +280,7 @@ func (b *Batcher) entry(item any) (*entry, error) {
 		e.key = key
 	}
 	if len(raw)+2 > requestBytesMost {
-		return nil, failure(CodeTooLarge, "%s takes %d bytes, and a request has at most %d with its brackets", named(e.key), len(raw), requestBytesMost)
+		return nil, failure(CodeTooLarge, "%s takes %d bytes, but a request can have at most %d with its brackets", named(e.key), len(raw), requestBytesMost)
 	}
 	return e, nil
 }
@@ -299,7 +299,7 @@ func (b *Batcher) waitForRoom(ctx context.Context, w *waiter) error {
 		<-w.done
 	}
 	if w.closed {
-		return failure(CodeClosed, "the batcher was closed while the item waited for room")
+		return failure(CodeClosed, "the batcher was closed while the item waited for space in the queue")
 	}
 	return nil
 }
@@ -368,7 +368,7 @@ func (b *Batcher) lookStep() time.Duration {
 	if b.spool.owner.holds() {
 		return ownerLook
 	}
-	b.client.transport.log().Warn("headgate: another program took over the spool, and this batcher stops", "folder", b.o.Spool)
+	b.client.transport.log().Warn("headgate: another program now uses the spool, so this batcher stops", "folder", b.o.Spool)
 	b.mu.Lock()
 	b.lost = true
 	b.mu.Unlock()

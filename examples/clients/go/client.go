@@ -102,7 +102,7 @@ func New(url, key string, options ...Option) (*Client, error) {
 	}
 	s := settle(options)
 	if s.timeout <= 0 || s.attempt <= 0 {
-		return nil, errors.New("headgate: a timeout must be longer than nothing")
+		return nil, errors.New("headgate: a timeout must be longer than 0")
 	}
 	t, err := newTransport(url, key, "an ingest key (or HEADGATE_KEY)", s)
 	if err != nil {
@@ -111,10 +111,10 @@ func New(url, key string, options ...Option) (*Client, error) {
 	return &Client{transport: t, timeout: s.timeout, batchers: map[*Batcher]struct{}{}}, nil
 }
 
-// SetKey replaces the ingest key. Batchers try again at once.
+// SetKey replaces the ingest key. Batchers retry immediately.
 func (c *Client) SetKey(key string) error {
 	if key == "" {
-		return errors.New("headgate: needs an ingest key")
+		return errors.New("headgate: the ingest key is empty; pass a key")
 	}
 	if err := checkKey(key); err != nil {
 		return err
@@ -128,5 +128,5 @@ func (c *Client) SetKey(key string) error {
 	return nil
 }
 
-// String names the address, and not the key.
+// String returns the URL without the key.
 func (c *Client) String() string { return "headgate.Client(" + c.transport.shown + ")" }

@@ -33,7 +33,7 @@ const (
 	// Retrying says that requests do not reach Headgate, or that it asks for patience.
 	Retrying State = "retrying"
 	// Blocked says that Headgate refuses the key, the stream or the request: somebody has to do something, such as
-	// [Client.SetKey]. Nothing is given up meanwhile.
+	// [Client.SetKey]. Items are kept meanwhile.
 	Blocked State = "blocked"
 )
 
@@ -82,7 +82,7 @@ func (b *Batcher) attempt(h *hand) {
 	t := b.client.transport
 	entries, key := h.part(), t.key()
 	if h.expired(t) {
-		b.setAside(h, failure(CodeExpired, "for 23 hours it was unknown whether the daemon had taken this, and it would not know any more; look for it there before you send it again"))
+		b.setAside(h, failure(CodeExpired, "Headgate may have accepted this more than 23 hours ago, and may no longer detect the duplicate; check the item before you send it again"))
 		return
 	}
 	c := b.request(h)
@@ -218,7 +218,7 @@ func (b *Batcher) save(h *hand) {
 		return
 	}
 	if err := b.spool.save(h); err != nil {
-		b.client.transport.log().Warn("headgate: what is being sent cannot be written to the spool", "folder", b.spool.folder, "error", err)
+		b.client.transport.log().Warn("headgate: cannot write the state of the current batch to the spool", "folder", b.spool.folder, "error", err)
 	}
 }
 
@@ -243,9 +243,9 @@ func (b *Batcher) setAside(h *hand, failed *Error) {
 		went, err := b.spool.reject(h, failed)
 		b.forgot(went)
 		if err != nil && !gone(failed.Code) {
-			b.client.transport.log().Warn("headgate: refused items cannot be kept in the spool", "error", err)
+			b.client.transport.log().Warn("headgate: cannot keep rejected items in the spool", "error", err)
 		} else if err != nil {
-			b.diskTakes(false, fmt.Errorf("what is given up cannot be kept: %w", err))
+			b.diskTakes(false, fmt.Errorf("cannot keep rejected items: %w", err))
 			b.mu.Lock()
 			b.notBefore = b.client.transport.lived() + again
 			b.mu.Unlock()
@@ -266,7 +266,7 @@ func (b *Batcher) forgot(files int) {
 	b.stats.Forgotten += uint64(files)
 	b.mu.Unlock()
 	if first {
-		b.client.transport.log().Warn("headgate: refused items fill the spool, and the oldest of them are deleted; further ones are not logged", "folder", b.spool.folder)
+		b.client.transport.log().Warn("headgate: rejected items fill the spool, so the oldest of them are deleted; later deletions are not logged", "folder", b.spool.folder)
 	}
 }
 
@@ -351,9 +351,9 @@ func (b *Batcher) failing(state State, failed *Error) {
 	first := b.state == OK || state == Blocked && (b.state != Blocked || b.code != failed.Code)
 	b.mu.Unlock()
 	if first && state == Blocked {
-		b.client.transport.log().Warn("headgate: the daemon refuses the requests; nothing is given up, and a key that works is tried at once", "code", failed.Code, "error", failed.Message)
+		b.client.transport.log().Warn("headgate: the daemon rejects the requests; the items are kept, and a new key is tried immediately", "code", failed.Code, "error", failed.Message)
 	} else if first {
-		b.client.transport.log().Warn("headgate: a request failed and is tried again", "code", failed.Code, "error", failed.Message)
+		b.client.transport.log().Warn("headgate: a request failed, retrying", "code", failed.Code, "error", failed.Message)
 	}
 	b.turn(state, failed.Code)
 }
@@ -365,7 +365,7 @@ func (b *Batcher) giveBack(entries []*entry, failed *Error) {
 	b.losing = true
 	b.mu.Unlock()
 	if first {
-		b.client.transport.log().Warn("headgate: items were not accepted; further ones are not logged", "code", failed.Code, "error", failed.Message, "items", len(entries))
+		b.client.transport.log().Warn("headgate: items were not accepted; later ones are not logged", "code", failed.Code, "error", failed.Message, "items", len(entries))
 	}
 	if b.o.OnRejected != nil {
 		b.o.OnRejected(raws(entries), failed)
@@ -415,7 +415,7 @@ func (b *Batcher) end() {
 	b.tell()
 	b.mu.Unlock()
 	for _, entries := range left {
-		b.giveBack(entries, failure(CodeClosed, "the batcher was closed before an answer came; what was in flight may have been accepted"))
+		b.giveBack(entries, failure(CodeClosed, "the batcher was closed before a response; the request in flight may have been accepted"))
 	}
 }
 

@@ -104,7 +104,7 @@ func prepare(v reflect.Value, path string, depth int) (reflect.Value, bool, erro
 	switch v.Kind() {
 	case reflect.Float32, reflect.Float64:
 		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
-			return v, false, invalid(path, fmt.Sprintf("%v is not a number of JSON", f), nil)
+			return v, false, invalid(path, fmt.Sprintf("%v is not a JSON number", f), nil)
 		}
 	case reflect.String:
 		if !utf8.ValidString(v.String()) {

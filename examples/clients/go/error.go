@@ -20,7 +20,7 @@ const (
 	CodeTooLarge         = "TOO_LARGE"         // more bytes than a request may have
 	CodeClosed           = "CLOSED"            // the batcher is closed, or was before the item was accepted
 	CodeFull             = "FULL"              // the queue is full
-	CodeDropped          = "DROPPED"           // the queue was full, and this was the oldest
+	CodeDropped          = "DROPPED"           // the queue was full, so this item, the oldest, was dropped
 	CodeExpired          = "EXPIRED"           // for 23 hours it was unknown whether the daemon had taken the batch
 	CodeMismatch         = "MISMATCH"          // the idempotency key belongs to other content
 	CodeSpool            = "SPOOL"             // a batch cannot be written to the spool now; OnState alone is told of it
@@ -76,9 +76,9 @@ func failure(code, format string, values ...any) *Error {
 
 // broken is an attempt without a whole answer.
 func broken(err error) *Error {
-	code, message := CodeConnection, "no answer: "+err.Error()
+	code, message := CodeConnection, "no response: "+err.Error()
 	if errors.Is(err, context.DeadlineExceeded) {
-		code, message = CodeTimeout, "no answer within the time"
+		code, message = CodeTimeout, "no response within the timeout"
 	}
 	return &Error{Code: code, Message: message, Retryable: true, retryAfter: -1, cause: err}
 }
@@ -87,7 +87,7 @@ func broken(err error) *Error {
 func ended(cause error, last *Error) *Error {
 	e := failure(CodeCanceled, "canceled")
 	if errors.Is(cause, context.DeadlineExceeded) {
-		e.Code, e.Message, e.Retryable = CodeTimeout, "no answer within the time", true
+		e.Code, e.Message, e.Retryable = CodeTimeout, "no response within the timeout", true
 	}
 	if last != nil && last.Code != e.Code {
 		e.Message += "; the last attempt: " + last.Message
@@ -108,9 +108,9 @@ func refusal(a *answer, now time.Time) *Error {
 	e.Code, e.RequestID = CodeUnexpectedAnswer, a.header.Get("X-Request-Id")
 	switch {
 	case a.status >= 300 && a.status < 400:
-		e.Message = fmt.Sprintf("the server answered %d, a redirect, and none is followed: give the client the address itself", a.status)
+		e.Message = fmt.Sprintf("the server answered %d, a redirect, which is not followed; set the final URL", a.status)
 	default:
-		e.Message = fmt.Sprintf("something that is not Headgate answered %d%s", a.status, excerpt(a.body))
+		e.Message = fmt.Sprintf("the response is not from Headgate; status %d%s", a.status, excerpt(a.body))
 	}
 	return e
 }

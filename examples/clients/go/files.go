@@ -41,7 +41,7 @@ func (b *Batcher) openNext() (*hand, time.Duration) {
 		if os.Rename(path, path+".damaged") == nil {
 			b.stats.Damaged++
 		}
-		b.client.transport.log().Warn("headgate: this is no batch, or cannot be opened; it is set aside, as .damaged", "file", path, "error", err)
+		b.client.transport.log().Warn("headgate: this is not a valid batch, or cannot be opened; renamed to .damaged", "file", path, "error", err)
 	default:
 		b.notBefore = b.client.transport.lived() + again
 		b.mu.Unlock()
@@ -107,7 +107,7 @@ func (b *Batcher) refusedByDisk(next *batch, err error) {
 	next.refused, next.again = true, b.client.transport.lived()+again
 	b.wakeAll()
 	b.mu.Unlock()
-	b.diskTakes(false, fmt.Errorf("a batch cannot be written, and is held in memory: %w", err))
+	b.diskTakes(false, fmt.Errorf("cannot write a batch, keeping it in memory: %w", err))
 }
 
 // diskTakes tells when the disk takes nothing any more, and when it does again.
@@ -122,7 +122,7 @@ func (b *Batcher) diskTakes(well bool, err error) {
 	state := OK
 	if !well {
 		state = Retrying
-		b.client.transport.log().Warn("headgate: the spool fails, and is tried again", "folder", b.spool.folder, "error", err)
+		b.client.transport.log().Warn("headgate: the spool fails, retrying", "folder", b.spool.folder, "error", err)
 	}
 	if b.o.OnState != nil {
 		b.o.OnState(state, CodeSpool)

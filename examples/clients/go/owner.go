@@ -79,7 +79,7 @@ func takeFolder(folder string) (*owner, error) {
 }
 
 func spoolInUse(folder, by string) *Error {
-	return failure(CodeSpoolInUse, "the spool %s is used by %s: give each a folder of its own", folder, by)
+	return failure(CodeSpoolInUse, "the spool %s is used by %s; give each its own directory", folder, by)
 }
 
 func (o *owner) path() string { return filepath.Join(o.folder, ".owner") }

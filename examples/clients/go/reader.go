@@ -54,7 +54,7 @@ func NewReader(url, readKey string, options ...Option) (*Reader, error) {
 	}
 	s := settle(options)
 	if s.timeout <= 0 || s.attempt <= 0 || s.silence <= 0 {
-		return nil, errors.New("headgate: a timeout must be longer than nothing")
+		return nil, errors.New("headgate: a timeout must be longer than 0")
 	}
 	t, err := newTransport(url, readKey, "a read key (or HEADGATE_READ_KEY)", s)
 	if err != nil {
@@ -63,7 +63,7 @@ func NewReader(url, readKey string, options ...Option) (*Reader, error) {
 	return &Reader{&Client{transport: t, timeout: s.timeout}}, nil
 }
 
-// String names the address, and not the key.
+// String returns the URL without the key.
 func (r *Reader) String() string { return "headgate.Reader(" + r.client.transport.shown + ")" }
 
 // Items lists a stream, page after page.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// requestBytesMost is the longest body that a daemon takes, unless it is configured otherwise.
+// requestBytesMost is the longest body that a daemon accepts by default.
 const requestBytesMost = 1 << 20
 
 // Receipt is the answer to what was accepted: it is on disk.
@@ -24,7 +24,7 @@ type Receipt struct {
 	Replayed bool `json:"-"`
 }
 
-// RequestState is what became of a request.
+// RequestState is the status of a request.
 type RequestState struct {
 	// RequestID is a UUIDv7.
 	RequestID string `json:"request_id"`
@@ -38,13 +38,13 @@ type RequestState struct {
 	ItemsReceived int `json:"items_received"`
 	// Errors says why sinks gave it up.
 	Errors []string `json:"errors"`
-	// ProcessedAt is when the last sink had it; empty until then.
+	// ProcessedAt is when the last sink finished it; empty until then.
 	ProcessedAt string `json:"processed_at"`
 	// Sinks are those that want its stream.
 	Sinks []SinkState `json:"sinks"`
 }
 
-// SinkState is how a sink stands to a request.
+// SinkState is the state of a request in one sink.
 type SinkState struct {
 	// Name of the sink.
 	Name string `json:"name"`
@@ -70,7 +70,7 @@ func ItemKey(field string) SendOption { return func(o *sendOptions) { o.itemKey 
 // 24 hours changes nothing, so do not make it of the content: on, off, on would lose the third.
 func IdempotencyKey(key string) SendOption { return func(o *sendOptions) { o.idempotencyKey = key } }
 
-// Stream is the stream that the key is believed to have: if it has another, the request is refused.
+// Stream is the expected stream of the key: if the key is for another one, the request is rejected.
 func Stream(name string) SendOption { return func(o *sendOptions) { o.stream = name } }
 
 // Timeout replaces the client's for one call.
@@ -89,7 +89,7 @@ func (c *Client) Send(ctx context.Context, items any, options ...SendOption) (*R
 		return nil, failure(CodeInvalidPayload, "items must be an object or a list of objects; this is %s as JSON", kind(body))
 	}
 	if len(body) > requestBytesMost {
-		return nil, failure(CodeTooLarge, "the items take %d bytes, and a request has at most %d: send fewer at once, or use a Batcher", len(body), requestBytesMost)
+		return nil, failure(CodeTooLarge, "the items take %d bytes, but a request can have at most %d; send fewer items per request, or use a Batcher", len(body), requestBytesMost)
 	}
 	o := c.options(options)
 	submit, err := submission(body, o)
@@ -121,11 +121,11 @@ func (c *Client) submit(ctx context.Context, submission call, sent int, timeout 
 	return receipt, err
 }
 
-// Remove has an item removed from a stream. The key's connector must be allowed to. The receipt comes whether or not
+// Remove removes an item from a stream, if the key's connector can remove items. The receipt comes whether or not
 // there is such an item.
 func (c *Client) Remove(ctx context.Context, stream, key string, options ...SendOption) (*Receipt, error) {
 	if stream == "" || key == "" {
-		return nil, failure(CodeInvalidPayload, "a removal needs the name of a stream and the key of an item")
+		return nil, failure(CodeInvalidPayload, "a removal requires the name of a stream and the key of an item")
 	}
 	o := c.options(options)
 	header, err := o.header()
@@ -136,7 +136,7 @@ func (c *Client) Remove(ctx context.Context, stream, key string, options ...Send
 	return c.submit(ctx, call{method: "DELETE", path: path, header: header}, -1, o.timeout)
 }
 
-// Request asks what became of a request of the key's connector.
+// Request returns the status of a request of the key's connector.
 func (c *Client) Request(ctx context.Context, requestID string) (*RequestState, error) {
 	return c.state(ctx, requestID, c.timeout)
 }
@@ -169,7 +169,7 @@ func (c *Client) Wait(ctx context.Context, receipt *Receipt, timeout time.Durati
 			left = time.Until(deadline)
 		}
 		if left <= pause {
-			e := failure(CodeTimeout, "request %s was not processed within %s; it is on disk, and will be", receipt.RequestID, timeout)
+			e := failure(CodeTimeout, "request %s was not processed within %s; it is stored, and will be delivered later", receipt.RequestID, timeout)
 			e.RequestID, e.Retryable = receipt.RequestID, true
 			return last, e
 		}
@@ -208,7 +208,7 @@ func (c *Client) options(options []SendOption) *sendOptions {
 func (o *sendOptions) header() (map[string]string, error) {
 	for _, char := range []byte(o.idempotencyKey) {
 		if char <= ' ' || char > '~' || len(o.idempotencyKey) > 255 {
-			return nil, failure(CodeInvalidPayload, "an idempotency key has 1 to 255 visible ASCII characters")
+			return nil, failure(CodeInvalidPayload, "an idempotency key must have 1 to 255 visible ASCII characters")
 		}
 	}
 	header := map[string]string{"Idempotency-Key": o.idempotencyKey, "Accept": "application/json"}
@@ -224,7 +224,7 @@ func (o *sendOptions) header() (map[string]string, error) {
 func fieldName(field string) error {
 	for _, char := range []byte(field) {
 		if char < ' ' || char == 0x7f {
-			return failure(CodeInvalidPayload, "the item key is the name of a field, without control characters")
+			return failure(CodeInvalidPayload, "the item key must be the name of a field, without control characters")
 		}
 	}
 	return nil
@@ -264,7 +264,7 @@ func orError[T any](value *T, failed *Error) (*T, error) {
 }
 
 func unexpected(a *answer) *Error {
-	e := failure(CodeUnexpectedAnswer, "something that is not Headgate answered %d%s", a.status, excerpt(a.body))
+	e := failure(CodeUnexpectedAnswer, "the response is not from Headgate; status %d%s", a.status, excerpt(a.body))
 	e.Status = a.status
 	return e
 }

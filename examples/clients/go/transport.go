@@ -108,7 +108,7 @@ func (t *transport) keep(text string) {
 func checkKey(key string) error {
 	for _, char := range []byte(key) {
 		if char <= ' ' || char > '~' {
-			return errors.New("headgate: the key has characters that no key has; check that it was copied whole")
+			return errors.New("headgate: the key has invalid characters; copy the whole key again")
 		}
 	}
 	return nil
@@ -130,7 +130,7 @@ func route(address string, given *http.Client) (*http.Client, string, error) {
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		if path == "" || given != nil {
-			return nil, "", errors.New("headgate: unix: needs a path, and no http.Client of its own")
+			return nil, "", errors.New("headgate: unix: requires a path, and no custom http.Client")
 		}
 		client.Transport = &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -143,10 +143,10 @@ func route(address string, given *http.Client) (*http.Client, string, error) {
 	}
 	parsed, err := url.Parse(address)
 	if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" {
-		return nil, "", errors.New("headgate: the address must be http://host:port, https://host or unix:/path")
+		return nil, "", errors.New("headgate: the URL must be http://host:port, https://host or unix:/path")
 	}
 	if parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "" {
-		return nil, "", errors.New("headgate: the address must have no user, query or fragment; the key goes beside it")
+		return nil, "", errors.New("headgate: the URL must not have a user, query or fragment; pass the key separately")
 	}
 	return client, strings.TrimRight(parsed.String(), "/"), nil
 }

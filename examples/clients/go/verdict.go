@@ -76,7 +76,7 @@ func taken(receipt *Receipt, a *answer, sent int) outcome {
 		receipt.Replayed = a.header.Get("Idempotent-Replayed") == "true"
 		return outcome{kind: accepted, receipt: receipt}
 	}
-	e := failure(CodeMismatch, "the daemon knows the idempotency key with %d items, and %d were sent: the key belongs to other content", receipt.ItemsReceived, sent)
+	e := failure(CodeMismatch, "the idempotency key belongs to another request with %d items, but %d were sent; use a new key", receipt.ItemsReceived, sent)
 	e.Status, e.RequestID = a.status, receipt.RequestID
 	return outcome{kind: mismatch, failed: e}
 }

@@ -380,7 +380,7 @@ fn failed(error: &Error) -> CliError {
         return stopped();
     }
     CliError::failed(format!(
-        "{}; batches that were not accepted stay in the spool",
+        "{}; batches that were not accepted stay in the spool, and the next run sends them",
         in_words(error)
     ))
 }

@@ -125,8 +125,8 @@ namespace Headgate.Client
         }
 
         /// <summary>
-        /// Puts an item into the queue. It is encoded here, so that one that cannot be sent fails here. If the queue is full, the
-        /// task waits, unless the options say otherwise.
+        /// Adds an item to the queue, and fails if the item cannot be sent. If the queue is full, the
+        /// task waits, unless <see cref="BatcherOptions.WhenFull"/> is set.
         /// </summary>
         public Task AddAsync(object item, CancellationToken cancel = default(CancellationToken))
         {
@@ -136,7 +136,7 @@ namespace Headgate.Client
             {
                 if (lost)
                 {
-                    throw Owner.InUse(options.Spool, "another program, which took it over");
+                    throw Owner.InUse(options.Spool, "another program");
                 }
                 if (closed)
                 {
@@ -161,7 +161,7 @@ namespace Headgate.Client
             }
             foreach (Entry each in dropped)
             {
-                HandOver(new List<Entry> { each }, new HeadgateException(HeadgateCode.Dropped, "the queue was full, and " + ItemKey.Named(each.Key) + " the oldest in it"));
+                HandOver(new List<Entry> { each }, new HeadgateException(HeadgateCode.Dropped, "the queue was full, so " + ItemKey.Named(each.Key) + ", the oldest, was dropped"));
             }
             return Task.CompletedTask;
         }
@@ -176,7 +176,7 @@ namespace Headgate.Client
             string key = options.ItemKey == null ? null : ItemKey.Of(raw, options.ItemKey);
             if (raw.Length + 2 > HeadgateClient.RequestBytesMax)
             {
-                throw new HeadgateException(HeadgateCode.TooLarge, ItemKey.Named(key) + " takes " + raw.Length + " bytes, and a request has at most " + HeadgateClient.RequestBytesMax + " with its brackets");
+                throw new HeadgateException(HeadgateCode.TooLarge, ItemKey.Named(key) + " takes " + raw.Length + " bytes, but a request can have at most " + HeadgateClient.RequestBytesMax + " with its brackets");
             }
             return new Entry { Raw = raw, Key = key };
         }
@@ -187,7 +187,7 @@ namespace Headgate.Client
             {
                 if (!await waiter.Done.Task.ConfigureAwait(false))
                 {
-                    throw new HeadgateException(HeadgateCode.Closed, "the batcher was closed while the item waited for room");
+                    throw new HeadgateException(HeadgateCode.Closed, "the batcher was closed while the item waited for space in the queue");
                 }
             }
         }
@@ -308,7 +308,7 @@ namespace Headgate.Client
             {
                 return Owner.Look;
             }
-            client.Transport.Warn("another program took over the spool " + options.Spool + ", and this batcher stops");
+            client.Transport.Warn("another program now uses the spool " + options.Spool + ", so this batcher stops");
             lock (gate)
             {
                 lost = true;

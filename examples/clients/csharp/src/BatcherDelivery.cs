@@ -85,7 +85,7 @@ namespace Headgate.Client
             Transport transport = client.Transport;
             if (next.Tried && transport.Lived() - next.Lived >= UnknownMax)
             {
-                SetAside(next, new HeadgateException(HeadgateCode.Expired, "for 23 hours it was unknown whether the daemon had taken this, and it would not know any more; look for it there before you send it again"));
+                SetAside(next, new HeadgateException(HeadgateCode.Expired, "Headgate may have accepted this more than 23 hours ago, and may no longer detect the duplicate; check the item before you send it again"));
                 return;
             }
             Transport.Key key = transport.CurrentKey;
@@ -227,7 +227,7 @@ namespace Headgate.Client
             string why = spool?.Save(next);
             if (why != null)
             {
-                client.Transport.Warn("what is being sent cannot be written to the spool " + options.Spool + ": " + why);
+                client.Transport.Warn("cannot write the state of the current batch to the spool " + options.Spool + ": " + why);
             }
         }
 
@@ -262,7 +262,7 @@ namespace Headgate.Client
                 Forgot(went);
                 if (why != null && !Spool.IsKept(failed.Code))
                 {
-                    client.Transport.Warn("refused items cannot be kept in the spool " + options.Spool + ": " + why);
+                    client.Transport.Warn("cannot keep rejected items in the spool " + options.Spool + ": " + why);
                 }
                 else if (why != null)
                 {
@@ -289,7 +289,7 @@ namespace Headgate.Client
             }
             if (first)
             {
-                client.Transport.Warn("refused items fill the spool " + options.Spool + ", and the oldest of them are deleted; further ones are not logged");
+                client.Transport.Warn("rejected items fill the spool " + options.Spool + ", so the oldest of them are deleted; later deletions are not logged");
             }
         }
 
@@ -324,7 +324,7 @@ namespace Headgate.Client
                 string why = spool.Delete(next.Batch.Key + ".json");
                 if (why != null)
                 {
-                    client.Transport.Warn("the file of an answered batch could not be deleted; it will be sent again, with its key: " + why);
+                    client.Transport.Warn("cannot delete the file of an answered batch; it will be sent again, without creating duplicates: " + why);
                 }
             }
             used -= next.Room;
@@ -373,11 +373,11 @@ namespace Headgate.Client
             }
             if (first && to == BatcherState.Blocked)
             {
-                client.Transport.Warn("the daemon refuses the requests (" + failed.Code + "): " + failed.Message + "; nothing is given up, and a key that works is tried at once");
+                client.Transport.Warn("the daemon rejects the requests (" + failed.Code + "): " + failed.Message + "; the items are kept, and a new key is tried immediately");
             }
             else if (first)
             {
-                client.Transport.Warn("a request failed and is tried again (" + failed.Code + "): " + failed.Message);
+                client.Transport.Warn("a request failed, retrying (" + failed.Code + "): " + failed.Message);
             }
             Turn(to, failed.Code);
         }
@@ -404,7 +404,7 @@ namespace Headgate.Client
             spool?.Dispose();
             foreach (List<Entry> entries in left)
             {
-                HandOver(entries, new HeadgateException(HeadgateCode.Closed, "the batcher was closed before an answer came; what was in flight may have been accepted"));
+                HandOver(entries, new HeadgateException(HeadgateCode.Closed, "the batcher was closed before a response; the request in flight may have been accepted"));
             }
         }
 
@@ -434,7 +434,7 @@ namespace Headgate.Client
             }
             if (first)
             {
-                client.Transport.Warn(entries.Count + " items were not accepted (" + error.Code + "): " + error.Message + "; further ones are not logged");
+                client.Transport.Warn(entries.Count + " items were not accepted (" + error.Code + "): " + error.Message + "; later ones are not logged");
             }
             Call("OnRejected", () => options.OnRejected?.Invoke(Raws(entries), error));
         }

@@ -38,7 +38,7 @@ namespace Headgate.Client
             }
             catch (Exception error) when (error is InvalidDataException || error is UnauthorizedAccessException)
             {
-                client.Transport.Warn(first.Name + " in the spool " + options.Spool + " is no batch, or cannot be opened; it is set aside, as .damaged: " + error.Message);
+                client.Transport.Warn(first.Name + " in the spool " + options.Spool + " is not a valid batch, or cannot be opened; renamed to .damaged: " + error.Message);
                 bool aside = spool.SetAside(first.Name);
                 lock (gate)
                 {
@@ -164,7 +164,7 @@ namespace Headgate.Client
             }
             if (!well)
             {
-                client.Transport.Warn("the spool " + options.Spool + " fails, and is tried again: " + why);
+                client.Transport.Warn("the spool " + options.Spool + " fails, retrying: " + why);
             }
             Call("OnState", () => options.OnState?.Invoke(well ? BatcherState.Ok : BatcherState.Retrying, HeadgateCode.Spool));
         }

@@ -8,7 +8,7 @@ namespace Headgate.Client
     /// <summary>What <see cref="Batcher.AddAsync"/> does when the queue is full.</summary>
     public enum WhenFull
     {
-        /// <summary>It waits for room.</summary>
+        /// <summary>It waits for space.</summary>
         Wait,
         /// <summary>It fails with the code <c>FULL</c>.</summary>
         Fail,
@@ -19,16 +19,16 @@ namespace Headgate.Client
         DropOldest,
     }
 
-    /// <summary>How a batcher stands to Headgate.</summary>
+    /// <summary>The state of a batcher's connection.</summary>
     public enum BatcherState
     {
         /// <summary>The last request was answered by Headgate with a word about its items, or there was none.</summary>
         Ok,
-        /// <summary>Requests do not reach Headgate, or it asks for patience.</summary>
+        /// <summary>Requests do not reach Headgate, or Headgate is unavailable.</summary>
         Retrying,
         /// <summary>
         /// Headgate refuses the key, the stream or the request: somebody has to do something, such as
-        /// <see cref="HeadgateClient.SetKey"/>. Nothing is given up meanwhile.
+        /// <see cref="HeadgateClient.SetKey"/>. Items are kept meanwhile.
         /// </summary>
         Blocked,
     }
@@ -43,7 +43,7 @@ namespace Headgate.Client
         public string ItemKey { get; set; }
         /// <summary>The connector has an <c>item_key</c> in the daemon's configuration.</summary>
         public bool ConnectorHasItemKey { get; set; }
-        /// <summary>The stream that the key is believed to have: if it has another, requests are refused.</summary>
+        /// <summary>The expected stream of the key: if the key is for another one, requests are rejected.</summary>
         public string Stream { get; set; }
         /// <summary>The most items of a batch.</summary>
         public int MaxItems { get; set; } = 1000;
@@ -51,7 +51,7 @@ namespace Headgate.Client
         public int MaxBytes { get; set; } = 1000000;
         /// <summary>How long an item waits for others. What gathers while a request is on its way goes at once when that is answered.</summary>
         public TimeSpan Linger { get; set; } = TimeSpan.FromMilliseconds(100);
-        /// <summary>How much may wait in memory. An item that is longer than all of it is let in alone.</summary>
+        /// <summary>How much may wait in memory. An item that exceeds it is accepted alone.</summary>
         public int QueueBytes { get; set; } = 16 << 20;
         /// <summary>What happens then.</summary>
         public WhenFull WhenFull { get; set; } = WhenFull.Wait;
@@ -59,7 +59,7 @@ namespace Headgate.Client
         public bool LatestOnly { get; set; }
         /// <summary>
         /// A folder that is the queue: what was added longer ago than <see cref="Linger"/> (a second, while older items wait) survives
-        /// a crash, and is sent by the next batcher with the folder. One batcher a folder. It is made if it is missing.
+        /// a crash, and is sent by the next batcher with the folder. One batcher a folder. It is created if it is missing.
         /// </summary>
         public string Spool { get; set; }
         /// <summary>
@@ -69,7 +69,7 @@ namespace Headgate.Client
         /// <summary>Is called for each accepted request, with its items.</summary>
         public Action<Receipt, IReadOnlyList<RawJson>> OnAccepted { get; set; }
         /// <summary>
-        /// Is called for items that will not be sent any more: Headgate refused them, or the code of the error says why else. With a
+        /// Is called for items that will not be sent: Headgate rejected them, or the code of the error has another reason. With a
         /// spool they are kept in its folder <c>rejected</c>.
         /// </summary>
         public Action<IReadOnlyList<RawJson>, HeadgateException> OnRejected { get; set; }
@@ -85,26 +85,26 @@ namespace Headgate.Client
         {
             if (string.IsNullOrEmpty(ItemKey) == !ConnectorHasItemKey)
             {
-                throw new ArgumentException("a batcher needs ItemKey, the field that identifies each item; or, if the connector has one in its configuration, ConnectorHasItemKey");
+                throw new ArgumentException("ItemKey is missing; set the field that identifies each item, or ConnectorHasItemKey if the connector has an item key");
             }
             if (LatestOnly && ConnectorHasItemKey)
             {
-                throw new ArgumentException("LatestOnly needs ItemKey, to know which items are the same");
+                throw new ArgumentException("LatestOnly requires ItemKey; set it");
             }
             Client.ItemKey.CheckName(ItemKey ?? "");
             if (WhenFull == WhenFull.DropOldest && Spool != null)
             {
-                throw new ArgumentException("DropOldest is for a batcher without a spool, which keeps what it has; with one there are Wait and Fail");
+                throw new ArgumentException("DropOldest is not allowed with a spool; use Wait or Fail");
             }
             if (MaxItems < 1 || MaxBytes < 1 || QueueBytes < 1 || SpoolBytes < 1 || Linger < TimeSpan.Zero || MaxBytes > HeadgateClient.RequestBytesMax)
             {
-                throw new ArgumentException("limits of a batcher are positive, and MaxBytes is at most " + HeadgateClient.RequestBytesMax);
+                throw new ArgumentException("limits of a batcher must be positive, and MaxBytes at most " + HeadgateClient.RequestBytesMax);
             }
             return (BatcherOptions)MemberwiseClone();
         }
     }
 
-    /// <summary>What a batcher has and had.</summary>
+    /// <summary>The counters of a batcher.</summary>
     public sealed class BatcherStats
     {
         internal BatcherStats()
@@ -123,7 +123,7 @@ namespace Headgate.Client
         public long Accepted { get; internal set; }
         /// <summary>Items that were rejected, with those dropped.</summary>
         public long Rejected { get; internal set; }
-        /// <summary>Items that had to make room.</summary>
+        /// <summary>Dropped items.</summary>
         public long Dropped { get; internal set; }
         /// <summary>Items that were overtaken by newer ones (<see cref="BatcherOptions.LatestOnly"/>).</summary>
         public long Replaced { get; internal set; }
@@ -135,7 +135,7 @@ namespace Headgate.Client
         public long Forgotten { get; internal set; }
         /// <summary>How long the oldest item in memory has been here; zero if there is none.</summary>
         public TimeSpan Oldest { get; internal set; }
-        /// <summary>How the batcher stands to Headgate.</summary>
+        /// <summary>The state of the batcher's connection.</summary>
         public BatcherState State { get; internal set; }
         /// <summary>The code of the last error; null if all is well.</summary>
         public string Code { get; internal set; }

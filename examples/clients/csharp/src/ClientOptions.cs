@@ -48,7 +48,7 @@ namespace Headgate.Client
         /// 24 hours changes nothing, so do not make it of the content: on, off, on would lose the third.
         /// </summary>
         public string IdempotencyKey { get; set; }
-        /// <summary>The stream that the key is believed to have: if it has another, the request is refused.</summary>
+        /// <summary>The expected stream of the key: if the key is for another one, the request is rejected.</summary>
         public string Stream { get; set; }
         /// <summary>Replaces the client's timeout.</summary>
         public TimeSpan? Timeout { get; set; }

@@ -96,7 +96,7 @@ namespace Headgate.Client
         {
             if (double.IsNaN(value) || double.IsInfinity(value))
             {
-                throw new UnfitException(value.ToString(CultureInfo.InvariantCulture) + " is not a number of JSON");
+                throw new UnfitException(value.ToString(CultureInfo.InvariantCulture) + " is not a JSON number");
             }
             return value;
         }
@@ -111,7 +111,7 @@ namespace Headgate.Client
                 }
                 if (i + 1 >= value.Length || !char.IsSurrogatePair(value[i], value[i + 1]))
                 {
-                    throw new UnfitException("its text has one half of a character, a lone surrogate");
+                    throw new UnfitException("its text is not valid Unicode: it has half of a surrogate pair");
                 }
                 i++;
             }
@@ -122,7 +122,7 @@ namespace Headgate.Client
         {
             if (value.Kind == DateTimeKind.Unspecified)
             {
-                throw new UnfitException("a DateTime without a time zone may mean anything; use DateTimeOffset, or DateTime.SpecifyKind");
+                throw new UnfitException("a DateTime has no time zone; use DateTimeOffset, or DateTime.SpecifyKind");
             }
             return value.ToUniversalTime().ToString("yyyy-MM-dd'T'HH:mm:ss.FFFFFFF'Z'", CultureInfo.InvariantCulture);
         }

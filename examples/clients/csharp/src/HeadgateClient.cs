@@ -16,7 +16,7 @@ namespace Headgate.Client
     /// </summary>
     public sealed class HeadgateClient : IDisposable
     {
-        /// <summary>The longest body that a daemon takes, unless it is configured otherwise.</summary>
+        /// <summary>The longest body that a daemon accepts by default.</summary>
         internal const int RequestBytesMax = 1 << 20;
 
         internal readonly Transport Transport;
@@ -49,7 +49,7 @@ namespace Headgate.Client
             }
             if (body.Length > RequestBytesMax)
             {
-                throw new HeadgateException(HeadgateCode.TooLarge, "the items take " + body.Length + " bytes, and a request has at most " + RequestBytesMax + ": send fewer at once, or use a Batcher");
+                throw new HeadgateException(HeadgateCode.TooLarge, "the items take " + body.Length + " bytes, but a request can have at most " + RequestBytesMax + "; send fewer items per request, or use a Batcher");
             }
             options = options ?? new SendOptions();
             Call call = Submission(body, options.ItemKey, options.IdempotencyKey ?? Uuid.New(Transport.Now()), options.Stream);
@@ -67,14 +67,14 @@ namespace Headgate.Client
         }
 
         /// <summary>
-        /// Has an item removed from a stream. The key's connector must be allowed to. The receipt comes whether or not there is
+        /// Removes an item from a stream, if the key's connector can remove items. The receipt comes whether or not there is
         /// such an item.
         /// </summary>
         public async Task<Receipt> RemoveAsync(string stream, string key, SendOptions options = null, CancellationToken cancel = default(CancellationToken))
         {
             if (string.IsNullOrEmpty(stream) || string.IsNullOrEmpty(key))
             {
-                throw new ArgumentException("a removal needs the name of a stream and the key of an item");
+                throw new ArgumentException("a removal requires the name of a stream and the key of an item");
             }
             options = options ?? new SendOptions();
             var call = new Call { Method = HttpMethod.Delete, Path = "/api/streams/" + Transport.Segment(stream) + "/items/" + Transport.Segment(key) };
@@ -82,7 +82,7 @@ namespace Headgate.Client
             return await SubmitAsync(call, -1, options, cancel).ConfigureAwait(false);
         }
 
-        /// <summary>Asks what became of a request of the key's connector.</summary>
+        /// <summary>Returns the status of a request of the key's connector.</summary>
         public Task<RequestState> RequestAsync(string requestId, CancellationToken cancel = default(CancellationToken))
         {
             return StateAsync(requestId, Transport.Options.Timeout, cancel);
@@ -119,7 +119,7 @@ namespace Headgate.Client
                 }
                 if (timeout - watch.Elapsed <= TimeSpan.FromMilliseconds(pause))
                 {
-                    throw new HeadgateException(HeadgateCode.Timeout, "request " + requestId + " was not processed within " + timeout + "; it is on disk, and will be", true) { RequestId = requestId };
+                    throw new HeadgateException(HeadgateCode.Timeout, "request " + requestId + " was not processed within " + timeout + "; it is stored, and will be delivered later", true) { RequestId = requestId };
                 }
                 await Task.Delay(TimeSpan.FromMilliseconds(pause), cancel).ConfigureAwait(false);
             }
@@ -136,7 +136,7 @@ namespace Headgate.Client
             return batcher;
         }
 
-        /// <summary>Replaces the ingest key. Batchers try again at once.</summary>
+        /// <summary>Replaces the ingest key. Batchers retry immediately.</summary>
         public void SetKey(string key)
         {
             Transport.SetKey(key, "an ingest key");
@@ -148,13 +148,13 @@ namespace Headgate.Client
             told.ForEach(batcher => batcher.TryNow());
         }
 
-        /// <summary>Ends connections. Dispose batchers before their client.</summary>
+        /// <summary>Closes connections. Dispose batchers before their client.</summary>
         public void Dispose()
         {
             Transport.Dispose();
         }
 
-        /// <summary>Names the address, and not the key.</summary>
+        /// <summary>Shows the URL without the key.</summary>
         public override string ToString()
         {
             return "HeadgateClient(" + Transport.Base + ")";
@@ -183,7 +183,7 @@ namespace Headgate.Client
             }
             if (!visible)
             {
-                throw new ArgumentException("an idempotency key has 1 to 255 visible ASCII characters");
+                throw new ArgumentException("an idempotency key must have 1 to 255 visible ASCII characters");
             }
             call.Headers["Idempotency-Key"] = key;
         }

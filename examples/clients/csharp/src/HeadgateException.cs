@@ -97,8 +97,8 @@ namespace Headgate.Client
             else
             {
                 string message = answer.Status >= 300 && answer.Status < 400
-                    ? "the server answered " + answer.Status + ", a redirect, and none is followed: give the client the address itself"
-                    : "something that is not Headgate answered " + answer.Status + Excerpt(answer.Body);
+                    ? "the server answered " + answer.Status + ", a redirect, which is not followed; set the final URL"
+                    : "the response is not from Headgate; status " + answer.Status + Excerpt(answer.Body);
                 error = new HeadgateException(HeadgateCode.UnexpectedAnswer, message, true) { RequestId = answer.Header("X-Request-Id") };
             }
             error.Status = answer.Status;
@@ -109,7 +109,7 @@ namespace Headgate.Client
         /// <summary>An answer of 2xx without what Headgate answers.</summary>
         internal static HeadgateException Unexpected(Answer answer)
         {
-            string message = "something that is not Headgate answered " + answer.Status + Excerpt(answer.Body);
+            string message = "the response is not from Headgate; status " + answer.Status + Excerpt(answer.Body);
             return new HeadgateException(HeadgateCode.UnexpectedAnswer, message, true) { Status = answer.Status };
         }
 

@@ -155,7 +155,7 @@ namespace Headgate.Client
             Transport.Dispose();
         }
 
-        /// <summary>Names the address, and not the key.</summary>
+        /// <summary>Shows the URL without the key.</summary>
         public override string ToString()
         {
             return "HeadgateReader(" + Transport.Base + ")";

@@ -72,7 +72,7 @@ namespace Headgate.Client
             {
                 if (c < ' ' || c > '~')
                 {
-                    throw new ArgumentException("the item key is the name of a field of visible ASCII characters, because it is sent as a header");
+                    throw new ArgumentException("the item key must be a field name of visible ASCII characters, because it is sent as a header");
                 }
             }
         }

@@ -53,7 +53,7 @@ namespace Headgate.Client
 
         internal static HeadgateException InUse(string folder, string by)
         {
-            return new HeadgateException(HeadgateCode.SpoolInUse, "the spool " + folder + " is used by " + by + ": give each a folder of its own");
+            return new HeadgateException(HeadgateCode.SpoolInUse, "the spool " + folder + " is used by " + by + "; give each its own directory");
         }
 
         private string File => Path.Combine(folder, ".owner");

@@ -74,7 +74,7 @@ namespace Headgate.Client
         public string Status { get; }
         /// <summary>The number of items.</summary>
         public int ItemsReceived { get; }
-        /// <summary>Why sinks gave it up.</summary>
+        /// <summary>Why sinks could not deliver it.</summary>
         public IReadOnlyList<string> Errors { get; }
         /// <summary>When the last sink had it; null until then.</summary>
         public string ProcessedAt { get; }

@@ -85,7 +85,7 @@ namespace Headgate.Client
         {
             if (written)
             {
-                throw new IOException("the connection was lost before the answer came");
+                throw new IOException("the connection was lost before the response");
             }
             written = true;
             return stream.WriteAsync(body, 0, body.Length);
@@ -124,14 +124,14 @@ namespace Headgate.Client
             Options = options ?? new ClientOptions();
             if (Options.Timeout <= TimeSpan.Zero || Options.AttemptTimeout <= TimeSpan.Zero || Options.Silence <= TimeSpan.Zero)
             {
-                throw new ArgumentException("a timeout must be longer than nothing");
+                throw new ArgumentException("a timeout must be longer than 0");
             }
             Base = Address(string.IsNullOrEmpty(url) ? Environment.GetEnvironmentVariable("HEADGATE_URL") : url);
             SetKey(key, what);
             userAgent = "headgate-csharp/" + Version + (string.IsNullOrEmpty(Options.UserAgent) ? "" : " " + Options.UserAgent);
             if (userAgent.IndexOfAny(new[] { '\r', '\n', '\0' }) >= 0)
             {
-                throw new ArgumentException("UserAgent has characters that no header can carry");
+                throw new ArgumentException("UserAgent has characters that are not allowed in a header");
             }
             Stopwatch watch = Stopwatch.StartNew();
             Lived = () => watch.Elapsed;
@@ -225,7 +225,7 @@ namespace Headgate.Client
             {
                 if (c <= ' ' || c > '~')
                 {
-                    throw new ArgumentException("the key has characters that no key has; check that it was copied whole");
+                    throw new ArgumentException("the key has invalid characters; copy the whole key again");
                 }
             }
             return key;
@@ -236,11 +236,11 @@ namespace Headgate.Client
             url = string.IsNullOrEmpty(url) ? "http://127.0.0.1:8080" : url;
             if (!Uri.TryCreate(url, UriKind.Absolute, out Uri parsed) || (parsed.Scheme != "http" && parsed.Scheme != "https"))
             {
-                throw new ArgumentException("the address must be http://host:port or https://host; Unix sockets need a Handler of your own");
+                throw new ArgumentException("the URL must be http://host:port or https://host; for Unix sockets, set your own Handler");
             }
             if (parsed.UserInfo.Length > 0 || parsed.Query.Length > 0 || parsed.Fragment.Length > 0)
             {
-                throw new ArgumentException("the address must have no user, query or fragment; the key goes beside it");
+                throw new ArgumentException("the URL must not have a user, query or fragment; pass the key separately");
             }
             return url.TrimEnd('/');
         }
@@ -340,7 +340,7 @@ namespace Headgate.Client
                 }
                 if (ending.IsCancellationRequested)
                 {
-                    failed = new HeadgateException(HeadgateCode.Timeout, "no answer within the time", true);
+                    failed = new HeadgateException(HeadgateCode.Timeout, "no response within the timeout", true);
                 }
                 else if (error is HttpRequestException || error is IOException || error is ObjectDisposedException || error is WebException)
                 {
@@ -374,7 +374,7 @@ namespace Headgate.Client
 
         internal static HeadgateException Broken(Exception error)
         {
-            return new HeadgateException(HeadgateCode.Connection, "no answer: " + error.GetBaseException().Message, true, error);
+            return new HeadgateException(HeadgateCode.Connection, "no response: " + error.GetBaseException().Message, true, error);
         }
 
         internal static async Task<Answer> ReadAsync(HttpResponseMessage response, int bytesMax, CancellationToken cancel)
@@ -443,7 +443,7 @@ namespace Headgate.Client
                     catch (OperationCanceledException) when (!cancel.IsCancellationRequested)
                     {
                         string before = last == null ? "" : "; the last attempt: " + last.Message;
-                        throw new HeadgateException(HeadgateCode.Timeout, "no answer within the time" + before, true);
+                        throw new HeadgateException(HeadgateCode.Timeout, "no response within the timeout" + before, true);
                     }
                     catch (HeadgateException error) when (error.Retryable)
                     {

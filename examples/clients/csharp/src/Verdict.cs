@@ -82,7 +82,7 @@ namespace Headgate.Client
             {
                 return new Outcome { Kind = Kind.Accepted, Receipt = receipt };
             }
-            string message = "the daemon knows the idempotency key with " + receipt.ItemsReceived + " items, and " + sent + " were sent: the key belongs to other content";
+            string message = "the idempotency key belongs to another request with " + receipt.ItemsReceived + " items, but " + sent + " were sent; use a new key";
             return new Outcome
             {
                 Kind = Kind.Mismatch,

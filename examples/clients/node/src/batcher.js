@@ -20,7 +20,7 @@ const ITEM_BYTES_MAX = BODY_BYTES_MAX - 2;
 /**
  * Made by `client.batcher()`.
  *
- * **What it holds is in memory: a crash loses it, unless there is a spool.** What waits when the program ends normally is
+ * **Items are in memory: a crash loses them, unless there is a spool.** What waits when the program ends normally is
  * flushed for at most 5 seconds. Callbacks are not awaited.
  */
 export class Batcher {
@@ -44,8 +44,8 @@ export class Batcher {
   }
 
   /**
-   * Puts an item into the queue. It is encoded here, so that one that cannot be sent fails here. When the queue is full
-   * this waits (or what `whenFull` says): await it.
+   * Adds an item to the queue, and fails if the item cannot be sent. When the queue is full,
+   * it waits, or does what `whenFull` sets: await it.
    * @param {object} item
    * @param {{ signal?: AbortSignal }} [options]
    * @returns {Promise<void>}
@@ -59,7 +59,7 @@ export class Batcher {
   }
 
   /**
-   * Everything added before is accepted or rejected, or the time is over: it says which, and fails at nothing.
+   * Waits until all items added before are accepted or rejected, or the time is over; returns which, and never throws.
    * @param {number} [timeout]
    * @returns {Promise<FlushResult>}
    */
@@ -68,7 +68,7 @@ export class Batcher {
   }
 
   /**
-   * Flushes and stops. What is left stays in the spool; what is not there is rejected with `CLOSED`.
+   * Flushes and stops. Unsent batches stay in the spool; items outside it are rejected with `CLOSED`.
    * @param {number} [timeout]
    * @returns {Promise<FlushResult>}
    */
@@ -78,7 +78,7 @@ export class Batcher {
     return result;
   }
 
-  /** Counts, and how long the oldest item has been here. @returns {Stats} */
+  /** Returns counters, and how long the oldest item has waited. @returns {Stats} */
   get stats() {
     return this.#engine.stats;
   }
@@ -103,7 +103,7 @@ export class Batcher {
     const { itemKey, latestOnly, onAccepted, onRejected } = this.#o;
     const key = itemKey === undefined ? undefined : keyOf(item, itemKey);
     const bytes = bytesOf(text);
-    if (bytes > ITEM_BYTES_MAX) throw new HeadgateError("TOO_LARGE", `the item ${key ?? ""} has ${bytes} bytes, of ${ITEM_BYTES_MAX} that may be`);
+    if (bytes > ITEM_BYTES_MAX) throw new HeadgateError("TOO_LARGE", `the item ${key ?? ""} has ${bytes} bytes; the limit is ${ITEM_BYTES_MAX}`);
     const kept = onAccepted || onRejected ? item : undefined; // nobody else asks for it
     return { item: kept, text, bytes, key: latestOnly ? key : undefined, place: this.#engine.place(), added: this.#caller.clock.mono() };
   }

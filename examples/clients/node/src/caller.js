@@ -44,9 +44,9 @@ export class Caller {
   constructor(url, key, variable, { timeout = 30_000, attemptTimeout = 10_000, backoff = 250, backoffMax = 30_000, userAgent, fetch }) {
     const address = url || environment("HEADGATE_URL") || "http://127.0.0.1:8080";
     const secret = key || environment(variable);
-    if (!secret) throw new TypeError(`no key: give one, or set ${variable}`);
+    if (!secret) throw new TypeError(`the key is missing; pass one, or set ${variable}`);
     for (const [name, value] of Object.entries({ timeout, attemptTimeout, backoff, backoffMax })) {
-      if (typeof value !== "number" || !(value >= 0)) throw new RangeError(`${name} is a number of milliseconds`);
+      if (typeof value !== "number" || !(value >= 0)) throw new RangeError(`${name} must be a number of milliseconds`);
     }
     this.transport = new Transport(address, secret, userAgent, fetch);
     this.attemptTimeout = attemptTimeout;

@@ -32,13 +32,13 @@ import { ingestPath, requestState, segment, submission } from "./wire.js";
 
 /**
  * @typedef {object} SubmitOptions
- * @property {string} [idempotencyKey] without it a random one serves for all attempts of the call
+ * @property {string} [idempotencyKey] default: a random one for all attempts of the call
  */
 
 /**
  * @typedef {object} ItemOptions
  * @property {string} [itemKey] the field that identifies each item
- * @property {string} [stream] a check only: another stream than the key's is refused
+ * @property {string} [stream] only a check: a key for another stream is rejected
  */
 
 /**
@@ -62,7 +62,7 @@ export class Client {
   }
 
   /**
-   * Sends one object, or several in one request. It ends when they are on disk.
+   * Sends one object, or several in one request. Resolves when they are on disk.
    * @param {object | Iterable<object>} items
    * @param {CallOptions & SubmitOptions & ItemOptions} [options]
    * @returns {Promise<Receipt>}
@@ -70,7 +70,7 @@ export class Client {
   async send(items, { itemKey, idempotencyKey = uuid4(), stream, timeout, signal } = {}) {
     const { text, count } = encoded(items);
     const bytes = bytesOf(text);
-    if (bytes > BODY_BYTES_MAX) throw new HeadgateError("TOO_LARGE", `the body has ${bytes} bytes, of ${BODY_BYTES_MAX} that may be: split it`);
+    if (bytes > BODY_BYTES_MAX) throw new HeadgateError("TOO_LARGE", `the body has ${bytes} bytes, and the limit is ${BODY_BYTES_MAX}; send fewer items per request`);
     const headers = submission(itemKey, idempotencyKey);
     const body = new TextEncoder().encode(text);
     const answer = await this.#caller.call({ method: "POST", path: ingestPath(stream), headers, body }, { timeout, signal });
@@ -82,8 +82,8 @@ export class Client {
   /**
    * Takes items one at a time, and sends them in batches in the background.
    *
-   * **What it holds is in memory: a crash loses it, unless there is a spool.** `itemKey` is demanded, or
-   * `connectorHasItemKey: true`: items that nothing identifies are known by their position in a batch, and the second batch
+   * **Items are in memory: a crash loses them, unless there is a spool.** `itemKey` is required, or
+   * `connectorHasItemKey: true`: items without a key are identified by their position in a batch, and the second batch
    * would overwrite the first.
    * @param {BatcherOptions} options
    * @returns {Batcher}
@@ -95,7 +95,7 @@ export class Client {
   }
 
   /**
-   * What became of a request that this key's connector sent.
+   * Returns the status of a request of this key's connector.
    * @param {string} requestId
    * @param {CallOptions} [options]
    * @returns {Promise<RequestState>}
@@ -106,7 +106,7 @@ export class Client {
   }
 
   /**
-   * Asks until it is known what became of a request. That it `failed` is an answer, not an error.
+   * Waits for the final status of a request. The status `failed` is a result, not an error.
    * @param {Receipt | string} sent
    * @param {CallOptions} [options]
    * @returns {Promise<RequestState>}
@@ -126,7 +126,7 @@ export class Client {
   }
 
   /**
-   * Removes an item, if the key's connector may. It ends when the removal is on disk.
+   * Removes an item, if the key's connector can remove items. Resolves when the removal is on disk.
    * @param {string} stream
    * @param {string} key
    * @param {CallOptions & SubmitOptions} [options]
@@ -145,13 +145,13 @@ export class Client {
     return receipt;
   }
 
-  /** Requests have this key from now on; batchers that are blocked try it at once. @param {string} key an ingest key */
+  /** Replaces the key for all later requests; blocked batchers retry with it immediately. @param {string} key an ingest key */
   setKey(key) {
     this.#caller.setKey(key);
   }
 
   /**
-   * Closes the batchers that were made of it, which flush.
+   * Flushes and closes its batchers.
    * @returns {Promise<void>}
    */
   async close() {
@@ -174,7 +174,7 @@ export class Client {
 
 /** @param {object | Iterable<object>} items */
 function encoded(items) {
-  if (typeof items !== "object" || items === null) throw invalid("the items are one object or several");
+  if (typeof items !== "object" || items === null) throw invalid("the items must be one object or several");
   const several = !(items instanceof Map || items instanceof RawJson) && Symbol.iterator in items;
   if (!several) return { text: encodeItem(items), count: undefined };
   const texts = Array.from(/** @type {Iterable<object>} */ (items), (item, index) => {

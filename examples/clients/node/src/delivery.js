@@ -144,13 +144,13 @@ export class Delivery {
       const hand = this.hand ?? (await this.#take());
       if (!hand || this.stopped) return;
       if (hand.tried !== undefined && this.#clock.lived() - hand.tried > UNKNOWN_MS_MAX) {
-        await this.#layAside(hand, new HeadgateError("EXPIRED", "Headgate may have taken it more than 23 hours ago, and would not know it again"), 0);
+        await this.#layAside(hand, new HeadgateError("EXPIRED", "Headgate may have accepted it more than 23 hours ago, and may no longer detect the duplicate; check the item before you send it again"), 0);
       } else await this.#attempt(hand);
       this.disk("send", undefined);
     } catch (/** @type {any} */ error) {
       if (this.stopped) return;
       if (error.syscall) this.disk("send", error);
-      else this.#host.log(`a batch cannot be sent now, and is tried again: ${error}`);
+      else this.#host.log(`cannot send a batch now, retrying: ${error}`);
       this.#rest(Math.max(this.#caller.backoff(++this.#failures), TROUBLE_MS));
     }
   }
@@ -162,7 +162,7 @@ export class Delivery {
     else this.#disk.delete(use);
     const after = this.#disk.size > 0;
     if (before === after) return;
-    this.#host.log(why ? `a batch cannot be written to the spool, or read from it: ${why}` : "the spool works again");
+    this.#host.log(why ? `cannot write a batch to the spool, or read one from it, retrying: ${why}` : "the spool works again");
     this.#tell(this.#o.onState, after ? "retrying" : "ok", "SPOOL");
   }
 
@@ -196,7 +196,7 @@ export class Delivery {
     if (this.stopped) return undefined;
     if (kept === undefined || typeof kept === "string") {
       if (kept !== undefined) {
-        this.#host.log(`${spool?.folder}/${batch.key}.json is no batch (${kept}); it is set aside as .damaged`);
+        this.#host.log(`${spool?.folder}/${batch.key}.json is not a valid batch (${kept}); renamed to .damaged`);
         this.damaged++;
       }
       this.line.shift();
@@ -314,7 +314,7 @@ export class Delivery {
   /** Tells the program of items that are not sent. @param {unknown[]} items @param {HeadgateError} error */
   giveUp(items, error) {
     this.rejected += items.length;
-    if (!this.#losing) this.#host.log(`${items.length} items were not accepted; further ones are not logged until some are: ${error}`);
+    if (!this.#losing) this.#host.log(`${items.length} items were not accepted; later ones are not logged until some are: ${error}`);
     this.#losing = true;
     this.#tell(this.#o.onRejected, items, error);
   }
@@ -353,10 +353,10 @@ export class Delivery {
     const [before, code] = [this.state, this.code];
     this.state = state;
     this.code = error.code;
-    if (before === "ok") this.#host.log(`a batch was not accepted, and is tried again: ${error}`);
+    if (before === "ok") this.#host.log(`a batch was not accepted, retrying: ${error}`);
     if (state === "blocked" && !this.#blocked.has(error.code)) {
       this.#blocked.add(error.code);
-      this.#host.log(`Headgate refuses this client, which waits for another key or configuration: ${error}`);
+      this.#host.log(`Headgate rejects the requests of this client, which waits for another key or configuration: ${error}`);
     }
     if (before !== state || (state === "blocked" && code !== error.code)) this.#tell(this.#o.onState, state, error.code);
   }
@@ -370,7 +370,7 @@ export class Delivery {
     try {
       await spool.mark(batch.key, { tried: tried === undefined ? undefined : clock.wall() - (clock.lived() - tried), parts });
     } catch (error) {
-      this.#host.log(`what is being sent cannot be written to ${spool.folder}/.state: ${error}`);
+      this.#host.log(`cannot write the state of the current batch to ${spool.folder}/.state: ${error}`);
     }
   }
 
@@ -413,7 +413,7 @@ export class Delivery {
 
   /** @template {any[]} T @param {((...told: T) => unknown) | undefined} callback @param {T} told */
   #tell(callback, ...told) {
-    const failed = (/** @type {unknown} */ error) => this.#host.log(`a callback of the batcher failed: ${error}`);
+    const failed = (/** @type {unknown} */ error) => this.#host.log(`a callback of the batcher raised an error: ${error}`);
     try {
       const answer = callback?.(...told);
       if (answer instanceof Promise) answer.catch(failed);

@@ -29,7 +29,7 @@ export function stringify(value) {
  */
 export function encodeItem(item) {
   const text = stringify(item);
-  if (text[0] !== "{") throw invalid(`an item is an object, not ${kind(item)}`);
+  if (text[0] !== "{") throw invalid(`an item must be an object, not ${kind(item)}`);
   return text;
 }
 
@@ -39,7 +39,7 @@ function write(value, path) {
     case "string":
       return quote(value, path);
     case "number":
-      if (!Number.isFinite(value)) throw invalid(`${shown(path)} is ${value}, which is no JSON`);
+      if (!Number.isFinite(value)) throw invalid(`${shown(path)} is ${value}, which JSON cannot represent`);
       return `${value}`;
     case "bigint":
       return `${value}`;
@@ -48,19 +48,19 @@ function write(value, path) {
     case "object":
       return value === null ? "null" : writeObject(value, path);
     default:
-      throw invalid(`${shown(path)} is ${kind(value)}, which is no JSON`);
+      throw invalid(`${shown(path)} is ${kind(value)}, which JSON cannot represent`);
   }
 }
 
 /** @param {object} given @param {string[]} path */
 function writeObject(given, path) {
-  if (path.length > DEPTH_MAX) throw invalid("it is nested too deeply, or holds itself");
+  if (path.length > DEPTH_MAX) throw invalid("it is nested too deeply, or contains itself");
   const value = plain(given, path);
   if (typeof value !== "object" || value === null) return write(value, path);
   const raw = rawText(value);
   if (raw !== undefined) return raw;
   if (Array.isArray(value)) return writeList(value, path);
-  if (isForeign(value)) throw invalid(`${shown(path)} is ${kind(value)}, which is no JSON`);
+  if (isForeign(value)) throw invalid(`${shown(path)} is ${kind(value)}, which JSON cannot represent`);
   let text = "";
   const names = value instanceof Map ? value.keys() : Object.keys(value);
   for (const name of names) {
@@ -93,7 +93,7 @@ function writeList(list, path) {
 function plain(value, path) {
   if (value instanceof RawJson) return value;
   if (value instanceof Date) {
-    if (Number.isNaN(value.getTime())) throw invalid(`${shown(path)} is a date that is none`);
+    if (Number.isNaN(value.getTime())) throw invalid(`${shown(path)} is an invalid date`);
     return value.toISOString();
   }
   if ("toJSON" in value && typeof value.toJSON === "function") {
@@ -123,13 +123,13 @@ function rawText(value) {
 function nameOf(name, path) {
   if (typeof name === "string") return name;
   if (typeof name === "number" || typeof name === "bigint" || typeof name === "boolean") return `${name}`;
-  throw invalid(`${shown(path)} has a key that is ${kind(name)}; keys are text`);
+  throw invalid(`${shown(path)} has a key that is ${kind(name)}; keys must be text`);
 }
 
 /** @param {string} text @param {string[]} path */
 function quote(text, path) {
   if (SIMPLE.test(text)) return `"${text}"`;
-  if (!wellFormed(text)) throw invalid(`${shown(path)} is no Unicode text: it has half of a surrogate pair`);
+  if (!wellFormed(text)) throw invalid(`${shown(path)} is not valid Unicode: it has half of a surrogate pair`);
   return JSON.stringify(text);
 }
 

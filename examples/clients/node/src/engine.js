@@ -39,7 +39,7 @@ const LOOK_MS = 10_000;
 const ADDED = Promise.resolve();
 
 const full = () => new HeadgateError("FULL", "the queue is full", { retryable: true });
-const notAccepted = () => new HeadgateError("CLOSED", "not accepted when closed", { retryable: true });
+const notAccepted = () => new HeadgateError("CLOSED", "the batcher was closed before Headgate accepted the item", { retryable: true });
 
 /** Takes turns when they are due, one after the other, in the background. */
 class Pump {
@@ -188,7 +188,7 @@ export class Engine {
       admitted = this.#admit(entry);
     }
     this.#dropped += dropped.length;
-    for (const item of dropped) this.delivery.giveUp([item], new HeadgateError("DROPPED", "the queue was full, and this was the oldest"));
+    for (const item of dropped) this.delivery.giveUp([item], new HeadgateError("DROPPED", "the queue was full, so this item, the oldest, was dropped"));
     this.step();
     if (!admitted) throw full();
     return new Promise((resolve) => soon(resolve)); // a loop that adds must not keep what is sent from being sent
@@ -413,7 +413,7 @@ export class Engine {
   async #look(spool) {
     this.#lookAt = this.#now() + LOOK_MS;
     if (spool.holds()) return;
-    this.#host.log(`the spool ${spool.folder} was taken over by another program; this batcher stops`);
+    this.#host.log(`another program now uses the spool ${spool.folder}, so this batcher stops; give each program its own spool`);
     this.beginClose();
     this.stop();
     await this.finish(this.result(-1));

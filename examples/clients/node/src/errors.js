@@ -10,7 +10,7 @@
  */
 
 /**
- * What went wrong, whoever found it.
+ * Every error of Headgate and of this library.
  *
  * `code` is a constant: one of Headgate's (`INVALID_PAYLOAD`, `UNAUTHORIZED`, …), or one of the library's own:
  * `CONNECTION`, `TIMEOUT`, `UNEXPECTED_ANSWER`, `TOO_LARGE`, `FULL`, `DROPPED`, `CLOSED`, `CANCELED`, `SPOOL`, `SPOOL_IN_USE`,
@@ -30,9 +30,9 @@ export class HeadgateError extends Error {
     this.status = status;
     /** The request's id in Headgate's log. */
     this.requestId = requestId;
-    /** Places in the body that was refused. */
+    /** Places in the rejected body. */
     this.details = details;
-    /** Whether the same may succeed later. */
+    /** Whether the same request may succeed later. */
     this.retryable = retryable;
     /**
      * Milliseconds that the server wants to be left alone.
@@ -65,4 +65,4 @@ export const closed = () => new HeadgateError("CLOSED", "the batcher is closed")
  * @param {AbortSignal} signal
  */
 export const canceled = (signal) =>
-  new HeadgateError("CANCELED", "the call was canceled; whether Headgate has taken it is not known", { cause: signal.reason });
+  new HeadgateError("CANCELED", "the call was canceled; Headgate may have accepted the request", { cause: signal.reason });

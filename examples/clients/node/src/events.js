@@ -33,7 +33,7 @@ export class Parser {
     if (this.#afterCr && text[0] === "\n") text = text.slice(1);
     this.#afterCr = text ? text.endsWith("\r") : false;
     this.#size += text.length;
-    if (this.#size > EVENT_CHARS_MAX) throw new Error("an event without an end");
+    if (this.#size > EVENT_CHARS_MAX) throw new Error("an event is too long");
     const lines = text.split(/\r\n|\r|\n/);
     const rest = lines.pop();
     const events = [];

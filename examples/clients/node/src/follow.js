@@ -129,7 +129,7 @@ class Connection {
   /** @param {string} data @returns {Message} */
   #message(data) {
     const message = parse(data, { exact: this.#following.exact });
-    if (!isObject(message) || typeof message.type !== "string") throw new Error("a message that is none of Headgate's");
+    if (!isObject(message) || typeof message.type !== "string") throw new Error("a message is not from Headgate");
     return /** @type {Message} */ (message);
   }
 }

@@ -25,7 +25,7 @@ export class RawJson {
 
   /** @param {string} text a JSON text; what is none is a {@link HeadgateError} */
   constructor(text) {
-    if (typeof text !== "string") throw new TypeError("RawJson takes a JSON text");
+    if (typeof text !== "string") throw new TypeError("RawJson expects a JSON text");
     this.text = NUMBER.test(text) ? text : compact(text);
     Object.freeze(this);
   }
@@ -46,9 +46,9 @@ function compact(text) {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw invalid(`this is no JSON: ${/** @type {Error} */ (error).message}`);
+    throw invalid(`this is not JSON: ${/** @type {Error} */ (error).message}`);
   }
-  if (!wellFormed(text) || (/\\u[dD][89a-fA-F]/.test(text) && hasHalf(value))) throw invalid("this is no Unicode text: it has half of a surrogate pair");
+  if (!wellFormed(text) || (/\\u[dD][89a-fA-F]/.test(text) && hasHalf(value))) throw invalid("this is not valid Unicode: it has half of a surrogate pair");
   return rewrite(text, (between) => between.replace(/[ \t\n\r]+/g, ""), (string) => string);
 }
 

@@ -5,6 +5,6 @@ export class Spool {
   /** @param {unknown[]} told */
   constructor(...told) {
     void told;
-    throw new TypeError("there is no file system here for a spool");
+    throw new TypeError("a spool requires a file system, which this platform does not have");
   }
 }

@@ -16,10 +16,10 @@ export const BODY_BYTES_MAX = 1_048_576;
  * @property {number} [maxBytes] of a request with several items: 1,000,000
  * @property {number} [linger] how long an item waits for others: 100
  * @property {number} [queueBytes] of items that wait: 16 MiB
- * @property {"wait" | "fail" | "dropOldest"} [whenFull] what `add` does then: it waits. `dropOldest` is for a queue in memory
+ * @property {"wait" | "fail" | "dropOldest"} [whenFull] what `add` does when the queue is full; default: `wait`. `dropOldest` is not allowed with a spool
  * @property {boolean} [latestOnly] an item that waits is replaced in its place by a newer one with the same key
- * @property {string} [spool] a folder for batches, which outlives a crash; where there is a file system. One batcher a folder
- * @property {number} [spoolBytes] what may lie in it: 1 GiB
+ * @property {string} [spool] a directory that keeps batches across crashes; requires a file system. One batcher per directory
+ * @property {number} [spoolBytes] maximum size of the spool: 1 GiB
  * @property {(receipt: Receipt, items: any[]) => unknown} [onAccepted]
  * @property {(items: any[], error: HeadgateError) => unknown} [onRejected]
  * @property {(state: State, code: string | undefined) => unknown} [onState] told when the state of the connection changes; with the
@@ -29,7 +29,7 @@ export const BODY_BYTES_MAX = 1_048_576;
 /** @typedef {"ok" | "retrying" | "blocked"} State */
 
 /**
- * Whether everything was answered, and what is still open: items in memory, batches on disk.
+ * Whether all items were accepted or rejected, and the rest: items in memory, batches on disk.
  * @typedef {object} FlushResult
  * @property {boolean} done
  * @property {number} queued
@@ -40,7 +40,7 @@ export const BODY_BYTES_MAX = 1_048_576;
  */
 
 /**
- * What a batcher has done, in items; `retries` in requests, `spooled` and `spooledBytes` on disk in batches.
+ * The counters of a batcher, in items; `retries` in requests, `spooled` and `spooledBytes` on disk in batches.
  * @typedef {object} Stats
  * @property {number} queued
  * @property {number} inFlight
@@ -49,11 +49,11 @@ export const BODY_BYTES_MAX = 1_048_576;
  * @property {number} dropped
  * @property {number} replaced
  * @property {number} retries
- * @property {number} oldest how many milliseconds the oldest item has been here
+ * @property {number} oldest milliseconds that the oldest item has waited
  * @property {number} spooled
  * @property {number} spooledBytes
- * @property {number} damaged files of the spool that were no batch, and were set aside
- * @property {number} rejectedLost files of `rejected` that were let go, because there were too many
+ * @property {number} damaged invalid files of the spool, which were renamed
+ * @property {number} rejectedLost files of `rejected` that were deleted, because there were too many
  * @property {State} state
  * @property {string | undefined} code
  */
@@ -70,14 +70,14 @@ export function settled(options) {
   const all = { maxItems: 1000, maxBytes: 1_000_000, linger: 100, queueBytes: 16 << 20, whenFull: "wait", latestOnly: false, spoolBytes: 2 ** 30, ...told };
   const { itemKey, maxItems, maxBytes, queueBytes, spoolBytes, linger, whenFull } = all;
   if ((itemKey === undefined) !== (all.connectorHasItemKey === true)) {
-    throw new TypeError("give itemKey, or say connectorHasItemKey: true if the connector has one");
+    throw new TypeError("itemKey is missing; set it, or connectorHasItemKey: true if the connector has one");
   }
-  if (all.latestOnly && itemKey === undefined) throw new TypeError("latestOnly needs itemKey");
+  if (all.latestOnly && itemKey === undefined) throw new TypeError("latestOnly requires itemKey; set it");
   if (!(maxItems >= 1 && maxBytes >= 2 && maxBytes <= BODY_BYTES_MAX && queueBytes >= 1 && spoolBytes >= 1 && linger >= 0)) {
-    throw new RangeError(`maxItems, maxBytes (at most ${BODY_BYTES_MAX}), queueBytes and spoolBytes are positive, linger is not negative`);
+    throw new RangeError(`maxItems, maxBytes (at most ${BODY_BYTES_MAX}), queueBytes and spoolBytes must be positive, and linger must not be negative`);
   }
   if (!["wait", "fail", "dropOldest"].includes(whenFull)) throw new TypeError('whenFull is "wait", "fail" or "dropOldest"');
-  if (whenFull === "dropOldest" && all.spool !== undefined) throw new TypeError("dropOldest is for a queue in memory: nothing is dropped from a spool");
+  if (whenFull === "dropOldest" && all.spool !== undefined) throw new TypeError("dropOldest is not allowed with a spool; use wait or fail");
   submission(itemKey, "checks-the-item-key");
   return all;
 }

@@ -27,7 +27,7 @@ export class Owner {
       if (found === undefined) continue; // it has gone meanwhile
       if (!this.#isDead(found) || !this.#takeOver(found)) break;
     }
-    throw new HeadgateError("SPOOL_IN_USE", `the spool ${folder} is used by another program or batcher; give each a folder of its own`);
+    throw new HeadgateError("SPOOL_IN_USE", `the spool ${folder} is used by another program or batcher; give each its own directory`);
   }
 
   #make() {

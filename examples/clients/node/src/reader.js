@@ -16,14 +16,14 @@ export { HeadgateError, RawJson, View, parse };
 
 /**
  * @typedef {object} ReaderOptions
- * @property {number} [silence] a connection that is silent for so many milliseconds is given up, and made anew: 40,000
- * @property {boolean} [exactNumbers] numbers that JavaScript would write in another way (`1.10`, `1e400`) come as {@link RawJson}
+ * @property {number} [silence] milliseconds after which a silent connection is replaced: 40,000
+ * @property {boolean} [exactNumbers] returns numbers that JavaScript would change (`1.10`, `1e400`) as {@link RawJson}
  * @property {(message: string) => void} [log] for warnings: `console.warn`
  */
 
 /**
  * @typedef {object} FollowOptions
- * @property {string} [since] the `id` of a message, from which to go on
+ * @property {string} [since] the `id` of a message to resume from
  * @property {AbortSignal} [signal] ends it
  */
 
@@ -44,14 +44,14 @@ export class Reader {
    */
   constructor(url, key, { silence = 40_000, exactNumbers = false, log = (message) => console.warn(`headgate: ${message}`), ...options } = {}) {
     this.#caller = new Caller(url, key, "HEADGATE_READ_KEY", options);
-    if (!(silence > 0)) throw new RangeError("silence is a number of milliseconds");
+    if (!(silence > 0)) throw new RangeError("silence must be a number of milliseconds");
     this.#silence = silence;
     this.#exact = exactNumbers;
     this.#log = log;
   }
 
   /**
-   * Every item of a stream, ordered by key. Pages of `page` items are fetched as they are needed.
+   * Returns all items of a stream, ordered by key. Fetches pages of `page` items as needed.
    * @param {string} stream
    * @param {{ page?: number, signal?: AbortSignal }} [options]
    * @returns {AsyncGenerator<Item, void, undefined>}
@@ -72,7 +72,7 @@ export class Reader {
   }
 
   /**
-   * One item; undefined if there is none.
+   * Returns one item, or undefined if it does not exist.
    * @param {string} stream
    * @param {string} key
    * @param {{ signal?: AbortSignal }} [options]
@@ -90,10 +90,10 @@ export class Reader {
   }
 
   /**
-   * The messages of these streams, or of all that the key may read, for ever.
+   * Returns the messages of these streams, or of all streams of the key, without end.
    *
-   * Lost connections are made anew, and resume with the last `id`. `heartbeat` and `bye` are kept. It ends with the signal,
-   * with `break`, or with an error if the key or a stream is refused.
+   * Reconnects after lost connections, and resumes with the last `id`. `heartbeat` and `bye` are not returned. Ends with the signal,
+   * with `break`, or with an error if the key or a stream is rejected.
    * @param {readonly string[]} [streams]
    * @param {FollowOptions} [options]
    * @returns {AsyncGenerator<Message, void, undefined>}
@@ -105,7 +105,7 @@ export class Reader {
   }
 
   /**
-   * The items of a stream as a map that stays current, until it is closed. An open view keeps the program running.
+   * Returns the items of a stream as a map that stays current until it is closed. An open view keeps the program running.
    * @param {string} stream
    * @param {{ onChange?: (items: Item[], removed: string[]) => unknown }} [options]
    * @returns {View}
@@ -138,7 +138,7 @@ export class Reader {
 
   /** @param {readonly string[] | undefined} streams @param {string | undefined} since @param {AbortSignal} [signal] */
   #messages(streams, since, signal) {
-    if (streams !== undefined && !Array.isArray(streams)) throw new TypeError("streams is a list of names, not one name");
+    if (streams !== undefined && !Array.isArray(streams)) throw new TypeError("streams must be a list of names, not one name");
     const names = streams?.map((name) => encodeURIComponent(name)).join(",");
     const path = names === undefined ? "/api/live" : `/api/live?streams=${names}`;
     return messages({ caller: this.#caller, silence: this.#silence, exact: this.#exact, path, since, signal });

@@ -174,7 +174,7 @@ export class Spool {
       await unlink(this.#path(key));
     } catch (/** @type {any} */ error) {
       if (error.code === "ENOENT") return;
-      this.#log(`${this.#path(key)} was answered, and cannot be deleted; the next start repeats it: ${error.message}`);
+      this.#log(`${this.#path(key)} was answered, but cannot be deleted; the next start sends it again, without creating duplicates: ${error.message}`);
     }
   }
 
@@ -256,7 +256,7 @@ export class Spool {
       await rm(path, { force: true });
       taken -= cost(this.#refusals.get(name) ?? 0);
       this.#refusals.delete(name);
-      if (++this.rejectedLost === 1) this.#log(`${this.#rejected} is full: its oldest files are deleted; give the batcher more spoolBytes`);
+      if (++this.rejectedLost === 1) this.#log(`${this.#rejected} is full, so its oldest files are deleted; to keep more, raise spoolBytes`);
     }
   }
 }
@@ -306,8 +306,8 @@ function parsed(bytes, key) {
     const [head, text = ""] = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes).split("\n");
     const { v, idempotency_key: idempotencyKey, item_key: itemKey, stream } = JSON.parse(head);
     const items = parse(text, { exact: true });
-    if (v !== 1 || idempotencyKey !== key) return "its version is not known, or its key is not its name";
-    if (!Array.isArray(items) || !items.length || !items.every(isObject)) return "its second line is no list of items";
+    if (v !== 1 || idempotencyKey !== key) return "its version is unknown, or its key is not its file name";
+    if (!Array.isArray(items) || !items.length || !items.every(isObject)) return "its second line is not a list of items";
     if (stream !== undefined && stream !== null && typeof stream !== "string") return "its first line is wrong";
     submission(itemKey ?? undefined, idempotencyKey);
     return { itemKey: itemKey ?? undefined, stream: stream || undefined, text, items };

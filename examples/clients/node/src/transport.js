@@ -41,7 +41,7 @@ export class Transport {
    * @param {typeof fetch} [own]
    */
   constructor(url, key, userAgent, own) {
-    if (userAgent !== undefined && !/^[ -~]+$/.test(userAgent)) throw new TypeError("userAgent is visible ASCII text");
+    if (userAgent !== undefined && !/^[ -~]+$/.test(userAgent)) throw new TypeError("userAgent must be visible ASCII text");
     this.#base = baseOf(url);
     /** The address, as errors show it. */
     this.shown = this.#base;
@@ -58,7 +58,7 @@ export class Transport {
 
   /** Requests have this key from now on. @param {string} key */
   setKey(key) {
-    if (!/^[!-~]+$/.test(key)) throw new TypeError("a key is made of visible ASCII characters");
+    if (!/^[!-~]+$/.test(key)) throw new TypeError("a key must consist of visible ASCII characters");
     this.#headers = { ...this.#headers, authorization: `Bearer ${key}` };
     this.changes++;
   }
@@ -111,7 +111,7 @@ export class Transport {
       const response = await this.begin(request, within.signal, through, leaves);
       const body = await text(response, bytesMax);
       if (body === undefined) {
-        throw Object.assign(new HeadgateError("UNEXPECTED_ANSWER", `the answer of ${this.shown} is longer than ${bytesMax} bytes`, { status: response.status, retryable: true }), { unknown: true });
+        throw Object.assign(new HeadgateError("UNEXPECTED_ANSWER", `the response from ${this.shown} is longer than ${bytesMax} bytes`, { status: response.status, retryable: true }), { unknown: true });
       }
       const answer = new Answer(response.status, response.headers, body, this.shown);
       if (!answer.own()) discard(response);
@@ -132,8 +132,8 @@ export class Transport {
    */
   lost(error, late) {
     if (error instanceof HeadgateError) return error;
-    if (late) return new HeadgateError("TIMEOUT", `no answer from ${this.shown} in time`, { retryable: true });
-    return new HeadgateError("CONNECTION", `no answer from ${this.shown}: ${reason(error)}`, { retryable: true, cause: error });
+    if (late) return new HeadgateError("TIMEOUT", `no response from ${this.shown} in time`, { retryable: true });
+    return new HeadgateError("CONNECTION", `no response from ${this.shown}: ${reason(error)}`, { retryable: true, cause: error });
   }
 }
 
@@ -195,10 +195,10 @@ function baseOf(url) {
   try {
     parts = new URL(url);
   } catch {
-    throw new TypeError("the url must look like http://host:port or https://host");
+    throw new TypeError("the URL must be http://host:port or https://host");
   }
-  if (!/^https?:$/.test(parts.protocol) || parts.search || parts.hash) throw new TypeError("the url must look like http://host:port or https://host");
-  if (parts.username || parts.password) throw new TypeError("the url must hold no user and no password");
+  if (!/^https?:$/.test(parts.protocol) || parts.search || parts.hash) throw new TypeError("the URL must be http://host:port or https://host");
+  if (parts.username || parts.password) throw new TypeError("the URL must not have a user or a password; pass the key separately");
   return parts.origin + parts.pathname.replace(/\/+$/, "");
 }
 

@@ -93,7 +93,7 @@ export class Answer {
             details: Array.isArray(own.error.details) ? own.error.details.filter(isObject) : [],
             retryable: PASSING.includes(status) || status < 400 || status >= 500,
           })
-        : new HeadgateError("UNEXPECTED_ANSWER", `status ${status} from ${this.#shown} is not an answer of Headgate: a proxy, or another server`, { status, retryable: true });
+        : new HeadgateError("UNEXPECTED_ANSWER", `status ${status} from ${this.#shown} is not from Headgate, but from a proxy or another server; check the URL`, { status, retryable: true });
     error.retryAfter = retryAfter(this.headers, wall);
     return error;
   }
@@ -155,7 +155,7 @@ export const lost = (error) => ({ kind: "retrying", error, unknown: error.unknow
 
 /** For a key under which Headgate has taken something else. @param {Receipt} receipt @param {number} sent */
 export function mismatch({ itemsReceived, requestId }, sent) {
-  const message = `the idempotency key belongs to other content: it has ${itemsReceived} items, and ${sent} were sent`;
+  const message = `the idempotency key belongs to another request with ${itemsReceived} items, but ${sent} were sent; use a new key`;
   return new HeadgateError("MISMATCH", message, { status: 202, requestId });
 }
 

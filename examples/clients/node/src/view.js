@@ -13,7 +13,7 @@ import { isItem } from "./wire.js";
 /**
  * Made by `reader.view()`: items by key, read like a Map.
  *
- * After a lost connection, and while a new snapshot comes, it goes on showing what it has, as `stale`.
+ * After a lost connection, until a new snapshot is complete, it keeps its items and is `stale`.
  * Invariant: the position that a connection resumes from and the items belong together, so resuming misses nothing.
  */
 export class View {
@@ -48,17 +48,17 @@ export class View {
     this.#running = this.#run(messages);
   }
 
-  /** Whether the whole content is known. */
+  /** Whether all items of the stream are known. */
   get complete() {
     return this.#complete;
   }
 
-  /** Whether it may be behind: it is cut off, or the stream's source went quiet. */
+  /** Whether the items may be old: the connection is lost, or the stream's source went quiet. */
   get stale() {
     return this.#late || !this.#synced;
   }
 
-  /** What ended it: the key or the stream was refused. */
+  /** The error that ended it: the key or the stream was rejected. */
   get error() {
     return this.#error;
   }
@@ -99,7 +99,7 @@ export class View {
   }
 
   /**
-   * Waits until it is complete; whether it is. What ended it is thrown.
+   * Waits until the view is complete; returns whether it is. Throws the error that ended it.
    * @param {number} [timeout] in milliseconds
    * @returns {Promise<boolean>}
    */
@@ -121,7 +121,7 @@ export class View {
     return this.#complete;
   }
 
-  /** Ends it; it keeps its items. @returns {Promise<void>} */
+  /** Ends the view, which keeps its items. @returns {Promise<void>} */
   async close() {
     this.#ended.abort();
     await this.#running;
@@ -213,7 +213,7 @@ export class View {
 
   /** @param {Item[]} items @param {string[]} removed */
   #tell(items, removed) {
-    const failed = (/** @type {unknown} */ error) => this.#log(`a callback of the view failed: ${error}`);
+    const failed = (/** @type {unknown} */ error) => this.#log(`a callback of the view raised an error: ${error}`);
     try {
       const answer = this.#onChange?.(items, removed);
       if (answer instanceof Promise) answer.catch(failed);

@@ -39,11 +39,11 @@
  * @returns {Record<string, string>}
  */
 export function submission(itemKey, idempotencyKey) {
-  if (typeof idempotencyKey !== "string" || !/^[!-~]{1,255}$/.test(idempotencyKey)) throw new TypeError("an idempotency key has 1 to 255 visible ASCII characters");
+  if (typeof idempotencyKey !== "string" || !/^[!-~]{1,255}$/.test(idempotencyKey)) throw new TypeError("an idempotency key must have 1 to 255 visible ASCII characters");
   /** @type {Record<string, string>} */
   const headers = { "content-type": "application/json", "idempotency-key": idempotencyKey };
   if (itemKey !== undefined) {
-    if (typeof itemKey !== "string" || !itemKey.trim() || /[\p{Cc}\p{Cs}]/u.test(itemKey)) throw new TypeError("itemKey is the name of a field, without control characters");
+    if (typeof itemKey !== "string" || !itemKey.trim() || /[\p{Cc}\p{Cs}]/u.test(itemKey)) throw new TypeError("itemKey must be the name of a field, without control characters");
     // A header is made of bytes: those of UTF-8.
     headers["x-item-key"] = String.fromCharCode(...new TextEncoder().encode(itemKey));
   }

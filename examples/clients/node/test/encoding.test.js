@@ -40,11 +40,11 @@ test("what JSON cannot hold is named", () => {
   fails(() => stringify({ list: [{ temp: -Infinity }] }), "list[0].temp is -Infinity");
   fails(() => stringify({ note: ["ok", "a\ud800"] }), "note[1]");
   fails(() => stringify({ "a\udc00": 1 }), "half of a surrogate pair");
-  fails(() => stringify({ at: new Date(Number.NaN) }), "at is a date");
+  fails(() => stringify({ at: new Date(Number.NaN) }), "at is an invalid date");
   for (const value of [new Set([1]), new Uint8Array(2), /x/, Promise.resolve(), new Error("x"), () => 1, Symbol("s")]) fails(() => stringify({ it: value }), "it is");
   fails(() => stringify([undefined]), "[0] is undefined");
-  fails(() => stringify(itself), "holds itself");
-  fails(() => new RawJson("{1}"), "no JSON");
+  fails(() => stringify(itself), "contains itself");
+  fails(() => new RawJson("{1}"), "not JSON");
   fails(() => new RawJson('{"a":"\\ud800"}'), "half of a surrogate pair");
   fails(() => new RawJson('"\ud800"'), "half of a surrogate pair");
 });

@@ -7,7 +7,7 @@ export type Entry = import("./queue.js").Entry;
 /**
  * Made by `client.batcher()`.
  *
- * **What it holds is in memory: a crash loses it, unless there is a spool.** What waits when the program ends normally is
+ * **Items are in memory: a crash loses them, unless there is a spool.** What waits when the program ends normally is
  * flushed for at most 5 seconds. Callbacks are not awaited.
  */
 export declare class Batcher {
@@ -20,8 +20,8 @@ export declare class Batcher {
      */
     constructor(caller: Caller, options: BatcherOptions, log: (message: string) => void, closed: (batcher: Batcher) => void);
     /**
-     * Puts an item into the queue. It is encoded here, so that one that cannot be sent fails here. When the queue is full
-     * this waits (or what `whenFull` says): await it.
+     * Adds an item to the queue, and fails if the item cannot be sent. When the queue is full,
+     * it waits, or does what `whenFull` sets: await it.
      * @param {object} item
      * @param {{ signal?: AbortSignal }} [options]
      * @returns {Promise<void>}
@@ -30,18 +30,18 @@ export declare class Batcher {
         signal?: AbortSignal;
     }): Promise<void>;
     /**
-     * Everything added before is accepted or rejected, or the time is over: it says which, and fails at nothing.
+     * Waits until all items added before are accepted or rejected, or the time is over; returns which, and never throws.
      * @param {number} [timeout]
      * @returns {Promise<FlushResult>}
      */
     flush(timeout?: number): Promise<FlushResult>;
     /**
-     * Flushes and stops. What is left stays in the spool; what is not there is rejected with `CLOSED`.
+     * Flushes and stops. Unsent batches stay in the spool; items outside it are rejected with `CLOSED`.
      * @param {number} [timeout]
      * @returns {Promise<FlushResult>}
      */
     close(timeout?: number): Promise<FlushResult>;
-    /** Counts, and how long the oldest item has been here. @returns {Stats} */
+    /** Returns counters, and how long the oldest item has waited. @returns {Stats} */
     get stats(): Stats;
     toString(): string;
     /** For `await using`. @returns {Promise<void>} */

@@ -22,7 +22,7 @@ export type CallOptions = {
 };
 export type SubmitOptions = {
     /**
-     * without it a random one serves for all attempts of the call
+     * default: a random one for all attempts of the call
      */
     idempotencyKey?: string;
 };
@@ -32,7 +32,7 @@ export type ItemOptions = {
      */
     itemKey?: string;
     /**
-     * a check only: another stream than the key's is refused
+     * only a check: a key for another stream is rejected
      */
     stream?: string;
 };
@@ -51,12 +51,12 @@ export type ItemOptions = {
  */
 /**
  * @typedef {object} SubmitOptions
- * @property {string} [idempotencyKey] without it a random one serves for all attempts of the call
+ * @property {string} [idempotencyKey] default: a random one for all attempts of the call
  */
 /**
  * @typedef {object} ItemOptions
  * @property {string} [itemKey] the field that identifies each item
- * @property {string} [stream] a check only: another stream than the key's is refused
+ * @property {string} [stream] only a check: a key for another stream is rejected
  */
 /**
  * Sends items to one stream of a Headgate. Where they are missing, the environment has `url` and `key`:
@@ -71,7 +71,7 @@ export declare class Client {
      */
     constructor(url?: string, key?: string, { log, ...options }?: ConnectionOptions & OwnOptions);
     /**
-     * Sends one object, or several in one request. It ends when they are on disk.
+     * Sends one object, or several in one request. Resolves when they are on disk.
      * @param {object | Iterable<object>} items
      * @param {CallOptions & SubmitOptions & ItemOptions} [options]
      * @returns {Promise<Receipt>}
@@ -80,39 +80,39 @@ export declare class Client {
     /**
      * Takes items one at a time, and sends them in batches in the background.
      *
-     * **What it holds is in memory: a crash loses it, unless there is a spool.** `itemKey` is demanded, or
-     * `connectorHasItemKey: true`: items that nothing identifies are known by their position in a batch, and the second batch
+     * **Items are in memory: a crash loses them, unless there is a spool.** `itemKey` is required, or
+     * `connectorHasItemKey: true`: items without a key are identified by their position in a batch, and the second batch
      * would overwrite the first.
      * @param {BatcherOptions} options
      * @returns {Batcher}
      */
     batcher(options: BatcherOptions): Batcher;
     /**
-     * What became of a request that this key's connector sent.
+     * Returns the status of a request of this key's connector.
      * @param {string} requestId
      * @param {CallOptions} [options]
      * @returns {Promise<RequestState>}
      */
     request(requestId: string, options?: CallOptions): Promise<RequestState>;
     /**
-     * Asks until it is known what became of a request. That it `failed` is an answer, not an error.
+     * Waits for the final status of a request. The status `failed` is a result, not an error.
      * @param {Receipt | string} sent
      * @param {CallOptions} [options]
      * @returns {Promise<RequestState>}
      */
     wait(sent: Receipt | string, { timeout, signal }?: CallOptions): Promise<RequestState>;
     /**
-     * Removes an item, if the key's connector may. It ends when the removal is on disk.
+     * Removes an item, if the key's connector can remove items. Resolves when the removal is on disk.
      * @param {string} stream
      * @param {string} key
      * @param {CallOptions & SubmitOptions} [options]
      * @returns {Promise<Receipt>}
      */
     remove(stream: string, key: string, { idempotencyKey, timeout, signal }?: CallOptions & SubmitOptions): Promise<Receipt>;
-    /** Requests have this key from now on; batchers that are blocked try it at once. @param {string} key an ingest key */
+    /** Replaces the key for all later requests; blocked batchers retry with it immediately. @param {string} key an ingest key */
     setKey(key: string): void;
     /**
-     * Closes the batchers that were made of it, which flush.
+     * Flushes and closes its batchers.
      * @returns {Promise<void>}
      */
     close(): Promise<void>;

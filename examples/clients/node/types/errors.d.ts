@@ -14,7 +14,7 @@ export type ErrorOptions = {
  * @property {unknown} [cause]
  */
 /**
- * What went wrong, whoever found it.
+ * Every error of Headgate and of this library.
  *
  * `code` is a constant: one of Headgate's (`INVALID_PAYLOAD`, `UNAUTHORIZED`, …), or one of the library's own:
  * `CONNECTION`, `TIMEOUT`, `UNEXPECTED_ANSWER`, `TOO_LARGE`, `FULL`, `DROPPED`, `CLOSED`, `CANCELED`, `SPOOL`, `SPOOL_IN_USE`,
@@ -26,9 +26,9 @@ export declare class HeadgateError extends Error {
     status: number | undefined;
     /** The request's id in Headgate's log. */
     requestId: string | undefined;
-    /** Places in the body that was refused. */
+    /** Places in the rejected body. */
     details: Record<string, any>[];
-    /** Whether the same may succeed later. */
+    /** Whether the same request may succeed later. */
     retryable: boolean;
     /**
      * Milliseconds that the server wants to be left alone.

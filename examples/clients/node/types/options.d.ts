@@ -29,7 +29,7 @@ export type BatcherOptions = {
      */
     queueBytes?: number;
     /**
-     * what `add` does then: it waits. `dropOldest` is for a queue in memory
+     * what `add` does when the queue is full; default: `wait`. `dropOldest` is not allowed with a spool
      */
     whenFull?: "wait" | "fail" | "dropOldest";
     /**
@@ -37,11 +37,11 @@ export type BatcherOptions = {
      */
     latestOnly?: boolean;
     /**
-     * a folder for batches, which outlives a crash; where there is a file system. One batcher a folder
+     * a directory that keeps batches across crashes; requires a file system. One batcher per directory
      */
     spool?: string;
     /**
-     * what may lie in it: 1 GiB
+     * maximum size of the spool: 1 GiB
      */
     spoolBytes?: number;
     onAccepted?: (receipt: Receipt, items: any[]) => unknown;
@@ -76,17 +76,17 @@ export type Stats = {
     replaced: number;
     retries: number;
     /**
-     * how many milliseconds the oldest item has been here
+     * milliseconds that the oldest item has waited
      */
     oldest: number;
     spooled: number;
     spooledBytes: number;
     /**
-     * files of the spool that were no batch, and were set aside
+     * invalid files of the spool, which were renamed
      */
     damaged: number;
     /**
-     * files of `rejected` that were let go, because there were too many
+     * files of `rejected` that were deleted, because there were too many
      */
     rejectedLost: number;
     state: State;
@@ -102,10 +102,10 @@ export type Settled = Required<Pick<BatcherOptions, "maxItems" | "maxBytes" | "l
  * @property {number} [maxBytes] of a request with several items: 1,000,000
  * @property {number} [linger] how long an item waits for others: 100
  * @property {number} [queueBytes] of items that wait: 16 MiB
- * @property {"wait" | "fail" | "dropOldest"} [whenFull] what `add` does then: it waits. `dropOldest` is for a queue in memory
+ * @property {"wait" | "fail" | "dropOldest"} [whenFull] what `add` does when the queue is full; default: `wait`. `dropOldest` is not allowed with a spool
  * @property {boolean} [latestOnly] an item that waits is replaced in its place by a newer one with the same key
- * @property {string} [spool] a folder for batches, which outlives a crash; where there is a file system. One batcher a folder
- * @property {number} [spoolBytes] what may lie in it: 1 GiB
+ * @property {string} [spool] a directory that keeps batches across crashes; requires a file system. One batcher per directory
+ * @property {number} [spoolBytes] maximum size of the spool: 1 GiB
  * @property {(receipt: Receipt, items: any[]) => unknown} [onAccepted]
  * @property {(items: any[], error: HeadgateError) => unknown} [onRejected]
  * @property {(state: State, code: string | undefined) => unknown} [onState] told when the state of the connection changes; with the
@@ -113,7 +113,7 @@ export type Settled = Required<Pick<BatcherOptions, "maxItems" | "maxBytes" | "l
  */
 /** @typedef {"ok" | "retrying" | "blocked"} State */
 /**
- * Whether everything was answered, and what is still open: items in memory, batches on disk.
+ * Whether all items were accepted or rejected, and the rest: items in memory, batches on disk.
  * @typedef {object} FlushResult
  * @property {boolean} done
  * @property {number} queued
@@ -123,7 +123,7 @@ export type Settled = Required<Pick<BatcherOptions, "maxItems" | "maxBytes" | "l
  * @property {string | undefined} code of the last failure
  */
 /**
- * What a batcher has done, in items; `retries` in requests, `spooled` and `spooledBytes` on disk in batches.
+ * The counters of a batcher, in items; `retries` in requests, `spooled` and `spooledBytes` on disk in batches.
  * @typedef {object} Stats
  * @property {number} queued
  * @property {number} inFlight
@@ -132,11 +132,11 @@ export type Settled = Required<Pick<BatcherOptions, "maxItems" | "maxBytes" | "l
  * @property {number} dropped
  * @property {number} replaced
  * @property {number} retries
- * @property {number} oldest how many milliseconds the oldest item has been here
+ * @property {number} oldest milliseconds that the oldest item has waited
  * @property {number} spooled
  * @property {number} spooledBytes
- * @property {number} damaged files of the spool that were no batch, and were set aside
- * @property {number} rejectedLost files of `rejected` that were let go, because there were too many
+ * @property {number} damaged invalid files of the spool, which were renamed
+ * @property {number} rejectedLost files of `rejected` that were deleted, because there were too many
  * @property {State} state
  * @property {string | undefined} code
  */

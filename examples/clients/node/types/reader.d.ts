@@ -7,11 +7,11 @@ export type Message = import("./follow.js").Message;
 export type Item = import("./wire.js").Item;
 export type ReaderOptions = {
     /**
-     * a connection that is silent for so many milliseconds is given up, and made anew: 40,000
+     * milliseconds after which a silent connection is replaced: 40,000
      */
     silence?: number;
     /**
-     * numbers that JavaScript would write in another way (`1.10`, `1e400`) come as {@link RawJson}
+     * returns numbers that JavaScript would change (`1.10`, `1e400`) as {@link RawJson}
      */
     exactNumbers?: boolean;
     /**
@@ -21,7 +21,7 @@ export type ReaderOptions = {
 };
 export type FollowOptions = {
     /**
-     * the `id` of a message, from which to go on
+     * the `id` of a message to resume from
      */
     since?: string;
     /**
@@ -34,13 +34,13 @@ export type FollowOptions = {
 /** @typedef {import("./wire.js").Item} Item */
 /**
  * @typedef {object} ReaderOptions
- * @property {number} [silence] a connection that is silent for so many milliseconds is given up, and made anew: 40,000
- * @property {boolean} [exactNumbers] numbers that JavaScript would write in another way (`1.10`, `1e400`) come as {@link RawJson}
+ * @property {number} [silence] milliseconds after which a silent connection is replaced: 40,000
+ * @property {boolean} [exactNumbers] returns numbers that JavaScript would change (`1.10`, `1e400`) as {@link RawJson}
  * @property {(message: string) => void} [log] for warnings: `console.warn`
  */
 /**
  * @typedef {object} FollowOptions
- * @property {string} [since] the `id` of a message, from which to go on
+ * @property {string} [since] the `id` of a message to resume from
  * @property {AbortSignal} [signal] ends it
  */
 /**
@@ -56,7 +56,7 @@ export declare class Reader {
      */
     constructor(url?: string, key?: string, { silence, exactNumbers, log, ...options }?: ConnectionOptions & ReaderOptions);
     /**
-     * Every item of a stream, ordered by key. Pages of `page` items are fetched as they are needed.
+     * Returns all items of a stream, ordered by key. Fetches pages of `page` items as needed.
      * @param {string} stream
      * @param {{ page?: number, signal?: AbortSignal }} [options]
      * @returns {AsyncGenerator<Item, void, undefined>}
@@ -66,7 +66,7 @@ export declare class Reader {
         signal?: AbortSignal;
     }): AsyncGenerator<Item, void, undefined>;
     /**
-     * One item; undefined if there is none.
+     * Returns one item, or undefined if it does not exist.
      * @param {string} stream
      * @param {string} key
      * @param {{ signal?: AbortSignal }} [options]
@@ -76,17 +76,17 @@ export declare class Reader {
         signal?: AbortSignal;
     }): Promise<Item | undefined>;
     /**
-     * The messages of these streams, or of all that the key may read, for ever.
+     * Returns the messages of these streams, or of all streams of the key, without end.
      *
-     * Lost connections are made anew, and resume with the last `id`. `heartbeat` and `bye` are kept. It ends with the signal,
-     * with `break`, or with an error if the key or a stream is refused.
+     * Reconnects after lost connections, and resumes with the last `id`. `heartbeat` and `bye` are not returned. Ends with the signal,
+     * with `break`, or with an error if the key or a stream is rejected.
      * @param {readonly string[]} [streams]
      * @param {FollowOptions} [options]
      * @returns {AsyncGenerator<Message, void, undefined>}
      */
     follow(streams?: readonly string[], { since, signal }?: FollowOptions): AsyncGenerator<Message, void, undefined>;
     /**
-     * The items of a stream as a map that stays current, until it is closed. An open view keeps the program running.
+     * Returns the items of a stream as a map that stays current until it is closed. An open view keeps the program running.
      * @param {string} stream
      * @param {{ onChange?: (items: Item[], removed: string[]) => unknown }} [options]
      * @returns {View}

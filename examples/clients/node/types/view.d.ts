@@ -7,7 +7,7 @@ export type Item = import("./wire.js").Item;
 /**
  * Made by `reader.view()`: items by key, read like a Map.
  *
- * After a lost connection, and while a new snapshot comes, it goes on showing what it has, as `stale`.
+ * After a lost connection, until a new snapshot is complete, it keeps its items and is `stale`.
  * Invariant: the position that a connection resumes from and the items belong together, so resuming misses nothing.
  */
 export declare class View {
@@ -23,11 +23,11 @@ export declare class View {
         onChange?: (items: Item[], removed: string[]) => unknown;
         log: (message: string) => void;
     });
-    /** Whether the whole content is known. */
+    /** Whether all items of the stream are known. */
     get complete(): boolean;
-    /** Whether it may be behind: it is cut off, or the stream's source went quiet. */
+    /** Whether the items may be old: the connection is lost, or the stream's source went quiet. */
     get stale(): boolean;
-    /** What ended it: the key or the stream was refused. */
+    /** The error that ended it: the key or the stream was rejected. */
     get error(): HeadgateError | undefined;
     get size(): number;
     /** @param {string} key */
@@ -41,12 +41,12 @@ export declare class View {
     /** @param {(item: Item, key: string, view: View) => unknown} call */
     forEach(call: (item: Item, key: string, view: View) => unknown): void;
     /**
-     * Waits until it is complete; whether it is. What ended it is thrown.
+     * Waits until the view is complete; returns whether it is. Throws the error that ended it.
      * @param {number} [timeout] in milliseconds
      * @returns {Promise<boolean>}
      */
     wait(timeout?: number): Promise<boolean>;
-    /** Ends it; it keeps its items. @returns {Promise<void>} */
+    /** Ends the view, which keeps its items. @returns {Promise<void>} */
     close(): Promise<void>;
     /** For `await using`. @returns {Promise<void>} */
     [Symbol.asyncDispose](): Promise<void>;

@@ -1,4 +1,4 @@
-"""Sends JSON to Headgate, batches, and retries without doubling anything; reads streams, and follows them."""
+"""Sends JSON to Headgate in batches, retries without creating duplicates, and reads and follows streams."""
 
 from .aio import AsyncBatcher, AsyncClient
 from .aio_reader import AsyncReader, AsyncView

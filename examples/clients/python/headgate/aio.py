@@ -32,8 +32,8 @@ async def canceling(call: Callable[[Cancel], _T], also: Callable[[], object] = l
 class AsyncClient:
     """:class:`Client` for asyncio; its options and errors are the same.
 
-    Use it with ``async with``, or call :meth:`close`. A call whose task is canceled ends; whether Headgate has taken
-    what was on its way is not known.
+    Use it with ``async with``, or call :meth:`close`. Canceling the task ends its call; Headgate may still
+    have accepted the request in flight.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class AsyncClient:
         stream: Optional[str] = None,
         timeout: Optional[float] = None,
     ) -> Receipt:
-        """Sends one object, or several in one request. It returns when they are on disk."""
+        """Sends one object, or several in one request. Returns when Headgate has stored them on disk."""
         return await canceling(lambda cancel: self._client.send(
             items, item_key=item_key, idempotency_key=idempotency_key, stream=stream, timeout=timeout, cancel=cancel))
 
@@ -96,15 +96,15 @@ class AsyncClient:
         ))
 
     def set_key(self, key: str) -> None:
-        """Requests have this key from now on; batchers that are blocked try it at once."""
+        """Replaces the key for all later requests; blocked batchers retry with it immediately."""
         self._client.set_key(key)
 
     async def request(self, request_id: str, *, timeout: Optional[float] = None) -> RequestState:
-        """What became of a request that this key's connector sent."""
+        """Returns the status of a request of this key's connector."""
         return await canceling(lambda cancel: self._client.request(request_id, timeout=timeout, cancel=cancel))
 
     async def wait(self, sent: Union[Receipt, str], *, timeout: float = 30.0) -> RequestState:
-        """Asks until it is known what became of a request. That it ``failed`` is an answer, not an error."""
+        """Waits for the final status of a request. The status ``failed`` is a result, not an error."""
         request_id = sent if isinstance(sent, str) else sent.request_id
         patience = Patience(timeout)
         while True:
@@ -116,12 +116,12 @@ class AsyncClient:
     async def remove(
         self, stream: str, key: str, *, idempotency_key: Optional[str] = None, timeout: Optional[float] = None
     ) -> Receipt:
-        """Removes an item, if the key's connector may. It returns when the removal is on disk."""
+        """Removes an item, if the key's connector can remove items. Returns when the removal is on disk."""
         return await canceling(lambda cancel: self._client.remove(
             stream, key, idempotency_key=idempotency_key, timeout=timeout, cancel=cancel))
 
     async def close(self) -> None:
-        """Closes the batchers that were made of it, which flush, and the connections that are kept."""
+        """Flushes and closes its batchers, and closes the open connections."""
         await asyncio.to_thread(self._client.close)
 
     async def __aenter__(self) -> AsyncClient:
@@ -134,7 +134,7 @@ class AsyncClient:
 class AsyncBatcher:
     """Made by :meth:`AsyncClient.batcher`.
 
-    **What it holds is in memory: a crash loses it, unless there is a spool.** What waits when the program ends
+    **Items are in memory: a crash loses them, unless there is a spool.** What waits when the program ends
     normally is flushed for at most 5 seconds.
     """
 
@@ -145,21 +145,21 @@ class AsyncBatcher:
         return f"<headgate.AsyncBatcher of {self._batcher!r}>"
 
     async def add(self, item: Item) -> None:
-        """Puts an item into the queue: at once if there is room. One that cannot be sent fails here."""
+        """Adds an item to the queue, immediately if there is space. Fails if the item cannot be sent."""
         if not self._batcher._add(item, None, False):
             await canceling(lambda cancel: self._batcher._add(item, cancel, True), self._batcher._wake)
 
     async def flush(self, timeout: float = 30.0) -> FlushResult:
-        """Everything added before is accepted or rejected, or the time is over: it says which."""
+        """Waits until all items added before are accepted or rejected, or the time is over; returns which."""
         return await canceling(lambda cancel: self._batcher._flush(timeout, cancel), self._batcher._wake)
 
     async def close(self, timeout: float = 30.0) -> FlushResult:
-        """Flushes and stops. What is left stays in the spool; what is not there is rejected with ``CLOSED``."""
+        """Flushes and stops. Unsent batches stay in the spool; items outside it are rejected with ``CLOSED``."""
         return await asyncio.to_thread(self._batcher.close, timeout)
 
     @property
     def stats(self) -> Stats:
-        """Counts, and how long the oldest item has waited."""
+        """Returns counters, and how long the oldest item has waited."""
         return self._batcher.stats
 
     async def __aenter__(self) -> AsyncBatcher:

@@ -45,7 +45,7 @@ class AsyncReader:
         return f"<headgate.AsyncReader of {self._reader!r}>"
 
     async def items(self, stream: str, *, page: Optional[int] = None) -> AsyncIterator[Item]:
-        """Every item of a stream, ordered by key. Pages of ``page`` items are fetched as they are needed."""
+        """Returns all items of a stream, ordered by key. Fetches pages of ``page`` items as needed."""
         cursor: Optional[str] = None
         while True:
             found, cursor = await self._page(stream, page, cursor)
@@ -55,16 +55,16 @@ class AsyncReader:
                 return
 
     async def item(self, stream: str, key: str) -> Optional[Item]:
-        """One item; None if there is none."""
+        """Returns one item, or None if it does not exist."""
         return await canceling(lambda cancel: self._reader._item(stream, key, cancel))
 
     def follow(
         self, streams: Optional[Iterable[str]] = None, since: Optional[str] = None
     ) -> AsyncGenerator[Message, None]:
-        """The messages of these streams, or of all that the key may read, for ever, as :meth:`Reader.follow` has them.
+        """Returns the messages of these streams, or of all streams of the key, without end, like :meth:`Reader.follow`.
 
         It ends with the task that waits for it, when nobody iterates it any more (soon; at once with its ``aclose``), or
-        with an error if the key or a stream is refused.
+        with an error if the key or a stream is rejected.
         """
         cancel = Cancel()
         return _from_a_thread(self._reader.follow(streams, since, cancel=cancel), cancel)
@@ -72,14 +72,14 @@ class AsyncReader:
     def view(
         self, stream: str, *, on_change: Optional[Callable[[List[Item], List[str]], object]] = None
     ) -> AsyncView:
-        """The items of a stream as a mapping that stays current, until it is closed. Made in a running loop, which
+        """Returns the items of a stream as a mapping that stays current until it is closed. Made in a running loop, which
         calls ``on_change`` with the items that are new and the keys that are gone."""
         cancel = Cancel()
         told = in_loop(asyncio.get_running_loop(), on_change)
         return AsyncView(stream, self._reader._messages([stream], None, cancel), cancel, told)
 
     async def close(self) -> None:
-        """Closes the connections that are kept. Views and followers have their own."""
+        """Closes the open connections. Views and followers have their own."""
         self._reader.close()
 
     async def __aenter__(self) -> AsyncReader:
@@ -95,15 +95,15 @@ class AsyncReader:
 class AsyncView(Shown):
     """Made by :meth:`AsyncReader.view`: items by key, read like a dict. Close it, or use ``async with``.
 
-    After a lost connection, and while a new snapshot comes, it goes on showing what it has, as ``stale``.
+    After a lost connection, until a new snapshot is complete, it keeps its items and is ``stale``.
     """
 
     async def wait(self, timeout: float = 30.0) -> bool:
-        """Waits until it is complete; whether it is. Raises what ended it."""
+        """Waits until the view is complete; returns whether it is. Raises the error that ended it."""
         return await canceling(lambda cancel: self._wait(timeout, cancel), self._wake)
 
     async def close(self) -> None:
-        """Ends it; it keeps its items."""
+        """Ends the view, which keeps its items."""
         await asyncio.to_thread(self._close)
 
     async def __aenter__(self) -> AsyncView:

@@ -43,7 +43,7 @@ _open: "weakref.WeakSet[Batcher]" = weakref.WeakSet()
 class Batcher:
     """Made by :meth:`Client.batcher`. Safe to share between threads.
 
-    **What it holds is in memory: a crash loses it, unless there is a spool.** What waits when the program ends
+    **Items are in memory: a crash loses them, unless there is a spool.** What waits when the program ends
     normally is flushed for at most 5 seconds.
     """
 
@@ -65,7 +65,7 @@ class Batcher:
         spool_bytes: int,
     ) -> None:
         if max_items < 1 or max_bytes < 2 or linger < 0 or queue_bytes < 1 or spool_bytes < 1:
-            raise ValueError("max_items, max_bytes, queue_bytes and spool_bytes must be positive, linger not negative")
+            raise ValueError("max_items, max_bytes, queue_bytes and spool_bytes must be positive, and linger must not be negative")
         if when_full not in ("wait", "fail", "drop_oldest"):
             raise ValueError('when_full is "wait", "fail" or "drop_oldest"')
         if when_full == "drop_oldest" and spool is not None:
@@ -113,7 +113,7 @@ class Batcher:
         return f"<headgate.Batcher {stats.queued} queued, {stats.in_flight} in flight>"
 
     def add(self, item: Any) -> None:
-        """Puts an item into the queue. One that cannot be sent fails here."""
+        """Adds an item to the queue. Fails if the item cannot be sent."""
         self._add(item, None, True)
 
     def _add(self, item: Any, cancel: Optional[Cancel], may_wait: bool) -> bool:
@@ -143,7 +143,7 @@ class Batcher:
                     self._lock.wait()
             self._push(entry)
         for old in dropped:
-            self._delivery.give_up([old], HeadgateError("DROPPED", "the queue was full, and this was the oldest"))
+            self._delivery.give_up([old], HeadgateError("DROPPED", "the queue was full, so this item, the oldest, was dropped"))
         return True
 
     def _push(self, entry: Entry) -> None:
@@ -177,7 +177,7 @@ class Batcher:
             self._lock.notify_all()
 
     def flush(self, timeout: float = 30.0) -> FlushResult:
-        """Everything added before is accepted or rejected, or the time is over: it says which."""
+        """Waits until all items added before are accepted or rejected, or the time is over; returns which."""
         return self._flush(timeout, None)
 
     def _flush(self, timeout: float, cancel: Optional[Cancel]) -> FlushResult:
@@ -209,7 +209,7 @@ class Batcher:
                            delivery.state, delivery.code)
 
     def close(self, timeout: float = 30.0) -> FlushResult:
-        """Flushes and stops. What is left stays in the spool; what is not there is rejected with ``CLOSED``."""
+        """Flushes and stops. Unsent batches stay in the spool; items outside it are rejected with ``CLOSED``."""
         self._begin_close()
         result = self.flush(timeout)
         return self._end_close(result)
@@ -249,7 +249,7 @@ class Batcher:
 
     @property
     def stats(self) -> Stats:
-        """Counts, and how long the oldest item has waited."""
+        """Returns counters, and how long the oldest item has waited."""
         with self._lock:
             delivery, first = self._delivery, self._queue.first
             times = [] if delivery.hand is None else [delivery.hand.batch.added]
@@ -269,11 +269,11 @@ class Batcher:
 
     def _entry(self, item: Any) -> Entry:
         if not is_object(item):
-            raise invalid(f"an item is an object, not of the type {type(item).__name__}")
+            raise invalid(f"an item must be an object, not of the type {type(item).__name__}")
         data = encode(item)
         key = None if self._item_key is None else key_of(item, self._item_key)
         if len(data) > ITEM_BYTES_MAX:
-            raise HeadgateError("TOO_LARGE", f"the item {key or ''} has {len(data)} bytes, of {ITEM_BYTES_MAX} that may be")
+            raise HeadgateError("TOO_LARGE", f"the item {key or ''} has {len(data)} bytes; the limit is {ITEM_BYTES_MAX}")
         kept = None if self._callbacks.accepted is None and self._callbacks.rejected is None else item
         return Entry(kept, data, key if self._latest_only else None, 0, self._clock.mono())
 
@@ -339,7 +339,7 @@ class Batcher:
             try:
                 turn()
             except Exception:
-                _LOG.exception("the batcher failed, and goes on")
+                _LOG.exception("the batcher failed, and continues")
                 time.sleep(1.0)
 
     def _send_due(self) -> float:
@@ -417,7 +417,7 @@ class Batcher:
         """Whether the folder is still this program's."""
         self._look_at = self._clock.mono() + _LOOK_SECONDS
         if not spool.holds():
-            _LOG.error("the spool %s was taken over by another program; this batcher stops", spool.folder)
+            _LOG.error("another program now uses the spool %s, so this batcher stops; give each program its own spool", spool.folder)
             self._begin_close()
             self._end_close(self._flush(0, None))
 
@@ -441,7 +441,7 @@ class Batcher:
 
 
 def _not_accepted() -> HeadgateError:
-    return HeadgateError("CLOSED", "not accepted when closed", retryable=True)
+    return HeadgateError("CLOSED", "the batcher was closed before Headgate accepted the item", retryable=True)
 
 
 def _at_exit() -> None:
@@ -458,7 +458,7 @@ def _after_fork() -> None:
         spool, batcher._spool = batcher._spool, None
         if spool is not None:
             spool.forget()
-            _LOG.warning("a forked process has no spool: what its batcher holds is in memory")
+            _LOG.warning("a forked process has no spool, so a crash loses its waiting items; create the batcher after the fork, with its own spool")
         batcher._begin()
         batcher._client._transport.renew()
 

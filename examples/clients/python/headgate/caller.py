@@ -50,7 +50,7 @@ class Caller:
         url = url or os.environ.get("HEADGATE_URL") or "http://127.0.0.1:8080"
         key = key or os.environ.get(self._KEY_VARIABLE)
         if not key:
-            raise ValueError(f"no key: give one, or set {self._KEY_VARIABLE}")
+            raise ValueError(f"the key is missing; pass one, or set {self._KEY_VARIABLE}")
         self._transport = Transport(url, key, user_agent, ssl_context)
         self._timeout = timeout
         self._attempt_timeout = attempt_timeout
@@ -117,4 +117,4 @@ class Caller:
 
 def canceled() -> HeadgateError:
     """For a call that was ended by its :class:`Cancel`."""
-    return HeadgateError("CANCELED", "the call was canceled; whether Headgate has taken it is not known")
+    return HeadgateError("CANCELED", "the call was canceled; Headgate may have accepted the request")

@@ -28,8 +28,8 @@ class Client(Caller):
 
     ``url`` and ``key`` are taken from the environment (``HEADGATE_URL``, ``HEADGATE_KEY``) where they are missing.
     The url is ``http://host:port``, ``https://host`` or ``unix:/run/headgate.sock``. All times are in seconds.
-    Safe to share between threads. Use it with ``with``, or call :meth:`close`: it closes batchers that were made
-    of it, and connections.
+    Safe to share between threads. Use it with ``with``, or call :meth:`close`: it closes its batchers
+    and connections.
     """
 
     _KEY_VARIABLE = "HEADGATE_KEY"
@@ -59,20 +59,20 @@ class Client(Caller):
         timeout: Optional[float] = None,
         cancel: Optional[Cancel] = None,
     ) -> Receipt:
-        """Sends one object, or several in one request. It returns when they are on disk.
+        """Sends one object, or several in one request. Returns when Headgate has stored them on disk.
 
-        ``item_key`` names the field that identifies each item. ``stream`` is a check only: another stream of the
-        key is refused. Without an ``idempotency_key`` a random one serves for all attempts of this call.
+        ``item_key`` names the field that identifies each item. ``stream`` is only a check: a key for another stream
+        is rejected. Without an ``idempotency_key``, all attempts of this call use a random one.
         """
         if is_object(items):
             body, sent = encode(items), None
         elif isinstance(items, (str, bytes)):
-            raise invalid("the items are one object or several, not text")
+            raise invalid("the items must be one object or several, not text")
         else:
             parts = [_encoded(item, index) for index, item in enumerate(items)]
             body, sent = body_of(parts), len(parts)
         if len(body) > BODY_BYTES_MAX:
-            raise HeadgateError("TOO_LARGE", f"the body has {len(body)} bytes, of {BODY_BYTES_MAX} that may be: split it")
+            raise HeadgateError("TOO_LARGE", f"the body has {len(body)} bytes, and the limit is {BODY_BYTES_MAX}; send fewer items per request")
         headers = submission(item_key, idempotency_key or str(uuid.uuid4()))
         path = ingest_path(stream)
         receipt = self._receipt(self._call("POST", path, headers, body, timeout, cancel))
@@ -105,19 +105,19 @@ class Client(Caller):
     ) -> Batcher:
         """Takes items one at a time, and sends them in batches in the background.
 
-        **What it holds is in memory: a crash loses it, unless there is a spool.** See :class:`Batcher`.
+        **Items are in memory: a crash loses them, unless there is a spool.** See :class:`Batcher`.
 
-        ``item_key`` is demanded, or ``connector_has_item_key=True``: items that nothing identifies are known by
+        ``item_key`` or ``connector_has_item_key=True`` is required: items without a key are identified by
         their position in the batch, and the second batch would overwrite the first. ``when_full``: ``"wait"``,
         ``"fail"`` or ``"drop_oldest"`` (without a spool).
 
-        ``on_state`` is told the state of the connection when it changes: ``"ok"``, ``"retrying"`` or ``"blocked"``, and
-        the code of the error. With the code ``SPOOL`` it is about the disk under the spool.
+        ``on_state`` receives each new state of the connection, ``"ok"``, ``"retrying"`` or ``"blocked"``, and
+        the code of the error. The code ``SPOOL`` is about the disk of the spool.
         """
         if (item_key is None) is not connector_has_item_key:
-            raise ValueError("give item_key, or say connector_has_item_key=True if the connector has one")
+            raise ValueError("item_key is missing; set it, or connector_has_item_key=True if the connector has one")
         if latest_only and item_key is None:
-            raise ValueError("latest_only needs item_key")
+            raise ValueError("latest_only requires item_key; set it")
         batcher = Batcher(
             self,
             item_key=item_key,
@@ -139,7 +139,7 @@ class Client(Caller):
     def request(
         self, request_id: str, *, timeout: Optional[float] = None, cancel: Optional[Cancel] = None
     ) -> RequestState:
-        """What became of a request that this key's connector sent."""
+        """Returns the status of a request of this key's connector."""
         answer = self._call("GET", "/api/requests/" + quoted(request_id), {}, None, timeout, cancel)
         data = (answer.own() or {}).get("data")
         if answer.status != 200 or not isinstance(data, dict) or not isinstance(data.get("status"), str):
@@ -155,7 +155,7 @@ class Client(Caller):
         )
 
     def wait(self, sent: Union[Receipt, str], *, timeout: float = 30.0) -> RequestState:
-        """Asks until it is known what became of a request. That it ``failed`` is an answer, not an error."""
+        """Waits for the final status of a request. The status ``failed`` is a result, not an error."""
         request_id = sent if isinstance(sent, str) else sent.request_id
         patience = Patience(timeout)
         while True:
@@ -173,19 +173,19 @@ class Client(Caller):
         timeout: Optional[float] = None,
         cancel: Optional[Cancel] = None,
     ) -> Receipt:
-        """Removes an item, if the key's connector may. It returns when the removal is on disk."""
+        """Removes an item, if the key's connector can remove items. Returns when the removal is on disk."""
         headers = submission(None, idempotency_key or str(uuid.uuid4()))
         path = f"/api/streams/{quoted(stream)}/items/{quoted(key)}"
         return self._receipt(self._call("DELETE", path, headers, None, timeout, cancel))
 
     def close(self) -> None:
-        """Closes the batchers that were made of it, which flush, and the connections that are kept."""
+        """Flushes and closes its batchers, and closes the open connections."""
         for batcher in list(self._batchers):
             batcher.close()
         self._transport.close()
 
     def set_key(self, key: str) -> None:
-        """Requests have this key from now on; batchers that are blocked try it at once."""
+        """Replaces the key for all later requests; blocked batchers retry with it immediately."""
         super().set_key(key)
         for batcher in list(self._batchers):
             batcher._try_now()
@@ -212,7 +212,7 @@ class Client(Caller):
 
 def _encoded(item: Item, index: int) -> bytes:
     if not is_object(item):
-        raise invalid(f"item {index} is no object: it has the type {type(item).__name__}")
+        raise invalid(f"item {index} must be an object, not of the type {type(item).__name__}")
     try:
         return encode(item)
     except HeadgateError as error:

@@ -44,7 +44,7 @@ class Callbacks:
             try:
                 callback(*told)
             except Exception:
-                _LOG.exception("a callback of the batcher failed")
+                _LOG.exception("a callback of the batcher raised an error")
 
 
 class Hand:
@@ -124,7 +124,7 @@ class Delivery:
             if hand is None:
                 return
             if hand.tried is not None and self._client._clock.mono() - hand.tried > UNKNOWN_MAX:
-                message = "Headgate may have taken it more than 23 hours ago, and would not know it again"
+                message = "Headgate may have accepted it more than 23 hours ago, and may no longer detect the duplicate; check the item before you send it again"
                 return self._lay_aside(hand, HeadgateError("EXPIRED", message), 0.0)
             self._attempt(hand)
         except OSError as error:
@@ -143,7 +143,7 @@ class Delivery:
         if before == after:
             return
         if why is not None:
-            _LOG.warning("a batch cannot be written to the spool, or read from it: %s", why)
+            _LOG.warning("cannot write a batch to the spool, or read one from it, retrying: %s", why)
         else:
             _LOG.warning("the spool works again")
         self._callbacks.tell(self._callbacks.state, "retrying" if after else "ok", "SPOOL")
@@ -185,7 +185,7 @@ class Delivery:
         kept = self._spool.read(batch.key)
         if kept is None or isinstance(kept, str):
             if kept is not None:
-                _LOG.warning("%s/%s.json is no batch (%s); it is set aside as .damaged", self._spool.folder, batch.key, kept)
+                _LOG.warning("%s/%s.json is not a valid batch (%s); renamed to .damaged", self._spool.folder, batch.key, kept)
             with self._lock:
                 if self.stopped:
                     return None
@@ -320,10 +320,10 @@ class Delivery:
         with self._lock:
             self.state, self.code = state, error.code
         if before[0] == "ok":
-            _LOG.warning("a batch was not accepted, and is tried again: %s", error)
+            _LOG.warning("a batch was not accepted, retrying: %s", error)
         if state == "blocked" and error.code not in self._blocked:
             self._blocked.add(error.code)
-            _LOG.warning("Headgate refuses this client, which waits for another key or configuration: %s", error)
+            _LOG.warning("Headgate rejects the requests of this client, which waits for another key or configuration: %s", error)
         if before[0] != state or (state == "blocked" and before[1] != error.code):
             self._callbacks.tell(self._callbacks.state, state, error.code)
 
@@ -336,7 +336,7 @@ class Delivery:
         try:
             self._spool.mark(Mark(hand.batch.key, tried, hand.parts))
         except (OSError, ValueError) as error:
-            _LOG.warning("what is being sent cannot be written to %s/.state: %s", self._spool.folder, error)
+            _LOG.warning("cannot write the state of the current batch to %s/.state: %s", self._spool.folder, error)
 
     def _correct(self, hand: Hand) -> None:
         """The wall clock was set: a mark says by it since when the outcome is unknown."""

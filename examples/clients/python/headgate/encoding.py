@@ -33,7 +33,7 @@ def encode(value: Any) -> bytes:
     try:
         _write(value, "", parts.append)
     except RecursionError:
-        raise invalid("it is nested too deeply, or holds itself") from None
+        raise invalid("it is nested too deeply, or contains itself") from None
     return "".join(parts).encode("utf-8")
 
 
@@ -96,7 +96,7 @@ def _name(name: Any, path: str) -> str:
         return "true" if name else "false"
     if isinstance(name, (int, uuid.UUID)):
         return str(name)
-    raise invalid(f"{_at(path)} has a key of the type {type(name).__name__}; keys are text")
+    raise invalid(f"{_at(path)} has a key of the type {type(name).__name__}; keys must be text")
 
 
 def _at(path: str) -> str:
@@ -126,7 +126,7 @@ def _write(value: Any, path: str, put: Callable[[str], Any]) -> None:
     elif isinstance(value, uuid.UUID):
         put(f'"{value}"')
     else:
-        raise invalid(f"{_at(path)} has the type {type(value).__name__}, which is no JSON")
+        raise invalid(f"{_at(path)} has the type {type(value).__name__}, which JSON cannot represent")
 
 
 def _write_object(value: Any, path: str, put: Callable[[str], Any]) -> None:
@@ -146,7 +146,7 @@ def _text(value: str, path: str) -> str:
         value.encode("utf-8")
     except UnicodeEncodeError:
         shown = path.encode("utf-8", "backslashreplace").decode("utf-8")
-        raise invalid(f"{_at(shown)} is no Unicode text: it has half of a surrogate pair") from None
+        raise invalid(f"{_at(shown)} is not valid Unicode: it has half of a surrogate pair") from None
     return _QUOTED(str.__str__(value))
 
 
@@ -154,7 +154,7 @@ def _number(value: Any, path: str) -> str:
     if isinstance(value, int):
         return int.__repr__(value)
     if not (value.is_finite() if isinstance(value, decimal.Decimal) else math.isfinite(value)):
-        raise invalid(f"{_at(path)} is {value}, which is no JSON")
+        raise invalid(f"{_at(path)} is {value}, which JSON cannot represent")
     return str(value) if isinstance(value, decimal.Decimal) else _FINITE(value)
 
 
@@ -162,5 +162,5 @@ def _date(value: datetime.date, path: str) -> str:
     if not isinstance(value, datetime.datetime):
         return value.isoformat()
     if value.utcoffset() is None:
-        raise invalid(f"{_at(path)} is a date without a time zone: give it one")
+        raise invalid(f"{_at(path)} is a date without a time zone; add one")
     return value.astimezone(datetime.timezone.utc).replace(tzinfo=None).isoformat() + "Z"

@@ -6,12 +6,12 @@ from typing import Any, Dict, List, Optional
 
 
 class HeadgateError(Exception):
-    """What went wrong, whoever found it.
+    """Every error of Headgate and of this library.
 
     ``code`` is a constant: one of Headgate's (``INVALID_PAYLOAD``, ``UNAUTHORIZED``, …), or one of the
     library's own: ``CONNECTION``, ``TIMEOUT``, ``UNEXPECTED_ANSWER``, ``TOO_LARGE``, ``FULL``, ``DROPPED``,
     ``CLOSED``, ``CANCELED``, ``SPOOL``, ``SPOOL_IN_USE``, ``EXPIRED``, ``MISMATCH``. ``status`` is the HTTP status, if
-    there was an answer; ``details`` lists places in the body that was refused; ``retryable`` says whether the same may
+    there was a response; ``details`` lists places in the rejected body; ``retryable`` says whether the same request may
     succeed later.
     """
 

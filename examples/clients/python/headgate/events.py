@@ -43,7 +43,7 @@ class Parser:
         self._after_cr = data.endswith(b"\r")
         self._size += len(data)
         if self._size > EVENT_BYTES_MAX:
-            raise ValueError("an event without an end")
+            raise ValueError("an event is too long")
         *ended, rest = _LINE_END.split(data)
         for piece in ended:
             line = b"".join([*self._part, piece])

@@ -127,7 +127,7 @@ class Owner:
 
 def in_use(folder: str) -> HeadgateError:
     """For a folder that another program has."""
-    message = f"the spool {folder} is used by another program or batcher; give each a folder of its own"
+    message = f"the spool {folder} is used by another program or batcher; give each its own directory"
     return HeadgateError("SPOOL_IN_USE", message)
 
 

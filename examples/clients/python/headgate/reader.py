@@ -30,8 +30,8 @@ class Reader(Caller):
     """Reads streams of a Headgate.
 
     ``url`` and ``key`` are taken from the environment (``HEADGATE_URL``, ``HEADGATE_READ_KEY``) where they are
-    missing. All times are in seconds; a connection that is silent for ``silence`` is given up, and made anew.
-    ``parse_float=decimal.Decimal`` keeps numbers to the digit. Safe to share between threads.
+    missing. All times are in seconds; a connection that is silent for ``silence`` is replaced.
+    ``parse_float=decimal.Decimal`` keeps all digits of numbers. Safe to share between threads.
     """
 
     _KEY_VARIABLE = "HEADGATE_READ_KEY"
@@ -55,7 +55,7 @@ class Reader(Caller):
         self._parse_float = parse_float
 
     def items(self, stream: str, *, page: Optional[int] = None) -> Iterator[Item]:
-        """Every item of a stream, ordered by key. Pages of ``page`` items are fetched as they are needed."""
+        """Returns all items of a stream, ordered by key. Fetches pages of ``page`` items as needed."""
         cursor: Optional[str] = None
         while True:
             found, cursor = self._page(stream, page, cursor, None)
@@ -64,7 +64,7 @@ class Reader(Caller):
                 return
 
     def item(self, stream: str, key: str) -> Optional[Item]:
-        """One item; None if there is none."""
+        """Returns one item, or None if it does not exist."""
         return self._item(stream, key, None)
 
     def follow(
@@ -74,11 +74,11 @@ class Reader(Caller):
         *,
         cancel: Optional[Cancel] = None,
     ) -> Iterator[Message]:
-        """The messages of these streams, or of all that the key may read, for ever.
+        """Returns the messages of these streams, or of all streams of the key, without end.
 
-        Lost connections are made anew, and resume with the last ``id``; ``since`` is the ``id`` of a message from
-        which to go on. ``heartbeat`` and ``bye`` are kept. It ends when ``cancel`` is used, or with an error if the
-        key or a stream is refused.
+        Reconnects after lost connections, and resumes with the last ``id``; ``since`` is the ``id`` of a message to
+        resume from. ``heartbeat`` and ``bye`` are not returned. Ends when ``cancel`` is used, or with an error if the
+        key or a stream is rejected.
         """
         for message in self._messages(streams, since, cancel or Cancel()):
             if message is not None and message["type"] != "heartbeat":
@@ -87,12 +87,12 @@ class Reader(Caller):
     def view(
         self, stream: str, *, on_change: Optional[Callable[[List[Item], List[str]], object]] = None
     ) -> View:
-        """The items of a stream as a mapping that stays current, until it is closed."""
+        """Returns the items of a stream as a mapping that stays current until it is closed."""
         cancel = Cancel()
         return View(stream, self._messages([stream], None, cancel), cancel, on_change)
 
     def close(self) -> None:
-        """Closes the connections that are kept. Views and followers have their own."""
+        """Closes the open connections. Views and followers have their own."""
         self._transport.close()
 
     def __enter__(self) -> Reader:
@@ -146,7 +146,7 @@ class Reader(Caller):
     ) -> Iterator[Optional[Message]]:
         """All messages but ``bye``; None where a connection ended."""
         if isinstance(streams, str):
-            raise TypeError("streams is a list of names, not one name")
+            raise TypeError("streams must be a list of names, not one name")
         names = None if streams is None else ",".join(quoted(name) for name in streams)
         path = "/api/live" + ("" if names is None else "?streams=" + names)
         failures = 0
@@ -211,7 +211,7 @@ class _Connected:
                         self.since = event.id if _RESUMABLE.fullmatch(event.id) else None
                     yield message
         except socket.timeout:
-            raise HeadgateError("TIMEOUT", f"nothing came for {reader._silence} s", retryable=True) from None
+            raise HeadgateError("TIMEOUT", f"nothing was received for {reader._silence} s", retryable=True) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             why = str(error) or type(error).__name__
             raise HeadgateError("CONNECTION", f"the connection was lost: {why}", retryable=True) from None
@@ -222,7 +222,7 @@ class _Connected:
     def _message(self, text: str) -> Message:
         message = json.loads(text, parse_float=self._reader._parse_float)
         if not isinstance(message, dict) or not isinstance(message.get("type"), str):
-            raise ValueError("a message that is none of Headgate's")
+            raise ValueError("a message is not from Headgate")
         return message
 
 

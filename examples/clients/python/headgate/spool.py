@@ -171,7 +171,7 @@ class Spool:
         except FileNotFoundError:
             pass
         except OSError as error:
-            _LOG.warning("%s was answered, and cannot be deleted; the next start repeats it: %s", self._path(key), error)
+            _LOG.warning("cannot delete %s, which Headgate has answered; the next start sends it again, without creating duplicates: %s", self._path(key), error)
 
     def mark(self, mark: Mark) -> None:
         """Says what is in hand, in the room that was taken for it."""
@@ -238,7 +238,7 @@ class Spool:
             taken -= cost(self._refusals.pop(name))
             self.rejected_lost += 1
             if self.rejected_lost == 1:
-                _LOG.warning("%s is full: its oldest files are deleted; give the batcher more spool_bytes", self._rejected)
+                _LOG.warning("%s is full, so its oldest files are deleted; to keep more, raise spool_bytes", self._rejected)
 
 
 def _flush(folder: str) -> None:
@@ -283,9 +283,9 @@ def _parsed(text: bytes, key: str) -> Union[Kept, str]:
         items = json.loads(body, parse_int=_exact, parse_float=decimal.Decimal)
         item_key, stream = told["item_key"], told.get("stream")
         if told["v"] != 1 or told["idempotency_key"] != key:
-            return "its version is not known, or its key is not its name"
+            return "its version is unknown, or its key is not its file name"
         if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
-            return "its second line is no list of items"
+            return "its second line is not a list of items"
         if not isinstance(item_key, (str, type(None))) or not isinstance(stream, (str, type(None))):
             return "its first line is wrong"
         submission(item_key, key)

@@ -97,7 +97,7 @@ class _Response(http.client.HTTPResponse):
             if not 100 <= found[1] < 200 or found[1] == 101:
                 return found
             http.client.parse_headers(self.fp)
-        raise http.client.HTTPException("only interim answers")
+        raise http.client.HTTPException("the server sent only interim responses")
 
 
 class _Connection:
@@ -195,12 +195,12 @@ class Transport:
         if url.startswith("unix:"):
             self.path = url[5:]
             if not self.path.startswith("/"):
-                raise ValueError("the url of a Unix socket is unix: and an absolute path")
+                raise ValueError("the URL of a Unix socket must be unix: and an absolute path")
         else:
             self._take(url, tls)
         agent = f"headgate-python/{VERSION}" + (f" {user_agent}" if user_agent else "")
         if not all(" " <= character <= "~" for character in agent):
-            raise ValueError("user_agent has characters that no header can carry")
+            raise ValueError("user_agent has characters that are not allowed in a header")
         self._headers = {"User-Agent": agent, "Accept": "application/json"}
         #: How often the key was changed.
         self.changes = 0
@@ -213,9 +213,9 @@ class Transport:
     def _take(self, url: str, tls: Optional[ssl.SSLContext]) -> None:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise ValueError("the url must look like http://host:port, https://host or unix:/path")
+            raise ValueError("the URL must be http://host:port, https://host or unix:/path")
         if parts.username is not None or parts.password is not None:
-            raise ValueError("the url must hold no user and no password")
+            raise ValueError("the URL must not have a user or a password; pass the key separately")
         self.host = parts.hostname
         self.port = parts.port or (443 if parts.scheme == "https" else 80)
         self._prefix = parts.path.rstrip("/")
@@ -225,7 +225,7 @@ class Transport:
     def set_key(self, key: str) -> None:
         """Requests have this key from now on."""
         if not key or not all("!" <= character <= "~" for character in key):
-            raise ValueError("the key is empty, or has characters that no header can carry")
+            raise ValueError("the key is empty, or has characters that are not allowed in a header")
         self._headers = {**self._headers, "Authorization": "Bearer " + key}
         self.changes += 1
 
@@ -284,7 +284,7 @@ class Transport:
         body_read: bytes = response.read(bytes_max + 1)
         if len(body_read) > bytes_max:
             connection.close()
-            error = HeadgateError("UNEXPECTED_ANSWER", f"the answer of {self.shown} is longer than {bytes_max} bytes",
+            error = HeadgateError("UNEXPECTED_ANSWER", f"the response from {self.shown} is longer than {bytes_max} bytes",
                                   status=response.status, retryable=True)
             error.unknown = True
             raise error
@@ -346,9 +346,9 @@ class Transport:
 
 def _lost(error: Exception, url: str, unknown: bool) -> HeadgateError:
     if isinstance(error, socket.timeout):
-        lost = HeadgateError("TIMEOUT", f"no answer from {url} in time", retryable=True)
+        lost = HeadgateError("TIMEOUT", f"no response from {url} in time", retryable=True)
     else:
         why = str(error) or type(error).__name__
-        lost = HeadgateError("CONNECTION", f"no answer from {url}: {why}", retryable=True)
+        lost = HeadgateError("CONNECTION", f"no response from {url}: {why}", retryable=True)
     lost.unknown = unknown
     return lost

@@ -125,7 +125,7 @@ class Answer:
                 retryable=self.status in _PASSING or not 400 <= self.status < 500,
             )
         else:
-            message = f"status {self.status} from {self._url} is not an answer of Headgate: a proxy, or another server"
+            message = f"status {self.status} from {self._url} is not from Headgate, but from a proxy or another server; check the URL"
             error = HeadgateError("UNEXPECTED_ANSWER", message, status=self.status, retryable=True)
         error.retry_after = _retry_after(self.headers, wall)
         return error
@@ -195,7 +195,7 @@ def lost(error: HeadgateError) -> Verdict:
 
 def mismatch(receipt: Receipt, sent: int) -> HeadgateError:
     """For a key under which Headgate has taken something else."""
-    message = f"the idempotency key belongs to other content: it has {receipt.items_received} items, and {sent} were sent"
+    message = f"the idempotency key belongs to another request with {receipt.items_received} items, but {sent} were sent; use a new key"
     return HeadgateError("MISMATCH", message, status=202, request_id=receipt.request_id)
 
 

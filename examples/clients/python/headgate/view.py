@@ -17,7 +17,7 @@ _LOG = logging.getLogger("headgate")
 class Shown(Mapping[str, Item]):
     """What :class:`View` and :class:`AsyncView` have: items by key, read like a dict, kept current by a thread.
 
-    After a lost connection, and while a new snapshot comes, it goes on showing what it has, as ``stale``.
+    After a lost connection, until a new snapshot is complete, it keeps its items and is ``stale``.
     """
 
     def __init__(
@@ -62,19 +62,19 @@ class Shown(Mapping[str, Item]):
 
     @property
     def complete(self) -> bool:
-        """Whether the whole content is known."""
+        """Whether all items of the stream are known."""
         with self._lock:
             return self._complete
 
     @property
     def stale(self) -> bool:
-        """Whether it may be behind: it is cut off, or the stream's source went quiet."""
+        """Whether the items may be old: the connection is lost, or the stream's source went quiet."""
         with self._lock:
             return self._late or not self._synced
 
     @property
     def error(self) -> Optional[HeadgateError]:
-        """What ended it: the key or the stream was refused."""
+        """The error that ended it: the key or the stream was rejected."""
         with self._lock:
             return self._error
 
@@ -146,7 +146,7 @@ class Shown(Mapping[str, Item]):
             try:
                 self._on_change(items, removed)
             except Exception:
-                _LOG.exception("a callback of the view failed")
+                _LOG.exception("a callback of the view raised an error")
 
     def _put(self, items: List[Item], snapshot: bool, complete: bool) -> List[str]:
         """Takes items in; the keys that a snapshot, at its end, has shown to be gone."""
@@ -171,16 +171,16 @@ class Shown(Mapping[str, Item]):
 class View(Shown):
     """Made by :meth:`Reader.view`: items by key, read like a dict, kept current by a thread.
 
-    After a lost connection, and while a new snapshot comes, it goes on showing what it has, as ``stale``.
-    ``on_change`` is called with the items that are new and the keys that are gone. Close it, or use ``with``.
+    After a lost connection, until a new snapshot is complete, it keeps its items and is ``stale``.
+    ``on_change`` is called with new items and removed keys. Close it, or use ``with``.
     """
 
     def wait(self, timeout: float = 30.0) -> bool:
-        """Waits until it is complete; whether it is. Raises what ended it."""
+        """Waits until the view is complete; returns whether it is. Raises the error that ended it."""
         return self._wait(timeout, None)
 
     def close(self) -> None:
-        """Ends it; it keeps its items."""
+        """Ends the view, which keeps its items."""
         self._close()
 
     def __enter__(self) -> View:

@@ -12,7 +12,7 @@ from .errors import HeadgateError
 
 @dataclass(frozen=True)
 class RequestState:
-    """What became of a request."""
+    """The status of a request."""
 
     request_id: str
     #: ``accepted`` until every sink has it; then ``processed``, ``failed``, ``stale``, …
@@ -25,13 +25,13 @@ class RequestState:
 
     @property
     def is_open(self) -> bool:
-        """Whether some sink still has to take it."""
+        """Whether the request waits for a sink."""
         return self.status == "accepted" or (self.status == "removed" and bool(self.sinks) and not self.processed_at)
 
 
 @dataclass(frozen=True)
 class FlushResult:
-    """Whether everything was answered, and what is still open: items in memory, batches on disk."""
+    """Whether all items were accepted or rejected, and the rest: items in memory, batches on disk."""
 
     done: bool
     queued: int
@@ -44,7 +44,7 @@ class FlushResult:
 
 @dataclass(frozen=True)
 class Stats:
-    """What a batcher has done, in items; ``retries`` in requests, ``spooled`` and ``spooled_bytes`` on disk in batches."""
+    """The counters of a batcher, in items; ``retries`` in requests, ``spooled`` and ``spooled_bytes`` on disk in batches."""
 
     queued: int
     in_flight: int
@@ -104,11 +104,11 @@ def ingest_path(stream: Optional[str]) -> str:
 def submission(item_key: Optional[str], idempotency_key: str) -> Dict[str, Any]:
     """The headers of a request that submits."""
     if not 1 <= len(idempotency_key) <= 255 or not all("!" <= character <= "~" for character in idempotency_key):
-        raise ValueError("an idempotency key has 1 to 255 visible ASCII characters")
+        raise ValueError("an idempotency key must have 1 to 255 visible ASCII characters")
     headers: Dict[str, Any] = {"Content-Type": "application/json", "Idempotency-Key": idempotency_key}
     if item_key is not None:
         if not item_key.strip() or not item_key.isprintable():
-            raise ValueError("item_key is the name of a field, without control characters")
+            raise ValueError("item_key must be the name of a field, without control characters")
         headers["X-Item-Key"] = item_key.encode("utf-8")
     return headers
 

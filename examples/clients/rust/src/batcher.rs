@@ -23,7 +23,7 @@ const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Joins items into requests and sends them in the background, in order, one request at a time. Threads may share it.
 ///
-/// What it holds is in memory: a crash loses it, unless it has a spool. Dropping a batcher flushes for at most 5 seconds;
+/// Items are in memory: a crash loses them, unless it has a spool. Dropping a batcher flushes for at most 5 seconds;
 /// [`Batcher::close`] says how that went.
 ///
 /// Callbacks are called one after the other, before `flush` returns for their items. They must not call `flush` or `close`,
@@ -33,7 +33,7 @@ pub struct Batcher {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What a batcher has and had.
+/// The counters of a batcher.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Stats {
@@ -49,7 +49,7 @@ pub struct Stats {
     pub accepted: u64,
     /// Items that were given up, with those dropped.
     pub rejected: u64,
-    /// Items that had to make room.
+    /// Dropped items.
     pub dropped: u64,
     /// Items that newer ones replaced (`latest_only`).
     pub replaced: u64,
@@ -154,8 +154,8 @@ impl Batcher {
         Ok(())
     }
 
-    /// Puts an item into the queue. It is encoded here, so that one that cannot be sent fails here. If the queue is full, it
-    /// waits, unless the options say otherwise.
+    /// Adds an item to the queue, and fails if the item cannot be sent. If the queue is full, it
+    /// waits, unless `when_full` is set.
     pub fn add<T: Serialize + ?Sized>(&self, item: &T) -> Result<(), Error> {
         self.core.add(item)
     }
@@ -212,7 +212,7 @@ impl Core {
                 (true, Some(spool)) => Error::new(
                     code::SPOOL_IN_USE,
                     format!(
-                        "another program took over the spool {}",
+                        "another program now uses the spool {}",
                         spool.folder.display()
                     ),
                 ),
@@ -236,8 +236,10 @@ impl Core {
                 let dropped = self.make_room(&mut inner, &entry);
                 self.put(&mut inner, entry);
                 drop(inner);
-                let error =
-                    Error::new(code::DROPPED, "the queue was full, and this was the oldest");
+                let error = Error::new(
+                    code::DROPPED,
+                    "the queue was full, so this item, the oldest, was dropped",
+                );
                 for entry in &dropped {
                     self.give_back(&[&*entry.raw], &error);
                 }
@@ -251,7 +253,7 @@ impl Core {
                     Ok(true) => Ok(()),
                     _ => Err(Error::new(
                         code::CLOSED,
-                        "the batcher was closed while the item waited for room",
+                        "the batcher was closed while the item waited for space in the queue",
                     )),
                 }
             }
@@ -275,7 +277,7 @@ impl Core {
                 None => "the item".to_owned(),
             };
             let message = format!(
-                "{name} takes {} bytes, and a request has at most {REQUEST_BYTES_MAX} with its brackets",
+                "{name} takes {} bytes, but a request can have at most {REQUEST_BYTES_MAX} with its brackets",
                 text.len()
             );
             return Err(Error::new(code::TOO_LARGE, message));
@@ -352,7 +354,7 @@ impl Core {
             return;
         }
         let folder = spool.folder.display();
-        warn!("headgate: another program took over the spool {folder}, and this batcher stops");
+        warn!("headgate: another program now uses the spool {folder}, so this batcher stops");
         self.lock().lost = true;
         self.shut();
         self.ended.cancel();

@@ -61,7 +61,7 @@ pub struct SendOptions {
     /// In place of a random one: 1 to 255 visible ASCII characters. A second request with the same key within 24 hours
     /// changes nothing, so do not make it of the content: on, off, on would lose the third.
     pub idempotency_key: Option<String>,
-    /// The stream that the key is believed to have: if it has another, the request is refused.
+    /// The expected stream of the key: if the key is for another one, the request is rejected.
     pub stream: Option<String>,
     /// In place of the client's.
     pub timeout: Option<Duration>,
@@ -100,13 +100,13 @@ pub struct Receipt {
     pub replayed: bool,
 }
 
-/// What became of a request.
+/// The status of a request.
 #[derive(Debug, Clone, Deserialize)]
 #[non_exhaustive]
 pub struct RequestState {
     /// `accepted`, `processed`, `failed`, `stale`, `discarded`, `rejected`, `duplicate`, `test`, `removed` or `handshake`.
     pub status: String,
-    /// Why sinks gave it up.
+    /// Why sinks could not deliver it.
     #[serde(default)]
     pub errors: Vec<String>,
     /// Those that receive its stream.
@@ -195,7 +195,7 @@ impl Client {
         options: &ClientOptions,
     ) -> Result<Self, Error> {
         if options.timeout.is_zero() || options.attempt_timeout.is_zero() {
-            return Err(Error::usage("a timeout must be longer than nothing"));
+            return Err(Error::usage("a timeout must be longer than 0"));
         }
         Ok(Self {
             shared: Arc::new(Shared {
@@ -216,7 +216,7 @@ impl Client {
         })
     }
 
-    /// Replaces the ingest key. Batchers retry at once.
+    /// Replaces the ingest key. Batchers retry immediately.
     pub fn set_key(&self, key: &str) -> Result<(), Error> {
         let text = checked(key)?;
         {
@@ -243,7 +243,7 @@ impl Client {
         let count = count_of(&body)?;
         if body.get().len() > REQUEST_BYTES_MAX {
             let message = format!(
-                "the items take {} bytes, and a request has at most {REQUEST_BYTES_MAX}: send fewer at once, or use a Batcher",
+                "the items take {} bytes, but a request can have at most {REQUEST_BYTES_MAX}; send fewer items per request, or use a Batcher",
                 body.get().len()
             );
             return Err(Error::new(code::TOO_LARGE, message));
@@ -258,7 +258,7 @@ impl Client {
         self.submit(&call, Some(count), options)
     }
 
-    /// Has an item removed from a stream. The key's connector must be allowed to. The receipt comes whether or not there is
+    /// Removes an item from a stream, if the key's connector can remove items. The receipt comes whether or not there is
     /// such an item.
     pub fn remove(&self, stream: &str, key: &str, options: &SendOptions) -> Result<Receipt, Error> {
         // Dots alone are places in a URL, however they are written.
@@ -266,7 +266,7 @@ impl Client {
             .iter()
             .any(|name| matches!(*name, "" | "." | ".."))
         {
-            let message = "a removal needs the name of a stream and the key of an item, which is no `.` or `..`";
+            let message = "a removal requires the name of a stream and the key of an item, other than `.` and `..`";
             return Err(Error::new(code::INVALID_PAYLOAD, message));
         }
         let call = Call {
@@ -293,7 +293,7 @@ impl Client {
         self.shared.run(call, timeout, &options.cancel, read)
     }
 
-    /// What became of a request of the key's connector.
+    /// Returns the status of a request of the key's connector.
     pub fn request(&self, request_id: &str) -> Result<RequestState, Error> {
         self.state(request_id, self.shared.timeout)
     }
@@ -337,7 +337,7 @@ impl Client {
             let never = Cancel::default();
             if end.saturating_sub(world.lived()) <= pause || !world.sleep(pause, &never) {
                 let message = format!(
-                    "request {request_id} was not processed within {timeout:?}; it is on disk, and will be"
+                    "request {request_id} was not processed within {timeout:?}; it is stored, and will be delivered later"
                 );
                 let mut error = Error::retryable(code::TIMEOUT, message);
                 error.request_id = Some(request_id.to_owned());
@@ -407,7 +407,7 @@ impl SendOptions {
         let visible = key.bytes().all(|byte| byte.is_ascii_graphic());
         if !visible || !(1..=255).contains(&key.len()) {
             return Err(Error::usage(
-                "an idempotency key has 1 to 255 visible ASCII characters",
+                "an idempotency key must have 1 to 255 visible ASCII characters",
             ));
         }
         Ok(key.clone())
@@ -447,11 +447,13 @@ fn given_or(given: &str, variable: &str) -> String {
 /// What a header can carry.
 fn checked(key: &str) -> Result<Arc<str>, Error> {
     if key.is_empty() {
-        return Err(Error::usage("no ingest key: give one, or HEADGATE_KEY"));
+        return Err(Error::usage(
+            "the ingest key is missing; pass one, or set HEADGATE_KEY",
+        ));
     }
     if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Error::usage(
-            "the key has characters that no key has; check that it was copied whole",
+            "the key has invalid characters; copy the whole key again",
         ));
     }
     Ok(key.into())

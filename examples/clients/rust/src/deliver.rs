@@ -216,7 +216,9 @@ impl Core {
         };
         if let Err(error) = spool.save(hand) {
             let folder = spool.folder.display();
-            warn!("headgate: what is being sent cannot be written to the spool {folder}: {error}");
+            warn!(
+                "headgate: cannot write the state of the current batch to the spool {folder}: {error}"
+            );
         }
     }
 
@@ -227,10 +229,10 @@ impl Core {
             match spool.reject(hand, error) {
                 Ok(forgotten) => self.forgot(forgotten),
                 Err(problem) if !is_kept(&error.code) && !self.is_drained => {
-                    warn!("headgate: rejected items cannot be kept in the spool: {problem}");
+                    warn!("headgate: cannot keep rejected items in the spool: {problem}");
                 }
                 Err(problem) => {
-                    self.disk_takes(Err(format!("what is given up cannot be kept: {problem}")));
+                    self.disk_takes(Err(format!("cannot keep rejected items: {problem}")));
                     let not_before = self.lived() + DISK_PAUSE;
                     self.lock().not_before = not_before;
                     return;
@@ -252,7 +254,7 @@ impl Core {
         drop(inner);
         if is_first {
             warn!(
-                "headgate: rejected items fill the spool, and the oldest of them are deleted; further ones are not logged"
+                "headgate: rejected items fill the spool, so the oldest of them are deleted; later deletions are not logged"
             );
         }
     }
@@ -312,10 +314,10 @@ impl Core {
         drop(inner);
         if is_first && state == State::Blocked {
             warn!(
-                "headgate: the requests are rejected; nothing is given up, and a key that works is tried at once: {error}"
+                "headgate: the requests are rejected; the items are kept, and a new key is tried immediately: {error}"
             );
         } else if is_first {
-            warn!("headgate: a request failed and is tried again: {error}");
+            warn!("headgate: a request failed, retrying: {error}");
         }
         self.turn(state, Some(error));
     }
@@ -325,9 +327,7 @@ impl Core {
         let was_losing = std::mem::replace(&mut self.lock().is_losing, true);
         if !was_losing {
             let count = items.len();
-            warn!(
-                "headgate: {count} items were not accepted; further ones are not logged: {error}"
-            );
+            warn!("headgate: {count} items were not accepted; later ones are not logged: {error}");
         }
         if let Some(on_rejected) = &self.options.on_rejected {
             on_rejected(items, error);
@@ -336,7 +336,7 @@ impl Core {
 
     /// Ends: what cannot be left in files is given back, batch by batch.
     pub(crate) fn end(&self) {
-        let message = "the batcher was closed before an answer came; what was in flight may have been accepted";
+        let message = "the batcher was closed before a response; the request in flight may have been accepted";
         let closed = Error::new(code::CLOSED, message);
         let mut lost: Vec<Hand> = Vec::new();
         let mut inner = self.lock();

@@ -79,7 +79,7 @@ impl Writer {
     fn float(&mut self, value: f64, text: impl Serialize) -> Result<(), NotJson> {
         match value.is_finite() {
             true => self.plain(text),
-            false => Err(NotJson(format!("{value} is not a number of JSON"))),
+            false => Err(NotJson(format!("{value} is not a JSON number"))),
         }
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::transport::Answer;
 use crate::verdict::{self, Envelope};
 
-/// What a client finds itself. Every other code is Headgate's, such as `UNAUTHORIZED` or `RATE_LIMITED`.
+/// Codes of the library. Every other code is Headgate's, such as `UNAUTHORIZED` or `RATE_LIMITED`.
 pub mod code {
     /// The item cannot be sent as it is; Headgate has this code, too.
     pub const INVALID_PAYLOAD: &str = "INVALID_PAYLOAD";
@@ -37,7 +37,7 @@ pub mod code {
     pub const CANCELED: &str = "CANCELED";
     /// An answer that is not from Headgate: the page of a proxy, a redirect, more than 1 MiB.
     pub const UNEXPECTED_ANSWER: &str = "UNEXPECTED_ANSWER";
-    /// An option, an address or a key that cannot be used.
+    /// An invalid option, URL or key.
     pub const USAGE: &str = "USAGE";
 }
 
@@ -99,7 +99,7 @@ impl Error {
     }
 
     pub(crate) fn timeout() -> Self {
-        Self::retryable(code::TIMEOUT, "no answer within the time")
+        Self::retryable(code::TIMEOUT, "no response within the timeout")
     }
 
     /// The program canceled the call; `last` is the error of the last attempt.
@@ -131,10 +131,10 @@ impl Error {
         let status = answer.status;
         let message = match status {
             300..400 => format!(
-                "the server answered {status}, a redirect, and none is followed: give the client the address itself"
+                "the server answered {status}, a redirect, which is not followed; set the final URL"
             ),
             _ => format!(
-                "something that is not Headgate answered {status}{}",
+                "the response is not from Headgate; status {status}{}",
                 excerpt(&answer.body)
             ),
         };

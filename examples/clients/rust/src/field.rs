@@ -64,7 +64,7 @@ pub(crate) fn kind(text: &str) -> &'static str {
 pub(crate) fn check_name(field: &str) -> Result<(), Error> {
     if field.trim().is_empty() || field.chars().any(char::is_control) {
         return Err(Error::usage(
-            "the item key is the name of a field, without control characters",
+            "the item key must be the name of a field, without control characters",
         ));
     }
     Ok(())

@@ -46,7 +46,7 @@ impl Core {
                 inner.counts.damaged += u64::from(std::fs::rename(&path, aside).is_ok());
                 let path = path.display();
                 warn!(
-                    "headgate: {path} is no batch, or cannot be opened; it is set aside, as .damaged: {error}"
+                    "headgate: {path} is not a valid batch, or cannot be opened; renamed to .damaged: {error}"
                 );
             }
             Err(error) => {
@@ -94,7 +94,7 @@ impl Core {
                 }
                 self.wake(&mut inner);
                 drop(inner);
-                let problem = format!("a batch cannot be written, and is held in memory: {error}");
+                let problem = format!("cannot write a batch, keeping it in memory: {error}");
                 self.disk_takes(Err(problem));
             }
         }
@@ -130,7 +130,7 @@ impl Core {
         let state = match result {
             Ok(()) => State::Ok,
             Err(problem) => {
-                warn!("headgate: the spool fails, and is tried again: {problem}");
+                warn!("headgate: the spool fails, retrying: {problem}");
                 State::Retrying
             }
         };

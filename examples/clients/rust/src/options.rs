@@ -11,7 +11,7 @@ use crate::client::Receipt;
 use crate::error::Error;
 use crate::field;
 
-/// The longest body that a daemon takes, unless it is configured otherwise.
+/// The longest body that a daemon accepts by default.
 pub(crate) const REQUEST_BYTES_MAX: usize = 1 << 20;
 
 /// What identifies an item.
@@ -32,12 +32,12 @@ impl From<&str> for ItemKey {
 /// What [`Batcher::add`](crate::Batcher::add) does when the queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenFull {
-    /// Waits for room.
+    /// Waits for space.
     #[default]
     Wait,
     /// Fails with `FULL`.
     Fail,
-    /// Gives up what waits longest; `on_rejected` receives it with `DROPPED`. Not with a spool.
+    /// Drops the oldest item; `on_rejected` receives it with `DROPPED`. Not with a spool.
     DropOldest,
 }
 
@@ -47,10 +47,10 @@ pub enum State {
     /// Headgate answered the last request with a word about its items, or there was none.
     #[default]
     Ok,
-    /// Requests do not reach Headgate, or it asks for patience.
+    /// Requests do not reach Headgate, or Headgate is unavailable.
     Retrying,
     /// Headgate rejects the key, the stream or the request: somebody has to do something, such as
-    /// [`Client::set_key`](crate::Client::set_key). Nothing is given up meanwhile.
+    /// [`Client::set_key`](crate::Client::set_key). Items are kept meanwhile.
     Blocked,
 }
 
@@ -82,7 +82,7 @@ pub struct BatcherOptions {
     /// What identifies an item. Demanded: without it, items are known by their position in a request, and the second batch
     /// overwrites the first.
     pub item_key: Option<ItemKey>,
-    /// The stream that the key is believed to have: if it has another, requests are refused.
+    /// The expected stream of the key: if the key is for another one, requests are rejected.
     pub stream: Option<String>,
     /// Items of a batch.
     pub max_items: usize,
@@ -90,7 +90,7 @@ pub struct BatcherOptions {
     pub max_bytes: usize,
     /// How long an item waits for others. With a spool, while older batches wait: 1 s at least.
     pub linger: Duration,
-    /// Bytes of items in memory. An item that is longer than all of it is let in alone.
+    /// Bytes of items in memory. An item that exceeds it is accepted alone.
     pub queue_bytes: usize,
     /// What `add` does when the queue is full.
     pub when_full: WhenFull,
@@ -166,20 +166,20 @@ impl BatcherOptions {
             Some(ItemKey::Field(name)) => field::check_name(name)?,
             Some(ItemKey::OfConnector) if self.latest_only => {
                 return Err(Error::usage(
-                    "latest_only needs the name of the item key, to know which items are the same",
+                    "latest_only requires the name of the item key; set it",
                 ));
             }
             Some(ItemKey::OfConnector) => {}
         }
         if self.when_full == WhenFull::DropOldest && self.spool.is_some() {
             return Err(Error::usage(
-                "DropOldest is for a batcher without a spool, which keeps what it has; with one there are Wait and Fail",
+                "DropOldest is not allowed with a spool; use Wait or Fail",
             ));
         }
         let limits = [self.max_items, self.max_bytes, self.queue_bytes];
         if limits.contains(&0) || self.spool_bytes == 0 || self.max_bytes > REQUEST_BYTES_MAX {
             return Err(Error::usage(format!(
-                "limits of a batcher are positive, and max_bytes is at most {REQUEST_BYTES_MAX}"
+                "limits of a batcher must be positive, and max_bytes at most {REQUEST_BYTES_MAX}"
             )));
         }
         Ok(())

@@ -50,7 +50,7 @@ fn in_use(folder: &Path, by: &str) -> Error {
     let folder = folder.display();
     Error::new(
         code::SPOOL_IN_USE,
-        format!("the spool {folder} is used by {by}: give each a directory of its own"),
+        format!("the spool {folder} is used by {by}; give each its own directory"),
     )
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn submission(
 pub(crate) fn headers(idempotency_key: &str, item_key: Option<&str>) -> Result<HeaderMap, Error> {
     let value = |text: &str| {
         HeaderValue::from_bytes(text.as_bytes())
-            .map_err(|_| Error::usage("a key has characters that no header can have"))
+            .map_err(|_| Error::usage("the key has characters that are not allowed in a header"))
     };
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));

@@ -117,8 +117,9 @@ impl Http {
         let route = Route::of(address)?;
         let client = route.client()?;
         let own = format!("headgate-rust/{} {user_agent}", crate::VERSION);
-        let user_agent = HeaderValue::from_str(own.trim())
-            .map_err(|_| Error::usage("the user agent has characters that no header can have"))?;
+        let user_agent = HeaderValue::from_str(own.trim()).map_err(|_| {
+            Error::usage("the user agent has characters that are not allowed in a header")
+        })?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("headgate-send")
@@ -278,7 +279,7 @@ fn broken(error: &reqwest::Error) -> Error {
     }
     let what = match error.is_connect() {
         true => "no connection",
-        false => "no answer",
+        false => "the connection was lost before the response",
     };
     Error::retryable(code::CONNECTION, format!("{what}: {cause}"))
 }
@@ -316,7 +317,7 @@ impl Route {
             let path = path.strip_prefix("//").unwrap_or(path);
             if path.is_empty() || !cfg!(unix) {
                 return Err(Error::usage(
-                    "unix: needs a path, and a system that has Unix sockets",
+                    "unix: requires a path, and a system with Unix sockets",
                 ));
             }
             return Ok(Self {
@@ -329,12 +330,12 @@ impl Route {
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         let url = url.ok_or_else(|| {
-            Error::usage("the address must be http://host:port, https://host or unix:/path")
+            Error::usage("the URL must be http://host:port, https://host or unix:/path")
         })?;
         let has_user = !url.username().is_empty() || url.password().is_some();
         if has_user || url.query().is_some() || url.fragment().is_some() {
             return Err(Error::usage(
-                "the address must have no user, query or fragment; the key goes beside it",
+                "the URL must not have a user, query or fragment; pass the key separately",
             ));
         }
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);

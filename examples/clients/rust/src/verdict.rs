@@ -83,7 +83,7 @@ impl Verdict {
         let count = receipt.items_received;
         if let Some(sent) = sent.filter(|sent| *sent as u64 != count) {
             let message = format!(
-                "Headgate knows the idempotency key with {count} items, and {sent} were sent: the key belongs to other content"
+                "the idempotency key belongs to another request with {count} items, but {sent} were sent; use a new key"
             );
             let mut error = Error::new(code::MISMATCH, message);
             error.status = Some(answer.status);
