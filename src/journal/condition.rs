@@ -166,7 +166,7 @@ mod tests {
         Submission {
             log: LogEntry::of(id, Unix::now(), "c".into(), "s".into(), outcome),
             arrived: Lived::now(),
-            items: items.into_items(),
+            items: items.into_items().accepted(true),
             claim: None,
             second: None,
         }
@@ -202,6 +202,7 @@ mod tests {
         let entry = entry.expect("it is there");
         let keys: Vec<_> = entry.items.iter().map(|item| item.key).collect();
         assert_eq!(keys, ["a", "c"]);
+        assert_eq!(entry.items.merges(), Some(true), "as it was accepted");
         // Another removal of the same is named by the first, and so is one of the same group.
         assert_eq!(remove(&["a", "c"], first, Named::LeftOut).await, refused);
         let (one, other) = tokio::join!(

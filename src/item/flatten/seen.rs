@@ -129,12 +129,19 @@ impl Seen {
     }
 
     /// Adds a key, given with a hash of its whole path. Returns false if its object has it already.
+    ///
+    /// The path is hashed for few keys only: a path has all keys above it, so those of a deep body are long together.
     #[inline]
-    pub(super) fn insert(&mut self, name: Name, hash: u64, texts: Texts<'_>) -> bool {
+    pub(super) fn insert(
+        &mut self,
+        name: Name,
+        hash: impl FnOnce() -> u64,
+        texts: Texts<'_>,
+    ) -> bool {
         if self.names.len() >= LINEAR_MAX {
             return self.insert_keyed(name, texts);
         }
-        if self.few.insert(hash) {
+        if self.few.insert(hash()) {
             if self.is_known(name, texts) {
                 return false;
             }

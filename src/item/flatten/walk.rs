@@ -185,7 +185,7 @@ impl<'a> Flattener<'a> {
             body: self.scan.text(),
             rewritten: &self.rewritten,
         };
-        let hash = name_hash(self.path.as_bytes());
+        let hash = || name_hash(self.path.as_bytes());
         if !self.seen.insert(key.name, hash, texts) {
             self.path.truncate(path_len);
             return Err(self.same_key_twice(key));
@@ -225,7 +225,7 @@ impl<'a> Flattener<'a> {
         let is_item_key = self.item_key.as_deref().map(str::as_bytes) == Some(name);
         // Two keys of one object differ exactly if their paths do.
         let hash = name_hash(name);
-        if !self.seen.insert(key.name, hash, texts) {
+        if !self.seen.insert(key.name, || hash, texts) {
             return Err(self.same_key_twice(key));
         }
         self.shape.add(hash);

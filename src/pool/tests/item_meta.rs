@@ -1,8 +1,10 @@
 //! Versions and expiry: whatever way an item takes to the pool, it arrives with them.
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use super::*;
+use base::clock::Lived;
 use item::{ItemMeta, Version};
 
 const OLDER: ItemMeta = ItemMeta {
@@ -61,4 +63,21 @@ async fn a_dead_letter_keeps_its_version_and_its_end() {
     // What was accepted earlier has the higher version.
     let fields = test.fields(STREAM, "a").await;
     assert_eq!(fields.as_deref(), Some(r#"{"key":"a"}"#));
+}
+
+#[tokio::test]
+async fn the_time_to_its_end_counts_from_when_it_was_accepted() {
+    let test = Test::new().await;
+    let batch = one(STREAM, 1, r#"{"n":1}"#, NEWER);
+    let entry = (*batch.slices()[0].entry).clone();
+    let arrived = Lived::now() - Duration::from_secs(50);
+    let waited = Entry {
+        arrived: Some(arrived),
+        ..entry
+    };
+    test.upsert(&Batch::new(vec![Slice::whole(Arc::new(waited))], 1), true);
+    let ends: i64 = (test.pool.lock().connection)
+        .query_one("SELECT expires_ms FROM items", [], |row| row.get(0))
+        .expect("it reads");
+    assert_eq!(ends, (arrived + Duration::from_secs(60)).to_column());
 }
