@@ -91,6 +91,17 @@ fn a_release_has_everything_and_is_the_same_when_it_is_made_again() {
     finish(program.arg("--version"), "").ok();
 }
 
+#[test]
+fn a_release_for_a_machine_that_nobody_can_build_for_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut build = Command::new(deploy("release/build"));
+    build.args(["--target", "x86_64-pc-windows-gnu"]);
+    let told = finish(build.arg(folder.path()), "").failed(2);
+    let what_can = "--target takes MACHINE-unknown-linux-gnu, such as aarch64-unknown-linux-gnu";
+    assert!(told.contains(what_can), "{told}");
+    assert_eq!(names(folder.path()), BTreeSet::new());
+}
+
 /// A script of a release, which finds in place of RustSec's advisories those that `folder` has, and none without one.
 fn with_advisories(script: &str, folder: Option<&Path>, home: &Path) -> Done {
     let registry = std::env::var_os("CARGO_HOME").map(PathBuf::from);
