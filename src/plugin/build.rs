@@ -11,7 +11,7 @@ use std::process::{Command, exit};
 const TARGET: &str = "wasm32-wasip2";
 
 /// The plugins inside the binary: package name and file name of the component.
-const BUILT_IN: [(&str, &str); 8] = [
+const BUILT_IN: [(&str, &str); 9] = [
     ("headgate-plugin-pool", "pool.wasm"),
     ("headgate-plugin-http-forward", "http_forward.wasm"),
     ("headgate-plugin-postgres", "postgres.wasm"),
@@ -20,6 +20,7 @@ const BUILT_IN: [(&str, &str); 8] = [
     ("headgate-plugin-filter-map", "filter_map.wasm"),
     ("headgate-plugin-file", "file.wasm"),
     ("headgate-plugin-lines", "lines.wasm"),
+    ("headgate-plugin-mqtt", "mqtt.wasm"),
 ];
 
 fn main() {

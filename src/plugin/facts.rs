@@ -37,7 +37,7 @@ const ASKED: [(&str, &str); 6] = [
 ];
 
 /// What the built-in plugins ask for, and whether they hear of removals: nobody has to compile them to know.
-const BUILT_IN_ASKS: [(&str, &[&str], bool); 8] = [
+const BUILT_IN_ASKS: [(&str, &[&str], bool); 9] = [
     ("pool", &["pool"], true),
     ("http-forward", &["http", "secrets"], true),
     ("postgres", &["postgres"], true),
@@ -46,6 +46,7 @@ const BUILT_IN_ASKS: [(&str, &[&str], bool); 8] = [
     ("filter-map", &["pool"], true),
     ("file", &["folder"], true),
     ("lines", &["wire"], true),
+    ("mqtt", &["wire", "secrets"], true),
 ];
 
 impl PluginFacts {

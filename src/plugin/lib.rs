@@ -76,7 +76,7 @@ const REMOVALS: &str = "headgate:sink/removals@1.2.0";
 const OPERATIONS: &str = "headgate:sink/operations@1.2.0";
 
 /// The plugins inside the binary: name in the configuration and component.
-const BUILT_IN: [(&str, &[u8]); 8] = [
+const BUILT_IN: [(&str, &[u8]); 9] = [
     (
         "pool",
         include_bytes!(concat!(env!("OUT_DIR"), "/pool.wasm")),
@@ -108,6 +108,10 @@ const BUILT_IN: [(&str, &[u8]); 8] = [
     (
         "lines",
         include_bytes!(concat!(env!("OUT_DIR"), "/lines.wasm")),
+    ),
+    (
+        "mqtt",
+        include_bytes!(concat!(env!("OUT_DIR"), "/mqtt.wasm")),
     ),
 ];
 

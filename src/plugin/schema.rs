@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::redact::Redactor;
 
 /// The schemas of the built-in plugins; `pool` takes no settings.
-const BUILT_IN: [(&str, &str); 8] = [
+const BUILT_IN: [(&str, &str); 9] = [
     ("pool", ""),
     (
         "http-forward",
@@ -43,6 +43,10 @@ const BUILT_IN: [(&str, &str); 8] = [
     (
         "lines",
         include_str!("../../plugins/lines/src/config.schema.json"),
+    ),
+    (
+        "mqtt",
+        include_str!("../../plugins/mqtt/src/config.schema.json"),
     ),
 ];
 

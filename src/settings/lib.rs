@@ -107,6 +107,7 @@ pub const BUILT_IN_PLUGINS: &[&str] = &[
     "filter-map",
     "file",
     "lines",
+    "mqtt",
 ];
 
 /// Where settings are looked for. Nothing else of the process is read.

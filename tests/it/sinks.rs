@@ -10,6 +10,7 @@ mod kills; // before or after, never between
 mod leaves; // told what ceases to match
 mod made; // what the routes do
 mod missing; // what the journal had let go
+mod mqtt; // published, as a broker keeps them
 mod newest; // of each item the newest
 mod plugins; // added, replaced, taken back and removed meanwhile
 mod refused; // what they refuse, and what they never show

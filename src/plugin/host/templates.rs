@@ -45,6 +45,7 @@ impl GuestTemplate {
             Place::Header => of_text(TemplatePlace::Header),
             Place::Plain => of_text(TemplatePlace::Plain),
             Place::FileName => of_text(TemplatePlace::FileName),
+            Place::Topic => of_text(TemplatePlace::Topic),
             Place::Form => of_text(TemplatePlace::Form),
             Place::Xml => of_text(TemplatePlace::Xml),
             Place::Json => Template::parse_json(setting, text, scope),

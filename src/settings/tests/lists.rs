@@ -162,7 +162,7 @@ fn a_problem_names_the_place_in_its_own_source() {
     let place = over_the_shop("[[sinks]]\nname = \"mine\"\nplugin = \"mine\"\nstreams = [\"a\"]\n");
     assert_eq!(
         place.problems(),
-        "site.toml:3: sinks[0].plugin: neither a built-in plugin nor a file: data/plugins/mine.wasm; built in: pool, http-forward, postgres, influx, webhook, filter-map, file, lines"
+        "site.toml:3: sinks[0].plugin: neither a built-in plugin nor a file: data/plugins/mine.wasm; built in: pool, http-forward, postgres, influx, webhook, filter-map, file, lines, mqtt"
     );
 }
 

@@ -232,7 +232,7 @@ fn sinks_have_a_plugin_and_patterns() {
         "[[sinks]]\nname = \"a\"\nplugin = \"pol\"\nstreams = [\"*\"]\n[[sinks]]\nname = \"b\"\nplugin = \"./b.wasm\"\nstreams = [\"a*b\", \"\", \"*\"]\nretry = { first_ms = 10, max_ms = 5 }\n",
         &[
             "3: sinks[0].plugin: neither a built-in plugin nor a file: data/plugins/pol.wasm; did you mean \"pool\"?",
-            "7: sinks[1].plugin: neither a built-in plugin nor a file: DIR/./b.wasm; built in: pool, http-forward, postgres, influx, webhook, filter-map, file, lines",
+            "7: sinks[1].plugin: neither a built-in plugin nor a file: DIR/./b.wasm; built in: pool, http-forward, postgres, influx, webhook, filter-map, file, lines, mqtt",
             r#"8: sinks[1].streams[0]: bad pattern "a*b": "*" is only allowed at the end"#,
             r#"8: sinks[1].streams[1]: bad pattern "": expected 1 to 128 characters; this one has 0"#,
             "9: sinks[1].retry.max_ms: 5 is shorter than the first pause, retry.first_ms = 10; set a longer time",

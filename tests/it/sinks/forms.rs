@@ -127,6 +127,10 @@ fn sections(receiver: &Receiver) -> Vec<Value> {
             "config": {"to": "tcp://10.0.0.5:5250", "line": "SET {_key}", "expect": "202", "timeout_ms": 500},
         }),
         json!({
+            "name": "mqtt", "plugin": "mqtt", "streams": ["orders"], "wire": {"to": ["tls://a.example:8883"]},
+            "config": {"to": "tls://a.example:8883", "client_id": "c", "topic": "a/{_key}", "retain": false, "user": "u"},
+        }),
+        json!({
             "name": "second", "plugin": "pool", "streams": ["other"], "where": "a?", "writes": ["other"], "config": {},
         }),
     ]
