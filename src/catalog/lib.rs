@@ -53,7 +53,7 @@ pub use quota::{Quota, QuotaState};
 pub use reader::{POLLS_PER_SECOND, ReadKey, Reader};
 use rows::Rows;
 pub use rules::Rules;
-pub use schema::{FILE, FORMAT, streams_of};
+pub use schema::{FILE, FORMAT, make_later, streams_of};
 use settings::{Limits, Settings};
 pub use setup::{FIRST_KEY, FirstStream, SetUp};
 pub use signing::Signing;

@@ -9,7 +9,7 @@ use rusqlite::params;
 use super::{Catalog, CatalogError};
 use base::clock::Lived;
 
-const TABLE: &str = "CREATE TABLE IF NOT EXISTS published_problems (
+pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS published_problems (
     stream TEXT NOT NULL,
     key TEXT NOT NULL,
     fields TEXT NOT NULL,

@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::audit::chain;
 use super::ingest_key::KeyRow;
 use super::rows::Rows;
-use super::{CatalogError, Connector, KeyHash, Stream};
+use super::{CatalogError, Connector, KeyHash, Stream, problems, screens, uses};
 use base::clock::Unix;
 pub(super) use read_keys::{delete_read_key, put_read_key};
 use settings::Networks;
@@ -205,6 +205,14 @@ pub(super) fn of_format(format: u32) -> String {
             "{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {NETWORKS_5} {AUDIT_CHAIN_5}"
         ),
     }
+}
+
+/// Makes the tables that others make when they are first needed.
+pub fn make_later(connection: &Database) -> Result<(), rusqlite::Error> {
+    let later = [uses::LATER_TABLES, problems::TABLE, screens::TABLE];
+    later
+        .into_iter()
+        .try_for_each(|tables| connection.execute_batch(tables))
 }
 
 pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {

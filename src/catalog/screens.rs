@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Catalog, CatalogError, KeyHash, ReadKey};
 
-const TABLE: &str = "CREATE TABLE IF NOT EXISTS screens (
+pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS screens (
     read_key TEXT PRIMARY KEY,
     seen TEXT NOT NULL
 ) WITHOUT ROWID;";

@@ -16,7 +16,7 @@ use super::{Catalog, IngestKey, KeyHash};
 use base::clock::Unix;
 
 /// Files of earlier versions have no such tables.
-const LATER_TABLES: &str = "CREATE TABLE IF NOT EXISTS key_volumes (
+pub(super) const LATER_TABLES: &str = "CREATE TABLE IF NOT EXISTS key_volumes (
     sha256 BLOB PRIMARY KEY, day INTEGER NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS key_refusals (
     sha256 BLOB PRIMARY KEY, refused_ms INTEGER NOT NULL) WITHOUT ROWID;";

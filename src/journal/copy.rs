@@ -11,7 +11,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::schema::ACCEPTED;
-use super::{Durability, StorageError, claims, schema};
+use super::{Durability, StorageError, claims, schema, timeline};
 use base::order::Seq;
 
 /// More requests than the other life can have taken since it was copied.
@@ -46,6 +46,12 @@ pub fn copy_state(connection: &Connection, after: Seq) -> Result<CopyState, rusq
 /// Makes an empty journal at `path`.
 pub fn make(path: &Path) -> Result<(), StorageError> {
     schema::open_writer(path, Durability::Os).map(drop)
+}
+
+/// Makes the tables that a journal makes when they are first needed.
+pub fn make_later(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.execute_batch(timeline::CLOCK)?;
+    connection.execute_batch(schema::SKIPPED)
 }
 
 /// Has all claims of a journal that was salvaged count, whatever was lost of how they are listed.

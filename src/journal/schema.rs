@@ -206,11 +206,13 @@ pub(super) fn skipped(connection: &Connection) -> Result<Vec<Range<Seq>>, rusqli
     ranges.collect()
 }
 
+/// Numbers that were never given.
+pub(super) const SKIPPED: &str =
+    "CREATE TABLE IF NOT EXISTS skipped (after INTEGER NOT NULL, through INTEGER NOT NULL)";
+
 /// Skips numbers from now on.
 pub(super) fn skip(connection: &Connection, numbers: Range<Seq>) -> Result<(), rusqlite::Error> {
-    connection.execute_batch(
-        "CREATE TABLE IF NOT EXISTS skipped (after INTEGER NOT NULL, through INTEGER NOT NULL)",
-    )?;
+    connection.execute_batch(SKIPPED)?;
     connection.execute(
         "INSERT INTO skipped (after, through) VALUES (?1, ?2)",
         [numbers.start.to_column(), numbers.end.to_column()],

@@ -34,7 +34,7 @@ pub(super) struct Timeline {
 }
 
 /// Not part of a format: versions that do not know the table leave it alone.
-const CLOCK: &str = "CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY CHECK (one = 1), lived_ms INTEGER NOT NULL, unix_ms INTEGER NOT NULL)";
+pub(super) const CLOCK: &str = "CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY CHECK (one = 1), lived_ms INTEGER NOT NULL, unix_ms INTEGER NOT NULL)";
 
 impl Timeline {
     /// Has the clock of this process live on from the newest point; a new file begins its life now.

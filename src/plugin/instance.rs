@@ -227,10 +227,6 @@ impl Plugin {
     pub async fn start(&self, context: &SinkContext) -> Result<Instance, PluginError> {
         let failed = |source| self.not_started(source);
         let mut store = self.store(context);
-        // An instance before this one may have ended in the middle of a call, with answers still to come.
-        if let Some(wire) = &self.grants.wire {
-            wire.close_all();
-        }
         let starting = async {
             let instance = self
                 .pre

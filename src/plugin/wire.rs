@@ -152,11 +152,6 @@ impl Wire {
         self.open().remove(url);
     }
 
-    /// Closes all connections.
-    pub(super) fn close_all(&self) {
-        self.open().clear();
-    }
-
     fn open(&self) -> MutexGuard<'_, HashMap<String, Arc<Connection>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -51,6 +51,8 @@ struct Kind {
     name: &'static str,
     format: i64,
     make: fn(&Path) -> Result<(), RepairError>,
+    /// Makes the tables that a file gets when they are first needed.
+    make_later: fn(&Connection) -> Result<(), rusqlite::Error>,
     /// Tables whose lost rows are told by their indexes.
     indexed: &'static [&'static str],
     /// Makes what was read a whole again.
@@ -63,6 +65,7 @@ const FILES: [Kind; 3] = [
         name: CATALOG,
         format: ::catalog::FORMAT,
         make: |path| Ok(::catalog::make(path)?),
+        make_later: ::catalog::make_later,
         indexed: &["keys", "read_keys"],
         settle: catalog::settle,
     },
@@ -70,6 +73,7 @@ const FILES: [Kind; 3] = [
         name: POOL,
         format: ::pool::FORMAT,
         make: |path| Ok(::pool::copy::make(path)?),
+        make_later: |_| Ok(()),
         indexed: &["items"],
         settle: pool::settle,
     },
@@ -77,6 +81,7 @@ const FILES: [Kind; 3] = [
         name: JOURNAL,
         format: ::journal::FORMAT,
         make: |path| Ok(::journal::copy::make(path)?),
+        make_later: ::journal::copy::make_later,
         indexed: &["requests"],
         settle: journal::settle,
     },

@@ -81,9 +81,9 @@ pub(super) fn salvage(from: &Path, into: &Path, file: &File) -> Result<Salvaged,
     let is_older = !schema_is_damaged
         && (1..file.format).contains(&image.version())
         && !holds_all(&objects, &own)?;
-    let connection = match is_older {
-        true => older_file(into, &image)?,
-        false => emptied_file(into, &own)?,
+    let (connection, own) = match is_older {
+        true => (older_file(into, &image)?, own),
+        false => emptied_file(into, &own, file)?,
     };
     make_others(&connection, &objects, &own, is_older)?;
     let targets = targets(&connection, &objects, &own)?;
@@ -130,13 +130,20 @@ pub(super) fn salvage(from: &Path, into: &Path, file: &File) -> Result<Salvaged,
     })
 }
 
-/// The new file that this version has made, without what it begins with: that is not what the old one holds.
-fn emptied_file(path: &Path, own: &[Object]) -> Result<Connection, RepairError> {
+/// The new file that this version has made, without what it begins with: that is not what the old one holds. It has the
+/// tables of later, too, so that a damaged description of one is not taken over. Returns all that it has.
+fn emptied_file(
+    path: &Path,
+    own: &[Object],
+    file: &File,
+) -> Result<(Connection, Vec<Object>), RepairError> {
     let connection = unflushed_file(path)?;
     for table in own.iter().filter(|own| own.kind == "table") {
         connection.execute(&format!("DELETE FROM \"{}\"", table.name), [])?;
     }
-    Ok(connection)
+    (file.make_later)(&connection)?;
+    let own = stated(&connection)?;
+    Ok((connection, own))
 }
 
 /// A new file of the old one's format, without tables.

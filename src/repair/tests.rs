@@ -279,6 +279,45 @@ fn any_bit_of_any_page_may_be_wrong() {
 }
 
 #[test]
+fn columns_have_the_names_of_this_version_again() {
+    let columns = |path: &Path, table: &str| -> Vec<String> {
+        let connection = Connection::open(path).expect("it opens");
+        let sql = "SELECT name FROM pragma_table_xinfo(?1) ORDER BY cid";
+        let mut statement = connection.prepare(sql).expect("a statement");
+        let names = statement.query_map([table], |row| row.get(0));
+        let names = names.expect("rows").map(|name| name.expect("a name"));
+        names.collect()
+    };
+    for (file, _, _) in LARGEST {
+        let (_folder, path) = sample(file);
+        let tables: Vec<(String, String)> = {
+            let connection = Connection::open(&path).expect("it opens");
+            (kind(file).make_later)(&connection).expect("tables");
+            let sql = "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
+            let mut statement = connection.prepare(sql).expect("a statement");
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+            rows.expect("rows").map(|row| row.expect("a row")).collect()
+        };
+        let whole = std::fs::read(&path).expect("the file");
+        for (table, sql) in tables {
+            let begin = sql.find('(').expect("columns");
+            let name = sql[begin..].find(|letter: char| letter.is_ascii_lowercase());
+            let name = begin + name.expect("a name");
+            let found = whole
+                .windows(name + 1)
+                .position(|text| *text == sql.as_bytes()[..=name]);
+            // It may go on in another page.
+            let Some(at) = found else {
+                continue;
+            };
+            let (folder, _) = after(file, &whole, |bytes| bytes[at + name] ^= 1);
+            let repaired = columns(&folder.path().join(file), &table);
+            assert_eq!(repaired, columns(&path, &table), "{file} {table}");
+        }
+    }
+}
+
+#[test]
 fn a_repair_that_was_cut_off_goes_on_where_it_was() {
     let (_folder, path) = sample(POOL);
     let whole = std::fs::read(&path).expect("the file");

@@ -1,8 +1,8 @@
 //! Publishes items as MQTT messages, one topic each.
 //!
 //! **Invariant**: messages go out in the order of the items; an item is settled when the broker has answered its message.
-//! Nothing is in flight between two calls, so each begins with the same identifiers: where answers are missing, the
-//! connection is closed.
+//! Nothing is in flight between two calls, so each begins with the same identifiers: the host closes the connection of a
+//! call that failed.
 
 mod packet;
 
@@ -73,26 +73,7 @@ impl Mqtt {
     }
 
     fn write(&self, batch: &Batch) -> Result<(), WriteError> {
-        let (connection, opened) = Connection::take(&self.to).map_err(retry)?;
-        let mut pipe = Pipe {
-            connection,
-            is_dry: opened == Opening::Dry,
-            arrived: Vec::new(),
-            bytes: Vec::new(),
-            waiting: 0,
-        };
-        let greeted = match opened {
-            Opening::Fresh => self.greet(&mut pipe),
-            _ => Ok(()),
-        };
-        let done = greeted.and_then(|()| self.publish(batch, &mut pipe));
-        if let Err(WriteError::Retry(_)) = done {
-            pipe.connection.close();
-        }
-        done
-    }
-
-    fn publish(&self, batch: &Batch, pipe: &mut Pipe) -> Result<(), WriteError> {
+        let mut pipe = self.open()?;
         let mut rejected = Vec::new();
         for (index, action) in (0..).zip(batch.actions(ALL)) {
             let one = Span {
@@ -138,8 +119,19 @@ impl Mqtt {
         message.ok_or_else(|| "it is longer than a message of MQTT can be".to_owned())
     }
 
-    /// Says who connects, and that it is there.
-    fn greet(&self, pipe: &mut Pipe) -> Result<(), WriteError> {
+    /// The connection, greeted.
+    fn open(&self) -> Result<Pipe, WriteError> {
+        let (connection, opened) = Connection::take(&self.to).map_err(retry)?;
+        let mut pipe = Pipe {
+            connection,
+            is_dry: opened == Opening::Dry,
+            arrived: Vec::new(),
+            bytes: Vec::new(),
+            waiting: 0,
+        };
+        if opened != Opening::Fresh {
+            return Ok(pipe);
+        }
         let status = self.status_topic.as_deref();
         pipe.send(packet::connect(&Client {
             id: &self.client_id,
@@ -159,7 +151,7 @@ impl Mqtt {
                 pipe.settle(self.timeout_ms)?;
             }
         }
-        Ok(())
+        Ok(pipe)
     }
 }
 

@@ -64,7 +64,7 @@ fn what_cannot_be_used_is_refused_with_its_place_and_nothing_is_made() {
         ),
         (
             with("secrets", json!({"token": {"set": true}})),
-            "secrets.token is not set",
+            "secrets.token has no value yet",
         ),
         (
             with("postgres", json!({"url": "mysql://a"})),
