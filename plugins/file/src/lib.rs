@@ -9,9 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headgate_sdk::tables::{self, Table, Text};
 use headgate_sdk::templates::{Place, Subject, Template};
-use headgate_sdk::{
-    ALL, Action, Batch, Opened, Operations, Retry, Sink, Span, WriteError, folder, state,
-};
+use headgate_sdk::{ALL, Action, Batch, Opened, Operations, Sink, Span, WriteError, folder, state};
 use serde_json::{Value, json};
 use settings::Settings;
 
@@ -125,8 +123,8 @@ impl File {
                 continue;
             }
             let name = self.name(batch, index)?;
-            let text = self.table.whole(&stream).map_err(retry)?;
-            folder::replace(&name, &text).map_err(retry)?;
+            let text = self.table.whole(&stream).map_err(WriteError::retry)?;
+            folder::replace(&name, &text).map_err(WriteError::retry)?;
             seen.insert(stream);
         }
         Ok(())
@@ -169,8 +167,8 @@ impl File {
                 .is_some_and(|minutes| last_ms.saturating_sub(file.begun_ms) >= minutes * 60_000);
         let is_other = file.name != name || file.fields != fields;
         // Gone, or finished by a call that was not settled.
-        let is_there =
-            !file.part.is_empty() && folder::size(&file.part).map_err(retry)? >= Some(file.len);
+        let is_there = !file.part.is_empty()
+            && folder::size(&file.part).map_err(WriteError::retry)? >= Some(file.len);
         if is_full || is_other || !is_there {
             self.finish(&mut file)?;
             self.begin(&mut file, name, fields, first_ms);
@@ -214,12 +212,12 @@ impl File {
         if file.part.is_empty() {
             return Ok(());
         }
-        folder::finish(&file.part, file.len, &file.to).map_err(retry)?;
+        folder::finish(&file.part, file.len, &file.to).map_err(WriteError::retry)?;
         if let Some(keep) = self.settings.keep_files {
             file.done.push(std::mem::take(&mut file.to));
             let many = file.done.len().saturating_sub(keep as usize);
             for name in file.done.drain(..many) {
-                folder::remove(&name).map_err(retry)?;
+                folder::remove(&name).map_err(WriteError::retry)?;
             }
         }
         Ok(())
@@ -241,17 +239,10 @@ impl File {
     }
 
     fn add(&self, file: &mut Unfinished, text: &Text) -> Result<(), WriteError> {
-        folder::append(&file.part, file.len, text).map_err(retry)?;
+        folder::append(&file.part, file.len, text).map_err(WriteError::retry)?;
         file.len += text.len();
         Ok(())
     }
-}
-
-fn retry(reason: String) -> WriteError {
-    WriteError::Retry(Retry {
-        after_ms: None,
-        reason,
-    })
 }
 
 impl Sink for File {

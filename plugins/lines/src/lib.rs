@@ -6,7 +6,7 @@
 use headgate_sdk::templates::{Subject, Template};
 use headgate_sdk::wire::{Connection, Opened as Opening};
 use headgate_sdk::{
-    ALL, Action, Batch, Opened, Operations, Rejection, Retry, Sink, Span, WriteError, delivery,
+    ALL, Action, Batch, Opened, Operations, Rejection, Sink, Span, WriteError, delivery,
 };
 use serde_json::{Map, Value};
 
@@ -105,7 +105,7 @@ impl Lines {
     }
 
     fn open(&self) -> Result<Pipe, WriteError> {
-        let (connection, opened) = Connection::take(&self.to).map_err(retry)?;
+        let (connection, opened) = Connection::take(&self.to).map_err(WriteError::retry)?;
         let mut pipe = Pipe {
             connection,
             is_dry: opened == Opening::Dry,
@@ -130,7 +130,9 @@ struct Pipe {
 
 impl Pipe {
     fn send(&mut self, text: &str) -> Result<(), WriteError> {
-        self.connection.send(text.as_bytes()).map_err(retry)
+        self.connection
+            .send(text.as_bytes())
+            .map_err(WriteError::retry)
     }
 
     fn forget(&mut self) -> Result<(), WriteError> {
@@ -142,7 +144,7 @@ impl Pipe {
     fn receive(&mut self, timeout_ms: u32) -> Result<Vec<u8>, WriteError> {
         let bytes_max = ANSWER_BYTES_MAX as u32;
         let received = self.connection.receive(bytes_max, timeout_ms);
-        received.map_err(retry)
+        received.map_err(WriteError::retry)
     }
 
     /// The next line, without its end.
@@ -160,21 +162,16 @@ impl Pipe {
             }
             let received = self.receive(timeout_ms)?;
             if received.is_empty() {
-                return Err(retry(format!("no answer within {timeout_ms} ms")));
+                return Err(WriteError::retry(format!(
+                    "no answer within {timeout_ms} ms"
+                )));
             }
             self.arrived.extend(received);
             if self.arrived.len() > ANSWER_BYTES_MAX {
-                return Err(retry("its answer has no end".to_owned()));
+                return Err(WriteError::retry("its answer has no end".to_owned()));
             }
         }
     }
-}
-
-fn retry(reason: String) -> WriteError {
-    WriteError::Retry(Retry {
-        after_ms: None,
-        reason,
-    })
 }
 
 impl Sink for Lines {

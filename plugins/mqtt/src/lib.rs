@@ -9,8 +9,7 @@ mod packet;
 use headgate_sdk::templates::{Place, Subject, Template};
 use headgate_sdk::wire::{Connection, Opened as Opening};
 use headgate_sdk::{
-    ALL, Action, Batch, Opened, Operations, Rejection, Retry, Sink, Span, WriteError, delivery,
-    secrets,
+    ALL, Action, Batch, Opened, Operations, Rejection, Sink, Span, WriteError, delivery, secrets,
 };
 use packet::{Answer, Client};
 use serde_json::{Map, Value};
@@ -121,7 +120,7 @@ impl Mqtt {
 
     /// The connection, greeted.
     fn open(&self) -> Result<Pipe, WriteError> {
-        let (connection, opened) = Connection::take(&self.to).map_err(retry)?;
+        let (connection, opened) = Connection::take(&self.to).map_err(WriteError::retry)?;
         let mut pipe = Pipe {
             connection,
             is_dry: opened == Opening::Dry,
@@ -141,8 +140,12 @@ impl Mqtt {
         }))?;
         match pipe.answer(self.timeout_ms)? {
             Answer::Connected(0) => {}
-            Answer::Connected(code) => return Err(retry(refusal(code))),
-            _ => return Err(retry("this is no answer of an MQTT broker".to_owned())),
+            Answer::Connected(code) => return Err(WriteError::retry(refusal(code))),
+            _ => {
+                return Err(WriteError::retry(
+                    "this is no answer of an MQTT broker".to_owned(),
+                ));
+            }
         }
         if let Some(topic) = status {
             let id = pipe.next_id();
@@ -208,37 +211,30 @@ impl Pipe {
         for id in 1..=waiting {
             if self.answer(timeout_ms)? != Answer::Published(id) {
                 let reason = "the broker answered out of order; see its log";
-                return Err(retry(reason.to_owned()));
+                return Err(WriteError::retry(reason.to_owned()));
             }
         }
         Ok(())
     }
 
     fn send(&self, bytes: Vec<u8>) -> Result<(), WriteError> {
-        self.connection.send(&bytes).map_err(retry)
+        self.connection.send(&bytes).map_err(WriteError::retry)
     }
 
     fn answer(&mut self, timeout_ms: u32) -> Result<Answer, WriteError> {
         loop {
-            if let Some(answer) = packet::answer(&mut self.arrived).map_err(retry)? {
+            if let Some(answer) = packet::answer(&mut self.arrived).map_err(WriteError::retry)? {
                 return Ok(answer);
             }
             let received = self.connection.receive(READ_BYTES, timeout_ms);
-            let received = received.map_err(retry)?;
+            let received = received.map_err(WriteError::retry)?;
             if received.is_empty() {
                 let reason = format!("the broker did not answer within {timeout_ms} ms");
-                return Err(retry(reason));
+                return Err(WriteError::retry(reason));
             }
             self.arrived.extend(received);
         }
     }
-}
-
-fn retry(reason: String) -> WriteError {
-    WriteError::Retry(Retry {
-        after_ms: None,
-        reason,
-    })
 }
 
 impl Sink for Mqtt {

@@ -9,9 +9,7 @@ use std::collections::HashMap;
 
 use headgate_sdk::halves::{self, Answer};
 use headgate_sdk::postgres::{self, Error, Refusal, Statement};
-use headgate_sdk::{
-    ALL, Action, Batch, Opened, Operations, Rejection, Retry, Sink, WriteError, metrics,
-};
+use headgate_sdk::{ALL, Action, Batch, Opened, Operations, Rejection, Sink, WriteError, metrics};
 use plan::Plan;
 
 /// Transactions of one call. A batch of 1,000 items takes 21 to find one bad item.
@@ -138,7 +136,7 @@ fn write(plan: &Plan, batch: &Batch) -> Result<Answer, WriteError> {
         match postgres::execute(batch, std::slice::from_ref(create)) {
             // Somebody else may be creating it, too.
             Ok(_) | Err(Error::Refused(Refusal { .. })) => {}
-            Err(Error::Unavailable(reason)) => return Err(later(reason)),
+            Err(Error::Unavailable(reason)) => return Err(WriteError::retry(reason)),
         }
         outcome = postgres::execute(batch, statement);
     }
@@ -157,10 +155,10 @@ fn answer(outcome: Result<Vec<u64>, Error>) -> Result<Answer, WriteError> {
             if DATA.iter().any(|data| code.starts_with(data)) {
                 Ok(Answer::Refused(reason))
             } else {
-                Err(later(reason))
+                Err(WriteError::retry(reason))
             }
         }
-        Err(Error::Unavailable(reason)) => Err(later(reason)),
+        Err(Error::Unavailable(reason)) => Err(WriteError::retry(reason)),
     }
 }
 
@@ -169,13 +167,6 @@ fn absent_key<'a>(plan: &'a Plan, batch: &Batch) -> Option<&'a String> {
     plan.key_fields
         .iter()
         .find(|field| batch.texts(field, ALL).iter().any(Option::is_none))
-}
-
-fn later(reason: String) -> WriteError {
-    WriteError::Retry(Retry {
-        after_ms: None,
-        reason,
-    })
 }
 
 headgate_sdk::export!(Table with operations);

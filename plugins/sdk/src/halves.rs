@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use crate::{Rejection, Retry, WriteError};
+use crate::{Rejection, WriteError};
 
 /// What the receiver says to some items.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,10 +54,9 @@ pub fn write(
             ranges.push(middle..range.end);
             ranges.push(range.start..middle);
         } else {
-            return Err(WriteError::Retry(Retry {
-                after_ms: None,
-                reason: format!("too many items of one batch are refused, the last ones: {reason}"),
-            }));
+            return Err(WriteError::retry(format!(
+                "too many items of one batch are refused, the last ones: {reason}"
+            )));
         }
     }
     if rejected.is_empty() {

@@ -22,7 +22,7 @@ use crate::bindings::wasi::http::types::{
     RequestOptions, Scheme, http_error_code,
 };
 use crate::bindings::wasi::io::streams::{InputStream, OutputStream, StreamError};
-use crate::{Batch, Retry, Span, WriteError, delivery};
+use crate::{Batch, Span, WriteError, delivery};
 
 /// Bytes that are read at once.
 const PIECE_BYTES: u64 = 64 << 10;
@@ -393,10 +393,7 @@ fn in_words(code: &ErrorCode) -> String {
 /// Later everything may be different: the network, and what the operator allows.
 impl From<Error> for WriteError {
     fn from(error: Error) -> Self {
-        WriteError::Retry(Retry {
-            after_ms: None,
-            reason: error.to_string(),
-        })
+        WriteError::retry(error.to_string())
     }
 }
 

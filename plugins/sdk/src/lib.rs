@@ -128,6 +128,16 @@ pub mod removing {
 }
 
 pub use bindings::exports::headgate::sink::sink::{Descriptor, Rejection, Retry, WriteError};
+
+impl WriteError {
+    /// The batch, or what is left of it, is to come again after the pause that the sink's settings say.
+    pub fn retry(reason: String) -> Self {
+        Self::Retry(Retry {
+            after_ms: None,
+            reason,
+        })
+    }
+}
 pub use bindings::headgate::sink::batches::{Action, Batch, Form, Place, Span};
 pub use bindings::headgate::sink::{
     delivery, folder, logging, metrics, pool, postgres, renderers, secrets, state, tables,
