@@ -130,8 +130,8 @@ pub(super) fn salvage(from: &Path, into: &Path, file: &File) -> Result<Salvaged,
     })
 }
 
-/// The new file that this version has made, without what it begins with: that is not what the old one holds. It has the
-/// tables of later, too, so that a damaged description of one is not taken over. Returns all that it has.
+/// The new file that this version has made, without what it begins with: that is not what the old one holds. It also
+/// has the tables that a file gets later, so that a damaged description of one is not taken over. Returns all that it has.
 fn emptied_file(
     path: &Path,
     own: &[Object],
