@@ -1,4 +1,4 @@
-//! Outgoing HTTP of sinks: `wasi:http` with a client of our own.
+//! Outgoing HTTP of sinks: `wasi:http`, and the interface `http`, with a client of our own.
 //!
 //! A plugin whose sink has an `http` table gets an [`Egress`] with it; each instance asks through its [`Calls`]. Which
 //! addresses may be dialled is in `egress/address.rs`, how they are dialled in `egress/dial.rs`, what a body may be in
@@ -33,6 +33,7 @@ pub(super) use address::Addresses;
 use body::{Answer, Outgoing};
 pub(super) use dial::Dialer;
 use failed::Failed;
+pub(super) use failed::in_words;
 pub(super) use target::Target;
 
 pub(super) use calls::Calls;
@@ -45,7 +46,7 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 /// Bytes of the head of an answer.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Bytes of the headers of a request.
-const FIELDS_BYTES_MAX: usize = 32 << 10;
+pub(super) const FIELDS_BYTES_MAX: usize = 32 << 10;
 /// Refusals of a sink that are told to the operator, until it is loaded again.
 const TOLD_MAX: usize = 50;
 
@@ -124,6 +125,11 @@ impl Egress {
             connections,
             logged: Mutex::default(),
         })
+    }
+
+    /// Bytes of the body of a request.
+    pub(super) fn body_max(&self) -> usize {
+        usize::try_from(self.request_bytes_max).unwrap_or(usize::MAX)
     }
 
     fn allows(&self, target: &Target) -> bool {

@@ -27,8 +27,9 @@ pub struct PluginFacts {
 }
 
 /// What components import, and what that is called.
-const ASKED: [(&str, &str); 6] = [
+const ASKED: [(&str, &str); 7] = [
     ("wasi:http/", "http"),
+    ("headgate:sink/http@", "http"),
     ("headgate:sink/postgres@", "postgres"),
     ("headgate:sink/folder@", "folder"),
     ("headgate:sink/wire@", "wire"),
@@ -112,7 +113,9 @@ fn asked(plugin: &Plugin) -> Vec<&'static str> {
     let imports = plugin.imports();
     let asks = |interface: &str| imports.iter().any(|name| name.starts_with(interface));
     let asked = ASKED.iter().filter(|(interface, _)| asks(interface));
-    asked.map(|(_, word)| *word).collect()
+    let mut asked: Vec<_> = asked.map(|(_, word)| *word).collect();
+    asked.dedup();
+    asked
 }
 
 #[cfg(test)]

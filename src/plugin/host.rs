@@ -6,6 +6,7 @@
 
 mod batches;
 mod files;
+mod http;
 mod link;
 mod memory;
 mod pool;
@@ -46,6 +47,7 @@ pub(super) mod bindings {
             package headgate:host;
             /// All that a sink may import and export.
             world host {
+                include headgate:sink/calling-sink@1.2.0;
                 include headgate:sink/postgres-sink@1.2.0;
                 include headgate:sink/template-sink@1.2.0;
                 include headgate:sink/folder-sink@1.2.0;
@@ -56,6 +58,7 @@ pub(super) mod bindings {
         ",
         world: "headgate:host/host",
         imports: {
+            "headgate:sink/http.send": async | trappable,
             "headgate:sink/postgres.execute": async | trappable,
             "headgate:sink/folder.append": async | trappable,
             "headgate:sink/folder.replace": async | trappable,

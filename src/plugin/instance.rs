@@ -23,6 +23,9 @@ use pool::{Effect, Staged};
 /// Calls after which an instance is replaced, so that leaks in a guest stay small.
 const CALLS_MAX: u32 = 10_000;
 
+/// Bytes that a guest hands to the host in one function call.
+const HANDED_BYTES_MAX: usize = 16 << 20;
+
 /// Why an instance is to be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecycleReason {
@@ -289,8 +292,9 @@ impl Plugin {
         );
         let mut store = Store::new(self.pre.engine(), host);
         store.limiter(|host| &mut host.memory);
-        // A guest cannot hand more than this to the host in one call.
-        store.set_hostcall_fuel(16 << 20);
+        // A guest cannot hand more than this to the host in one call, the body of a request included.
+        let body_max = self.grants.egress.as_ref().map_or(0, |one| one.body_max());
+        store.set_hostcall_fuel(HANDED_BYTES_MAX.saturating_add(body_max));
         store.epoch_deadline_callback(|mut context| {
             Ok(match context.data_mut().meter.charge() {
                 true => UpdateDeadline::Yield(1),

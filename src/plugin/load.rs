@@ -19,6 +19,8 @@ use base::opaque::Opaque;
 use base::text::hex;
 use settings::Leaves;
 
+/// What a component imports to call others.
+const HTTP: [&str; 2] = ["wasi:http/", "headgate:sink/http@"];
 /// What a component imports to write the data pool, of any version.
 const POOL: &str = "headgate:sink/pool@";
 /// What it imports to keep state from call to call.
@@ -85,7 +87,7 @@ impl Plugins {
                 grants.egress = Some(egress.into());
                 host::link_http(linker).map_err(PluginError::Engine)?;
             }
-            None if self.asks_for(component, "wasi:http/") => {
+            None if HTTP.iter().any(|one| self.asks_for(component, one)) => {
                 return Err(PluginError::NoHttp { name: name() });
             }
             None => {}

@@ -8,6 +8,7 @@
 
 mod behaviour; // the same sink does the same in every language
 mod new; // the projects of `headgate plugin new`
+mod three; // the three sinks that examples/plugins has in every language
 
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt as _, symlink};

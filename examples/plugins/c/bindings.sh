@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes gen/ anew after a change of the world: cargo install wit-bindgen-cli@0.61.1 --no-default-features --features c
-# `bindings.sh --check` only says whether that is needed.
+# `bindings.sh --check` only says whether that is needed. A component asks only for what its sink calls.
 set -eu
 cd "$(dirname "$0")"
 wit=../../../plugins/sdk/wit
@@ -11,5 +11,5 @@ if [ "${1:-}" = --check ]; then
     echo "the world has changed since examples/plugins/c/gen was made: run examples/plugins/c/bindings.sh" >&2
     exit 1
 fi
-wit-bindgen c $wit --world sink-plugin --out-dir gen
+wit-bindgen c $wit --world calling-sink --rename-world sink-plugin --out-dir gen
 echo "$digest" >gen/sink.wit.sha256

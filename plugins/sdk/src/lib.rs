@@ -40,6 +40,7 @@ pub mod bindings {
             package headgate:sdk;
             world everything {
                 include headgate:sink/http-sink@1.2.0;
+                include headgate:sink/calling-sink@1.2.0;
                 include headgate:sink/postgres-sink@1.2.0;
                 include headgate:sink/template-sink@1.2.0;
                 include headgate:sink/folder-sink@1.2.0;

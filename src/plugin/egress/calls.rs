@@ -1,4 +1,4 @@
-//! The requests of one instance: what `wasi:http` asks of the host.
+//! The requests of one instance: what `wasi:http` and `http` ask of the host.
 //!
 //! **Invariant**: a request is checked and completed here before anything of it leaves; outside of `write` none does.
 
@@ -118,6 +118,22 @@ impl Calls {
     pub(crate) fn under_way(&self) -> bool {
         let egress = self.egress.as_ref();
         egress.is_some_and(|egress| egress.slots.available_permits() < egress.concurrency_max)
+    }
+
+    /// Checks a request now, and sends it when it is waited for.
+    pub(crate) fn send(
+        &mut self,
+        request: Request<WasiBody>,
+        options: RequestOptions,
+    ) -> impl Future<Output = Result<Response<WasiBody>, Error>> + Send + use<> {
+        let (prepared, trial) = (self.prepare(request), self.trial.clone());
+        async move {
+            let prepared = prepared?;
+            match trial {
+                None => Ok(prepared.send(options).await?.map(BodyExt::boxed_unsync)),
+                Some(trial) => prepared.try_out(&trial, options).await,
+            }
+        }
     }
 
     /// Checks a request and makes it ready.
@@ -311,14 +327,9 @@ impl WasiHttpHooks for Calls {
         options: Option<RequestOptions>,
         _: Worker,
     ) -> Box<dyn Future<Output = Result<(Response<WasiBody>, Worker), Error>> + Send> {
-        let (prepared, trial) = (self.prepare(request), self.trial.clone());
+        let answering = self.send(request, options.unwrap_or_default());
         Box::new(async move {
-            let prepared = prepared?;
-            let options = options.unwrap_or_default();
-            let response = match trial {
-                None => prepared.send(options).await?.map(BodyExt::boxed_unsync),
-                Some(trial) => prepared.try_out(&trial, options).await?,
-            };
+            let response = answering.await?;
             let worker: Worker = Box::new(std::future::ready(Ok(())));
             Ok((response, worker))
         })

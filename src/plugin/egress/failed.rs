@@ -75,3 +75,61 @@ pub(super) fn of_hyper(error: &hyper::Error) -> Error {
         Error::ConnectionTerminated
     }
 }
+
+/// Why a host gave no answer, as a guest is told in words.
+pub(crate) fn in_words(host: &str, code: &Error) -> String {
+    let words = match code {
+        Error::HttpRequestDenied => {
+            return "not allowed: the settings do not allow this request".to_owned();
+        }
+        Error::DestinationIpProhibited => {
+            return "not allowed: the host is not at a public address".to_owned();
+        }
+        Error::HttpRequestUriInvalid => "cannot be called by this URL",
+        Error::HttpRequestMethodInvalid => "cannot be called with this method",
+        Error::ConnectionRefused => "refuses connections",
+        Error::ConnectionTimeout => "cannot be connected to in time",
+        Error::ConnectionReadTimeout
+        | Error::ConnectionWriteTimeout
+        | Error::HttpResponseTimeout => "did not answer in time",
+        Error::ConnectionTerminated | Error::HttpResponseIncomplete => {
+            "closed the connection before its answer was complete"
+        }
+        Error::DnsError { .. } => "is a name that cannot be resolved",
+        Error::DestinationUnavailable => "cannot be reached",
+        Error::TlsCertificateError => "has a certificate that is not trusted",
+        Error::TlsProtocolError => "does not speak TLS here",
+        Error::HttpProtocolError => "does not answer in HTTP",
+        Error::HttpRequestBodySize(_) => "was sent a body that is larger than the settings allow",
+        Error::HttpResponseBodySize(_) | Error::HttpResponseHeaderSectionSize(_) => {
+            "answers with more than the settings allow"
+        }
+        other => return format!("no answer: {host} cannot be called: {other}"),
+    };
+    format!("no answer: {host} {words}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_gave_no_answer_is_named_in_words() {
+        for (code, words) in [
+            (
+                Error::ConnectionRefused,
+                "no answer: 127.0.0.1:9 refuses connections",
+            ),
+            (
+                Error::LoopDetected,
+                "no answer: 127.0.0.1:9 cannot be called: loop detected",
+            ),
+            (
+                Error::HttpRequestDenied,
+                "not allowed: the settings do not allow this request",
+            ),
+        ] {
+            assert_eq!(in_words("127.0.0.1:9", &code), words);
+        }
+    }
+}

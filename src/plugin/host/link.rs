@@ -7,12 +7,13 @@ use wasmtime::component::{HasSelf, Linker};
 
 use super::Host;
 use super::bindings::headgate::sink::{
-    batches, delivery, folder, logging, metrics, pool, postgres, renderers, secrets, state, tables,
-    templates, wire,
+    batches, delivery, folder, http, logging, metrics, pool, postgres, renderers, secrets, state,
+    tables, templates, wire,
 };
 
 /// Adds outgoing HTTP, for guests whose sink may call somebody.
 pub(crate) fn link_http(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
+    http::add_to_linker::<Host, HasSelf<Host>>(linker, |host| host)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
 }
 

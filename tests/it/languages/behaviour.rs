@@ -21,7 +21,7 @@ use crate::setup::Setup;
 const FOUR: &str = r#"[{"id": "a", "value": 12.50, "secret": "s"}, {"id": "b", "value": 3, "secret": "s"}, {"id": "c", "value": "high"}, {"id": "d", "value": 10}]"#;
 
 /// Waits until a request has this status; a sink's first request waits for its component, which for Python takes long.
-fn becomes(process: &Process, request_id: &str, status: &str) {
+pub(super) fn becomes(process: &Process, request_id: &str, status: &str) {
     let started = Instant::now();
     while process.request(request_id)["status"] != status {
         let waited = started.elapsed() < Duration::from_secs(240);

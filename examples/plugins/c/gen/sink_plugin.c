@@ -3,6 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Imported Functions from `headgate:sink/http@1.2.0`
+
+__attribute__((__import_module__("headgate:sink/http@1.2.0"), __import_name__("send")))
+extern void __wasm_import_headgate_sink_http_send(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, int32_t, uint8_t *);
+
 // Imported Functions from `headgate:sink/batches@1.2.0`
 
 __attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.id")))
@@ -205,6 +210,58 @@ static uint8_t RET_AREA[(32+2*sizeof(void*))];
 
 // Helper Functions
 
+void sink_plugin_tuple2_string_string_free(sink_plugin_tuple2_string_string_t *ptr) {
+  sink_plugin_string_free(&ptr->f0);
+  sink_plugin_string_free(&ptr->f1);
+}
+
+void sink_plugin_list_tuple2_string_string_free(sink_plugin_list_tuple2_string_string_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    sink_plugin_tuple2_string_string_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      sink_plugin_tuple2_string_string_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void sink_plugin_list_u8_free(sink_plugin_list_u8_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    uint8_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+    }
+    free(list_ptr);
+  }
+}
+
+void sink_plugin_option_u32_free(sink_plugin_option_u32_t *ptr) {
+  if (ptr->is_some) {
+  }
+}
+
+void headgate_sink_http_request_free(headgate_sink_http_request_t *ptr) {
+  sink_plugin_string_free(&ptr->method);
+  sink_plugin_string_free(&ptr->url);
+  sink_plugin_list_tuple2_string_string_free(&ptr->headers);
+  sink_plugin_list_u8_free(&ptr->body);
+  sink_plugin_option_u32_free(&ptr->timeout_ms);
+}
+
+void headgate_sink_http_response_free(headgate_sink_http_response_t *ptr) {
+  sink_plugin_list_tuple2_string_string_free(&ptr->headers);
+  sink_plugin_list_u8_free(&ptr->body);
+}
+
+void headgate_sink_http_result_response_string_free(headgate_sink_http_result_response_string_t *ptr) {
+  if (!ptr->is_err) {
+    headgate_sink_http_response_free(&ptr->val.ok);
+  } else {
+    sink_plugin_string_free(&ptr->val.err);
+  }
+}
+
 __attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[resource-drop]batch")))
 extern void __wasm_import_headgate_sink_batches_batch_drop(int32_t handle);
 
@@ -298,36 +355,10 @@ void sink_plugin_list_u32_free(sink_plugin_list_u32_t *ptr) {
   }
 }
 
-void sink_plugin_tuple2_string_string_free(sink_plugin_tuple2_string_string_t *ptr) {
-  sink_plugin_string_free(&ptr->f0);
-  sink_plugin_string_free(&ptr->f1);
-}
-
-void sink_plugin_list_tuple2_string_string_free(sink_plugin_list_tuple2_string_string_t *ptr) {
-  size_t list_len = ptr->len;
-  if (list_len > 0) {
-    sink_plugin_tuple2_string_string_t *list_ptr = ptr->ptr;
-    for (size_t i = 0; i < list_len; i++) {
-      sink_plugin_tuple2_string_string_free(&list_ptr[i]);
-    }
-    free(list_ptr);
-  }
-}
-
 void headgate_sink_batches_result_own_batch_string_free(headgate_sink_batches_result_own_batch_string_t *ptr) {
   if (!ptr->is_err) {
   } else {
     sink_plugin_string_free(&ptr->val.err);
-  }
-}
-
-void sink_plugin_list_u8_free(sink_plugin_list_u8_t *ptr) {
-  size_t list_len = ptr->len;
-  if (list_len > 0) {
-    uint8_t *list_ptr = ptr->ptr;
-    for (size_t i = 0; i < list_len; i++) {
-    }
-    free(list_ptr);
   }
 }
 
@@ -425,6 +456,47 @@ void sink_plugin_string_free(sink_plugin_string_t *ret) {
 }
 
 // Component Adapters
+
+bool headgate_sink_http_send(headgate_sink_http_request_t *request, headgate_sink_http_response_t *ret, sink_plugin_string_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(6*sizeof(void*))];
+  int32_t option;
+  int32_t option1;
+  if (((*request).timeout_ms).is_some) {
+    const uint32_t *payload0 = &((*request).timeout_ms).val;
+    option = 1;
+    option1 = (int32_t) (*payload0);
+  } else {
+    option = 0;
+    option1 = 0;
+  }
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_headgate_sink_http_send((uint8_t *) ((*request).method).ptr, ((*request).method).len, (uint8_t *) ((*request).url).ptr, ((*request).url).len, (uint8_t *) ((*request).headers).ptr, ((*request).headers).len, (uint8_t *) ((*request).body).ptr, ((*request).body).len, option, option1, ptr);
+  headgate_sink_http_result_response_string_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (headgate_sink_http_response_t) {
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr + sizeof(void*)))),
+        (sink_plugin_list_tuple2_string_string_t) (sink_plugin_list_tuple2_string_string_t) { (sink_plugin_tuple2_string_string_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+        (sink_plugin_list_u8_t) (sink_plugin_list_u8_t) { (uint8_t*)(*((uint8_t **) (ptr + (4*sizeof(void*))))), (*((size_t*) (ptr + (5*sizeof(void*))))) },
+      };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (sink_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
 
 void headgate_sink_batches_method_batch_id(headgate_sink_batches_borrow_batch_t self, sink_plugin_string_t *ret) {
   __attribute__((__aligned__(sizeof(void*))))

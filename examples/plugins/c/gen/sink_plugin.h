@@ -14,6 +14,52 @@ typedef struct sink_plugin_string_t {
   size_t len;
 } sink_plugin_string_t;
 
+typedef struct {
+  sink_plugin_string_t f0;
+  sink_plugin_string_t f1;
+} sink_plugin_tuple2_string_string_t;
+
+typedef struct {
+  sink_plugin_tuple2_string_string_t *ptr;
+  size_t len;
+} sink_plugin_list_tuple2_string_string_t;
+
+typedef struct {
+  uint8_t *ptr;
+  size_t len;
+} sink_plugin_list_u8_t;
+
+typedef struct {
+  bool is_some;
+  uint32_t val;
+} sink_plugin_option_u32_t;
+
+typedef struct headgate_sink_http_request_t {
+  // `POST`
+  sink_plugin_string_t   method;
+  // `https://api.example.com/items?x=1`
+  sink_plugin_string_t   url;
+  sink_plugin_list_tuple2_string_string_t   headers;
+  sink_plugin_list_u8_t   body;
+  // Milliseconds that the whole answer may take. The limits of the section hold as well.
+  sink_plugin_option_u32_t   timeout_ms;
+} headgate_sink_http_request_t;
+
+typedef struct headgate_sink_http_response_t {
+  uint16_t   status;
+  // Names in lower case; what is no text in a value is replaced.
+  sink_plugin_list_tuple2_string_string_t   headers;
+  sink_plugin_list_u8_t   body;
+} headgate_sink_http_response_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    headgate_sink_http_response_t ok;
+    sink_plugin_string_t err;
+  } val;
+} headgate_sink_http_result_response_string_t;
+
 // Items `start .. start + count` of a batch; what reaches past the end is left out.
 typedef struct headgate_sink_batches_span_t {
   uint32_t   start;
@@ -99,16 +145,6 @@ typedef struct {
 } sink_plugin_list_u32_t;
 
 typedef struct {
-  sink_plugin_string_t f0;
-  sink_plugin_string_t f1;
-} sink_plugin_tuple2_string_string_t;
-
-typedef struct {
-  sink_plugin_tuple2_string_string_t *ptr;
-  size_t len;
-} sink_plugin_list_tuple2_string_string_t;
-
-typedef struct {
   bool is_err;
   union {
     headgate_sink_batches_own_batch_t ok;
@@ -126,11 +162,6 @@ typedef uint8_t headgate_sink_logging_level_t;
 #define HEADGATE_SINK_LOGGING_LEVEL_INFO 1
 #define HEADGATE_SINK_LOGGING_LEVEL_WARN 2
 #define HEADGATE_SINK_LOGGING_LEVEL_ERROR 3
-
-typedef struct {
-  uint8_t *ptr;
-  size_t len;
-} sink_plugin_list_u8_t;
 
 typedef struct {
   bool is_some;
@@ -208,6 +239,11 @@ typedef struct {
     exports_headgate_sink_sink_write_error_t err;
   } val;
 } exports_headgate_sink_sink_result_void_write_error_t;
+
+// Imported Functions from `headgate:sink/http@1.2.0`
+// Sends a request and waits for the whole answer, of whatever status. Without an answer, the error says in a sentence why
+// there is none: "no answer: 127.0.0.1:9 refuses connections".
+extern bool headgate_sink_http_send(headgate_sink_http_request_t *request, headgate_sink_http_response_t *ret, sink_plugin_string_t *err);
 
 // Imported Functions from `headgate:sink/batches@1.2.0`
 // The same for the same items, in every attempt, after every restart and in a restored data folder, and for no
@@ -316,6 +352,20 @@ bool exports_headgate_sink_sink_write(exports_headgate_sink_sink_own_batch_t bat
 
 // Helper Functions
 
+void sink_plugin_tuple2_string_string_free(sink_plugin_tuple2_string_string_t *ptr);
+
+void sink_plugin_list_tuple2_string_string_free(sink_plugin_list_tuple2_string_string_t *ptr);
+
+void sink_plugin_list_u8_free(sink_plugin_list_u8_t *ptr);
+
+void sink_plugin_option_u32_free(sink_plugin_option_u32_t *ptr);
+
+void headgate_sink_http_request_free(headgate_sink_http_request_t *ptr);
+
+void headgate_sink_http_response_free(headgate_sink_http_response_t *ptr);
+
+void headgate_sink_http_result_response_string_free(headgate_sink_http_result_response_string_t *ptr);
+
 extern void headgate_sink_batches_batch_drop_own(headgate_sink_batches_own_batch_t handle);
 
 extern void headgate_sink_batches_batch_drop_borrow(headgate_sink_batches_borrow_batch_t handle);
@@ -338,13 +388,7 @@ void sink_plugin_list_f64_free(sink_plugin_list_f64_t *ptr);
 
 void sink_plugin_list_u32_free(sink_plugin_list_u32_t *ptr);
 
-void sink_plugin_tuple2_string_string_free(sink_plugin_tuple2_string_string_t *ptr);
-
-void sink_plugin_list_tuple2_string_string_free(sink_plugin_list_tuple2_string_string_t *ptr);
-
 void headgate_sink_batches_result_own_batch_string_free(headgate_sink_batches_result_own_batch_string_t *ptr);
-
-void sink_plugin_list_u8_free(sink_plugin_list_u8_t *ptr);
 
 void sink_plugin_option_list_u8_free(sink_plugin_option_list_u8_t *ptr);
 
