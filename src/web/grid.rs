@@ -6,11 +6,14 @@
 //! **Invariant**: a row is one line. What is cut has its whole text in the title, as far as [`TITLE_CHARS_MAX`], and a
 //! row's first cell leads to its page. Everything can be done without a script.
 
+mod sorting;
+
 use std::borrow::Cow;
 
 use maud::{Markup, html};
 
 use super::text::{plain, time, visible};
+pub(super) use sorting::Sorting;
 
 /// Characters of a cell, and of the title that has its whole text.
 const CELL_CHARS_MAX: usize = 120;
@@ -101,6 +104,8 @@ impl Column {
 #[derive(Debug, Default)]
 pub(super) struct Cell {
     content: Option<Markup>,
+    /// What lists are sorted by; empty: nothing is known, or there.
+    value: String,
     title: String,
     class: &'static str,
     /// What the value can be changed with; beside it, and seen where the pointer or the keyboard is.
@@ -130,6 +135,7 @@ impl Cell {
         };
         Self {
             content: Some(content),
+            value: title.clone(),
             title,
             ..Self::default()
         }
@@ -147,8 +153,21 @@ impl Cell {
     pub(super) fn time(rfc3339: Option<&str>) -> Self {
         Self {
             content: rfc3339.map(time),
+            value: rfc3339.unwrap_or_default().to_owned(),
             ..Self::default()
         }
+    }
+
+    /// The same, which lists are sorted by with this text.
+    pub(super) fn valued(self, value: impl Into<String>) -> Self {
+        Self {
+            value: value.into(),
+            ..self
+        }
+    }
+
+    fn value(&self) -> Option<&str> {
+        Some(&*self.value).filter(|value| !value.is_empty())
     }
 
     /// The same with a title of its own.

@@ -46,5 +46,13 @@ pub(super) fn cell(acts: Option<&ActCounts>) -> Cell {
         return Cell::none();
     };
     let hold = acts.held.as_ref().map(since_in_words).unwrap_or_default();
-    Cell::markup(html! { span.val { (in_short(acts)) } }).titled(hold)
+    // Held streams are next to each other, and so are those with overrides.
+    let value = if acts.held.is_some() {
+        "held"
+    } else {
+        "overridden"
+    };
+    Cell::markup(html! { span.val { (in_short(acts)) } })
+        .valued(value)
+        .titled(hold)
 }

@@ -5,9 +5,10 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
-use salvo_core::handler;
+use salvo_core::{Request, handler};
 
 use super::frame::{Head, NoPage, Page, Place};
+use super::grid::Sorting;
 use super::held::in_short;
 use super::text::{bytes, count, grouped, text, text_of, time};
 use super::{chart, paths};
@@ -32,12 +33,12 @@ pub(super) struct Overview(pub(super) Operator);
 
 #[handler]
 impl Overview {
-    async fn handle(&self) -> Result<Page, NoPage> {
-        page(&self.0).await
+    async fn handle(&self, req: &mut Request) -> Result<Page, NoPage> {
+        page(&self.0, &Sorting::of(req)).await
     }
 }
 
-async fn page(operator: &Operator) -> Result<Page, NoPage> {
+async fn page(operator: &Operator, sorting: &Sorting) -> Result<Page, NoPage> {
     let condition = operator.condition().await;
     let amounts = operator.amounts(&condition).await;
     let problems = operator.problems(&condition);
@@ -59,7 +60,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
             (problem_list(operator, &condition, &problems))
             (acts(operator, &condition))
             (last_hour(operator))
-            (sinks(operator, &condition))
+            (sinks(operator, &condition, sorting))
             (about(operator))
             (limits(&operator.limits(&amounts)))
         },
@@ -168,12 +169,12 @@ fn milliseconds(duration: Duration) -> String {
     format!("{}.{} ms", tenths / 10, tenths % 10)
 }
 
-fn sinks(operator: &Operator, condition: &Condition) -> Markup {
+fn sinks(operator: &Operator, condition: &Condition, sorting: &Sorting) -> Markup {
     let renderers = operator.renderers();
     let behind = renderers.iter().filter(|one| one.lag > 0).count() as u64;
     html! {
         h2 { "Sinks" }
-        (super::sink_table::table(&condition.sinks))
+        (super::sink_table::table(&condition.sinks, sorting))
         h2 { "Screens" }
         p.panel {
             @if renderers.is_empty() {

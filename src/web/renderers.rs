@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
 
 use super::frame::{FormAnswer, Head, NoPage, Page, Place, token};
-use super::grid::{Cell, Column, Grid, Row, count_of};
+use super::grid::{Cell, Column, Grid, Row, Sorting, count_of};
 use super::guard::by;
 use super::held::{since, since_in_words};
 use super::text::{count, grouped, plain, segment, text};
@@ -35,8 +35,8 @@ struct Renderers(Operator);
 
 #[handler]
 impl Renderers {
-    async fn handle(&self, depot: &mut Depot) -> Result<Page, NoPage> {
-        page(&self.0, &token(depot)).await
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Page, NoPage> {
+        page(&self.0, &token(depot), &Sorting::of(req)).await
     }
 }
 
@@ -58,7 +58,7 @@ impl ReloadScreen {
     }
 }
 
-async fn page(operator: &Operator, token: &Markup) -> Result<Page, NoPage> {
+async fn page(operator: &Operator, token: &Markup, sorting: &Sorting) -> Result<Page, NoPage> {
     let acts = operator.in_pool(Pool::act_counts).await?;
     let mut renderers = operator.renderers();
     // Those that are behind first, then the newest.
@@ -69,13 +69,13 @@ async fn page(operator: &Operator, token: &Markup) -> Result<Page, NoPage> {
         )
     });
     let live = html! {
-        (screens(operator, token))
-        (keys(operator))
+        (screens(operator, token, sorting))
+        (keys(operator, sorting))
         h2 { "Connected" }
         @if renderers.is_empty() {
             p.panel { "No connected screens. Open " code { "/render/STREAM#READ_KEY" } " of the service listener in a browser: " a href="/docs/show" { "Show on a screen" } "." }
         } @else {
-            (connected(&renderers, &acts))
+            (connected(&renderers, &acts, sorting))
         }
     };
     Ok(Page {
@@ -92,7 +92,7 @@ async fn page(operator: &Operator, token: &Markup) -> Result<Page, NoPage> {
 }
 
 /// The screens, those that should be there and are not first.
-fn screens(operator: &Operator, token: &Markup) -> Markup {
+fn screens(operator: &Operator, token: &Markup, sorting: &Sorting) -> Markup {
     let mut screens = operator.screens();
     screens.sort_by_key(|one| !one.key.expect || one.is_there());
     let columns = [
@@ -103,10 +103,10 @@ fn screens(operator: &Operator, token: &Markup) -> Markup {
         Column::text("Reload"),
         Column::time("Since"),
     ];
-    let rows = screens.iter().take(SHOWN_MAX);
+    let rows = screens.iter().map(|one| screen_row(one, token));
     html! {
         @if !screens.is_empty() {
-            (Grid::new("Screens", "Screen", columns).rows(rows.map(|one| screen_row(one, token))).pager(count_of(&shown_of(screens.len(), "screen"))).markup())
+            (Grid::new("Screens", "Screen", columns).sorted(rows, SHOWN_MAX, sorting).pager(count_of(&shown_of(screens.len(), "screen"))).markup())
         }
     }
 }
@@ -146,7 +146,7 @@ fn state(screen: &ScreenStatus) -> String {
     }
 }
 
-fn keys(operator: &Operator) -> Markup {
+fn keys(operator: &Operator, sorting: &Sorting) -> Markup {
     let keys = operator.catalog.read_keys();
     let columns = [
         Column::text("State"),
@@ -161,7 +161,7 @@ fn keys(operator: &Operator) -> Markup {
         @if keys.is_empty() {
             p.panel { "No read keys, so no screen can connect. " a href="/new/read-key" { "Create a read key" } "." }
         } @else {
-            (Grid::new("Read keys", "Read key", columns).rows(keys.iter().take(SHOWN_MAX).map(|key| key_row(key))).pager(count_of(&shown_of(keys.len(), "read key"))).markup())
+            (Grid::new("Read keys", "Read key", columns).sorted(keys.iter().map(|key| key_row(key)), SHOWN_MAX, sorting).pager(count_of(&shown_of(keys.len(), "read key"))).markup())
         }
     }
 }
@@ -176,7 +176,7 @@ fn key_row(key: &ReadKey) -> Row {
         .id(format!("key-{}", key.name))
         .about(html! { @if key.operate { span.badge { "operates" } } })
         .cells([
-            Cell::markup(html! { span { (state) } }),
+            Cell::markup(html! { span { (state) } }).valued(key.state().as_str()),
             begins,
             Cell::text(&key.streams.join(", ")),
             Cell::text(if key.allow_in_url { "yes" } else { "no" }),
@@ -186,7 +186,7 @@ fn key_row(key: &ReadKey) -> Row {
 }
 
 /// Who is connected, those first that are behind.
-fn connected(renderers: &[Connected], acts: &[ActCounts]) -> Markup {
+fn connected(renderers: &[Connected], acts: &[ActCounts], sorting: &Sorting) -> Markup {
     let columns = [
         Column::text("Streams"),
         Column::text("Held"),
@@ -212,7 +212,7 @@ fn connected(renderers: &[Connected], acts: &[ActCounts]) -> Markup {
             ])
     };
     Grid::new("Connected screens", "Read key", columns)
-        .rows(renderers.iter().take(SHOWN_MAX).map(row))
+        .sorted(renderers.iter().map(row), SHOWN_MAX, sorting)
         .pager(count_of(&shown_of(renderers.len(), "screen")))
         .markup()
 }
@@ -229,6 +229,7 @@ fn held(one: &Connected, acts: &[ActCounts]) -> Cell {
     Cell::markup(html! {
         span.val { @for (stream, held) in &held { span.badge.warn { "held" } " " (text(stream)) " " (since(held)) " " } }
     })
+    .valued(title.clone())
     .titled(title)
 }
 

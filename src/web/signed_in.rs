@@ -9,7 +9,7 @@ use salvo_core::{Depot, Request, Router, handler};
 use uuid::Uuid;
 
 use super::frame::{FormAnswer, Head, NoPage, Page, Place, token};
-use super::grid::{Cell, Column, Grid, Row, count_of};
+use super::grid::{Cell, Column, Grid, Row, Sorting, count_of};
 use super::guard::by;
 use super::text::count;
 use base::clock;
@@ -30,7 +30,7 @@ struct ShowSessions(Arc<Sessions>);
 
 #[handler]
 impl ShowSessions {
-    async fn handle(&self, depot: &mut Depot) -> Page {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Page {
         let own = Visitor::of(depot).map(Visitor::session);
         let all = self.0.list();
         Page {
@@ -43,13 +43,13 @@ impl ShowSessions {
             still: html! {
                 p.quiet { "Users of these pages, with their tokens. A session ends after 12 hours, with its token, and when the daemon stops." }
             },
-            live: table(&all, own.flatten(), &token(depot)),
+            live: table(&all, own.flatten(), &token(depot), &Sorting::of(req)),
             old: false,
         }
     }
 }
 
-fn table(all: &[SignedIn], own: Option<Uuid>, token: &Markup) -> Markup {
+fn table(all: &[SignedIn], own: Option<Uuid>, token: &Markup, sorting: &Sorting) -> Markup {
     let columns = [
         Column::text("Role"),
         Column::text("From"),
@@ -75,7 +75,7 @@ fn table(all: &[SignedIn], own: Option<Uuid>, token: &Markup) -> Markup {
             ])
     };
     Grid::new("Sessions", "Token", columns)
-        .rows(all.iter().map(row))
+        .sorted(all.iter().map(row), usize::MAX, sorting)
         .pager(count_of(&count(all.len() as u64, "session")))
         .markup()
 }

@@ -6,7 +6,7 @@
 
 use maud::{Markup, html};
 
-use super::grid::{Cell, Column, Grid, Row, count_of};
+use super::grid::{Cell, Column, Grid, Row, Sorting, count_of};
 use super::text::{count, grouped, text, text_of, time};
 use super::{badge, paths};
 use base::clock;
@@ -16,12 +16,12 @@ use operate::condition::SinkCondition;
 const REASON_CHARS_MAX: usize = 600;
 
 /// The sinks, a row each.
-pub(super) fn table(sinks: &[SinkCondition]) -> Markup {
+pub(super) fn table(sinks: &[SinkCondition], sorting: &Sorting) -> Markup {
     html! {
         @if sinks.is_empty() {
             p.panel { "No sinks, so accepted requests stay in the journal. " a href="/new/sink" { "Add a sink" } "." }
         } @else {
-            (Grid::new("Sinks", "Sink", columns()).rows(sinks.iter().map(row)).pager(count_of(&count(sinks.len() as u64, "sink"))).markup())
+            (Grid::new("Sinks", "Sink", columns()).sorted(sinks.iter().map(row), usize::MAX, sorting).pager(count_of(&count(sinks.len() as u64, "sink"))).markup())
         }
     }
 }
@@ -44,7 +44,7 @@ fn row(sink: &SinkCondition) -> Row {
     let address = paths::sink(&sink.name);
     let letters = format!("{address}#dead-letters");
     Row::of(&*sink.name, address).cells([
-        Cell::markup(badge::sink(sink.state())),
+        Cell::markup(badge::sink(sink.state())).valued(sink.state()),
         Cell::text(&sink.plugin()),
         Cell::text(&sink.streams_in_words()),
         Cell::text(&grouped(sink.lag)),

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use maud::html;
-use salvo_core::handler;
+use salvo_core::{Request, handler};
 
 use crate::frame::{Head, NoPage, Page, Place};
-use crate::grid::{Cell, Column, Grid, Row, count_of};
+use crate::grid::{Cell, Column, Grid, Row, Sorting, count_of};
 use crate::text::{count, grouped, text};
 use crate::{badge, chart, description, paths};
 use base::clock::{self, Unix};
@@ -23,12 +23,12 @@ pub(super) struct Connectors(pub(super) Operator);
 
 #[handler]
 impl Connectors {
-    async fn handle(&self) -> Result<Page, NoPage> {
-        page(&self.0).await
+    async fn handle(&self, req: &mut Request) -> Result<Page, NoPage> {
+        page(&self.0, &Sorting::of(req)).await
     }
 }
 
-async fn page(operator: &Operator) -> Result<Page, NoPage> {
+async fn page(operator: &Operator, sorting: &Sorting) -> Result<Page, NoPage> {
     let now = Unix::now();
     let mut rows: Vec<Listed> = Vec::new();
     for connector in operator.catalog.connectors() {
@@ -53,7 +53,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
         @if rows.is_empty() {
             p.panel { "No connectors. " a href="/new/tool" { "Connect a tool" } ", " a href="/new/source" { "create a connector for a program" } ", or define it in the configuration." }
         } @else {
-            (Grid::new("Connectors", "Connector", columns).rows(rows.iter().map(row)).pager(count_of(&count(rows.len() as u64, "connector"))).markup())
+            (Grid::new("Connectors", "Connector", columns).sorted(rows.iter().map(row), usize::MAX, sorting).pager(count_of(&count(rows.len() as u64, "connector"))).markup())
         }
         @if !deleted.is_empty() {
             p { "Deleted, with requests in the log: " @for (place, name) in deleted.iter().enumerate() {
@@ -83,12 +83,14 @@ fn row((connector, newest, hour): &Listed) -> Row {
         Some(preset) => format!("{} ({})", connector.kind.as_str(), preset.title),
         None => connector.kind.as_str().to_owned(),
     };
-    let status = newest.as_ref().map(|report| badge::status(report.status));
+    let status = newest
+        .as_ref()
+        .map(|report| (badge::status(report.status), report.status.as_str()));
     let received_at = (newest.as_ref()).map(|report| clock::rfc3339(report.row.entry.received_at));
     Row::of(&*connector.name, paths::connector(&connector.name)).cells([
         Cell::text(&connector.streams().join(", ")),
         Cell::text(&kind),
-        status.map_or_else(Cell::none, Cell::markup),
+        status.map_or_else(Cell::none, |(badge, word)| Cell::markup(badge).valued(word)),
         Cell::text(&grouped(sum.requests)),
         Cell::text(&error_rate(sum)),
         Cell::markup(chart::sparkline(

@@ -3,9 +3,10 @@
 //! **Invariant**: it shows what `GET /api/admin/sinks` answers.
 
 use maud::html;
-use salvo_core::handler;
+use salvo_core::{Request, handler};
 
 use crate::frame::{Head, NoPage, Page, Place};
+use crate::grid::Sorting;
 use crate::sink_table::{problems, table};
 use crate::text::text_of;
 use operate::{Operator, UsedPlugin};
@@ -18,12 +19,12 @@ pub(super) struct Sinks(pub(super) Operator);
 
 #[handler]
 impl Sinks {
-    async fn handle(&self) -> Result<Page, NoPage> {
-        page(&self.0).await
+    async fn handle(&self, req: &mut Request) -> Result<Page, NoPage> {
+        page(&self.0, &Sorting::of(req)).await
     }
 }
 
-async fn page(operator: &Operator) -> Result<Page, NoPage> {
+async fn page(operator: &Operator, sorting: &Sorting) -> Result<Page, NoPage> {
     let condition = operator.condition().await;
     let sinks = &condition.sinks;
     let plugins = operator.known_plugins().await;
@@ -40,7 +41,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
             @for why in &condition.unreadable { p.problem role="alert" { (text_of(why, REASON_CHARS_MAX)) } }
             @for sink in sinks { (problems(sink)) }
             @for notice in &notices { p.panel role="status" { (text_of(notice, REASON_CHARS_MAX)) ". " a href="/new/sink" { "Add a sink" } } }
-            (table(sinks))
+            (table(sinks, sorting))
         },
         old: false,
     })

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use maud::html;
-use salvo_core::handler;
+use salvo_core::{Request, handler};
 
 use crate::frame::{Head, NoPage, Page, Place};
-use crate::grid::{Cell, Column, Grid, Row, count_of};
+use crate::grid::{Cell, Column, Grid, Row, Sorting, count_of};
 use crate::held;
 use crate::text::{count, grouped};
 use crate::{description, paths};
@@ -25,12 +25,12 @@ pub(super) struct Streams(pub(super) Operator);
 
 #[handler]
 impl Streams {
-    async fn handle(&self) -> Result<Page, NoPage> {
-        page(&self.0).await
+    async fn handle(&self, req: &mut Request) -> Result<Page, NoPage> {
+        page(&self.0, &Sorting::of(req)).await
     }
 }
 
-async fn page(operator: &Operator) -> Result<Page, NoPage> {
+async fn page(operator: &Operator, sorting: &Sorting) -> Result<Page, NoPage> {
     let mut rows: Vec<Listed> = Vec::new();
     for stream in operator.catalog.streams() {
         let items = operator.pool.count(&stream.name, COUNTED_MAX + 1).await?;
@@ -53,7 +53,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
         @if rows.is_empty() {
             p.panel { "No streams. " a href="/new/stream" { "Create a stream" } ", or define it in the configuration." }
         } @else {
-            (Grid::new("Streams", "Stream", columns.into_iter().flatten()).rows(rows.iter().map(|listed| row(listed, is_acted.then(|| of(&listed.0.name))))).pager(count_of(&count(rows.len() as u64, "stream"))).markup())
+            (Grid::new("Streams", "Stream", columns.into_iter().flatten()).sorted(rows.iter().map(|listed| row(listed, is_acted.then(|| of(&listed.0.name)))), usize::MAX, sorting).pager(count_of(&count(rows.len() as u64, "stream"))).markup())
         }
     };
     Ok(Page {

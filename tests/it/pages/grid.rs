@@ -451,3 +451,51 @@ fn as_many_items_as_a_page_has_are_exported_however_long_their_keys_are() {
         .collect();
     assert_eq!(exported, keys);
 }
+
+/// The rows of the grid with this label.
+fn rows_of(page: &str, label: &str) -> Vec<String> {
+    let of = format!("aria-label=\"{label}\"");
+    let (_, grid) = page.split_once(&of).expect("the grid");
+    rows(grid.split("</table>").next().expect("its table"))
+}
+
+#[test]
+fn lists_that_are_whole_are_sorted_by_a_click_on_a_column() {
+    let process = Setup::with_streams(&["beta", "alpha", "gamma"])
+        .sink("pool", "pool", "*", "")
+        .read_key("hall", &["alpha"], "")
+        .read_key("lobby", &["gamma"], "")
+        .read_key("bar", &["beta"], "")
+        .spawn();
+    for (stream, items) in [("alpha", 2), ("beta", 11), ("gamma", 9)] {
+        let items: Vec<_> = (0..items).map(|number| json!({"id": number})).collect();
+        process.accepted(stream, BY_ID, &json!(items).to_string());
+    }
+    process.drained();
+    let site = Site::signed_in(&process);
+    let page = site.page("/streams");
+    let most = link(&page, "Items").expect("a link");
+    let page = site.page(&most);
+    assert_eq!(
+        rows(&page),
+        ["beta", "gamma", "alpha"],
+        "numbers, the most first"
+    );
+    assert!(page.contains("aria-sort=\"descending\""), "{page}");
+    let page = site.page(&link(&page, "Items").expect("a link"));
+    assert_eq!(rows(&page), ["alpha", "gamma", "beta"]);
+    let page = site.page(&link(&page, "Stream").expect("a link"));
+    assert_eq!(rows(&page), ["alpha", "beta", "gamma"]);
+
+    // Of several lists on a page, one is sorted.
+    let page = site.page("/renderers?sort=-read-keys.read-key");
+    let keys = rows_of(&page, "Read keys");
+    assert_eq!(keys, ["key-lobby", "key-hall", "key-bar"]);
+    let page = site.page("/renderers?sort=read-keys.streams");
+    let keys = rows_of(&page, "Read keys");
+    assert_eq!(keys, ["key-hall", "key-bar", "key-lobby"]);
+    for path in ["/sources", "/sinks", "/sessions", "/"] {
+        let page = site.page(path);
+        assert!(page.contains(&format!("href=\"{path}?sort=")), "{path}");
+    }
+}
