@@ -65,7 +65,7 @@ pub(crate) struct Process {
 impl Process {
     /// Waits until it listens; [`Setup::spawn`] is what tests call.
     pub(crate) fn watch(mut child: Child, setup: Setup) -> Result<Self, Ended> {
-        let log = Arc::new(Log::of(child.stderr.take().expect("piped")));
+        let log = Arc::new(Log::of(child.stderr.take()));
         let (ended, log_ended) = mpsc::channel();
         let read = Arc::clone(&log);
         std::thread::spawn(move || {

@@ -11,6 +11,7 @@ mod file;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -384,7 +385,7 @@ impl Setup {
     }
 
     fn child(&self, command: Command) -> Child {
-        self.child_to(command, Stdio::piped(), Stdio::piped())
+        self.child_to(command, Stdio::piped(), standard_error())
     }
 
     fn child_to(&self, mut command: Command, stdout: Stdio, stderr: Stdio) -> Child {
@@ -417,5 +418,16 @@ impl Setup {
             }
         };
         &mut self.connectors[index]
+    }
+}
+
+/// Where daemons write their logs: to the test, or into the file or device that `HEADGATE_FAULT_LOG` names.
+fn standard_error() -> Stdio {
+    match std::env::var_os("HEADGATE_FAULT_LOG") {
+        Some(path) => {
+            let log = File::options().append(true).open(path);
+            log.expect("a file that can be written").into()
+        }
+        None => Stdio::piped(),
     }
 }

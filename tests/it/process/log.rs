@@ -2,6 +2,8 @@
 //!
 //! **Invariant**: what stands in the pipe when somebody asks is in the answer: only what is written later is missing.
 
+use std::io::pipe;
+use std::os::fd::OwnedFd;
 use std::process::ChildStderr;
 use std::sync::{Mutex, MutexGuard};
 
@@ -15,13 +17,14 @@ const BYTES_MAX: usize = 1 << 20;
 /// The log of a process, as far as it was read.
 #[derive(Debug)]
 pub(super) struct Log {
-    pipe: ChildStderr,
+    pipe: OwnedFd,
     kept: Mutex<Vec<u8>>,
 }
 
 impl Log {
-    /// Of a child's standard error.
-    pub(super) fn of(pipe: ChildStderr) -> Self {
+    /// Of a child's standard error; none: it goes elsewhere, and nothing is read.
+    pub(super) fn of(stderr: Option<ChildStderr>) -> Self {
+        let pipe = stderr.map_or_else(|| pipe().expect("a pipe").0.into(), OwnedFd::from);
         // Whoever finds it empty does not wait. The other end, which the child has, is as it was.
         let flags = fcntl_getfl(&pipe).expect("a pipe");
         fcntl_setfl(&pipe, flags | OFlags::NONBLOCK).expect("a pipe");
