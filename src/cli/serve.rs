@@ -147,7 +147,7 @@ fn start_again(listened: Option<(String, String)>) -> Result<(), CliError> {
         );
         return Ok(());
     }
-    let mut next = Command::new("/proc/self/exe");
+    let mut next = Command::new(program()?);
     next.args(std::env::args_os().skip(1));
     next.env(TIMES, (times + 1).to_string());
     if let Some((service, admin)) = listened {

@@ -4,6 +4,7 @@
 //!
 //! **Invariant**: what a page says is tried, or compared with what it is about.
 
+mod machines; // what it says of other machines
 mod printed; // every block of commands, as a reader would paste it
 mod problems; // what the status lists
 mod recipes; // each against a fake of its tool

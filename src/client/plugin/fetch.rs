@@ -286,8 +286,12 @@ impl Registry<'_> {
                 .unwrap_or_default();
             let credentials = self.answer_to(challenge).await?;
             let credentials = HeaderValue::try_from(credentials);
-            let mut credentials = credentials
-                .map_err(|_| failed(self.source, "the registry's token is no header"))?;
+            let mut credentials = credentials.map_err(|_| {
+                failed(
+                    self.source,
+                    "the registry's token cannot be sent in a header",
+                )
+            })?;
             credentials.set_sensitive(true);
             self.credentials = Some(credentials);
             answer = self.ask(below).await?;
