@@ -14,6 +14,7 @@ use base64::engine::general_purpose::{
 use ring::signature::{self, UnparsedPublicKey};
 use ring::{digest, hmac};
 
+use super::md5::{self, HmacMd5};
 use super::pair::Pair;
 use super::preset::{Algorithm, Digest, Encoding, JwtAlgorithm};
 use super::public_key::NamedKey;
@@ -35,6 +36,7 @@ pub(super) const ED25519_KEY_LEN: usize = 32;
 pub(super) enum Key {
     /// For HMAC of any hash.
     Hmac(hmac::Key),
+    HmacMd5(HmacMd5),
     /// Public keys, each with its name if it has one; at least one. To try a preset, the private one of it.
     Public(Algorithm, Vec<NamedKey>, Option<Pair>),
     /// The secret of a plain hash.
@@ -117,7 +119,7 @@ impl Key {
     pub(super) fn secret(&self) -> &[u8] {
         match self {
             Key::Hash(_, secret) => secret,
-            Key::Hmac(_) | Key::Public(..) => &[],
+            Key::Hmac(_) | Key::HmacMd5(_) | Key::Public(..) => &[],
         }
     }
 
@@ -125,6 +127,7 @@ impl Key {
     pub(super) fn fits(&self, signature: &[u8]) -> bool {
         match self {
             Key::Hmac(key) => signature.len() == key.algorithm().digest_algorithm().output_len(),
+            Key::HmacMd5(_) => signature.len() == md5::TAG_LEN,
             Key::Public(_, keys, _) => keys.iter().any(|(_, key)| key.fits(signature)),
             Key::Hash(digest, _) => signature.len() == hash_of(*digest).output_len(),
         }
@@ -136,6 +139,11 @@ impl Key {
             Key::Hmac(key) => {
                 let tag = tag(key, message);
                 offered.iter().any(|given| same(key, tag.as_ref(), given))
+            }
+            Key::HmacMd5(key) => {
+                let ours = key.tag(message);
+                let key = hmac::Key::new(hmac::HMAC_SHA256, &ours);
+                offered.iter().any(|given| same(&key, &ours, given))
             }
             Key::Public(..) => {
                 let message = message.concat();
@@ -168,6 +176,7 @@ impl Key {
     pub(super) fn sign(&self, message: &[Cow<'_, [u8]>]) -> Option<Vec<u8>> {
         match self {
             Key::Hmac(key) => Some(tag(key, message).as_ref().to_vec()),
+            Key::HmacMd5(key) => Some(key.tag(message).to_vec()),
             Key::Hash(digest, _) => Some(hashed(*digest, message).as_ref().to_vec()),
             Key::Public(algorithm, _, pair) => pair.as_ref()?.sign(*algorithm, &message.concat()),
         }

@@ -28,6 +28,7 @@ mod jwt;
 mod key;
 mod key_set;
 mod layout;
+mod md5;
 mod options;
 mod pair;
 mod path;

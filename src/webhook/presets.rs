@@ -112,7 +112,7 @@ pub(super) static FILES: &[(&str, &str)] = files! {
     "clerk" "clickup" "cloudinary" "customerio" "discord_interactions" "docusign" "easypost" "figma"
     "fluentbit" "gocardless" "grafana" "headgate" "heroku" "homeassistant" "intuit" "kick" "klaviyo"
     "kofi" "lemonsqueezy" "livekit" "make" "mandrill" "mollie" "monday" "monday_board" "mux" "n8n"
-    "netlify" "nodered" "nylas" "okta" "openai" "pandadoc" "paystack" "plaid" "polar" "pusher"
+    "netlify" "nodered" "nylas" "okta" "openai" "pandadoc" "patreon" "paystack" "plaid" "polar" "pusher"
     "qstash" "razorpay" "recurly" "replicate" "resend" "sanity" "sinch" "standard_ed25519"
     "storyblok" "strava" "supabase" "teams" "telegraf" "telnyx" "tiktok" "tiltify" "uptimekuma"
     "vercel" "vonage" "webex" "webflow" "whatsapp" "wise" "workos" "xero" "zapier" "hmac" "token"

@@ -7,6 +7,7 @@
 use base::text::hex;
 
 use super::key::{ED25519_KEY_LEN, Key, PublicKey, decode};
+use super::md5::HmacMd5;
 use super::preset::{Algorithm, Digest, Encoding, JwtAlgorithm, Preset, SecretForm, Verification};
 use super::{InvalidVerifier, public_key};
 
@@ -65,8 +66,8 @@ pub(super) fn check(
 /// Whether what is set is public: a key, a certificate, a key set.
 pub(super) fn is_public(algorithm: Algorithm) -> bool {
     match algorithm {
-        Algorithm::Hmac(_) | Algorithm::Hash(_) | Algorithm::Token | Algorithm::Twilio => false,
-        Algorithm::Jwt(JwtAlgorithm::Hs256) => false,
+        Algorithm::Hmac(_) | Algorithm::HmacMd5 | Algorithm::Hash(_) => false,
+        Algorithm::Token | Algorithm::Twilio | Algorithm::Jwt(JwtAlgorithm::Hs256) => false,
         Algorithm::Jwt(JwtAlgorithm::Es256 | JwtAlgorithm::Rs256)
         | Algorithm::Ed25519
         | Algorithm::P256
@@ -94,6 +95,7 @@ pub(super) fn key(verify: &Verification, secret: &str) -> Result<Key, InvalidVer
     };
     Ok(match algorithm {
         Algorithm::Hmac(digest) => Key::hmac(digest, &bytes),
+        Algorithm::HmacMd5 => Key::HmacMd5(HmacMd5::new(&bytes)),
         Algorithm::Hash(digest) => Key::Hash(digest, bytes.into()),
         Algorithm::Twilio => Key::hmac(Digest::Sha1, &bytes),
         _ => Key::hmac(Digest::Sha256, &bytes),

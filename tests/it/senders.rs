@@ -4,10 +4,14 @@
 
 mod bodies; // forms, lines, compressed ones, and what is too large
 mod certificates; // Amazon SNS, PayPal, Google Pub/Sub: keys of their own, and what is set of them here
+mod large; // deliveries that are nested, many or long beyond what a tool sends
 mod late; // deliveries that come late, twice, or not any more
 mod own_secret; // tools that make the secret themselves, and send it
 mod refused; // who is not let in, and where it is told why
+mod replayed; // deliveries that somebody has seen, in another guise
 mod run_time; // signing keys that are made at run time, and where their secrets are not
+mod sdks; // what providers' own SDKs sign and accept
+mod sender; // a provider that is played by its preset
 mod vectors; // the deliveries of real tools, as they were published and signed anew
 mod ways; // keys in a header, as a password, in a URL; signatures
 

@@ -41,7 +41,7 @@ const APART: [(&[&str], &str); 4] = [
 ];
 
 /// Dependencies and the packages that may list them; `headgate` is the root.
-const HOMES: [(&str, &[&str]); 28] = [
+const HOMES: [(&str, &[&str]); 29] = [
     ("arc-swap", &["http"]),
     ("tokio-rustls", &["http"]),
     ("proxy-header", &["http"]),
@@ -49,6 +49,7 @@ const HOMES: [(&str, &[&str]); 28] = [
     ("seccompiler", &["base"]),
     ("flate2", &["headgate", "webhook"]),
     ("ring", &["http", "webhook"]),
+    ("md-5", &["webhook"]),
     ("ruzstd", &["webhook"]),
     ("pulldown-cmark", &["guide"]),
     ("salvo_core", &["api", "feed", "headgate", "http", "web"]),

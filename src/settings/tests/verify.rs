@@ -125,7 +125,7 @@ fn who_else_could_send_and_what_has_expired_is_warned_of() {
     warned(
         pubsub,
         "verify.email",
-        "missing: whoever has an account at Google",
+        "missing: anyone with a Google account",
     );
     let sns = format!("scheme = \"sns\", {FILE}, topic = \"arn:a\"");
     let sns = place(&sns).file("tool.pem", &expired());

@@ -77,7 +77,7 @@ impl Presets {
 
 fn table() -> Markup {
     html! {
-        p { "The presets of tools. Your own presets are files in " code { "presets" } " of the data directory, or " code { "[[presets]]" } " in the configuration. " code { "vector" } " means that a real delivery of the tool was verified, " code { "itself" } " that only samples were, which are signed by the same rules: send a test from the tool before you rely on it." }
+        p { "The presets of tools. Your own presets are files in " code { "presets" } " of the data directory, or " code { "[[presets]]" } " in the configuration. " code { "vector" } " means that a delivery of the tool or of its SDK was verified, " code { "itself" } " that only samples were, which are signed by the same rules: send a test from the tool before you rely on it." }
         div.table { table {
             thead { tr { th { "Preset" } th { "Tool" } th { "Verified by" } th { "Tested with" } th { "From" } } }
             tbody { @for preset in webhook::presets() { tr {

@@ -6,6 +6,8 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     Hmac(Digest),
+    /// HMAC with MD5.
+    HmacMd5,
     Ed25519,
     /// ECDSA over P-256 with SHA-256; 64 bytes are both numbers, others are DER.
     P256,
@@ -47,11 +49,12 @@ pub enum JwtAlgorithm {
 }
 
 /// The names of algorithms in presets.
-pub(crate) const ALGORITHMS: [(&str, Algorithm); 22] = [
+pub(crate) const ALGORITHMS: [(&str, Algorithm); 23] = [
     ("hmac-sha256", Algorithm::Hmac(Digest::Sha256)),
     ("hmac-sha1", Algorithm::Hmac(Digest::Sha1)),
     ("hmac-sha384", Algorithm::Hmac(Digest::Sha384)),
     ("hmac-sha512", Algorithm::Hmac(Digest::Sha512)),
+    ("hmac-md5", Algorithm::HmacMd5),
     ("ed25519", Algorithm::Ed25519),
     ("ecdsa-p256-sha256", Algorithm::P256),
     ("rsa-pkcs1-sha256", Algorithm::RsaPkcs1(Digest::Sha256)),

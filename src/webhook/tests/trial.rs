@@ -117,3 +117,9 @@ valid = false
     let printed = read.to_toml();
     assert_eq!(*of(&printed), *read, "{printed}");
 }
+
+#[test]
+fn a_token_that_was_captured_keeps_the_time_at_which_it_was_seen() {
+    let preset = preset("livekit").expect("a preset");
+    assert!(preset.vectors[0].sent_at(preset).is_some());
+}

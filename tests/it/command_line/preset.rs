@@ -42,7 +42,7 @@ fn every_preset_of_the_program_passes() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let done = preset(folder.path(), "test");
     assert!(!done.out.contains("FAIL"), "{}", done.out);
-    assert!(done.err.starts_with("113 presets pass"), "{}", done.err);
+    assert!(done.err.starts_with("114 presets pass"), "{}", done.err);
     let lines = done.ok();
     for line in [
         "ok    adyen AUTHORISATION: stored as ",
@@ -139,7 +139,7 @@ fn presets_are_listed_and_printed_as_files() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let all = preset(folder.path(), "list --output json").ok();
     let all: Vec<Value> = serde_json::from_str(&all).expect("a list");
-    assert_eq!(all.len(), 113);
+    assert_eq!(all.len(), 114);
     let proved = |name: &str| {
         let found = all.iter().find(|one| one["name"] == name);
         found.expect(name)["proved"].clone()
@@ -148,7 +148,7 @@ fn presets_are_listed_and_printed_as_files() {
     assert_eq!(proved("kick"), "itself");
     assert_eq!(proved("zapier"), "not signed here");
     let entries = preset(folder.path(), "list --output toml").ok();
-    assert_eq!(entries.matches("[[presets]]").count(), 113);
+    assert_eq!(entries.matches("[[presets]]").count(), 114);
     let shown = preset(folder.path(), "show openai").ok();
     assert!(
         !shown.contains("extends") && shown.contains("webhook-signature"),
@@ -282,7 +282,7 @@ fn presets_of_the_configuration_count_over_those_of_the_folder() {
     let listed = |line: &str| {
         let all = preset(folder.path(), line).ok();
         let all: Vec<Value> = serde_json::from_str(&all).expect("a list");
-        assert_eq!(all.len(), 114);
+        assert_eq!(all.len(), 115);
         let last = all.last().expect("one").clone();
         (
             last["title"].clone(),

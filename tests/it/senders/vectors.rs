@@ -205,7 +205,7 @@ fn toml(settings: &Value) -> String {
 }
 
 /// One connector of this name in the stream of this name, with these keys.
-fn with(setup: Setup, name: &str, keys: &[Value]) -> Setup {
+pub(super) fn with(setup: Setup, name: &str, keys: &[Value]) -> Setup {
     let setup = setup.stream(name);
     keys.iter()
         .enumerate()
