@@ -28,6 +28,9 @@ const LOG_BYTES_MAX: usize = 16 << 20;
 /// A log that nobody listens to is kept this long: a renderer that was away for a moment resumes from
 /// memory.
 const LOG_KEPT: Duration = Duration::from_secs(60);
+/// What changed longer ago than this, or than twice this, is read from the file: items that come and go would fill the
+/// memory otherwise, each with its removal.
+const CHANGES_KEPT: Duration = Duration::from_mins(5);
 
 /// What a settlement changed in one stream.
 #[derive(Debug)]
@@ -84,6 +87,10 @@ pub struct Changes {
 struct Logs {
     streams: HashMap<Arc<str>, Log>,
     bytes: usize,
+    /// How far the sequence had come at a moment, the last one that was noted.
+    mark: Option<(Instant, ChangeSeq)>,
+    /// What changed up to here is old.
+    aged: ChangeSeq,
 }
 
 #[derive(Debug)]
@@ -233,6 +240,7 @@ impl Changes {
         let mut streams = Vec::with_capacity(changed.len());
         let mut guard = self.lock();
         let logs = &mut *guard;
+        let aged = logs.age(self.head(), Instant::now());
         for of_stream in changed {
             let Some(log) = logs.streams.get_mut(&of_stream.stream) else {
                 continue;
@@ -240,7 +248,12 @@ impl Changes {
             let before = log.bytes;
             log.updated_at = log.updated_at.max(of_stream.updated_at);
             match of_stream.changes {
-                Some(changes) => changes.into_iter().for_each(|change| log.add(change)),
+                Some(changes) => {
+                    // A few more than come: nobody waits for long.
+                    let forgotten_max = 2 * changes.len() + 16;
+                    changes.into_iter().for_each(|change| log.add(change));
+                    log.forget(aged, forgotten_max);
+                }
                 // Somebody came in between: these are read from the file.
                 None => {
                     log.forget_through(head);
@@ -288,6 +301,16 @@ fn about<'a>(changes: impl Iterator<Item = &'a Arc<Change>>, bytes_max: usize) -
 }
 
 impl Logs {
+    /// Up to which number changes are old, where the last one is `head`.
+    fn age(&mut self, head: ChangeSeq, now: Instant) -> ChangeSeq {
+        let (noted_at, noted) = *self.mark.get_or_insert((now, head));
+        if now.duration_since(noted_at) >= CHANGES_KEPT {
+            self.aged = noted;
+            self.mark = Some((now, head));
+        }
+        self.aged
+    }
+
     /// The largest log gives way.
     fn shrink(&mut self) {
         while self.bytes > LOG_BYTES_MAX {
@@ -360,11 +383,20 @@ impl Log {
 
     fn forget_through(&mut self, seq: ChangeSeq) {
         self.floor = self.floor.max(seq);
-        while let Some(oldest) = self.changes.first_entry() {
+        self.forget(seq, usize::MAX);
+    }
+
+    /// Forgets the oldest changes up to a number, at most so many of them.
+    fn forget(&mut self, seq: ChangeSeq, most: usize) {
+        for _ in 0..most {
+            let Some(oldest) = self.changes.first_entry() else {
+                return;
+            };
             if *oldest.key() > seq {
                 return;
             }
             let change = oldest.remove();
+            self.floor = self.floor.max(change.seq);
             self.newest.remove(&change.key);
             self.bytes -= change.bytes();
         }

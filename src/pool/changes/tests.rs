@@ -160,6 +160,46 @@ fn the_largest_log_forgets_its_oldest_changes_and_says_so() {
 }
 
 #[test]
+fn what_changed_long_ago_is_forgotten_piece_by_piece_as_other_changes_come() {
+    let changes = changes_at(0);
+    let _listener = changes.listen(&streams(), None);
+    let keys: Vec<String> = (0..100).map(|key| format!("k{key}")).collect();
+    for (seq, key) in (1..).zip(&keys) {
+        record(&changes, "a", vec![updated(seq, key)]);
+    }
+    record(&changes, "b", vec![updated(101, "quiet")]);
+    let Some(long_ago) = Instant::now().checked_sub(CHANGES_KEPT) else {
+        return;
+    };
+    changes.lock().mark = Some((long_ago, ChangeSeq::new(90)));
+    record(&changes, "a", vec![updated(102, "new")]);
+    let kept = after(&changes, "a", 18).expect("it reaches back so far");
+    assert_eq!(kept.len(), 100 - 18 + 1, "18 are forgotten at once");
+    assert_eq!(
+        after(&changes, "a", 17),
+        None,
+        "those before are in the file"
+    );
+    for seq in 103..110 {
+        record(&changes, "a", vec![updated(seq, "new")]);
+    }
+    assert_eq!(after(&changes, "a", 89), None);
+    let rest: Vec<u64> = (91..=100).chain([109]).collect();
+    assert_eq!(
+        after(&changes, "a", 90),
+        Some(rest),
+        "as old as the mark, no more"
+    );
+    assert_eq!(
+        after(&changes, "b", 100),
+        Some(vec![101]),
+        "nothing comes there"
+    );
+    let log = &changes.lock().streams["a"];
+    assert_eq!((log.newest.len(), log.changes.len()), (11, 11));
+}
+
+#[test]
 fn bells_ring_for_their_streams_only_until_the_listener_goes() {
     let changes = changes_at(0);
     let all = streams();
