@@ -65,6 +65,7 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
         conditions: word(table("where")),
         fields: word(table("fields")),
         writes: (sink.as_ref()).map_or_else(Vec::new, |sink| sink.writes().patterns(&sink.streams)),
+        makes: list(sink.as_ref().map(|sink| &sink.makes)),
         state: of.state().to_owned(),
         reason,
         paused_until: paused_until.map(clock::rfc3339),

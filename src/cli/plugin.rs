@@ -82,6 +82,9 @@ struct Subject {
     /// Stream that it can write in the data pool, as in `writes` of the sink's section
     #[arg(long, value_name = "STREAM", default_value = "*")]
     writes: Vec<String>,
+    /// Stream whose items it can make, as in `makes` of the sink's section
+    #[arg(long, value_name = "STREAM")]
+    makes: Vec<String>,
     /// A host that it may call over HTTP, as in `http.hosts` of the sink's section: what it sends there is really sent,
     /// also the made-up item of `check`
     #[arg(long, value_name = "HOST")]
@@ -208,6 +211,7 @@ impl Subject {
             plugin: self.plugin.clone(),
             config,
             writes: Some(self.writes.clone()),
+            makes: self.makes.clone(),
             // Whoever tries a plugin out wants to see it start; without hosts it can call nobody.
             http: Some(Http {
                 hosts: self.host.iter().map(ToString::to_string).collect(),

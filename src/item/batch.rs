@@ -23,7 +23,7 @@ pub use crate::Action;
 use crate::{ItemRef, Items};
 use base::clock::{Lived, Unix};
 use base::order::{ItemPosition, Seq};
-pub use derive::DeriveError;
+pub use derive::{DeriveError, MadeError};
 pub use origin::{BatchOrigin, Fill};
 pub use read::{Form, Span};
 
@@ -307,6 +307,11 @@ impl Batch {
     /// same one then.
     pub fn is_moved(&self) -> bool {
         self.moved
+    }
+
+    /// Whether a sink has made the items.
+    pub fn is_made(&self) -> bool {
+        self.origin == BatchOrigin::Made
     }
 
     /// The items of these streams.

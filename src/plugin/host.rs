@@ -117,6 +117,10 @@ pub(super) struct Host {
     taken: Vec<String>,
     /// What it may write in the data pool.
     writes: Arc<Writes>,
+    /// The streams whose items it may make.
+    makes: Arc<[String]>,
+    /// The batch of this call, of which it may make others.
+    given: Option<Batch>,
     /// Batches lent and not given back.
     lent: usize,
     /// Bytes that this call made the host hold: derived batches, values of state.
@@ -171,6 +175,8 @@ impl Host {
             wire: grants.wire.clone(),
             taken: Vec::new(),
             writes: Arc::clone(&grants.writes),
+            makes: Arc::clone(&grants.makes),
+            given: None,
             lent: 0,
             held_bytes: 0,
             memory: Memory::new(memory_bytes_max),
@@ -184,15 +190,22 @@ impl Host {
         }
     }
 
-    /// A new call, with a batch of so many items: nothing is staged, nothing held.
-    pub(super) fn begin(&mut self, items: u32) {
+    /// A new call, with a batch: nothing is staged, nothing held.
+    pub(super) fn begin(&mut self, batch: Option<&Batch>) {
         self.staged = Staged::default();
-        self.given_items = items as usize;
+        self.given_items = batch.map_or(0, Batch::len) as usize;
+        self.given = batch.cloned();
         self.staged_items = 0;
         self.is_not_granted = false;
         self.progress = Progress::default();
         self.taken.clear();
         self.held_bytes = 0;
+    }
+
+    /// The call is over.
+    pub(super) fn end(&mut self) {
+        self.calls.end();
+        self.given = None;
     }
 
     fn hold(&mut self, bytes: usize) -> wasmtime::Result<()> {

@@ -123,7 +123,7 @@ impl Instance {
         let trap = |reason: String| Failure::Trap { reason };
         let len = batch.len();
         let host = self.store.data_mut();
-        host.begin(len);
+        host.begin(Some(&batch));
         host.calls.begin(&batch, self.limits.call_time_max);
         let handle = self
             .store
@@ -148,7 +148,7 @@ impl Instance {
         let call = self.scheduler.take(call);
         let result = tokio::time::timeout(self.limits.call_time_max, call).await;
         let host = self.store.data_mut();
-        host.calls.end();
+        host.end();
         let staged = std::mem::take(&mut host.staged);
         let progress = std::mem::take(&mut host.progress);
         let failure = match result.map(|result| rejected_by(result, host, len)) {
@@ -332,7 +332,7 @@ impl Plugin {
             .map_err(|error| self.trapped(store, &error))?
             .map_err(refused)?;
         // What it staged before its first batch belongs to no batch.
-        store.data_mut().begin(0);
+        store.data_mut().begin(None);
         Ok(Descriptor {
             name: descriptor.name,
             version: descriptor.version,

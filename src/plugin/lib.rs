@@ -190,6 +190,8 @@ struct Grants {
     folder: Option<Arc<Folder>>,
     wire: Option<Arc<Wire>>,
     writes: Arc<settings::Writes>,
+    /// Streams whose items it may make.
+    makes: Arc<[String]>,
 }
 
 /// What a plugin says of itself.
@@ -363,12 +365,17 @@ impl Plugin {
 
     /// Whether it may write the data pool: whether it asks for the means, and its sink's section lists a stream.
     pub fn writes_pool(&self) -> bool {
+        self.writes_given() || (self.asks_for_pool && !self.grants.makes.is_empty())
+    }
+
+    /// Whether it may write there what it is given.
+    fn writes_given(&self) -> bool {
         self.asks_for_pool && !self.grants.writes.is_empty()
     }
 
     /// Whether removals are for it: it hears of them, or what it wrote into the pool is removed in its place.
     pub fn takes_removals(&self) -> bool {
-        self.hears_of_removals() || self.writes_pool()
+        self.hears_of_removals() || self.writes_given()
     }
 
     /// Whether it hears of removals.

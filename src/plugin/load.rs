@@ -79,6 +79,7 @@ impl Plugins {
         let name = || sink.plugin.clone();
         let mut grants = Grants {
             writes: sink.writes().into(),
+            makes: sink.makes.as_slice().into(),
             ..Grants::default()
         };
         match &sink.http {

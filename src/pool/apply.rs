@@ -55,7 +55,7 @@ pub(super) fn apply(
 ) -> Result<(), rusqlite::Error> {
     let connection = target.connection;
     let origins: Vec<Origin> = (batch.slices().iter())
-        .map(|slice| Origin::of(slice, batch.is_moved()))
+        .map(|slice| Origin::of(slice, batch))
         .collect();
     let rows = rows_by_key(target, batch, &origins, action)?;
     let mut upsert = Upsert::prepare(connection)?;
@@ -166,14 +166,15 @@ impl Target<'_> {
         for (row, index) in same.iter().zip(0..) {
             let became;
             let earlier = (self.keep > 0).then(|| fields_of(&state));
-            (state, became) = rules::apply(state, &row.operation(on_update, index));
+            let operation = row.operation(on_update, index, state.place);
+            (state, became) = rules::apply(state, &operation);
             changed |= matches!(became, Became::Applied | Became::Partly(_));
             took_away |= row.removes && became == Became::Applied && state.item.is_none();
             self.note_if_stale(row, &state, &became)?;
             if let Some(earlier) = earlier {
                 let now = fields_of(&state);
                 let by = By {
-                    place: row.place(),
+                    place: operation.place,
                     received_at: row.origin.received_at,
                     request_id: &row.origin.request_id,
                 };

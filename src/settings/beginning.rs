@@ -118,7 +118,8 @@ pub fn may_write(writer: &Sink, receiver: &Sink) -> bool {
         return false;
     }
     let writes = writer.writes();
-    let written = writes.patterns(&writer.streams);
+    let mut written = writes.patterns(&writer.streams);
+    written.extend_from_slice(&writer.makes);
     let is_left = |name: &String| {
         writer.except.contains(name) && !name.ends_with('*') && writes.lists(name) == Listed::No
     };

@@ -43,7 +43,7 @@ pub fn declared(settings: &Settings) -> Vec<Inflow> {
 /// Whether a sink writes the data pool; none if only the component itself can tell.
 pub fn writes_pool(sink: &Sink) -> Option<bool> {
     let plugin = sink.plugin.as_str();
-    if sink.writes().is_empty() {
+    if sink.writes().is_empty() && sink.makes.is_empty() {
         return Some(false);
     }
     let is_built_in = super::BUILT_IN_PLUGINS.contains(&plugin);

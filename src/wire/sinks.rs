@@ -25,6 +25,8 @@ answers! {
         fields: Option<String>,
         /// The streams that its plugin can write in the data pool.
         writes: Vec<String>,
+        /// The streams whose items its plugin can make.
+        makes: Vec<String>,
         /// `starting`, `running`, `paused`, `crashed`; `filling`: it receives the items of the data pool; `failing`:
         /// its last batch became dead letters or failed several times with no success since, or its plugin misbehaves;
         /// `unconfigured`: its backlog is kept until it is configured again, or deleted.

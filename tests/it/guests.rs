@@ -18,6 +18,7 @@ mod influx;
 mod letters;
 mod lifecycle;
 mod loading;
+mod makes;
 mod ordering;
 mod poison;
 mod removals;

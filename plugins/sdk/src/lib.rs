@@ -139,7 +139,7 @@ impl WriteError {
         })
     }
 }
-pub use bindings::headgate::sink::batches::{Action, Batch, Form, Place, Span};
+pub use bindings::headgate::sink::batches::{Action, Batch, Form, Place, Span, make};
 pub use bindings::headgate::sink::{
     delivery, folder, logging, metrics, pool, postgres, renderers, secrets, state, tables,
     templates, wire,

@@ -52,6 +52,9 @@ pub(super) struct SectionArgs {
     /// Streams that it can write in the data pool
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     writes: Vec<String>,
+    /// Streams whose items it can make
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    makes: Vec<String>,
     /// Order of operations: key, or strict
     #[arg(long, value_name = "WORD")]
     ordering: Option<String>,
@@ -93,7 +96,7 @@ pub(super) struct SectionArgs {
 Examples:
   headgate sink create team --plugin http-forward --streams orders \\
       --config '{\"url\": \"https://api.example.com/orders\"}' --host api.example.com --header authorization=@token.txt
-  headgate sink create totals --plugin totals --streams 'orders,sensor-*' --writes totals --disabled
+  headgate sink create totals --plugin totals --streams 'orders,sensor-*' --makes totals --disabled
 
 Secrets are stored in catalog.db in plain text, so backups contain them. Other users of the machine can see the
 arguments of a running command: to hide a value, use @FILE.")]
@@ -233,6 +236,7 @@ impl SectionArgs {
             ("streams", &self.streams),
             ("except", &self.except),
             ("writes", &self.writes),
+            ("makes", &self.makes),
         ];
         for (name, list) in lists {
             if !list.is_empty() {

@@ -6,6 +6,7 @@
 //! is ever done to make it.
 
 mod fields;
+mod made;
 mod select;
 
 #[cfg(test)]
@@ -17,6 +18,7 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use super::{Batch, Entry, Slice, short};
+pub use made::MadeError;
 
 /// Longest name of a stream, in characters.
 const STREAM_NAME_CHARS_MAX: usize = 128;

@@ -21,6 +21,8 @@ pub enum BatchOrigin {
     Fill,
     /// In the data pool: they are the newest there.
     Latest,
+    /// Nowhere yet: the sink has made them in this call.
+    Made,
 }
 
 impl BatchOrigin {
@@ -31,6 +33,7 @@ impl BatchOrigin {
             Self::Letters => 1,
             Self::Fill => 2,
             Self::Latest => 3,
+            Self::Made => 4,
         }
     }
 

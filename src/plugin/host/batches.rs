@@ -8,9 +8,28 @@ use super::Host;
 use super::bindings::headgate::sink::batches;
 use base::clock::Unix;
 use base::order::{ItemPosition, Seq};
-use item::batch::{self, Action, Batch, DeriveError};
+use item::batch::{self, Action, Batch, DeriveError, MadeError};
 
-impl batches::Host for Host {}
+impl batches::Host for Host {
+    fn make(
+        &mut self,
+        stream: String,
+        lines: String,
+    ) -> wasmtime::Result<Result<Resource<Batch>, String>> {
+        self.require_makes(&stream)?;
+        let Some(given) = self.given.clone() else {
+            return Ok(Err("items can be made in `write` only".to_owned()));
+        };
+        self.charge()?;
+        let made = match given.make(&stream, &lines, self.room()) {
+            Ok(made) => made,
+            Err(MadeError::Full(_)) => return Err(self.too_much_held()),
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        self.hold(made.own_bytes())?;
+        Ok(Ok(self.lend(made)?))
+    }
+}
 
 impl batches::HostBatch for Host {
     fn id(&mut self, batch: Resource<Batch>) -> wasmtime::Result<String> {

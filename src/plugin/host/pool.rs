@@ -59,6 +59,10 @@ impl Host {
     }
 
     fn require_writes(&mut self, batch: &Batch) -> wasmtime::Result<()> {
+        if batch.is_made() {
+            let mut slices = batch.slices().iter();
+            return slices.try_for_each(|slice| self.require_makes(&slice.entry.stream));
+        }
         if self.writes.given() && !batch.is_moved() {
             return Ok(());
         }
@@ -81,6 +85,19 @@ impl Host {
             last = Some(stream);
         }
         Ok(())
+    }
+
+    pub(super) fn require_makes(&mut self, stream: &str) -> wasmtime::Result<()> {
+        if self.makes.iter().any(|own| own == stream) {
+            return Ok(());
+        }
+        let stream = quoted(stream);
+        self.is_not_granted = self.makes.is_empty();
+        let why = match self.is_not_granted {
+            true => format!("its section has no `makes`; to allow it, add makes = [{stream}]"),
+            false => "`makes` of its section does not list it".to_owned(),
+        };
+        wasmtime::bail!("the sink may not make items of the stream {stream}: {why}");
     }
 
     /// Makes sure of room for a stream that the guest thought of.

@@ -116,7 +116,7 @@ impl Guest {
         };
         let mut host = Host::new("any".into(), &context, &grants, MEMORY_BYTES);
         let batch = lent();
-        host.begin(batch.len());
+        host.begin(Some(&batch));
         let handle = host.lend(batch).expect("it is the first");
         Self {
             host,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::rules::{Operation, Place, Reached};
 use base::clock::{self, Lived, Unix};
 use base::order::{ItemPosition, Seq};
-use item::batch::Slice;
+use item::batch::{Batch, Slice};
 use item::{ItemRef, Version};
 use settings::OnUpdate;
 
@@ -26,6 +26,8 @@ pub(super) struct Row<'a> {
 pub(super) struct Origin {
     /// What updates did in the stream when they were accepted. None: it is not known, or they were put into another one.
     on_update: Option<OnUpdate>,
+    /// A sink has made them: they come after all that there is of their keys.
+    pub(super) is_made: bool,
     pub(super) accepted_seq: Seq,
     pub(super) received_at: Unix,
     /// The same in time lived; of what was read from a file, now.
@@ -35,14 +37,15 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    pub(super) fn of(slice: &Slice, is_moved: bool) -> Self {
+    pub(super) fn of(slice: &Slice, batch: &Batch) -> Self {
         let entry = &slice.entry;
-        let merges = entry.items.merges().filter(|_| !is_moved);
+        let merges = entry.items.merges().filter(|_| !batch.is_moved());
         Self {
             on_update: merges.map(|merges| match merges {
                 true => OnUpdate::Merge,
                 false => OnUpdate::Replace,
             }),
+            is_made: batch.is_made(),
             accepted_seq: entry.seq,
             received_at: entry.received_at,
             arrived: entry.arrived.unwrap_or_else(Lived::now),
@@ -69,11 +72,18 @@ impl<'a> Row<'a> {
     /// It is an update without a version that takes the place of what is there.
     pub(super) fn is_plain_update(&self, of_stream: OnUpdate) -> bool {
         !self.removes
+            && !self.origin.is_made
             && self.item.meta.version.is_none()
             && self.on_update(of_stream) == OnUpdate::Replace
     }
 
-    pub(super) fn operation(&self, of_stream: OnUpdate, index: usize) -> Operation<'a> {
+    /// As an operation on what was changed at `changed`.
+    pub(super) fn operation(
+        &self,
+        of_stream: OnUpdate,
+        index: usize,
+        changed: Place,
+    ) -> Operation<'a> {
         let version = self.item.meta.version;
         let reaches = match version {
             None if self.removes && self.item.meta.is_removal_in_time() => {
@@ -86,7 +96,10 @@ impl<'a> Row<'a> {
             _ => version.zip(self.item.version_text()),
         };
         Operation {
-            place: self.place(),
+            place: match self.origin.is_made {
+                true => self.place().max((changed.0, changed.1 + 1)),
+                false => self.place(),
+            },
             fields: (!self.removes).then_some(self.item.fields),
             version,
             on_update: self.on_update(of_stream),

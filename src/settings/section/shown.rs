@@ -43,6 +43,9 @@ impl Sink {
             };
             grants.push(format!("may write the {noun} {}", listed(&streams)));
         }
+        if !self.makes.is_empty() {
+            grants.push(format!("may make items of {}", listed(&self.makes)));
+        }
         if let Some(postgres) = &self.postgres {
             grants.push(format!(
                 "may write to the database {}",

@@ -41,6 +41,9 @@ record! {
         writes: Option<Vec<String>>, List(kinds::PATTERN, 0), none: "the streams that the plugin is made for",
             example: r#"["orders", "sensor-*"]"#,
             guide: "See [write permissions][sinks-writes]. By default, a plugin from a file writes none, `pool` writes the streams that it receives, and `filter-map` writes those and the targets of its rules.";
+        /// Streams whose items the sink makes itself: no other sink receives or writes them.
+        makes: Vec<String>, List(kinds::STREAM, 0), example: r#"["totals"]"#, alternative: true, label: "Streams that it makes",
+            guide: "See [items that a sink makes][plugins-make].";
         /// What the sink follows: `journal`, everything that is accepted; `latest`, the newest state of the data pool.
         mode: SinkMode, Choice(&["journal", "latest"]),
             guide: "See [the newest only][sinks-latest]. It cannot be changed later.";

@@ -94,7 +94,7 @@ impl Sink {
                 given: matches!(&*self.plugin, POOL | FILTER),
                 names: self.targets().map(str::to_owned).collect(),
                 prefixes: Vec::new(),
-                unsaid: !BUILT_IN_PLUGINS.contains(&&*self.plugin),
+                unsaid: !BUILT_IN_PLUGINS.contains(&&*self.plugin) && self.makes.is_empty(),
             };
         };
         let mut writes = Writes::default();

@@ -53,6 +53,8 @@ fn value_of(row: &'static Field) -> BoxedStrategy<Value> {
         ("name", _) => one_of(&["team", "a.b", "x-1"]),
         ("plugin", _) => one_of(&["http-forward", "pool", "postgres", "webhook"]),
         ("streams" | "except" | "writes", _) => texts(&["orders", "sensor-*", "*", "at_home"]),
+        // Names that none of these patterns matches would do; there are none.
+        ("makes", _) => Just(json!([])).boxed(),
         ("where", _) => one_of(&["status:paid,total>=100", "!a?", "_key^x|y"]),
         ("fields", _) => one_of(&["id,Customer:customer.name", "-secret", "a.*"]),
         ("hosts", _) => texts(&[
@@ -244,7 +246,7 @@ fn a_patch_takes_away_keeps_and_refuses() {
 fn what_a_sink_may_do_is_said_in_sentences() {
     let section = json!({
         "name": "team", "plugin": "filter-map", "streams": ["orders"],
-        "writes": ["orders", "sensor-*"], "secrets": {"token": "hush-1"},
+        "writes": ["orders", "sensor-*"], "makes": ["totals"], "secrets": {"token": "hush-1"},
         "http": {"hosts": ["api.example.com"], "networks": ["10.0.0.0/8"]},
         "postgres": {"url": "postgresql://me:hush@db.example:5433/shop?sslmode=require"},
     });
@@ -255,6 +257,7 @@ fn what_a_sink_may_do_is_said_in_sentences() {
             "may call api.example.com",
             "may call addresses in 10.0.0.0/8",
             "may write the streams orders and sensor-*",
+            "may make items of totals",
             "may write to the database db.example:5433/shop",
             "may read the secret token",
         ]

@@ -85,6 +85,27 @@ pub(crate) fn mode_mistakes(
     mistakes.iter().filter(meant).copied().collect()
 }
 
+/// Who else writes a stream that a sink makes, and thus has for itself.
+pub(crate) fn made_by_others<'a>(
+    sink: &Sink,
+    others: impl IntoIterator<Item = &'a Sink>,
+) -> Option<String> {
+    let others = others.into_iter().filter(|other| other.name != sink.name);
+    let mut writers = others.filter_map(|other| {
+        let writes = other.writes();
+        let mut both = sink
+            .makes
+            .iter()
+            .filter(|made| other.makes.contains(made) || writes.lists(made) == Listed::ByName);
+        Some((other, both.next()?))
+    });
+    let (other, stream) = writers.next()?;
+    let (other, stream) = (quoted(&other.name), quoted(stream));
+    Some(format!(
+        "the sink {other} writes the stream {stream} too, and what a sink makes is its own; name another stream"
+    ))
+}
+
 impl Validator<'_> {
     /// Resolves what sinks refer to, and sees whether it fits together.
     pub(super) fn sinks(&mut self, settings: &mut Settings) {
@@ -103,6 +124,11 @@ impl Validator<'_> {
                 );
             }
             self.sink(index, sink, &plugins_dir, &settings.streams);
+        }
+        for (index, sink) in settings.sinks.iter().enumerate() {
+            if let Some(why) = made_by_others(sink, &settings.sinks) {
+                self.problem(&format!("sinks[{index}].makes"), why);
+            }
         }
         for (index, sink) in settings.sinks.iter().enumerate() {
             if sink.is_latest()
@@ -176,6 +202,13 @@ impl Validator<'_> {
         let is_set = |setting: &str| self.origins.of(&format!("{path}.{setting}")).is_some();
         for (setting, message) in mode_mistakes(sink, is_set) {
             self.problem(&format!("{path}.{setting}"), message.to_owned());
+        }
+        if let Some(own) = sink.makes.iter().find(|made| sink.matches(made)) {
+            let message = format!(
+                "the sink receives the stream {own} too, so it would hear of what it makes; add {own} to `except`",
+                own = quoted(own)
+            );
+            self.problem(&format!("{path}.makes"), message);
         }
         if let Some(why) = one_call_only(sink) {
             self.problem(&format!("sinks[{index}].in_flight"), why.to_owned());

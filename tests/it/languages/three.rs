@@ -2,6 +2,7 @@
 //!
 //! Each is one file: it stands in for the source of the language's project, which is built as its README says.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -11,9 +12,13 @@ use serde_json::json;
 
 use super::behaviour::becomes;
 use super::{C, JAVASCRIPT, PYTHON, RUST, Workshop, available, shell};
+use crate::faults::number;
 use crate::process::{BY_ID, Process};
 use crate::receiver::{Receiver, answer};
 use crate::setup::Setup;
+
+/// Kills in a test of totals, unless a variable says how many.
+const KILLS: u64 = 4;
 
 /// How a language builds a sink.
 struct Language {
@@ -204,6 +209,43 @@ fn writes_lines(component: &Path) {
     process.stop();
 }
 
+/// Totals are those of what was accepted, whenever the daemon was killed.
+fn keeps_totals(component: &Path) {
+    let setup = Setup::with_streams(&["orders"]).toml(&format!(
+        "[[sinks]]\nname = \"totals\"\nplugin = {component:?}\nstreams = [\"orders\"]\nwrites = []\nmakes = [\"totals\"]\n"
+    ));
+    let kills = number("HEADGATE_KILLS").unwrap_or(KILLS);
+    let mut expected: BTreeMap<String, f64> = BTreeMap::new();
+    for round in 0..kills {
+        let process = setup.spawn();
+        let ids = (0..20_u32).map(|request| {
+            let (key, amount) = (format!("k\"{}", request % 5), f64::from(request) - 2.5);
+            *expected.entry(key.clone()).or_default() += amount;
+            let item = json!({"id": key, "amount": amount});
+            process.accepted("orders", BY_ID, &item.to_string())
+        });
+        let ids: Vec<_> = ids.collect();
+        // From the first of the last round on, the component is compiled; every second time some are taken.
+        if round % 2 == 0 {
+            becomes(&process, &ids[0], "processed");
+        }
+        process.kill();
+    }
+    let process = setup.spawn();
+    let wrong = r#"[{"id": "x", "amount": "many"}, {"id": "y", "amount": 0.05}]"#;
+    expected.insert("y".to_owned(), 0.05);
+    let id = process.accepted("orders", BY_ID, wrong);
+    becomes(&process, &id, "failed");
+    process.drained();
+    let letter = process.dead_letter("totals");
+    assert_eq!(letter["key"], "x");
+    assert_eq!(letter["reason"], "amount is not a number");
+    let totals = setup.items("totals").into_iter();
+    let totals = totals.map(|(key, fields, _)| (key, fields["total"].as_f64().expect("a number")));
+    assert_eq!(totals.collect::<BTreeMap<_, _>>(), expected);
+    process.stop();
+}
+
 /// All sinks of a language, through the same assertions.
 fn works(test: &str, language: &Language, programs: &[&[&str]]) {
     if !available(&format!("languages::three::{test}"), programs) {
@@ -216,6 +258,7 @@ fn works(test: &str, language: &Language, programs: &[&[&str]]) {
         assert!(bytes < 2_000_000, "{bytes} bytes");
     }
     tells_a_chat(&chat);
+    keeps_totals(&built(&workshop, language, "totals", false));
     writes_lines(&built(&workshop, language, "lines", true));
 }
 

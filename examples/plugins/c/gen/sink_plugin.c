@@ -67,6 +67,9 @@ extern void __wasm_import_headgate_sink_batches_method_batch_rename(int32_t, uin
 __attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("[method]batch.in-stream")))
 extern void __wasm_import_headgate_sink_batches_method_batch_in_stream(int32_t, uint8_t *, size_t, uint8_t *);
 
+__attribute__((__import_module__("headgate:sink/batches@1.2.0"), __import_name__("make")))
+extern void __wasm_import_headgate_sink_batches_make(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
 // Imported Functions from `headgate:sink/pool@1.2.0`
 
 __attribute__((__import_module__("headgate:sink/pool@1.2.0"), __import_name__("upsert")))
@@ -664,6 +667,33 @@ bool headgate_sink_batches_method_batch_in_stream(headgate_sink_batches_borrow_b
   uint8_t ret_area[(3*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   __wasm_import_headgate_sink_batches_method_batch_in_stream((self).__handle, (uint8_t *) (*name).ptr, (*name).len, ptr);
+  headgate_sink_batches_result_own_batch_string_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (headgate_sink_batches_own_batch_t) { *((int32_t*) (ptr + sizeof(void*))) };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (sink_plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool headgate_sink_batches_make(sink_plugin_string_t *of, sink_plugin_string_t *lines, headgate_sink_batches_own_batch_t *ret, sink_plugin_string_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(3*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_headgate_sink_batches_make((uint8_t *) (*of).ptr, (*of).len, (uint8_t *) (*lines).ptr, (*lines).len, ptr);
   headgate_sink_batches_result_own_batch_string_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {

@@ -291,6 +291,13 @@ extern headgate_sink_batches_own_batch_t headgate_sink_batches_method_batch_with
 extern bool headgate_sink_batches_method_batch_rename(headgate_sink_batches_borrow_batch_t self, sink_plugin_list_tuple2_string_string_t *names, headgate_sink_batches_own_batch_t *ret, sink_plugin_string_t *err);
 // A batch of the same items in another stream. An error if no stream can have this name.
 extern bool headgate_sink_batches_method_batch_in_stream(headgate_sink_batches_borrow_batch_t self, sink_plugin_string_t *name, headgate_sink_batches_own_batch_t *ret, sink_plugin_string_t *err);
+// A batch of items that the sink makes, in a stream of its own (since 1.2): what is done with them is staged as everything
+// else, so it happens exactly once with this call. `lines` has an object a line (NDJSON): `{"key": "a", "fields": {…}}`, or
+// `{"key": "a", "removed": true}` for `pool.apply`. Fields are flattened as those of requests. An error names the line.
+// 
+// A stream that `makes` in the sink's section does not list traps. Of one key, what is made later counts, whichever items
+// it was made of. Other sinks do not receive these items; screens and feeds do, and sinks that follow the newest state.
+extern bool headgate_sink_batches_make(sink_plugin_string_t *of, sink_plugin_string_t *lines, headgate_sink_batches_own_batch_t *ret, sink_plugin_string_t *err);
 
 // Imported Functions from `headgate:sink/pool@1.2.0`
 // Stages an upsert of every item of the batch. No bytes enter the guest. What was accepted later wins,
