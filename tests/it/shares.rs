@@ -15,6 +15,17 @@ async fn unfinished(app: &TestApp, connector: &str, bytes: usize) -> Raw {
     raw
 }
 
+/// Waits until so many bytes of bodies are read.
+async fn is_read(app: &TestApp, bytes: usize) {
+    eventually_async("all that was sent is read", async || {
+        let status = app.admin().get("/api/admin/status").await.data();
+        let mut limits = status["limits"].as_array().into_iter().flatten();
+        let bodies = limits.find(|limit| limit["name"] == "limits.max_pending_bytes")?;
+        (bodies["used"] == bytes).then_some(())
+    })
+    .await;
+}
+
 /// A daemon with 1 MiB for all bodies, and 512 KiB for those of a key.
 async fn small() -> TestApp {
     let setup = ["shop", "till", "door"].iter().fold(
@@ -58,17 +69,13 @@ async fn who_has_most_gives_way_to_a_third() {
     let app = small().await;
     // All room is taken by two.
     let mut held = Vec::new();
-    for _ in 0..5 {
+    for number in 1..=5 {
         held.push(unfinished(&app, "shop", 100 << 10).await);
+        // One by one: it is known which is the oldest.
+        is_read(&app, (number * 100) << 10).await;
     }
     let mut till = unfinished(&app, "till", 450 << 10).await;
-    eventually_async("all that was sent is read", async || {
-        let status = app.admin().get("/api/admin/status").await.data();
-        let mut limits = status["limits"].as_array().into_iter().flatten();
-        let bodies = limits.find(|limit| limit["name"] == "limits.max_pending_bytes")?;
-        (bodies["used"] == (5 * 100 + 450) << 10).then_some(())
-    })
-    .await;
+    is_read(&app, (5 * 100 + 450) << 10).await;
     let body = format!("[{}]", " ".repeat(150_000));
     app.caller("door").ingest(body).await.receipt();
     let told = held[0].reply().await;
