@@ -111,7 +111,7 @@ fn a_sink_has_the_streams_that_it_makes_for_itself() {
         ),
     ] {
         let setup = making(&format!("makes = [{makes:?}]\n")).toml(other);
-        let ended = setup.try_spawn().err().expect("it does not start");
+        let ended = setup.try_spawn().expect_err("it does not start");
         let told = ended.log;
         assert!(told.contains(words), "{told}");
         assert!(told.contains("makes"), "{told}");
