@@ -122,7 +122,7 @@ mod tests {
             ),
             (
                 Error::LoopDetected,
-                "no answer: 127.0.0.1:9 cannot be called: loop detected",
+                "no answer: 127.0.0.1:9 cannot be called: request loop detected",
             ),
             (
                 Error::HttpRequestDenied,
