@@ -87,6 +87,7 @@ impl Asked {
         );
         let of_section = |row: &Field| match row.name {
             "except" => true,
+            "makes" => journal && self.pool,
             "leaves" => journal && self.removals,
             "ordering" => journal,
             "in_flight" => journal && (self.http || self.postgres),

@@ -36,6 +36,7 @@ fn section() -> Map<String, Value> {
         "fields": "id,Customer:customer.name",
         "leaves": "remove",
         "writes": ["a", "b*"],
+        "makes": ["totals"],
         "start": "state",
         "ordering": "key",
         "in_flight": 3,
@@ -79,7 +80,7 @@ fn every_setting_of_a_section_comes_back_from_its_form() {
     for row in Sink::FIELDS {
         assert!(known.contains(&row.name), "the form has no {}", row.name);
     }
-    for gone in ["start", "leaves", "ordering", "in_flight"] {
+    for gone in ["makes", "start", "leaves", "ordering", "in_flight"] {
         said.shift_remove(gone);
     }
     said["retry"] = json!({"first_ms": 20, "max_ms": 50});
