@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use ::hmac::Mac as _;
 use base64::Engine;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{
@@ -141,9 +142,10 @@ impl Key {
                 offered.iter().any(|given| same(key, tag.as_ref(), given))
             }
             Key::HmacMd5(key) => {
-                let ours = key.tag(message);
-                let key = hmac::Key::new(hmac::HMAC_SHA256, &ours);
-                offered.iter().any(|given| same(&key, &ours, given))
+                let mac = md5::with(key, message);
+                offered
+                    .iter()
+                    .any(|given| mac.clone().verify_slice(given).is_ok())
             }
             Key::Public(..) => {
                 let message = message.concat();
@@ -176,7 +178,7 @@ impl Key {
     pub(super) fn sign(&self, message: &[Cow<'_, [u8]>]) -> Option<Vec<u8>> {
         match self {
             Key::Hmac(key) => Some(tag(key, message).as_ref().to_vec()),
-            Key::HmacMd5(key) => Some(key.tag(message).to_vec()),
+            Key::HmacMd5(key) => Some(md5::with(key, message).finalize().into_bytes().to_vec()),
             Key::Hash(digest, _) => Some(hashed(*digest, message).as_ref().to_vec()),
             Key::Public(algorithm, _, pair) => pair.as_ref()?.sign(*algorithm, &message.concat()),
         }

@@ -5,6 +5,7 @@
 //! **Invariant**: no message here shows any part of a secret.
 
 use base::text::hex;
+use hmac::KeyInit as _;
 
 use super::key::{ED25519_KEY_LEN, Key, PublicKey, decode};
 use super::md5::HmacMd5;
@@ -95,7 +96,10 @@ pub(super) fn key(verify: &Verification, secret: &str) -> Result<Key, InvalidVer
     };
     Ok(match algorithm {
         Algorithm::Hmac(digest) => Key::hmac(digest, &bytes),
-        Algorithm::HmacMd5 => Key::HmacMd5(HmacMd5::new(&bytes)),
+        Algorithm::HmacMd5 => {
+            let key = HmacMd5::new_from_slice(&bytes);
+            Key::HmacMd5(key.map_err(|_| invalid("it has a length that HMAC does not take"))?)
+        }
         Algorithm::Hash(digest) => Key::Hash(digest, bytes.into()),
         Algorithm::Twilio => Key::hmac(Digest::Sha1, &bytes),
         _ => Key::hmac(Digest::Sha256, &bytes),
