@@ -104,8 +104,8 @@ impl Column {
 #[derive(Debug, Default)]
 pub(super) struct Cell {
     content: Option<Markup>,
-    /// What lists are sorted by; empty: nothing is known, or there.
-    value: String,
+    /// What lists are sorted by, where that is not the title.
+    value: Option<String>,
     title: String,
     class: &'static str,
     /// What the value can be changed with; beside it, and seen where the pointer or the keyboard is.
@@ -135,7 +135,6 @@ impl Cell {
         };
         Self {
             content: Some(content),
-            value: title.clone(),
             title,
             ..Self::default()
         }
@@ -153,7 +152,7 @@ impl Cell {
     pub(super) fn time(rfc3339: Option<&str>) -> Self {
         Self {
             content: rfc3339.map(time),
-            value: rfc3339.unwrap_or_default().to_owned(),
+            value: rfc3339.map(ToOwned::to_owned),
             ..Self::default()
         }
     }
@@ -161,13 +160,15 @@ impl Cell {
     /// The same, which lists are sorted by with this text.
     pub(super) fn valued(self, value: impl Into<String>) -> Self {
         Self {
-            value: value.into(),
+            value: Some(value.into()),
             ..self
         }
     }
 
+    /// What lists are sorted by; none: nothing is known, or there.
     fn value(&self) -> Option<&str> {
-        Some(&*self.value).filter(|value| !value.is_empty())
+        let value = self.value.as_deref().unwrap_or(&self.title);
+        Some(value).filter(|value| self.content.is_some() && !value.is_empty())
     }
 
     /// The same with a title of its own.

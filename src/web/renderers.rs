@@ -229,7 +229,6 @@ fn held(one: &Connected, acts: &[ActCounts]) -> Cell {
     Cell::markup(html! {
         span.val { @for (stream, held) in &held { span.badge.warn { "held" } " " (text(stream)) " " (since(held)) " " } }
     })
-    .valued(title.clone())
     .titled(title)
 }
 

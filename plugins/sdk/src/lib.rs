@@ -129,6 +129,11 @@ pub mod removing {
 }
 
 pub use bindings::exports::headgate::sink::sink::{Descriptor, Rejection, Retry, WriteError};
+pub use bindings::headgate::sink::batches::{Action, Batch, Form, Place, Span, make};
+pub use bindings::headgate::sink::{
+    delivery, folder, logging, metrics, pool, postgres, renderers, secrets, state, tables,
+    templates, wire,
+};
 
 impl WriteError {
     /// The batch, or what is left of it, is to come again after the pause that the sink's settings say.
@@ -139,11 +144,6 @@ impl WriteError {
         })
     }
 }
-pub use bindings::headgate::sink::batches::{Action, Batch, Form, Place, Span, make};
-pub use bindings::headgate::sink::{
-    delivery, folder, logging, metrics, pool, postgres, renderers, secrets, state, tables,
-    templates, wire,
-};
 
 /// All items of a batch.
 pub const ALL: Span = Span {

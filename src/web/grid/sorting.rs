@@ -60,34 +60,22 @@ impl Grid {
         rows_max: usize,
         sorting: &Sorting,
     ) -> Self {
-        let names: Vec<String> = (std::iter::once(&self.key).chain(&self.columns))
-            .map(|column| self.name_of(column))
-            .collect();
-        let by = names.iter().position(|name| *name == sorting.by);
+        let all = std::iter::once(&self.key).chain(&self.columns);
+        let all: Vec<_> = all.map(|one| (self.name_of(one), one.kind)).collect();
+        let by = all.iter().position(|(name, _)| *name == sorting.by);
         let rows = rows.into_iter();
         self.rows = match by {
-            Some(place) => sorted(rows, place, self.kind(place), sorting.direction),
+            Some(place) => sorted(rows, place, all[place].1, sorting.direction),
             None => rows.take(rows_max).collect(),
         };
         self.rows.truncate(rows_max);
-        for (place, name) in names.iter().enumerate() {
+        let columns = std::iter::once(&mut self.key).chain(&mut self.columns);
+        for (place, (column, (name, kind))) in columns.zip(&all).enumerate() {
             if self.rows.iter().any(|row| value(row, place).is_some()) {
-                let kind = self.kind(place);
-                let column = match place.checked_sub(1) {
-                    None => &mut self.key,
-                    Some(place) => &mut self.columns[place],
-                };
-                column.sort = Some((sorting.address(name, kind), sorting.direction(name)));
+                column.sort = Some((sorting.address(name, *kind), sorting.direction(name)));
             }
         }
         self
-    }
-
-    fn kind(&self, place: usize) -> Kind {
-        match place.checked_sub(1) {
-            None => self.key.kind,
-            Some(place) => self.columns[place].kind,
-        }
     }
 
     /// A column's name in an address.
