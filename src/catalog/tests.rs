@@ -2,6 +2,7 @@
 
 mod audit_log;
 mod chained;
+mod copied;
 mod keys;
 mod renewed;
 mod stored;
@@ -13,6 +14,7 @@ use serde_json::json;
 
 use super::*;
 use base::clock::Unix;
+use copied::Copied;
 use settings::{ConnectorKind, OnUpdate, Patch, Secret};
 use sqlite::FailStop;
 
@@ -78,8 +80,10 @@ fn ending(expires_at: Option<Unix>) -> Patch {
 }
 
 struct Desk {
+    /// Ends before the catalog.
+    copied: Copied,
     folder: tempfile::TempDir,
-    catalog: Catalog,
+    catalog: Arc<Catalog>,
     warnings: Vec<String>,
 }
 
@@ -92,7 +96,9 @@ impl Desk {
         let path = folder.path().join("catalog.db");
         let (catalog, warnings) =
             Catalog::open(&path, settings, &FailStop::default()).expect("it opens");
+        let catalog = Arc::new(catalog);
         Self {
+            copied: Copied::of(&catalog),
             folder,
             catalog,
             warnings,
@@ -100,6 +106,7 @@ impl Desk {
     }
 
     fn reopened(self, settings: &Settings) -> Self {
+        drop(self.copied);
         drop(self.catalog);
         Self::in_folder(self.folder, settings)
     }
@@ -311,7 +318,7 @@ fn a_stream_goes_only_when_no_key_names_it_or_by_force() {
 #[test]
 fn a_follower_hears_of_streams_before_they_can_be_used() {
     let desk = Desk::new(&settings());
-    let catalog = Arc::new(desk.catalog);
+    let catalog = Arc::clone(&desk.catalog);
     let heard = Arc::new(Mutex::new(Vec::new()));
     let (there, told) = (Arc::downgrade(&catalog), Arc::clone(&heard));
     catalog.follow_streams(move |streams| {

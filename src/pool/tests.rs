@@ -1,6 +1,7 @@
 //! Settlements and removals: which numbers they take, what the file holds, what listeners hear.
 
 mod acts;
+mod copied;
 mod delivery_status;
 mod fills;
 mod item_meta;
@@ -20,6 +21,7 @@ use super::*;
 use base::clock::Unix;
 use base::order::{ChangeSeq, ItemPosition};
 use changes::Recent;
+use copied::Copied;
 use item::batch::{Action, Batch, Entry, Slice};
 use item::{ItemMeta, Items, ItemsWriter};
 use uuid::Uuid;
@@ -31,6 +33,8 @@ const EVERYTHING: PageLimit = PageLimit {
 };
 
 struct Test {
+    /// Ends before the pool.
+    copied: Copied,
     pool: Arc<Pool>,
     folder: tempfile::TempDir,
 }
@@ -48,16 +52,22 @@ impl Test {
     async fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let pool = open(folder.path()).await;
-        Self { pool, folder }
+        Self::on(pool, folder)
     }
 
-    async fn reopened(self) -> Self {
-        self.pool.close().await.expect("it closes");
-        let pool = open(self.folder.path()).await;
+    fn on(pool: Arc<Pool>, folder: tempfile::TempDir) -> Self {
         Self {
+            copied: Copied::of(&pool),
             pool,
-            folder: self.folder,
+            folder,
         }
+    }
+
+    async fn reopened(mut self) -> Self {
+        self.pool.close().await.expect("it closes");
+        self.copied.check();
+        let pool = open(self.folder.path()).await;
+        Self::on(pool, self.folder)
     }
 
     /// Upserts, with publishing or not.
@@ -362,11 +372,11 @@ async fn no_number_is_given_twice_and_only_a_kill_leaves_some_out() {
     test.upsert(&batch(2, &["a"]), true);
     assert_eq!(test.seq(), 3);
     // Killed: nobody says how far the numbers went.
-    let Test { pool, folder } = test;
+    let Test { pool, folder, .. } = test;
     let epoch = pool.position().epoch;
     drop(pool);
     let pool = open(folder.path()).await;
-    let test = Test { pool, folder };
+    let test = Test::on(pool, folder);
     assert_eq!(test.pool.position().epoch, epoch);
     let began = test.seq();
     assert!(began > 3, "{began}");

@@ -66,7 +66,9 @@ const HOMES: [(&str, &[&str]); 29] = [
     ("sqlx", &["journal", "plugin", "pool", "sqlite"]),
     (
         "rusqlite",
-        &["backup", "catalog", "journal", "pool", "repair", "sqlite"],
+        &[
+            "backup", "catalog", "journal", "pool", "repair", "replica", "sqlite",
+        ],
     ),
     ("figment", &["settings"]),
     ("toml_edit", &["base", "settings"]),

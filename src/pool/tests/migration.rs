@@ -64,7 +64,7 @@ impl Test {
             .expect("an older format");
         drop(old);
         let pool = open(folder.path()).await;
-        Self { pool, folder }
+        Self::on(pool, folder)
     }
 
     /// What [`COMMON`] says of retries and dead letters holds on, and can be sent again.

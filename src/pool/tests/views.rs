@@ -30,10 +30,10 @@ impl Test {
 
     /// As after a kill: nothing is done at the end.
     pub(super) async fn killed(self) -> Self {
-        let Self { pool, folder } = self;
+        let Self { pool, folder, .. } = self;
         drop(pool);
         let pool = open(folder.path()).await;
-        Self { pool, folder }.like_many()
+        Self::on(pool, folder).like_many()
     }
 
     /// A pool that treats its streams as if there were many.

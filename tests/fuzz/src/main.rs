@@ -10,6 +10,7 @@
 
 mod batches;
 mod bodies;
+mod changes;
 mod configuration;
 mod cursors;
 mod flatten;
@@ -37,6 +38,7 @@ static TARGET: LazyLock<fn(&[u8])> = LazyLock::new(|| {
         "items" => items::items,
         "config" => configuration::configuration,
         "headers" => headers::headers,
+        "changes" => changes::changes,
         "cursors" => cursors::cursors,
         "batches" => batches::batches,
         "select" => select::select,

@@ -1,0 +1,49 @@
+//! Every test of the pool tests a copy of it as well.
+
+use std::sync::Weak;
+
+use replica::ReplicaFile;
+
+use super::*;
+use copied_file::CopiedFile;
+
+#[path = "../../replica/tests/copied.rs"]
+mod copied_file;
+
+/// The copy of a test's pool.
+pub(super) struct Copied {
+    pool: Weak<Pool>,
+    file: CopiedFile,
+}
+
+impl Copied {
+    pub(super) fn of(pool: &Arc<Pool>) -> Self {
+        Self {
+            pool: Arc::downgrade(pool),
+            file: CopiedFile::of(&pool.lock().connection, ReplicaFile::Pool),
+        }
+    }
+
+    /// The copy has what the pool has. Not of a pool that a test has taken away, broken or made an older one.
+    pub(super) fn check(&mut self) {
+        let Some(pool) = self.pool.upgrade() else {
+            return;
+        };
+        let Ok(writer) = pool.writer.try_lock() else {
+            return;
+        };
+        let connection = &writer.connection;
+        let format = sqlite::format(connection).expect("it reads");
+        if !connection.is_stopped() && connection.is_autocommit() && format == FORMAT {
+            self.file.check(connection);
+        }
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.check();
+        }
+    }
+}

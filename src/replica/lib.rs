@@ -1,0 +1,68 @@
+//! Copies of `pool.db` and `catalog.db` that several nodes keep equal: each change of either file is an entry of one log.
+//!
+//! A node does its work in SQLite, as a node alone does. A [`Recorder`] on the writing connection knows which rows the open
+//! transaction has changed; [`Recorder::take`] encodes them as they are now, and [`change`] makes the bytes of an entry of
+//! the parts of both files. Other nodes [`Recorder::apply`] the entry to their copies: first every key goes that it names,
+//! then its rows come.
+//!
+//! Each file keeps its own [`LogPlace`] in a table of its own, which changes in the transaction of what it says. Digests
+//! are a chain, so that a copy that differs finds out at the next entry, whoever wrote it.
+//!
+//! # How a file commits
+//!
+//! 1. `Recorder::prepare`, `BEGIN IMMEDIATE`, the work.
+//! 2. [`Recorder::take`]. If it returns nothing, `COMMIT`: nothing is said of it to anybody.
+//! 3. The entry is appended to the log behind the place that this file and the other one know, with the digest before.
+//! 4. It was appended: [`LogPlace::store`] of the new place, `COMMIT`. Entries are missing here: `ROLLBACK`, follow, and
+//!    begin anew with the work. The answer was lost: ask again, with the same nonce, until it is known.
+//!
+//! Numbers and secrets that the work draws are drawn before it, because it may run twice. Nothing of this exists where
+//! there is no log: no trigger, no table, no call.
+//!
+//! # Tables and rows
+//!
+//! A row is named by its declared primary key. A table without one (`history`) is carried whole, and so is one whose key may
+//! be `NULL`, is not compared byte by byte, or has more than four columns. A table that a transaction makes is carried with
+//! its statement, its indexes and all that it has; one that it makes otherwise, too. Views and triggers are no part of an
+//! entry: whoever opens the file makes them.
+//!
+//! **Invariant**: a copy to which all entries were applied has the same rows, tables, indexes and sequences as the file that
+//! they were taken from.
+#![deny(unsafe_code)]
+
+mod apply;
+mod encoding;
+mod place;
+mod recorder;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+pub use apply::{AppliedEntry, ApplyError, LogEntry, TouchedTable};
+pub use encoding::{
+    CHANGE_VERSION, COLUMNS_MAX, FileChange, MalformedChange, change, check_change, part_of,
+};
+pub use place::{ChainDigest, LogPlace};
+pub use recorder::Recorder;
+
+/// The table of a file's place. It is the one that is not recorded.
+const OWN_TABLE: &str = "replica";
+
+/// A file that has copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReplicaFile {
+    Pool,
+    Catalog,
+}
+
+impl ReplicaFile {
+    pub const ALL: [Self; 2] = [Self::Pool, Self::Catalog];
+
+    /// How an entry names it.
+    fn number(self) -> u8 {
+        match self {
+            Self::Pool => 0,
+            Self::Catalog => 1,
+        }
+    }
+}
