@@ -151,7 +151,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::page::tests::open_with;
+    use crate::file::page::tests::open_with;
     use crate::{LogEntry, Outcome};
     use base::clock::{Lived, Unix};
     use item::{Action, ItemMeta};

@@ -1,9 +1,10 @@
-//! `journal.db`: the durable record of accepted requests. Request log, queue and idempotency index
-//! at once; and, for a while, the bodies of refused webhook requests.
+//! The durable record of accepted requests. Request log, queue and idempotency index at once; and, for a while, the bodies
+//! of refused webhook requests.
 //!
 //! [`Journal::submit`] is the moment of truth of an ingest request; delivery reads entries back with
-//! [`Journal::read_after`]; the admin API reads the [`log`]. One writer thread owns the writing
-//! connection (`journal/writer.rs`); readers have their own, read-only.
+//! [`Journal::read_after`]; the admin API reads the [`log`]. Where it is stored is the engine's: `journal.db` in the data
+//! folder (`journal/file.rs`), or a PostgreSQL server (`journal/postgres.rs`). Both take their work from one queue, and both
+//! hand the newest entries to the lanes from memory.
 //!
 //! **Invariant**: a receipt is given only after the transaction that holds log entry, payload and
 //! idempotency claim is committed (and, with `fsync`, on disk). Once the fuse of the files is blown no
@@ -11,36 +12,24 @@
 #![deny(unsafe_code)]
 
 mod arrivals;
-mod claims;
 mod condition;
-pub mod copy;
 mod endpoint;
-mod group;
+mod file;
 pub mod log;
 mod measure;
 mod origin;
 pub mod page;
-mod prune;
-mod quarantine;
+mod postgres;
 mod queue;
 mod reader;
 mod recent;
 mod rejected_bodies;
 mod retention;
-mod schema;
-mod segment_index;
-mod segments;
-#[cfg(test)]
-mod tests;
-mod timeline;
-mod writer;
 
 use base::order::Seq;
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -48,26 +37,23 @@ use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
 use base::clock::Lived;
-use base::opaque::Opaque;
 use item::Items;
 use observe::metrics::Metrics;
-use sqlite::{FailStop, FileError, Notice};
+use sqlite::{FailStop, FileError};
 
 pub use condition::{Condition, Named, Pin};
+pub use file::copy;
+pub use file::schema::{FILE, FORMAT};
 pub use log::{LogEntry, Outcome};
 pub use measure::LogMinute;
 pub use origin::Origin;
+pub use postgres::PostgresOptions;
 use queue::{Job, Queue};
 pub use reader::{ReadRequest, Taken};
 use recent::Recent;
 pub use rejected_bodies::RejectedBody;
-use retention::Kept;
 pub use retention::Retention;
-pub use schema::{FILE, FORMAT};
 pub use settings::Durability;
-
-const LOG_READERS_MAX: u32 = 4;
-const LANE_READERS_MAX: u32 = 4;
 
 /// What the journal is opened with.
 #[derive(Debug, Clone)]
@@ -136,6 +122,12 @@ pub enum JournalError {
     /// An operation on one of the items is accepted and not settled, or nobody can tell. Goes on when it is settled.
     #[error("an operation that is not settled names the same item")]
     Unsettled,
+    /// The database did not say in time that it is stored. It may be: nobody can tell yet.
+    #[error("the database did not confirm the request in time")]
+    Unconfirmed,
+    /// The database cannot be reached. Goes on when it can.
+    #[error("the database cannot be reached")]
+    Unreachable,
     /// The writer has stopped: shutting down, or failed for good.
     #[error("the journal is closed")]
     Closed,
@@ -147,17 +139,17 @@ pub enum StorageError {
     /// The file cannot be opened, read or written.
     #[error("journal: {0}")]
     File(#[source] FileError),
+    /// The database did not answer, or refused.
+    #[error("journal: {0}")]
+    Database(#[source] ::postgres::DatabaseError),
     /// The writer thread could not be started.
     #[error("journal: cannot start the writer thread: {0}")]
     Thread(#[source] std::io::Error),
 }
 
-/// Damage that anybody met in the file.
-static DAMAGE: Notice = Notice::new();
-
 impl<E: Into<FileError>> From<E> for StorageError {
     fn from(error: E) -> Self {
-        Self::File(DAMAGE.look_at(error.into()))
+        Self::File(file::DAMAGE.look_at(error.into()))
     }
 }
 
@@ -176,17 +168,17 @@ impl StorageError {
 pub struct Journal {
     queue: Arc<Queue>,
     shared: Arc<Shared>,
-    /// For the request log.
-    reads: Opaque<sqlx::SqlitePool>,
-    /// For the lanes: they never wait for somebody who reads the log.
-    lane_reads: Opaque<sqlx::SqlitePool>,
-    writer: Mutex<Option<JoinHandle<()>>>,
-    kept: tokio::sync::Mutex<Kept>,
+    engine: Engine,
     /// How many want every payload to stay.
     holds: Mutex<u32>,
     seq_floor: Seq,
-    /// Numbers that no request has: after the start of each, up to and including its end.
-    skipped: Vec<Range<Seq>>,
+}
+
+/// Where it is stored.
+#[derive(Debug)]
+enum Engine {
+    File(Box<file::File>),
+    Postgres(Arc<postgres::Node>),
 }
 
 /// As long as it lives no payload is released that was not released before.
@@ -199,10 +191,10 @@ impl Drop for Hold {
     }
 }
 
-/// What the writer thread and everybody else both see.
+/// What the writer and everybody else both see.
 #[derive(Debug)]
 struct Shared {
-    /// The newest entries, so that lanes that keep up never read the file.
+    /// The newest entries, so that lanes that keep up never read the store.
     recent: Mutex<Recent>,
     /// Sequence number of the newest accepted entry; lanes wait on it.
     newest: watch::Sender<Seq>,
@@ -212,13 +204,21 @@ struct Shared {
     prune_to: AtomicU64,
     /// The disk is nearly full: the writer gives back what it can, once.
     give_back: AtomicBool,
-    path: PathBuf,
-    /// Of all files of the data folder.
-    fail_stop: FailStop,
     metrics: Arc<Metrics>,
 }
 
 impl Shared {
+    fn new(recent: Recent, newest: Seq, metrics: Arc<Metrics>) -> Self {
+        Self {
+            recent: Mutex::new(recent),
+            newest: watch::Sender::new(newest),
+            bodies: Mutex::new(None),
+            prune_to: AtomicU64::new(0),
+            give_back: AtomicBool::new(false),
+            metrics,
+        }
+    }
+
     fn lock_recent(&self) -> MutexGuard<'_, Recent> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -235,44 +235,33 @@ impl Journal {
         metrics: Arc<Metrics>,
         fail_stop: &FailStop,
     ) -> Result<Arc<Self>, StorageError> {
-        let writer_connection = schema::open_writer(path, options.durability)?;
-        let last_seq = schema::last_seq(&writer_connection)?.max(options.seq_floor);
-        let skipped = schema::skipped(&writer_connection)?;
-        let newest_entry = schema::last_payload_seq(&writer_connection)?;
-        let reads = sqlite::open_readers(path, LOG_READERS_MAX).await?;
-        let lane_reads = sqlite::open_readers(path, LANE_READERS_MAX).await?;
-        let shared = Arc::new(Shared {
-            recent: Mutex::new(Recent::starting_after(last_seq)),
-            newest: watch::Sender::new(newest_entry.max(options.seq_floor)),
-            bodies: Mutex::new(None),
-            prune_to: AtomicU64::new(0),
-            give_back: AtomicBool::new(false),
-            path: path.to_owned(),
-            fail_stop: fail_stop.clone(),
-            metrics,
-        });
-        let queue = Arc::new(Queue::new(options.pending_bytes_max));
-        // What was met before is repaired.
-        DAMAGE.take();
         let seq_floor = options.seq_floor;
-        let thread = writer::start(
-            writer_connection,
-            options,
-            last_seq,
-            Arc::clone(&queue),
-            Arc::clone(&shared),
-        )?;
-        Ok(Arc::new(Self {
+        let (file, shared, queue) = file::File::open(path, options, metrics, fail_stop).await?;
+        Ok(Self::over(
+            Engine::File(Box::new(file)),
+            shared,
+            queue,
+            seq_floor,
+        ))
+    }
+
+    fn over(engine: Engine, shared: Arc<Shared>, queue: Arc<Queue>, seq_floor: Seq) -> Arc<Self> {
+        Arc::new(Self {
             queue,
             shared,
-            reads,
-            lane_reads,
-            writer: Mutex::new(Some(thread)),
-            kept: tokio::sync::Mutex::new(Kept::of_file(newest_entry)),
+            engine,
             holds: Mutex::new(0),
             seq_floor,
-            skipped,
-        }))
+        })
+    }
+
+    /// The engine of a test of the file.
+    #[cfg(test)]
+    fn file(&self) -> &file::File {
+        match &self.engine {
+            Engine::File(file) => file,
+            Engine::Postgres(_) => panic!("not in a file"),
+        }
     }
 
     /// Makes a request durable and answers when it is. Dropping the future does not take the
@@ -351,11 +340,9 @@ impl Journal {
 
     /// Has the daemon end, and the next start repair the file, if somebody met damage in it.
     pub fn notice_damage(&self) {
-        if DAMAGE.take() {
-            let shared = &self.shared;
-            shared
-                .fail_stop
-                .damaged(&shared.path, "a damaged page was read");
+        match &self.engine {
+            Engine::File(file) => file.notice_damage(),
+            Engine::Postgres(_) => {}
         }
     }
 
@@ -383,9 +370,12 @@ impl Journal {
         self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many numbers lie after `cursor`, up to the newest accepted entry.
+    /// How many entries lie after `cursor`, up to the newest accepted one.
     pub fn lag(&self, cursor: Seq) -> u64 {
-        lag(cursor, *self.shared.newest.borrow(), &self.skipped)
+        match &self.engine {
+            Engine::File(file) => file.lag(cursor),
+            Engine::Postgres(database) => database.lag(cursor),
+        }
     }
 
     /// [`Options::seq_floor`].
@@ -398,34 +388,14 @@ impl Journal {
         Seq::new(self.shared.prune_to.load(Ordering::Relaxed))
     }
 
-    /// The reading connections, for the [`log`].
-    fn reads(&self) -> &sqlx::SqlitePool {
-        &self.reads
-    }
-
-    /// Commits what waits, stops the writer, closes the file. Later submissions are refused.
+    /// Commits what waits, stops the writer, closes the store. Later submissions are refused.
     pub async fn close(&self) {
         self.queue.close();
-        let thread = self
-            .writer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        self.reads.close().await;
-        self.lane_reads.close().await;
-        if let Some(thread) = thread {
-            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        match &self.engine {
+            Engine::File(file) => file.close().await,
+            Engine::Postgres(database) => database.close().await,
         }
     }
-}
-
-fn lag(cursor: Seq, newest: Seq, skipped: &[Range<Seq>]) -> u64 {
-    let between = |range: &Range<Seq>| {
-        let (start, end) = (range.start.max(cursor), range.end.min(newest));
-        end - start
-    };
-    let skipped: u64 = skipped.iter().map(between).sum();
-    (newest - cursor) - skipped
 }
 
 impl Drop for Journal {

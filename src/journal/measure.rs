@@ -1,21 +1,13 @@
 //! How much the journal holds: what status and metrics show.
 //!
-//! **Invariant**: each of these looks at a bounded number of rows, however large the file is.
+//! **Invariant**: each of these looks at a bounded number of rows, however large the store is.
 
 use std::ops::Range;
 use std::time::Duration;
 
-use super::segment_index::CLOSED;
-use super::{Journal, StorageError, timeline};
-use base::clock::{Lived, Unix};
+use super::{Engine, Journal, StorageError};
+use base::clock::Unix;
 use base::order::Seq;
-
-/// Payloads whose bytes are added up; further ones are taken to be alike.
-const PAYLOADS_MAX: i64 = 100_000;
-/// About what a log entry takes that is in no closed stretch.
-const ENTRY_BYTES: i64 = 130;
-/// Log entries that are counted in one go.
-const STEP: u32 = 20_000;
 
 /// Requests of one key in one minute.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,20 +30,13 @@ pub struct LogMinute {
 impl Journal {
     /// About how many bytes the payloads after `seq` take. Exact if they are few.
     pub async fn payload_bytes_after(&self, seq: Seq) -> Result<u64, StorageError> {
-        let (bytes, first, last, newest): (i64, Option<i64>, Option<i64>, Option<i64>) = sqlx::query_as(
-            "SELECT coalesce(sum(bytes), 0), min(seq), max(seq), (SELECT max(seq) FROM payloads)
-             FROM (SELECT seq, length(items) AS bytes FROM payloads WHERE seq > ?1 ORDER BY seq LIMIT ?2)",
-        )
-        .bind(seq.to_column())
-        .bind(PAYLOADS_MAX)
-        .fetch_one(self.reads())
-        .await?;
-        let (Some(first), Some(last), Some(newest)) = (first, last, newest) else {
-            return Ok(0);
-        };
-        let (looked_at, all) = (last - first + 1, newest - first + 1);
-        let bytes = i128::from(bytes) * i128::from(all.max(1)) / i128::from(looked_at.max(1));
-        Ok(u64::try_from(bytes).unwrap_or_default())
+        match &self.engine {
+            Engine::File(file) => file.payload_bytes_after(seq).await,
+            Engine::Postgres(database) => database
+                .payload_bytes_after(seq)
+                .await
+                .map_err(StorageError::Database),
+        }
     }
 
     /// When the oldest request after `seq` arrived whose payload is kept, for people, and how long ago that was by the clock
@@ -60,58 +45,44 @@ impl Journal {
         &self,
         seq: Seq,
     ) -> Result<Option<(Unix, Option<Duration>)>, StorageError> {
-        let oldest: Option<(i64, i64)> = sqlx::query_as(
-            "SELECT seq, received_ms FROM requests WHERE seq = (SELECT min(seq) FROM payloads WHERE seq > ?)",
-        )
-        .bind(seq.to_column())
-        .fetch_optional(self.reads())
-        .await?;
-        let Some((seq, received_ms)) = oldest else {
-            return Ok(None);
-        };
-        let remembered = self.shared.lock_recent().arrivals.of(Seq::from_column(seq));
-        let arrived = match remembered {
-            Some(arrived) => Some(arrived),
-            None => {
-                let point: Option<i64> = sqlx::query_scalar(timeline::REACHED)
-                    .bind(seq)
-                    .fetch_one(self.reads())
-                    .await?;
-                point.map(Lived::from_column)
-            }
-        };
-        let waited = arrived.map(|arrived| Lived::now() - arrived);
-        Ok(Some((Unix::from_column(received_ms), waited)))
+        match &self.engine {
+            Engine::File(file) => file.oldest_after(seq).await,
+            Engine::Postgres(database) => database
+                .oldest_after(seq)
+                .await
+                .map_err(StorageError::Database),
+        }
     }
 
     /// About how many bytes the log takes.
     pub async fn log_bytes(&self) -> Result<u64, StorageError> {
-        let sql = format!(
-            "SELECT coalesce((SELECT sum(bytes) FROM log_spans), 0) + ?1 * (
-                 SELECT count(*) FROM (SELECT 1 FROM requests WHERE seq > {CLOSED} LIMIT 10000))"
-        );
-        let bytes: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
-            .bind(ENTRY_BYTES)
-            .fetch_one(self.reads())
-            .await?;
-        Ok(bytes.unsigned_abs())
+        match &self.engine {
+            Engine::File(file) => file.log_bytes().await,
+            Engine::Postgres(database) => {
+                database.log_bytes().await.map_err(StorageError::Database)
+            }
+        }
     }
 
     /// How many payloads could not be read and are put aside; at most 10,000 are counted.
     pub async fn quarantined(&self) -> Result<u64, StorageError> {
-        let count: i64 =
-            sqlx::query_scalar("SELECT count(*) FROM (SELECT 1 FROM quarantine LIMIT 10000)")
-                .fetch_one(self.reads())
-                .await?;
-        Ok(count.unsigned_abs())
+        match &self.engine {
+            Engine::File(file) => file.quarantined().await,
+            Engine::Postgres(database) => {
+                database.quarantined().await.map_err(StorageError::Database)
+            }
+        }
     }
 
     /// The position of the newest entry of the log; 0 if it is empty.
     pub async fn newest_logged(&self) -> Result<Seq, StorageError> {
-        let newest: Option<i64> = sqlx::query_scalar("SELECT max(seq) FROM requests")
-            .fetch_one(self.reads())
-            .await?;
-        Ok(newest.map_or(Seq::MIN, Seq::from_column))
+        match &self.engine {
+            Engine::File(file) => file.newest_logged().await,
+            Engine::Postgres(database) => database
+                .newest_logged()
+                .await
+                .map_err(StorageError::Database),
+        }
     }
 
     /// Counts the newest entries among these positions that came at or after `since`, by connector, key and minute.
@@ -121,44 +92,12 @@ impl Journal {
         range: Range<Seq>,
         since: Unix,
     ) -> Result<(Vec<LogMinute>, Option<Seq>), StorageError> {
-        let start = range.start.to_column();
-        let end = range.end.to_column();
-        let (looked_at, lowest): (u32, Option<i64>) = sqlx::query_as(
-            "SELECT count(*), min(seq) FROM (
-                 SELECT seq FROM requests WHERE seq >= ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3)",
-        )
-        .bind(start)
-        .bind(end)
-        .bind(STEP)
-        .fetch_one(self.reads())
-        .await?;
-        let Some(lowest) = lowest else {
-            return Ok((Vec::new(), None));
-        };
-        // 1: refused; 0 and 3: accepted, with a live and a test key; 4: a removal, which is no submission.
-        let rows: Vec<(String, String, i64, i64, i64, i64, i64)> = sqlx::query_as(
-            "SELECT connector, key, received_ms / 60000 AS minute, count(*), sum(outcome = 1),
-                 sum(iif(outcome IN (0, 3), items, 0)), max(received_ms)
-             FROM requests WHERE seq >= ?1 AND seq < ?2 AND received_ms >= ?3 AND outcome <> 4
-             GROUP BY connector, key, minute",
-        )
-        .bind(lowest)
-        .bind(end)
-        .bind(since.to_column())
-        .fetch_all(self.reads())
-        .await?;
-        let minutes = rows.into_iter().map(
-            |(connector, key, minute, requests, errors, items, newest_at)| LogMinute {
-                connector,
-                key,
-                minute: minute.unsigned_abs(),
-                requests: requests.unsigned_abs(),
-                errors: errors.unsigned_abs(),
-                items: items.unsigned_abs(),
-                newest_at: Unix::from_column(newest_at),
-            },
-        );
-        let more = looked_at == STEP;
-        Ok((minutes.collect(), more.then_some(Seq::from_column(lowest))))
+        match &self.engine {
+            Engine::File(file) => file.log_minutes(range, since).await,
+            Engine::Postgres(database) => database
+                .log_minutes(range, since)
+                .await
+                .map_err(StorageError::Database),
+        }
     }
 }

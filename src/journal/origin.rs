@@ -1,6 +1,6 @@
 //! What delivery needs of a request, in a few bytes beside its payload.
 //!
-//! The writer stores it with the payload (`journal/group.rs`). Lanes read the log entry; a repair reads this when the page
+//! The writer stores it with the payload (`journal/file/group.rs`). Lanes read the log entry; a repair reads this when the page
 //! with the log entry is gone.
 //!
 //! **Invariant**: what cannot be read whole is nothing.

@@ -1,8 +1,7 @@
 //! Pages of the request log.
 //!
-//! Delivery's reports ask for them. A page goes down the marks of its connector and outcome (`journal/segment_index.rs`), and
-//! jumps over stretches of other times (`journal/segments.rs`). What neither leads to, a text above all, is looked for in
-//! steps, and only as far as the page's [`Budget`] reaches.
+//! Delivery's reports ask for them. What neither positions nor marks lead to, a text above all, is looked for in steps, and
+//! only as far as the page's [`Budget`] reaches.
 //!
 //! **Invariant**: a page is newest first, and holds every entry that matches from where it begins down to
 //! [`LogPage::next`], however it came to end there.
@@ -10,25 +9,20 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use sqlx::{QueryBuilder, Sqlite};
-
-use super::log::{COLUMNS, Filter, LogRow, Outcome, read_row};
-use super::segment_index::{self, CLOSED};
-use super::{Journal, StorageError};
+use super::log::{Filter, LogRow};
+use super::{Engine, Journal, StorageError};
 use base::clock::Unix;
 use base::order::Seq;
 
 /// Entries looked through in the first step, and in every other one.
-const FIRST_STEP: u32 = 200;
-const STEP: u32 = 1_000;
-/// Positions stay far below.
-const HIGHEST: Seq = Seq::new(u64::MAX >> 1);
+pub(crate) const FIRST_STEP: u32 = 200;
+pub(crate) const STEP: u32 = 1_000;
 
 /// How far a page may look for entries that nothing leads to.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
-    entries: u32,
-    until: Instant,
+    pub(crate) entries: u32,
+    pub(crate) until: Instant,
 }
 
 impl Budget {
@@ -67,244 +61,55 @@ pub struct LogPage {
 }
 
 impl Journal {
+    /// A page of the entries that match, at most `limit` of them.
+    ///
+    /// # Errors
+    /// SQLite's, or the database's.
     pub async fn log_page(
         &self,
         filter: &Filter,
         limit: u32,
         budget: &mut Budget,
     ) -> Result<LogPage, StorageError> {
-        let mut page = LogPage::default();
-        let mut filter = filter.clone();
-        let mut step = FIRST_STEP;
-        while let Some(range) = self.log_range(&filter).await? {
-            let wanted = limit.saturating_sub(u32::try_from(page.rows.len()).unwrap_or(u32::MAX));
-            // Without conditions of their own the entries are the candidates.
-            let conditions = filter.has_conditions();
-            let looked_at = if conditions { step } else { wanted };
-            let looked = self.look(&filter, &range, looked_at, wanted).await?;
-            let full = looked.rows.len() >= wanted as usize;
-            page.rows.extend(looked.rows);
-            if full {
-                page.next = page.rows.last().map(|last| last.seq).or(filter.before);
-                return Ok(page);
-            }
-            let Some(lowest) = looked.lowest.filter(|_| looked.candidates >= looked_at) else {
-                break;
-            };
-            filter.before = Some(lowest);
-            if conditions {
-                budget.spend(looked.candidates as usize);
-                step = STEP;
-            }
-            if budget.is_spent() {
-                page.next = filter.before;
-                return Ok(page);
-            }
+        match &self.engine {
+            Engine::File(file) => file.log_page(filter, limit, budget).await,
+            Engine::Postgres(database) => database
+                .log_page(filter, limit, budget)
+                .await
+                .map_err(StorageError::Database),
         }
-        page.next = None;
-        Ok(page)
     }
 
     /// The entries among these positions that match, newest first.
     pub async fn log_at(&self, filter: &Filter, seqs: &[Seq]) -> Result<Vec<LogRow>, StorageError> {
-        self.rows_at(filter, seqs, u32::MAX).await
+        match &self.engine {
+            Engine::File(file) => file.log_at(filter, seqs).await,
+            Engine::Postgres(database) => database
+                .log_at(filter, seqs)
+                .await
+                .map_err(StorageError::Database),
+        }
     }
 
     /// Where entries of the filter's times can be, below its cursor: from the first position to before the last.
     /// `None`: nowhere.
     pub async fn log_range(&self, filter: &Filter) -> Result<Option<Range<Seq>>, StorageError> {
-        let before = filter.before.unwrap_or(HIGHEST);
-        if filter.since.is_none() && filter.until.is_none() {
-            return Ok(Some(Seq::MIN..before));
+        match &self.engine {
+            Engine::File(file) => file.log_range(filter).await,
+            Engine::Postgres(database) => database
+                .log_range(filter)
+                .await
+                .map_err(StorageError::Database),
         }
-        let (since, until) = (
-            filter.since.unwrap_or(Unix::MIN),
-            filter.until.unwrap_or(Unix::MAX),
-        );
-        if since > until {
-            return Ok(None);
-        }
-        let sql = format!(
-            "SELECT {CLOSED}, min(first_seq), max(last_seq) FROM log_spans
-             WHERE first_seq < ?1 AND min_ms <= ?2 AND max_ms >= ?3"
-        );
-        let (closed, first, last): (i64, Option<i64>, Option<i64>) =
-            sqlx::query_as(sqlx::AssertSqlSafe(sql))
-                .bind(before.to_column())
-                .bind(until.to_column())
-                .bind(since.to_column())
-                .fetch_one(self.reads())
-                .await?;
-        let behind = Seq::from_column(closed) + 1;
-        let first = first.map(Seq::from_column);
-        if before > behind {
-            return Ok(Some(first.unwrap_or(behind)..before));
-        }
-        let last = last.map(|last| before.min(Seq::from_column(last) + 1));
-        Ok(first.zip(last).map(|(first, last)| first..last))
     }
 
     /// When the entry at or below a position arrived.
     pub async fn log_time(&self, seq: Seq) -> Result<Option<Unix>, StorageError> {
-        let sql = "SELECT received_ms FROM requests WHERE seq <= ? ORDER BY seq DESC LIMIT 1";
-        let found: Option<i64> = sqlx::query_scalar(sql)
-            .bind(seq.to_column())
-            .fetch_optional(self.reads())
-            .await?;
-        Ok(found.map(Unix::from_column))
-    }
-
-    /// Looks at so many candidates; at most so many entries are the answer.
-    async fn look(
-        &self,
-        filter: &Filter,
-        range: &Range<Seq>,
-        candidates: u32,
-        limit: u32,
-    ) -> Result<Looked, StorageError> {
-        if let Some((connector, outcomes)) = filter.marked() {
-            let many = candidates as usize;
-            let seqs =
-                segment_index::find(self.reads(), connector, outcomes, range, true, many).await?;
-            return Ok(Looked {
-                candidates: u32::try_from(seqs.len()).unwrap_or(u32::MAX),
-                lowest: seqs.last().copied(),
-                rows: self.rows_at(filter, &seqs, limit).await?,
-            });
-        }
-        let (candidates, lowest): (u32, Option<i64>) = sqlx::query_as(
-            "SELECT count(*), min(seq) FROM (
-                 SELECT seq FROM requests WHERE seq >= ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3)",
-        )
-        .bind(range.start.to_column())
-        .bind(range.end.to_column())
-        .bind(candidates)
-        .fetch_one(self.reads())
-        .await?;
-        let Some(lowest) = lowest else {
-            return Ok(Looked::default());
-        };
-        let mut query = QueryBuilder::new(COLUMNS);
-        query.push("seq >= ").push_bind(lowest);
-        query.push(" AND seq < ").push_bind(range.end.to_column());
-        Ok(Looked {
-            candidates,
-            lowest: Some(Seq::from_column(lowest)),
-            rows: self.fetch(filter, query, limit).await?,
-        })
-    }
-
-    async fn rows_at(
-        &self,
-        filter: &Filter,
-        seqs: &[Seq],
-        limit: u32,
-    ) -> Result<Vec<LogRow>, StorageError> {
-        let mut query = QueryBuilder::new(COLUMNS);
-        query
-            .push("seq IN (SELECT value FROM json_each(")
-            .push_bind(list(seqs))
-            .push("))");
-        self.fetch(filter, query, limit).await
-    }
-
-    /// The newest of the entries that the query gives and the filter lets pass.
-    async fn fetch(
-        &self,
-        filter: &Filter,
-        mut query: QueryBuilder<Sqlite>,
-        limit: u32,
-    ) -> Result<Vec<LogRow>, StorageError> {
-        filter.push_conditions(&mut query);
-        query.push(" ORDER BY seq DESC LIMIT ").push_bind(limit);
-        let rows = query.build().fetch_all(self.reads()).await?;
-        rows.iter().map(read_row).collect()
-    }
-}
-
-/// What a step came to.
-#[derive(Default)]
-struct Looked {
-    /// How many there were, and the position of the last.
-    candidates: u32,
-    lowest: Option<Seq>,
-    /// Those that match.
-    rows: Vec<LogRow>,
-}
-
-impl Filter {
-    /// Whether candidates are left out.
-    fn has_conditions(&self) -> bool {
-        self.text.is_some()
-            || self.since.is_some()
-            || self.until.is_some()
-            || (self.connector.is_none() && self.outcome == Some(Outcome::Accepted))
-    }
-
-    /// Whose marks lead to the candidates; none: they are all entries.
-    fn marked(&self) -> Option<(Option<&str>, &[Outcome])> {
-        let outcomes = self.outcome.as_ref().map(std::slice::from_ref);
-        match (&self.connector, self.outcome) {
-            (Some(connector), _) => Some((Some(connector), outcomes.unwrap_or(&Outcome::ALL))),
-            (None, None | Some(Outcome::Accepted)) => None,
-            (None, Some(_)) => outcomes.map(|outcomes| (None, outcomes)),
-        }
-    }
-
-    /// What the entry itself must say.
-    fn push_conditions(&self, query: &mut QueryBuilder<Sqlite>) {
-        if let Some(outcome) = self.outcome {
-            query.push(" AND outcome = ").push_bind(outcome.code());
-        }
-        if let Some(connector) = &self.connector {
-            query
-                .push(" AND connector = ")
-                .push_bind(connector.to_string());
-        }
-        if let Some(since) = self.since {
-            query
-                .push(" AND received_ms >= ")
-                .push_bind(since.to_column());
-        }
-        if let Some(until) = self.until {
-            query
-                .push(" AND received_ms <= ")
-                .push_bind(until.to_column());
-        }
-        if let Some(text) = &self.text {
-            let pattern = like(text);
-            let delivery = "json_extract(sender, '$.delivery')";
-            let columns = ["errors", "idempotency_key", "key", "client", delivery];
-            for (at, column) in columns.iter().enumerate() {
-                query.push(if at == 0 { " AND (" } else { " OR " });
-                query
-                    .push(column)
-                    .push(" LIKE ")
-                    .push_bind(pattern.clone())
-                    .push(" ESCAPE '\\'");
+        match &self.engine {
+            Engine::File(file) => file.log_time(seq).await,
+            Engine::Postgres(database) => {
+                database.log_time(seq).await.map_err(StorageError::Database)
             }
-            query.push(")");
         }
     }
 }
-
-/// The pattern of a text that may stand anywhere.
-fn like(text: &str) -> String {
-    let mut pattern = String::from("%");
-    for character in text.chars() {
-        if matches!(character, '%' | '_' | '\\') {
-            pattern.push('\\');
-        }
-        pattern.push(character);
-    }
-    pattern + "%"
-}
-
-/// Positions as a JSON array: the text of the statement stays the same, however many there are.
-fn list(seqs: &[Seq]) -> String {
-    let seqs: Vec<String> = seqs.iter().map(Seq::to_string).collect();
-    format!("[{}]", seqs.join(","))
-}
-
-#[cfg(test)]
-pub(super) mod tests;

@@ -11,8 +11,17 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::{Claim, Condition, JournalError, LogEntry, Receipt, RejectedBody, Submission};
+use base::clock;
 use base::order::Seq;
 
+/// How long the writer waits after it was woken, so that requests which arrive together become one
+/// group. A timer of the runtime is twenty times as coarse.
+const WINDOW: Duration = Duration::from_micros(50);
+/// While more keep coming the writer waits again, at most so often: a commit costs as much as a few
+/// windows, whatever is in it.
+const WINDOWS_MAX: u32 = 4;
+/// Fewer jobs than these are committed after one window.
+const GROWING_JOBS_MIN: usize = 4;
 /// Work for the writer thread.
 #[derive(Debug)]
 pub(super) enum Job {
@@ -128,5 +137,17 @@ impl Queue {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits for what arrives together with the first job.
+pub(super) fn gather(queue: &Queue) {
+    let mut waiting = 0;
+    for _ in 0..WINDOWS_MAX {
+        clock::sleep_on_own_thread(WINDOW);
+        let before = std::mem::replace(&mut waiting, queue.len());
+        if waiting < GROWING_JOBS_MIN || waiting == before {
+            return;
+        }
     }
 }

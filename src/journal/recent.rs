@@ -74,6 +74,13 @@ impl Recent {
         }
     }
 
+    /// An entry that cannot be read comes next: lanes read from the store up to and including it.
+    pub(super) fn forget_all_through(&mut self, seq: Seq) {
+        self.entries.clear();
+        self.bytes = 0;
+        self.floor = seq;
+    }
+
     /// From now on what is here stays; above which entry that is.
     pub(super) fn pin(&mut self) -> Seq {
         self.pins.push(self.floor);

@@ -1,23 +1,15 @@
 //! Bodies of refused requests, kept for a while: the request can be looked at, and run again after its connector was
 //! mended.
 //!
-//! The writer keeps them with the log entry, and gives them up between groups.
-//!
 //! **Invariant**: what is kept is bounded by bytes and age. The oldest go first of the connector that has most: one whose
 //! requests are all refused does not push out what is kept of others. Sinks never see it.
 
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 use bytes::Bytes;
-use rusqlite::{Connection, params};
-use sqlx::Row;
 
-use super::{Journal, LogEntry, Retention, Shared, StorageError, timeline};
+use super::{Engine, Journal, Retention, Shared, StorageError};
 use base::order::Seq;
-
-/// Bodies given up in one step.
-const STEP: i64 = 16;
 
 /// The body of a refused request, with what else of the request the pipeline looks at. Header values are as they
 /// came.
@@ -49,146 +41,8 @@ impl RejectedBody {
     }
 }
 
-/// The oldest bodies, with their connectors. Of an entry of the log that is gone the connector is not known.
-const AGED: &str = "SELECT bodies.seq, coalesce(requests.connector, ''), bodies.bytes FROM bodies
-     LEFT JOIN requests ON requests.seq = bodies.seq WHERE bodies.seq <= ?1 ORDER BY bodies.seq LIMIT ?2";
-/// The same of one connector.
-const OF_CONNECTOR: &str =
-    "SELECT bodies.seq, coalesce(requests.connector, ''), bodies.bytes FROM bodies
-     LEFT JOIN requests ON requests.seq = bodies.seq WHERE coalesce(requests.connector, '') = ?1
-     ORDER BY bodies.seq LIMIT ?2";
-
-/// What the writer knows of them.
-#[derive(Debug)]
-pub(super) struct Bodies {
-    shared: Arc<Shared>,
-    /// Bytes of those of each connector; unknown at the start.
-    held: Option<HashMap<Box<str>, u64>>,
-}
-
-impl Bodies {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, held: None }
-    }
-
-    /// Keeps one, inside the writer's transaction. One that is larger than all may be together is not kept.
-    pub(super) fn keep(
-        &mut self,
-        connection: &Connection,
-        seq: Seq,
-        log: &LogEntry,
-        kept: &RejectedBody,
-    ) -> Result<(), rusqlite::Error> {
-        let bytes = kept.byte_len() as u64;
-        let fits =
-            |retention: Retention| !retention.age_max.is_zero() && bytes <= retention.bytes_max;
-        if !self.shared.bodies().is_some_and(fits) {
-            return Ok(());
-        }
-        self.held(connection)?;
-        connection
-            .prepare_cached(
-                "INSERT INTO bodies (seq, received_ms, bytes, test, stream, content_type, item_key, idempotency_key, body, headers)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-            )?
-            .execute(params![
-                seq.to_column(),
-                log.received_at.to_column(),
-                bytes.cast_signed(),
-                kept.test,
-                &*kept.stream,
-                kept.content_type.as_deref(),
-                kept.item_key.as_deref(),
-                kept.idempotency_key.as_deref(),
-                &kept.body[..],
-                (kept.headers.as_ref()).and_then(|pairs| serde_json::to_string(pairs).ok()),
-            ])?;
-        *(self.held(connection)?)
-            .entry((&*log.connector).into())
-            .or_default() += bytes;
-        Ok(())
-    }
-
-    /// Whether there are more bytes than there may be.
-    pub(super) fn are_over(&mut self, connection: &Connection) -> Result<bool, rusqlite::Error> {
-        let bytes: u64 = self.held(connection)?.values().sum();
-        let over = |retention: Retention| bytes > retention.bytes_max;
-        Ok(bytes > 0 && self.shared.bodies().is_some_and(over))
-    }
-
-    /// Gives up some that are too old, or of the connector that has most if they are too many; true if there may be more
-    /// to give up.
-    pub(super) fn give_up(&mut self, connection: &Connection) -> Result<bool, rusqlite::Error> {
-        let Some(retention) = self.shared.bodies() else {
-            return Ok(false);
-        };
-        let aged = timeline::older_than(connection, retention.age_max)?;
-        let mut gone = oldest(connection, AGED, aged.to_column())?;
-        let held = self.held(connection)?;
-        let mut all: u64 = held.values().sum();
-        let is_over = all > retention.bytes_max;
-        let most = held.iter().max_by_key(|(_, bytes)| **bytes);
-        if let Some((connector, _)) = most.filter(|_| gone.is_empty() && is_over) {
-            gone = oldest(connection, OF_CONNECTOR, &**connector)?;
-            gone.retain(|(_, _, bytes)| {
-                let goes = all > retention.bytes_max;
-                all = all.saturating_sub(if goes { *bytes } else { 0 });
-                goes
-            });
-        }
-        let mut delete = connection.prepare_cached("DELETE FROM bodies WHERE seq = ?1")?;
-        for (seq, connector, bytes) in &gone {
-            delete.execute([seq])?;
-            if let Some(held) = held.get_mut(&**connector) {
-                *held = held.saturating_sub(*bytes);
-            }
-        }
-        held.retain(|_, bytes| *bytes > 0);
-        Ok(!gone.is_empty())
-    }
-
-    /// The writer rolled a transaction back.
-    pub(super) fn rolled_back(&mut self) {
-        self.held = None;
-    }
-
-    fn held(
-        &mut self,
-        connection: &Connection,
-    ) -> Result<&mut HashMap<Box<str>, u64>, rusqlite::Error> {
-        if self.held.is_none() {
-            let sql = "SELECT coalesce(requests.connector, ''), sum(bodies.bytes) FROM bodies
-                 LEFT JOIN requests ON requests.seq = bodies.seq GROUP BY 1";
-            let mut all = connection.prepare_cached(sql)?;
-            let rows = all.query_map([], |row| {
-                Ok((
-                    row.get::<_, String>(0)?.into(),
-                    row.get::<_, i64>(1)?.unsigned_abs(),
-                ))
-            })?;
-            self.held = Some(rows.collect::<Result<_, _>>()?);
-        }
-        Ok(self.held.get_or_insert_default())
-    }
-}
-
-/// Some of the oldest: number, connector, bytes.
-fn oldest(
-    connection: &Connection,
-    sql: &str,
-    of: impl rusqlite::ToSql,
-) -> Result<Vec<(i64, Box<str>, u64)>, rusqlite::Error> {
-    let mut oldest = connection.prepare_cached(sql)?;
-    let rows = oldest.query_map(params![of, STEP], |row| {
-        let connector: String = row.get(1)?;
-        let bytes: i64 = row.get(2)?;
-        Ok((row.get(0)?, connector.into(), bytes.unsigned_abs()))
-    })?;
-    rows.collect()
-}
-
 impl Shared {
-    fn bodies(&self) -> Option<Retention> {
+    pub(super) fn bodies(&self) -> Option<Retention> {
         *self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -209,24 +63,12 @@ impl Journal {
 
     /// The body of a refused request, if it is kept.
     pub async fn refused_body(&self, seq: Seq) -> Result<Option<RejectedBody>, StorageError> {
-        let sql = "SELECT test, stream, content_type, item_key, idempotency_key, body, headers FROM bodies WHERE seq = ?";
-        let row = sqlx::query(sql).bind(seq.to_column());
-        let Some(row) = row.fetch_optional(self.reads()).await? else {
-            return Ok(None);
-        };
-        let value = |name: &str| -> Result<Option<Box<[u8]>>, sqlx::Error> {
-            let value: Option<Vec<u8>> = row.try_get(name)?;
-            Ok(value.map(Vec::into_boxed_slice))
-        };
-        Ok(Some(RejectedBody {
-            body: row.try_get::<Vec<u8>, _>("body")?.into(),
-            stream: row.try_get::<String, _>("stream")?.into(),
-            headers: (row.try_get::<Option<String>, _>("headers")?)
-                .and_then(|json| serde_json::from_str(&json).ok()),
-            content_type: value("content_type")?,
-            item_key: value("item_key")?,
-            idempotency_key: value("idempotency_key")?,
-            test: row.try_get("test")?,
-        }))
+        match &self.engine {
+            Engine::File(file) => file.refused_body(seq).await,
+            Engine::Postgres(database) => database
+                .refused_body(seq)
+                .await
+                .map_err(StorageError::Database),
+        }
     }
 }

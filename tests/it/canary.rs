@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use crate::command_line::{finish, headgate};
 use crate::openapi::{document, operations};
-use crate::postgres::free_port;
 use crate::process::{BY_ID, Client, Process};
 use crate::receiver::{Receiver, answer};
 use crate::setup::{ADMIN_TOKEN, Setup, key_of};
 use crate::wait::eventually;
+use postgres_server::free_port;
 
 const SCREEN: &str = "rk_live_canary_of_the_declared_screen";
 const IN_URL: &str = "rk_live_canary_of_the_player_in_a_url";

@@ -9,11 +9,11 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use crate::command_line::finish;
-use crate::postgres::free_port;
 use crate::process::{BY_ID, Process, skipped};
 use crate::program::{Lines, output, wait};
 use crate::setup::{ADMIN_TOKEN, Setup, key_of};
 use crate::wait::eventually;
+use postgres_server::free_port;
 
 const SCREEN: &str = "rk_live_for_the_screen_behind_nginx_1";
 

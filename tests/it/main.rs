@@ -41,7 +41,6 @@ mod own_pages; // the files of the folder pages
 mod packages; // the image, the package, the files of a release
 mod pages; // the pages of the admin listener over HTTP
 mod pool; // the pool as people query it
-mod postgres; // a PostgreSQL server of a test's own
 mod privilege; // what the daemon leaves to others: its files, its rights, its limits
 mod process; // the real program in a process of its own
 mod program; // any program, to its end or line by line

@@ -63,7 +63,7 @@ const HOMES: [(&str, &[&str]); 29] = [
     ("wasmtime-wasi-http", &["plugin"]),
     ("hyper-util", &["plugin"]),
     ("hyper-rustls", &["plugin"]),
-    ("sqlx", &["journal", "plugin", "pool", "sqlite"]),
+    ("sqlx", &["journal", "plugin", "pool", "postgres", "sqlite"]),
     (
         "rusqlite",
         &[

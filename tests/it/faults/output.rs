@@ -9,11 +9,11 @@ use std::process::{Child, Stdio};
 use serde_json::Value;
 
 use super::{STREAM, folder};
-use crate::postgres::free_port;
 use crate::process::{BY_ID, Client, value_of};
 use crate::program::wait;
 use crate::setup::{ADMIN_TOKEN, Setup};
 use crate::wait::eventually;
+use postgres_server::free_port;
 
 /// A daemon whose output goes where a test sends it.
 struct Muted {

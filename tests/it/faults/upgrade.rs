@@ -21,10 +21,10 @@ use super::preload::{Action, OPEN, Preload, SYNC, TRUNCATE, WRITE};
 use super::producer::Worker;
 use super::verdict::Verdict;
 use super::{folder, submit};
-use crate::postgres::free_port;
 use crate::process::{Client, Process};
 use crate::setup::Setup;
 use crate::wait::eventually;
+use postgres_server::free_port;
 
 /// Requests that no sink has had when the new version starts.
 const REQUESTS: u64 = 60;

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::http::{LOOPBACK, ONCE};
 use super::nobody_else_suffers;
-use crate::postgres::free_port;
 use crate::process::{BY_ID, skipped};
 use crate::program::{RUN_MAX, output, output_within};
 use crate::receiver::{Receiver, answer};
 use crate::setup::Setup;
 use crate::wait::eventually;
+use postgres_server::free_port;
 
 const RETRIES: &str = "retry = { first_ms = 10, max_ms = 100, attempts = 1000 }\n";
 const PASSWORD: &str = "canary-of-influx";

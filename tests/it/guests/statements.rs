@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::http::ONCE;
 use super::{IMPATIENT, LIMITS, guest, nobody_else_suffers};
-use crate::postgres::{Line, PASSWORD, Postgres};
 use crate::process::Process;
 use crate::setup::Setup;
 use crate::wait::eventually;
+use postgres_server::{Line, PASSWORD, Postgres};
 
 /// A daemon whose stream `hostile` goes to the guest that runs statements.
 fn running(url: &str, more: &str) -> Setup {

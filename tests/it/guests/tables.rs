@@ -4,10 +4,10 @@ use serde_json::json;
 
 use super::nobody_else_suffers;
 use crate::command_line::run;
-use crate::postgres::{Line, PASSWORD, Postgres};
 use crate::process::{BY_ID, Process};
 use crate::setup::Setup;
 use crate::wait::eventually;
+use postgres_server::{Line, PASSWORD, Postgres};
 
 const RETRIES: &str = "retry = { first_ms = 10, max_ms = 100, attempts = 1000 }\n";
 const TABLE: &str = "{ table = \"items\", create = true }";

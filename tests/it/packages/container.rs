@@ -15,10 +15,10 @@ use tempfile::TempDir;
 
 use super::{deploy, there_are};
 use crate::command_line::{Done, finish};
-use crate::postgres::free_port;
 use crate::process::{BY_ID, Client, JSON, bearer};
 use crate::setup::key_of;
 use crate::wait::eventually;
+use postgres_server::free_port;
 
 /// The read key of tests.
 pub(super) const SCREEN: &str = "rk_live_for_the_screen_of_a_container";

@@ -11,11 +11,11 @@ use std::process::Command;
 use super::container::{Podman, SCREEN};
 use super::{deploy, is_root, there_are};
 use crate::command_line::{finish, finish_within};
-use crate::postgres::free_port;
 use crate::process::{Client, JSON, bearer};
 use crate::program::BUILD_MAX;
 use crate::setup::key_of;
 use crate::wait::eventually;
+use postgres_server::free_port;
 
 const IMAGE: &str = "docker.io/nginxinc/nginx-unprivileged:1.28-alpine";
 

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use super::copy::pool_of;
 use crate::faults::{number, pause, random};
-use crate::postgres::free_port;
 use crate::process::{BY_ID, skipped};
 use crate::program::Lines;
 use crate::setup::Setup;
 use crate::wait::eventually;
+use postgres_server::free_port;
 
 /// Faults of a run.
 const FAULTS: u64 = 20;

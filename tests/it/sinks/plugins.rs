@@ -11,11 +11,11 @@ use super::refusal;
 use crate::command_line::{Done, admin_args, finish, headgate, operate};
 use crate::encrypted::pair;
 use crate::guests::guest;
-use crate::postgres::free_port;
 use crate::process::{BY_ID, Process, skipped};
 use crate::program::output;
 use crate::setup::Setup;
 use crate::wait::eventually;
+use postgres_server::free_port;
 
 fn sha256_of(path: impl AsRef<Path>) -> String {
     let bytes = std::fs::read(path).expect("a file");

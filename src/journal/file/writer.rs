@@ -1,11 +1,12 @@
 //! The writer thread: takes whatever waits, commits it as one group, then answers.
 //!
-//! What one group writes is in `journal/group.rs`; what is pruned between groups in `journal/prune.rs`.
+//! What one group writes is in `journal/file/group.rs`; what is pruned between groups in `journal/file/prune.rs`.
 //!
 //! **Invariant**: receipts leave only after COMMIT returned ok. A full disk, or another process that holds
 //! the file, costs the group and nothing else; any other error blows the fuse of all files, and whoever
 //! finds it blown, here or elsewhere, writes nothing more.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -17,24 +18,16 @@ use tokio::sync::oneshot;
 use super::claims::Claims;
 use super::group::Group;
 use super::prune::{self, Pruner, Work};
-use super::queue::{Job, Queue};
 use super::rejected_bodies::Bodies;
 use super::segments::Segments;
 use super::timeline::Timeline;
-use super::{Durability, JournalError, Options, Receipt, Shared, StorageError};
-use base::clock::{self, Lived};
+use crate::queue::{self, Job, Queue};
+use crate::{Durability, JournalError, Options, Receipt, Shared, StorageError};
+use base::clock::Lived;
 use base::order::Seq;
 use item::batch::Entry;
-use sqlite::{DiskError, FileWriter};
+use sqlite::{DiskError, FailStop, FileWriter};
 
-/// How long the writer waits after it was woken, so that requests which arrive together become one
-/// group. A timer of the runtime is twenty times as coarse.
-const WINDOW: Duration = Duration::from_micros(50);
-/// While more keep coming the writer waits again, at most so often: a commit costs as much as a few
-/// windows, whatever is in it.
-const WINDOWS_MAX: u32 = 4;
-/// Fewer jobs than these are committed after one window.
-const GROWING_JOBS_MIN: usize = 4;
 /// How often an idle writer looks whether there is something to prune.
 const IDLE: Duration = Duration::from_secs(1);
 /// Bytes in the write-ahead log before it is copied back.
@@ -71,6 +64,7 @@ pub(super) struct Answers {
 
 pub(super) fn start(
     connection: Connection,
+    (path, fail_stop): (&Path, &FailStop),
     options: Options,
     last_seq: Seq,
     queue: Arc<Queue>,
@@ -81,12 +75,7 @@ pub(super) fn start(
     let claims = Claims::open(&connection)?;
     let spans = Segments::open(&connection)?;
     let writer = Writer {
-        connection: FileWriter::new(
-            connection,
-            &shared.path,
-            CHECKPOINT_BYTES,
-            &shared.fail_stop,
-        )?,
+        connection: FileWriter::new(connection, path, CHECKPOINT_BYTES, fail_stop)?,
         timeline,
         spans,
         pruner: Pruner::new(options.log_retention, options.log_retention_bytes),
@@ -96,10 +85,10 @@ pub(super) fn start(
         bodies: Bodies::new(Arc::clone(&shared)),
         shared,
     };
+    let on_panic = OnPanic(path.to_owned(), fail_stop.clone());
     let thread = std::thread::Builder::new()
         .name("journal".to_owned())
         .spawn(move || {
-            let on_panic = OnPanic(Arc::clone(&writer.shared));
             writer.run(&queue);
             drop(on_panic);
         });
@@ -107,12 +96,12 @@ pub(super) fn start(
 }
 
 /// A writer that panics has failed for good, too.
-struct OnPanic(Arc<Shared>);
+struct OnPanic(PathBuf, FailStop);
 
 impl Drop for OnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.fail_stop.fail(&self.0.path, "the writer panicked");
+            self.1.fail(&self.0, "the writer panicked");
         }
     }
 }
@@ -125,7 +114,7 @@ impl Writer {
             if work {
                 has_pages = true;
                 if self.options.durability == Durability::Fsync {
-                    gather(queue);
+                    queue::gather(queue);
                 }
                 queue.take(&mut jobs);
                 self.group(&mut jobs);
@@ -302,18 +291,6 @@ impl Writer {
         }
         for answer in answers.flushes {
             let _ = answer.send(());
-        }
-    }
-}
-
-/// Waits for what arrives together with the first job.
-fn gather(queue: &Queue) {
-    let mut waiting = 0;
-    for _ in 0..WINDOWS_MAX {
-        clock::sleep_on_own_thread(WINDOW);
-        let before = std::mem::replace(&mut waiting, queue.len());
-        if waiting < GROWING_JOBS_MIN || waiting == before {
-            return;
         }
     }
 }

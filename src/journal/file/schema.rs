@@ -9,7 +9,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::claims::TABLES as CLAIMS_4;
-use super::{Durability, StorageError};
+use crate::{Durability, StorageError};
 use base::order::Seq;
 
 /// Its name in the data folder.
@@ -85,7 +85,7 @@ ALTER TABLE bodies ADD COLUMN headers TEXT;
 pub(super) const ACCEPTED: &str = "(r.outcome = 0 OR (r.outcome = 4 AND r.http_status = 202))";
 
 /// The log has no index: what stood there every request paid for, in each page that it wrote. `log_spans` and what hangs on
-/// it are made of the log at the next start (`journal/segments.rs`). Payloads say themselves what their request was
+/// it are made of the log at the next start (`journal/file/segments.rs`). Payloads say themselves what their request was
 /// (`journal/origin.rs`); those that were stored before have a log entry that does.
 ///
 /// Every page of the log is read before its indexes go: of one that cannot be read they know what a repair restores.

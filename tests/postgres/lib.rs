@@ -4,27 +4,32 @@
 //! not run as root: then its programs run as the user `postgres`, or as `nobody`.
 //!
 //! **Invariant**: a server never outlives its [`Postgres`]; what is in it is read with `psql`, as anybody would.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "blocking helpers around a child process: they poll"
+)]
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::process::skipped;
-use crate::program::{RUN_MAX, ends_within, output};
-use crate::wait::eventually;
+/// No step of a server takes longer, on a busy machine.
+const STEP_MAX: Duration = Duration::from_secs(180);
 
 /// The password of the one user; nobody may ever see it.
-pub(crate) const PASSWORD: &str = "canary-of-the-database";
+pub const PASSWORD: &str = "canary-of-the-database";
 const USER: &str = "headgate";
 
 /// The server.
-pub(crate) struct Postgres {
+#[derive(Debug)]
+pub struct Postgres {
     programs: PathBuf,
     folder: tempfile::TempDir,
     port: u16,
@@ -33,11 +38,15 @@ pub(crate) struct Postgres {
 
 impl Postgres {
     /// A new database, and the server of it; `None` where the programs are missing and none are required.
-    pub(crate) fn start(test: &str) -> Option<Self> {
+    pub fn start(test: &str) -> Option<Self> {
         let Some(programs) = programs() else {
             let required = std::env::var_os("CI").is_some();
             assert!(!required, "{test}: PostgreSQL is missing");
-            skipped(test, "there is no PostgreSQL (initdb, postgres, psql)");
+            // Not eprintln!, which the test harness keeps to itself while tests pass.
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED {test}: there is no PostgreSQL (initdb, postgres, psql)"
+            );
             return None;
         };
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -54,33 +63,32 @@ impl Postgres {
             folder,
             server: None,
         };
-        let made = output(
-            postgres
-                .program("initdb")
-                .args(["--username", USER, "--auth=scram-sha-256", "--no-sync"])
-                .args(["--locale=C", "--encoding=UTF8", "--pwfile"])
-                .arg(&password)
-                .args(["--pgdata", "data"]),
-        )
-        .expect("initdb starts");
+        let made = postgres
+            .program("initdb")
+            .args(["--username", USER, "--auth=scram-sha-256", "--no-sync"])
+            .args(["--locale=C", "--encoding=UTF8", "--pwfile"])
+            .arg(&password)
+            .args(["--pgdata", "data"])
+            .output()
+            .expect("initdb starts");
         assert!(made.status.success(), "{made:?}");
         postgres.resume();
         Some(postgres)
     }
 
     /// Its address for a sink's section.
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         url(USER, PASSWORD, self.port)
     }
 
     /// The same for another user.
-    pub(crate) fn url_of(&self, user: &str, password: &str) -> String {
+    pub fn url_of(&self, user: &str, password: &str) -> String {
         url(user, password, self.port)
     }
 
     /// What a statement returns: a line for each row, columns between `|`. It must succeed.
     #[track_caller]
-    pub(crate) fn query(&self, sql: &str) -> String {
+    pub fn query(&self, sql: &str) -> String {
         let output = self.psql(sql);
         assert!(output.status.success(), "{sql}: {output:?}");
         String::from_utf8(output.stdout)
@@ -90,22 +98,23 @@ impl Postgres {
     }
 
     fn psql(&self, sql: &str) -> Output {
-        output(
-            Command::new(self.programs.join("psql"))
-                .args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet"])
-                .args(["--set", "ON_ERROR_STOP=1", "--command", sql])
-                .arg(self.url()),
-        )
-        .expect("psql starts")
+        Command::new(self.programs.join("psql"))
+            .args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet"])
+            .args(["--set", "ON_ERROR_STOP=1", "--command", sql])
+            .arg(self.url())
+            .env("PGCONNECT_TIMEOUT", "30")
+            .stdin(Stdio::null())
+            .output()
+            .expect("psql starts")
     }
 
     /// Ends the server at once, as a crash would.
-    pub(crate) fn crash(&mut self) {
+    pub fn crash(&mut self) {
         self.end(Signal::QUIT);
     }
 
     /// Starts it again.
-    pub(crate) fn resume(&mut self) {
+    pub fn resume(&mut self) {
         let log = std::fs::File::create(self.folder.path().join("log")).expect("a file");
         let server = self
             .program("postgres")
@@ -116,9 +125,11 @@ impl Postgres {
             .spawn()
             .expect("postgres starts");
         self.server = Some(server);
-        eventually("PostgreSQL answers", || {
-            self.psql("SELECT 1").status.success().then_some(())
-        });
+        let deadline = Instant::now() + STEP_MAX;
+        while !self.psql("SELECT 1").status.success() {
+            assert!(Instant::now() < deadline, "PostgreSQL does not answer");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     fn program(&self, name: &str) -> Command {
@@ -141,7 +152,15 @@ impl Postgres {
         if let Some(mut server) = self.server.take() {
             let id = i32::try_from(server.id()).expect("a process id");
             let _ = kill_process(Pid::from_raw(id).expect("not 0"), signal);
-            let _ = ends_within(RUN_MAX, &mut server);
+            let deadline = Instant::now() + STEP_MAX;
+            while server.try_wait().expect("a child").is_none() {
+                if Instant::now() >= deadline {
+                    let _ = server.kill();
+                    let _ = server.wait();
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
     }
 }
@@ -153,22 +172,23 @@ impl Drop for Postgres {
 }
 
 /// What lies between Headgate and a server, and may stall.
-pub(crate) struct Line {
+#[derive(Debug)]
+pub struct Line {
     port: u16,
     state: Arc<LineState>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct LineState {
     /// The server's bytes are taken and not passed on.
     stalled: AtomicBool,
-    /// It stalls as soon as a commit was passed to the server.
-    stalls_at_commit: AtomicBool,
+    /// It stalls as soon as this was passed to the server.
+    stalls_at: Mutex<Option<Vec<u8>>>,
 }
 
 impl Line {
     /// A line that does not stall.
-    pub(crate) fn to(postgres: &Postgres) -> Self {
+    pub fn to(postgres: &Postgres) -> Self {
         let server = postgres.port;
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("an address").port();
@@ -182,8 +202,12 @@ impl Line {
                 let copy = |stream: &TcpStream| stream.try_clone().expect("a socket");
                 let [there, back] = [(); 2].map(|()| Arc::clone(&of_the_line));
                 pass(copy(&client), copy(&server), move |bytes| {
-                    let commits = bytes.windows(6).any(|six| six == b"COMMIT");
-                    if commits && there.stalls_at_commit.load(Ordering::SeqCst) {
+                    let needle = there.stalls_at.lock().expect("no panic while held");
+                    let has = |needle: &Vec<u8>| {
+                        let mut windows = bytes.windows(needle.len());
+                        windows.any(|window| window == needle)
+                    };
+                    if needle.as_ref().is_some_and(has) {
                         there.stalled.store(true, Ordering::SeqCst);
                     }
                     true
@@ -197,23 +221,28 @@ impl Line {
     }
 
     /// The server's address at the other end.
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         url(USER, PASSWORD, self.port)
     }
 
     /// Passes nothing to Headgate any more.
-    pub(crate) fn stall(&self) {
+    pub fn stall(&self) {
         self.state.stalled.store(true, Ordering::SeqCst);
     }
 
     /// Stalls so that the next commit happens and nobody is told.
-    pub(crate) fn stall_at_commit(&self) {
-        self.state.stalls_at_commit.store(true, Ordering::SeqCst);
+    pub fn stall_at_commit(&self) {
+        self.stall_at("COMMIT");
+    }
+
+    /// Stalls as soon as the server was told something that has this text.
+    pub fn stall_at(&self, text: &str) {
+        *self.state.stalls_at.lock().expect("no panic while held") = Some(text.into());
     }
 
     /// Passes everything again; connections that missed something stay lost.
-    pub(crate) fn go_on(&self) {
-        self.state.stalls_at_commit.store(false, Ordering::SeqCst);
+    pub fn go_on(&self) {
+        *self.state.stalls_at.lock().expect("no panic while held") = None;
         self.state.stalled.store(false, Ordering::SeqCst);
     }
 }
@@ -236,7 +265,7 @@ fn url(user: &str, password: &str, port: u16) -> String {
 
 /// A port of 127.0.0.1 that nobody listens on, never the same twice. It is below those that the system gives to
 /// connections and listeners of other tests, so it is free still when its server comes to bind it.
-pub(crate) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     const FIRST: u32 = 20_000;
     const PORTS: u32 = 12_000;
     static GIVEN: AtomicU32 = AtomicU32::new(0);

@@ -1,7 +1,7 @@
 //! Stretches of the request log: what is known of so many consecutive entries together, in place of indexes over each.
 //!
 //! By their times a page finds a time, by the times in their ids an entry is found by its id, by their marks
-//! (`journal/segment_index.rs`) those of a connector; their bytes are the log's size. The writer closes a stretch in the
+//! (`journal/file/segment_index.rs`) those of a connector; their bytes are the log's size. The writer closes a stretch in the
 //! transaction of its last entry; what it knows of the entries since then is in memory, and read from the file again after
 //! a start, or when a transaction was rolled back.
 //!
@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::log::{LogEntry, Outcome};
 use super::segment_index;
+use crate::log::{LogEntry, Outcome};
 use base::clock::{self, Unix};
 use base::order::Seq;
 

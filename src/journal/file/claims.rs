@@ -25,7 +25,7 @@ use moka::sync::Cache;
 use rusqlite::{Connection, OptionalExtension, Row, Statement};
 use uuid::Uuid;
 
-use super::Claim;
+use crate::Claim;
 use base::clock::Lived;
 use filter::{Filter, Filters, Key};
 pub(super) use turn::list_runs;

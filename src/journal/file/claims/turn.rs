@@ -1,6 +1,6 @@
 //! How claims of the log become a run, a few at a time.
 //!
-//! `journal/claims.rs` calls it, inside the writer's transaction.
+//! `journal/file/claims.rs` calls it, inside the writer's transaction.
 //!
 //! **Invariant**: what [`Turn`] and [`Clearing`] say was done is committed, or done by the open transaction.
 

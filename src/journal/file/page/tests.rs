@@ -12,11 +12,12 @@ use uuid::Uuid;
 
 use super::*;
 use crate::log::{Client, Endpoint, LogEntry};
-use crate::{Durability, Options};
+use crate::{Durability, Journal, Options};
 use base::clock::Unix;
 use base::order::Seq;
 use observe::metrics::Metrics;
 use sqlite::FailStop;
+use std::time::Instant;
 
 /// Numbers that are the same in every run.
 pub(crate) struct Random(pub(crate) u64);
@@ -250,8 +251,13 @@ async fn no_filter_looks_through_the_whole_log() {
     let journal = filled(folder.path(), ENTRIES).await;
     let counted = Arc::new(AtomicU64::new(0));
     let mut connections = Vec::new();
-    for _ in 0..crate::LOG_READERS_MAX {
-        let mut connection = journal.reads().acquire().await.expect("a connection");
+    for _ in 0..super::super::LOG_READERS_MAX {
+        let mut connection = journal
+            .file()
+            .reads()
+            .acquire()
+            .await
+            .expect("a connection");
         let counted = Arc::clone(&counted);
         let mut handle = connection.lock_handle().await.expect("its handle");
         handle.set_progress_handler(1, move || {

@@ -1,6 +1,6 @@
 //! Which keys a run cannot hold: a Bloom filter in blocks, 64 bytes for 20 keys.
 //!
-//! Only `journal/claims.rs` uses it. All bits of a key lie in one block, which is one line of the processor's cache. The
+//! Only `journal/file/claims.rs` uses it. All bits of a key lie in one block, which is one line of the processor's cache. The
 //! filters of all runs stand in memory block by block: what is asked of all of them lies side by side, because memory
 //! that is read in order costs a tenth of the same in many places. A key that was never put in passes about one time in
 //! ten thousand.

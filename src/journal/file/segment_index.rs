@@ -1,7 +1,7 @@
 //! Which entries a closed stretch of the log has of a connector and an outcome.
 //!
-//! `journal/segments.rs` writes a mark for each connector and outcome of a stretch when it closes it, and one for each outcome
-//! but accepted over all connectors. Pages read them newest first (`journal/page.rs`). Entries that are in no closed
+//! `journal/file/segments.rs` writes a mark for each connector and outcome of a stretch when it closes it, and one for each outcome
+//! but accepted over all connectors. Pages read them newest first (`journal/file/page.rs`). Entries that are in no closed
 //! stretch yet are looked through.
 //!
 //! **Invariant**: the marks of a stretch name every entry of it; entries that they name and that are gone lie below all
@@ -13,7 +13,7 @@ use futures_util::TryStreamExt;
 use rusqlite::Connection;
 use sqlx::{QueryBuilder, Row, Sqlite};
 
-use super::log::Outcome;
+use crate::log::Outcome;
 use base::order::Seq;
 
 /// Stands for all connectors: no connector has this name.

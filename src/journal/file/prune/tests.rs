@@ -64,7 +64,9 @@ async fn submit(journal: &Journal) {
 }
 
 async fn number(journal: &Journal, sql: &'static str) -> i64 {
-    let number = sqlx::query_scalar(sql).fetch_one(journal.reads()).await;
+    let number = sqlx::query_scalar(sql)
+        .fetch_one(journal.file().reads())
+        .await;
     number.expect("it reads")
 }
 

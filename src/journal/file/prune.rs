@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::Shared;
 use super::claims::Claims;
 use super::quarantine;
 use super::rejected_bodies::Bodies;
 use super::segments::{self, Segments};
 use super::timeline::{self, Timeline};
+use crate::Shared;
 use base::clock::Lived;
 use base::order::Seq;
 

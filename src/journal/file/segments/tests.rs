@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::super::page::tests::{Random, open_with as open};
+use super::super::schema;
 use super::*;
 use crate::log::Filter;
 use crate::page::Budget;
-use crate::page::tests::{Random, open_with as open};
-use crate::{Durability, Journal, schema};
+use crate::{Durability, Journal};
 use base::clock::Unix;
 use base::order::Seq;
 
@@ -162,7 +163,14 @@ async fn compare(journal: &Journal, known: &[Known], random: &mut Random) {
         .map(|one| one.seq)
         .collect();
     let (every, removed) = (Seq::MIN..Seq::MAX, [Outcome::Removed]);
-    let found = segment_index::find(journal.reads(), None, &removed, &every, false, 100_000);
+    let found = segment_index::find(
+        journal.file().reads(),
+        None,
+        &removed,
+        &every,
+        false,
+        100_000,
+    );
     let mut found = found.await.expect("it reads");
     found.retain(|seq| *seq >= known[0].seq);
     assert_eq!(found, removals);
@@ -312,7 +320,7 @@ fn nothing_is_sorted_and_nothing_is_looked_through_that_a_mark_can_lead_to() {
         }
         plan
     };
-    let mut plans = vec![plan(&crate::log::of_id())];
+    let mut plans = vec![plan(&super::super::log::of_id())];
     for connector in [Some("shop"), None] {
         for outcomes in [&Outcome::ALL[1..2], &Outcome::ALL] {
             for newest_first in [true, false] {

@@ -1,6 +1,6 @@
 //! Payloads that cannot be read, put aside for a person to look at.
 //!
-//! The writer puts them here when a lane has met one (`journal/group.rs`), a repair when it knows of one; it gives them
+//! The writer puts them here when a lane has met one (`journal/file/group.rs`), a repair when it knows of one; it gives them
 //! up between groups.
 //!
 //! **Invariant**: what is kept is bounded, and nothing is given up that a sink has not passed.

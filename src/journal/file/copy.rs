@@ -11,7 +11,8 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::schema::ACCEPTED;
-use super::{Durability, StorageError, claims, schema, timeline};
+use super::{claims, schema, timeline};
+use crate::{Durability, StorageError};
 use base::order::Seq;
 
 /// More requests than the other life can have taken since it was copied.

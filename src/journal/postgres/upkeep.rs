@@ -1,0 +1,252 @@
+//! What happens beside requests: time lived goes on, generations begin and go, refused bodies are given up.
+//!
+//! Every node does it; what one alone may do is done by whoever gets the lock.
+//!
+//! **Invariant**: a generation goes as a whole, and only when nothing in it is needed: payloads when every sink has them,
+//! claims when the youngest has run out, log entries when all are too old and their payloads are gone.
+
+use std::time::{Duration, Instant};
+
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use tokio::sync::watch;
+
+use super::{Node, in_time};
+use ::postgres::DatabaseError;
+use base::clock::{self, Lived, Unix};
+
+const BEAT: Duration = Duration::from_secs(1);
+const UPKEEP_EVERY: Duration = Duration::from_secs(10);
+/// Of time lived, in one generation.
+const GENERATION: Duration = Duration::from_hours(6);
+/// An idempotency key holds for a day; a beat and what clocks of nodes differ by come on top.
+const CLAIMS_HELD: Duration = Duration::from_secs(24 * 3_600 + 120);
+/// Rows of dead lives stay as long as one of their groups may be asked for.
+const LIVES_KEPT: Duration = Duration::from_hours(30);
+/// Payloads that are set aside, at most, and bytes of them.
+const ASIDE_MAX: i64 = 10_000;
+const ASIDE_BYTES_MAX: i64 = 64 << 20;
+
+/// What upkeep goes by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Keep {
+    pub(super) log_retention: Duration,
+    pub(super) log_retention_bytes: u64,
+}
+
+impl Node {
+    /// Keeps up until it is stopped.
+    pub(super) async fn keep_up(&self, mut stop: watch::Receiver<bool>) {
+        let mut connection = None;
+        let mut kept_up = None;
+        loop {
+            if let Err(error) = in_time(self.beat(&mut connection, &mut kept_up)).await {
+                tracing::debug!(%error, "cannot keep the database up");
+                connection = None;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(BEAT) => {}
+                _ = stop.wait_for(|stop| *stop) => return,
+            }
+        }
+    }
+
+    async fn beat(
+        &self,
+        slot: &mut Option<PgConnection>,
+        kept_up: &mut Option<Instant>,
+    ) -> Result<(), DatabaseError> {
+        let connection = match slot {
+            Some(connection) => connection,
+            none => none.insert(self.database.connect().await?),
+        };
+        live_on(connection).await?;
+        if kept_up.is_none_or(|at| at.elapsed() >= UPKEEP_EVERY) {
+            self.upkeep(connection).await?;
+            *kept_up = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    async fn upkeep(&self, connection: &mut PgConnection) -> Result<(), DatabaseError> {
+        let is_mine: bool = sqlx::query_scalar("SELECT pg_try_advisory_lock(1212, 2)")
+            .fetch_one(&mut *connection)
+            .await?;
+        if !is_mine {
+            return Ok(());
+        }
+        let done = self.upkeep_alone(connection).await;
+        sqlx::query("SELECT pg_advisory_unlock(1212, 2)")
+            .execute(&mut *connection)
+            .await?;
+        done
+    }
+
+    async fn upkeep_alone(&self, connection: &mut PgConnection) -> Result<(), DatabaseError> {
+        let (g, began): (i32, i64) =
+            sqlx::query_as("SELECT c.g, n.lived_ms FROM cluster c JOIN generations n USING (g)")
+                .fetch_one(&mut *connection)
+                .await?;
+        // Ahead of its turn: making a table takes a moment, and nobody should wait for it.
+        sqlx::query("CALL shelf($1)")
+            .bind(g + 2)
+            .execute(&mut *connection)
+            .await?;
+        let now = Lived::now();
+        if now >= Lived::from_column(began) + GENERATION {
+            sqlx::query("SELECT turn($1)")
+                .bind(g)
+                .execute(&mut *connection)
+                .await?;
+        }
+        self.drop_generations(connection, now).await?;
+        self.give_up_bodies(connection, now).await?;
+        let released = self
+            .shared
+            .prune_to
+            .load(std::sync::atomic::Ordering::Relaxed);
+        let sql = "DELETE FROM quarantine WHERE seq <= $1 AND seq <= (
+                 SELECT max(seq) FROM (SELECT seq, row_number() OVER newest AS number, sum(octet_length(items)) OVER newest AS bytes
+                     FROM quarantine WINDOW newest AS (ORDER BY seq DESC)) AS aside WHERE number > $2 OR bytes > $3)";
+        sqlx::query(sql)
+            .bind(released.min(i64::MAX.cast_unsigned()).cast_signed())
+            .bind(ASIDE_MAX)
+            .bind(ASIDE_BYTES_MAX)
+            .execute(&mut *connection)
+            .await?;
+        sqlx::query("DELETE FROM writers WHERE joined_lived_ms < $1 AND node <> ALL (SELECT owner FROM log_head WHERE owner IS NOT NULL)")
+            .bind((now - LIVES_KEPT).to_column())
+            .execute(connection)
+            .await?;
+        Ok(())
+    }
+
+    /// Drops the tables of generations of which nothing is needed any more.
+    pub(super) async fn drop_generations(
+        &self,
+        connection: &mut PgConnection,
+        now: Lived,
+    ) -> Result<(), DatabaseError> {
+        let released = self
+            .shared
+            .prune_to
+            .load(std::sync::atomic::Ordering::Relaxed);
+        // Of each generation that ended: the table, and whether it is to go, by when and where the next one began.
+        let sql = "WITH ended AS (
+                 SELECT n.g, later.first_seq AS end_seq, later.lived_ms AS end_ms,
+                     coalesce(sum(pg_total_relation_size(to_regclass('requests_' || later.g)))
+                         OVER (ORDER BY n.g DESC), 0) AS newer_bytes
+                 FROM generations n JOIN generations later ON later.g = n.g + 1)
+             SELECT table_name FROM (
+                 SELECT g, 'payloads' AS parent, end_seq - 1 <= $1 AS goes FROM ended
+                 UNION ALL SELECT g, 'claims', end_ms <= $2 FROM ended
+                 UNION ALL SELECT g, 'requests', (end_ms <= $3 OR newer_bytes > $4) AND to_regclass('payloads_' || g) IS NULL FROM ended
+             ) AS tables CROSS JOIN LATERAL (SELECT parent || '_' || g AS table_name) AS named
+             WHERE goes AND to_regclass(table_name) IS NOT NULL ORDER BY g";
+        let tables: Vec<String> = sqlx::query_scalar(sql)
+            .bind(released.min(i64::MAX.cast_unsigned()).cast_signed())
+            .bind((now - CLAIMS_HELD).to_column())
+            .bind((now - self.keep.log_retention).to_column())
+            .bind(i64::try_from(self.keep.log_retention_bytes).unwrap_or(i64::MAX))
+            .fetch_all(&mut *connection)
+            .await?;
+        for table in tables {
+            let parent = table.split('_').next().unwrap_or_default();
+            let bound: bool = sqlx::query_scalar(
+                "SELECT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass($1))",
+            )
+            .bind(&table)
+            .fetch_one(&mut *connection)
+            .await?;
+            if bound {
+                // So that nobody who reads waits.
+                let detach = format!("ALTER TABLE {parent} DETACH PARTITION {table} CONCURRENTLY");
+                sqlx::query(AssertSqlSafe(detach))
+                    .persistent(false)
+                    .execute(&mut *connection)
+                    .await?;
+            }
+            sqlx::query(AssertSqlSafe(format!("DROP TABLE {table}")))
+                .persistent(false)
+                .execute(&mut *connection)
+                .await?;
+        }
+        // The newest that went stays: its end is where the oldest begins.
+        sqlx::query(
+            "DELETE FROM generations n WHERE to_regclass('requests_' || n.g) IS NULL AND to_regclass('claims_' || n.g) IS NULL
+                 AND to_regclass('payloads_' || n.g) IS NULL",
+        )
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
+
+    /// Gives up bodies of refused requests that are too old, and the oldest of the connector that has most while they are
+    /// too many.
+    pub(super) async fn give_up_bodies(
+        &self,
+        connection: &mut PgConnection,
+        now: Lived,
+    ) -> Result<(), DatabaseError> {
+        let Some(retention) = self.shared.bodies() else {
+            return Ok(());
+        };
+        sqlx::query("DELETE FROM bodies WHERE lived_ms <= $1")
+            .bind((now - retention.age_max).to_column())
+            .execute(&mut *connection)
+            .await?;
+        let bytes_max = i64::try_from(retention.bytes_max).unwrap_or(i64::MAX);
+        loop {
+            let sql = "WITH held AS (SELECT connector, sum(bytes)::bigint AS bytes FROM bodies GROUP BY connector),
+                     most AS (SELECT connector, bytes, (SELECT sum(bytes) FROM held)::bigint - $1 AS over FROM held ORDER BY bytes DESC LIMIT 1),
+                     oldest AS (SELECT b.seq, sum(b.bytes) OVER (ORDER BY b.seq) - b.bytes AS before, m.over
+                         FROM bodies b JOIN most m USING (connector) ORDER BY b.seq LIMIT 16)
+                 DELETE FROM bodies WHERE seq IN (SELECT seq FROM oldest WHERE over > 0 AND before < over)";
+            let gone = sqlx::query(sql)
+                .bind(bytes_max)
+                .execute(&mut *connection)
+                .await?;
+            if gone.rows_affected() == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Has time lived go on: the cluster's is that of the node that has lived longest, and no node is behind it.
+pub(super) async fn live_on(connection: &mut PgConnection) -> Result<(), DatabaseError> {
+    let trusted = clock::trusted_now();
+    let sql = "UPDATE cluster SET lived_ms = greatest(lived_ms, $1),
+             trusted_lived_ms = CASE WHEN $2 IS NULL THEN trusted_lived_ms ELSE greatest(lived_ms, $1) END,
+             trusted_unix_ms = coalesce($2, trusted_unix_ms) RETURNING lived_ms";
+    let lived: i64 = sqlx::query_scalar(sql)
+        .bind(Lived::now().to_column())
+        .bind(trusted.map(Unix::to_column))
+        .fetch_one(connection)
+        .await?;
+    clock::live_on_from(Lived::from_column(lived));
+    Ok(())
+}
+
+/// Has the clock of this process go on from the cluster's, with the time in which no node lived, as far as it can be trusted.
+pub(super) async fn begin_life(connection: &mut PgConnection) -> Result<(), DatabaseError> {
+    let mut transaction = connection.begin().await?;
+    let sql = "SELECT lived_ms, trusted_lived_ms, trusted_unix_ms FROM cluster FOR UPDATE";
+    let (lived, trusted_lived, trusted_unix): (i64, Option<i64>, Option<i64>) =
+        sqlx::query_as(sql).fetch_one(&mut *transaction).await?;
+    if lived > 0 {
+        clock::live_on_from(Lived::from_column(lived));
+    }
+    if let (Some(lived), Some(unix)) = (trusted_lived, trusted_unix)
+        && let Some(now) = clock::trusted_now()
+    {
+        clock::catch_up(Lived::from_column(lived), Unix::from_column(unix), now);
+    }
+    live_on(&mut transaction).await?;
+    // The first life of the cluster begins.
+    sqlx::query("UPDATE generations SET lived_ms = $1 WHERE g = 1 AND lived_ms = 0")
+        .bind(Lived::now().to_column())
+        .execute(&mut *transaction)
+        .await?;
+    transaction.commit().await?;
+    Ok(())
+}

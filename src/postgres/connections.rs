@@ -1,0 +1,95 @@
+//! Connections for reading, made when they are needed and kept for the next.
+//!
+//! **Invariant**: a connection on which anything but an answer of the server happened is closed, and so is one whose question
+//! was dropped.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{Connection, PgConnection, Postgres};
+use tokio::sync::Semaphore;
+
+use super::{Database, DatabaseError};
+
+/// Longest wait for an answer.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// One that was not used for so long is asked whether it still is one.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Some connections to a database.
+#[derive(Debug)]
+pub struct Connections {
+    database: Database,
+    idle: Mutex<Vec<(PgConnection, Instant)>>,
+    turns: Semaphore,
+}
+
+impl Connections {
+    /// At most `max` at a time; none is made yet.
+    pub fn new(database: Database, max: usize) -> Self {
+        Self {
+            database,
+            idle: Mutex::default(),
+            turns: Semaphore::new(max),
+        }
+    }
+
+    /// All rows of an answer.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn all(
+        &self,
+        query: Query<'_, Postgres, PgArguments>,
+    ) -> Result<Vec<PgRow>, DatabaseError> {
+        let asking = async {
+            let _turn = self.turns.acquire().await;
+            let mut connection = self.connection().await?;
+            let rows = query.fetch_all(&mut connection).await;
+            let rows = rows.map_err(DatabaseError::from);
+            if !matches!(rows, Err(DatabaseError::Away(_))) {
+                self.lock().push((connection, Instant::now()));
+            }
+            rows
+        };
+        tokio::time::timeout(ANSWER_MAX, asking)
+            .await
+            .unwrap_or_else(|_| Err(DatabaseError::silent(ANSWER_MAX)))
+    }
+
+    /// The first row of an answer, if it has one.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn first(
+        &self,
+        query: Query<'_, Postgres, PgArguments>,
+    ) -> Result<Option<PgRow>, DatabaseError> {
+        Ok(self.all(query).await?.into_iter().next())
+    }
+
+    /// Closes those that nobody uses.
+    pub async fn close(&self) {
+        let idle = std::mem::take(&mut *self.lock());
+        for (connection, _) in idle {
+            let _ = connection.close().await;
+        }
+    }
+
+    async fn connection(&self) -> Result<PgConnection, DatabaseError> {
+        loop {
+            let Some((mut connection, used)) = self.lock().pop() else {
+                return self.database.connect().await;
+            };
+            if used.elapsed() < FRESH || connection.ping().await.is_ok() {
+                return Ok(connection);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(PgConnection, Instant)>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,159 @@
+//! The PostgreSQL server that several nodes share: how it is reached, what its schema is, what is wrong with it.
+//!
+//! The journal of the engine `postgres` and the log of changes live in it. Statements stand where they are used; the
+//! tables and functions that they use are made here, once for a cluster.
+//!
+//! **Invariant**: a connection is to a primary, has the settings that a 202 depends on, and was answered by the cluster that
+//! its node belongs to.
+#![deny(unsafe_code)]
+
+mod connections;
+mod error;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, PgConnection};
+
+pub use connections::Connections;
+pub use error::{DatabaseError, refusal};
+pub use schema::{FORMAT, Made, arrive, make};
+
+/// A connection that is not made by then is not.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// A name that leaves room for what is appended to it.
+const SCHEMA_NAME_MAX: usize = 40;
+
+/// What an acknowledged request survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// The loss of the primary: every commit is on a standby too.
+    Standby,
+    /// The restart of the primary.
+    Local,
+}
+
+const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+
+/// Where the database is, and how it is used.
+#[derive(Clone)]
+pub struct Options {
+    /// Tried in turn; only a primary is used.
+    pub urls: Vec<String>,
+    /// Schema of the cluster's tables.
+    pub schema: String,
+    /// The node's name, for people who look at the server.
+    pub name: String,
+    /// What a commit waits for.
+    pub durability: Durability,
+}
+
+/// The database of a cluster.
+#[derive(Clone)]
+pub struct Database {
+    servers: Vec<PgConnectOptions>,
+    schema: String,
+    durability: Durability,
+}
+
+impl fmt::Debug for Database {
+    /// Without its URLs, which have passwords.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Database")
+            .field("schema", &self.schema)
+            .field("durability", &self.durability)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Connects to nothing yet.
+    ///
+    /// # Errors
+    /// What is wrong with a URL or the schema's name, without a word of a URL.
+    pub fn new(options: &Options) -> Result<Self, String> {
+        let name = &options.schema;
+        let is_plain =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        if name.is_empty() || name.len() > SCHEMA_NAME_MAX || !name.bytes().all(is_plain) {
+            return Err(format!(
+                "the schema's name must be 1 to {SCHEMA_NAME_MAX} characters of a-z, 0-9 and _"
+            ));
+        }
+        let application = format!("headgate {}", options.name);
+        let server = |url: &String| -> Result<PgConnectOptions, String> {
+            if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
+                return Err("a URL must begin with postgres:// or postgresql://".to_owned());
+            }
+            let server: PgConnectOptions = url.parse().map_err(|error| match error {
+                // Its text is about the form; others could quote.
+                sqlx::Error::Configuration(error) => error.to_string(),
+                _ => "it cannot be read".to_owned(),
+            })?;
+            Ok(server
+                .application_name(&application)
+                .disable_statement_logging())
+        };
+        Ok(Self {
+            servers: options.urls.iter().map(server).collect::<Result<_, _>>()?,
+            schema: name.clone(),
+            durability: options.durability,
+        })
+    }
+
+    /// What a commit waits for.
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// The schema of the cluster's tables.
+    pub fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    /// A connection to the first of the servers that is a primary, with the settings that every statement needs.
+    ///
+    /// # Errors
+    /// What each server said.
+    pub async fn connect(&self) -> Result<PgConnection, DatabaseError> {
+        let mut said = Vec::new();
+        for server in &self.servers {
+            let connecting = self.connect_to(server);
+            match tokio::time::timeout(CONNECT_MAX, connecting).await {
+                Ok(Ok(connection)) => return Ok(connection),
+                Ok(Err(error)) => said.push(error.to_string()),
+                Err(_) => said.push(DatabaseError::silent(CONNECT_MAX).to_string()),
+            }
+        }
+        Err(DatabaseError::Away(said.join("; ")))
+    }
+
+    async fn connect_to(&self, server: &PgConnectOptions) -> Result<PgConnection, DatabaseError> {
+        let mut connection = PgConnection::connect_with(server).await?;
+        let recovers: bool = sqlx::query_scalar("SELECT pg_is_in_recovery()")
+            .fetch_one(&mut connection)
+            .await?;
+        if recovers {
+            return Err(DatabaseError::Away("it is a standby".to_owned()));
+        }
+        let commit = match self.durability {
+            Durability::Standby => "on",
+            Durability::Local => "local",
+        };
+        // Not as options of the connection: poolers refuse those.
+        let settings = format!(
+            "SET search_path = {}; SET synchronous_commit = {commit}; SET lock_timeout = 0; \
+             SET statement_timeout = 0; SET idle_in_transaction_session_timeout = '10s'",
+            self.schema
+        );
+        sqlx::raw_sql(AssertSqlSafe(settings))
+            .execute(&mut connection)
+            .await?;
+        Ok(connection)
+    }
+}

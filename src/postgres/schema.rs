@@ -1,0 +1,75 @@
+//! The tables and functions of a cluster: made once, looked at by every connection that is to write.
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+use super::{Database, DatabaseError, Durability};
+
+/// Of the schema; stands in `cluster.format`.
+pub const FORMAT: i32 = 1;
+
+/// The tables and functions in their order; the schema's name stands for `@schema@`.
+const PARTS: [&str; 2] = [include_str!("log.sql"), include_str!("journal.sql")];
+
+/// What [`make`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Made {
+    /// Nothing: the schema is made.
+    Now,
+    /// The schema of this format.
+    Before,
+}
+
+/// Makes the schema, if there is none. Nodes that do so at the same time wait for each other.
+///
+/// # Errors
+/// The database's; a schema of another format.
+pub async fn make(
+    database: &Database,
+    connection: &mut PgConnection,
+) -> Result<Made, DatabaseError> {
+    let mut transaction = connection.begin().await?;
+    sqlx::query("SELECT pg_advisory_xact_lock(1212, 0)")
+        .execute(&mut *transaction)
+        .await?;
+    let name = database.schema();
+    let is_there: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
+        .bind(format!("{name}.cluster"))
+        .fetch_one(&mut *transaction)
+        .await?;
+    if is_there {
+        let format: i32 = sqlx::query_scalar("SELECT format FROM cluster")
+            .fetch_one(&mut *transaction)
+            .await?;
+        if format != FORMAT {
+            return Err(DatabaseError::Format(format));
+        }
+        return Ok(Made::Before);
+    }
+    let create = format!("CREATE SCHEMA IF NOT EXISTS {name}");
+    sqlx::raw_sql(AssertSqlSafe(create))
+        .execute(&mut *transaction)
+        .await?;
+    for part in PARTS {
+        sqlx::raw_sql(AssertSqlSafe(part.replace("@schema@", name)))
+            .execute(&mut *transaction)
+            .await?;
+    }
+    transaction.commit().await?;
+    Ok(Made::Now)
+}
+
+/// Compares the server with the one that the cluster was on: after a failover, or a restore into another server, numbers
+/// go on above all that were given. To be called on every connection that is to write, before it does.
+///
+/// # Errors
+/// The database's.
+pub async fn arrive(
+    connection: &mut PgConnection,
+    durability: Durability,
+) -> Result<(), DatabaseError> {
+    sqlx::query("SELECT arrive($1)")
+        .bind(durability == Durability::Local)
+        .execute(connection)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! The schema in a server of the tests' own. Run by `cargo test`.
+
+use postgres_server::Postgres;
+
+use super::*;
+
+fn options(url: &str, schema: &str) -> Options {
+    Options {
+        urls: vec![url.to_owned()],
+        schema: schema.to_owned(),
+        name: "a".to_owned(),
+        durability: Durability::Local,
+    }
+}
+
+#[tokio::test]
+async fn the_schema_is_made_once_and_used_by_everybody() {
+    let Some(server) = Postgres::start("the_schema_is_made_once_and_used_by_everybody") else {
+        return;
+    };
+    let database = Database::new(&options(&server.url(), "show_1")).expect("plain");
+    let mut one = database.connect().await.expect("it connects");
+    let mut other = database.connect().await.expect("it connects");
+    let both = tokio::join!(make(&database, &mut one), make(&database, &mut other));
+    let mut both = [both.0.expect("made"), both.1.expect("made")];
+    both.sort_by_key(|made| *made == Made::Before);
+    assert_eq!(both, [Made::Now, Made::Before]);
+    arrive(&mut one, Durability::Standby)
+        .await
+        .expect("the same server");
+    assert_eq!(server.query("SELECT xid_base FROM show_1.cluster"), "0");
+    // Another server, which begins to count anew.
+    server.query("UPDATE show_1.cluster SET system_identifier = 7; UPDATE show_1.generations SET first_seq = 1 << 30");
+    arrive(&mut one, Durability::Standby)
+        .await
+        .expect("another server");
+    let next = "SELECT ((pg_current_xact_id()::text::bigint + xid_base) << 12) > 1 << 30 FROM show_1.cluster";
+    assert_eq!(server.query(next), "t");
+    server.query("UPDATE show_1.cluster SET format = 99");
+    let newer = make(&database, &mut one).await;
+    assert_eq!(newer, Err(DatabaseError::Format(99)));
+}
+
+#[test]
+fn a_name_or_url_that_will_not_do_is_named_without_its_secret() {
+    for (url, schema) in [
+        ("postgres:///a", "Head"),
+        ("postgres:///a", "a\"; DROP"),
+        ("postgres:///a", ""),
+        ("mysql://user:secret@host/a", "headgate"),
+        ("postgres://user:secret@host:99999999/a", "headgate"),
+    ] {
+        let error = Database::new(&options(url, schema))
+            .map(drop)
+            .expect_err(url);
+        assert!(!error.contains("secret"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_away_and_the_next_is_asked() {
+    let Some(server) = Postgres::start("a_server_that_is_not_there_is_away_and_the_next_is_asked")
+    else {
+        return;
+    };
+    let nobody = format!("postgres://127.0.0.1:{}/a", postgres_server::free_port());
+    let mut asked = options(&nobody, "headgate");
+    let database = Database::new(&asked).expect("plain");
+    let away = database.connect().await.map(drop);
+    assert!(matches!(away, Err(DatabaseError::Away(_))), "{away:?}");
+    asked.urls.push(server.url());
+    let database = Database::new(&asked).expect("plain");
+    database.connect().await.expect("the second one");
+    server.query("CREATE ROLE nobody2 LOGIN PASSWORD 'x'");
+    asked.urls = vec![server.url_of("nobody2", "wrong")];
+    let refused = Database::new(&asked)
+        .expect("plain")
+        .connect()
+        .await
+        .map(drop);
+    assert!(
+        matches!(refused, Err(DatabaseError::Away(_))),
+        "{refused:?}"
+    );
+}
