@@ -402,6 +402,8 @@ impl From<JournalError> for AcceptError {
             JournalError::DiskFull => ("the disk is full", 30),
             JournalError::Busy => ("another process has locked journal.db", 2),
             JournalError::Unsettled => ("an operation on the same item is not settled yet", 1),
+            JournalError::Unconfirmed => ("the database has not confirmed the request yet", 5),
+            JournalError::Unreachable => ("the database cannot be reached", 2),
             JournalError::Closed => ("the service is stopping", 5),
         };
         Self::Unavailable {

@@ -233,7 +233,7 @@ async fn prune(path: &Path, known: &[Known], random: &mut Random) {
             journal.flush().await.expect("it writes");
         }
     };
-    let limit = std::time::Duration::from_secs(60);
+    let limit = std::time::Duration::from_secs(600);
     (tokio::time::timeout(limit, is_less).await).expect("the log becomes smaller");
     journal.close().await;
     let lowest = lowest().expect("some are left");
