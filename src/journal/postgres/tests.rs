@@ -2,6 +2,7 @@
 
 mod doubt;
 mod generations;
+mod stories;
 
 use std::sync::Arc;
 use std::time::Duration;
