@@ -122,7 +122,11 @@ impl Node {
         let reading = thread("journal-feed", move || {
             runtime.block_on(async {
                 let stop = || node.stop.subscribe();
-                tokio::join!(node.feed.run(stop()), node.keep_up(stop()))
+                tokio::join!(
+                    node.feed.run(stop()),
+                    node.beat(stop()),
+                    node.keep_up(stop()),
+                )
             });
         })?;
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);

@@ -315,7 +315,12 @@ impl Committer {
                         return Outcome::Unknown;
                     }
                 }
-                DatabaseError::Conflict(_) => self.session = Some(session),
+                DatabaseError::Conflict(_) => {
+                    self.session = Some(session);
+                    if Instant::now() >= deadline {
+                        return Outcome::Refused(JournalError::Overloaded);
+                    }
+                }
                 _ if error.is(refusal::UNKNOWN_NODE) || error.is(refusal::OTHER_GROUP) => {
                     // It was not committed and will not be: this life of the node is over.
                     self.session = Some(session);
@@ -374,6 +379,7 @@ impl Committer {
                 .bind(Lived::now().to_column())
                 .execute(&mut session.connection)
                 .await?;
+            // Whoever stores runs the sinks: there is one node.
             sqlx::query("UPDATE log_head SET owner = $1, fence = fence + 1, beat = beat + 1")
                 .bind(self.node)
                 .execute(&mut session.connection)

@@ -5,7 +5,7 @@
 //! **Invariant**: a generation goes as a whole, and only when nothing in it is needed: payloads when every sink has them,
 //! claims when the youngest has run out, log entries when all are too old and their payloads are gone.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tokio::sync::watch;
@@ -34,14 +34,14 @@ pub(super) struct Keep {
 }
 
 impl Node {
-    /// Keeps up until it is stopped.
-    pub(super) async fn keep_up(&self, mut stop: watch::Receiver<bool>) {
-        let mut connection = None;
-        let mut kept_up = None;
+    /// Has time lived go on until it is stopped.
+    pub(super) async fn beat(&self, mut stop: watch::Receiver<bool>) {
+        let mut slot = None;
         loop {
-            if let Err(error) = in_time(self.beat(&mut connection, &mut kept_up)).await {
-                tracing::debug!(%error, "cannot keep the database up");
-                connection = None;
+            let beating = async { live_on(self.connection(&mut slot).await?).await };
+            if let Err(error) = in_time(beating).await {
+                tracing::debug!(%error, "cannot tell the database how much time was lived");
+                slot = None;
             }
             tokio::select! {
                 () = tokio::time::sleep(BEAT) => {}
@@ -50,21 +50,34 @@ impl Node {
         }
     }
 
-    async fn beat(
+    /// Keeps the database up until it is stopped. What is begun may take as long as it takes.
+    pub(super) async fn keep_up(&self, mut stop: watch::Receiver<bool>) {
+        let mut slot = None;
+        loop {
+            let upkeep = async { self.upkeep(self.connection(&mut slot).await?).await };
+            let done = tokio::select! {
+                done = upkeep => done,
+                _ = stop.wait_for(|stop| *stop) => return,
+            };
+            if let Err(error) = done {
+                tracing::debug!(%error, "cannot keep the database up");
+                slot = None;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(UPKEEP_EVERY) => {}
+                _ = stop.wait_for(|stop| *stop) => return,
+            }
+        }
+    }
+
+    async fn connection<'a>(
         &self,
-        slot: &mut Option<PgConnection>,
-        kept_up: &mut Option<Instant>,
-    ) -> Result<(), DatabaseError> {
-        let connection = match slot {
+        slot: &'a mut Option<PgConnection>,
+    ) -> Result<&'a mut PgConnection, DatabaseError> {
+        Ok(match slot {
             Some(connection) => connection,
             none => none.insert(self.database.connect().await?),
-        };
-        live_on(connection).await?;
-        if kept_up.is_none_or(|at| at.elapsed() >= UPKEEP_EVERY) {
-            self.upkeep(connection).await?;
-            *kept_up = Some(Instant::now());
-        }
-        Ok(())
+        })
     }
 
     async fn upkeep(&self, connection: &mut PgConnection) -> Result<(), DatabaseError> {
@@ -151,15 +164,16 @@ impl Node {
             .await?;
         for table in tables {
             let parent = table.split('_').next().unwrap_or_default();
-            let bound: bool = sqlx::query_scalar(
-                "SELECT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass($1))",
+            let pending: Option<bool> = sqlx::query_scalar(
+                "SELECT inhdetachpending FROM pg_inherits WHERE inhrelid = to_regclass($1)",
             )
             .bind(&table)
-            .fetch_one(&mut *connection)
+            .fetch_optional(&mut *connection)
             .await?;
-            if bound {
-                // So that nobody who reads waits.
-                let detach = format!("ALTER TABLE {parent} DETACH PARTITION {table} CONCURRENTLY");
+            if let Some(pending) = pending {
+                // So that nobody who reads waits; what was cut off in the middle is finished.
+                let how = if pending { "FINALIZE" } else { "CONCURRENTLY" };
+                let detach = format!("ALTER TABLE {parent} DETACH PARTITION {table} {how}");
                 sqlx::query(AssertSqlSafe(detach))
                     .persistent(false)
                     .execute(&mut *connection)
