@@ -144,6 +144,16 @@ fn joined(
             )),
         }
     }
+    let made = sinks.iter().filter(|sink| !sink.is_declared());
+    let conflicts = made.filter_map(|sink| {
+        let others = declared.iter().map(|other| &**other);
+        let (setting, why) = sink.settings.conflict_with(others)?;
+        Some(format!(
+            "the sink {}, created at run time: {setting} {why}",
+            quoted(sink.name())
+        ))
+    });
+    warnings.extend(conflicts);
     (sinks, warnings)
 }
 

@@ -376,13 +376,20 @@ impl Operator {
             .check(&plugins_dir, &streams)
             .map_err(OperateError::Invalid)?;
         let misfits = invalid_config(&sink).into_iter().chain(ungranted(&sink));
-        let faults: Vec<BodyFault> = misfits
+        let mut faults: Vec<BodyFault> = misfits
             .map(|(path, message)| BodyFault {
                 field: "config",
                 path,
                 message,
             })
             .collect();
+        let sinks = self.catalog.sinks();
+        let conflict = sink.conflict_with(sinks.iter().map(|other| &*other.settings));
+        faults.extend(conflict.map(|(field, message)| BodyFault {
+            field,
+            path: field.to_owned(),
+            message,
+        }));
         match faults.is_empty() {
             true => Ok(sink),
             false => Err(OperateError::Invalid(faults)),

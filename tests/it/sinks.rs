@@ -41,13 +41,13 @@ fn sent(receiver: &Receiver) -> Vec<Value> {
     lists.flatten().collect()
 }
 
-fn patch(process: &Process, name: &str, body: &Value) -> Answer {
+pub(crate) fn patch(process: &Process, name: &str, body: &Value) -> Answer {
     let path = format!("/api/admin/sinks/{name}");
     process.call("PATCH", &path, &body.to_string())
 }
 
 /// The code of a refusal, and its message.
-fn refusal(answer: &Answer, status: u16) -> (String, String) {
+pub(crate) fn refusal(answer: &Answer, status: u16) -> (String, String) {
     assert_eq!(answer.status, status, "{}", answer.body);
     let error = &answer.json()["error"];
     let text = |name: &str| error[name].as_str().expect("a text").to_owned();

@@ -1,4 +1,4 @@
-//! `writes` of a sink: the streams that it may write in the data pool.
+//! `writes` of a sink: the streams that it may write in the data pool; `makes`: those that it has for itself.
 //!
 //! **Invariant**: a plugin from a file may write what its section lists, and nothing without it.
 
@@ -7,6 +7,7 @@ use std::fmt;
 use super::Sink;
 use crate::BUILT_IN_PLUGINS;
 use crate::checks::is_daemons;
+use crate::problem::quoted;
 use crate::routing_gaps::{FILTER, POOL};
 
 /// The streams that a sink may write in the data pool.
@@ -107,6 +108,38 @@ impl Sink {
         writes
     }
 
+    /// The setting that names a stream which it cannot have beside `others`, and why: another sink writes or makes a stream
+    /// that it makes, or it writes one that another sink makes.
+    pub fn conflict_with<'a>(
+        &self,
+        others: impl IntoIterator<Item = &'a Self>,
+    ) -> Option<(&'static str, String)> {
+        let others = others.into_iter().filter(|other| other.name != self.name);
+        let mut conflicts = others.filter_map(|other| {
+            let (setting, stream, does) = match self.makes_what_is_of(other) {
+                Some(stream) => ("makes", stream, "writes"),
+                // The rules of a filter name streams, too.
+                None if self.writes.is_none() => ("config", other.makes_what_is_of(self)?, "makes"),
+                None => ("writes", other.makes_what_is_of(self)?, "makes"),
+            };
+            let (stream, other) = (quoted(stream), quoted(&other.name));
+            let message = format!(
+                "names the stream {stream}, which the sink {other} {does}, and what a sink makes is its own; name another stream"
+            );
+            Some((setting, message))
+        });
+        conflicts.next()
+    }
+
+    /// A stream that it makes, and that another sink makes or writes by its name.
+    fn makes_what_is_of(&self, other: &Self) -> Option<&str> {
+        let writes = other.writes();
+        let mut made = self.makes.iter();
+        let is_of =
+            |made: &&String| other.makes.contains(made) || writes.lists(made) == Listed::ByName;
+        made.find(is_of).map(String::as_str)
+    }
+
     /// The streams that rules of the built-in filter put items into.
     pub(in super::super) fn targets(&self) -> impl Iterator<Item = &str> {
         let rules = match &*self.plugin {
@@ -158,6 +191,60 @@ mod tests {
         assert!(sink("mine.wasm", None).writes().is_unsaid());
         assert!(!sink("mine.wasm", Some(&[])).writes().is_unsaid());
         assert!(!sink("pool", None).writes().is_unsaid());
+    }
+
+    #[test]
+    fn what_a_sink_makes_is_its_own() {
+        let named = |name: &str, makes: &[&str], sink: Sink| Sink {
+            name: name.to_owned(),
+            makes: makes.iter().map(|made| (*made).to_owned()).collect(),
+            ..sink
+        };
+        let maker = named("maker", &["totals"], sink("mine.wasm", Some(&[])));
+        let filter = Sink {
+            config: json!({"rules": [{"stream": "totals"}]}),
+            ..sink("filter-map", None)
+        };
+        for (other, of_maker, of_other) in [
+            (
+                named("b", &["totals"], sink("mine.wasm", None)),
+                Some(("makes", "\"b\" writes")),
+                Some(("makes", "\"maker\" writes")),
+            ),
+            (
+                named("b", &[], sink("pool", Some(&["totals"]))),
+                Some(("makes", "\"b\" writes")),
+                Some(("writes", "\"maker\" makes")),
+            ),
+            (
+                named("b", &[], filter),
+                Some(("makes", "\"b\" writes")),
+                Some(("config", "\"maker\" makes")),
+            ),
+            // A pattern allows streams that nobody has thought of.
+            (named("b", &[], sink("pool", Some(&["*"]))), None, None),
+            (named("b", &["sums"], sink("mine.wasm", None)), None, None),
+            // It is the sink itself, as it was before a change.
+            (named("maker", &["totals"], sink("pool", None)), None, None),
+        ] {
+            let expected = |of: Option<(&'static str, &str)>| {
+                let (setting, does) = of?;
+                let message = format!(
+                    "names the stream \"totals\", which the sink {does}, and what a sink makes is its own; name another stream"
+                );
+                Some((setting, message))
+            };
+            assert_eq!(
+                maker.conflict_with([&other]),
+                expected(of_maker),
+                "{other:?}"
+            );
+            assert_eq!(
+                other.conflict_with([&maker]),
+                expected(of_other),
+                "{other:?}"
+            );
+        }
     }
 
     #[test]

@@ -85,27 +85,6 @@ pub(crate) fn mode_mistakes(
     mistakes.iter().filter(meant).copied().collect()
 }
 
-/// Who else writes a stream that a sink makes, and thus has for itself.
-pub(crate) fn made_by_others<'a>(
-    sink: &Sink,
-    others: impl IntoIterator<Item = &'a Sink>,
-) -> Option<String> {
-    let others = others.into_iter().filter(|other| other.name != sink.name);
-    let mut writers = others.filter_map(|other| {
-        let writes = other.writes();
-        let mut both = sink
-            .makes
-            .iter()
-            .filter(|made| other.makes.contains(made) || writes.lists(made) == Listed::ByName);
-        Some((other, both.next()?))
-    });
-    let (other, stream) = writers.next()?;
-    let (other, stream) = (quoted(&other.name), quoted(stream));
-    Some(format!(
-        "the sink {other} writes the stream {stream} too, and what a sink makes is its own; name another stream"
-    ))
-}
-
 impl Validator<'_> {
     /// Resolves what sinks refer to, and sees whether it fits together.
     pub(super) fn sinks(&mut self, settings: &mut Settings) {
@@ -126,8 +105,8 @@ impl Validator<'_> {
             self.sink(index, sink, &plugins_dir, &settings.streams);
         }
         for (index, sink) in settings.sinks.iter().enumerate() {
-            if let Some(why) = made_by_others(sink, &settings.sinks) {
-                self.problem(&format!("sinks[{index}].makes"), why);
+            if let Some((setting, why)) = sink.conflict_with(&settings.sinks) {
+                self.problem(&format!("sinks[{index}].{setting}"), why);
             }
         }
         for (index, sink) in settings.sinks.iter().enumerate() {
@@ -205,7 +184,7 @@ impl Validator<'_> {
         }
         if let Some(own) = sink.makes.iter().find(|made| sink.matches(made)) {
             let message = format!(
-                "the sink receives the stream {own} too, so it would hear of what it makes; add {own} to `except`",
+                "names the stream {own}, which the sink receives, so it would receive what it makes; add {own} to `except`",
                 own = quoted(own)
             );
             self.problem(&format!("{path}.makes"), message);

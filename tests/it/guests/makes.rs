@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use super::{beside_a_good_sink_within, keys, nobody_else_suffers};
-use crate::process::{BY_ID, Process};
+use crate::process::{Answer, BY_ID, Process};
 use crate::setup::Setup;
+use crate::sinks::{patch, refusal};
 
 const PATIENT: &str = "retry = { first_ms = 10, max_ms = 40, attempts = 100 }\n";
 
@@ -102,12 +103,12 @@ fn a_sink_has_the_streams_that_it_makes_for_itself() {
         (
             "hostile",
             "",
-            "the sink receives the stream \"hostile\" too",
+            "names the stream \"hostile\", which the sink receives",
         ),
         (
             "innocent",
             "[[sinks]]\nname = \"second\"\nplugin = \"pool\"\nstreams = [\"orders\"]\nwrites = [\"innocent\"]\n",
-            "the sink \"second\" writes the stream \"innocent\" too",
+            "names the stream \"innocent\", which the sink \"second\" writes",
         ),
     ] {
         let setup = making(&format!("makes = [{makes:?}]\n")).toml(other);
@@ -116,4 +117,72 @@ fn a_sink_has_the_streams_that_it_makes_for_itself() {
         assert!(told.contains(words), "{told}");
         assert!(told.contains("makes"), "{told}");
     }
+}
+
+/// Sinks that are made while it runs are held to what a file is: who makes a stream has it alone, whichever came first.
+#[test]
+fn a_sink_of_run_time_has_the_streams_that_it_makes_for_itself_too() {
+    let setup = making("makes = [\"totals\"]\n");
+    let process = setup.spawn();
+    let body = |name: &str, more: serde_json::Value| {
+        let mut body = json!({"name": name, "plugin": "pool", "streams": ["elsewhere"]});
+        for (setting, value) in more.as_object().expect("an object") {
+            body[setting] = value.clone();
+        }
+        body
+    };
+    let refused = |answer: &Answer, words: &str| {
+        let (code, message) = refusal(answer, 400);
+        assert_eq!(code, "INVALID_REQUEST");
+        assert!(message.contains(words), "{message}");
+    };
+    for (more, words) in [
+        (
+            json!({"writes": ["totals"]}),
+            "writes names the stream \"totals\", which the sink \"hostile\" makes, and what a sink makes is its own; name another stream",
+        ),
+        (
+            json!({"plugin": "filter-map", "config": {"rules": [{"stream": "totals"}]}}),
+            "config names the stream \"totals\", which the sink \"hostile\" makes",
+        ),
+        (
+            json!({"makes": ["totals"]}),
+            "makes names the stream \"totals\", which the sink \"hostile\" writes",
+        ),
+        (
+            json!({"makes": ["elsewhere"]}),
+            "makes names the stream \"elsewhere\", which the sink receives",
+        ),
+    ] {
+        let body = body("second", more);
+        for path in ["/api/admin/sinks", "/api/admin/sinks/try"] {
+            refused(&process.call("POST", path, &body.to_string()), words);
+        }
+    }
+    assert_eq!(process.list("/api/admin/sinks").len(), 2, "nothing is made");
+
+    // A change is as good as what is new; and what is its own stands in its way no more.
+    let maker = body("maker", json!({"writes": [], "makes": ["sums"]}));
+    process.make("/api/admin/sinks", &maker).data(201);
+    patch(&process, "maker", &json!({"makes": ["sums", "more"]})).data(200);
+    process
+        .make("/api/admin/sinks", &body("second", json!({})))
+        .data(201);
+    refused(
+        &patch(&process, "second", &json!({"writes": ["sums"]})),
+        "writes names the stream \"sums\", which the sink \"maker\" makes",
+    );
+    refused(
+        &patch(&process, "maker", &json!({"makes": ["totals"]})),
+        "makes names the stream \"totals\", which the sink \"hostile\" writes",
+    );
+    assert_eq!(process.sink("maker")["makes"], json!(["sums", "more"]));
+    process.stop();
+
+    // A file may say so later. Both run, and the log says what is wrong.
+    let later = "[[sinks]]\nname = \"third\"\nplugin = \"pool\"\nstreams = [\"orders\"]\nwrites = [\"sums\"]\n";
+    let process = setup.toml(later).spawn();
+    let told = "created at run time: makes names the stream";
+    assert!(process.log().contains(told), "{}", process.log());
+    nobody_else_suffers(process);
 }
