@@ -154,7 +154,7 @@ impl Client {
         };
         let http = builder
             .build()
-            .map_err(|error| CliError::failed(format!("can't set up HTTP: {}", reason(error))))?;
+            .map_err(|error| CliError::failed(format!("cannot set up HTTP: {}", reason(error))))?;
         let address = shown(url).into_owned();
         Ok(Client {
             http,
@@ -332,7 +332,7 @@ pub(super) fn reason(error: reqwest::Error) -> String {
     }
     let text = shown(&cause.to_string()).into_owned();
     if error.is_connect() {
-        format!("can't connect: {text}")
+        format!("cannot connect: {text}")
     } else {
         text
     }

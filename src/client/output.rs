@@ -64,7 +64,7 @@ pub fn confirmed(question: &str, what_for: &str) -> Result<bool, CliError> {
     stdin
         .lock()
         .read_line(&mut answer)
-        .map_err(|error| CliError::failed(format!("can't read the answer: {error}")))?;
+        .map_err(|error| CliError::failed(format!("cannot read the answer: {error}")))?;
     Ok(is_yes(&answer))
 }
 
@@ -77,7 +77,7 @@ pub fn print(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::failed(format!(
-            "can't write to standard output: {error}"
+            "cannot write to standard output: {error}"
         ))),
         _ => Ok(()),
     }
@@ -195,7 +195,7 @@ impl fmt::Display for Table {
 
 /// Ends JSON with a line break, and escapes what JSON itself allows in its strings but terminals obey.
 fn written(json: serde_json::Result<String>) -> Result<String, CliError> {
-    let json = json.map_err(|error| CliError::failed(format!("can't write JSON: {error}")))?;
+    let json = json.map_err(|error| CliError::failed(format!("cannot write JSON: {error}")))?;
     let mut safe = shown_json(&json).into_owned();
     safe.push('\n');
     Ok(safe)

@@ -163,7 +163,7 @@ impl Resource {
     ) -> Result<(), CliError> {
         if body.is_empty() {
             return Err(CliError::wrong_use(format!(
-                "name what to change: {options}"
+                "nothing to change; set one of {options}"
             )));
         }
         let below = format!("/{}", percent_encoded(name));
@@ -171,7 +171,7 @@ impl Resource {
         self.say(&done, "changed")
     }
 
-    /// Revokes a key for good.
+    /// Revokes a key permanently.
     pub(super) async fn revoke(&self, name: &str) -> Result<(), CliError> {
         let below = format!("/{}/revoke", percent_encoded(name));
         let done = self.call(Method::POST, &below, None).await?;

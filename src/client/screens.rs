@@ -59,6 +59,9 @@ pub async fn reload(args: ReloadArgs) -> Result<(), CliError> {
     print(&match told.told {
         0 => format!("{} has no connection that can reload\n", shown(&args.name)),
         1 => format!("{} reloads its page\n", shown(&args.name)),
-        count => format!("{} reloads its page, {count} times\n", shown(&args.name)),
+        count => format!(
+            "{} reloads its page on {count} connections\n",
+            shown(&args.name)
+        ),
     })
 }

@@ -250,7 +250,7 @@ fn read_batches(input: Box<dyn Read + Send>, limits: BatchLimits) -> Result<Feed
     std::thread::Builder::new()
         .name("read".to_owned())
         .spawn(reader)
-        .map_err(|error| CliError::failed(format!("can't start a thread: {error}")))?;
+        .map_err(|error| CliError::failed(format!("cannot start a thread: {error}")))?;
     Ok(feed)
 }
 
@@ -264,7 +264,7 @@ fn open(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>), CliError> {
     }
     let wrong = |reason: String| {
         let path = path.to_string_lossy();
-        CliError::wrong_use(format!("can't read {}: {reason}", shown(&path)))
+        CliError::wrong_use(format!("cannot read {}: {reason}", shown(&path)))
     };
     let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
     let metadata = file.metadata().map_err(|error| wrong(error.to_string()))?;
@@ -278,7 +278,7 @@ fn ingest_key(args: &SendArgs) -> Result<String, CliError> {
     let key = match (&args.key_file, &args.key) {
         (Some(path), _) => std::fs::read_to_string(path).map_err(|error| {
             CliError::wrong_use(format!(
-                "can't read the key file {}: {error}",
+                "cannot read the key file {}: {error}",
                 path.display()
             ))
         })?,

@@ -62,7 +62,7 @@ Examples:
 Examples:
   headgate sink dead-letters pool
   headgate sink dead-letters pool --limit 1000 --output json",
-              mut_arg("limit", |arg| arg.help("Number to show, newest first")),
+              mut_arg("limit", |arg| arg.help("Number of dead letters to show, newest first")),
               mut_arg("output", |arg| arg.help("Output format; only JSON has the fields")))]
     DeadLetters(SinkListArgs),
     /// Run waiting retries now and end a pause, or retry dead letters
@@ -111,8 +111,8 @@ struct RetryArgs {
     name: String,
     #[command(flatten)]
     chosen: Chosen,
-    /// Also retry those whose item a later request changed or removed; to a sink that writes the data pool they are sent as
-    /// new requests, without their versions
+    /// Also retry dead letters whose item a later request changed or removed. A sink that writes the data pool receives
+    /// them as new requests, without versions
     #[arg(long)]
     overwrite: bool,
     #[command(flatten)]
@@ -131,7 +131,7 @@ struct DiscardArgs {
     name: String,
     #[command(flatten)]
     chosen: Chosen,
-    /// Do not ask; needed where there is no terminal to ask on
+    /// Do not ask for confirmation; required without a terminal
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -157,7 +157,7 @@ struct GiveUpArgs {
     /// All waiting batches
     #[arg(long)]
     all: bool,
-    /// Do not ask before moving all batches; asked only on a terminal
+    /// Do not ask for confirmation before moving all batches
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -175,7 +175,7 @@ letters and state.")]
 struct ForgetArgs {
     /// The sink
     name: String,
-    /// Do not ask; needed where there is no terminal to ask on
+    /// Do not ask for confirmation; required without a terminal
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -186,7 +186,7 @@ struct ForgetArgs {
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 #[group(multiple = false)]
 struct Chosen {
-    /// Dead letters with these ids, with commas between them
+    /// Dead letters with these ids, separated by commas
     #[arg(long, value_name = "N", value_delimiter = ',',
           value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
     id: Vec<u64>,
@@ -292,7 +292,7 @@ async fn retry_now(args: &RetryArgs) -> Result<(), CliError> {
     let path = format!("/api/admin/sinks/{}/retry", percent_encoded(&args.name));
     let RetriedData { retries } = client.change(Method::POST, &path, None).await?;
     let noun = if retries == 1 { "batch" } else { "batches" };
-    print(&format!("{retries} waiting {noun} being retried\n"))?;
+    print(&format!("retrying {retries} waiting {noun}\n"))?;
     if retries == 0 {
         note("to retry dead letters, use --id, --request or --all");
     }
@@ -311,7 +311,7 @@ async fn send_again(args: &RetryArgs) -> Result<(), CliError> {
         skipped,
         items_left: left,
     } = client.change(Method::POST, &path, body.as_ref()).await?;
-    print(&format!("{} sent again\n", letters(sent)))?;
+    print(&format!("{} retried\n", letters(sent)))?;
     if skipped > 0 {
         let message = format!(
             "{} cannot be retried because the payload is unreadable; to delete them, use `headgate sink discard`",
@@ -324,7 +324,7 @@ async fn send_again(args: &RetryArgs) -> Result<(), CliError> {
     }
     if left > 0 {
         note(&format!(
-            "{} left: a later request changed or removed their items; --overwrite sends them too",
+            "{} not retried: a later request changed or removed their items; --overwrite retries them too",
             letters(left)
         ));
     }
@@ -334,7 +334,7 @@ async fn send_again(args: &RetryArgs) -> Result<(), CliError> {
 async fn discard(args: &DiscardArgs) -> Result<(), CliError> {
     if args.chosen.is_nothing() {
         return Err(CliError::wrong_use(
-            "name the dead letters: --id N,…, --request ID or --all",
+            "no dead letters selected; set --id N,…, --request ID or --all",
         ));
     }
     let client = args.admin.client()?;
@@ -360,7 +360,7 @@ async fn give_up(args: &GiveUpArgs) -> Result<(), CliError> {
     let asks = args.all && !args.yes && std::io::stdin().is_terminal();
     let question = format!("Move all waiting batches of the sink {name} to the dead letters?");
     if asks && !confirmed(&question, "give up")? {
-        return Err(CliError::failed("no batch waits for a retry"));
+        return Err(CliError::failed("no batch was moved"));
     }
     let (method, path) = match args.id {
         Some(id) => (Method::DELETE, format!("{}/retries/{id}", sink(&args.name))),

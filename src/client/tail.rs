@@ -205,7 +205,7 @@ fn read_key(args: &TailArgs) -> Result<Option<String>, CliError> {
     let key = match (&args.key_file, &args.key) {
         (Some(path), _) => std::fs::read_to_string(path).map_err(|error| {
             CliError::wrong_use(format!(
-                "can't read the key file {}: {error}",
+                "cannot read the key file {}: {error}",
                 path.display()
             ))
         })?,

@@ -149,7 +149,7 @@ async fn silence_names_the_address_and_the_cause() {
     let error = gone.get::<Value>("/").await.expect_err("nobody listens");
     let text = error.to_string();
     assert!(
-        text.contains("can't connect: ") && text.contains("refused"),
+        text.contains("cannot connect: ") && text.contains("refused"),
         "{text}"
     );
 }

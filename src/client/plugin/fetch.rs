@@ -139,7 +139,7 @@ fn client() -> Result<Client, CliError> {
         }
     });
     let client = Client::builder().redirect(policy).https_only(true).build();
-    client.map_err(|error| CliError::failed(format!("can't set up HTTP: {error}")))
+    client.map_err(|error| CliError::failed(format!("cannot set up HTTP: {error}")))
 }
 
 async fn of_web(source: &str) -> Result<Fetched, CliError> {

@@ -67,9 +67,9 @@ impl Delivery<'_> {
     async fn send(&mut self, batch: &SendBatch) -> Result<(), CliError> {
         if self.positional && batch.number == 1 {
             (self.tell)(
-                "warning: more than one batch and no --item-key: unless the connector has an item key of \
-                 its own, items are known by their position in their batch (0, 1, 2…), and each batch \
-                 overwrites the one before",
+                "warning: more than one batch and no --item-key: unless the connector sets an item key, \
+                 items are identified by their position in their batch (0, 1, 2…), and each batch \
+                 overwrites the previous one",
             );
         }
         if let Some(upload) = self.upload {

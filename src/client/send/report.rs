@@ -61,7 +61,7 @@ impl fmt::Display for Report {
         if self.replayed > 0 {
             write!(
                 f,
-                "\n{} of the batches had been sent before, within 24 hours, and did nothing; \
+                "\n{} of the batches were duplicates from the last 24 hours and changed nothing; \
                  to send the same content again, set another --idempotency-prefix",
                 self.replayed
             )?;
@@ -102,7 +102,7 @@ mod tests {
             "sent 20 items to or\\u{1b}ders in 2 batches, 13 bytes, 1 retry, 0.0 s"
         );
         assert!(
-            second.starts_with("2 of the batches had been sent before"),
+            second.starts_with("2 of the batches were duplicates"),
             "{second}"
         );
     }

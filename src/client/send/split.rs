@@ -45,7 +45,7 @@ pub enum Piece<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     /// The file or pipe failed.
-    #[error("can't read the input: {0}")]
+    #[error("cannot read the input: {0}")]
     Read(#[from] io::Error),
     /// The input is not the JSON that it should be.
     #[error("line {line}, column {column}: {message}", line = at.line, column = at.column)]

@@ -95,7 +95,7 @@ pub(super) async fn run(
             // Nobody waits for it where the user has stopped twice.
             done.send(job.empty(&sender, &canceled)).ok();
         })
-        .map_err(|error| CliError::failed(format!("can't start a thread: {error}")))?;
+        .map_err(|error| CliError::failed(format!("cannot start a thread: {error}")))?;
     follow(events, stop, &cancel, tell, report).await;
     let sent = result.await;
     let sent = sent.unwrap_or_else(|_| Err(CliError::failed("the thread that sends has ended")));
@@ -229,7 +229,7 @@ impl Job {
             disk_failures = if disk_fails { disk_failures + 1 } else { 0 };
             if disk_failures > self.retries_max {
                 return Err(CliError::failed(
-                    "the spool can't be read or written: check its disk and the permissions of its files",
+                    "the spool cannot be read or written; check its disk and the permissions of its files",
                 ));
             }
             drain.wait(pause, cancel);
@@ -275,7 +275,7 @@ fn sent_again(part: &RejectedPart, again: Again<'_>, events: &UnboundedSender<Ev
 fn check_folder(folder: &Path, stream: Option<&str>) -> Result<(), CliError> {
     let name = folder.to_string_lossy();
     let wrong = |reason: &str| {
-        CliError::wrong_use(format!("can't use the spool {}: {reason}", shown(&name)))
+        CliError::wrong_use(format!("cannot use the spool {}: {reason}", shown(&name)))
     };
     if !folder.is_dir() {
         return Err(wrong("there is no such directory"));
@@ -299,7 +299,7 @@ fn check_folder(folder: &Path, stream: Option<&str>) -> Result<(), CliError> {
 /// A dry run: reads and counts.
 fn count(folder: &Path, tell: &dyn Fn(&str), report: &mut Report) -> Result<(), CliError> {
     let batches = headgate_send::spooled(folder)
-        .map_err(|error| CliError::failed(format!("can't read the spool: {error}")))?;
+        .map_err(|error| CliError::failed(format!("cannot read the spool: {error}")))?;
     for batch in batches {
         match batch {
             Ok(batch) => {
@@ -349,7 +349,7 @@ fn list_rejected(
 
 fn rejected_parts(folder: &Path) -> Result<Vec<RejectedPart>, CliError> {
     headgate_send::rejected(folder)
-        .map_err(|error| CliError::failed(format!("can't read what was rejected: {error}")))
+        .map_err(|error| CliError::failed(format!("cannot read the rejected batches: {error}")))
 }
 
 fn line_of(part: &RejectedPart) -> String {

@@ -80,7 +80,7 @@ pub(super) fn as_text(sink: &SinkData) -> String {
             &format!("{}, the last: {last}", latest.rejected),
         );
         if let (Some(at), Some(why)) = (&latest.refilled_at, &latest.refilled_because) {
-            line("filled again", &format!("{at} {why}"));
+            line("refilled", &format!("{at} {why}"));
         }
     }
     line("retries", &known(sink.retries));

@@ -19,10 +19,10 @@ use wire::{DeletedSinkData, RefilledData, SinkData};
 /// What can be said of a sink.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct SectionArgs {
-    /// Built-in plugin, or the name of a file in the plugins folder
+    /// Built-in plugin, or the name of a file in the plugins directory
     #[arg(long, value_name = "NAME")]
     plugin: Option<String>,
-    /// Streams that it receives, with commas between them; a `*` at the end of a name matches any rest
+    /// Streams that it receives, separated by commas; `*` at the end of a name matches any characters
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     streams: Vec<String>,
     /// Streams that it does not receive although `--streams` matches them
@@ -31,19 +31,19 @@ pub(super) struct SectionArgs {
     /// What it follows: journal (everything that is accepted), or latest (the newest state of the data pool)
     #[arg(long, value_name = "WORD")]
     mode: Option<String>,
-    /// With `--mode latest`: largest number of calls of the plugin in a second
+    /// With `--mode latest`: largest number of calls of the plugin per second
     #[arg(long, value_name = "N")]
     max_rate: Option<u64>,
-    /// With `--mode latest`: whether it gets what is shown, with what operators correct and hold
+    /// With `--mode latest`: true to receive the values that screens show, with overrides and holds
     #[arg(long, value_name = "true|false")]
     shown: Option<bool>,
-    /// Where it starts: now, journal (what is still kept), or state (all items of the data pool)
+    /// Where it starts: now, journal (the oldest stored request), or state (all items of the data pool)
     #[arg(long, value_name = "WORD")]
     start: Option<String>,
     /// Items that it receives: conditions that must all hold; empty: all items of its streams
     #[arg(long = "where", value_name = "CONDITIONS")]
     conditions: Option<String>,
-    /// What it receives in place of an update that does not match `--where`: skip (nothing), or remove (a removal of the item)
+    /// What an update that does not match `--where` becomes: skip (nothing), or remove (a removal of the item)
     #[arg(long, value_name = "WORD")]
     leaves: Option<String>,
     /// Fields that it receives, in this order; empty: all fields
@@ -55,7 +55,7 @@ pub(super) struct SectionArgs {
     /// Streams whose items it can make
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     makes: Vec<String>,
-    /// Order of operations: key, or strict
+    /// Order of delivery: key (that of each item key), or strict (that of acceptance)
     #[arg(long, value_name = "WORD")]
     ordering: Option<String>,
     /// Largest number of calls of the plugin at the same time, 1 to 16
@@ -70,22 +70,22 @@ pub(super) struct SectionArgs {
     /// Private network that the plugin can call; can be repeated
     #[arg(long, value_name = "NETWORK")]
     network: Vec<String>,
-    /// Header of every request, a secret; can be repeated; nothing after the `=`: it goes
+    /// Header of every request, a secret; can be repeated; an empty value deletes it
     #[arg(long, value_name = "NAME=VALUE|@FILE")]
     header: Vec<String>,
-    /// Secret that the plugin can read; can be repeated; nothing after the `=`: it goes
+    /// Secret that the plugin can read; can be repeated; an empty value deletes it
     #[arg(long, value_name = "NAME=VALUE|@FILE")]
     secret: Vec<String>,
     /// URL of the database that the plugin can write to, a secret; empty: none
     #[arg(long, value_name = "URL|@FILE")]
     postgres: Option<String>,
-    /// Place that the plugin can connect to, such as tcp://10.0.0.5:5250; can be repeated. `--network` is for it too
+    /// Address that the plugin can connect to, such as tcp://10.0.0.5:5250; can be repeated. `--network` applies to it too
     #[arg(long, value_name = "URL")]
     wire: Vec<String>,
-    /// Folder that the plugin can write files in, below `files` of the data directory; empty: none
+    /// Directory for files of the plugin, below `files` of the data directory; empty: none
     #[arg(long, value_name = "PATH")]
     folder: Option<String>,
-    /// Further keys of the section, a JSON object, such as {"retry": {"attempts": 3}}
+    /// Other settings of the sink, a JSON object, such as {"retry": {"attempts": 3}}
     #[arg(long, value_name = "JSON|@FILE")]
     section: Option<String>,
 }
@@ -416,7 +416,7 @@ pub(super) async fn delete(args: &DeleteArgs) -> Result<(), CliError> {
     let more = match (gone.lag, gone.retries, gone.dead_letters) {
         (0, 0, 0) => String::new(),
         (lag, retries, letters) => format!(
-            ", with at most {lag} waiting requests, {retries} retries and {letters} dead letters"
+            ", with up to {lag} waiting requests, {retries} retries and {letters} dead letters"
         ),
     };
     print(&format!("sink {} deleted{more}\n", shown(&args.name)))

@@ -114,7 +114,7 @@ fn trial_as_text(tried: &TriedData, sent: bool) -> String {
         );
     }
     for line in &tried.log {
-        let _ = writeln!(text, "said: {}", shown(line));
+        let _ = writeln!(text, "logged: {}", shown(line));
     }
     text
 }

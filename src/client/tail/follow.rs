@@ -230,7 +230,7 @@ impl Follow<'_> {
     fn take(&mut self, event: &Event, course: &mut Course) -> Result<bool, Lost> {
         let message = message::read(&event.data).map_err(|error| {
             let error = error.to_string();
-            self.foreign(format!("a message that can't be read: {}", shown(&error)))
+            self.foreign(format!("an unreadable message: {}", shown(&error)))
         })?;
         if message.kind != Kind::Bye {
             if std::mem::take(&mut course.is_reported) {
@@ -251,7 +251,7 @@ impl Follow<'_> {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(true),
             Err(error) => {
                 return Err(Lost::ForGood(CliError::failed(format!(
-                    "can't write to standard output: {error}"
+                    "cannot write to standard output: {error}"
                 ))));
             }
         }

@@ -227,7 +227,7 @@ impl FollowLog<'_> {
                 && error.kind() != std::io::ErrorKind::BrokenPipe
             {
                 return Err(CliError::failed(format!(
-                    "can't write to standard output: {error}"
+                    "cannot write to standard output: {error}"
                 )));
             }
         }

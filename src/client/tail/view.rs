@@ -152,7 +152,7 @@ impl View {
             Kind::Reset => {
                 let reason = body.reason.as_deref().unwrap_or("the history was lost");
                 note = Some(format!(
-                    "can't resume, a snapshot of all items follows: {}",
+                    "cannot resume; a snapshot of all items follows: {}",
                     shown(reason)
                 ));
             }

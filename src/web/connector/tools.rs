@@ -48,8 +48,8 @@ fn list() -> Markup {
         p { a href="/presets" { "Origin and tests of each preset" } }
         h2 { "Not in the list" }
         ul.tools.others {
-            li { a href=(form_of("hmac")) { "Another tool that signs" } p.quiet { "Shared secret (HMAC)." } }
-            li { a href=(form_of("token")) { "Another tool that sends a fixed secret" } p.quiet { "In a separate header." } }
+            li { a href=(form_of("hmac")) { "Another provider that signs" } p.quiet { "Shared secret (HMAC)." } }
+            li { a href=(form_of("token")) { "Another provider with a fixed secret" } p.quiet { "In a separate header." } }
             li { a href=(form_of("none")) { "A tool or program with an ingest key" } p.quiet { "It can send Authorization: Bearer, or a user name and a password." } }
         }
     }

@@ -19,7 +19,7 @@ fn the_exit_code_tells_whether_requests_are_taken() {
     assert!(told.contains("--url"), "{told}");
     process.stop();
     let told = check(&["--url", &url]).failed(1);
-    assert!(told.contains("can't connect"), "{told}");
+    assert!(told.contains("cannot connect"), "{told}");
     let told = check(&["--config", "missing.toml"]).failed(1);
     assert!(told.contains("missing.toml"), "{told}");
 

@@ -118,10 +118,7 @@ async fn a_file_with_an_array_arrives_in_batches_under_the_limit() {
     }));
 
     let told = finish(&mut command, "").ok();
-    assert!(
-        told.contains("3 of the batches had been sent before"),
-        "{told}"
-    );
+    assert!(told.contains("3 of the batches were duplicates"), "{told}");
     assert_eq!(accepted(&app).await, 3.0);
 }
 

@@ -101,7 +101,7 @@ fn dead_letters_are_shown_sent_again_and_discarded() {
     desk.door("open");
     let two = format!("{},{}", id(&letters[1]), id(&letters[2]));
     let told = desk.sink(&["retry", "back", "--id", &two]);
-    assert_eq!(told.ok(), "2 dead letters sent again\n");
+    assert_eq!(told.ok(), "2 dead letters retried\n");
     let told = desk
         .sink(&["discard", "back", "--id", &id(&letters[3])])
         .failed(2);
@@ -110,7 +110,7 @@ fn dead_letters_are_shown_sent_again_and_discarded() {
     let told = desk.sink(&["discard", "back", "--yes", "--id", &id(&letters[3])]);
     assert_eq!(told.ok(), "1 dead letter discarded\n");
     let told = desk.sink(&["retry", "back", "--request", &many]);
-    assert_eq!(told.ok(), "127 dead letters sent again\n");
+    assert_eq!(told.ok(), "127 dead letters retried\n");
     desk.process.request_becomes(&many, "discarded");
     let told = desk.sink(&["discard", "back", "--all", "--yes"]);
     assert_eq!(told.ok(), "1 dead letter discarded\n");
@@ -136,12 +136,12 @@ fn what_waits_is_tried_at_once() {
     desk.door("open");
     assert_eq!(
         desk.sink(&["retry", "back"]).ok(),
-        "1 waiting batch being retried\n"
+        "retrying 1 waiting batch\n"
     );
     desk.process.request_becomes(&id, "processed");
     let nothing = desk.sink(&["retry", "back"]);
     assert!(nothing.err.contains("--all"), "{nothing:?}");
-    assert_eq!(nothing.ok(), "0 waiting batches being retried\n");
+    assert_eq!(nothing.ok(), "retrying 0 waiting batches\n");
     desk.process.stop();
 }
 

@@ -272,7 +272,7 @@ fn a_failing_input_is_reported() {
         .next_piece()
         .expect_err("an error")
         .to_string();
-    assert_eq!(error, "can't read the input: cable pulled");
+    assert_eq!(error, "cannot read the input: cable pulled");
 }
 
 /// JSON objects with everything in strings that could confuse a reader of braces.

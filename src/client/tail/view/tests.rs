@@ -175,7 +175,7 @@ fn what_concerns_whole_streams_is_a_note() {
     );
     check(
         r#"{"type":"reset","id":"2:0","reason":"the position is too old"}"#,
-        Some("can't resume, a snapshot of all items follows: the position is too old"),
+        Some("cannot resume; a snapshot of all items follows: the position is too old"),
     );
     check(
         r#"{"type":"heartbeat","id":"1:2","time":"2001-02-03T04:05:06Z"}"#,

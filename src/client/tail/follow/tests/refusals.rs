@@ -99,12 +99,12 @@ async fn answers_of_strangers_end_it() {
     check(page, "content type `text/html`").await;
     check(
         || events(&["\u{1b}[2J".to_owned()]),
-        "a message that can't be read",
+        "an unreadable message",
     )
     .await;
     check(
         || events(&[r#"{"type":"update","items":7}"#.to_owned()]),
-        "can't be read",
+        "an unreadable message",
     )
     .await;
 }
