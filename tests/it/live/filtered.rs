@@ -3,6 +3,8 @@
 use futures_util::future::join_all;
 use live::{Cut, ItemFilter, Subscribe, Subscription};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::app::{TestApp, Transport};
 use crate::setup::Setup;
@@ -184,6 +186,52 @@ async fn a_screen_of_one_item_is_sent_that_item_alone() {
             })
             .await;
     }
+}
+
+/// Bytes that come until a message with this text has ended.
+async fn bytes_through(stream: &mut TcpStream, text: &str) -> usize {
+    let mut read = Vec::new();
+    let reading = async {
+        let has = |read: &[u8]| {
+            let so_far = String::from_utf8_lossy(read);
+            so_far.contains(text) && so_far.ends_with("\n\n\r\n")
+        };
+        while !has(&read) {
+            stream.read_buf(&mut read).await.expect("it stays");
+        }
+    };
+    tokio::time::timeout(DEADLINE, reading).await.expect(text);
+    read.len()
+}
+
+/// On the wire, with heads and frames; the rest of the stream costs nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_item_of_5_000_that_all_change_is_few_bytes() {
+    let setup = Setup::screen().set("live.heartbeat_seconds", 300);
+    let app = setup.start().await;
+    let shop = app.caller("shop");
+    let all = |round: usize| {
+        let items = (0..5_000).map(|n| {
+            json!({"id": n.to_string(), "home.name": "FC Example", "away.name": "SV Sample",
+                "home.score": round, "away.score": 0, "clock": "45:00", "period": "first half"})
+        });
+        Value::from_iter(items).to_string()
+    };
+    shop.ingest_by("id", all(0)).await.receipt();
+    app.drain().await;
+    let address = app.service.strip_prefix("http://").expect("TCP");
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let head = format!(
+        "GET /api/live?streams=orders&key=7 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n\r\n",
+        app.read_secret("screen")
+    );
+    stream.write_all(head.as_bytes()).await.expect("it listens");
+    let at_connect = bytes_through(&mut stream, "\"complete\":true").await;
+    shop.ingest_by("id", all(1)).await.receipt();
+    let of_change = bytes_through(&mut stream, "\"type\":\"update\"").await;
+    eprintln!("{at_connect} bytes at connect, {of_change} for the change");
+    assert!(at_connect <= 1_000, "{at_connect} bytes at connect");
+    assert!(of_change <= 400, "{of_change} bytes for the change");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
