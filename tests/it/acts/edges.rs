@@ -239,6 +239,19 @@ async fn acts_at_once_and_a_kill_before_they_are_marked_are_audited_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_act_that_is_skipped_is_off_the_list_and_stays() {
+    let app = scores().await;
+    let add = json!({"key": "m1", "field": "home.score", "by": 1});
+    done(&acts(&app, "anna", "add", add).await);
+    done(&acts(&app, "anna", "undo", json!({"skip": true})).await);
+    let anna = operator(&app, "anna");
+    let item = anna.get(&format!("{BASE}/items/m1")).await.data();
+    assert_eq!(item["fields"]["home.score"], 3);
+    let nothing = acts(&app, "anna", "undo", json!({})).await;
+    nothing.refused(409, "NOTHING_TO_UNDO");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_deleted_stream_leaves_nothing_of_its_acts() {
     let app = with_operators(Setup::new().unlimited()).start().await;
     let make = async || {
