@@ -28,6 +28,8 @@ pub mod refusal {
     pub const UNIQUE: &str = "23505";
     /// There is an entry already where this one belongs.
     pub const PLACE_TAKEN: &str = "HG010";
+    /// The log keeps no longer what says whether an entry was appended.
+    pub const ENTRY_GONE: &str = "HG011";
 }
 
 /// Classes and codes of SQLSTATE that say nothing about the statement: no connection, a refused login, no such database,

@@ -105,7 +105,8 @@ BEGIN
   FOR t, own, more IN VALUES
       ('requests', 'PRIMARY KEY (seq)', '(request_id);(connector, seq);(outcome, connector, seq) WHERE outcome <> 0;(sent_again_from) WHERE sent_again_from IS NOT NULL'),
       ('payloads', 'PRIMARY KEY (seq)', ''),
-      ('claims', 'PRIMARY KEY (scope)', '') LOOP
+      ('claims', 'PRIMARY KEY (scope)', ''),
+      ('log', 'PRIMARY KEY (n)', '') LOOP
     CONTINUE WHEN to_regclass(t || '_' || p_g) IS NOT NULL;
     EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING STORAGE, %s, CHECK (g = %s))', t || '_' || p_g, t, own, p_g);
     FOR one IN SELECT unnest(string_to_array(nullif(more, ''), ';')) LOOP

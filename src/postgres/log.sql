@@ -3,7 +3,8 @@ SET LOCAL search_path = @schema@;
 CREATE TABLE log_head (
     one bool PRIMARY KEY DEFAULT true CHECK (one),
     head bigint NOT NULL DEFAULT 0,
-    digest bytea NOT NULL DEFAULT '',
+    -- Of the entry `head`.
+    digest bytea NOT NULL DEFAULT '\x00000000000000000000000000000000',
     -- Number of the newest change of pool.db.
     seq bigint NOT NULL DEFAULT 0,
     -- Newest entry that changed catalog.db.
@@ -13,9 +14,166 @@ CREATE TABLE log_head (
     low_water bigint NOT NULL DEFAULT 0,
     -- Newest entry of which there is a whole copy.
     base bigint NOT NULL DEFAULT 0,
-    -- Who runs the sinks; raised by each of its entries and renewals.
+    -- Who runs the sinks, and on which connection; beat is raised by each of its entries and renewals.
     owner uuid,
+    owner_pid int,
+    owner_start timestamptz,
     fence bigint NOT NULL DEFAULT 0,
     beat bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 10);
 INSERT INTO log_head DEFAULT VALUES;
+CREATE TABLE log (
+    g int NOT NULL,
+    n bigint NOT NULL,
+    seq bigint NOT NULL,
+    node uuid NOT NULL,
+    nonce bigint NOT NULL,
+    digest bytea NOT NULL,
+    change bytea NOT NULL
+) PARTITION BY LIST (g);
+ALTER TABLE log ALTER change SET STORAGE EXTERNAL;
+-- Whole copies of both files at one entry, in parts. One without parts is not whole yet.
+CREATE TABLE bases (
+    id uuid PRIMARY KEY,
+    n bigint NOT NULL,
+    digest bytea NOT NULL,
+    format int NOT NULL,
+    pid int NOT NULL,
+    started timestamptz NOT NULL,
+    parts int[]
+);
+CREATE TABLE base_parts (
+    id uuid NOT NULL REFERENCES bases ON DELETE CASCADE,
+    file smallint NOT NULL,
+    part int NOT NULL,
+    bytes bytea NOT NULL,
+    PRIMARY KEY (id, file, part)
+);
+ALTER TABLE base_parts ALTER bytes SET STORAGE EXTERNAL;
+-- Which base a connection is loading.
+CREATE TABLE base_loads (
+    id uuid NOT NULL,
+    pid int NOT NULL,
+    started timestamptz NOT NULL,
+    PRIMARY KEY (pid, started, id)
+);
+
+-- Whether a connection is there still. Of another role's only the number of the process can be seen.
+CREATE FUNCTION is_connected(p_pid int, p_start timestamptz) RETURNS bool LANGUAGE sql STABLE SET search_path = @schema@ AS $$
+  SELECT EXISTS (SELECT FROM pg_stat_get_activity(p_pid) a WHERE coalesce(a.backend_start = p_start, true)) $$;
+
+CREATE FUNCTION own_start() RETURNS timestamptz LANGUAGE sql STABLE AS $$
+  SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid()) $$;
+
+-- Entry p_expected + 1. Only who settles compares the fence, p_fence; others pass null. What fails says why: HG003 another
+-- node runs the sinks, HG004 entries are missing here, HG005 a newer version has written, HG008 the copy has another entry
+-- than the log, HG011 nobody can say any more whether this very entry was appended.
+CREATE FUNCTION append(p_node uuid, p_fence bigint, p_expected bigint, p_before bytea, p_digest bytea, p_seq bigint,
+  p_low_water bigint, p_format int, p_nonce bigint, p_is_catalog bool, p_change bytea) RETURNS void
+LANGUAGE plpgsql SET search_path = @schema@ AS $f$
+DECLARE h log_head;
+BEGIN
+  PERFORM pg_advisory_xact_lock_shared(1212, 1);                  -- the generation stays until this is committed
+  UPDATE log_head SET head = head + 1, digest = p_digest, seq = greatest(seq, p_seq), format = greatest(format, p_format),
+      catalog = CASE WHEN p_is_catalog THEN head + 1 ELSE catalog END, low_water = greatest(low_water, p_low_water),
+      beat = CASE WHEN p_fence IS NULL THEN beat ELSE beat + 1 END
+    WHERE head = p_expected AND digest = p_before AND format <= p_format
+      AND (p_fence IS NULL OR (fence = p_fence AND owner = p_node));
+  IF FOUND THEN
+    INSERT INTO log SELECT c.g, p_expected + 1, p_seq, p_node, p_nonce, p_digest, p_change FROM cluster c;
+    RETURN;
+  END IF;
+  -- Waits for an attempt that is under way. An UPDATE, not a SELECT: its own commit waits for the standby.
+  UPDATE log_head SET seq = seq RETURNING * INTO h;
+  IF EXISTS (SELECT FROM log l WHERE l.n = p_expected + 1 AND l.node = p_node AND l.nonce = p_nonce) THEN RETURN; END IF;
+  IF h.format > p_format THEN
+    RAISE EXCEPTION 'a newer version of headgate has written format %', h.format USING ERRCODE = 'HG005';
+  END IF;
+  IF h.head < p_expected OR (h.head = p_expected AND h.digest <> p_before) THEN
+    RAISE EXCEPTION 'entry % is another one here', p_expected USING ERRCODE = 'HG008';
+  END IF;
+  IF h.head > p_expected THEN
+    IF NOT EXISTS (SELECT FROM log l WHERE l.n = p_expected + 1) THEN
+      RAISE EXCEPTION 'entry % is kept no longer', p_expected + 1 USING ERRCODE = 'HG011';
+    END IF;
+    RAISE EXCEPTION 'the log is at entry %', h.head USING ERRCODE = 'HG004';
+  END IF;
+  RAISE EXCEPTION 'another node runs the sinks' USING ERRCODE = 'HG003';
+END $f$;
+
+-- Takes the sinks: at once if nobody has them or the owner's connection is gone; from a living owner if p_beat, which the
+-- node has seen for long enough by its own clock, is still its beat. Answers the fence, or null. The same node gets the same
+-- fence again.
+CREATE FUNCTION claim(p_node uuid, p_beat bigint) RETURNS bigint LANGUAGE sql SET search_path = @schema@ AS $$
+  UPDATE log_head h SET beat = h.beat + 1, fence = CASE WHEN h.owner = p_node THEN h.fence ELSE h.fence + 1 END,
+      owner = p_node, owner_pid = pg_backend_pid(), owner_start = own_start()
+    WHERE h.owner IS NULL OR h.owner = p_node OR h.beat = p_beat OR NOT is_connected(h.owner_pid, h.owner_start)
+    RETURNING h.fence $$;
+
+-- The owner lives, on this connection.
+CREATE FUNCTION renew(p_node uuid, p_fence bigint) RETURNS void LANGUAGE plpgsql SET search_path = @schema@ AS $f$
+BEGIN
+  UPDATE log_head h SET beat = h.beat + 1, owner_pid = pg_backend_pid(), owner_start = own_start()
+    WHERE h.owner = p_node AND h.fence = p_fence;
+  IF NOT FOUND THEN RAISE EXCEPTION 'another node runs the sinks' USING ERRCODE = 'HG003'; END IF;
+END $f$;
+
+-- The owner lets go of the sinks.
+CREATE FUNCTION resign(p_node uuid, p_fence bigint) RETURNS void LANGUAGE sql SET search_path = @schema@ AS $$
+  UPDATE log_head SET owner = NULL, beat = beat + 1 WHERE owner = p_node AND fence = p_fence $$;
+
+-- Begins to store a whole copy. The log must have had its last entry: what differs is nobody's base.
+CREATE FUNCTION begin_base(p_id uuid, p_n bigint, p_digest bytea, p_format int) RETURNS void
+LANGUAGE plpgsql SET search_path = @schema@ AS $f$
+BEGIN
+  IF NOT EXISTS (SELECT FROM log_head WHERE head = p_n AND digest = p_digest)
+     AND NOT EXISTS (SELECT FROM log WHERE n = p_n AND digest = p_digest) THEN
+    RAISE EXCEPTION 'entry % is another one here', p_n USING ERRCODE = 'HG008';
+  END IF;
+  INSERT INTO bases VALUES (p_id, p_n, p_digest, p_format, pg_backend_pid(), own_start(), NULL) ON CONFLICT DO NOTHING;
+END $f$;
+
+-- The copy is whole: it has so many parts of each file.
+CREATE FUNCTION end_base(p_id uuid, p_parts int[]) RETURNS void LANGUAGE plpgsql SET search_path = @schema@ AS $f$
+DECLARE stored int[]; at bigint;
+BEGIN
+  SELECT array_agg((SELECT count(*)::int FROM base_parts p WHERE p.id = p_id AND p.file = f.ord - 1) ORDER BY f.ord)
+    INTO stored FROM unnest(p_parts) WITH ORDINALITY f(parts, ord);
+  UPDATE bases SET parts = p_parts WHERE id = p_id AND stored = p_parts RETURNING n INTO at;
+  IF NOT FOUND THEN RAISE EXCEPTION 'the base lacks parts' USING ERRCODE = 'HG012'; END IF;
+  UPDATE log_head SET base = greatest(base, at);
+END $f$;
+
+-- Begins to load the newest whole copy of a format that is known, which stays until the connection ends or loads another.
+CREATE FUNCTION load_base(p_format int) RETURNS TABLE (id uuid, n bigint, digest bytea, parts int[])
+LANGUAGE plpgsql SET search_path = @schema@ AS $f$
+#variable_conflict use_column
+DECLARE b bases;
+BEGIN
+  PERFORM pg_advisory_xact_lock_shared(1212, 4);
+  SELECT * INTO b FROM bases o WHERE o.parts IS NOT NULL AND o.format <= p_format ORDER BY o.n DESC LIMIT 1;
+  IF NOT FOUND THEN RETURN; END IF;
+  DELETE FROM base_loads WHERE pid = pg_backend_pid();
+  INSERT INTO base_loads VALUES (b.id, pg_backend_pid(), own_start());
+  RETURN QUERY SELECT b.id, b.n, b.digest, b.parts;
+END $f$;
+
+-- Drops copies that are older than the newest and that nobody loads, and those whose maker is gone.
+CREATE FUNCTION drop_bases() RETURNS void LANGUAGE plpgsql SET search_path = @schema@ AS $f$
+BEGIN
+  PERFORM pg_advisory_xact_lock(1212, 4);
+  DELETE FROM base_loads WHERE NOT is_connected(pid, started);
+  DELETE FROM bases b WHERE b.id NOT IN (SELECT id FROM base_loads)
+    AND CASE WHEN b.parts IS NULL THEN NOT is_connected(b.pid, b.started)
+        ELSE EXISTS (SELECT FROM bases o WHERE o.parts IS NOT NULL AND (o.n, o.id) > (b.n, b.id)) END;
+END $f$;
+
+-- Generations whose part of the log nobody needs: every base is behind it, and p_kept_ms were lived since it ended, in which
+-- an attempt whose answer was lost asks for its entry.
+CREATE FUNCTION log_is_over(p_kept_ms bigint) RETURNS SETOF int LANGUAGE plpgsql STABLE SET search_path = @schema@ AS $f$
+BEGIN
+  RETURN QUERY SELECT o.g FROM generations o JOIN generations s ON s.g = o.g + 1, cluster c
+    WHERE o.g < c.g AND s.lived_ms <= c.lived_ms - p_kept_ms AND to_regclass('log_' || o.g) IS NOT NULL
+      AND coalesce((SELECT max(l.n) FROM log l WHERE l.g = o.g), 0)
+        <= (SELECT coalesce(min(b.n), 0) FROM bases b WHERE b.parts IS NOT NULL);
+END $f$;

@@ -1,6 +1,6 @@
 //! Copies of `pool.db` and `catalog.db` that several nodes keep equal: each change of either file is an entry of one log.
 //!
-//! A node does its work in SQLite, as a node alone does. A [`Recorder`] on the writing connection knows which rows the open
+//! The log is in PostgreSQL ([`log`]). A node does its work in SQLite, as a node alone does. A [`Recorder`] on the writing connection knows which rows the open
 //! transaction has changed; [`Recorder::take`] encodes them as they are now, and [`change`] makes the bytes of an entry of
 //! the parts of both files. Other nodes [`Recorder::apply`] the entry to their copies: first every key goes that it names,
 //! then its rows come.
@@ -12,12 +12,32 @@
 //!
 //! 1. `Recorder::prepare`, `BEGIN IMMEDIATE`, the work.
 //! 2. [`Recorder::take`]. If it returns nothing, `COMMIT`: nothing is said of it to anybody.
-//! 3. The entry is appended to the log behind the place that this file and the other one know, with the digest before.
-//! 4. It was appended: [`LogPlace::store`] of the new place, `COMMIT`. Entries are missing here: `ROLLBACK`, follow, and
-//!    begin anew with the work. The answer was lost: ask again, with the same nonce, until it is known.
+//! 3. [`log::Log::append`] behind the place that this file and the other one know, with the digest before.
+//! 4. It was appended: [`LogPlace::store`] of the new place, `COMMIT`. Entries are missing here
+//!    ([`log::AppendError::Behind`]): `ROLLBACK`, follow, and begin anew with the work. Another node runs the sinks:
+//!    `ROLLBACK`, and let go of the lanes. [`log::AppendError::Differs`]: `ROLLBACK`, and take a new copy. The database is
+//!    away: `ROLLBACK`, an error that passes, as a full disk.
 //!
-//! Numbers and secrets that the work draws are drawn before it, because it may run twice. Nothing of this exists where
-//! there is no log: no trigger, no table, no call.
+//! `append` returns when that is known, and not before: the transaction of the file stays open meanwhile, which holds up no
+//! reader. The commit need not be flushed: a copy that a power cut took back follows again from its own place.
+//! Numbers and secrets that the work draws are drawn before it, because it may run twice.
+//!
+//! This belongs into the commit of `sqlite::FileWriter`'s owners, as an enum of two that the pool and the catalog each have
+//! beside their writer: one commits as before, the other has a recorder and a way to the task that owns the [`log::Log`].
+//! `sqlite` itself is below this package. An entry of both files has both writers locked, the catalog's first.
+//! Where there is no log nothing of this exists: no trigger, no table, no call.
+//!
+//! # How a node follows
+//!
+//! It asks [`log::Log::follow`] from the lower place of its two files. Each file applies what it lacks, the pool and the
+//! catalog of one entry one after the other, and shows nothing while they differ. What does not concern a file moves its
+//! place in memory only; [`LogPlace::store`] it once a second and at the end. After the file has got ahead of memory by an
+//! entry of somebody else, what is derived from [`AppliedEntry::tables`] is loaded anew. If
+//! [`log::FollowedEntries::fits`] is false, or [`ApplyError::DoesNotFit`] comes, the files are made anew by
+//! [`log::Log::load_base`] and follow on; without a base, from empty files.
+//!
+//! A format is raised by an entry as well: one that has the new format and no rows, at which each node upgrades its file.
+//! Upgrades are functions of the file alone then. An entry of a newer format ends a node that does not know it.
 //!
 //! # Tables and rows
 //!
@@ -32,6 +52,7 @@
 
 mod apply;
 mod encoding;
+pub mod log;
 mod place;
 mod recorder;
 mod tables;

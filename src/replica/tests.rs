@@ -2,7 +2,7 @@
 
 mod encoded;
 mod every_table;
-mod random;
+pub(crate) mod random;
 mod schema_changes;
 
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ impl Pair {
 }
 
 /// A file of the format of today, with the tables that are made when they are needed.
-fn make(file: ReplicaFile, path: &Path) {
+pub(crate) fn make(file: ReplicaFile, path: &Path) {
     match file {
         ReplicaFile::Pool => pool::copy::make(path).expect("a pool"),
         ReplicaFile::Catalog => {
@@ -121,12 +121,12 @@ fn make(file: ReplicaFile, path: &Path) {
     }
 }
 
-fn open(path: &Path) -> Connection {
+pub(crate) fn open(path: &Path) -> Connection {
     sqlite::open_writer(path, sqlite::Synchronous::Normal).expect("it opens")
 }
 
 /// Everything that a file has, as lines: what was made, all rows, and where numbers go on.
-fn content(connection: &Connection) -> Vec<String> {
+pub(crate) fn content(connection: &Connection) -> Vec<String> {
     let sql = "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND type IN ('table', 'index') ORDER BY name";
     let mut lines = rows(connection, sql);
     let names = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_stat%' ESCAPE '\\' ORDER BY name";
@@ -170,12 +170,12 @@ fn table_names(connection: &Connection) -> Vec<String> {
 }
 
 /// Numbers that a test draws: the same again for the same seed.
-struct Numbers(u64);
+pub(crate) struct Numbers(u64);
 
 impl Numbers {
     /// Of the seed in `HEADGATE_SEED`, or of one that is drawn and printed.
     #[expect(clippy::disallowed_methods, reason = "the test is run by people")]
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let seed = std::env::var("HEADGATE_SEED").ok();
         let seed = seed.and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or_else(|| getrandom::u64().expect("the system has randomness"));
@@ -183,7 +183,12 @@ impl Numbers {
         Self(seed | 1)
     }
 
-    fn below(&mut self, limit: usize) -> usize {
+    /// Of what another draws.
+    pub(crate) fn of(numbers: &mut Self) -> Self {
+        Self((numbers.below(1 << 30) as u64) << 1 | 1)
+    }
+
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         // xorshift64*
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

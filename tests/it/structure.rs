@@ -63,7 +63,12 @@ const HOMES: [(&str, &[&str]); 29] = [
     ("wasmtime-wasi-http", &["plugin"]),
     ("hyper-util", &["plugin"]),
     ("hyper-rustls", &["plugin"]),
-    ("sqlx", &["journal", "plugin", "pool", "postgres", "sqlite"]),
+    (
+        "sqlx",
+        &[
+            "journal", "plugin", "pool", "postgres", "replica", "sqlite",
+        ],
+    ),
     (
         "rusqlite",
         &[

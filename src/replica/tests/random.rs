@@ -3,12 +3,12 @@
 use super::*;
 
 /// A table, as a random statement sees it.
-struct Target {
+pub(crate) struct Target {
     name: String,
     columns: Vec<(String, String, bool, bool)>,
 }
 
-fn targets(connection: &Connection) -> Vec<Target> {
+pub(crate) fn targets(connection: &Connection) -> Vec<Target> {
     let names = table_names(connection);
     let names = names.into_iter();
     let targets = names.map(|name| {
@@ -37,7 +37,7 @@ fn value(numbers: &mut Numbers, kind: &str, may_be_missing: bool) -> Value {
 }
 
 /// One statement. That it may break a rule of the table is part of it.
-fn change_something(connection: &Connection, numbers: &mut Numbers, targets: &[Target]) {
+pub(crate) fn change_something(connection: &Connection, numbers: &mut Numbers, targets: &[Target]) {
     let target = &targets[numbers.below(targets.len())];
     let name = &target.name;
     let columns: Vec<String> = target

@@ -1,0 +1,367 @@
+//! The log in PostgreSQL: entries are appended to it and read from it, one place after the other.
+//!
+//! A node has one for what it appends and one for what it follows, each with a connection of its own; the tables and
+//! functions are made by `postgres`.
+//!
+//! **Invariant**: whether an entry was appended is known or asked again, never guessed. What is read was committed before
+//! a write of this connection, so with `durability = "standby"` it is on the standby, too.
+
+mod bases;
+mod follow;
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+use postgres::{Database, DatabaseError, arrive, refusal};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{Connection as _, PgConnection, Postgres};
+use thiserror::Error;
+use uuid::Uuid;
+
+use super::{LogPlace, MalformedChange, ReplicaFile, part_of};
+pub use bases::BaseError;
+pub use follow::{FollowedEntries, FollowedEntry, LogHead};
+
+/// The first wait for an answer. Each further one waits twice as long: what waits for the standby keeps its connection in
+/// the server, and must not be ended there.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+const ANSWER_MAX_LATER: Duration = Duration::from_secs(640);
+/// Pauses while the database is away and nobody knows whether an entry was appended.
+const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// A connection that was not used for so long is asked first whether it still is one.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The log of a cluster, as one life of a node uses it.
+#[derive(Debug)]
+pub struct Log {
+    database: Database,
+    /// Another one at each start of the process: an attempt of an earlier life is none of this one.
+    node: Uuid,
+    connection: Option<PgConnection>,
+    used_at: Instant,
+    answer_max: Duration,
+    /// A transaction is open, and the head of the log is locked in it.
+    is_reserved: bool,
+}
+
+/// What is to be appended.
+#[derive(Debug, Clone, Copy)]
+pub struct NewEntry<'a> {
+    /// The number of the claim under which the node runs the sinks, for what they settle. Whoever does something else
+    /// passes none.
+    pub fence: Option<i64>,
+    /// The entry that it follows on.
+    pub before: LogPlace,
+    /// [`change`](super::change).
+    pub change: &'a [u8],
+    /// Number of the newest change of the pool.
+    pub seq: u64,
+    /// Up to here every sink has the accepted requests.
+    pub low_water: u64,
+    /// The format that a node must know to apply it.
+    pub format: i32,
+}
+
+/// Why an entry was not appended. In all cases but [`AppendError::Unknown`] it will not be later, either.
+#[derive(Debug, Error)]
+pub enum AppendError {
+    /// There are entries that the copy lacks: follow, and do the work again.
+    #[error("the log has entries that this copy lacks")]
+    Behind,
+    /// Another node runs the sinks.
+    #[error("another node runs the sinks")]
+    NotTheOwner,
+    /// A newer version has written.
+    #[error("a newer version of headgate has written the log; use that version, or a newer one")]
+    Newer,
+    /// The copy has another entry than the log: take a new copy.
+    #[error("this copy has another entry than the log")]
+    Differs,
+    /// The answer was lost, and what could tell is kept no longer.
+    #[error("whether the entry is in the log is unknown")]
+    Unknown,
+    /// The change cannot be read.
+    #[error("{0}")]
+    Malformed(#[from] MalformedChange),
+    /// The database did nothing.
+    #[error("{0}")]
+    Database(#[from] DatabaseError),
+}
+
+impl AppendError {
+    /// What a refusal of `append` means.
+    fn of(error: DatabaseError, is_in_doubt: bool) -> Self {
+        match () {
+            () if error.is(refusal::BEHIND) => Self::Behind,
+            () if error.is(refusal::ENTRY_GONE) && is_in_doubt => Self::Unknown,
+            () if error.is(refusal::ENTRY_GONE) => Self::Behind,
+            () if error.is(refusal::NOT_THE_OWNER) => Self::NotTheOwner,
+            () if error.is(refusal::NEWER_FORMAT) => Self::Newer,
+            () if error.is(refusal::OTHER_ENTRY) => Self::Differs,
+            () => Self::Database(error),
+        }
+    }
+}
+
+impl Log {
+    /// Connects to nothing yet.
+    pub fn new(database: Database, node: Uuid) -> Self {
+        Self {
+            database,
+            node,
+            connection: None,
+            used_at: Instant::now(),
+            answer_max: ANSWER_MAX,
+            is_reserved: false,
+        }
+    }
+
+    /// Appends an entry; the place behind it. If the answer is lost, this asks until it is known, however long that takes: the
+    /// transaction of the file stays open meanwhile. Do not drop the future.
+    ///
+    /// # Errors
+    /// See [`AppendError`].
+    pub async fn append(&mut self, entry: &NewEntry<'_>) -> Result<LogPlace, AppendError> {
+        // Random: a node may have several logs.
+        let nonce = Uuid::now_v7().as_u128() as u64;
+        self.append_as(entry, nonce.cast_signed()).await
+    }
+
+    /// The same under a nonce, by which an attempt is known again.
+    async fn append_as(
+        &mut self,
+        entry: &NewEntry<'_>,
+        nonce: i64,
+    ) -> Result<LogPlace, AppendError> {
+        let place = entry.before.after(entry.change);
+        let is_catalog = part_of(entry.change, ReplicaFile::Catalog)?.is_some();
+        let (mut is_in_doubt, mut pause, mut wait) = (false, PAUSE, self.answer_max);
+        loop {
+            if let Err(error) = self.connected().await
+                && !is_in_doubt
+            {
+                return Err(error.into());
+            }
+            if self.connection.is_some() {
+                let values = (nonce, &place, is_catalog);
+                let appending = self.append_once(entry, values);
+                let answer = tokio::time::timeout(wait, appending).await;
+                let answer = answer.unwrap_or_else(|_| Err(DatabaseError::silent(wait)));
+                match answer {
+                    Ok(()) => return Ok(place),
+                    Err(error) if leaves_doubt(&error) => {
+                        is_in_doubt = true;
+                        self.forget_connection();
+                    }
+                    Err(error) => {
+                        self.release().await;
+                        match AppendError::of(error, is_in_doubt) {
+                            // That this attempt did nothing says nothing of the one before.
+                            AppendError::Database(_) if is_in_doubt => {}
+                            error => return Err(error),
+                        }
+                    }
+                }
+                wait = (2 * wait).min(ANSWER_MAX_LATER);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(PAUSE_MAX);
+        }
+    }
+
+    async fn append_once(
+        &mut self,
+        entry: &NewEntry<'_>,
+        (nonce, place, is_catalog): (i64, &LogPlace, bool),
+    ) -> Result<(), DatabaseError> {
+        let append = sqlx::query("SELECT append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
+            .bind(self.node)
+            .bind(entry.fence)
+            .bind(entry.before.n.cast_signed())
+            .bind(entry.before.digest.as_bytes())
+            .bind(place.digest.as_bytes())
+            .bind(entry.seq.cast_signed())
+            .bind(entry.low_water.cast_signed())
+            .bind(entry.format)
+            .bind(nonce)
+            .bind(is_catalog)
+            .bind(entry.change);
+        let connection = self.open_connection()?;
+        append.execute(&mut *connection).await?;
+        if self.is_reserved {
+            let connection = self.open_connection()?;
+            sqlx::query("COMMIT").execute(connection).await?;
+            self.is_reserved = false;
+        }
+        Ok(())
+    }
+
+    /// Locks the head of the log: nobody appends before this does, or [`release`](Self::release)s it. For what must not lose
+    /// against a node that appends all the time. Follow next, run the work, append: within a second each, or the database
+    /// ends it.
+    ///
+    /// # Errors
+    /// The database's; nothing is locked.
+    pub async fn reserve(&mut self) -> Result<(), DatabaseError> {
+        // The shared lock first, in the order of `append`: with a turn of generations waiting it would be a circle.
+        const STEPS: [&str; 4] = [
+            "BEGIN",
+            "SET LOCAL lock_timeout = '2s'; SET LOCAL idle_in_transaction_session_timeout = '1s'",
+            "SELECT pg_advisory_xact_lock_shared(1212, 1)",
+            "SELECT FROM log_head FOR UPDATE",
+        ];
+        self.connected().await?;
+        self.is_reserved = true;
+        for step in STEPS {
+            let connection = self.open_connection()?;
+            if let Err(error) = sqlx::raw_sql(step).execute(connection).await {
+                self.release().await;
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up what [`reserve`](Self::reserve) locked.
+    pub async fn release(&mut self) {
+        if std::mem::take(&mut self.is_reserved)
+            && let Some(connection) = &mut self.connection
+            && sqlx::query("ROLLBACK").execute(connection).await.is_err()
+        {
+            self.forget_connection();
+        }
+    }
+
+    /// Takes the sinks; the number of the claim, or none if another node has them. Give the owner's beat as
+    /// [`LogHead::beat`] has it once it has been the same for 6 s by a clock of this node that counts sleep; without it only
+    /// sinks are taken that nobody has.
+    ///
+    /// # Errors
+    /// The database's; call it again if it is away: the same node gets the same number.
+    pub async fn claim(&mut self, beat: Option<i64>) -> Result<Option<i64>, DatabaseError> {
+        let claim = sqlx::query("SELECT claim($1, $2)")
+            .bind(self.node)
+            .bind(beat);
+        let row = self.ask(claim).await?;
+        let row = row
+            .first()
+            .ok_or_else(|| unexpected("claim answered nothing"))?;
+        column(row, 0)
+    }
+
+    /// Says that the node lives which runs the sinks. Each entry with its fence says so, too.
+    ///
+    /// # Errors
+    /// The database's; [`refusal::NOT_THE_OWNER`].
+    pub async fn renew(&mut self, fence: i64) -> Result<(), DatabaseError> {
+        let renew = sqlx::query("SELECT renew($1, $2)")
+            .bind(self.node)
+            .bind(fence);
+        self.ask(renew).await.map(drop)
+    }
+
+    /// Lets go of the sinks, so that another node need not wait.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn resign(&mut self, fence: i64) -> Result<(), DatabaseError> {
+        let resign = sqlx::query("SELECT resign($1, $2)")
+            .bind(self.node)
+            .bind(fence);
+        self.ask(resign).await.map(drop)
+    }
+
+    /// All rows of an answer.
+    async fn ask(
+        &mut self,
+        query: Query<'_, Postgres, PgArguments>,
+    ) -> Result<Vec<PgRow>, DatabaseError> {
+        self.connected().await?;
+        let answer_max = self.answer_max;
+        let connection = self.open_connection()?;
+        let asked = tokio::time::timeout(answer_max, query.fetch_all(connection)).await;
+        let rows = match asked {
+            Ok(rows) => rows.map_err(DatabaseError::from),
+            Err(_) => Err(DatabaseError::silent(answer_max)),
+        };
+        if rows.as_ref().is_err_and(leaves_doubt) {
+            self.forget_connection();
+        }
+        rows
+    }
+
+    /// There is a connection, on which a write of its own was committed.
+    async fn connected(&mut self) -> Result<(), DatabaseError> {
+        let is_fresh = self.used_at.elapsed() < FRESH;
+        self.used_at = Instant::now();
+        if let Some(connection) = &mut self.connection
+            && (is_fresh || is_answered(connection, self.answer_max).await)
+        {
+            return Ok(());
+        }
+        self.forget_connection();
+        let connecting = async {
+            let mut connection = self.database.connect().await?;
+            arrive(&mut connection, self.database.durability()).await?;
+            // Commits wait for the standby in their order: what this connection sees from now on is there.
+            sqlx::query("SELECT pg_logical_emit_message(true, 'headgate', '')")
+                .execute(&mut connection)
+                .await?;
+            Ok(connection)
+        };
+        let connection = tokio::time::timeout(self.answer_max, connecting).await;
+        let connection = connection.unwrap_or_else(|_| Err(DatabaseError::silent(self.answer_max)));
+        self.connection = Some(connection?);
+        Ok(())
+    }
+
+    fn open_connection(&mut self) -> Result<&mut PgConnection, DatabaseError> {
+        let connection = self.connection.as_mut();
+        connection.ok_or_else(|| DatabaseError::Away("there is no connection".to_owned()))
+    }
+
+    fn forget_connection(&mut self) {
+        self.connection = None;
+        self.is_reserved = false;
+    }
+
+    /// Ends the connection.
+    pub async fn close(mut self) {
+        self.release().await;
+        if let Some(connection) = self.connection.take() {
+            let _ = connection.close().await;
+        }
+    }
+}
+
+async fn is_answered(connection: &mut PgConnection, answer_max: Duration) -> bool {
+    let asked = tokio::time::timeout(answer_max, connection.ping()).await;
+    asked.is_ok_and(|answer| answer.is_ok())
+}
+
+/// Whether the statement may have been done all the same.
+fn leaves_doubt(error: &DatabaseError) -> bool {
+    match error {
+        DatabaseError::Away(_) => true,
+        DatabaseError::Refused { code, .. } => code.is_empty(),
+        _ => false,
+    }
+}
+
+fn unexpected(message: &str) -> DatabaseError {
+    DatabaseError::Refused {
+        code: "".into(),
+        message: message.into(),
+    }
+}
+
+fn column<'r, T>(row: &'r PgRow, at: usize) -> Result<T, DatabaseError>
+where
+    T: sqlx::Decode<'r, Postgres> + sqlx::Type<Postgres>,
+{
+    use sqlx::Row as _;
+    Ok(row.try_get(at)?)
+}

@@ -1,0 +1,139 @@
+//! Whole copies of both files, for nodes that have none or one that is of no use.
+//!
+//! **Invariant**: a base is of one entry that the log has, and is loaded whole or not at all. It stays while somebody loads
+//! it, with the log behind it.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+use thiserror::Error;
+use uuid::Uuid;
+
+use super::{Log, column, unexpected};
+use crate::{ChainDigest, LogPlace, ReplicaFile};
+use postgres::{DatabaseError, refusal};
+
+/// Bytes of a part.
+const PART_BYTES: u64 = 1 << 20;
+
+/// Why a base was not stored or loaded.
+#[derive(Debug, Error)]
+pub enum BaseError {
+    /// The copy has another entry than the log: it is nobody's base.
+    #[error("this copy has another entry than the log")]
+    Differs,
+    /// The database's. Nothing was stored.
+    #[error("{0}")]
+    Database(DatabaseError),
+    /// A file cannot be read or written.
+    #[error("{0}")]
+    File(#[from] io::Error),
+}
+
+impl From<DatabaseError> for BaseError {
+    fn from(error: DatabaseError) -> Self {
+        match error.is(refusal::OTHER_ENTRY) {
+            true => Self::Differs,
+            false => Self::Database(error),
+        }
+    }
+}
+
+impl Log {
+    /// Stores copies of both files, in the order of [`ReplicaFile::ALL`], that were made where both are at `place`. Others
+    /// can load them from then on. Reads the files in parts, and blocks meanwhile.
+    ///
+    /// # Errors
+    /// See [`BaseError`].
+    pub async fn store_base(
+        &mut self,
+        place: LogPlace,
+        format: i32,
+        files: [&Path; 2],
+    ) -> Result<(), BaseError> {
+        let id = Uuid::now_v7();
+        let begin = sqlx::query("SELECT begin_base($1, $2, $3, $4)")
+            .bind(id)
+            .bind(place.n.cast_signed())
+            .bind(place.digest.as_bytes())
+            .bind(format);
+        self.ask(begin).await?;
+        let mut parts = Vec::new();
+        for (file, path) in ReplicaFile::ALL.into_iter().zip(files) {
+            let mut stored = 0_i32;
+            let mut open = File::open(path)?;
+            loop {
+                let mut bytes = Vec::new();
+                (&mut open).take(PART_BYTES).read_to_end(&mut bytes)?;
+                if bytes.is_empty() {
+                    break;
+                }
+                let store = sqlx::query(
+                    "INSERT INTO base_parts (id, file, part, bytes) VALUES ($1, $2, $3, $4)",
+                )
+                .bind(id)
+                .bind(i16::from(file.number()))
+                .bind(stored)
+                .bind(bytes);
+                self.ask(store).await?;
+                stored += 1;
+            }
+            parts.push(stored);
+        }
+        let end = sqlx::query("SELECT end_base($1, $2)").bind(id).bind(parts);
+        self.ask(end).await?;
+        Ok(())
+    }
+
+    /// Writes the newest base into files that are made anew, in the order of [`ReplicaFile::ALL`]; where they are then. None:
+    /// there is no base of this format or an older one. The base and the log behind it stay until this connection ends or
+    /// loads another one: follow with it from there.
+    ///
+    /// # Errors
+    /// See [`BaseError`]; the files are not whole.
+    pub async fn load_base(
+        &mut self,
+        format: i32,
+        files: [&Path; 2],
+    ) -> Result<Option<LogPlace>, BaseError> {
+        let load = sqlx::query("SELECT id, n, digest, parts FROM load_base($1)").bind(format);
+        let rows = self.ask(load).await?;
+        let Some(base) = rows.first() else {
+            return Ok(None);
+        };
+        let id: Uuid = column(base, 0)?;
+        let n: i64 = column(base, 1)?;
+        let digest = ChainDigest::from_bytes(column(base, 2)?);
+        let parts: Vec<i32> = column(base, 3)?;
+        for ((file, path), parts) in ReplicaFile::ALL.into_iter().zip(files).zip(parts) {
+            let mut made = File::create(path)?;
+            for part in 0..parts {
+                let read = sqlx::query(
+                    "SELECT bytes FROM base_parts WHERE id = $1 AND file = $2 AND part = $3",
+                )
+                .bind(id)
+                .bind(i16::from(file.number()))
+                .bind(part);
+                let rows = self.ask(read).await?;
+                let row = rows
+                    .first()
+                    .ok_or_else(|| unexpected("a part of the base is missing"))?;
+                made.write_all(column(row, 0)?)?;
+            }
+        }
+        let digest = digest.ok_or_else(|| unexpected("the digest of the base is none"))?;
+        Ok(Some(LogPlace {
+            n: n.unsigned_abs(),
+            digest,
+        }))
+    }
+
+    /// Drops bases that are older than the newest and that nobody loads.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn drop_bases(&mut self) -> Result<(), DatabaseError> {
+        self.ask(sqlx::query("SELECT drop_bases()")).await.map(drop)
+    }
+}

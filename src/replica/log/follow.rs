@@ -1,0 +1,131 @@
+//! What the log has behind a place.
+//!
+//! **Invariant**: head and entries are of one moment. An answer is bounded whatever the log has.
+
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use super::{Log, column, unexpected};
+use crate::{ChainDigest, LogEntry, LogPlace};
+use postgres::DatabaseError;
+
+/// The head, and entries behind `$1`: at most 500, and 8 MiB unless the first is larger.
+const FOLLOW: &str = "SELECT h.head, h.digest, h.catalog, h.seq, h.format, h.low_water, h.base, h.owner, h.fence, h.beat,
+        e.n, e.digest, e.change
+    FROM log_head h LEFT JOIN LATERAL (
+        SELECT b.n, b.digest, b.change FROM (
+            SELECT f.n, f.digest, f.change, sum(octet_length(f.change)) OVER (ORDER BY f.n) AS bytes,
+                row_number() OVER (ORDER BY f.n) AS place
+            FROM (SELECT l.n, l.digest, l.change FROM log l WHERE l.n > $1 ORDER BY l.n LIMIT 500) f
+        ) b WHERE b.place = 1 OR b.bytes <= 8388608
+    ) e ON true ORDER BY e.n";
+
+/// Where the log is, and who runs the sinks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogHead {
+    /// Its newest entry.
+    pub place: LogPlace,
+    /// Its newest entry that changed `catalog.db`.
+    pub catalog: u64,
+    /// Number of the newest change of the pool.
+    pub seq: u64,
+    /// The newest format of its entries.
+    pub format: i32,
+    /// Up to here every sink has the accepted requests.
+    pub low_water: u64,
+    /// The newest entry of which there is a whole copy.
+    pub base: u64,
+    /// The node that runs the sinks.
+    pub owner: Option<Uuid>,
+    /// The number of its claim.
+    pub fence: i64,
+    /// Rises while it lives.
+    pub beat: i64,
+}
+
+/// Some entries behind a place.
+#[derive(Debug)]
+pub struct FollowedEntries {
+    pub head: LogHead,
+    /// In their order, each behind the one before.
+    pub entries: Vec<FollowedEntry>,
+    /// They follow on the place, or it is the head. If not, the copy is of no use: the log keeps no longer what it lacks, or
+    /// it has another entry than the log.
+    pub fits: bool,
+}
+
+/// An entry as it was read.
+#[derive(Debug)]
+pub struct FollowedEntry {
+    pub place: LogPlace,
+    pub change: Vec<u8>,
+}
+
+impl FollowedEntry {
+    /// To be applied.
+    pub fn entry(&self) -> LogEntry<'_> {
+        LogEntry {
+            n: self.place.n,
+            digest: self.place.digest,
+            change: &self.change,
+        }
+    }
+}
+
+impl Log {
+    /// What the log has behind a place.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn follow(&mut self, after: LogPlace) -> Result<FollowedEntries, DatabaseError> {
+        let query = sqlx::query(FOLLOW).bind(after.n.cast_signed());
+        let rows = self.ask(query).await?;
+        let first = rows
+            .first()
+            .ok_or_else(|| unexpected("the log has no head"))?;
+        let head = LogHead {
+            place: place(first, 0)?,
+            catalog: number(first, 2)?,
+            seq: number(first, 3)?,
+            format: column(first, 4)?,
+            low_water: number(first, 5)?,
+            base: number(first, 6)?,
+            owner: column(first, 7)?,
+            fence: column(first, 8)?,
+            beat: column(first, 9)?,
+        };
+        let mut entries = Vec::new();
+        if column::<Option<i64>>(first, 10)?.is_some() {
+            for row in &rows {
+                entries.push(FollowedEntry {
+                    place: place(row, 10)?,
+                    change: column(row, 12)?,
+                });
+            }
+        }
+        let mut next = after.n;
+        let follow_on = entries.iter().all(|entry| {
+            next += 1;
+            entry.place.n == next
+        });
+        let fits = follow_on && (!entries.is_empty() || head.place == after);
+        Ok(FollowedEntries {
+            head,
+            entries,
+            fits,
+        })
+    }
+}
+
+/// A number and a digest, in two columns.
+fn place(row: &PgRow, at: usize) -> Result<LogPlace, DatabaseError> {
+    let digest = ChainDigest::from_bytes(column(row, at + 1)?);
+    Ok(LogPlace {
+        n: number(row, at)?,
+        digest: digest.ok_or_else(|| unexpected("a digest of the log is none"))?,
+    })
+}
+
+fn number(row: &PgRow, at: usize) -> Result<u64, DatabaseError> {
+    Ok(column::<i64>(row, at)?.unsigned_abs())
+}
