@@ -20,6 +20,21 @@ const UPKEEP_EVERY: Duration = Duration::from_secs(10);
 const GENERATION: Duration = Duration::from_hours(6);
 /// An idempotency key holds for a day; a beat and what clocks of nodes differ by come on top.
 const CLAIMS_HELD: Duration = Duration::from_secs(24 * 3_600 + 120);
+/// Entries of the log of copies stay so long, whoever needs them: an attempt whose answer was lost asks for its own.
+const ENTRIES_HELD: Duration = Duration::from_hours(2);
+/// Of each generation that ended: the table, and whether it is to go, by when and where the next one began.
+const OVER: &str = "WITH ended AS (
+         SELECT n.g, later.first_seq AS end_seq, later.lived_ms AS end_ms,
+             coalesce(sum(pg_total_relation_size(to_regclass('requests_' || later.g)))
+                 OVER (ORDER BY n.g DESC), 0) AS newer_bytes
+         FROM generations n JOIN generations later ON later.g = n.g + 1)
+     SELECT table_name FROM (
+         SELECT g, 'payloads' AS parent, end_seq - 1 <= $1 AS goes FROM ended
+         UNION ALL SELECT g, 'claims', end_ms <= $2 FROM ended
+         UNION ALL SELECT g, 'requests', (end_ms <= $3 OR newer_bytes > $4) AND to_regclass('payloads_' || g) IS NULL FROM ended
+         UNION ALL SELECT g, 'log', true FROM log_is_over($5) AS g
+     ) AS tables CROSS JOIN LATERAL (SELECT parent || '_' || g AS table_name) AS named
+     WHERE goes AND to_regclass(table_name) IS NOT NULL ORDER BY g";
 /// Rows of dead lives stay as long as one of their groups may be asked for.
 const LIVES_KEPT: Duration = Duration::from_hours(30);
 /// Payloads that are set aside, at most, and bytes of them.
@@ -143,23 +158,12 @@ impl Node {
             .shared
             .prune_to
             .load(std::sync::atomic::Ordering::Relaxed);
-        // Of each generation that ended: the table, and whether it is to go, by when and where the next one began.
-        let sql = "WITH ended AS (
-                 SELECT n.g, later.first_seq AS end_seq, later.lived_ms AS end_ms,
-                     coalesce(sum(pg_total_relation_size(to_regclass('requests_' || later.g)))
-                         OVER (ORDER BY n.g DESC), 0) AS newer_bytes
-                 FROM generations n JOIN generations later ON later.g = n.g + 1)
-             SELECT table_name FROM (
-                 SELECT g, 'payloads' AS parent, end_seq - 1 <= $1 AS goes FROM ended
-                 UNION ALL SELECT g, 'claims', end_ms <= $2 FROM ended
-                 UNION ALL SELECT g, 'requests', (end_ms <= $3 OR newer_bytes > $4) AND to_regclass('payloads_' || g) IS NULL FROM ended
-             ) AS tables CROSS JOIN LATERAL (SELECT parent || '_' || g AS table_name) AS named
-             WHERE goes AND to_regclass(table_name) IS NOT NULL ORDER BY g";
-        let tables: Vec<String> = sqlx::query_scalar(sql)
+        let tables: Vec<String> = sqlx::query_scalar(OVER)
             .bind(released.min(i64::MAX.cast_unsigned()).cast_signed())
             .bind((now - CLAIMS_HELD).to_column())
             .bind((now - self.keep.log_retention).to_column())
             .bind(i64::try_from(self.keep.log_retention_bytes).unwrap_or(i64::MAX))
+            .bind(i64::try_from(ENTRIES_HELD.as_millis()).unwrap_or(i64::MAX))
             .fetch_all(&mut *connection)
             .await?;
         for table in tables {
@@ -187,7 +191,7 @@ impl Node {
         // The newest that went stays: its end is where the oldest begins.
         sqlx::query(
             "DELETE FROM generations n WHERE to_regclass('requests_' || n.g) IS NULL AND to_regclass('claims_' || n.g) IS NULL
-                 AND to_regclass('payloads_' || n.g) IS NULL",
+                 AND to_regclass('payloads_' || n.g) IS NULL AND to_regclass('log_' || n.g) IS NULL",
         )
         .execute(connection)
         .await?;
