@@ -41,7 +41,7 @@ const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 
 /// Where the database is, and how it is used.
 #[derive(Clone)]
-pub struct Options {
+pub struct DatabaseOptions {
     /// Tried in turn; only a primary is used.
     pub urls: Vec<String>,
     /// Schema of the cluster's tables.
@@ -76,7 +76,7 @@ impl Database {
     ///
     /// # Errors
     /// What is wrong with a URL or the schema's name, without a word of a URL.
-    pub fn new(options: &Options) -> Result<Self, String> {
+    pub fn new(options: &DatabaseOptions) -> Result<Self, String> {
         let name = &options.schema;
         let is_plain =
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';

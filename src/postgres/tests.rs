@@ -4,8 +4,8 @@ use postgres_server::Postgres;
 
 use super::*;
 
-fn options(url: &str, schema: &str) -> Options {
-    Options {
+fn options(url: &str, schema: &str) -> DatabaseOptions {
+    DatabaseOptions {
         urls: vec![url.to_owned()],
         schema: schema.to_owned(),
         name: "a".to_owned(),

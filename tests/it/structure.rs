@@ -65,9 +65,7 @@ const HOMES: [(&str, &[&str]); 29] = [
     ("hyper-rustls", &["plugin"]),
     (
         "sqlx",
-        &[
-            "journal", "plugin", "pool", "postgres", "replica", "sqlite",
-        ],
+        &["journal", "plugin", "pool", "postgres", "replica", "sqlite"],
     ),
     (
         "rusqlite",

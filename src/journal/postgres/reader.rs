@@ -38,37 +38,7 @@ impl Node {
         &self,
         request: &ReadRequest<'_>,
     ) -> Result<Taken, DatabaseError> {
-        let below = self.feed.through();
-        let mut through = request.after;
-        let mut wanted = Vec::new();
-        let mut bytes = 0;
-        let mut step = *LOOKED_AT.start();
-        'look: loop {
-            let waiting = sqlx::query(WAITING)
-                .bind(through.to_column())
-                .bind(below.to_column())
-                .bind(step);
-            let rows = self.lane_reads.all(waiting).await?;
-            for row in &rows {
-                let seq = Seq::from_column(row.try_get("seq")?);
-                let size: Option<i64> = row.try_get("bytes")?;
-                if let Some(size) = size
-                    && is_wanted(row, request)
-                {
-                    bytes += usize::try_from(size).unwrap_or(usize::MAX / 2);
-                    let full = bytes > request.bytes_max || wanted.len() >= request.items_max;
-                    if full && !wanted.is_empty() {
-                        break 'look;
-                    }
-                    wanted.push(seq);
-                }
-                through = seq;
-            }
-            if rows.len() < usize::try_from(step).unwrap_or(0) || step >= *LOOKED_AT.end() {
-                break;
-            }
-            step *= 4;
-        }
+        let (wanted, through) = self.look(request).await?;
         let mut taken = Taken {
             through,
             ..Taken::default()
@@ -98,11 +68,45 @@ impl Node {
             let seq = Seq::from_column(row.try_get("seq")?);
             if is_wanted(&row, request) && !taken.corrupt.iter().any(|(corrupt, _)| *corrupt == seq)
             {
-                let reason = row.try_get("reason")?;
-                taken.quarantined.push((seq, super::text::read(reason)));
+                let reason = super::text::read(row.try_get("reason")?);
+                taken.quarantined.push((seq, reason));
             }
         }
         Ok(taken)
+    }
+
+    /// What a batch can be made of: the numbers of what is to be fetched, and up to where was looked.
+    async fn look(&self, request: &ReadRequest<'_>) -> Result<(Vec<Seq>, Seq), DatabaseError> {
+        let below = self.feed.through();
+        let (mut wanted, mut through) = (Vec::new(), request.after);
+        let mut bytes = 0;
+        let mut step = *LOOKED_AT.start();
+        loop {
+            let waiting = sqlx::query(WAITING)
+                .bind(through.to_column())
+                .bind(below.to_column())
+                .bind(step);
+            let rows = self.lane_reads.all(waiting).await?;
+            for row in &rows {
+                let seq = Seq::from_column(row.try_get("seq")?);
+                let size: Option<i64> = row.try_get("bytes")?;
+                if let Some(size) = size
+                    && is_wanted(row, request)
+                {
+                    bytes += usize::try_from(size).unwrap_or(usize::MAX / 2);
+                    let full = bytes > request.bytes_max || wanted.len() >= request.items_max;
+                    if full && !wanted.is_empty() {
+                        return Ok((wanted, through));
+                    }
+                    wanted.push(seq);
+                }
+                through = seq;
+            }
+            if rows.len() < usize::try_from(step).unwrap_or(0) || step >= *LOOKED_AT.end() {
+                return Ok((wanted, through));
+            }
+            step *= 4;
+        }
     }
 
     pub(crate) async fn entry(&self, seq: Seq) -> Result<Option<Arc<Entry>>, DatabaseError> {

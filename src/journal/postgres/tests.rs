@@ -18,13 +18,13 @@ use crate::{
     Claim, Condition, JournalError, Named, ReadRequest, Receipt, RejectedBody, Retention,
     Submission, Taken,
 };
-use ::postgres::{Durability, Options};
+use ::postgres::{DatabaseOptions, Durability};
 use base::clock::{Lived, Unix};
 use item::batch::Action;
 use item::{ItemMeta, ItemsWriter};
 
 fn database(url: &str) -> Database {
-    let options = Options {
+    let options = DatabaseOptions {
         urls: vec![url.to_owned()],
         schema: "headgate".to_owned(),
         name: "a".to_owned(),

@@ -10,7 +10,7 @@ mod owner;
 
 use std::future::Future;
 
-use postgres::{Durability, Options, make};
+use postgres::{DatabaseOptions, Durability, make};
 use postgres_server::{Line, Postgres};
 
 use super::*;
@@ -54,7 +54,7 @@ impl<'a> Cluster<'a> {
 }
 
 fn database(url: &str, schema: &str) -> Database {
-    let options = Options {
+    let options = DatabaseOptions {
         urls: vec![url.to_owned()],
         schema: schema.to_owned(),
         name: "a".to_owned(),
