@@ -85,12 +85,12 @@ const STAGES: [(&str, &str, &[Work]); 8] = [
     ),
     (
         "committed in the journal",
-        "headgate_journal::group::Group::write",
+        "headgate_journal::file::group::Group::write",
         &[Work::Small, Work::Keyed, Work::Medium, Work::Array],
     ),
     (
         "written in a group of the journal",
-        "headgate_journal::group::Group::job",
+        "headgate_journal::file::group::Group::job",
         &[Work::Together],
     ),
     (

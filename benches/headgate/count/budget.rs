@@ -12,8 +12,8 @@ const CONNECTION: &str = "<hyper::server::conn::http1::UpgradeableConnection<I,S
 const SUBMIT: &str = "headgate_http::ingest::submit::{{closure}}";
 const ADMIT: &str = "headgate_ingest::Ingest::admit";
 const FLATTEN: &str = "headgate_item::flatten::flatten_by";
-const LOG: &str = "headgate_journal::group::Group::log";
-const GROUP: &str = "headgate_journal::group::Group::write";
+const LOG: &str = "headgate_journal::file::group::Group::log";
+const GROUP: &str = "headgate_journal::file::group::Group::write";
 const SETTLE: &str = "headgate_pool::Pool::settle";
 
 /// What a stage is called, the functions that make it up, and those in them that are a stage of their own.

@@ -70,6 +70,11 @@ const IN_C: Language = Language {
     component: "threshold.wasm",
 };
 
+/// A component of Python takes minutes to compile where other tests compile, too.
+fn with_patience(streams: &[&str]) -> Setup {
+    Setup::with_streams(streams).set("plugins.compile_timeout_seconds", 3_600)
+}
+
 /// Builds a sink in the project of its language, for the world of sinks that call others if it does.
 fn built(workshop: &Workshop, language: &Language, sink: &str, calls: bool) -> PathBuf {
     let project = workshop.example(language.name);
@@ -121,7 +126,7 @@ fn tells_a_chat(component: &Path) {
             _ => answer(204, "", ""),
         }
     });
-    let setup = Setup::with_streams(&["chat", "deaf"])
+    let setup = with_patience(&["chat", "deaf"])
         .toml(&calling("chat", component, &receiver.url("/hook")))
         .toml(&calling("deaf", component, "http://127.0.0.1:9/hook"));
     let process = setup.spawn();
@@ -172,7 +177,7 @@ fn writes_lines(component: &Path) {
         _ => answer(204, "", ""),
     });
     let url = receiver.url("/api/v2/write?precision=ms");
-    let setup = Setup::with_streams(&["lines"]).toml(&calling("lines", component, &url));
+    let setup = with_patience(&["lines"]).toml(&calling("lines", component, &url));
     let process = setup.spawn();
     let items = r#"[{"id": "a b,c=d", "value": 12.50}, {"id": "b", "value": "high"}, {"id": "é", "value": -3}]"#;
     let id = process.accepted("lines", BY_ID, items);
@@ -211,7 +216,7 @@ fn writes_lines(component: &Path) {
 
 /// Totals are those of what was accepted, whenever the daemon was killed.
 fn keeps_totals(component: &Path) {
-    let setup = Setup::with_streams(&["orders"]).toml(&format!(
+    let setup = with_patience(&["orders"]).toml(&format!(
         "[[sinks]]\nname = \"totals\"\nplugin = {component:?}\nstreams = [\"orders\"]\nwrites = []\nmakes = [\"totals\"]\n"
     ));
     let kills = number("HEADGATE_KILLS").unwrap_or(KILLS);
