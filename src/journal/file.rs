@@ -17,7 +17,7 @@ pub(super) mod schema;
 mod segment_index;
 mod segments;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod timeline;
 mod writer;
 

@@ -219,6 +219,11 @@ impl Shared {
         }
     }
 
+    /// Payloads up to here are needed by nobody any more.
+    fn released(&self) -> Seq {
+        Seq::new(self.prune_to.load(Ordering::Relaxed))
+    }
+
     fn lock_recent(&self) -> MutexGuard<'_, Recent> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -385,7 +390,7 @@ impl Journal {
 
     /// Up to here entries may have been deleted since the start.
     pub fn released(&self) -> Seq {
-        Seq::new(self.shared.prune_to.load(Ordering::Relaxed))
+        self.shared.released()
     }
 
     /// Commits what waits, stops the writer, closes the store. Later submissions are refused.

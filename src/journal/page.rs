@@ -9,14 +9,16 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::log::{Filter, LogRow};
+use super::log::{Filter, LogRow, Outcome};
 use super::{Engine, Journal, StorageError};
 use base::clock::Unix;
 use base::order::Seq;
 
 /// Entries looked through in the first step, and in every other one.
-pub(crate) const FIRST_STEP: u32 = 200;
-pub(crate) const STEP: u32 = 1_000;
+const FIRST_STEP: u32 = 200;
+const STEP: u32 = 1_000;
+/// Positions stay far below.
+pub(crate) const HIGHEST: Seq = Seq::new(u64::MAX >> 1);
 
 /// How far a page may look for entries that nothing leads to.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +62,38 @@ pub struct LogPage {
     pub next: Option<Seq>,
 }
 
+/// What a step came to.
+#[derive(Default)]
+pub(crate) struct Looked {
+    /// How many there were, and the position of the last.
+    pub(crate) candidates: u32,
+    pub(crate) lowest: Option<Seq>,
+    /// Those that match.
+    pub(crate) rows: Vec<LogRow>,
+}
+
+impl Filter {
+    /// Whether candidates are left out.
+    fn has_conditions(&self) -> bool {
+        self.text.is_some()
+            || self.since.is_some()
+            || self.until.is_some()
+            || (self.connector.is_none() && self.outcome == Some(Outcome::Accepted))
+    }
+}
+
+/// The pattern of a text that may stand anywhere.
+pub(crate) fn like(text: &str) -> String {
+    let mut pattern = String::from("%");
+    for character in text.chars() {
+        if matches!(character, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern + "%"
+}
+
 impl Journal {
     /// A page of the entries that match, at most `limit` of them.
     ///
@@ -71,10 +105,50 @@ impl Journal {
         limit: u32,
         budget: &mut Budget,
     ) -> Result<LogPage, StorageError> {
+        let mut page = LogPage::default();
+        let mut filter = filter.clone();
+        let mut step = FIRST_STEP;
+        while let Some(range) = self.log_range(&filter).await? {
+            let wanted = limit.saturating_sub(u32::try_from(page.rows.len()).unwrap_or(u32::MAX));
+            // Without conditions of their own the entries are the candidates.
+            let conditions = filter.has_conditions();
+            let looked_at = if conditions { step } else { wanted };
+            let looked = self.look(&filter, &range, looked_at, wanted).await?;
+            let full = looked.rows.len() >= wanted as usize;
+            page.rows.extend(looked.rows);
+            if full {
+                page.next = page.rows.last().map(|last| last.seq).or(filter.before);
+                return Ok(page);
+            }
+            let Some(lowest) = looked.lowest.filter(|_| looked.candidates >= looked_at) else {
+                break;
+            };
+            filter.before = Some(lowest);
+            if conditions {
+                budget.spend(looked.candidates as usize);
+                step = STEP;
+            }
+            if budget.is_spent() {
+                page.next = filter.before;
+                return Ok(page);
+            }
+        }
+        page.next = None;
+        Ok(page)
+    }
+
+    /// Looks at so many candidates; at most so many entries are the answer.
+    async fn look(
+        &self,
+        filter: &Filter,
+        range: &Range<Seq>,
+        candidates: u32,
+        limit: u32,
+    ) -> Result<Looked, StorageError> {
         match &self.engine {
-            Engine::File(file) => file.log_page(filter, limit, budget).await,
+            Engine::File(file) => file.look(filter, range, candidates, limit).await,
             Engine::Postgres(database) => database
-                .log_page(filter, limit, budget)
+                .look(filter, range, candidates, limit)
                 .await
                 .map_err(StorageError::Database),
         }

@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use super::queue::Queue;
 use super::recent::Recent;
 use super::{Engine, Journal, Shared, StorageError};
-use ::postgres::{Connections, Database, DatabaseError, arrive, make};
+use ::postgres::{Connections, Database, DatabaseError, make, within};
 use base::order::Seq;
 use committer::Committer;
 use feed::{Feed, Start};
@@ -162,8 +162,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 async fn in_time<T>(
     asking: impl Future<Output = Result<T, DatabaseError>>,
 ) -> Result<T, DatabaseError> {
-    let answer = tokio::time::timeout(ANSWER_MAX, asking).await;
-    answer.unwrap_or_else(|_| Err(DatabaseError::silent(ANSWER_MAX)))
+    within(ANSWER_MAX, asking).await
 }
 
 fn thread(
@@ -181,7 +180,7 @@ fn thread(
 async fn begin(database: &Database, floor: Seq) -> Result<Start, DatabaseError> {
     let mut connection = database.connect().await?;
     make(database, &mut connection).await?;
-    arrive(&mut connection, database.durability()).await?;
+    database.arrive(&mut connection).await?;
     upkeep::begin_life(&mut connection).await?;
     sqlx::query("SELECT raise_above($1)")
         .bind(floor.to_column())

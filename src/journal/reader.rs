@@ -2,11 +2,16 @@
 //!
 //! **Invariant**: an unreadable payload never blocks delivery; it is returned separately.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use uuid::Uuid;
+
+use super::log::Outcome;
 use super::{Engine, Journal, StorageError};
-use base::clock::Lived;
+use base::clock::{Lived, Unix};
 use base::order::Seq;
+use item::Items;
 use item::batch::{Action, Entry};
 
 /// What a lane asks for.
@@ -42,6 +47,119 @@ pub struct Taken {
     pub corrupt: Vec<(Seq, String)>,
     /// Entries whose payload was put aside before.
     pub quarantined: Vec<(Seq, String)>,
+}
+
+/// What a batch can be made of.
+#[derive(Default)]
+pub(crate) struct Look {
+    /// Everything up to here was looked at.
+    pub(crate) through: Seq,
+    /// What is to be fetched.
+    pub(crate) wanted: Vec<Seq>,
+    bytes: usize,
+}
+
+impl Look {
+    /// What waits is looked at in steps that grow from this to that: a batch may end soon.
+    pub(crate) const STEPS: RangeInclusive<u32> = 64..=4_096;
+
+    pub(crate) fn after(seq: Seq) -> Self {
+        Self {
+            through: seq,
+            ..Self::default()
+        }
+    }
+
+    /// Notes an entry with what its payload takes, if that is wanted and there; false: the batch is full without it.
+    pub(crate) fn note(&mut self, request: &ReadRequest<'_>, seq: Seq, bytes: Option<i64>) -> bool {
+        if let Some(bytes) = bytes {
+            self.bytes += usize::try_from(bytes).unwrap_or(usize::MAX / 2);
+            let full = self.bytes > request.bytes_max || self.wanted.len() >= request.items_max;
+            if full && !self.wanted.is_empty() {
+                return false;
+            }
+            self.wanted.push(seq);
+        }
+        self.through = seq;
+        true
+    }
+}
+
+/// An entry by its number, or what is wrong with it.
+pub(crate) type Found = (Seq, Result<Arc<Entry>, String>);
+
+impl Taken {
+    /// As many of the entries as fit, of those that were looked at.
+    pub(crate) fn of(request: &ReadRequest<'_>, through: Seq, found: Vec<Found>) -> Self {
+        let mut taken = Self {
+            through,
+            ..Self::default()
+        };
+        let mut items = 0;
+        for (seq, entry) in found {
+            match entry {
+                Ok(entry) => {
+                    items += entry.items.len();
+                    if items > request.items_max && !taken.entries.is_empty() {
+                        // It stays for the next time, with all that follow.
+                        taken.through = taken.entries.last().map_or(request.after, |last| last.seq);
+                        taken
+                            .corrupt
+                            .retain(|(corrupt, _)| *corrupt <= taken.through);
+                        break;
+                    }
+                    taken.entries.push(entry);
+                }
+                Err(reason) => taken.corrupt.push((seq, reason)),
+            }
+        }
+        taken
+    }
+
+    /// One that was put aside, unless a lane has met it in its place just before.
+    pub(crate) fn put_aside(&mut self, seq: Seq, reason: String) {
+        if !self.corrupt.iter().any(|(corrupt, _)| *corrupt == seq) {
+            self.quarantined.push((seq, reason));
+        }
+    }
+}
+
+/// What the request of a stored payload asks of its items.
+pub(crate) fn action(outcome: Option<i64>) -> Action {
+    let action = outcome.map(Outcome::from_code).and_then(Outcome::action);
+    action.unwrap_or_default()
+}
+
+/// A payload as it is stored, with what is known of its request.
+pub(crate) struct Stored {
+    pub(crate) seq: Seq,
+    pub(crate) crc32: i64,
+    pub(crate) items: Vec<u8>,
+    pub(crate) request_id: Result<Uuid, uuid::Error>,
+    pub(crate) stream: String,
+    pub(crate) received_at: Unix,
+    pub(crate) arrived: Option<Lived>,
+}
+
+impl Stored {
+    /// Checks it and makes an entry of it.
+    pub(crate) fn entry(self, action: Action) -> Result<Arc<Entry>, String> {
+        if i64::from(crc32fast::hash(&self.items)) != self.crc32 {
+            return Err("the payload's checksum does not match".to_owned());
+        }
+        let items = Items::from_stored(self.items.into(), action)
+            .map_err(|error| format!("the payload cannot be decoded: {error}"))?;
+        Ok(Arc::new(Entry {
+            seq: self.seq,
+            request_id: self
+                .request_id
+                .map_err(|error| format!("the request id cannot be decoded: {error}"))?,
+            stream: self.stream.into(),
+            received_at: self.received_at,
+            arrived: self.arrived,
+            items,
+        }))
+    }
 }
 
 impl Journal {

@@ -20,13 +20,6 @@ use item::batch::{Batch, Span};
 /// Statements of one call.
 pub(super) const STATEMENTS_MAX: usize = 100;
 
-/// Classes and codes of SQLSTATE that another attempt may not meet again: no connection, a refused login, no such
-/// database, a transaction that lost against another or waited too long, a server without resources, going down, or
-/// not yet the primary.
-const PASSING: [&str; 10] = [
-    "08", "28", "3D", "40", "53", "57", "58", "55P03", "25006", "25P03",
-];
-
 /// What a statement may begin with. The server takes one statement at a time, so that this keeps out everything that
 /// ends the transaction (`COMMIT`), changes the protocol (`COPY`), or is meant for the session (`SET`, `LISTEN`).
 const VERBS: [&str; 19] = [
@@ -53,12 +46,7 @@ impl Database {
     /// # Errors
     /// What is wrong with the URL, without a word of it.
     pub(super) fn new(settings: &settings::Postgres) -> Result<Self, String> {
-        let options: PgConnectOptions =
-            settings.url.reveal().parse().map_err(|error| match error {
-                // Its text is about the form; others could quote.
-                sqlx::Error::Configuration(error) => error.to_string(),
-                _ => "it cannot be read".to_owned(),
-            })?;
+        let options = postgres::server_of(settings.url.reveal())?;
         let ms = millis(*settings.timeout_ms);
         Ok(Self {
             options: options
@@ -253,7 +241,7 @@ fn redacted(error: sqlx::Error) -> Error {
         sqlx::Error::Database(error) => {
             let code = error.code().unwrap_or_default().into_owned();
             let message = error.message().to_owned();
-            if PASSING.iter().any(|passing| code.starts_with(passing)) {
+            if postgres::may_pass(&code) {
                 Error::Unavailable(format!("{message} (SQLSTATE {code})"))
             } else {
                 Error::Refused(Refusal { code, message })

@@ -11,7 +11,7 @@ use sqlx::query::Query;
 use sqlx::{Connection, PgConnection, Postgres};
 use tokio::sync::Semaphore;
 
-use super::{Database, DatabaseError};
+use super::{Database, DatabaseError, within};
 
 /// Longest wait for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -54,9 +54,7 @@ impl Connections {
             }
             rows
         };
-        tokio::time::timeout(ANSWER_MAX, asking)
-            .await
-            .unwrap_or_else(|_| Err(DatabaseError::silent(ANSWER_MAX)))
+        within(ANSWER_MAX, asking).await
     }
 
     /// The first row of an answer, if it has one.

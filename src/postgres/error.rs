@@ -34,10 +34,21 @@ pub mod refusal {
 
 /// Classes and codes of SQLSTATE that say nothing about the statement: no connection, a refused login, no such database,
 /// no resources, going down, not (yet) the primary.
-const AWAY: [&str; 8] = ["08", "28", "3D", "53", "57", "58", "25006", "XX"];
+const AWAY: [&str; 7] = ["08", "28", "3D", "53", "57", "58", "25006"];
+/// The server found a mistake of its own.
+const BROKEN: &str = "XX";
 const DISK_FULL: &str = "53100";
-/// A transaction that lost against another.
+/// A transaction that lost against another, or waited too long.
 const CONFLICTS: [&str; 3] = ["40", "55P03", "25P03"];
+
+fn begins(code: &str, codes: &[&str]) -> bool {
+    codes.iter().any(|one| code.starts_with(one))
+}
+
+/// Whether another attempt may not meet an error of this SQLSTATE again.
+pub fn may_pass(code: &str) -> bool {
+    begins(code, &AWAY) || begins(code, &CONFLICTS)
+}
 
 /// Why the database did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -82,11 +93,10 @@ impl From<sqlx::Error> for DatabaseError {
             sqlx::Error::Database(error) => {
                 let code = error.code().unwrap_or_default().into_owned();
                 let message = error.message().to_owned();
-                let begins = |codes: &[&str]| codes.iter().any(|one| code.starts_with(one));
                 match () {
                     () if code == DISK_FULL => Self::Full(message),
-                    () if begins(&AWAY) => Self::Away(message),
-                    () if begins(&CONFLICTS) => Self::Conflict(message),
+                    () if begins(&code, &AWAY) || code.starts_with(BROKEN) => Self::Away(message),
+                    () if begins(&code, &CONFLICTS) => Self::Conflict(message),
                     () => Self::Refused {
                         code: code.into(),
                         message: message.into(),

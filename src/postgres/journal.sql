@@ -237,6 +237,11 @@ BEGIN
       LEFT JOIN unnest(dup_o, dup_id, dup_items, dup_differs) d(o, first, items, differs) ON d.o = r.o;
 END $f$;
 
+-- Whether a request with one of these claims would be a repeat.
+CREATE FUNCTION has_claim(p_scope uuid[], p_lived bigint) RETURNS bool LANGUAGE sql STABLE SET search_path = @schema@ AS $$
+  SELECT EXISTS (SELECT FROM claims k, cluster c WHERE k.scope = ANY (p_scope) AND k.g BETWEEN c.g - 5 AND c.g
+    AND k.lived_ms > greatest(p_lived, c.lived_ms) - 86460000) $$;
+
 -- An entry of whoever runs the sinks, decided from what is settled: it is placed just below the number that the node has read
 -- up to, so that everything that was under way comes behind it.
 CREATE FUNCTION place(p_node uuid, p_fence bigint, p_seq bigint, p_id uuid, p_received bigint, p_connector text, p_stream text,

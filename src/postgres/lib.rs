@@ -1,10 +1,10 @@
-//! The PostgreSQL server that several nodes share: how it is reached, what its schema is, what is wrong with it.
+//! The PostgreSQL server that several nodes share: how it is reached, what its schema is, and what an error of it means.
 //!
 //! The journal of the engine `postgres` and the log of changes live in it. Statements stand where they are used; the
 //! tables and functions that they use are made here, once for a cluster.
 //!
-//! **Invariant**: a connection is to a primary, has the settings that a 202 depends on, and was answered by the cluster that
-//! its node belongs to.
+//! **Invariant**: a connection is to a primary and has the settings that a 202 depends on. Before one writes, its server is
+//! compared with the one that the cluster was on.
 #![deny(unsafe_code)]
 
 mod connections;
@@ -20,8 +20,8 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, PgConnection};
 
 pub use connections::Connections;
-pub use error::{DatabaseError, refusal};
-pub use schema::{FORMAT, Made, arrive, make};
+pub use error::{DatabaseError, may_pass, refusal};
+pub use schema::{FORMAT, Made, make};
 
 /// A connection that is not made by then is not.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -38,6 +38,30 @@ pub enum Durability {
 }
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+
+/// The answer to what nobody has to know the end of: after this time, there is none.
+///
+/// # Errors
+/// Those of what was asked; [`DatabaseError::Away`].
+pub async fn within<T>(
+    time: Duration,
+    asking: impl Future<Output = Result<T, DatabaseError>>,
+) -> Result<T, DatabaseError> {
+    let answer = tokio::time::timeout(time, asking).await;
+    answer.unwrap_or_else(|_| Err(DatabaseError::silent(time)))
+}
+
+/// Where a URL leads.
+///
+/// # Errors
+/// What is wrong with it, without a word of it.
+pub fn server_of(url: &str) -> Result<PgConnectOptions, String> {
+    url.parse().map_err(|error| match error {
+        // Its text is about the form; others could quote.
+        sqlx::Error::Configuration(error) => error.to_string(),
+        _ => "it cannot be read".to_owned(),
+    })
+}
 
 /// Where the database is, and how it is used.
 #[derive(Clone)]
@@ -90,12 +114,7 @@ impl Database {
             if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
                 return Err("a URL must begin with postgres:// or postgresql://".to_owned());
             }
-            let server: PgConnectOptions = url.parse().map_err(|error| match error {
-                // Its text is about the form; others could quote.
-                sqlx::Error::Configuration(error) => error.to_string(),
-                _ => "it cannot be read".to_owned(),
-            })?;
-            Ok(server
+            Ok(server_of(url)?
                 .application_name(&application)
                 .disable_statement_logging())
         };
@@ -104,11 +123,6 @@ impl Database {
             schema: name.clone(),
             durability: options.durability,
         })
-    }
-
-    /// What a commit waits for.
-    pub fn durability(&self) -> Durability {
-        self.durability
     }
 
     /// The schema of the cluster's tables.
@@ -123,14 +137,35 @@ impl Database {
     pub async fn connect(&self) -> Result<PgConnection, DatabaseError> {
         let mut said = Vec::new();
         for server in &self.servers {
-            let connecting = self.connect_to(server);
-            match tokio::time::timeout(CONNECT_MAX, connecting).await {
-                Ok(Ok(connection)) => return Ok(connection),
-                Ok(Err(error)) => said.push(error.to_string()),
-                Err(_) => said.push(DatabaseError::silent(CONNECT_MAX).to_string()),
+            match within(CONNECT_MAX, self.connect_to(server)).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) => said.push(error.to_string()),
             }
         }
         Err(DatabaseError::Away(said.join("; ")))
+    }
+
+    /// The same for who is to write: the server was [compared](Self::arrive).
+    ///
+    /// # Errors
+    /// What each server said; there is no schema.
+    pub async fn connect_to_write(&self) -> Result<PgConnection, DatabaseError> {
+        let mut connection = self.connect().await?;
+        self.arrive(&mut connection).await?;
+        Ok(connection)
+    }
+
+    /// Compares the server with the one that the cluster was on: after a failover, or a restore into another server, numbers
+    /// go on above all that were given. To be called on every connection that is to write, before it does.
+    ///
+    /// # Errors
+    /// The database's; there is no schema.
+    pub async fn arrive(&self, connection: &mut PgConnection) -> Result<(), DatabaseError> {
+        sqlx::query("SELECT arrive($1)")
+            .bind(self.durability == Durability::Local)
+            .execute(connection)
+            .await?;
+        Ok(())
     }
 
     async fn connect_to(&self, server: &PgConnectOptions) -> Result<PgConnection, DatabaseError> {

@@ -2,7 +2,7 @@
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-use super::{Database, DatabaseError, Durability};
+use super::{Database, DatabaseError};
 
 /// Of the schema; stands in `cluster.format`.
 pub const FORMAT: i32 = 1;
@@ -56,20 +56,4 @@ pub async fn make(
     }
     transaction.commit().await?;
     Ok(Made::Now)
-}
-
-/// Compares the server with the one that the cluster was on: after a failover, or a restore into another server, numbers
-/// go on above all that were given. To be called on every connection that is to write, before it does.
-///
-/// # Errors
-/// The database's.
-pub async fn arrive(
-    connection: &mut PgConnection,
-    durability: Durability,
-) -> Result<(), DatabaseError> {
-    sqlx::query("SELECT arrive($1)")
-        .bind(durability == Durability::Local)
-        .execute(connection)
-        .await?;
-    Ok(())
 }

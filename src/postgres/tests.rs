@@ -25,15 +25,13 @@ async fn the_schema_is_made_once_and_used_by_everybody() {
     let mut both = [both.0.expect("made"), both.1.expect("made")];
     both.sort_by_key(|made| *made == Made::Before);
     assert_eq!(both, [Made::Now, Made::Before]);
-    arrive(&mut one, Durability::Standby)
-        .await
-        .expect("the same server");
+    let same = database.connect_to_write().await;
+    same.expect("the same server");
     assert_eq!(server.query("SELECT xid_base FROM show_1.cluster"), "0");
     // Another server, which begins to count anew.
     server.query("UPDATE show_1.cluster SET system_identifier = 7; UPDATE show_1.generations SET first_seq = 1 << 30");
-    arrive(&mut one, Durability::Standby)
-        .await
-        .expect("another server");
+    let another = database.connect_to_write().await;
+    another.expect("another server");
     let next = "SELECT ((pg_current_xact_id()::text::bigint + xid_base) << 12) > 1 << 30 FROM show_1.cluster";
     assert_eq!(server.query(next), "t");
     server.query("UPDATE show_1.cluster SET format = 99");

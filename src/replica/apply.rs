@@ -12,7 +12,7 @@ use thiserror::Error;
 use super::encoding::{ChangeReader, MalformedChange, RowChange, TableChange, part_of};
 use super::recorder::forget;
 use super::tables::{self, Schema, quoted};
-use super::{ChainDigest, LogPlace, Recorder};
+use super::{LogPlace, Recorder};
 
 /// Why an entry cannot be applied. The transaction must be rolled back.
 #[derive(Debug, Error)]
@@ -52,8 +52,8 @@ impl From<MalformedChange> for ApplyError {
 /// An entry of the log.
 #[derive(Debug, Clone, Copy)]
 pub struct LogEntry<'a> {
-    pub n: u64,
-    pub digest: ChainDigest,
+    /// Where a file is that has it.
+    pub place: LogPlace,
     pub change: &'a [u8],
 }
 
@@ -88,13 +88,13 @@ impl Recorder {
         entry: &LogEntry<'_>,
     ) -> Result<AppliedEntry, ApplyError> {
         let next = place.after(entry.change);
-        if entry.n != next.n {
-            let (found, expected) = (entry.n, next.n);
+        if entry.place.n != next.n {
+            let (found, expected) = (entry.place.n, next.n);
             let reason = format!("entry {expected} should follow, not {found}");
             return Err(ApplyError::DoesNotFit(reason));
         }
-        if entry.digest != next.digest {
-            let reason = format!("entry {} has another digest than the log says", entry.n);
+        if entry.place.digest != next.digest {
+            let reason = format!("entry {} has another digest than the log says", next.n);
             return Err(ApplyError::DoesNotFit(reason));
         }
         let mut tables = Vec::new();

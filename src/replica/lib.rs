@@ -1,9 +1,9 @@
 //! Copies of `pool.db` and `catalog.db` that several nodes keep equal: each change of either file is an entry of one log.
 //!
-//! The log is in PostgreSQL ([`log`]). A node does its work in SQLite, as a node alone does. A [`Recorder`] on the writing connection knows which rows the open
-//! transaction has changed; [`Recorder::take`] encodes them as they are now, and [`change`] makes the bytes of an entry of
-//! the parts of both files. Other nodes [`Recorder::apply`] the entry to their copies: first every key goes that it names,
-//! then its rows come.
+//! The log is in PostgreSQL ([`log`]). A node does its work in SQLite, as a node alone does. A [`Recorder`] on the writing
+//! connection knows which rows the open transaction has changed; [`Recorder::take`] encodes them as they are now, and
+//! [`change`] makes the bytes of an entry of the parts of both files. Other nodes [`Recorder::apply`] the entry to their
+//! copies: first every key goes that it names, then its rows come.
 //!
 //! Each file keeps its own [`LogPlace`] in a table of its own, which changes in the transaction of what it says. Digests
 //! are a chain, so that a copy that differs finds out at the next entry, whoever wrote it.

@@ -13,7 +13,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use postgres::{Database, DatabaseError, arrive, refusal};
+use postgres::{Database, DatabaseError, refusal, within};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{Connection as _, PgConnection, Postgres};
@@ -148,9 +148,7 @@ impl Log {
             if self.connection.is_some() {
                 let values = (nonce, &place, is_catalog);
                 let appending = self.append_once(entry, values);
-                let answer = tokio::time::timeout(wait, appending).await;
-                let answer = answer.unwrap_or_else(|_| Err(DatabaseError::silent(wait)));
-                match answer {
+                match within(wait, appending).await {
                     Ok(()) => return Ok(place),
                     Err(error) if leaves_doubt(&error) => {
                         is_in_doubt = true;
@@ -282,11 +280,8 @@ impl Log {
         self.connected().await?;
         let answer_max = self.answer_max;
         let connection = self.open_connection()?;
-        let asked = tokio::time::timeout(answer_max, query.fetch_all(connection)).await;
-        let rows = match asked {
-            Ok(rows) => rows.map_err(DatabaseError::from),
-            Err(_) => Err(DatabaseError::silent(answer_max)),
-        };
+        let asking = async { Ok(query.fetch_all(connection).await?) };
+        let rows = within(answer_max, asking).await;
         if rows.as_ref().is_err_and(leaves_doubt) {
             self.forget_connection();
         }
@@ -304,17 +299,14 @@ impl Log {
         }
         self.forget_connection();
         let connecting = async {
-            let mut connection = self.database.connect().await?;
-            arrive(&mut connection, self.database.durability()).await?;
+            let mut connection = self.database.connect_to_write().await?;
             // Commits wait for the standby in their order: what this connection sees from now on is there.
             sqlx::query("SELECT pg_logical_emit_message(true, 'headgate', '')")
                 .execute(&mut connection)
                 .await?;
             Ok(connection)
         };
-        let connection = tokio::time::timeout(self.answer_max, connecting).await;
-        let connection = connection.unwrap_or_else(|_| Err(DatabaseError::silent(self.answer_max)));
-        self.connection = Some(connection?);
+        self.connection = Some(within(self.answer_max, connecting).await?);
         Ok(())
     }
 

@@ -73,8 +73,7 @@ impl Pair {
     fn follow(&mut self, change: &[u8]) -> Result<Vec<TouchedTable>, ApplyError> {
         let next = self.copy_place.after(change);
         let entry = LogEntry {
-            n: next.n,
-            digest: next.digest,
+            place: next,
             change,
         };
         self.copy_recorder.prepare(&self.copy)?;

@@ -16,52 +16,11 @@ use super::log::{COLUMNS, read_row};
 use super::segment_index::{self, CLOSED};
 use crate::StorageError;
 use crate::log::{Filter, LogRow, Outcome};
-use crate::page::{Budget, FIRST_STEP, LogPage, STEP};
+use crate::page::{HIGHEST, Looked, like};
 use base::clock::Unix;
 use base::order::Seq;
 
-/// Positions stay far below.
-const HIGHEST: Seq = Seq::new(u64::MAX >> 1);
-
 impl File {
-    pub(crate) async fn log_page(
-        &self,
-        filter: &Filter,
-        limit: u32,
-        budget: &mut Budget,
-    ) -> Result<LogPage, StorageError> {
-        let mut page = LogPage::default();
-        let mut filter = filter.clone();
-        let mut step = FIRST_STEP;
-        while let Some(range) = self.log_range(&filter).await? {
-            let wanted = limit.saturating_sub(u32::try_from(page.rows.len()).unwrap_or(u32::MAX));
-            // Without conditions of their own the entries are the candidates.
-            let conditions = filter.has_conditions();
-            let looked_at = if conditions { step } else { wanted };
-            let looked = self.look(&filter, &range, looked_at, wanted).await?;
-            let full = looked.rows.len() >= wanted as usize;
-            page.rows.extend(looked.rows);
-            if full {
-                page.next = page.rows.last().map(|last| last.seq).or(filter.before);
-                return Ok(page);
-            }
-            let Some(lowest) = looked.lowest.filter(|_| looked.candidates >= looked_at) else {
-                break;
-            };
-            filter.before = Some(lowest);
-            if conditions {
-                budget.spend(looked.candidates as usize);
-                step = STEP;
-            }
-            if budget.is_spent() {
-                page.next = filter.before;
-                return Ok(page);
-            }
-        }
-        page.next = None;
-        Ok(page)
-    }
-
     pub(crate) async fn log_at(
         &self,
         filter: &Filter,
@@ -115,7 +74,7 @@ impl File {
     }
 
     /// Looks at so many candidates; at most so many entries are the answer.
-    async fn look(
+    pub(crate) async fn look(
         &self,
         filter: &Filter,
         range: &Range<Seq>,
@@ -182,25 +141,7 @@ impl File {
     }
 }
 
-/// What a step came to.
-#[derive(Default)]
-struct Looked {
-    /// How many there were, and the position of the last.
-    candidates: u32,
-    lowest: Option<Seq>,
-    /// Those that match.
-    rows: Vec<LogRow>,
-}
-
 impl Filter {
-    /// Whether candidates are left out.
-    fn has_conditions(&self) -> bool {
-        self.text.is_some()
-            || self.since.is_some()
-            || self.until.is_some()
-            || (self.connector.is_none() && self.outcome == Some(Outcome::Accepted))
-    }
-
     /// Whose marks lead to the candidates; none: they are all entries.
     fn marked(&self) -> Option<(Option<&str>, &[Outcome])> {
         let outcomes = self.outcome.as_ref().map(std::slice::from_ref);
@@ -246,18 +187,6 @@ impl Filter {
             query.push(")");
         }
     }
-}
-
-/// The pattern of a text that may stand anywhere.
-fn like(text: &str) -> String {
-    let mut pattern = String::from("%");
-    for character in text.chars() {
-        if matches!(character, '%' | '_' | '\\') {
-            pattern.push('\\');
-        }
-        pattern.push(character);
-    }
-    pattern + "%"
 }
 
 /// Positions as a JSON array: the text of the statement stays the same, however many there are.

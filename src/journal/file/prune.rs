@@ -3,7 +3,6 @@
 //!
 //! **Invariant**: a slice of this work is short, so that the next group never waits long for it.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension};
@@ -97,7 +96,7 @@ impl Pruner {
             last_seq,
             idle,
         } = work;
-        let target = Seq::new(shared.prune_to.load(Ordering::Relaxed));
+        let target = shared.released();
         let pruned_to = match self.pruned_to {
             Some(pruned_to) => pruned_to,
             None => *self.pruned_to.insert(before_first_payload(connection)?),

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::schema::ACCEPTED;
 use super::{File, timeline};
 use crate::log::Outcome;
+use crate::reader::{Found, Look, Stored, action};
 use crate::{ReadRequest, StorageError, Taken};
 use base::clock::{Lived, Unix};
 use base::order::Seq;
@@ -48,8 +49,6 @@ fn select_entries() -> String {
 
 /// Payloads fetched by one statement.
 const FETCHED_MAX: usize = 500;
-/// What waits is looked at in steps that grow from this to that: a batch may end soon.
-const LOOKED_AT: std::ops::RangeInclusive<u32> = 64..=4_096;
 
 impl File {
     pub(crate) async fn read_after(
@@ -110,38 +109,13 @@ async fn read_after(
     reads: &sqlx::SqlitePool,
     request: &ReadRequest<'_>,
 ) -> Result<Taken, StorageError> {
-    let mut taken = Taken {
-        through: request.after,
-        ..Taken::default()
-    };
-    let mut look = Look {
-        through: request.after,
-        ..Look::default()
-    };
-    let mut step = *LOOKED_AT.start();
-    while look.on(reads, request, step).await? {
+    let mut look = Look::after(request.after);
+    let mut step = *Look::STEPS.start();
+    while look_on(&mut look, reads, request, step).await? {
         step = step.saturating_mul(4);
     }
-    taken.through = look.through;
     let found = read_many(reads, &look.wanted).await?;
-    let mut items = 0;
-    for (seq, entry) in found {
-        match entry {
-            Ok(entry) => {
-                items += entry.items.len();
-                if items > request.items_max && !taken.entries.is_empty() {
-                    // It stays for the next time, with all that follow.
-                    taken.through = taken.entries.last().map_or(request.after, |last| last.seq);
-                    taken
-                        .corrupt
-                        .retain(|(corrupt, _)| *corrupt <= taken.through);
-                    break;
-                }
-                taken.entries.push(entry);
-            }
-            Err(reason) => taken.corrupt.push((seq, reason)),
-        }
-    }
+    let mut taken = Taken::of(request, look.through, found);
     // After the payloads: another lane may have put one aside in between.
     let quarantined = sqlx::query(SELECT_QUARANTINED)
         .bind(request.after.to_column())
@@ -151,68 +125,45 @@ async fn read_after(
     for row in quarantined {
         if row
             .try_get::<&str, _>("stream")
-            .is_ok_and(|stream| (request.wanted)(stream, action(&row)))
+            .is_ok_and(|stream| (request.wanted)(stream, action_of(&row)))
         {
-            let seq = Seq::from_column(row.try_get("seq")?);
-            if !taken.corrupt.iter().any(|(corrupt, _)| *corrupt == seq) {
-                taken.quarantined.push((seq, row.try_get("reason")?));
-            }
+            taken.put_aside(
+                Seq::from_column(row.try_get("seq")?),
+                row.try_get("reason")?,
+            );
         }
     }
     Ok(taken)
 }
 
-/// What a batch can be made of.
-#[derive(Default)]
-struct Look {
-    /// Everything up to here was looked at.
-    through: Seq,
-    /// What is to be fetched.
-    wanted: Vec<Seq>,
-    bytes: usize,
-}
-
-impl Look {
-    /// Looks at so many entries more; true if the batch may go on behind them.
-    async fn on(
-        &mut self,
-        reads: &sqlx::SqlitePool,
-        request: &ReadRequest<'_>,
-        step: u32,
-    ) -> Result<bool, StorageError> {
-        let rows = sqlx::query(SELECT_WAITING)
-            .bind(self.through.to_column())
-            .bind(step)
-            .fetch_all(reads)
-            .await?;
-        for row in &rows {
-            let seq = Seq::from_column(row.try_get("seq")?);
-            // A name that cannot be read is nobody's; the entry is looked at when it is fetched.
-            let stream: Option<&str> = row.try_get("stream").ok();
-            let size: Option<i64> = row.try_get("bytes")?;
-            let action = action(row);
-            if let Some(size) = size
-                && stream.is_none_or(|stream| (request.wanted)(stream, action))
-            {
-                self.bytes += usize::try_from(size).unwrap_or(usize::MAX / 2);
-                let full = self.bytes > request.bytes_max || self.wanted.len() >= request.items_max;
-                if full && !self.wanted.is_empty() {
-                    return Ok(false);
-                }
-                self.wanted.push(seq);
-            }
-            self.through = seq;
+/// Looks at so many entries more; true if the batch may go on behind them.
+async fn look_on(
+    look: &mut Look,
+    reads: &sqlx::SqlitePool,
+    request: &ReadRequest<'_>,
+    step: u32,
+) -> Result<bool, StorageError> {
+    let rows = sqlx::query(SELECT_WAITING)
+        .bind(look.through.to_column())
+        .bind(step)
+        .fetch_all(reads)
+        .await?;
+    for row in &rows {
+        // A name that cannot be read is nobody's; the entry is looked at when it is fetched.
+        let stream: Option<&str> = row.try_get("stream").ok();
+        let is_wanted = stream.is_none_or(|stream| (request.wanted)(stream, action_of(row)));
+        let bytes: Option<i64> = row.try_get("bytes")?;
+        let seq = Seq::from_column(row.try_get("seq")?);
+        if !look.note(request, seq, bytes.filter(|_| is_wanted)) {
+            return Ok(false);
         }
-        Ok(rows.len() == step as usize && step < *LOOKED_AT.end())
     }
+    Ok(rows.len() == step as usize && step < *Look::STEPS.end())
 }
 
 /// Entries by their sequence numbers, in that order, each with what is wrong with it if it cannot be
 /// read. Those that are gone are left out.
-async fn read_many(
-    reads: &sqlx::SqlitePool,
-    seqs: &[Seq],
-) -> Result<Vec<(Seq, Result<Arc<Entry>, String>)>, StorageError> {
+async fn read_many(reads: &sqlx::SqlitePool, seqs: &[Seq]) -> Result<Vec<Found>, StorageError> {
     let mut found = Vec::with_capacity(seqs.len());
     for chunk in seqs.chunks(FETCHED_MAX) {
         found.extend(fetch(reads, chunk).await?);
@@ -220,10 +171,7 @@ async fn read_many(
     Ok(found)
 }
 
-async fn fetch(
-    reads: &sqlx::SqlitePool,
-    seqs: &[Seq],
-) -> Result<Vec<(Seq, Result<Arc<Entry>, String>)>, sqlx::Error> {
+async fn fetch(reads: &sqlx::SqlitePool, seqs: &[Seq]) -> Result<Vec<Found>, sqlx::Error> {
     let mut query = QueryBuilder::<Sqlite>::new(select_entries());
     let mut list = query.separated(", ");
     for seq in seqs {
@@ -239,40 +187,25 @@ async fn fetch(
         .collect()
 }
 
-/// What the request of a row asks of its items.
-fn action(row: &SqliteRow) -> Action {
-    let outcome = row.try_get("outcome").map(Outcome::from_code);
-    let action = outcome.ok().and_then(Outcome::action);
-    action.unwrap_or_default()
+fn action_of(row: &SqliteRow) -> Action {
+    action(row.try_get("outcome").ok())
 }
 
 /// Checks a payload and makes an entry of it.
 fn read_entry(row: &SqliteRow) -> Result<Arc<Entry>, String> {
-    let parts = || -> Result<_, sqlx::Error> {
-        Ok((
-            row.try_get::<i64, _>("seq")?,
-            row.try_get::<i64, _>("crc32")?,
-            row.try_get::<Vec<u8>, _>("items")?,
-            row.try_get::<Vec<u8>, _>("request_id")?,
-            row.try_get::<String, _>("stream")?,
-            row.try_get::<i64, _>("received_ms")?,
-            row.try_get::<Option<i64>, _>("arrived_ms")?,
-        ))
+    let stored = || -> Result<_, sqlx::Error> {
+        Ok(Stored {
+            seq: Seq::from_column(row.try_get("seq")?),
+            crc32: row.try_get("crc32")?,
+            items: row.try_get("items")?,
+            request_id: Uuid::from_slice(row.try_get("request_id")?),
+            stream: row.try_get("stream")?,
+            received_at: Unix::from_column(row.try_get("received_ms")?),
+            arrived: row
+                .try_get::<Option<i64>, _>("arrived_ms")?
+                .map(Lived::from_column),
+        })
     };
-    let (seq, crc32, items, request_id, stream, received_at, arrived) =
-        parts().map_err(|error| format!("the row cannot be read: {error}"))?;
-    if i64::from(crc32fast::hash(&items)) != crc32 {
-        return Err("the payload's checksum does not match".to_owned());
-    }
-    let items = Items::from_stored(items.into(), action(row))
-        .map_err(|error| format!("the payload cannot be decoded: {error}"))?;
-    Ok(Arc::new(Entry {
-        seq: Seq::from_column(seq),
-        request_id: Uuid::from_slice(&request_id)
-            .map_err(|error| format!("the request id cannot be decoded: {error}"))?,
-        stream: stream.into(),
-        received_at: Unix::from_column(received_at),
-        arrived: arrived.map(Lived::from_column),
-        items,
-    }))
+    let stored = stored().map_err(|error| format!("the row cannot be read: {error}"))?;
+    stored.entry(action_of(row))
 }

@@ -125,18 +125,15 @@ impl File {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use rusqlite::Connection;
     use uuid::Uuid;
 
     use super::*;
     use crate::log::Client;
-    use crate::{Durability, Journal, LogEntry, Options, Outcome, Submission};
+    use crate::{LogEntry, Outcome, Submission};
     use base::clock::{Lived, Unix};
     use item::ItemsWriter;
-    use observe::metrics::Metrics;
-    use sqlite::FailStop;
     use std::time::Duration;
 
     const MINUTE: Duration = Duration::from_mins(1);
@@ -170,17 +167,9 @@ mod tests {
     #[tokio::test]
     async fn the_oldest_go_first_by_age_and_by_bytes() {
         let folder = tempfile::tempdir().expect("a folder");
-        let options = Options {
-            durability: Durability::Os,
-            pending_bytes_max: 1 << 20,
-            seq_floor: Seq::MIN,
-            log_retention: Duration::MAX,
-            log_retention_bytes: u64::MAX,
-        };
         let path = folder.path().join("journal.db");
-        let (metrics, fail_stop) = (Arc::new(Metrics::new()), FailStop::default());
-        let open = || Journal::open(&path, options.clone(), Arc::clone(&metrics), &fail_stop);
-        let journal = open().await.expect("it opens");
+        let open = || crate::file::tests::open(&path, |_| ());
+        let journal = open().await;
         // Whatever the time of day was when they came.
         for received_at in [4_000, 3_000, 2_000, 1_000] {
             let submitted = journal.submit(submission(Unix::from_ms(received_at))).await;
@@ -212,7 +201,7 @@ mod tests {
         journal.close().await;
 
         // What was there before is counted too, and what comes then.
-        let journal = open().await.expect("it opens");
+        let journal = open().await;
         let retention = Retention {
             bytes_max: 250,
             age_max: HOUR,

@@ -233,12 +233,7 @@ impl Committer {
             };
             self.call_placed(&placed).await
         });
-        let placed = placing.await.map_err(|error| refusal_of(&error))?;
-        if placed.is_ok() {
-            // It is counted when it is read, which is at once.
-            self.shared.newest.send_modify(|_| ());
-        }
-        placed
+        placing.await.map_err(|error| refusal_of(&error))?
     }
 
     async fn call_placed(&mut self, placed: &Placed) -> Result<Receipt, JournalError> {
@@ -270,9 +265,7 @@ impl Committer {
     async fn holds(&mut self, claims: [Option<Claim>; 2]) -> Result<bool, DatabaseError> {
         let scopes = claims.iter().flatten();
         let scopes: Vec<Uuid> = scopes.map(|claim| Uuid::from_bytes(claim.scope)).collect();
-        let sql = "SELECT EXISTS (SELECT FROM claims k, cluster c WHERE k.scope = ANY ($1)
-            AND k.g BETWEEN c.g - 5 AND c.g AND k.lived_ms > greatest($2, c.lived_ms) - 86460000)";
-        let held = sqlx::query_scalar(sql)
+        let held = sqlx::query_scalar("SELECT has_claim($1, $2)")
             .bind(scopes)
             .bind(Lived::now().to_column())
             .fetch_one(self.session().await?)

@@ -9,15 +9,13 @@ use uuid::Uuid;
 use super::Node;
 use super::text::{read, stored};
 use crate::log::{Client, Endpoint, Filter, LogEntry, LogRow, Outcome};
-use crate::page::{Budget, FIRST_STEP, LogPage, STEP};
+use crate::page::{HIGHEST, Looked, like};
 use ::postgres::DatabaseError;
 use base::clock::Unix;
 use base::order::Seq;
 
 const COLUMNS: &str = "SELECT seq, request_id, received_ms, connector, stream, outcome, endpoint, http_status, items, bytes, key, \
      client, item_key, idempotency_key, duplicate_of, errors, headers, sent_again_from, sender FROM requests WHERE ";
-/// Positions stay far below.
-const HIGHEST: Seq = Seq::new(u64::MAX >> 1);
 /// Clocks of nodes differ by less, and a request that arrived waits less until it is stored.
 const TIMES_DIFFER_MAX_MS: i64 = 10 * 60_000;
 
@@ -67,50 +65,6 @@ impl Node {
         let query = sqlx::query("SELECT FROM requests WHERE connector = $1 LIMIT 1");
         let row = self.log_reads.first(query.bind(stored(name))).await?;
         Ok(row.is_some())
-    }
-
-    pub(crate) async fn log_page(
-        &self,
-        filter: &Filter,
-        limit: u32,
-        budget: &mut Budget,
-    ) -> Result<LogPage, DatabaseError> {
-        let mut page = LogPage::default();
-        let mut filter = filter.clone();
-        let mut step = FIRST_STEP;
-        while let Some(range) = self.log_range(&filter).await? {
-            let wanted = limit.saturating_sub(u32::try_from(page.rows.len()).unwrap_or(u32::MAX));
-            let conditions = has_conditions(&filter);
-            let looked_at = if conditions { step } else { wanted };
-            let (seen, lowest) = self.candidates(&filter, &range, looked_at).await?;
-            let Some(lowest) = lowest else {
-                break;
-            };
-            let mut query = QueryBuilder::<Postgres>::new(COLUMNS);
-            query.push("seq >= ").push_bind(lowest.to_column());
-            query.push(" AND seq < ").push_bind(range.end.to_column());
-            let rows = self.fetch_log(&filter, query, wanted).await?;
-            let full = rows.len() >= wanted as usize;
-            page.rows.extend(rows);
-            if full {
-                page.next = page.rows.last().map(|last| last.seq).or(filter.before);
-                return Ok(page);
-            }
-            if seen < looked_at {
-                break;
-            }
-            filter.before = Some(lowest);
-            if conditions {
-                budget.spend(seen as usize);
-                step = STEP;
-            }
-            if budget.is_spent() {
-                page.next = filter.before;
-                return Ok(page);
-            }
-        }
-        page.next = None;
-        Ok(page)
     }
 
     pub(crate) async fn log_at(
@@ -190,13 +144,14 @@ impl Node {
         Ok(Seq::from_column(low.max(0)))
     }
 
-    /// How many entries there are that a filter may let pass, at most so many, and where the last of them is.
-    async fn candidates(
+    /// Looks at so many candidates; at most so many entries are the answer.
+    pub(crate) async fn look(
         &self,
         filter: &Filter,
         range: &Range<Seq>,
-        max: u32,
-    ) -> Result<(u32, Option<Seq>), DatabaseError> {
+        candidates: u32,
+        limit: u32,
+    ) -> Result<Looked, DatabaseError> {
         let mut query = QueryBuilder::<Postgres>::new(
             "SELECT count(*), min(seq) FROM (SELECT seq FROM requests WHERE seq >= ",
         );
@@ -205,17 +160,23 @@ impl Node {
         push_marks(filter, &mut query);
         query
             .push(" ORDER BY seq DESC LIMIT ")
-            .push_bind(i64::from(max));
+            .push_bind(i64::from(candidates));
         query.push(") AS part");
         let Some(row) = self.log_reads.first(query.build()).await? else {
-            return Ok((0, None));
+            return Ok(Looked::default());
         };
         let count: i64 = row.try_get(0)?;
-        let lowest: Option<i64> = row.try_get(1)?;
-        Ok((
-            u32::try_from(count).unwrap_or(u32::MAX),
-            lowest.map(Seq::from_column),
-        ))
+        let Some(lowest) = row.try_get::<Option<i64>, _>(1)? else {
+            return Ok(Looked::default());
+        };
+        let mut query = QueryBuilder::<Postgres>::new(COLUMNS);
+        query.push("seq >= ").push_bind(lowest);
+        query.push(" AND seq < ").push_bind(range.end.to_column());
+        Ok(Looked {
+            candidates: u32::try_from(count).unwrap_or(u32::MAX),
+            lowest: Some(Seq::from_column(lowest)),
+            rows: self.fetch_log(filter, query, limit).await?,
+        })
     }
 
     /// The newest of the entries that the query gives and the filter lets pass.
@@ -233,11 +194,6 @@ impl Node {
         let rows = self.log_reads.all(query.build()).await?;
         rows.iter().map(read_row).collect::<Result<_, _>>()
     }
-}
-
-/// Whether candidates are left out.
-fn has_conditions(filter: &Filter) -> bool {
-    filter.text.is_some() || filter.since.is_some() || filter.until.is_some()
 }
 
 /// What an index leads to.
@@ -281,18 +237,6 @@ fn push_conditions(filter: &Filter, query: &mut QueryBuilder<Postgres>) {
         }
         query.push(")");
     }
-}
-
-/// The pattern of a text that may stand anywhere.
-fn like(text: &str) -> String {
-    let mut pattern = String::from("%");
-    for character in text.chars() {
-        if matches!(character, '%' | '_' | '\\') {
-            pattern.push('\\');
-        }
-        pattern.push(character);
-    }
-    pattern + "%"
 }
 
 fn read_row(row: &PgRow) -> Result<LogRow, DatabaseError> {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use sqlx::Row;
 use sqlx::postgres::PgRow;
-use uuid::Uuid;
 
 use super::Node;
 use crate::log::Outcome;
+use crate::reader::{Found, Look, Stored, action};
 use crate::{ReadRequest, Taken};
 use ::postgres::DatabaseError;
 use base::clock::{Lived, Unix};
@@ -15,8 +15,6 @@ use base::order::Seq;
 use item::Items;
 use item::batch::{Action, Entry};
 
-/// What waits is looked at in steps that grow from this to that: a batch may end soon.
-const LOOKED_AT: std::ops::RangeInclusive<i64> = 64..=4_096;
 /// Payloads that may have removals, looked for in one step.
 const REMOVALS_MAX: i64 = 500;
 
@@ -31,82 +29,51 @@ const ENTRIES: &str =
 const ASIDE: &str =
     "SELECT seq, reason, stream, outcome FROM quarantine WHERE seq > $1 AND seq <= $2 ORDER BY seq";
 
-type Read = (Seq, Result<Arc<Entry>, String>);
-
 impl Node {
     pub(crate) async fn read_after(
         &self,
         request: &ReadRequest<'_>,
     ) -> Result<Taken, DatabaseError> {
-        let (wanted, through) = self.look(request).await?;
-        let mut taken = Taken {
-            through,
-            ..Taken::default()
-        };
-        let mut items = 0;
-        for (seq, entry) in self.fetch(&wanted).await? {
-            match entry {
-                Ok(entry) => {
-                    items += entry.items.len();
-                    if items > request.items_max && !taken.entries.is_empty() {
-                        // It stays for the next time, with all that follow.
-                        taken.through = taken.entries.last().map_or(request.after, |last| last.seq);
-                        let through = taken.through;
-                        taken.corrupt.retain(|(corrupt, _)| *corrupt <= through);
-                        break;
-                    }
-                    taken.entries.push(entry);
-                }
-                Err(reason) => taken.corrupt.push((seq, reason)),
-            }
+        let mut look = Look::after(request.after);
+        let mut step = *Look::STEPS.start();
+        while self.look_on(&mut look, request, step).await? {
+            step = step.saturating_mul(4);
         }
+        let found = self.fetch(&look.wanted).await?;
+        let mut taken = Taken::of(request, look.through, found);
         let aside = sqlx::query(ASIDE)
             .bind(request.after.to_column())
             .bind(taken.through.to_column());
         // After the payloads: another lane may have put one aside in between.
         for row in self.lane_reads.all(aside).await? {
-            let seq = Seq::from_column(row.try_get("seq")?);
-            if is_wanted(&row, request) && !taken.corrupt.iter().any(|(corrupt, _)| *corrupt == seq)
-            {
+            if is_wanted(&row, request) {
                 let reason = super::text::read(row.try_get("reason")?);
-                taken.quarantined.push((seq, reason));
+                taken.put_aside(Seq::from_column(row.try_get("seq")?), reason);
             }
         }
         Ok(taken)
     }
 
-    /// What a batch can be made of: the numbers of what is to be fetched, and up to where was looked.
-    async fn look(&self, request: &ReadRequest<'_>) -> Result<(Vec<Seq>, Seq), DatabaseError> {
-        let below = self.feed.through();
-        let (mut wanted, mut through) = (Vec::new(), request.after);
-        let mut bytes = 0;
-        let mut step = *LOOKED_AT.start();
-        loop {
-            let waiting = sqlx::query(WAITING)
-                .bind(through.to_column())
-                .bind(below.to_column())
-                .bind(step);
-            let rows = self.lane_reads.all(waiting).await?;
-            for row in &rows {
-                let seq = Seq::from_column(row.try_get("seq")?);
-                let size: Option<i64> = row.try_get("bytes")?;
-                if let Some(size) = size
-                    && is_wanted(row, request)
-                {
-                    bytes += usize::try_from(size).unwrap_or(usize::MAX / 2);
-                    let full = bytes > request.bytes_max || wanted.len() >= request.items_max;
-                    if full && !wanted.is_empty() {
-                        return Ok((wanted, through));
-                    }
-                    wanted.push(seq);
-                }
-                through = seq;
+    /// Looks at so many entries more; true if the batch may go on behind them.
+    async fn look_on(
+        &self,
+        look: &mut Look,
+        request: &ReadRequest<'_>,
+        step: u32,
+    ) -> Result<bool, DatabaseError> {
+        let waiting = sqlx::query(WAITING)
+            .bind(look.through.to_column())
+            .bind(self.feed.through().to_column())
+            .bind(i64::from(step));
+        let rows = self.lane_reads.all(waiting).await?;
+        for row in &rows {
+            let bytes: Option<i64> = row.try_get("bytes")?;
+            let seq = Seq::from_column(row.try_get("seq")?);
+            if !look.note(request, seq, bytes.filter(|_| is_wanted(row, request))) {
+                return Ok(false);
             }
-            if rows.len() < usize::try_from(step).unwrap_or(0) || step >= *LOOKED_AT.end() {
-                return Ok((wanted, through));
-            }
-            step *= 4;
         }
+        Ok(rows.len() == step as usize && step < *Look::STEPS.end())
     }
 
     pub(crate) async fn entry(&self, seq: Seq) -> Result<Option<Arc<Entry>>, DatabaseError> {
@@ -167,7 +134,7 @@ impl Node {
     }
 
     /// Entries by their numbers, each with what is wrong with it if it cannot be read. Those that are gone are left out.
-    async fn fetch(&self, seqs: &[Seq]) -> Result<Vec<Read>, DatabaseError> {
+    async fn fetch(&self, seqs: &[Seq]) -> Result<Vec<Found>, DatabaseError> {
         if seqs.is_empty() {
             return Ok(Vec::new());
         }
@@ -187,45 +154,26 @@ impl Node {
 
 fn is_wanted(row: &PgRow, request: &ReadRequest<'_>) -> bool {
     let stream = row.try_get::<&str, _>("stream");
-    stream.is_ok_and(|stream| (request.wanted)(stream, action(row)))
+    stream.is_ok_and(|stream| (request.wanted)(stream, action_of(row)))
 }
 
-/// What the request of a row asks of its items.
-fn action(row: &PgRow) -> Action {
-    let outcome = row.try_get("outcome").map(i64::from as fn(i16) -> i64);
-    let action = outcome
-        .ok()
-        .map(Outcome::from_code)
-        .and_then(Outcome::action);
-    action.unwrap_or_default()
+fn action_of(row: &PgRow) -> Action {
+    action(row.try_get::<i16, _>("outcome").ok().map(i64::from))
 }
 
 /// Checks a payload and makes an entry of it.
 pub(super) fn read_entry(row: &PgRow) -> Result<Arc<Entry>, String> {
-    let parts = || -> Result<_, sqlx::Error> {
-        Ok((
-            row.try_get::<i64, _>("seq")?,
-            row.try_get::<i64, _>("crc32")?,
-            row.try_get::<Vec<u8>, _>("items")?,
-            row.try_get::<Uuid, _>("request_id")?,
-            row.try_get::<String, _>("stream")?,
-            row.try_get::<i64, _>("received_ms")?,
-            row.try_get::<i64, _>("arrived_ms")?,
-        ))
+    let stored = || -> Result<_, sqlx::Error> {
+        Ok(Stored {
+            seq: Seq::from_column(row.try_get("seq")?),
+            crc32: row.try_get("crc32")?,
+            items: row.try_get("items")?,
+            request_id: Ok(row.try_get("request_id")?),
+            stream: row.try_get("stream")?,
+            received_at: Unix::from_column(row.try_get("received_ms")?),
+            arrived: Some(Lived::from_column(row.try_get("arrived_ms")?)),
+        })
     };
-    let (seq, crc32, items, request_id, stream, received_at, arrived) =
-        parts().map_err(|error| format!("the row cannot be read: {error}"))?;
-    if i64::from(crc32fast::hash(&items)) != crc32 {
-        return Err("the payload's checksum does not match".to_owned());
-    }
-    let items = Items::from_stored(items.into(), action(row))
-        .map_err(|error| format!("the payload cannot be decoded: {error}"))?;
-    Ok(Arc::new(Entry {
-        seq: Seq::from_column(seq),
-        request_id,
-        stream: stream.into(),
-        received_at: Unix::from_column(received_at),
-        arrived: Some(Lived::from_column(arrived)),
-        items,
-    }))
+    let stored = stored().map_err(|error| format!("the row cannot be read: {error}"))?;
+    stored.entry(action_of(row))
 }

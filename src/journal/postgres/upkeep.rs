@@ -128,15 +128,11 @@ impl Node {
         }
         self.drop_generations(connection, now).await?;
         self.give_up_bodies(connection, now).await?;
-        let released = self
-            .shared
-            .prune_to
-            .load(std::sync::atomic::Ordering::Relaxed);
         let sql = "DELETE FROM quarantine WHERE seq <= $1 AND seq <= (
                  SELECT max(seq) FROM (SELECT seq, row_number() OVER newest AS number, sum(octet_length(items)) OVER newest AS bytes
                      FROM quarantine WINDOW newest AS (ORDER BY seq DESC)) AS aside WHERE number > $2 OR bytes > $3)";
         sqlx::query(sql)
-            .bind(released.min(i64::MAX.cast_unsigned()).cast_signed())
+            .bind(self.shared.released().to_column())
             .bind(ASIDE_MAX)
             .bind(ASIDE_BYTES_MAX)
             .execute(&mut *connection)
@@ -154,12 +150,8 @@ impl Node {
         connection: &mut PgConnection,
         now: Lived,
     ) -> Result<(), DatabaseError> {
-        let released = self
-            .shared
-            .prune_to
-            .load(std::sync::atomic::Ordering::Relaxed);
         let tables: Vec<String> = sqlx::query_scalar(OVER)
-            .bind(released.min(i64::MAX.cast_unsigned()).cast_signed())
+            .bind(self.shared.released().to_column())
             .bind((now - CLAIMS_HELD).to_column())
             .bind((now - self.keep.log_retention).to_column())
             .bind(i64::try_from(self.keep.log_retention_bytes).unwrap_or(i64::MAX))

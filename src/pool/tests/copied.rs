@@ -2,13 +2,9 @@
 
 use std::sync::Weak;
 
-use replica::ReplicaFile;
+use copies::{CopiedFile, ReplicaFile};
 
 use super::*;
-use copied_file::CopiedFile;
-
-#[path = "../../replica/tests/copied.rs"]
-mod copied_file;
 
 /// The copy of a test's pool.
 pub(super) struct Copied {

@@ -65,8 +65,7 @@ impl FollowedEntry {
     /// To be applied.
     pub fn entry(&self) -> LogEntry<'_> {
         LogEntry {
-            n: self.place.n,
-            digest: self.place.digest,
+            place: self.place,
             change: &self.change,
         }
     }

@@ -80,8 +80,7 @@ fn damage_never_panics_and_an_entry_is_refused_or_whole() {
         sqlite::begin(&pair.copy).expect("it begins");
         let next = pair.copy_place.after(&damaged);
         let entry = LogEntry {
-            n: next.n,
-            digest: next.digest,
+            place: next,
             change: &damaged,
         };
         let applied = pair

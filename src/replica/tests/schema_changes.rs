@@ -178,7 +178,8 @@ fn an_entry_follows_on_the_one_before_it_and_no_other() {
     let place = LogPlace::default().after(&first);
     sqlite::begin(&pair.copy).expect("it begins");
     let apply = |n, digest, change| {
-        let entry = LogEntry { n, digest, change };
+        let place = LogPlace { n, digest };
+        let entry = LogEntry { place, change };
         pair.copy_recorder
             .apply(&pair.copy, LogPlace::default(), &entry)
             .map(|applied| applied.place)
@@ -207,8 +208,7 @@ fn an_entry_that_does_not_concern_a_file_moves_its_place_in_memory_only() {
         .expect("an entry");
     let entry_place = LogPlace::default().after(&change);
     let entry = LogEntry {
-        n: 1,
-        digest: entry_place.digest,
+        place: entry_place,
         change: &change,
     };
     let applied = pair

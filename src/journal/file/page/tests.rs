@@ -11,12 +11,11 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::*;
+use crate::Journal;
 use crate::log::{Client, Endpoint, LogEntry};
-use crate::{Durability, Journal, Options};
+use crate::page::{Budget, LogPage};
 use base::clock::Unix;
 use base::order::Seq;
-use observe::metrics::Metrics;
-use sqlite::FailStop;
 use std::time::Instant;
 
 /// Numbers that are the same in every run.
@@ -49,21 +48,11 @@ pub(crate) async fn open_with(
     log_retention_bytes: u64,
     seq_floor: Seq,
 ) -> Arc<Journal> {
-    let options = Options {
-        durability: Durability::Os,
-        pending_bytes_max: 1 << 30,
-        seq_floor,
-        log_retention: Duration::MAX,
-        log_retention_bytes,
-    };
-    let journal = Journal::open(
-        path,
-        options,
-        Arc::new(Metrics::new()),
-        &FailStop::default(),
-    )
-    .await;
-    journal.expect("it opens")
+    crate::file::tests::open(path, |options| {
+        options.log_retention_bytes = log_retention_bytes;
+        options.seq_floor = seq_floor;
+    })
+    .await
 }
 
 const HOUR: Duration = Duration::from_hours(1);

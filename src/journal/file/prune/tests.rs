@@ -9,29 +9,17 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::log::Client;
-use crate::{Durability, Journal, LogEntry, Options, Outcome, ReadRequest, Submission};
+use crate::{Journal, LogEntry, Outcome, ReadRequest, Submission};
 use base::clock::{Lived, Unix};
 use base::order::Seq;
 use item::ItemsWriter;
-use observe::metrics::Metrics;
-use sqlite::FailStop;
 
 async fn open(path: &Path, log_retention: Duration, log_retention_bytes: u64) -> Arc<Journal> {
-    let options = Options {
-        durability: Durability::Os,
-        pending_bytes_max: 1 << 30,
-        seq_floor: Seq::MIN,
-        log_retention,
-        log_retention_bytes,
-    };
-    let journal = Journal::open(
-        path,
-        options,
-        Arc::new(Metrics::new()),
-        &FailStop::default(),
-    )
-    .await;
-    journal.expect("it opens")
+    crate::file::tests::open(path, |options| {
+        options.log_retention = log_retention;
+        options.log_retention_bytes = log_retention_bytes;
+    })
+    .await
 }
 
 fn entry(outcome: Outcome) -> LogEntry {

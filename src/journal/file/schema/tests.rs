@@ -3,19 +3,16 @@
 //! Run by `cargo test`. **Invariant**: the old format is written down here as it was.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use uuid::Uuid;
 
 use super::*;
 use crate::log::Filter;
 use crate::page::Budget;
-use crate::{Journal, Options, Outcome, ReadRequest};
+use crate::{Journal, Outcome, ReadRequest};
 use base::clock::Unix;
 use base::order::Seq;
 use item::{Action, ItemsWriter};
-use observe::metrics::Metrics;
-use sqlite::FailStop;
 
 const FORMAT_1: &str = "
 CREATE TABLE requests (seq INTEGER PRIMARY KEY, request_id BLOB NOT NULL, received_ms INTEGER NOT NULL, connector TEXT NOT NULL, stream TEXT NOT NULL, outcome INTEGER NOT NULL, endpoint INTEGER NOT NULL, http_status INTEGER NOT NULL, items INTEGER NOT NULL, bytes INTEGER NOT NULL, key TEXT NOT NULL, client TEXT NOT NULL, item_key TEXT, idempotency_key TEXT, duplicate_of BLOB, errors TEXT);
@@ -32,21 +29,7 @@ PRAGMA user_version = 1;
 ";
 
 async fn open(path: &Path) -> Arc<Journal> {
-    let options = Options {
-        durability: Durability::Os,
-        pending_bytes_max: 1 << 20,
-        seq_floor: Seq::MIN,
-        log_retention: Duration::MAX,
-        log_retention_bytes: u64::MAX,
-    };
-    let journal = Journal::open(
-        path,
-        options,
-        Arc::new(Metrics::new()),
-        &FailStop::default(),
-    )
-    .await;
-    journal.expect("it opens")
+    crate::file::tests::open(path, |_| ()).await
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use super::super::group::Columns;
 use super::super::in_time;
 use super::{AGAIN_AFTER, Committer, refusal_of};
 use crate::JournalError;
-use ::postgres::{DatabaseError, arrive, refusal};
+use ::postgres::{DatabaseError, refusal};
 use base::clock::Lived;
 
 /// A call that took so long is looked for at the server.
@@ -172,9 +172,7 @@ impl Committer {
         let session = match &mut self.session {
             Some(session) => session,
             none => {
-                let database = &self.options.database;
-                let mut connection = database.connect().await?;
-                arrive(&mut connection, database.durability()).await?;
+                let mut connection = self.options.database.connect_to_write().await?;
                 let process = sqlx::query_scalar("SELECT pg_backend_pid()")
                     .fetch_one(&mut connection)
                     .await?;

@@ -4,11 +4,13 @@
 //!
 //! **Invariant**: whatever the owner of a file does to it, its copy has the same rows.
 
-use replica::{LogEntry, LogPlace, Recorder, ReplicaFile};
+pub use replica::ReplicaFile;
+use replica::{LogEntry, LogPlace, Recorder};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
-pub(super) struct CopiedFile {
+/// The file's copy, and what is recorded for it.
+pub struct CopiedFile {
     file: ReplicaFile,
     recorder: Recorder,
     copy: Connection,
@@ -17,7 +19,8 @@ pub(super) struct CopiedFile {
 }
 
 impl CopiedFile {
-    pub(super) fn of(original: &Connection, file: ReplicaFile) -> Self {
+    /// From now on what the connection changes is recorded.
+    pub fn of(original: &Connection, file: ReplicaFile) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("copy.db");
         let recorder = Recorder::attach(original, file).expect("it attaches");
@@ -34,7 +37,7 @@ impl CopiedFile {
     }
 
     /// The copy follows, and has what the file has, which is in no transaction.
-    pub(super) fn check(&mut self, original: &Connection) {
+    pub fn check(&mut self, original: &Connection) {
         sqlite::begin(original).expect("it begins");
         let part = self.recorder.take(original).expect("it takes");
         sqlite::commit(original).expect("it commits");
@@ -45,8 +48,7 @@ impl CopiedFile {
             let place = LogPlace::of(&self.copy).expect("it reads");
             let next = place.after(&change);
             let entry = LogEntry {
-                n: next.n,
-                digest: next.digest,
+                place: next,
                 change: &change,
             };
             self.follower.prepare(&self.copy).expect("it prepares");
