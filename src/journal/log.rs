@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub use super::endpoint::Endpoint;
+use super::postgres::asked;
 use super::{Engine, Journal, StorageError};
 use base::clock::Unix;
 use base::order::Seq;
@@ -270,10 +271,7 @@ impl Journal {
     pub async fn log_get(&self, request_id: Uuid) -> Result<Option<LogRow>, StorageError> {
         match &self.engine {
             Engine::File(file) => file.log_get(request_id).await,
-            Engine::Postgres(database) => database
-                .log_get(request_id)
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.log_get(request_id)).await,
         }
     }
 
@@ -281,10 +279,7 @@ impl Journal {
     pub async fn sent_again_as(&self, request_id: Uuid) -> Result<Vec<Uuid>, StorageError> {
         match &self.engine {
             Engine::File(file) => file.sent_again_as(request_id).await,
-            Engine::Postgres(database) => database
-                .sent_again_as(request_id)
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.sent_again_as(request_id)).await,
         }
     }
 
@@ -292,10 +287,7 @@ impl Journal {
     pub async fn oldest_logged(&self) -> Result<Option<Seq>, StorageError> {
         match &self.engine {
             Engine::File(file) => file.oldest_logged().await,
-            Engine::Postgres(database) => database
-                .oldest_logged()
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.oldest_logged()).await,
         }
     }
 
@@ -303,10 +295,7 @@ impl Journal {
     pub async fn log_connectors(&self) -> Result<Vec<String>, StorageError> {
         match &self.engine {
             Engine::File(file) => file.log_connectors().await,
-            Engine::Postgres(database) => database
-                .log_connectors()
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.log_connectors()).await,
         }
     }
 
@@ -314,10 +303,7 @@ impl Journal {
     pub async fn log_has_connector(&self, name: &str) -> Result<bool, StorageError> {
         match &self.engine {
             Engine::File(file) => file.log_has_connector(name).await,
-            Engine::Postgres(database) => database
-                .log_has_connector(name)
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.log_has_connector(name)).await,
         }
     }
 }

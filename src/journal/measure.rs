@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use super::postgres::asked;
 use super::{Engine, Journal, StorageError};
 use base::clock::Unix;
 use base::order::Seq;
@@ -32,10 +33,7 @@ impl Journal {
     pub async fn payload_bytes_after(&self, seq: Seq) -> Result<u64, StorageError> {
         match &self.engine {
             Engine::File(file) => file.payload_bytes_after(seq).await,
-            Engine::Postgres(database) => database
-                .payload_bytes_after(seq)
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.payload_bytes_after(seq)).await,
         }
     }
 
@@ -47,10 +45,7 @@ impl Journal {
     ) -> Result<Option<(Unix, Option<Duration>)>, StorageError> {
         match &self.engine {
             Engine::File(file) => file.oldest_after(seq).await,
-            Engine::Postgres(database) => database
-                .oldest_after(seq)
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.oldest_after(seq)).await,
         }
     }
 
@@ -58,9 +53,7 @@ impl Journal {
     pub async fn log_bytes(&self) -> Result<u64, StorageError> {
         match &self.engine {
             Engine::File(file) => file.log_bytes().await,
-            Engine::Postgres(database) => {
-                database.log_bytes().await.map_err(StorageError::Database)
-            }
+            Engine::Postgres(database) => asked(database.log_bytes()).await,
         }
     }
 
@@ -68,9 +61,7 @@ impl Journal {
     pub async fn quarantined(&self) -> Result<u64, StorageError> {
         match &self.engine {
             Engine::File(file) => file.quarantined().await,
-            Engine::Postgres(database) => {
-                database.quarantined().await.map_err(StorageError::Database)
-            }
+            Engine::Postgres(database) => asked(database.quarantined()).await,
         }
     }
 
@@ -78,10 +69,7 @@ impl Journal {
     pub async fn newest_logged(&self) -> Result<Seq, StorageError> {
         match &self.engine {
             Engine::File(file) => file.newest_logged().await,
-            Engine::Postgres(database) => database
-                .newest_logged()
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.newest_logged()).await,
         }
     }
 
@@ -94,10 +82,7 @@ impl Journal {
     ) -> Result<(Vec<LogMinute>, Option<Seq>), StorageError> {
         match &self.engine {
             Engine::File(file) => file.log_minutes(range, since).await,
-            Engine::Postgres(database) => database
-                .log_minutes(range, since)
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.log_minutes(range, since)).await,
         }
     }
 }

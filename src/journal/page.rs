@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::log::{Filter, LogRow, Outcome};
+use super::postgres::asked;
 use super::{Engine, Journal, StorageError};
 use base::clock::Unix;
 use base::order::Seq;
@@ -147,10 +148,9 @@ impl Journal {
     ) -> Result<Looked, StorageError> {
         match &self.engine {
             Engine::File(file) => file.look(filter, range, candidates, limit).await,
-            Engine::Postgres(database) => database
-                .look(filter, range, candidates, limit)
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => {
+                asked(database.look(filter, range, candidates, limit)).await
+            }
         }
     }
 
@@ -158,10 +158,7 @@ impl Journal {
     pub async fn log_at(&self, filter: &Filter, seqs: &[Seq]) -> Result<Vec<LogRow>, StorageError> {
         match &self.engine {
             Engine::File(file) => file.log_at(filter, seqs).await,
-            Engine::Postgres(database) => database
-                .log_at(filter, seqs)
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.log_at(filter, seqs)).await,
         }
     }
 
@@ -170,10 +167,7 @@ impl Journal {
     pub async fn log_range(&self, filter: &Filter) -> Result<Option<Range<Seq>>, StorageError> {
         match &self.engine {
             Engine::File(file) => file.log_range(filter).await,
-            Engine::Postgres(database) => database
-                .log_range(filter)
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.log_range(filter)).await,
         }
     }
 
@@ -181,9 +175,7 @@ impl Journal {
     pub async fn log_time(&self, seq: Seq) -> Result<Option<Unix>, StorageError> {
         match &self.engine {
             Engine::File(file) => file.log_time(seq).await,
-            Engine::Postgres(database) => {
-                database.log_time(seq).await.map_err(StorageError::Database)
-            }
+            Engine::Postgres(database) => asked(database.log_time(seq)).await,
         }
     }
 }

@@ -18,6 +18,7 @@ mod tests;
 mod text;
 mod upkeep;
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -69,6 +70,13 @@ pub(super) struct Node {
     keep: Keep,
     stop: watch::Sender<bool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// A question to the database, on the heap: a future that waits for the journal in a file does not hold its state.
+pub(super) fn asked<'a, T>(
+    question: impl Future<Output = Result<T, DatabaseError>> + Send + 'a,
+) -> Pin<Box<dyn Future<Output = Result<T, StorageError>> + Send + 'a>> {
+    Box::pin(async move { question.await.map_err(StorageError::Database) })
 }
 
 impl Journal {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::log::Outcome;
+use super::postgres::asked;
 use super::{Engine, Journal, StorageError};
 use base::clock::{Lived, Unix};
 use base::order::Seq;
@@ -175,10 +176,7 @@ impl Journal {
         }
         match &self.engine {
             Engine::File(file) => file.read_after(&request).await,
-            Engine::Postgres(database) => database
-                .read_after(&request)
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.read_after(&request)).await,
         }
     }
 
@@ -186,7 +184,7 @@ impl Journal {
     pub async fn entry(&self, seq: Seq) -> Result<Option<Arc<Entry>>, StorageError> {
         match &self.engine {
             Engine::File(file) => file.entry(seq).await,
-            Engine::Postgres(database) => database.entry(seq).await.map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.entry(seq)).await,
         }
     }
 
@@ -194,10 +192,7 @@ impl Journal {
     pub async fn read_many(&self, seqs: &[Seq]) -> Result<Vec<Arc<Entry>>, StorageError> {
         match &self.engine {
             Engine::File(file) => file.read_many(seqs).await,
-            Engine::Postgres(database) => database
-                .read_many(seqs)
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.read_many(seqs)).await,
         }
     }
 
@@ -209,10 +204,7 @@ impl Journal {
     ) -> Result<Option<(Vec<Arc<Entry>>, Seq)>, StorageError> {
         match &self.engine {
             Engine::File(file) => file.removals_after(seq).await,
-            Engine::Postgres(database) => database
-                .removals_after(seq)
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.removals_after(seq)).await,
         }
     }
 
@@ -221,10 +213,7 @@ impl Journal {
     pub async fn has_released_after(&self, seq: Seq) -> Result<bool, StorageError> {
         match &self.engine {
             Engine::File(file) => file.has_released_after(seq).await,
-            Engine::Postgres(database) => database
-                .has_released_after(seq)
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.has_released_after(seq)).await,
         }
     }
 
@@ -238,9 +227,7 @@ impl Journal {
     pub async fn oldest_kept(&self) -> Result<Option<Seq>, StorageError> {
         match &self.engine {
             Engine::File(file) => file.oldest_kept().await,
-            Engine::Postgres(database) => {
-                database.oldest_kept().await.map_err(StorageError::Database)
-            }
+            Engine::Postgres(database) => asked(database.oldest_kept()).await,
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::PoisonError;
 
 use bytes::Bytes;
 
+use super::postgres::asked;
 use super::{Engine, Journal, Retention, Shared, StorageError};
 use base::order::Seq;
 
@@ -65,10 +66,7 @@ impl Journal {
     pub async fn refused_body(&self, seq: Seq) -> Result<Option<RejectedBody>, StorageError> {
         match &self.engine {
             Engine::File(file) => file.refused_body(seq).await,
-            Engine::Postgres(database) => database
-                .refused_body(seq)
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.refused_body(seq)).await,
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::postgres::asked;
 use super::{Engine, Journal, StorageError};
 use base::order::Seq;
 
@@ -55,10 +56,7 @@ impl Journal {
     pub async fn kept_from(&self, retention: Retention) -> Result<Seq, StorageError> {
         match &self.engine {
             Engine::File(file) => file.kept_from(retention).await,
-            Engine::Postgres(database) => database
-                .kept_from(retention)
-                .await
-                .map_err(StorageError::Database),
+            Engine::Postgres(database) => asked(database.kept_from(retention)).await,
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use memchr::memmem;
 
@@ -22,6 +22,9 @@ const SIGNED: &str = "signed";
 const CONNECTIONS: usize = 32;
 /// A field that each item has once.
 const REVISION: &[u8] = b"order.revision";
+/// What the pool writes at most ten times a second, it writes for each request of those whose settling is counted: how many
+/// that are is otherwise up to the machine.
+const PACE: Duration = Duration::from_millis(110);
 /// Longest wait for an answer or a message.
 const WAIT: Duration = Duration::from_secs(120);
 
@@ -70,6 +73,14 @@ impl Work {
             Self::Together => 10 * CONNECTIONS,
             Self::Medium => 400,
             _ => 200,
+        }
+    }
+
+    /// From one request to the next, at least.
+    fn pace(self) -> Duration {
+        match self {
+            Self::Small | Self::Medium | Self::Array => PACE,
+            Self::Keyed | Self::Together | Self::Signed => Duration::ZERO,
         }
     }
 
@@ -142,6 +153,7 @@ impl Load {
         let shape = work.shape();
         let mut requests = Requests::new(shape, Keys::of(shape, 0), &self.revisions);
         for _ in 0..count.div_ceil(at_once) {
+            let begun = Instant::now();
             for client in &mut clients {
                 client.send(&self.vouch(work, requests.next()))?;
             }
@@ -153,6 +165,7 @@ impl Load {
                 }
             }
             self.wait_until_shown(at_once * shape.items())?;
+            std::thread::sleep(work.pace().saturating_sub(begun.elapsed()));
         }
         Ok(())
     }
