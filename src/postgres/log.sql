@@ -58,6 +58,10 @@ CREATE TABLE base_loads (
     PRIMARY KEY (pid, started, id)
 );
 
+-- The digest before the first entry until somebody has begun the log, which gives it one that tells it from every other.
+CREATE FUNCTION no_digest() RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+  SELECT '\x00000000000000000000000000000000'::bytea $$;
+
 -- Whether a connection is there still. Of another role's only the number of the process can be seen.
 CREATE FUNCTION is_connected(p_pid int, p_start timestamptz) RETURNS bool LANGUAGE sql STABLE SET search_path = @schema@ AS $$
   SELECT EXISTS (SELECT FROM pg_stat_get_activity(p_pid) a WHERE coalesce(a.backend_start = p_start, true)) $$;
@@ -126,7 +130,7 @@ CREATE FUNCTION resign(p_node uuid, p_fence bigint) RETURNS void LANGUAGE sql SE
 CREATE FUNCTION begin_base(p_id uuid, p_n bigint, p_digest bytea, p_format int) RETURNS void
 LANGUAGE plpgsql SET search_path = @schema@ AS $f$
 BEGIN
-  IF NOT EXISTS (SELECT FROM log_head WHERE head = p_n AND digest = p_digest)
+  IF NOT EXISTS (SELECT FROM log_head WHERE head = p_n AND (digest = p_digest OR digest = no_digest()))
      AND NOT EXISTS (SELECT FROM log WHERE n = p_n AND digest = p_digest) THEN
     RAISE EXCEPTION 'entry % is another one here', p_n USING ERRCODE = 'HG008';
   END IF;
@@ -135,13 +139,15 @@ END $f$;
 
 -- The copy is whole: it has so many parts of each file.
 CREATE FUNCTION end_base(p_id uuid, p_parts int[]) RETURNS void LANGUAGE plpgsql SET search_path = @schema@ AS $f$
-DECLARE stored int[]; at bigint;
+DECLARE stored int[]; at bigint; of bytea;
 BEGIN
   SELECT array_agg((SELECT count(*)::int FROM base_parts p WHERE p.id = p_id AND p.file = f.ord - 1) ORDER BY f.ord)
     INTO stored FROM unnest(p_parts) WITH ORDINALITY f(parts, ord);
-  UPDATE bases SET parts = p_parts WHERE id = p_id AND stored = p_parts RETURNING n INTO at;
+  UPDATE bases SET parts = p_parts WHERE id = p_id AND stored = p_parts RETURNING n, digest INTO at, of;
   IF NOT FOUND THEN RAISE EXCEPTION 'the base lacks parts' USING ERRCODE = 'HG012'; END IF;
-  UPDATE log_head SET base = greatest(base, at);
+  UPDATE log_head SET base = greatest(base, at), digest = CASE WHEN head = 0 THEN of ELSE digest END
+    WHERE at > 0 OR digest IN (of, no_digest());
+  IF NOT FOUND THEN RAISE EXCEPTION 'another node has begun the log' USING ERRCODE = 'HG008'; END IF;
 END $f$;
 
 -- Begins to load the newest whole copy of a format that is known, which stays until the connection ends or loads another.

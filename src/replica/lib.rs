@@ -33,8 +33,10 @@
 //! catalog of one entry one after the other, and shows nothing while they differ. What does not concern a file moves its
 //! place in memory only; [`LogPlace::store`] it once a second and at the end. After the file has got ahead of memory by an
 //! entry of somebody else, what is derived from [`AppliedEntry::tables`] is loaded anew. If
-//! [`log::FollowedEntries::fits`] is false, or [`ApplyError::DoesNotFit`] comes, the files are made anew by
-//! [`log::Log::load_base`] and follow on; without a base, from empty files.
+//! [`log::FollowedEntries::fits`] is false, or [`ApplyError::DoesNotFit`] comes, the node closes its files, and begins as it
+//! does at each start: [`CopiesAtRest::bring_to_head`] has the files follow while nobody has them open, or replaces them by
+//! a base. The first node of all makes the files and begins the log with them ([`CopiesAtRest::begin_log`]): they are base 0,
+//! and their digest is in every digest after it. So a file of another cluster, or of a node alone, never passes for a copy.
 //!
 //! A format is raised by an entry as well: one that has the new format and no rows, at which each node upgrades its file.
 //! Upgrades are functions of the file alone then. An entry of a newer format ends a node that does not know it.
@@ -51,6 +53,7 @@
 #![deny(unsafe_code)]
 
 mod apply;
+mod at_rest;
 mod encoding;
 pub mod log;
 mod place;
@@ -60,6 +63,7 @@ mod tables;
 mod tests;
 
 pub use apply::{AppliedEntry, ApplyError, LogEntry, TouchedTable};
+pub use at_rest::{AtRestError, CopiesAtRest};
 pub use encoding::{
     CHANGE_VERSION, COLUMNS_MAX, FileChange, MalformedChange, change, check_change, part_of,
 };

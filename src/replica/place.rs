@@ -13,7 +13,7 @@ const DIGEST_BYTES: usize = 16;
 
 /// The digest of an entry: of its bytes, its number, and the digest before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ChainDigest([u8; DIGEST_BYTES]);
+pub struct ChainDigest(pub(crate) [u8; DIGEST_BYTES]);
 
 impl ChainDigest {
     /// The bytes that the log or a file has; none: they are no digest.
@@ -55,10 +55,18 @@ impl LogPlace {
     /// # Errors
     /// SQLite's.
     pub fn of(connection: &Connection) -> Result<Self, rusqlite::Error> {
+        Ok(Self::stored(connection)?.unwrap_or_default())
+    }
+
+    /// The same; none: it never was a copy.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn stored(connection: &Connection) -> Result<Option<Self>, rusqlite::Error> {
         let sql = "SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND name = ?1";
         let tables: i64 = connection.query_row(sql, [OWN_TABLE], |row| row.get(0))?;
         if tables == 0 {
-            return Ok(Self::default());
+            return Ok(None);
         }
         let sql = "SELECT n, digest FROM main.replica WHERE one = 1";
         let mut statement = connection.prepare_cached(sql)?;
@@ -68,7 +76,7 @@ impl LogPlace {
                 digest: ChainDigest(row.get(1)?),
             })
         });
-        Ok(place.optional()?.unwrap_or_default())
+        place.optional()
     }
 
     /// The file has come here: part of the transaction that brings it here. [`Recorder::attach`](super::Recorder::attach)

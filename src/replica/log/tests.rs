@@ -4,6 +4,7 @@
     reason = "no daemon tracks the tasks of a test"
 )]
 
+mod at_rest;
 mod bases;
 mod nodes;
 mod owner;

@@ -46,11 +46,11 @@ impl NodeFile {
     }
 }
 
-fn path(folder: &Path, file: ReplicaFile) -> PathBuf {
+pub(super) fn path(folder: &Path, file: ReplicaFile) -> PathBuf {
     folder.join(format!("{file:?}.db"))
 }
 
-struct Node {
+pub(super) struct Node {
     folder: tempfile::TempDir,
     files: Vec<NodeFile>,
     log: Log,
@@ -65,7 +65,7 @@ impl Node {
         Self::of(cluster, folder)
     }
 
-    fn of(cluster: &Cluster<'_>, folder: tempfile::TempDir) -> Self {
+    pub(super) fn of(cluster: &Cluster<'_>, folder: tempfile::TempDir) -> Self {
         let open = |file| NodeFile::open(folder.path(), file);
         Self {
             files: ReplicaFile::ALL.map(open).into(),
@@ -86,7 +86,7 @@ impl Node {
     }
 
     /// Each file follows from where it is.
-    async fn follow(&mut self) {
+    pub(super) async fn follow(&mut self) {
         loop {
             let places = self.files.iter().map(|file| file.place);
             let from = places.min_by_key(|place| place.n).expect("two files");
@@ -113,7 +113,7 @@ impl Node {
     }
 
     /// One change of either file or both, which is in the log when it returns.
-    async fn work(&mut self, numbers: &mut Numbers) {
+    pub(super) async fn work(&mut self, numbers: &mut Numbers) {
         loop {
             let wanted = numbers.below(3);
             for file in &mut self.files {
@@ -162,7 +162,7 @@ impl Node {
         }
     }
 
-    fn content(&self) -> Vec<String> {
+    pub(super) fn content(&self) -> Vec<String> {
         let lines = self.files.iter().flat_map(|file| content(&file.connection));
         // Where each stands is its own affair.
         lines

@@ -1,0 +1,232 @@
+//! The copies of a node that has not opened them: brought to the head of the log, or taken anew.
+//!
+//! **Invariant**: a file that is not of this log is never changed. A copy is replaced whole: a node that is killed meanwhile
+//! finds the old one, the new one, or none.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use thiserror::Error;
+use uuid::Uuid;
+
+use super::log::{BaseError, FollowedEntry, Log};
+use super::{ApplyError, ChainDigest, LogPlace, Recorder, ReplicaFile};
+use ::postgres::DatabaseError;
+use sqlite::{Synchronous, beside};
+
+/// What a file is called until it is whole.
+const PART: &str = ".part";
+
+/// Why the copies of a node are not at the head.
+#[derive(Debug, Error)]
+pub enum AtRestError {
+    /// It has data of its own.
+    #[error("{0} is no copy of this cluster; set storage.data_dir to an empty directory")]
+    OtherFile(PathBuf),
+    /// Nobody has what the copies lack.
+    #[error("the log no longer has what this node's copies lack, and no node has stored a base")]
+    NoBase,
+    /// A newer version has written.
+    #[error("{0}")]
+    Apply(#[from] ApplyError),
+    /// A base cannot be stored or loaded.
+    #[error("{0}")]
+    Base(#[from] BaseError),
+    /// The database did nothing.
+    #[error("{0}")]
+    Database(#[from] DatabaseError),
+    /// SQLite said so.
+    #[error("{0}")]
+    File(#[from] rusqlite::Error),
+    /// A file cannot be replaced.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// The files of a node, in the order of [`ReplicaFile::ALL`], which nobody has open.
+#[derive(Debug, Clone, Copy)]
+pub struct CopiesAtRest<'a> {
+    pub files: [&'a Path; 2],
+    /// The newest format of the log that this version knows.
+    pub format: i32,
+}
+
+/// One of the two files, open.
+struct Copy {
+    connection: Connection,
+    recorder: Recorder,
+    place: LogPlace,
+}
+
+impl CopiesAtRest<'_> {
+    /// Applies what the copies lack. Where they are missing, damaged or of no use, a base takes their place. None: the log has
+    /// not begun; make the files and [`begin_log`](Self::begin_log). Blocks while files are written.
+    ///
+    /// # Errors
+    /// See [`AtRestError`].
+    pub async fn bring_to_head(self, log: &mut Log) -> Result<Option<LogPlace>, AtRestError> {
+        loop {
+            if let Some(place) = self.follow(log).await? {
+                return Ok(Some(place));
+            }
+            if self.take_base(log).await? {
+                continue;
+            }
+            let head = log.follow(LogPlace::default()).await?.head;
+            return match head.place == LogPlace::default() {
+                true => Ok(None),
+                false => Err(AtRestError::NoBase),
+            };
+        }
+    }
+
+    /// Has the log begin with the files as they are, which this node has just made and nobody has open. False: another node
+    /// was first, and the files are deleted.
+    ///
+    /// # Errors
+    /// See [`AtRestError`].
+    pub async fn begin_log(self, log: &mut Log) -> Result<bool, AtRestError> {
+        // The digest before the first entry tells this log from every other.
+        let place = LogPlace {
+            n: 0,
+            digest: ChainDigest(Uuid::now_v7().into_bytes()),
+        };
+        let parts = self.files.map(|file| beside(file, PART));
+        for ((file, path), part) in ReplicaFile::ALL.into_iter().zip(self.files).zip(&parts) {
+            place_at(path, file, place)?;
+            delete(part)?;
+            sqlite::copy_at_rest(path, &part.to_string_lossy())?;
+        }
+        let stored = log.store_base(place, self.format, [&parts[0], &parts[1]]);
+        let stored = stored.await;
+        for part in &parts {
+            delete(part)?;
+        }
+        match stored {
+            Ok(()) => Ok(true),
+            Err(BaseError::Differs) => {
+                self.files.into_iter().try_for_each(delete)?;
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Applies entries until there is none left; none: the copies are missing or of no use.
+    async fn follow(self, log: &mut Log) -> Result<Option<LogPlace>, AtRestError> {
+        let Some(mut copies) = self.open()? else {
+            return Ok(None);
+        };
+        loop {
+            let from = copies.iter().map(|copy| copy.place);
+            let from = from.min_by_key(|place| place.n).unwrap_or_default();
+            let followed = log.follow(from).await?;
+            let is_level = copies.iter().all(|copy| copy.place == from);
+            match followed.entries.is_empty() {
+                _ if !followed.fits => return Ok(None),
+                true if is_level => return Ok(Some(from)),
+                // One has entries that the log has not.
+                true => return Ok(None),
+                false => {}
+            }
+            for copy in &mut copies {
+                match copy.apply(&followed.entries) {
+                    Err(error) if is_of_no_use(&error) => return Ok(None),
+                    applied => applied?,
+                }
+            }
+        }
+    }
+
+    /// Both, unless one is missing or damaged.
+    fn open(self) -> Result<Option<[Copy; 2]>, AtRestError> {
+        let mut copies = Vec::new();
+        for (file, path) in ReplicaFile::ALL.into_iter().zip(self.files) {
+            if !path.exists() {
+                continue;
+            }
+            match Copy::open(path, file) {
+                Ok(copy) => copies.push(copy),
+                Err(AtRestError::File(error)) if sqlite::damage::is_damage(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(copies.try_into().ok())
+    }
+
+    /// Replaces both by the newest base; false: there is none.
+    async fn take_base(self, log: &mut Log) -> Result<bool, AtRestError> {
+        let parts = self.files.map(|file| beside(file, PART));
+        let loaded = log.load_base(self.format, [&parts[0], &parts[1]]).await?;
+        let Some(place) = loaded else {
+            parts.iter().try_for_each(|part| delete(part))?;
+            return Ok(false);
+        };
+        for (file, part) in ReplicaFile::ALL.into_iter().zip(&parts) {
+            place_at(part, file, place)?;
+            File::open(part)?.sync_all()?;
+        }
+        for (path, part) in self.files.into_iter().zip(&parts) {
+            delete(path)?;
+            fs::rename(part, path)?;
+        }
+        Ok(true)
+    }
+}
+
+impl Copy {
+    fn open(path: &Path, file: ReplicaFile) -> Result<Self, AtRestError> {
+        let connection = sqlite::open_writer(path, Synchronous::Normal)?;
+        let place = LogPlace::stored(&connection)?;
+        let place = place.ok_or_else(|| AtRestError::OtherFile(path.to_owned()))?;
+        Ok(Self {
+            recorder: Recorder::attach(&connection, file)?,
+            connection,
+            place,
+        })
+    }
+
+    /// Applies those that it lacks, in one transaction.
+    fn apply(&mut self, entries: &[FollowedEntry]) -> Result<(), ApplyError> {
+        self.recorder.prepare(&self.connection)?;
+        sqlite::begin(&self.connection)?;
+        let mut place = self.place;
+        for followed in entries.iter().filter(|entry| entry.place.n > self.place.n) {
+            let entry = followed.entry();
+            place = self.recorder.apply(&self.connection, place, &entry)?.place;
+        }
+        place.store(&self.connection)?;
+        sqlite::commit(&self.connection)?;
+        self.place = place;
+        Ok(())
+    }
+}
+
+/// Whether another copy has to take the place of this one.
+fn is_of_no_use(error: &ApplyError) -> bool {
+    match error {
+        ApplyError::DoesNotFit(_) => true,
+        ApplyError::File(error) => sqlite::damage::is_damage(error),
+        ApplyError::Newer(_) => false,
+    }
+}
+
+/// Notes in a file that nobody has open where it is.
+fn place_at(path: &Path, file: ReplicaFile, place: LogPlace) -> Result<(), rusqlite::Error> {
+    let connection = sqlite::open_writer(path, Synchronous::Normal)?;
+    Recorder::attach(&connection, file)?;
+    place.store(&connection)
+}
+
+/// Deletes a file of SQLite with its log, whatever of them there is.
+fn delete(path: &Path) -> io::Result<()> {
+    for end in ["-wal", "-shm", ""] {
+        match fs::remove_file(beside(path, end)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
