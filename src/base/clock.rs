@@ -173,7 +173,8 @@ impl Began {
     }
 }
 
-fn since_boot() -> Duration {
+/// Since the machine was started, also while it slept: it is never set, and says nothing of any other machine.
+pub fn since_boot() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     Duration::try_from(now).unwrap_or(Duration::ZERO)
 }

@@ -9,7 +9,9 @@ use super::{Log, column, unexpected};
 use crate::{ChainDigest, LogEntry, LogPlace};
 use postgres::DatabaseError;
 
-/// The head, and entries behind `$1`: at most 500, and 8 MiB unless the first is larger.
+const HEAD: &str =
+    "SELECT head, digest, catalog, seq, format, low_water, base, owner, fence, beat FROM log_head";
+/// The head, as [`HEAD`] has it, and entries behind `$1`: at most 500, and 8 MiB unless the first is larger.
 const FOLLOW: &str = "SELECT h.head, h.digest, h.catalog, h.seq, h.format, h.low_water, h.base, h.owner, h.fence, h.beat,
         e.n, e.digest, e.change
     FROM log_head h LEFT JOIN LATERAL (
@@ -72,6 +74,15 @@ impl FollowedEntry {
 }
 
 impl Log {
+    /// Where the log is.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn head(&mut self) -> Result<LogHead, DatabaseError> {
+        let rows = self.ask(sqlx::query(HEAD)).await?;
+        Ok(head(&rows)?.0)
+    }
+
     /// What the log has behind a place.
     ///
     /// # Errors
@@ -79,20 +90,7 @@ impl Log {
     pub async fn follow(&mut self, after: LogPlace) -> Result<FollowedEntries, DatabaseError> {
         let query = sqlx::query(FOLLOW).bind(after.n.cast_signed());
         let rows = self.ask(query).await?;
-        let first = rows
-            .first()
-            .ok_or_else(|| unexpected("the log has no head"))?;
-        let head = LogHead {
-            place: place(first, 0)?,
-            catalog: number(first, 2)?,
-            seq: number(first, 3)?,
-            format: column(first, 4)?,
-            low_water: number(first, 5)?,
-            base: number(first, 6)?,
-            owner: column(first, 7)?,
-            fence: column(first, 8)?,
-            beat: column(first, 9)?,
-        };
+        let (head, first) = head(&rows)?;
         let mut entries = Vec::new();
         if column::<Option<i64>>(first, 10)?.is_some() {
             for row in &rows {
@@ -114,6 +112,24 @@ impl Log {
             fits,
         })
     }
+}
+
+/// The head, which every row has, and the first row.
+fn head(rows: &[PgRow]) -> Result<(LogHead, &PgRow), DatabaseError> {
+    let row = rows.first();
+    let row = row.ok_or_else(|| unexpected("the log has no head"))?;
+    let head = LogHead {
+        place: place(row, 0)?,
+        catalog: number(row, 2)?,
+        seq: number(row, 3)?,
+        format: column(row, 4)?,
+        low_water: number(row, 5)?,
+        base: number(row, 6)?,
+        owner: column(row, 7)?,
+        fence: column(row, 8)?,
+        beat: column(row, 9)?,
+    };
+    Ok((head, row))
 }
 
 /// A number and a digest, in two columns.

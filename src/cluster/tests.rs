@@ -1,0 +1,182 @@
+//! Nodes on a PostgreSQL of the tests' own.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "no daemon tracks the tasks of a test"
+)]
+
+use std::time::Duration;
+
+use base::clock::since_boot;
+use postgres::{Database, DatabaseOptions, Durability, make};
+use postgres_server::{Line, Postgres};
+use replica::log::Log;
+use replica::{LogPlace, log::AppendError, log::NewEntry};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::candidate::Pace;
+use crate::{Candidate, Lease, Role};
+
+/// Nothing happens because of time.
+const PATIENT: Pace = Pace {
+    asks: Duration::from_millis(10),
+    renews: Duration::from_millis(10),
+    silence: Duration::from_hours(1),
+    lasts: Duration::from_hours(1),
+};
+
+struct Node {
+    role: watch::Receiver<Role>,
+    lease: Lease,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Node {
+    fn start(database: &Database, pace: Pace) -> Self {
+        let candidate = Candidate::with(Log::new(database.clone(), Uuid::now_v7()), pace);
+        let stop = CancellationToken::new();
+        Self {
+            role: candidate.role(),
+            lease: candidate.lease(),
+            task: tokio::spawn(candidate.run(stop.clone())),
+            stop,
+        }
+    }
+
+    /// The number of its claim, when it runs the sinks.
+    async fn runs(&mut self) -> i64 {
+        let role = self.role.wait_for(|role| *role != Role::Waits).await;
+        match *role.expect("it lives") {
+            Role::Runs { fence, .. } => fence,
+            Role::Waits => unreachable!("it was waited for"),
+        }
+    }
+
+    async fn waits(&mut self) {
+        let role = self.role.wait_for(|role| *role == Role::Waits).await;
+        role.expect("it lives");
+    }
+}
+
+fn database(url: &str) -> Database {
+    let options = DatabaseOptions {
+        urls: vec![url.to_owned()],
+        schema: "headgate".to_owned(),
+        name: "a".to_owned(),
+        durability: Durability::Local,
+    };
+    Database::new(&options).expect("plain")
+}
+
+async fn made(server: &Postgres) -> Database {
+    let database = database(&server.url());
+    let mut connection = database.connect().await.expect("it connects");
+    make(&database, &mut connection).await.expect("it is made");
+    database
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_node_runs_the_sinks_and_another_when_it_has_gone() {
+    let Some(server) = Postgres::start("one_node_runs_the_sinks") else {
+        return;
+    };
+    let database = made(&server).await;
+    let mut first = Node::start(&database, PATIENT);
+    let one = first.runs().await;
+    let mut second = Node::start(&database, PATIENT);
+    // It stops in order: the other one has the sinks, under another number.
+    first.stop.cancel();
+    first.task.await.expect("no panic");
+    assert!(!first.lease.may_begin());
+    let two = second.runs().await;
+    assert_eq!(two, one + 1);
+    // It dies: its connection is gone with it.
+    let mut third = Node::start(&database, PATIENT);
+    second.task.abort();
+    let three = third.runs().await;
+    assert_eq!(three, two + 1);
+    // What the log says is what counts: one that was frozen settles nothing.
+    let mut frozen = Log::new(database.clone(), Uuid::now_v7());
+    let late = NewEntry {
+        fence: Some(two),
+        before: LogPlace::default(),
+        change: &replica::change(&[]),
+        seq: 0,
+        low_water: 0,
+        format: 1,
+    };
+    let late = frozen.append(&late).await;
+    assert!(matches!(late, Err(AppendError::NotTheOwner)), "{late:?}");
+    third.stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_that_is_connected_and_silent_is_replaced_and_learns_of_it() {
+    let Some(server) = Postgres::start("an_owner_that_is_silent_is_replaced") else {
+        return;
+    };
+    let database = made(&server).await;
+    // It is frozen: its connection stays, and its beat is the same.
+    let mut frozen = Log::new(database.clone(), Uuid::now_v7());
+    let fence = frozen
+        .claim(None)
+        .await
+        .expect("it answers")
+        .expect("it is free");
+    let impatient = Pace {
+        silence: Duration::from_millis(200),
+        ..PATIENT
+    };
+    let begun = since_boot();
+    let mut second = Node::start(&database, impatient);
+    assert_eq!(second.runs().await, fence + 1);
+    assert!(since_boot() - begun >= impatient.silence);
+    let woken = frozen.renew(fence).await.expect_err("it has lost them");
+    assert!(woken.is(postgres::refusal::NOT_THE_OWNER), "{woken}");
+    // One whose beat rises is left alone, however impatient another one is.
+    let eager = Pace {
+        silence: Duration::from_secs(30),
+        ..PATIENT
+    };
+    let third = Node::start(&database, eager);
+    let line = server.query("SELECT beat FROM headgate.log_head");
+    while server
+        .query("SELECT beat FROM headgate.log_head")
+        .parse::<i64>()
+        .expect("a number")
+        < line.parse::<i64>().expect("a number") + 100
+    {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*third.role.borrow(), Role::Waits);
+    for node in [second, third] {
+        node.stop.cancel();
+        node.task.await.expect("no panic");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_gets_no_answer_lets_go_and_has_the_same_claim_afterwards() {
+    let Some(server) = Postgres::start("a_node_that_gets_no_answer_lets_go") else {
+        return;
+    };
+    made(&server).await;
+    let line = Line::to(&server);
+    let pace = Pace {
+        lasts: Duration::from_millis(300),
+        ..PATIENT
+    };
+    let mut node = Node::start(&database(&line.url()), pace);
+    let fence = node.runs().await;
+    line.stall();
+    node.waits().await;
+    assert_eq!(node.lease.left(), Duration::ZERO);
+    line.go_on();
+    assert_eq!(node.runs().await, fence);
+    node.stop.cancel();
+    node.task.await.expect("no panic");
+    assert_eq!(server.query("SELECT owner FROM headgate.log_head"), "");
+}
