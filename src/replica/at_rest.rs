@@ -71,14 +71,13 @@ impl CopiesAtRest<'_> {
             if let Some(place) = self.follow(log).await? {
                 return Ok(Some(place));
             }
-            if self.take_base(log).await? {
-                continue;
+            // Whoever begins the log stores a base with it.
+            let has_begun = log.head().await?.place != LogPlace::default();
+            match self.take_base(log).await? {
+                true => {}
+                false if has_begun => return Err(AtRestError::NoBase),
+                false => return Ok(None),
             }
-            let head = log.follow(LogPlace::default()).await?.head;
-            return match head.place == LogPlace::default() {
-                true => Ok(None),
-                false => Err(AtRestError::NoBase),
-            };
         }
     }
 
