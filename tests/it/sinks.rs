@@ -5,6 +5,7 @@ mod copy; // a receiver that keeps a copy
 mod files; // written by them
 mod filled; // with what the data pool has
 mod forms; // their forms, of each built-in plugin
+mod interrupted; // while they follow the newest state
 mod joins; // at random moments
 mod kills; // before or after, never between
 mod leaves; // told what ceases to match

@@ -20,14 +20,14 @@ use crate::wait::{PROCESS_DEADLINE, eventually, eventually_within};
 const ROUNDS: u64 = 24;
 const STREAMS: [&str; 2] = ["orders", "merge-orders"];
 
-fn folder() -> Setup {
+pub(super) fn folder() -> Setup {
     Setup::with_streams(&["orders", "merge-orders", "other"])
         .merging("merge-orders")
         .unlimited()
 }
 
 /// A sink that follows, with calls of so many items.
-fn following(receiver: &Receiver, items_max: u64) -> Value {
+pub(super) fn following(receiver: &Receiver, items_max: u64) -> Value {
     json!({
         "name": "team",
         "plugin": "http-forward",
