@@ -207,18 +207,20 @@ impl Process {
         self.admin(&format!("/api/admin/requests/{request_id}"))
     }
 
-    /// Waits until a request has this status.
+    /// Waits until the log has a request with this status. It has a rejected one only after the answer.
     pub(crate) fn request_becomes(&self, request_id: &str, status: &str) -> Value {
+        let path = format!("/api/admin/requests/{request_id}");
+        let look = || Some(self.try_get(&path)?.json()["data"].take());
         eventually_within(
             PROCESS_DEADLINE,
             || {
-                let request = self.request(request_id);
                 format!(
-                    "a request becomes {status}; it is {request}\n{}",
+                    "a request becomes {status}; it is {:?}\n{}",
+                    look(),
                     self.log()
                 )
             },
-            || Some(self.request(request_id)).filter(|request| request["status"] == status),
+            || look().filter(|request| request["status"] == status),
         )
     }
 }
