@@ -1,6 +1,6 @@
-//! How many renderers follow at once: all of them, and those with one read key.
+//! Limits of concurrent connections: of all renderers, and of those with one read key.
 //!
-//! **Invariant**: a seat is free again when it is dropped, and a key takes none that another could need.
+//! **Invariant**: dropping a permit frees its place, and one read key uses at most half of the places.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use std::time::Duration;
 use base::clock::Lived;
 use catalog::Reader;
 
-/// For so long after somebody was refused it is a problem.
+/// A rejection is reported as a problem for this time.
 const PROBLEM: Duration = Duration::from_mins(1);
 
-/// The seats that there are.
+/// The places of all renderers.
 #[derive(Debug)]
 pub(super) struct ConnectionLimit {
     all_max: usize,
@@ -23,41 +23,41 @@ pub(super) struct ConnectionLimit {
 #[derive(Debug, Default)]
 struct State {
     taken: usize,
-    /// By the name of a read key.
+    /// Connections by name of the read key.
     keys: HashMap<Box<str>, usize>,
-    /// When somebody was refused last, by the name of his key.
+    /// Time of the last rejection, by name of the read key.
     refused: HashMap<Box<str>, (Lived, AtCapacity)>,
 }
 
-/// One that is taken.
+/// A reserved place.
 #[derive(Debug)]
 pub struct Permit {
     connection_limit: Arc<ConnectionLimit>,
     key: Box<str>,
 }
 
-/// How many are taken.
+/// The number of connections, and their limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Occupancy {
-    /// By all.
+    /// All connections.
     pub taken: usize,
-    /// Of so many.
+    /// Their limit.
     pub max: usize,
-    /// The read key that has most, and how many that is.
+    /// The read key with the most connections, and their number.
     pub most: Option<(Box<str>, usize)>,
-    /// Of so many.
+    /// The limit of a read key.
     pub each_max: usize,
 }
 
-/// Why a connection was not admitted.
+/// Why a connection was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AtCapacity {
-    /// The read key has as many as one may.
+    /// The read key has reached its limit.
     #[error(
         "the limit of {0} connections with this read key is reached; close some, use another key, or raise live.connections_per_key_max"
     )]
     OfKey(usize),
-    /// All are taken.
+    /// All places are in use.
     #[error(
         "the limit of {0} connected renderers is reached; retry later, or raise live.connections_max"
     )]
@@ -65,7 +65,7 @@ pub enum AtCapacity {
 }
 
 impl ConnectionLimit {
-    /// A key has at most half of them.
+    /// A read key can use at most half of the places.
     pub(super) fn new(all_max: usize, each_max: usize) -> Self {
         Self {
             all_max,
@@ -97,7 +97,7 @@ impl ConnectionLimit {
         })
     }
 
-    /// How many are taken, and by whom.
+    /// The number of connections, and the read key with the most.
     pub(super) fn taken(&self) -> Occupancy {
         let state = self.state();
         let most = state.keys.iter().max_by_key(|(_, taken)| **taken);
@@ -109,7 +109,7 @@ impl ConnectionLimit {
         }
     }
 
-    /// Who was refused lately, by the name of the read key, and why.
+    /// Recent rejections: the name of the read key, and the limit.
     pub(super) fn refused(&self) -> Vec<(Box<str>, AtCapacity)> {
         let now = Lived::now();
         let mut state = self.state();

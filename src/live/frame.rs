@@ -1,4 +1,4 @@
-//! The messages that renderers receive, the same JSON on both transports.
+//! The messages to renderers, the same JSON on both transports.
 //!
 //! **Invariant**: a frame is one event of Server-Sent Events whose one `data` line is the message: JSON
 //! has no line breaks.
@@ -15,34 +15,34 @@ use base::order::ChangeSeq;
 use pool::Position;
 use pool::changes::Change;
 
-/// One message, ready to be sent.
+/// A message that is ready to be sent.
 #[derive(Debug, Clone)]
 pub struct Frame {
     event: Bytes,
     json: Range<usize>,
 }
 
-/// What a message with items is.
+/// Kind of a message with items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameKind {
-    /// A part of the whole; the last one is marked.
+    /// A part of a snapshot; the last one is marked.
     Snapshot { complete: bool },
     /// New values.
     Update,
 }
 
 impl Frame {
-    /// As an event of Server-Sent Events.
+    /// The message as an event of Server-Sent Events.
     pub fn event(&self) -> Bytes {
         self.event.clone()
     }
 
-    /// As a message.
+    /// The message as JSON.
     pub fn json(&self) -> Bytes {
         self.event.slice(self.json.clone())
     }
 
-    /// How long a client of Server-Sent Events waits before it comes back on its own.
+    /// How long a client of Server-Sent Events waits before it reconnects.
     pub fn retry_hint() -> String {
         format!("retry: {}\n\n", retry_ms())
     }
@@ -87,7 +87,7 @@ impl Frame {
         })
     }
 
-    /// Items are gone.
+    /// Items are removed.
     pub fn remove<'a>(
         stream: &str,
         id: Position,
@@ -99,7 +99,7 @@ impl Frame {
         })
     }
 
-    /// The renderer's position means nothing here; snapshots follow.
+    /// The renderer cannot resume from its position; snapshots follow.
     pub fn reset(id: Position, reason: &str) -> Self {
         Self::new("reset", Some(id), 0, |json| {
             let _ = write!(json, r#","id":"{id}","reason":"#);
@@ -118,26 +118,26 @@ impl Frame {
         })
     }
 
-    /// Data of the stream is back.
+    /// The stream has new data.
     pub fn fresh(stream: &str, id: Position) -> Self {
         Self::new("fresh", Some(id), 0, |json| about(json, stream, id))
     }
 
-    /// The connection lives. `time` is RFC 3339.
+    /// The connection is alive. `time` is RFC 3339.
     pub fn heartbeat(id: Position, time: &str) -> Self {
         Self::new("heartbeat", Some(id), 0, |json| {
             let _ = write!(json, r#","id":"{id}","time":"{time}""#);
         })
     }
 
-    /// The screen is to do something. It changes nothing of what was told.
+    /// An instruction to the screen. It changes no items and no position.
     pub(super) fn control(id: Position, action: &str) -> Self {
         Self::new("control", Some(id), 0, |json| {
             let _ = write!(json, r#","id":"{id}","action":"{action}""#);
         })
     }
 
-    /// The connection ends; come back later.
+    /// The connection ends; the client reconnects later.
     pub(super) fn bye() -> Self {
         let retry_ms = retry_ms();
         let mut frame = Self::new("bye", None, 0, |json| {
@@ -151,7 +151,7 @@ impl Frame {
     }
 }
 
-/// Renderers come back after half a second and up to as much again: not all at once.
+/// Renderers reconnect after 0.5 to 1 seconds, so they do not reconnect all at once.
 fn retry_ms() -> u32 {
     500 + jitter(500)
 }
@@ -173,11 +173,11 @@ fn list<'a>(json: &mut String, name: &str, items: impl Iterator<Item = &'a Chang
     json.push(']');
 }
 
-/// The last frame of each stream. Renderers that keep up are all sent the same frames.
+/// The last frame of each stream. Renderers without a backlog all receive the same frames.
 #[derive(Debug, Default)]
 pub(super) struct Recent(HashMap<Arc<str>, (Run, Frame)>);
 
-/// What a frame was made of.
+/// Source of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     first: ChangeSeq,
@@ -187,7 +187,7 @@ struct Run {
 }
 
 impl Recent {
-    /// The frame of a run of changes of one kind, made if the last one was another.
+    /// The frame of a run of changes of one kind; it is made again only if the run differs from the last one.
     pub(super) fn frame(
         &mut self,
         stream: &Arc<str>,

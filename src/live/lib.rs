@@ -1,12 +1,12 @@
 //! Live: renderers follow streams.
 //!
-//! `http` subscribes for each connection and sends what [`Subscription::next`] brings, whatever the
-//! transport; the admin API lists who is connected. The changes themselves are kept once for all
-//! renderers, by the pool ([`pool::changes`]); a subscription is a position in their sequence.
+//! `http` subscribes for each connection and sends what [`Subscription::next`] returns, whatever the transport; the
+//! admin API lists the connections. The pool keeps the changes once for all renderers ([`pool::changes`]); a
+//! subscription is a position in their sequence.
 //!
-//! **Invariant**: a renderer that has received the message with the id `epoch:seq` has seen every change
-//! of its streams up to there, and needs nothing but that id to go on. However slow it is, it holds up
-//! nobody, no queue grows for it, and it is not cut off for being slow.
+//! **Invariant**: a renderer that has received the message with the id `epoch:seq` has received every change of its
+//! streams up to that id, and resumes from that id alone. A slow renderer delays nobody, no queue grows for it, and it
+//! is not disconnected for being slow.
 #![deny(unsafe_code)]
 
 mod connection_limit;
@@ -43,10 +43,10 @@ pub use subscription::Subscription;
 use tickets::Tickets;
 use view::Views;
 
-/// Flushes a second that a renderer may ask for.
+/// Maximum flushes per second that a renderer can request.
 pub const RATE_MAX: u32 = 1_000;
 
-/// How a renderer is connected.
+/// Transport of a renderer's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// Server-Sent Events.
@@ -55,7 +55,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// As shown to people and programs.
+    /// The name in the API and on pages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sse => "sse",
@@ -64,7 +64,7 @@ impl Transport {
     }
 }
 
-/// Closes a connection in whatever state it is: who does not read cannot be told to go.
+/// Closes a connection in any state: a client that does not read does not receive a message either.
 pub struct Cut(pub Box<dyn Fn() + Send + Sync>);
 
 impl std::fmt::Debug for Cut {
@@ -73,100 +73,100 @@ impl std::fmt::Debug for Cut {
     }
 }
 
-/// What a renderer asks for.
+/// Subscription request of a renderer.
 #[derive(Debug)]
 pub struct Subscribe {
-    /// The key that it came with.
+    /// Its key.
     pub reader: Arc<Reader>,
-    /// What it wants to follow, at least one.
+    /// The streams to follow, at least one.
     pub streams: Vec<Arc<str>>,
-    /// What it wants of them.
+    /// Filter of their items.
     pub filter: ItemFilter,
-    /// Where it was before: a position as text.
+    /// The position to resume from, as text.
     pub since: Option<String>,
-    /// Flushes a second.
+    /// Flushes per second.
     pub max_rate: Option<u32>,
-    /// How it is connected.
+    /// Its transport.
     pub transport: Transport,
-    /// Where it is connected from.
+    /// Its address.
     pub client: String,
-    /// What program it is.
+    /// Its user agent.
     pub agent: Option<String>,
-    /// What it says of itself, if it is a screen.
+    /// Its description of itself, if it is a screen.
     pub screen: Option<Screen>,
     /// Closes the connection.
     pub cut: Cut,
-    /// Its place among those that may follow at once.
+    /// Its place within the connection limits.
     pub permit: Permit,
 }
 
-/// A renderer that is connected.
+/// A connected renderer.
 #[derive(Debug)]
 pub struct Renderer {
-    /// Rises with each connection.
+    /// Increases with each connection.
     pub id: u64,
     /// Name of its read key.
     pub key: Box<str>,
-    /// What it follows.
+    /// The streams that it follows.
     pub streams: Vec<Arc<str>>,
-    /// The only keys that it follows, if not all.
+    /// The only keys that it follows; `None`: all.
     pub keys: Option<Box<[String]>>,
-    /// How it is connected.
+    /// Its transport.
     pub transport: Transport,
-    /// Where from.
+    /// Its address.
     pub client: String,
-    /// Since when.
+    /// Time of the connection.
     pub connected_at: Unix,
-    /// What it says of itself, if it is a screen.
+    /// Its description of itself, if it is a screen.
     pub screen: Option<Screen>,
-    /// It is to load its page again.
+    /// An operator has requested that it reload its page.
     reload: AtomicBool,
     position: AtomicU64,
     wakeup: Arc<Wakeup>,
     reader: Arc<Reader>,
     cut: Cut,
-    /// It should have gone when somebody looked last.
+    /// It was due to disconnect at the last check.
     overdue: AtomicBool,
 }
 
 impl Renderer {
-    /// Number of the last change that it was sent.
+    /// Sequence number of the last change that was sent to it.
     pub fn position(&self) -> ChangeSeq {
         ChangeSeq::new(self.position.load(Ordering::Relaxed))
     }
 
-    /// Whether its key can also override and hold what it shows.
+    /// Whether its key can also override and hold items.
     pub fn operates(&self) -> bool {
         self.reader.settings.operate
     }
 
-    /// Whether it came with a read key, or a ticket of one, and not with one of an admin token.
+    /// Whether it uses a read key, or a ticket of one, and not an admin token.
     pub fn is_of_key(&self) -> bool {
         !self.reader.settings.name.is_empty()
     }
 }
 
-/// All renderers.
+/// All connected renderers.
 #[derive(Debug)]
 pub struct Live {
     pool: Arc<Pool>,
     metrics: Arc<Metrics>,
     tracer: Tracer,
-    /// Tickets that were given out.
+    /// Issued tickets.
     pub tickets: Tickets,
     connection_limit: Arc<ConnectionLimit>,
     pages: Pages,
-    /// What is known of screens.
+    /// Records of screens.
     pub screens: Screens,
     max_rate: u32,
     heartbeat: Duration,
     /// Replaced as a whole when streams change.
     stale_after_seconds: RwLock<Arc<HashMap<Arc<str>, u64>>>,
-    /// The last frame of each stream: most renderers are sent the same.
+    /// The last frame of each stream: most renderers receive the same frames.
     recent: Mutex<Recent>,
     views: Mutex<Views>,
     renderers: Mutex<BTreeMap<u64, Arc<Renderer>>>,
-    /// Those that were told to go: what they were told last may still wait for them to read.
+    /// Renderers that were asked to disconnect: their last message can still be unread.
     leaving: Mutex<Vec<Arc<Renderer>>>,
     next_id: AtomicU64,
     stopping: AtomicBool,
@@ -174,8 +174,8 @@ pub struct Live {
 }
 
 impl Live {
-    /// Nobody is connected yet, and no stream becomes stale.
-    /// `connections`: how many the listener may have, of which renderers leave others some.
+    /// Without connections, and without a limit for stale streams. `connections`: the listener's limit; renderers leave
+    /// some of them to other clients.
     pub fn new(
         settings: &Settings,
         connections: usize,
@@ -213,7 +213,7 @@ impl Live {
         }
     }
 
-    /// From now on these streams become stale after so long, also for those who are connected.
+    /// Sets after how many seconds each stream becomes stale, for connected renderers too.
     pub fn set_stale_after(&self, seconds: HashMap<Arc<str>, u64>) {
         let mut current = self
             .stale_after_seconds
@@ -231,30 +231,30 @@ impl Live {
         Arc::clone(&current.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A place among those that may follow at once.
+    /// Reserves a place within the connection limits.
     ///
     /// # Errors
-    /// Which limit is reached.
+    /// The limit that is reached.
     pub fn permit(&self, reader: &Reader) -> Result<Permit, AtCapacity> {
         self.connection_limit.take(reader)
     }
 
-    /// Room for pages of items on their way.
+    /// Memory for pages of items that are being sent.
     pub fn pages(&self) -> &Pages {
         &self.pages
     }
 
-    /// A turn to read many items, of the few that there are at once.
+    /// Waits for one of the few turns to read many items.
     pub async fn turn_to_read(&self) -> Option<SemaphorePermit<'_>> {
         self.pool.turn_to_read().await
     }
 
-    /// How many places are taken.
+    /// The number of connections, and their limits.
     pub fn occupancy(&self) -> Occupancy {
         self.connection_limit.taken()
     }
 
-    /// Who found no place lately: the name of the read key, and why.
+    /// Recent rejections: the name of the read key, and the limit.
     pub fn at_capacity(&self) -> Vec<(Box<str>, AtCapacity)> {
         self.connection_limit.refused()
     }
@@ -299,12 +299,12 @@ impl Live {
         Subscription::new(Arc::clone(self), request, listener, renderer)
     }
 
-    /// Who is connected, in the order of their coming.
+    /// The connected renderers, in the order of their connection.
     pub fn renderers(&self) -> Vec<Arc<Renderer>> {
         self.registry().values().cloned().collect()
     }
 
-    /// Has the screens of a read key load their pages again; how many there are.
+    /// Makes the screens of a read key reload their pages; returns their number.
     pub fn reload(&self, key: &str) -> usize {
         let mut screens = self.renderers();
         screens.retain(|one| one.screen.is_some() && one.is_of_key() && *one.key == *key);
@@ -320,15 +320,15 @@ impl Live {
         self.pool.position()
     }
 
-    /// Every renderer looks whether it may stay: call it after a key was revoked.
+    /// Makes every renderer check its key: call it after a key was revoked.
     pub fn recheck_keys(&self) {
         for renderer in self.renderers() {
             renderer.wakeup.wake();
         }
     }
 
-    /// Closes the connections of those that were to go when it was called last and have not: they do not
-    /// read. Called once a second.
+    /// Closes the connections of renderers that were due to disconnect at the last call and still are connected: they
+    /// do not read. Called once per second.
     pub fn cut_off(&self) {
         let overdue = |renderer: &Renderer| renderer.overdue.swap(true, Ordering::Relaxed);
         let mut leaving = self.leaving();
@@ -354,13 +354,13 @@ impl Live {
         self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends everybody away, with a hint when to come back.
+    /// Disconnects all renderers, with a hint when to reconnect.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.recheck_keys();
     }
 
-    /// Ends when nobody is connected.
+    /// Waits until no renderer is connected.
     pub async fn emptied(&self) {
         loop {
             let emptied = self.emptied.notified();

@@ -1,6 +1,6 @@
-//! Room for pages of items that are being sent: all of them, and those with one read key.
+//! Memory for pages of items that are being sent: of all connections, and of those with one read key.
 //!
-//! **Invariant**: room is free again when it is dropped, and a key takes none that another could need.
+//! **Invariant**: dropping [`Room`] frees its memory, and one read key never uses the memory of all others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,41 +9,41 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use catalog::Reader;
 
-/// What permits count.
+/// Bytes of one permit.
 const UNIT_BYTES: usize = 1 << 10;
 
-/// The room for all pages.
+/// The memory for all pages.
 #[derive(Debug)]
 pub struct Pages {
     all: Arc<Semaphore>,
     all_units: usize,
     each_units: usize,
-    /// By the name of a read key.
+    /// Memory in use by name of the read key.
     keys: Mutex<HashMap<Box<str>, Arc<Semaphore>>>,
 }
 
-/// Room that a page has.
+/// Memory of one page.
 #[derive(Debug)]
 pub struct Room {
     own: OwnedSemaphorePermit,
     all: OwnedSemaphorePermit,
 }
 
-/// How much room is taken, in bytes.
+/// Memory in use, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PagesTaken {
-    /// By all.
+    /// Of all connections.
     pub taken: u64,
-    /// Of so much.
+    /// Their limit.
     pub max: u64,
-    /// The read key that has most, and how much that is.
+    /// The read key that uses the most, and its bytes.
     pub most: Option<(Box<str>, u64)>,
-    /// Of so much.
+    /// The limit of a read key.
     pub each_max: u64,
 }
 
 impl Pages {
-    /// Of so many bytes; one key may have some of them.
+    /// With a limit in bytes; one read key can use a part of it.
     pub(super) fn new(bytes_max: usize, key_bytes_max: usize) -> Self {
         let units = |bytes: usize| (bytes / UNIT_BYTES).min(Semaphore::MAX_PERMITS);
         Self {
@@ -54,7 +54,7 @@ impl Pages {
         }
     }
 
-    /// Room for a page of so many bytes, as soon as there is; of more than a key may have: all of it.
+    /// Waits for the memory of a page. A page over the limit of a read key gets that limit.
     pub async fn room(&self, reader: &Reader, bytes: usize) -> Option<Room> {
         let units = bytes.div_ceil(UNIT_BYTES).min(self.each_units);
         let units = u32::try_from(units).unwrap_or(u32::MAX);
@@ -74,7 +74,7 @@ impl Pages {
         Some(Room { own, all })
     }
 
-    /// How much is taken, and by whom.
+    /// The memory in use, and the read key that uses the most.
     pub fn taken(&self) -> PagesTaken {
         let bytes = |units: usize| (units * UNIT_BYTES) as u64;
         let taken =
@@ -96,7 +96,7 @@ impl Pages {
 }
 
 impl Room {
-    /// Gives back what a page does not need.
+    /// Frees the memory that a page does not need.
     pub fn shrink_to(&mut self, bytes: usize) {
         let units = bytes.div_ceil(UNIT_BYTES);
         for permit in [&mut self.own, &mut self.all] {

@@ -1,9 +1,9 @@
-//! What is known of screens, by their read keys: when each was last there, from where, and what it shows.
+//! Records of screens, by their read keys: when each was last seen, its address, and what it shows.
 //!
-//! Connections note it when they begin and end, feeds when somebody asks for one. The daemon has it written, and
-//! brings back what was written before.
+//! Connections update a record when they begin and end, feeds when a client requests one. The daemon stores the
+//! records, and restores them after a start.
 //!
-//! **Invariant**: nothing here waits for the disk, and a time only rises.
+//! **Invariant**: no function here waits for the disk, and the times of a record only increase.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,12 +12,12 @@ use std::time::Duration;
 use base::clock::{Lived, Unix};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What a page says of itself when it connects.
+/// Description that a page sends when it connects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Screen {
-    /// What it calls itself.
+    /// Its name for itself.
     pub name: String,
-    /// What it shows.
+    /// Its page or template.
     pub page: Option<String>,
     /// Its size in pixels, such as `1920x1080`.
     pub size: Option<String>,
@@ -25,16 +25,16 @@ pub struct Screen {
     pub version: Option<String>,
 }
 
-/// Who asks, for a screen or a feed.
+/// Client of a screen or a feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asker {
-    /// Where from.
+    /// Its address.
     pub client: String,
-    /// What program.
+    /// Its user agent.
     pub agent: Option<String>,
 }
 
-/// When something happened, by both clocks; in 1970: never.
+/// Time of an event by both clocks; 1970: it never happened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct At {
     unix: Unix,
@@ -66,44 +66,44 @@ impl<'de> Deserialize<'de> for At {
     }
 }
 
-/// What is known of a read key that screens use.
+/// Record of a read key that screens use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScreenRecord {
-    /// What the page called itself last; none: it did not.
+    /// The page's last name for itself; `None`: it sent none.
     pub name: Option<String>,
-    /// The page, or the feed, that was shown last.
+    /// The page or feed that was shown last.
     pub shows: Option<String>,
     pub size: Option<String>,
     pub version: Option<String>,
     pub client: Option<String>,
     pub agent: Option<String>,
-    /// Between two requests for a feed; none: no feed was asked for twice.
+    /// Time between two requests for a feed; `None`: there were not two requests.
     pub interval: Option<Duration>,
     pub is_feed: bool,
     seen: At,
-    /// Why it was refused last.
+    /// Reason of the last rejection.
     pub refused: Option<String>,
     refused_when: At,
 }
 
 impl ScreenRecord {
-    /// When it was last there, by the wall clock.
+    /// When it was last seen, by the wall clock.
     pub fn seen_at(&self) -> Option<Unix> {
         Some(self.seen.unix).filter(|at| *at > Unix::MIN)
     }
 
-    /// How long ago that was, in time lived.
+    /// Uptime since it was last seen.
     pub fn unseen_for(&self, now: Lived) -> Option<Duration> {
         self.seen_at().map(|_| now - self.seen.lived)
     }
 
-    /// When it was refused, if it was not there since.
+    /// When it was rejected, if it was not seen since.
     pub fn refused_at(&self) -> Option<Unix> {
         (self.refused_when.lived > self.seen.lived).then_some(self.refused_when.unix)
     }
 
-    /// Whether it is worth to be kept where nobody expects it.
+    /// Whether the record is kept although the key is not marked `expect`.
     pub fn is_screen(&self) -> bool {
         self.name.is_some() || self.is_feed
     }
@@ -123,16 +123,16 @@ impl ScreenRecord {
 struct Kept {
     record: ScreenRecord,
     is_written: bool,
-    /// It came or went: others wait for the next minute.
+    /// A screen connected or disconnected; other changes are stored once per minute.
     is_urgent: bool,
 }
 
-/// What is known of all.
+/// The records of all screens.
 #[derive(Debug, Default)]
 pub struct Screens(Mutex<BTreeMap<Box<str>, Kept>>);
 
 impl Screens {
-    /// Brings back what was written.
+    /// Restores the stored records.
     pub fn restore(&self, records: Vec<(String, ScreenRecord)>) {
         let mut all = self.all();
         for (key, record) in records {
@@ -145,7 +145,7 @@ impl Screens {
         }
     }
 
-    /// What is known of a read key.
+    /// The record of a read key.
     pub fn of(&self, key: &str) -> Option<ScreenRecord> {
         self.all().get(key).map(|kept| kept.record.clone())
     }
@@ -167,21 +167,21 @@ impl Screens {
         self.note(key, true, ScreenRecord::see_again);
     }
 
-    /// A minute has passed for those who are connected.
+    /// Updates the records of connected screens, once per minute.
     pub fn still_here<'a>(&self, keys: impl Iterator<Item = &'a str>) {
         for key in keys {
             self.note(key, false, ScreenRecord::see_again);
         }
     }
 
-    /// Somebody asked for a feed with this read key.
+    /// Records a request for a feed with this read key.
     pub fn polled(&self, key: &str, asker: &Asker, feed: &str) {
         let is_new = self.of(key).is_none_or(|record| !record.is_feed);
         self.note(key, is_new, |record| {
             let gap = record.unseen_for(Lived::now()).filter(|_| record.is_feed);
             record.interval = match (record.interval, gap) {
                 (None, gap) => gap,
-                // It was away meanwhile.
+                // It was away since the last request.
                 (Some(before), Some(gap)) if gap > before * 3 => Some(before),
                 (Some(before), Some(gap)) => Some((before * 3 + gap) / 4),
                 (before, None) => before,
@@ -192,7 +192,7 @@ impl Screens {
         });
     }
 
-    /// A request with this read key was refused.
+    /// Records that a request with this read key was rejected.
     pub fn refused(&self, key: &str, asker: &Asker, why: &str) {
         self.note(key, false, |record| {
             record.client = Some(asker.client.clone());
@@ -201,7 +201,7 @@ impl Screens {
         });
     }
 
-    /// What is not written yet; with `all` also what can wait. It counts as written.
+    /// Returns the records that are not stored yet; with `all` also those that can wait. They then count as stored.
     pub fn take_unwritten(
         &self,
         all: bool,
@@ -219,7 +219,7 @@ impl Screens {
         taken
     }
 
-    /// They could not be written.
+    /// Marks records as not stored: the write failed.
     pub fn not_written(&self, records: &[(String, ScreenRecord)]) {
         let mut all = self.all();
         for (key, _) in records {

@@ -1,13 +1,13 @@
-//! One renderer's way through the sequence of changes.
+//! The position of one renderer in the sequence of changes.
 //!
-//! A subscription holds a position for each of its streams and nothing else that grows: what it has not
-//! sent yet stays where it is, in the pool's memory or file, where newer values replace older ones.
-//! Without a usable position a stream begins with a snapshot: everything the pool holds, in the order of
-//! changes, a page at a time. It is complete where it reaches the last change from before it began: an item that
-//! changes meanwhile comes behind, as in any other catching up. So it ends, however often the stream changes.
+//! A subscription holds a position for each of its streams and nothing else that grows. Unsent changes stay in the
+//! pool's memory or file, where newer values replace older ones. Without a usable position, a stream begins with a
+//! snapshot: all its items in the order of their changes, a page at a time. The snapshot is complete when it reaches
+//! the last change from before it began. Items that change meanwhile follow as ordinary changes. So the snapshot ends,
+//! however often the stream changes.
 //!
-//! **Invariant**: [`Subscription::next`] may be dropped at any await and called again: nothing is lost,
-//! nothing is sent twice.
+//! **Invariant**: [`Subscription::next`] can be dropped at any await and called again: no message is lost and none is
+//! sent twice.
 
 mod ages;
 mod seen;
@@ -29,31 +29,31 @@ use catalog::Reader;
 use pool::changes::{Change, Listener, Recent};
 use pool::{Page, PageLimit, PoolError, Position};
 
-/// About how many bytes of items a message holds.
+/// Approximate bytes of items in a message.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
-/// What is read from the pool at once.
+/// Maximum size of one read from the pool.
 const PAGE: PageLimit = PageLimit {
     rows: 1_000,
     bytes: MESSAGE_BYTES_MAX,
 };
-/// How long to wait after the pool could not be read.
+/// How long to wait after a failed read of the pool.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
-/// How far one stream has been told.
+/// Progress of one stream.
 #[derive(Debug)]
 struct Following {
     stream: Arc<str>,
-    /// Everything up to here was told.
+    /// Every change up to here was sent.
     position: ChangeSeq,
-    /// While the snapshot is being told: the number of the last change when it began.
+    /// During a snapshot: the number of the last change when it began.
     snapshot_from: Option<ChangeSeq>,
-    /// What is seen of it; none: everything.
+    /// The view of the stream; `None`: all items and fields.
     view: Option<Arc<View>>,
-    /// What the client was told of, where an item can begin or cease to match.
+    /// The keys that the client may hold, for streams where an item can begin or cease to match.
     inside: Option<Inside>,
-    /// While it is looked up what a client that came back was told before: how far that is.
+    /// While the earlier state of a resumed client is looked up: progress of the lookup.
     recalled: Option<ChangeSeq>,
-    /// Watches the age of the data, where the stream has a limit.
+    /// Watches the age of the data, for streams with a limit.
     age: Option<Age>,
 }
 
@@ -65,22 +65,22 @@ pub struct Subscription {
     renderer: Arc<Renderer>,
     listener: Listener,
     streams: Vec<Following>,
-    /// The limits that they were looked at with.
+    /// The key's limits at the last check.
     stale_after: Arc<HashMap<Arc<str>, u64>>,
-    /// Made and not fetched yet.
+    /// Messages that are ready and not fetched yet.
     outbox: VecDeque<Frame>,
-    /// Of what was fetched last, where a collector of traces wants to know: the streams and how far they were told.
+    /// Of the last fetched message, if traces are collected: its streams and their positions.
     told: Vec<(Arc<str>, ChangeSeq)>,
-    /// The renderer resumed and was not told yet that it is up to date.
+    /// The renderer resumed and has not received yet that it is up to date.
     resumed: bool,
-    /// Something may have changed since the last flush.
+    /// There can be changes since the last flush.
     pending: bool,
-    /// The flush that goes on takes everything up to here.
+    /// The current flush includes every change up to here.
     flushing: Option<ChangeSeq>,
     flush_pause: Duration,
     next_flush: Instant,
     next_heartbeat: Instant,
-    /// It was told that what it saw does not count any more.
+    /// It received that its earlier items are invalid.
     is_reset: bool,
     ended: bool,
     _seat: Permit,
@@ -95,7 +95,7 @@ impl Subscription {
     ) -> Self {
         let head = live.position();
         let resume = resume_from(&live, &request);
-        // Number 0 is where a renderer stands before its first snapshot is complete.
+        // Number 0 is the position of a renderer before its first snapshot is complete.
         let afresh = resume.is_none_or(|since| since.seq == ChangeSeq::MIN);
         let mut outbox = VecDeque::new();
         if request.since.is_some() && resume.is_none() {
@@ -141,7 +141,7 @@ impl Subscription {
         }
     }
 
-    /// The next message, as soon as there is one. `None` after the last.
+    /// Returns the next message, as soon as there is one; `None` after the last.
     pub async fn next(&mut self) -> Option<Frame> {
         loop {
             if self.ended {
@@ -155,7 +155,7 @@ impl Subscription {
                 return Some(Frame::bye());
             }
             if !self.told.is_empty() && self.outbox.is_empty() {
-                // The connection has taken it and asks for more.
+                // The connection has sent the message and requests the next one.
                 for (stream, through) in self.told.drain(..) {
                     self.live.tracer.pushed(&stream, through);
                 }
@@ -164,7 +164,7 @@ impl Subscription {
                 self.live.metrics.live_messages.inc();
                 return Some(frame);
             }
-            // Behind what its position counts as sent.
+            // After the messages that its position counts as sent.
             if self.renderer.reload.swap(false, Ordering::AcqRel) {
                 return Some(Frame::control(self.position(), "reload"));
             }
@@ -179,13 +179,13 @@ impl Subscription {
         }
     }
 
-    /// Whether there is more to look at, though nothing of it may be for the client.
+    /// Whether there are changes to check, even if none of them is for the client.
     fn is_busy(&self) -> bool {
         let looks = |one: &Following| one.snapshot_from.is_some() || one.recalled.is_some();
         self.flushing.is_some() || self.streams.iter().any(looks)
     }
 
-    /// Puts what is to be told next into the outbox, if there is anything.
+    /// Adds the next messages to the outbox, if there are any.
     async fn collect(&mut self) -> Result<(), PoolError> {
         let snapshot = |following: &Following| following.snapshot_from.is_some();
         if let Some(at) = self.streams.iter().position(snapshot) {
@@ -208,16 +208,16 @@ impl Subscription {
         if let Some(through) = self.flushing {
             self.flush(through).await?;
         }
-        // Only who has all the data can be told how old it is.
+        // The age of the data is known only after all data was sent.
         if self.flushing.is_none() && !self.pending && self.outbox.is_empty() {
             self.look_at_ages().await?;
         }
         Ok(())
     }
 
-    /// Tells the next changes of one stream, or ends the flush.
+    /// Adds the next changes of one stream, or ends the flush.
     async fn flush(&mut self, through: ChangeSeq) -> Result<(), PoolError> {
-        // First those without news, so that the ids of the messages say how far all of them are.
+        // First the streams without changes, so that the ids of the messages cover all streams.
         let head = self.skip_foreign();
         for at in 0..self.streams.len() {
             let following = &mut self.streams[at];
@@ -257,7 +257,7 @@ impl Subscription {
         Ok(())
     }
 
-    /// Goes on to the last change where nothing for the client came; returns its number.
+    /// Skips to the last change if no change for the client came; returns its number.
     fn skip_foreign(&mut self) -> ChangeSeq {
         let changes = self.live.pool.changes();
         let head = changes.head();
@@ -266,14 +266,14 @@ impl Subscription {
             if following.snapshot_from.is_none()
                 && changes.has_nothing_after(&following.stream, keys, following.position)
             {
-                // What was read from the file may be ahead of the memory.
+                // A read from the file can be ahead of the memory.
                 following.position = following.position.max(head);
             }
         }
         head
     }
 
-    /// A page of what one stream has not been told, from the file.
+    /// Reads a page of the unsent changes of one stream from the file.
     async fn read(&self, at: usize) -> Result<Page, PoolError> {
         let following = &self.streams[at];
         let removed_after = following.snapshot_from.unwrap_or_default();
@@ -348,7 +348,7 @@ impl Subscription {
         }
     }
 
-    /// The key sees something else now. What was not sent yet is of what it saw before.
+    /// The key now has other limits. Unsent messages belong to the old ones.
     fn reset(&mut self) -> Frame {
         self.outbox.clear();
         self.live.metrics.live_resets.inc();
@@ -369,7 +369,7 @@ impl Subscription {
         self.next_heartbeat = Instant::now() + self.live.heartbeat;
     }
 
-    /// Ends when there may be something to tell.
+    /// Waits until there may be something to send.
     async fn wait(&mut self) {
         let now = Unix::now();
         let stale_at = self.streams.iter().filter_map(|following| {
@@ -390,7 +390,7 @@ impl Subscription {
         }
     }
 
-    /// What to resume from after everything that was told.
+    /// The position to resume from after all sent messages.
     fn position(&self) -> Position {
         let incomplete = |following: &Following| following.snapshot_from.is_some();
         let lowest = self.streams.iter().map(|following| following.position);
@@ -405,14 +405,14 @@ impl Subscription {
     }
 }
 
-/// Where a client can go on.
+/// The position from which a client can resume.
 fn resume_from(live: &Live, request: &Subscribe) -> Option<Position> {
     let since = Position::parse(request.since.as_deref()?)?;
     let since = Position {
         epoch: request.reader.epoch(since.epoch),
         ..since
     };
-    // What limits hide by now, or always did, would be told by its key.
+    // Removals of items that the limits hide would reveal their keys.
     let may_go_on = since.seq == ChangeSeq::MIN || !request.filter.hides();
     (may_go_on && live.pool.reaches_back_to(since)).then_some(since)
 }

@@ -1,9 +1,9 @@
-//! Tickets: what stands for a read key in a URL, once and for half a minute.
+//! Tickets: they replace a read key in a URL, once, for 30 seconds.
 //!
-//! `http` gives them to who has a read key and takes them back when a connection is opened.
+//! `http` issues them to clients with a read key and redeems them when a connection is opened.
 //!
-//! **Invariant**: a ticket opens one connection at most, never from another origin than it is bound to,
-//! and never to streams that its key could not read. Only its digest is kept.
+//! **Invariant**: a ticket opens one connection at most, never from an origin other than the one it is bound to, and
+//! never to streams that its key cannot read. Only its digest is kept.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,36 +13,36 @@ use base::clock::{self, Lived, Unix};
 use base::text::hex;
 use catalog::{KeyHash, Reader};
 
-/// How long a ticket is good.
+/// How long a ticket is valid.
 const TICKET: Duration = Duration::from_secs(30);
-/// Tickets at once, of all keys and of one; the oldest give way.
+/// Maximum number of tickets, of all keys and of one key; a new one replaces the oldest.
 const TICKETS_MAX: usize = 50_000;
 const TICKETS_OF_KEY_MAX: usize = 1_000;
-/// What a ticket begins with.
+/// Prefix of a ticket.
 pub const PREFIX: &str = "tk_";
 
-/// What a ticket is good for.
+/// What a ticket permits.
 #[derive(Debug, Clone)]
 pub struct Grant {
-    /// Whose it is.
+    /// Its read key.
     pub reader: Arc<Reader>,
-    /// The streams that may be followed.
+    /// The streams that the client can follow.
     pub streams: Vec<Arc<str>>,
-    /// The one origin that may use it; `None`: any that may read at all.
+    /// The only origin that can use it; `None`: every origin that can read.
     pub origin: Option<String>,
 }
 
-/// The tickets that were given out and not used.
+/// Issued tickets that were not used.
 #[derive(Debug, Default)]
 pub struct Tickets(Mutex<Given>);
 
 #[derive(Debug, Default)]
 struct Given {
-    /// Each with its end.
+    /// Each with its expiry.
     grants: HashMap<KeyHash, (Lived, Grant)>,
-    /// In the order of their ends, which is that of their making. Some are used.
+    /// In the order of their expiry, which is the order of their issue. Some are used.
     order: Queue,
-    /// The same by the name of a read key.
+    /// The tickets of each read key, by its name.
     keys: HashMap<Box<str>, Queue>,
 }
 
@@ -67,7 +67,7 @@ impl Given {
             queue.push_back((ends_at, ticket));
         }
         grants.insert(ticket, (ends_at, grant));
-        // Of keys that are gone nothing is kept.
+        // Nothing is kept of keys that no longer exist.
         if keys.len() > order.len() {
             keys.retain(|_, queue| queue.back().is_some_and(|(ends_at, _)| *ends_at > now));
         }
@@ -75,7 +75,7 @@ impl Given {
 }
 
 impl Tickets {
-    /// A new ticket and when it ends.
+    /// Issues a ticket; returns it and its expiry.
     ///
     /// # Errors
     /// The system has no random numbers.
@@ -90,8 +90,8 @@ impl Tickets {
         Ok((ticket, clock::unix_of_lived(ends_at)))
     }
 
-    /// Uses a ticket up. `None` if it is unknown, used, too old, bound to another origin than
-    /// `comes_from` accepts, or of a key that has ended.
+    /// Redeems a ticket. `None` if it is unknown, used, expired, bound to an origin that `comes_from` does not accept,
+    /// or of a key that is no longer valid.
     pub fn take(&self, ticket: &str, comes_from: impl FnOnce(&str) -> bool) -> Option<Grant> {
         let mut tickets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (ends_at, grant) = tickets.grants.remove(&KeyHash::of(ticket))?;

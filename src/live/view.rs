@@ -1,9 +1,9 @@
-//! What a connection sees of a stream: the items that match its filter, with the fields that it chose.
+//! Views of a stream: the items that match a filter, with the fields that it selects.
 //!
-//! Connections with the same filter share a [`View`]: it looks at a change once for all of them. What one of them was told
-//! is its own ([`Inside`]): a client that hears that an item is gone was told of it before, or may have been.
+//! Connections with the same filter share a [`View`]: it evaluates each change once for all of them. Each connection
+//! has its own [`Inside`]: a client receives the removal of an item only if it received the item, or may have.
 //!
-//! **Invariant**: for each position, the items that a client holds are those that match, whatever was left out before.
+//! **Invariant**: at each position a client holds exactly the matching items, whatever changes were skipped.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -13,19 +13,19 @@ use base::order::ChangeSeq;
 use pool::changes::Change;
 use select::{ItemFilter, Record};
 
-/// Changes whose look is kept for other connections, and bytes of theirs.
+/// Evaluated changes that are kept for other connections, and their bytes.
 const SEEN_MAX: usize = 4_096;
 const SEEN_BYTES_MAX: usize = 1 << 20;
-/// Items that are known to be held by one client. Beyond that it is told of each that does not match: of one that it never
-/// had, too, which changes nothing.
+/// Maximum number of items that one client is known to hold. Beyond it, the client receives a removal for each item
+/// that does not match, even one that it never had; that has no effect.
 const INSIDE_MAX: usize = 8_192;
 
-/// A filter of one stream, for all connections that have it.
+/// A filter of one stream, shared by all connections that use it.
 #[derive(Debug)]
 pub(super) struct View {
     stream: Arc<str>,
     pub(super) filter: ItemFilter,
-    /// What became of the latest changes that somebody asked for; none: it does not match.
+    /// Results for the latest evaluated changes; `None`: the item does not match.
     seen: Mutex<Seen>,
 }
 
@@ -36,17 +36,17 @@ struct Seen {
 }
 
 impl View {
-    /// Keys of which an item has one, if only these can match.
+    /// The item keys, one of which an item must have, if only these can match.
     pub(super) fn keys(&self) -> Option<&[String]> {
         self.filter.keys()
     }
 
-    /// Whether it never changes whether an item matches.
+    /// Whether an item that matches always matches.
     pub(super) fn is_of_keys(&self) -> bool {
         self.filter.is_of_keys()
     }
 
-    /// An update as it is shown, if its item matches.
+    /// The update as the client receives it, if its item matches.
     pub(super) fn shown(&self, change: &Change) -> Option<Arc<Change>> {
         if let Some(seen) = self.lock().changes.get(&change.seq) {
             return seen.clone();
@@ -68,7 +68,7 @@ impl View {
         shown
     }
 
-    /// Whether the removal of an item with this key can concern it.
+    /// Whether the removal of an item with this key can be relevant.
     fn passes_removal(&self, key: &str) -> bool {
         self.filter.passes_removal(key, &self.stream)
     }
@@ -94,12 +94,12 @@ impl Seen {
     }
 }
 
-/// Filters that are in use: by stream, and by what they say.
+/// Filters that are in use, by stream and canonical text.
 #[derive(Debug, Default)]
 pub(super) struct Views(HashMap<(Arc<str>, String), Weak<View>>);
 
 impl Views {
-    /// The view of a stream through a filter; none: everything is seen.
+    /// The view of a stream through a filter; `None`: all items and fields.
     pub(super) fn of(&mut self, stream: &Arc<str>, filter: &ItemFilter) -> Option<Arc<View>> {
         if filter.is_empty() {
             return None;
@@ -119,14 +119,14 @@ impl Views {
     }
 }
 
-/// The items that a client may hold, by the hash of their keys.
+/// The items that a client may hold, by the hashes of their keys.
 #[derive(Debug)]
 pub(super) struct Inside {
-    /// None: too many to know. Any item may be held then.
+    /// `None`: too many to track. The client may hold any item then.
     keys: Option<HashSet<u64>>,
-    /// Sources choose keys: it is not known beforehand.
+    /// Senders choose item keys, so the hash uses a random seed.
     hasher: RandomState,
-    /// Whether nobody may hear of a key that the client never had.
+    /// Whether the keys of items that the client never had must stay hidden.
     is_exact: bool,
 }
 
@@ -139,7 +139,7 @@ impl Inside {
         }
     }
 
-    /// The client may hold it.
+    /// Records that the client may hold the item.
     pub(super) fn add(&mut self, key: &str) {
         let Some(keys) = &mut self.keys else { return };
         keys.insert(self.hasher.hash_one(key));
@@ -157,7 +157,7 @@ impl Inside {
     }
 }
 
-/// What a client is told of a change; nothing, if it does not concern it. Without `inside` the key alone decides.
+/// Returns what a client receives for a change; `None` if it is not relevant. Without `inside`, the key alone decides.
 pub(super) fn as_sent(
     view: &View,
     inside: Option<&mut Inside>,

@@ -1,6 +1,6 @@
-//! How old the data of followed streams is, where they have a limit.
+//! Ages of the data of followed streams that have a limit.
 //!
-//! **Invariant**: a client is told `stale` and `fresh` in turn, and nothing of a stream without a limit.
+//! **Invariant**: a client receives `stale` and `fresh` alternately, and neither for a stream without a limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use pool::PoolError;
 #[derive(Debug)]
 pub(super) struct Age {
     pub(super) max_seconds: u64,
-    /// Newest data. `None`: not looked up yet; 1970: there is none.
+    /// Time of the newest data. `None`: not looked up yet; 1970: the stream has no data.
     pub(super) newest_at: Option<Unix>,
     pub(super) told_stale: bool,
 }
@@ -28,7 +28,7 @@ impl Age {
         }
     }
 
-    /// When the data is too old.
+    /// When the data becomes too old.
     pub(super) fn stale_at(&self) -> Option<Unix> {
         let newest_at = self.newest_at.filter(|newest_at| *newest_at > Unix::MIN)?;
         Some(newest_at + Duration::from_secs(self.max_seconds))
@@ -36,7 +36,7 @@ impl Age {
 }
 
 impl Subscription {
-    /// Limits may have changed since the last look.
+    /// Applies the limits if they have changed since the last check.
     fn take_limits(&mut self) {
         let now = self.live.stale_after();
         if Arc::ptr_eq(&now, &self.stale_after) {
@@ -57,7 +57,7 @@ impl Subscription {
         self.stale_after = now;
     }
 
-    /// Tells which streams have become stale, and which are no longer.
+    /// Returns the streams that have become stale, and those that no longer are.
     pub(super) async fn look_at_ages(&mut self) -> Result<(), PoolError> {
         self.take_limits();
         let now = Unix::now();

@@ -1,6 +1,6 @@
-//! What a client is told of streams that it sees through a filter, and what it was told before it came back.
+//! Changes of streams that a client sees through a filter, and the items that it held before it resumed.
 //!
-//! **Invariant**: what was told and does not match any more is told as gone, once.
+//! **Invariant**: an item that was sent and no longer matches is sent as a removal, once.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Following {
         }
     }
 
-    /// From a snapshot that begins where the pool stands.
+    /// From a snapshot that begins at the pool's position.
     pub(super) fn afresh(self, head: ChangeSeq) -> Self {
         Self {
             snapshot_from: Some(head),
@@ -35,7 +35,7 @@ impl Following {
         }
     }
 
-    /// From where the client was.
+    /// From the position of the client.
     pub(super) fn resumed(self, since: ChangeSeq) -> Self {
         Self {
             position: since,
@@ -44,7 +44,7 @@ impl Following {
         }
     }
 
-    /// What the client is told of a change.
+    /// Returns what the client receives for a change.
     fn seen(&mut self, change: &Arc<Change>) -> Option<Arc<Change>> {
         match &self.view {
             None => Some(Arc::clone(change)),
@@ -52,7 +52,7 @@ impl Following {
         }
     }
 
-    /// The same of a page.
+    /// Returns what the client receives for the changes of a page.
     pub(super) fn seen_of(&mut self, page: Page) -> Page {
         if self.view.is_none() {
             return page;
@@ -67,8 +67,8 @@ impl Following {
 }
 
 impl Subscription {
-    /// Looks up another page of what a client that came back may hold: what matches and has not changed since, and
-    /// whatever has changed since.
+    /// Looks up another page of the items that a resumed client may hold: those that match and have not changed since,
+    /// and all that have changed since.
     pub(super) async fn recall(&mut self, at: usize) -> Result<(), PoolError> {
         let following = &self.streams[at];
         let (from, since) = (following.recalled.unwrap_or_default(), following.position);
@@ -87,7 +87,7 @@ impl Subscription {
         Ok(())
     }
 
-    /// Tells changes of a stream of which not everything is seen.
+    /// Adds the changes of a stream with a filter.
     pub(super) fn push_seen(&mut self, at: usize, changes: &[Arc<Change>]) {
         let Some(last) = changes.last() else { return };
         let stream = Arc::clone(&self.streams[at].stream);
