@@ -1,7 +1,8 @@
-//! Where a lane begins: with the next entry, with what the journal still has, or with what the data pool has.
+//! The beginning of a lane: with the next request, with the requests that the journal has, or with the items of the
+//! data pool.
 //!
-//! **Invariant**: a sink that is filled holds back, from the same transaction on, what was accepted after the state that it
-//! is filled with.
+//! **Invariant**: from the transaction that begins a fill on, the journal keeps the requests that were accepted after
+//! the state of the fill.
 
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use base::order::Seq;
 use pool::{Beginning, FillLeft, Filling, PoolError};
 use settings::{Sink, Start};
 
-/// Why a sink cannot be filled anew now.
+/// Why a sink cannot be refilled now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RefillError {
-    /// It is being filled.
+    /// A fill is in progress.
     #[error("it is being filled")]
     Filling,
     /// The data pool cannot be read or written, or the lane has ended.
@@ -21,18 +22,18 @@ pub enum RefillError {
     Failed(String),
 }
 
-/// What a filling that was begun comes to.
+/// A fill that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refilled {
-    /// 1 for the first of the sink.
+    /// 1 for the first fill of the sink.
     pub number: u32,
-    /// Rows that are to be read.
+    /// Rows to read.
     pub items: u64,
 }
 
 impl Delivery {
-    /// Where a new lane stands; that of one that ran before is where it was. `oldest` is the entry before the first that the
-    /// journal has.
+    /// The cursor at which a new lane begins; a known sink continues at its cursor. `oldest` is the entry before the
+    /// first one in the journal.
     pub(super) fn begin(
         &self,
         sink: &Sink,
@@ -80,7 +81,7 @@ impl Delivery {
         Ok(stood)
     }
 
-    /// Begins a lane anew with what the data pool has. Its cursor. Blocks.
+    /// Starts a refill of a lane from the data pool; returns its cursor. Blocks.
     pub(super) async fn fill_anew(&self, sink: &Sink) -> Result<Seq, AddError> {
         let newest = *self.journal.newest().borrow();
         let oldest = self.journal.oldest_kept().await?.unwrap_or(newest + 1) - 1;
@@ -99,7 +100,7 @@ impl Delivery {
         Ok(self.pool.fill_anew(&beginning)?)
     }
 
-    /// The filling of a sink, the last one or the one that it is at, and what is left of that.
+    /// The last or current fill of a sink, and the rows that are left of it.
     ///
     /// # Errors
     /// The data pool cannot be read.
@@ -116,7 +117,7 @@ impl Delivery {
         Ok(Some((filling, left)))
     }
 
-    /// How many items changed that a sink does not have, which follows the changes of the data pool.
+    /// The number of changed items that a sink with the newest state does not have yet.
     ///
     /// # Errors
     /// The data pool cannot be read.
@@ -129,7 +130,7 @@ impl Delivery {
             .await
     }
 
-    /// Has a lane begin anew with what the data pool has, at the edge of the batch that it is at.
+    /// Makes a lane refill its sink from the data pool, at the end of the current batch.
     ///
     /// # Errors
     /// See [`RefillError`]; nothing has changed then.
@@ -149,7 +150,8 @@ impl Delivery {
     }
 }
 
-/// Whether a sink may write what another one receives; `writes` is what is known of its plugin.
+/// Whether a sink may write the streams that another one receives; `writes` says whether its plugin writes the data
+/// pool, if that is known.
 fn may_write(writer: &Sink, writes: Option<bool>, receiver: &Sink) -> bool {
     writes != Some(false) && settings::beginning::may_write(writer, receiver)
 }

@@ -1,9 +1,9 @@
-//! What operators ask of a lane: to try again now, to send dead letters again, to discard them.
+//! Commands of operators to a lane: retry now, resend dead letters, discard dead letters.
 //!
-//! The admin API calls it; the lane hears of it at its next step, or is woken for it.
+//! The admin API calls it; the lane reads commands at its next step, and a command ends its wait.
 //!
-//! **Invariant**: what was asked for is in the pool before the lane hears of it, and no command is missed,
-//! whatever the lane does meanwhile.
+//! **Invariant**: a command is stored in the pool before the lane reads it, and the lane misses no command, whatever it
+//! does meanwhile.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use std::sync::Arc;
 use super::{Delivery, LaneStatus, ReadError};
 use pool::{LaterChanges, PoolError, ResendLimits, Selection};
 
-/// Dead letters that are looked at once nothing can be sent.
+/// Dead letters that are checked in one call that can resend none.
 const CHUNK: u32 = 1_000;
 
-/// What was asked of a lane so far, counted.
+/// Number of commands so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Commands {
     /// Retries were added or made due.
     pub(super) retries: u64,
-    /// It is to try at once, paused or not.
+    /// The lane must call its sink at once, even if it is paused.
     pub(super) now: u64,
 }
 
 impl Delivery {
-    /// Makes all waiting retries of a sink due and ends a pause of its lane; returns how many wait. Blocks.
+    /// Makes all retries of a sink due and ends a pause of its lane; returns their number. Blocks.
     pub fn retry_now(&self, lane: &LaneStatus) -> Result<u64, PoolError> {
         let retries = self.pool.retry_now(lane.name())?;
         lane.commands.send_modify(|commands| {
@@ -39,9 +39,9 @@ impl Delivery {
         Ok(retries)
     }
 
-    /// Sends some dead letters of a selection, up to the id `newest`, again; returns how many. 0: there are no
-    /// more. With `overwrite` also what was changed by something accepted later. `None`: the data pool is too far behind
-    /// to tell what that is.
+    /// Resends some dead letters of a selection, up to the id `newest`; returns their number. 0: there are no more.
+    /// With `overwrite`, it also resends items that a later request has changed. `None`: the data pool is too far
+    /// behind to tell which items these are.
     ///
     /// # Errors
     /// The files cannot be read or written; nothing happened.

@@ -1,6 +1,6 @@
-//! The plugins that there are, whether or not a sink uses them.
+//! The installed plugins, whether or not a sink uses them.
 //!
-//! **Invariant**: a file is inspected once, until it is another.
+//! **Invariant**: a file is inspected once, until it changes.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,25 +11,25 @@ use super::Delivery;
 use plugin::{PluginFacts, Plugins};
 use settings::BUILT_IN_PLUGINS;
 
-/// Files of the plugins folder that are looked at.
+/// Maximum number of files in the plugins directory that are inspected.
 const FILES_MAX: usize = 1_000;
 
-/// A plugin that there is.
+/// An installed plugin.
 #[derive(Debug, Clone)]
 pub struct InstalledPlugin {
-    /// As `plugin` of a section names it.
+    /// Its name, as in `plugin` of a sink.
     pub name: String,
-    /// Where its file is; none: it is built in.
+    /// Its file; `None`: it is built in.
     pub path: Option<PathBuf>,
-    /// What it says of itself, or why it cannot be used; none: nobody has looked at it yet.
+    /// Its description, or why it cannot be used; `None`: not inspected yet.
     pub facts: Option<Result<Arc<PluginFacts>, String>>,
 }
 
-/// What a file looks like from outside.
+/// Metadata of a file.
 type Look = (u64, Option<SystemTime>);
 type Inspected = (Look, Result<Arc<PluginFacts>, String>);
 
-/// What was inspected.
+/// Result of an inspection.
 #[derive(Debug, Default)]
 pub(super) struct Known(Mutex<HashMap<String, Inspected>>);
 
@@ -52,7 +52,7 @@ fn look(plugin: &str) -> Look {
 }
 
 impl Delivery {
-    /// The built-in plugins and those of a folder, as far as they were inspected. Blocks.
+    /// The built-in plugins and those of a directory, with the results of earlier inspections. Blocks.
     pub fn installed(&self, plugins_dir: &Path) -> Vec<InstalledPlugin> {
         let built_in = BUILT_IN_PLUGINS.iter().map(|name| InstalledPlugin {
             name: (*name).to_owned(),
@@ -80,7 +80,7 @@ impl Delivery {
         built_in.chain(files).collect()
     }
 
-    /// The same, with each inspected: what is new is compiled. Those that were new. Blocks, on a thread of a runtime.
+    /// Inspects all plugins: new components are compiled. Also returns the new ones. Blocks, on a thread of a runtime.
     pub fn inspect_installed(&self, plugins_dir: &Path) -> (Vec<InstalledPlugin>, Vec<String>) {
         let mut installed = self.installed(plugins_dir);
         let mut new = Vec::new();
@@ -93,7 +93,7 @@ impl Delivery {
         (installed, new)
     }
 
-    /// What the component in a file is, or why it cannot be used. Blocks, on a thread of a runtime.
+    /// The description of the component in a file, or why it cannot be used. Blocks, on a thread of a runtime.
     pub fn inspect_file(&self, path: &str) -> Result<Arc<PluginFacts>, String> {
         self.inspect(&self.plugins, path)
     }
@@ -110,7 +110,7 @@ impl Delivery {
     }
 }
 
-/// The components of a folder, by name.
+/// The components in a directory, by name.
 fn components(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());

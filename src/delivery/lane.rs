@@ -1,9 +1,9 @@
-//! One lane: takes entries in order, hands them to its sink, settles.
+//! One lane: reads entries in order, calls its sink with them, settles the results.
 //!
-//! What becomes of a batch that the sink did not take is decided in `delivery/verdict.rs`.
+//! `delivery/verdict.rs` decides about batches that the sink did not accept.
 //!
-//! **Invariant**: the cursor moves only in the transaction that also holds what the sink did with
-//! the entries, or the retry or dead letters that it did not do anything with.
+//! **Invariant**: the cursor moves only in the transaction that also stores the effects of the call, or the retries and
+//! dead letters of items that the sink did not accept.
 
 mod attempt;
 mod fill;
@@ -34,19 +34,19 @@ use retry_queue::RetryQueue;
 use settings::{Millis, Ordering, Retry as RetrySettings, Sink};
 use trace::Followed;
 
-/// So many new batches failing one after another mean that the sink is down, not the batches bad.
+/// After this number of new batches that fail in a row, the sink counts as down, and not the batches as bad.
 const FAILURES_BEFORE_PAUSE: u32 = 5;
-/// Where the others wait, nothing comes between the halves of a batch. One bad item among a million traps 23 times before it
-/// is alone.
+/// Where other batches wait, the lane retries the halves of a batch without others between them. One bad item among a
+/// million traps 23 times before it is alone.
 const HALVES_BEFORE_PAUSE: u32 = 32;
-/// Pauses of a lane as a whole.
+/// Pauses of the whole lane.
 const LANE_PAUSES: RetrySettings = RetrySettings {
     first_ms: Millis::new(1_000),
     max_ms: Millis::new(60_000),
     attempts: u32::MAX,
 };
 
-/// A lane, before it is given its thread.
+/// A lane, before it has its thread.
 #[derive(Debug)]
 pub struct Lane {
     status: Arc<LaneStatus>,
@@ -54,59 +54,59 @@ pub struct Lane {
     delivery: Arc<Delivery>,
     sink: Arc<Sink>,
     plugin: Option<Plugin>,
-    /// Those that wait for their next call: one, and under load one for each call that may be made at once.
+    /// Idle instances: one, and under load one for each concurrent call.
     instances: Vec<Instance>,
-    /// Instances that kept handles, since the last one that did not.
+    /// Number of replaced instances that kept handles, since the last one that kept none.
     hoarders: u32,
-    /// What an instance is told of the sink.
+    /// Context of the sink for a new instance.
     context: SinkContext,
-    /// The cursor as it stands in the pool.
+    /// The cursor in the pool.
     stored_cursor: Seq,
     stored_at: Instant,
-    /// The lane has looked at what it left behind when it ran the last time.
+    /// The lane has loaded the state of its last run.
     opened: bool,
-    /// What the sink was called with and that is not settled. It comes again before everything else, as it is.
+    /// A call that is not settled. It is repeated before anything else, with the same items.
     call: Option<Call>,
-    /// How the sink was filled the last time, or is being filled.
+    /// The last or current fill of the sink.
     filling: Option<Filling>,
-    /// What is tried again, and what waits behind it.
+    /// Retries, and the entries that wait behind them.
     retries: RetryQueue,
     /// The last step was a retry: new entries are next, so that neither starves.
     retried: bool,
-    /// New batches that failed since the last one that did not.
+    /// New batches that failed since the last one that succeeded.
     failures: u32,
-    /// Why the sink is failing, or that it is not any more, until it is stored.
+    /// A change of the failing state that is not stored yet: the reason, or that the sink works again.
     failing: Option<Option<String>>,
     /// Pauses since the last success.
     pauses: u32,
     busy_at: Option<Instant>,
     /// Size of the last batch.
     last_items: usize,
-    /// Spans of the requests in batches that the sink was called with and that are not settled.
+    /// Spans of the requests in batches that are not settled.
     spans: Vec<Followed>,
-    /// Where it is, if it follows the changes of the data pool.
+    /// Progress of a sink with the newest state.
     following: Following,
     /// The number of the last change.
     head: watch::Receiver<ChangeSeq>,
     commands: watch::Receiver<Commands>,
-    /// What was done about them.
+    /// Commands that were carried out.
     heard: Commands,
 }
 
-/// What a step came to.
+/// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// There may be more to do.
     Worked,
     /// Nothing to do before the next entry or this time.
     Idle(Option<Lived>),
-    /// Nothing to do before this time, whatever comes.
+    /// Nothing to do before this time, even if new entries arrive.
     Later(Lived),
-    /// The sink or the storage does not work: wait until this time.
+    /// The sink or the storage fails: wait until this time.
     Failing(Lived),
 }
 
-/// Why a step could not be made.
+/// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 enum StepError {
     #[error(transparent)]
@@ -160,13 +160,13 @@ impl Lane {
         }
     }
 
-    /// What the lane shows of itself.
+    /// The public state of the lane.
     pub fn status(&self) -> Arc<LaneStatus> {
         Arc::clone(&self.status)
     }
 
-    /// Delivers until it is stopped, then ends at a batch edge. Blocks its thread at times: it must have
-    /// one of its own.
+    /// Delivers until it is stopped, then ends at the end of a batch. It sometimes blocks its thread, so the lane needs
+    /// a thread of its own.
     pub async fn run(mut self) {
         let mut newest = self.delivery.journal.newest();
         let status = Arc::clone(&self.status);
@@ -215,7 +215,7 @@ impl Lane {
         self.leave_cursor();
     }
 
-    /// Does nothing until somebody has something to say; the plugin is let go.
+    /// Waits for the next assignment or the stop; the instances are dropped.
     async fn wait_held(&mut self) {
         self.instances.clear();
         self.end_spans(Some("paused"));
@@ -234,7 +234,7 @@ impl Lane {
         }
     }
 
-    /// Goes on with other settings or another plugin, which work: a pause has no reason any more.
+    /// Uses new settings or another plugin, which were tried: a pause ends.
     fn take_over(&mut self, assignment: Assignment) {
         let Assignment { sink, plugin } = assignment;
         let (pool, metrics) = (&self.delivery.pool, &self.delivery.metrics);
@@ -251,8 +251,8 @@ impl Lane {
         tracing::info!(sink = &*self.name, "the sink uses its new settings");
     }
 
-    /// Delivers one batch, if there is one: a retry that is due and new entries in turn, or in strict order. Where very much
-    /// waits behind retries, no new entries are taken.
+    /// Delivers one batch, if there is one: due retries and new entries alternate, or in strict order. If too many
+    /// items wait behind retries, it reads no new entries.
     async fn step(&mut self) -> Result<Step, StepError> {
         self.poll_commands().await?;
         if self.plugin.is_none() {
@@ -310,7 +310,7 @@ impl Lane {
         }
     }
 
-    /// Looks at what the lane left behind.
+    /// Loads the state that the last run of the lane left.
     async fn open(&mut self) -> Result<(), StepError> {
         self.open_filling().await?;
         self.call = self.delivery.pool.call(&self.name)?;
@@ -336,7 +336,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Counts a failure; whether so many mean that the sink is down, not the batches bad.
+    /// Counts a failure; returns whether the sink counts as down.
     fn is_down_after(&mut self, failure: &Failure) -> bool {
         self.failures = match failure {
             // Who refuses for good works.
@@ -352,8 +352,8 @@ impl Lane {
         self.failures >= failures_max
     }
 
-    /// Does what operators asked for. A sink that still does not work costs no attempt of what waits: a lane
-    /// that was paused tries one thing first, and pauses again, if briefly.
+    /// Carries out commands of operators. A sink that still fails costs the waiting items no attempt: a paused lane
+    /// tries one batch first, and then pauses again briefly.
     async fn poll_commands(&mut self) -> Result<(), StepError> {
         let commands = *self.commands.borrow_and_update();
         if commands == self.heard {
@@ -373,7 +373,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Ends a pause: the sink took something, or there is nothing left to try it with.
+    /// Ends a pause: the sink accepted something, or nothing is left to try.
     fn resume(&mut self) {
         if self.pauses > 0 {
             self.pauses = 0;
@@ -400,7 +400,7 @@ impl Lane {
     }
 }
 
-/// Says what is left of the sink to be said, whenever that is due.
+/// Logs the remaining messages of the sink, whenever they are due.
 async fn log_periodically(guest_log: &GuestLog) -> Infallible {
     loop {
         guest_log.has_left_out().await;
@@ -408,7 +408,7 @@ async fn log_periodically(guest_log: &GuestLog) -> Infallible {
     }
 }
 
-/// Ends at a moment of time lived; never without one.
+/// Waits until a time of the uptime clock; without one, forever.
 async fn sleep_until(at: Option<Lived>) {
     match at {
         Some(at) => {

@@ -1,10 +1,10 @@
-//! Delivery: from the journal to the sinks, a lane for each.
+//! Delivery: from the journal to the sinks, one lane per sink.
 //!
-//! `daemon` has lanes made, changed and removed, and gives each a thread; the admin API reads their status. How a lane
-//! works is in `delivery/lane.rs`.
+//! `daemon` creates, changes and removes lanes and gives each a thread; the admin API reads their status.
+//! `delivery/lane.rs` explains how a lane works.
 //!
-//! **Invariant**: a sink that fails, hangs or is slow holds up its own lane only, and nothing that
-//! was accepted is dropped to make room.
+//! **Invariant**: a sink that fails, hangs or is slow delays its own lane only, and no accepted request is dropped to
+//! free memory or disk space.
 #![deny(unsafe_code)]
 
 mod beginning;
@@ -42,7 +42,7 @@ pub use status::{Hold, LaneState, LaneStatus};
 pub use trial::Tried;
 pub use unsettled::Unsettled;
 
-/// Why lanes could not be made.
+/// Why lanes could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum AddError {
     /// The journal cannot be read.
@@ -53,7 +53,7 @@ pub enum AddError {
     Pool(#[from] PoolError),
 }
 
-/// Why a sink was not forgotten.
+/// Why the data of a sink was not deleted.
 #[derive(Debug, thiserror::Error)]
 pub enum ForgetError {
     /// It has a lane.
@@ -64,7 +64,7 @@ pub enum ForgetError {
     Pool(#[from] PoolError),
 }
 
-/// All lanes together.
+/// All lanes.
 #[derive(Debug)]
 pub struct Delivery {
     journal: Arc<Journal>,
@@ -76,12 +76,12 @@ pub struct Delivery {
     problems: Box<str>,
     /// In the order of the configuration.
     lanes: RwLock<Vec<Arc<LaneStatus>>>,
-    /// What is known of plugins, used or not.
+    /// The installed plugins, used or not.
     known: installed::Known,
 }
 
 impl Delivery {
-    /// Without lanes. `problems` is the stream of the daemon's problems; `""`: there is none.
+    /// Without lanes. `problems` is the stream of the daemon's problems; `""`: disabled.
     pub fn new(
         journal: &Arc<Journal>,
         pool: &Arc<Pool>,
@@ -102,11 +102,11 @@ impl Delivery {
         })
     }
 
-    /// Makes lanes for sinks that have none, which end with `stop`. On a new pool a sink starts with the first entry;
-    /// one that is added later starts as its settings say.
+    /// Creates lanes for sinks without one; they end with `stop`. On a new pool, a sink starts with the first entry; a
+    /// sink that is added later starts as its settings say.
     ///
     /// # Errors
-    /// The files cannot be read; there are no new lanes then.
+    /// The files cannot be read; no lane was created then.
     pub async fn add(
         self: &Arc<Self>,
         sinks: &[settings::Sink],
@@ -125,8 +125,9 @@ impl Delivery {
         Ok(added.into_iter().map(lane).collect())
     }
 
-    /// The lanes, which hold back what is after their cursors from here on; and the lowest cursor of those that begin with
-    /// entries which the pool may have had before. The oldest entry that is still there is the one after `oldest`.
+    /// Creates lanes, which from here on keep the entries after their cursors in the journal. Also returns the lowest
+    /// cursor of the lanes that begin with entries the pool may already have had. The oldest existing entry is the one
+    /// after `oldest`.
     fn add_from(
         &self,
         sinks: &[settings::Sink],
@@ -158,8 +159,8 @@ impl Delivery {
         Ok((added, behind))
     }
 
-    /// The pool may have forgotten what was removed after this entry, because every sink had passed it: one that begins
-    /// there now must not bring it back.
+    /// Restores tombstones of removals after this entry: the pool may have forgotten them because every sink had passed
+    /// them. Otherwise a sink that begins there would restore removed items.
     async fn remember_removals(&self, after: Seq) -> Result<(), AddError> {
         let mut after = after;
         while let Some((removals, through)) = self.journal.removals_after(after).await? {
@@ -169,8 +170,8 @@ impl Delivery {
         Ok(())
     }
 
-    /// Lets go of the lane of a sink, which must have ended. Its cursor, retries and dead letters stay in the pool, and what
-    /// it has not behind it stays in the journal, until somebody forgets the sink.
+    /// Drops the lane of a sink, which must have ended. The pool keeps its cursor, retries and dead letters, and the
+    /// journal its undelivered requests, until an operator deletes the sink's data.
     pub fn remove(&self, name: &str) {
         let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
         lanes.retain(|lane| **lane.name() != *name);
@@ -178,8 +179,8 @@ impl Delivery {
         self.metrics.plugins.forget(name);
     }
 
-    /// Forgets a sink that has no lane: its cursor, retries, dead letters and state, and what was kept for it. What that
-    /// was; `None` if it is not known. Blocks.
+    /// Deletes the data of a sink without a lane: its cursor, retries, dead letters and state. Returns the number of
+    /// undelivered items; `None` if the sink is unknown. Blocks.
     ///
     /// # Errors
     /// SQLite's; [`ForgetError::Configured`].
@@ -202,11 +203,11 @@ impl Delivery {
         Ok(forgotten)
     }
 
-    /// Has a lane go on with changed settings, or a changed plugin, if they work: the plugin is loaded and started once
-    /// before the lane gets it, at the edge of a batch. Otherwise the lane stays as it is and shows why.
+    /// Changes the settings or the plugin of a lane, if they work: the plugin is loaded and started once before the
+    /// lane gets it, at the end of a batch. Otherwise the lane keeps the old ones and its status says why.
     ///
     /// # Errors
-    /// Why the lane stays as it is.
+    /// Why the lane keeps its settings.
     pub async fn change(&self, lane: &LaneStatus, sink: &settings::Sink) -> Result<(), String> {
         let changed = match lane.sink().mode == sink.mode {
             true => self.prepare(Some(lane), sink).await,
@@ -236,7 +237,7 @@ impl Delivery {
         self.prepare(None, sink).await.map(drop)
     }
 
-    /// What a lane is to go on with; none: it has that already.
+    /// The lane's new settings and plugin; `None`: it has them already.
     async fn prepare(
         &self,
         lane: Option<&LaneStatus>,
@@ -279,13 +280,13 @@ impl Delivery {
         lanes.iter().map(|lane| lane.name().to_string()).collect()
     }
 
-    /// The lowest cursor of the sinks that write a stream in the data pool; none: there is none, as far as is known.
+    /// The lowest cursor of the sinks that write a stream to the data pool; `None`: no sink is known to write it.
     pub fn settled_through(&self, stream: &str) -> Option<Seq> {
         let writers = self.writers(stream).into_iter();
         writers.map(|lane| lane.cursor()).min()
     }
 
-    /// The lanes of these sinks.
+    /// The lanes of the sinks that may write a stream to the data pool.
     pub fn writers(&self, stream: &str) -> Vec<Arc<LaneStatus>> {
         let mut lanes = self.lanes();
         lanes.retain(|lane| {
@@ -301,7 +302,7 @@ impl Delivery {
         lanes.iter().find(|lane| **lane.name() == *name).cloned()
     }
 
-    /// Everything up to here is behind every lane.
+    /// Every lane has passed the entries up to here.
     pub fn passed(&self) -> Seq {
         self.passed_by(&self.lanes.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -312,16 +313,16 @@ impl Delivery {
         cursors.min().map_or(newest, |lowest| lowest.min(newest))
     }
 
-    /// Lets the journal's memory forget what every lane has behind it.
+    /// Makes the journal drop from memory the entries that every lane has passed.
     pub fn forget_passed(&self) {
         self.journal.passed(self.passed());
     }
 
-    /// Lets go of what nobody needs any more: from memory what every lane has behind it, from the journal what every sink
-    /// has taken and what is too old or too much to be kept for sinks that are yet to come.
+    /// Frees storage: from memory, the entries that every lane has passed; from the journal, the requests that every
+    /// sink has processed and that exceed the retention for future sinks.
     ///
     /// # Errors
-    /// The files cannot be read; nothing was let go then.
+    /// The files cannot be read; nothing was freed then.
     pub async fn tend(self: &Arc<Self>, retention: Retention) -> Result<(), AddError> {
         let kept_from = self.journal.kept_from(retention).await?;
         let pool = Arc::clone(&self.pool);

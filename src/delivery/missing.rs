@@ -1,8 +1,8 @@
-//! What a sink that began with the journal never gets.
+//! Items that a sink with `start = "journal"` never receives.
 //!
-//! The admin API asks, and the log says it when such a sink begins.
+//! The admin API requests the number, and the daemon logs it when such a sink begins.
 //!
-//! **Invariant**: it is counted when somebody asks: what is written again since is not missing any more.
+//! **Invariant**: the number is counted on request: an item that was updated since is no longer missing.
 
 use super::{Delivery, LaneStatus, selection};
 use base::order::Seq;
@@ -11,8 +11,8 @@ use settings::routing_gaps::writes_pool;
 use settings::{Sink, Start};
 
 impl Delivery {
-    /// How many items of the data pool a sink never gets, because the journal did not have them any more when it began; none:
-    /// it promises no such thing.
+    /// The number of items in the data pool that a sink never receives, because the journal no longer had their
+    /// requests when it began; `None`: the sink does not start with the journal.
     ///
     /// # Errors
     /// The data pool cannot be read.
@@ -44,7 +44,7 @@ impl Delivery {
         }
     }
 
-    /// Says what a sink does not get that has just begun.
+    /// Logs the missing items of a sink that has just begun.
     pub(super) async fn log_missing(&self, lane: &LaneStatus) -> Result<(), PoolError> {
         let sink = lane.sink();
         let began = self.pool.began_after(&sink.name).await?;

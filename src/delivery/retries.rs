@@ -1,9 +1,9 @@
-//! Batches that wait for another attempt: which they are, and giving them up.
+//! Batches that wait for a retry: listing them, and moving them to the dead letters.
 //!
-//! The admin API asks and gives up; lanes read their batches back with the same functions.
+//! The admin API calls it; lanes read the items of retries with the same functions.
 //!
-//! **Invariant**: a batch that is given up becomes a dead letter for each of its items, or for what is left to tell of
-//! them; whether a lane tries it at that moment or not.
+//! **Invariant**: a batch that is moved to the dead letters becomes one dead letter per item, or one per request if its
+//! items cannot be read; whether a lane retries it meanwhile or not.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,32 +16,32 @@ use journal::StorageError;
 use journal::log::Filter;
 use pool::{DeadLetter, Part, PoolError, Retry};
 
-/// Retries that are read at once.
+/// Retries per read.
 const CHUNK: u32 = 100;
 
-/// A batch that waits for another attempt.
+/// A batch that waits for a retry.
 #[derive(Debug, Clone)]
 pub struct Waiting {
-    /// As it stands in the file.
+    /// The stored retry.
     pub retry: Retry,
-    /// When it is due, or now if it is already.
+    /// Time of the next attempt; now, if it is due.
     pub due_at: Unix,
     /// Number of its items; `None` if the list of them cannot be read.
     pub items: Option<u64>,
-    /// The request that its first item came with, if the log still has it: its id and its stream.
+    /// The request of its first item, if the request log still has it: its id and its stream.
     pub first: Option<(String, Arc<str>)>,
 }
 
-/// What was given up.
+/// Batches that were moved to the dead letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GivenUp {
-    /// Batches that do not wait any more.
+    /// Number of batches.
     pub retries: u64,
-    /// Dead letters that they became.
+    /// Number of their dead letters.
     pub items: u64,
 }
 
-/// Why nothing can be said of requests or of what waits, or done about it.
+/// Why requests or retries cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The journal cannot be read.
@@ -53,7 +53,7 @@ pub enum ReadError {
 }
 
 impl Delivery {
-    /// Batches of a sink that wait, with ids above `after`, by id.
+    /// Retries of a sink with ids above `after`, by id.
     ///
     /// # Errors
     /// The files cannot be read.
@@ -79,7 +79,8 @@ impl Delivery {
         Ok(waiting.into_iter().map(with_first).collect())
     }
 
-    /// When the first request arrived that waits in a retry of a sink; none: none waits, or the log has let it go.
+    /// When the oldest request in a sink's retries arrived; `None`: there is no retry, or the request log no longer has
+    /// it.
     ///
     /// # Errors
     /// The files cannot be read.
@@ -91,11 +92,10 @@ impl Delivery {
         Ok(rows.first().map(|row| row.entry.received_at))
     }
 
-    /// Makes dead letters of one batch that waits, or of all that wait now, and has the lane go on at once. A batch that
-    /// the lane tries at this moment is given up all the same; what the sink does with it then counts for nothing.
-    ///
+    /// Moves one retry, or all current ones, to the dead letters, and wakes the lane. This includes a batch that the
+    /// lane retries at this moment; the result of that call is then ignored.
     /// # Errors
-    /// The files cannot be read or written; some batches may have been given up.
+    /// The files cannot be read or written; some batches may have been moved.
     pub async fn give_up(
         self: &Arc<Self>,
         sink: &str,
@@ -142,7 +142,7 @@ impl Delivery {
         Ok(given_up)
     }
 
-    /// Makes dead letters of one batch; of how many items. `None`: it does not wait any more.
+    /// Moves one batch to the dead letters; returns the number of its items. `None`: it no longer waits.
     async fn give_up_one(
         self: &Arc<Self>,
         sink: &str,
@@ -179,7 +179,7 @@ impl Delivery {
         }
     }
 
-    /// Dead letters of all items of a retry that lie in the journal.
+    /// Dead letters of all items of a retry whose payloads are in the journal.
     async fn letters(&self, retry: &Retry, reason: &str) -> Result<Vec<DeadLetter>, ReadError> {
         if retry.origin != BatchOrigin::Journal {
             return Ok(Vec::new());
@@ -196,7 +196,7 @@ impl Delivery {
         Ok(letters)
     }
 
-    /// Items as they were stored, from the journal; and the requests whose items cannot be read any more, with the reason.
+    /// Reads stored items from the journal; also returns the requests whose items cannot be read, with the reason.
     pub(super) async fn read_parts(
         &self,
         parts: &[Part],
@@ -223,7 +223,7 @@ impl Delivery {
         Ok((slices, gone))
     }
 
-    /// Dead letters of requests that only the log still knows.
+    /// Dead letters of requests of which only the request log is left.
     pub(super) async fn letters_of(
         &self,
         unreadable: Vec<(Seq, String)>,
@@ -237,7 +237,7 @@ impl Delivery {
     }
 }
 
-/// Why a retry is one dead letter without an item.
+/// Reason of a dead letter without an item.
 pub(super) fn lost_list(retry: &Retry) -> String {
     let (first, last) = retry.seqs;
     format!(

@@ -1,8 +1,8 @@
-//! Which of the streams that there are now no running sink takes, or none that writes the data pool.
+//! Streams that no running sink receives, or that no sink writes to the data pool.
 //!
-//! The start, each change of the configuration and the status page ask.
+//! The daemon checks them at the start and after each change of the configuration; the status page lists them.
 //!
-//! **Invariant**: streams and keys that were made at run time count like declared ones.
+//! **Invariant**: streams and keys that were created at run time count like those in the configuration.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use catalog::Catalog;
 use settings::routing_gaps::{Inflow, gaps};
 
 impl Delivery {
-    /// What does not reach what it should, in sentences.
+    /// The gaps, as sentences.
     pub fn gaps(&self, catalog: &Catalog) -> Vec<String> {
         let streams = catalog.streams();
         let mut inflows: BTreeMap<&str, Inflow> = streams

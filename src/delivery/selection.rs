@@ -1,10 +1,11 @@
-//! What a sink receives of its streams: `where` and `fields` of its settings.
+//! The items and fields that a sink receives: `where` and `fields` of its settings.
 //!
-//! The lane selects items when it takes new entries, so that a retry has what was selected then; it chooses fields before
-//! each call, so that a dead letter has the whole item.
+//! The lane selects items when it reads new entries, so a retry has the items that were selected then. It selects
+//! fields before each call, so a dead letter has the whole item.
 //!
-//! **Invariant**: a sink without them pays nothing. A removal is passed on unless its key or its stream says that the sink
-//! never had the item; so is what leaves the selection, for a sink that is told. A sink is not told its own problems.
+//! **Invariant**: without these settings, a sink costs nothing more. The sink receives a removal unless the item's key
+//! or stream shows that it never had the item. With `leaves = "remove"`, it also receives a removal of an item that no
+//! longer matches. A sink never receives its own problems.
 
 use base::clock;
 use base::order::Seq;
@@ -13,10 +14,10 @@ use item::batch::{Action, Batch, DeriveError, Fate, Slice};
 use select::{Fields, Own, Record, Where};
 use settings::{Leaves, Sink};
 
-/// Bytes that the items of a batch may take with other fields.
+/// Maximum bytes of a batch's items after their fields were changed.
 const FIELDS_BYTES_MAX: usize = 64 << 20;
 
-/// What is known of the items of one request, as far as somebody names it.
+/// Facts about the items of one request, read when a condition uses them.
 #[derive(Debug, Default)]
 struct OfRequest {
     seq: Option<Seq>,
@@ -37,7 +38,7 @@ impl OfRequest {
         }
     }
 
-    /// Goes on to the request of a slice.
+    /// Moves to the request of a slice.
     fn update(&mut self, slice: &Slice, names: impl Fn(Own) -> bool) {
         let entry = &slice.entry;
         if self.seq.replace(entry.seq) == Some(entry.seq) {
@@ -55,7 +56,7 @@ impl OfRequest {
 /// A batch as a sink receives it.
 ///
 /// # Errors
-/// Its items with other fields take too much.
+/// Its items with the selected fields are too large.
 pub fn narrowed(sink: &Sink, batch: &Batch) -> Result<Batch, DeriveError> {
     let slices = selected(sink, batch.slices().to_vec(), "");
     let selected = Batch::new(slices, batch.attempt());
@@ -63,8 +64,8 @@ pub fn narrowed(sink: &Sink, batch: &Batch) -> Result<Batch, DeriveError> {
     Ok(chosen.unwrap_or(selected))
 }
 
-/// The slices of the items that a sink receives, and of those that leave what it receives, for a sink that is told. Of the
-/// stream `problems` it is not handed its own: each failure would make the next.
+/// The slices of the items that a sink receives, and of removals if it receives items that leave its selection. Of the
+/// stream `problems`, it does not receive its own problems: each failure would create the next.
 pub(crate) fn selected(sink: &Sink, slices: Vec<Slice>, problems: &str) -> Vec<Slice> {
     match (&sink.r#where, sink.leaves) {
         (Some(selection), Leaves::Remove) if !selection.conditions().is_empty() => {
@@ -74,7 +75,7 @@ pub(crate) fn selected(sink: &Sink, slices: Vec<Slice>, problems: &str) -> Vec<S
     }
 }
 
-/// The slices of the items that match, and no others.
+/// The slices of the matching items only.
 pub(crate) fn matching(sink: &Sink, slices: Vec<Slice>, problems: &str) -> Vec<Slice> {
     let slices = without_own(sink, slices, problems);
     match &sink.r#where {
@@ -95,7 +96,7 @@ fn without_own(sink: &Sink, slices: Vec<Slice>, problems: &str) -> Vec<Slice> {
     }
 }
 
-/// Whether a problem with this key is one of this sink.
+/// Whether a problem with this key is about this sink.
 fn is_about(key: &str, sink: &str) -> bool {
     key.split_once(':').is_some_and(|(kind, subject)| {
         subject == sink && (kind.starts_with("sink_") || kind == "configuration")
@@ -113,7 +114,7 @@ fn select(conditions: &Where, slices: Vec<Slice>) -> Vec<Slice> {
     })
 }
 
-/// The same with removals of what does not match. Where key or stream say it, the sink never had the item.
+/// The matching items, and removals of all others, except where key or stream show that the sink never had the item.
 fn with_leaving(conditions: &Where, slices: Vec<Slice>) -> Vec<Slice> {
     let mut request = OfRequest::default();
     Batch::sorted(&slices, |slice, item| {

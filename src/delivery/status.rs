@@ -1,8 +1,8 @@
-//! What a lane shows of itself, and what it is told.
+//! The public state of a lane, and the assignments to it.
 //!
-//! The lane writes it, the admin API reads it; the daemon hands new settings over.
+//! The lane writes it, the admin API reads it; the daemon assigns new settings.
 //!
-//! **Invariant**: settings and plugin change together, at a batch edge, by the lane's own hand.
+//! **Invariant**: the lane itself changes settings and plugin together, at the end of a batch.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,97 +16,97 @@ use base::clock::Unix;
 use base::order::{ChangeSeq, Seq};
 use plugin::{GuestLog, Plugin};
 
-/// What a lane is doing.
+/// State of a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LaneState {
-    /// Loading its plugin.
+    /// It loads its plugin.
     Starting,
-    /// Delivering, or waiting for something to deliver.
+    /// It delivers, or waits for entries.
     Running,
-    /// Handing over what the data pool has.
+    /// It fills its sink from the data pool.
     Filling,
-    /// The same, but the sink does not behave.
+    /// It delivers, but the sink breaks a rule.
     Failing {
-        /// What it does.
+        /// The broken rule.
         reason: String,
     },
-    /// It delivers, and the sink has taken nothing since it failed for good, or again and again.
+    /// It delivers, but the sink has accepted nothing since its last batch became dead letters or failed repeatedly.
     TakesNothing {
-        /// What happened to the last batch.
+        /// The failure of the last batch.
         reason: String,
     },
-    /// Ended by a defect of the daemon; its data waits for the next start.
+    /// A defect of the daemon ended it; its data waits for the next start.
     Crashed,
-    /// Somebody paused it: it does nothing until somebody lets it go on.
+    /// An operator paused it, until an operator resumes it.
     Held(Hold),
-    /// The sink keeps failing: the next attempt comes later, the data waits.
+    /// The sink keeps failing: the data waits for the next attempt.
     Paused {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// When the next attempt is due.
+        /// Time of the next attempt.
         until: Unix,
     },
 }
 
-/// That a lane is to do nothing, and what waits for it is to be kept.
+/// A pause by an operator: the lane does nothing, and its data is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
-    /// Who wants it so.
+    /// Who paused it.
     pub by: Arc<str>,
-    /// Since when; none: the configuration says so.
+    /// Since when; `None`: the configuration disables it.
     pub at: Option<Unix>,
 }
 
-/// Settings and a plugin that was started with them once.
+/// Settings, and a plugin that was started with them once.
 #[derive(Debug)]
 pub(super) struct Assignment {
     pub(super) sink: Arc<settings::Sink>,
     pub(super) plugin: Plugin,
 }
 
-/// A lane as others see it.
+/// The public part of a lane.
 #[derive(Debug)]
 pub struct LaneStatus {
     name: Arc<str>,
     cursor: AtomicU64,
     retried: AtomicU64,
-    /// Of one that follows the changes of the data pool: the sink has everything up to here.
+    /// Of a sink with the newest state: it has every change up to here.
     place: AtomicU64,
-    /// Items that it refused since the start.
+    /// Items that the sink rejected since the start.
     rejected: AtomicU64,
-    /// Ends the lane.
+    /// Stops the lane.
     pub(super) stopping: CancellationToken,
     /// Wakes the lane for its next assignment.
     pub(super) assigned: Notify,
-    /// What operators asked of the lane; it listens.
+    /// Commands of operators, which the lane reads.
     pub(super) commands: watch::Sender<Commands>,
-    /// Held while the lane reads new entries, and while dead letters are chosen to be sent again: what is accepted
-    /// afterwards waits behind them.
+    /// Held while the lane reads new entries, and while dead letters are selected to be resent: later entries wait
+    /// behind them.
     pub(super) cutting: tokio::sync::Mutex<()>,
-    /// How much the sink may say.
+    /// Limits the log of the sink.
     pub(super) guest_log: Arc<GuestLog>,
     shown: Mutex<Shown>,
 }
 
-/// Somebody waits to hear what became of it.
+/// Receives the result of a requested refill.
 pub(super) type Asked = oneshot::Sender<Result<(), RefillError>>;
 
 #[derive(Debug)]
 struct Shown {
     sink: Arc<settings::Sink>,
-    /// SHA-256 of the component that is in use, once it was loaded.
+    /// SHA-256 of the component in use, once it was loaded.
     plugin: Option<String>,
-    /// Whether that component may write the pool.
+    /// Whether that component may write the data pool.
     writes_pool: Option<bool>,
     takes_removals: bool,
     state: LaneState,
     hold: Option<Hold>,
     is_filling: bool,
-    /// Who wants it to begin anew with what the data pool has.
+    /// Requests for a refill from the data pool.
     refills: Vec<Asked>,
-    /// What the sink does that it should not, while it delivers.
+    /// The rule that the sink breaks while it delivers.
     misbehaves: Option<String>,
-    /// What happened to the last batch, if nothing was taken since.
+    /// The failure of the last batch, if nothing was accepted since.
     takes_nothing: Option<String>,
     last_error: Option<(Unix, String)>,
     last_rejected: Option<String>,
@@ -158,7 +158,7 @@ impl LaneStatus {
         Arc::clone(&self.shown().sink)
     }
 
-    /// The settings in use or about to be, and whether the plugin writes the data pool, as far as that is known.
+    /// The settings in use or assigned next, and whether the plugin writes the data pool, if that is known.
     pub fn reach(&self) -> (Arc<settings::Sink>, Option<bool>) {
         let shown = self.shown();
         match &shown.next {
@@ -170,17 +170,17 @@ impl LaneStatus {
         }
     }
 
-    /// Everything up to here was delivered, put aside for a retry, or given up.
+    /// Every entry up to here was delivered, or is in a retry or a dead letter.
     pub fn cursor(&self) -> Seq {
         Seq::new(self.cursor.load(Ordering::Acquire))
     }
 
-    /// Requests that wait in retries, at most, as far as the lane has looked.
+    /// Requests that wait in retries, at most, as of the lane's last count.
     pub fn retried(&self) -> u64 {
         self.retried.load(Ordering::Acquire)
     }
 
-    /// Of one that follows the changes of the data pool: the number of the last change that the sink has.
+    /// Of a sink with the newest state: the number of the last change that it has.
     pub fn place(&self) -> ChangeSeq {
         ChangeSeq::new(self.place.load(Ordering::Acquire))
     }
@@ -189,7 +189,7 @@ impl LaneStatus {
         self.place.store(place.get(), Ordering::Release);
     }
 
-    /// How many items the sink refused since the start, and the last reason.
+    /// The number of items that the sink rejected since the start, and the last reason.
     pub fn rejected(&self) -> (u64, Option<String>) {
         let count = self.rejected.load(Ordering::Acquire);
         (count, self.shown().last_rejected.clone())
@@ -200,7 +200,7 @@ impl LaneStatus {
         self.shown().last_rejected = Some(reason.to_owned());
     }
 
-    /// When the sink last began anew with all items, and why.
+    /// When the sink was last refilled, and why.
     pub fn refilled(&self) -> Option<(Unix, String)> {
         self.shown().refilled.clone()
     }
@@ -213,12 +213,12 @@ impl LaneStatus {
         self.retried.store(requests as u64, Ordering::Release);
     }
 
-    /// Whether the sink hears of removals; as long as its plugin is not loaded, it may.
+    /// Whether the sink receives removals; `true` until its plugin is loaded.
     pub fn takes_removals(&self) -> bool {
         self.shown().takes_removals
     }
 
-    /// What the lane is doing.
+    /// The state of the lane.
     pub fn state(&self) -> LaneState {
         let shown = self.shown();
         if let (Some(hold), false) = (&shown.hold, shown.state == LaneState::Crashed) {
@@ -238,7 +238,7 @@ impl LaneStatus {
         }
     }
 
-    /// The last failure: when, and its reason.
+    /// The last failure: its time and its reason.
     pub fn last_error(&self) -> Option<(Unix, String)> {
         self.shown().last_error.clone()
     }
@@ -248,7 +248,7 @@ impl LaneStatus {
         self.shown().refused.clone()
     }
 
-    /// Has the lane do nothing from the edge of the next batch on, or go on.
+    /// Pauses the lane at the end of the current batch, or resumes it.
     pub fn hold(&self, hold: Option<Hold>) {
         let mut shown = self.shown();
         let is_new = shown.hold != hold;
@@ -259,7 +259,7 @@ impl LaneStatus {
         }
     }
 
-    /// Whether the sink does not have all yet that the data pool had when it began.
+    /// Whether the fill from the data pool is in progress.
     pub fn is_filling(&self) -> bool {
         self.shown().is_filling
     }
@@ -268,7 +268,7 @@ impl LaneStatus {
         self.shown().is_filling = is_filling;
     }
 
-    /// Has the lane begin anew with what the data pool has; what became of it. Nobody answers if it has ended.
+    /// Requests a refill from the data pool; returns a channel for the result, without an answer if the lane has ended.
     pub(super) fn ask_refill(&self) -> oneshot::Receiver<Result<(), RefillError>> {
         let (asked, answer) = oneshot::channel();
         self.shown().refills.push(asked);
@@ -280,24 +280,24 @@ impl LaneStatus {
         std::mem::take(&mut self.shown().refills)
     }
 
-    /// Whether it is to do nothing.
+    /// Whether an operator paused it.
     pub(super) fn is_held(&self) -> bool {
         self.shown().hold.is_some()
     }
 
-    /// Has the lane end at the edge of a batch.
+    /// Stops the lane at the end of a batch.
     pub fn stop(&self) {
         self.stopping.cancel();
     }
 
-    /// The lane's thread has ended by a panic.
+    /// Records that the lane's thread ended with a panic.
     pub fn crashed(&self) {
         self.set_state(LaneState::Crashed);
         // Nobody answers any more.
         self.take_refills();
     }
 
-    /// The lane works with these settings and this plugin, or is about to.
+    /// Whether the lane has, or is assigned, these settings and this plugin.
     pub(super) fn has(&self, sink: &settings::Sink, plugin: &Plugin) -> bool {
         let shown = self.shown();
         match &shown.next {
@@ -306,12 +306,12 @@ impl LaneStatus {
         }
     }
 
-    /// There are no newer settings.
+    /// Records that the settings in use are the newest.
     pub(super) fn set_current(&self) {
         self.shown().refused = None;
     }
 
-    /// These settings are not taken. One that never worked says so by its pause.
+    /// Records that these settings are not used. A sink that never worked is paused instead.
     pub(super) fn refuse(&self, sink: &settings::Sink, reason: &str) {
         let mut shown = self.shown();
         if shown.plugin.is_some() || *shown.sink != *sink {
@@ -319,7 +319,7 @@ impl LaneStatus {
         }
     }
 
-    /// What the lane goes on with after the batch that it is at.
+    /// Assigns settings and a plugin for use after the current batch.
     pub(super) fn assign(&self, assignment: Assignment) {
         let mut shown = self.shown();
         shown.refused = None;
@@ -358,7 +358,7 @@ impl LaneStatus {
         self.shown().misbehaves = reason;
     }
 
-    /// Whether that is something else than before.
+    /// Whether the new value differs from the old one.
     pub(super) fn set_takes_nothing(&self, reason: Option<String>) -> bool {
         let mut shown = self.shown();
         let is_new = shown.takes_nothing != reason;

@@ -1,6 +1,6 @@
-//! One attempt at a few items, beside the lanes: what a sink would make of them.
+//! A trial: one attempt of a sink at a few items, without a lane.
 //!
-//! **Invariant**: nothing of it is stored, and without leave to send nothing leaves.
+//! **Invariant**: a trial stores nothing, and sends nothing unless it is allowed to.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use item::batch::{Batch, Slice};
 use plugin::{ItemChange, Plugins, SinkContext, Taken, Trial, TrialSeen};
 use pool::Pool;
 
-/// What became of a trial.
+/// Result of a trial.
 #[derive(Debug, Default)]
 pub struct Tried {
-    /// Items that `where` let through.
+    /// Items that match `where`.
     pub items: u32,
-    /// What was sent or would be, and what the plugin said.
+    /// Requests that were sent or would be, and the log of the plugin.
     pub seen: TrialSeen,
-    /// What would be written in the data pool.
+    /// Changes that it would make in the data pool.
     pub changes: Vec<ItemChange>,
-    /// Why it is not as it should be.
+    /// Why the trial failed.
     pub error: Option<String>,
 }
 
 impl Delivery {
-    /// Hands items to an instance of a sink of its own. With `sends` what it sends goes out, once; `mark` tells its
-    /// requests from those of all others.
+    /// Calls a new instance of the sink with the items. With `sends`, its requests are sent, once; `mark` distinguishes
+    /// them from all other requests.
     pub async fn try_out(
         &self,
         sink: settings::Sink,

@@ -1,9 +1,9 @@
-//! What the writers of the data pool have not settled.
+//! Operations that the writers of the data pool have not settled.
 //!
-//! Whoever submits by what the pool holds asks first, and looks at the pool afterwards.
+//! A caller that submits requests based on the pool's items calls this first, and reads the pool afterwards.
 //!
-//! **Invariant**: what is not settled is above the number, or its key is among the retried ones, at the moment of the
-//! question and at every later one.
+//! **Invariant**: an operation that is not settled is above the number, or its key is among the retried ones, from the
+//! call on.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,24 +13,25 @@ use base::order::Seq;
 use item::batch::BatchOrigin;
 use journal::Pin;
 
-/// Retries that are read at once.
+/// Retries per read.
 const CHUNK: u32 = 100;
-/// Operations in retries that are looked through, at most.
+/// Maximum number of operations in retries that are read.
 const OPERATIONS_MAX: usize = 100_000;
 
-/// How far the pool is behind.
+/// How far the data pool is behind.
 #[derive(Debug)]
 pub struct Unsettled {
-    /// Everything up to here is settled, or in a retry.
+    /// Every entry up to here is settled, or in a retry.
     pub settled: Seq,
-    /// Keys of operations that wait in retries, each with the last entry of these.
+    /// Keys of operations in retries, each with its last entry.
     pub retried: HashMap<String, Seq>,
     /// Entries above `settled` stay in memory.
     pin: Pin,
 }
 
 impl Unsettled {
-    /// Keys of all these operations, each with the last entry that names it. `None`: memory does not reach back far enough.
+    /// Keys of all these operations, each with the last entry that names it. `None`: memory does not reach back far
+    /// enough.
     pub fn keys(&self) -> Option<HashMap<String, Seq>> {
         let mut keys = self.pin.keys_after(self.settled)?;
         for (key, last) in &self.retried {
@@ -42,7 +43,7 @@ impl Unsettled {
 }
 
 impl Delivery {
-    /// How far the writers of the data pool are behind; `None`: further than memory reaches, or nobody writes it.
+    /// How far the writers of the data pool are behind; `None`: further than memory reaches, or there is no writer.
     ///
     /// # Errors
     /// The files cannot be read.
@@ -90,8 +91,8 @@ impl Delivery {
         }))
     }
 
-    /// Keys of operations that the writers of the data pool have not settled, whatever their stream, each with the last
-    /// entry that names it. `None`: they are further behind than memory reaches.
+    /// Keys of operations that the writers of the data pool have not settled, in any stream, each with the last entry
+    /// that names it. `None`: the writers are further behind than memory reaches.
     ///
     /// # Errors
     /// The files cannot be read.
@@ -103,21 +104,21 @@ impl Delivery {
         Ok(unsettled.and_then(|unsettled| unsettled.keys()))
     }
 
-    /// Everything up to here is settled by the writers of the data pool, or in a retry.
+    /// The writers of the data pool have every entry up to here settled, or in a retry.
     pub fn settled_in_pool(&self) -> Seq {
         let writers = self.pool_writers();
         let cursors = writers.iter().map(|lane| lane.cursor());
         cursors.min().unwrap_or_default()
     }
 
-    /// Sinks that write the data pool, and those of which that is not known yet.
+    /// Sinks that write the data pool, and sinks of which this is not known yet.
     fn pool_writers(&self) -> Vec<Arc<LaneStatus>> {
         let mut lanes = self.lanes();
         lanes.retain(|lane| lane.reach().1 != Some(false));
         lanes
     }
 
-    /// Whether what is removed from a stream leaves the data pool: whether a sink that writes it hears of removals there.
+    /// Whether the data pool applies removals of a stream: whether a sink that writes the stream receives them.
     pub fn removes_from_pool(&self, stream: &str) -> bool {
         let lanes = self.lanes();
         let mut lanes = lanes.iter().filter(|lane| lane.takes_removals());

@@ -1,6 +1,6 @@
-//! What becomes of a batch that a sink did not take: another attempt, two halves, or dead letters.
+//! Decides about a batch that a sink did not accept: a retry, two halves, or dead letters.
 //!
-//! Lanes call it and settle what it decided.
+//! Lanes call it and settle its decision.
 //!
 //! **Invariant**: every item of the batch is in exactly one of the settlement's retries or dead letters.
 
@@ -18,22 +18,22 @@ use plugin::{Failure, Progress};
 use pool::{DeadLetter, Part, Retry, Settlement};
 use settings::{Retry as RetrySettings, Sink};
 
-/// Traps on one batch after which it is halved; a sink that asks for a retry gets all its attempts.
+/// Traps of one batch before it is halved; a batch whose sink requests a retry gets all its attempts.
 const TRAPS_MAX: u32 = 3;
-/// The longest pause that a sink may ask for.
+/// The longest pause that a sink can request.
 const ASKED_PAUSE_MAX: Duration = Duration::from_hours(1);
 
-/// How often something was tried.
+/// Number of attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Attempts {
-    /// The batch that it is in.
+    /// At the current batch.
     pub(super) batch: u32,
-    /// Its items before that: in batches of which others were taken, and while the sink was paused.
+    /// At its items before that: in batches of which a part was accepted, and while the sink was paused.
     pub(super) earlier: u32,
 }
 
 impl Attempts {
-    /// Nobody has tried it.
+    /// None yet.
     pub(super) const NONE: Self = Self {
         batch: 0,
         earlier: 0,
@@ -51,7 +51,7 @@ impl Attempts {
         }
     }
 
-    /// With another attempt.
+    /// With one more attempt.
     pub(super) fn next(self) -> Self {
         Self {
             batch: self.batch.saturating_add(1),
@@ -59,14 +59,14 @@ impl Attempts {
         }
     }
 
-    /// All that its items had.
+    /// All attempts at its items.
     fn all(self) -> u32 {
         self.earlier.saturating_add(self.batch)
     }
 }
 
-/// What is left of a batch, and the attempts at that, after an attempt in which the sink settled some of it: of those the
-/// refused ones become dead letters, the others are a batch of their own.
+/// The rest of a batch, and its attempts, after an attempt in which the sink settled a part of it: the rejected items
+/// become dead letters, the others become a new batch.
 pub(super) fn rest(
     batch: Batch,
     attempts: Attempts,
@@ -90,7 +90,7 @@ pub(super) fn rest(
     (rest, left)
 }
 
-/// Decides about a batch after its `attempts`-th attempt failed.
+/// Decides about a batch after its attempt number `attempts` failed.
 pub(super) fn schedule_retry(
     sink: &Sink,
     batch: &Batch,
@@ -143,12 +143,12 @@ pub(super) fn schedule_retry(
     }
 }
 
-/// The pause before the next attempt, after so many.
+/// The pause before the next attempt, after this number of attempts.
 pub(super) fn pause(retry: &RetrySettings, attempts: u32) -> Duration {
     backoff::pause(*retry.first_ms, *retry.max_ms, attempts)
 }
 
-/// Another attempt later, without counting this one for the batch.
+/// Schedules another attempt, without counting this one for the batch.
 pub(super) fn defer(
     sink: &Sink,
     batch: &Batch,
@@ -168,7 +168,7 @@ pub(super) fn defer(
         .push(retry(batch, deferred, due_at, reason));
 }
 
-/// A batch that is to be tried at this time.
+/// A retry of the batch that is due at this time.
 pub(super) fn retry(batch: &Batch, attempts: Attempts, due_at: Lived, reason: &str) -> Retry {
     Retry {
         id: 0,
@@ -182,7 +182,7 @@ pub(super) fn retry(batch: &Batch, attempts: Attempts, due_at: Lived, reason: &s
     }
 }
 
-/// What is in a batch, as it is stored.
+/// The parts of a batch, as they are stored.
 pub(super) fn parts(batch: &Batch) -> Vec<Part> {
     let slices = batch.slices().iter();
     let part = |slice: &Slice| {
@@ -220,7 +220,7 @@ pub(super) fn letters<'a>(
     })
 }
 
-/// The items that the sink rejected become dead letters; it took the others.
+/// Makes dead letters of the items that the sink rejected; it accepted the others.
 pub(super) fn dead_letter(
     batch: &Batch,
     attempts: Attempts,
@@ -240,8 +240,8 @@ pub(super) fn dead_letter(
         }));
 }
 
-/// A dead letter for a payload that nobody can read: the log knows where it came from, the journal's
-/// table `quarantine` has its bytes.
+/// A dead letter for an unreadable payload: the request log knows its origin, and the journal's table `quarantine` has
+/// its bytes.
 pub(super) fn unreadable(seq: Seq, row: Option<&LogRow>, reason: String) -> DeadLetter {
     let entry = row.map(|row| &row.entry);
     DeadLetter {

@@ -1,9 +1,9 @@
-//! An attempt at a batch: reading it, calling the plugin, and what is left of it.
+//! An attempt at a batch: reads it, calls the plugin, and returns the rest.
 //!
-//! The lane's steps call it; `delivery/verdict.rs` decides what becomes of what is left.
+//! The lane's steps call it; `delivery/verdict.rs` decides about the rest.
 //!
-//! **Invariant**: a batch that comes again is what was stored of it; what nobody can read any more becomes dead letters of
-//! every sink.
+//! **Invariant**: a retry has the stored items of its batch; items that cannot be read become dead letters of every
+//! sink.
 
 use std::ops::Range;
 
@@ -18,14 +18,14 @@ use plugin::{Failure, Instance, NotTaken, Progress, RecycleReason, Taken};
 use pool::{Part, Retry, Settlement};
 use settings::Ordering;
 
-/// So many instances in a row that keep handles mean that the plugin is broken.
+/// After this number of instances in a row that keep handles, the plugin counts as broken.
 const HOARDERS_MAX: u32 = 10;
-/// Attempts at a batch after which a sink that took nothing since is failing.
+/// Attempts at a batch after which a sink that has accepted nothing since is failing.
 const ATTEMPTS_BEFORE_FAILING: u32 = 3;
-/// Pauses of a lane that grow up to the longest. From then on the only retry that can be tried is to blame.
+/// Pauses of a lane until they reach the maximum. From then on, the only retry that can be tried is at fault.
 const PAUSES_BEFORE_BLAME: u32 = 7;
 
-/// A batch that an instance is about to be called with.
+/// A call that is ready to be made.
 pub(super) struct PreparedCall {
     instance: Instance,
     batch: Batch,
@@ -33,10 +33,10 @@ pub(super) struct PreparedCall {
     spans: Range<usize>,
 }
 
-/// What there is before a call.
+/// Result of the preparation of a call.
 pub(super) enum Prepared {
     Call(Box<PreparedCall>),
-    /// Without one.
+    /// Decided without a call.
     Decided(NotTaken),
 }
 
@@ -64,9 +64,9 @@ impl PreparedCall {
 }
 
 impl Lane {
-    /// An attempt at a batch that failed before, or that waited behind one. While the lane is paused this is how it finds
-    /// out whether the sink works again. Nothing tells then that the batch is to blame, so the attempt does not count,
-    /// unless nothing else could ever end a batch that is to blame and holds up all others.
+    /// Retries a batch that failed, or that waited behind one that failed. A paused lane finds out in this way whether
+    /// the sink works again. The batch may not be at fault then, so the attempt does not count. It does count if
+    /// nothing else could ever end a bad batch that holds up all others.
     pub(super) async fn try_again(&mut self, id: i64) -> Result<Step, StepError> {
         let Some(retry) = self.delivery.pool.retry(&self.name, id)? else {
             // Somebody has given it up.
@@ -120,7 +120,7 @@ impl Lane {
         Ok(Step::Worked)
     }
 
-    /// What waits in a retry, as the next attempt has it. What cannot be read any more becomes dead letters.
+    /// The batch of a retry, for its next attempt. Items that cannot be read become dead letters.
     async fn batch_of(
         &self,
         retry: &Retry,
@@ -138,7 +138,7 @@ impl Lane {
         self.read(&retry.parts, attempt, settlement).await
     }
 
-    /// Makes two retries of one of whose keys some wait in an earlier one. What the sink is called with is stored before.
+    /// Splits a retry if some of its keys wait in an earlier one. The parts are stored before the sink is called.
     fn split_off_blocked(&self, retry: &Retry, batch: &Batch, settlement: &mut Settlement) -> bool {
         let Some((free, blocked)) = self.retries.split_retry(retry.id, batch.slices()) else {
             return false;
@@ -151,19 +151,19 @@ impl Lane {
         true
     }
 
-    /// Whether new entries wait for a retry, so that none of them tells whether the sink works.
+    /// Whether new entries wait for a retry, so that none of them shows whether the sink works.
     pub(super) fn holds_up(&self) -> bool {
         self.sink.ordering == Ordering::Strict || self.retries.has_behind() || self.is_filling()
     }
 
-    /// Whether attempts count although the lane is paused. A sink that is down for a few minutes costs none where retries
-    /// of other keys can tell that it works.
+    /// Whether attempts count although the lane is paused. They do not where retries of other keys can show that the
+    /// sink works: a sink that is down for a few minutes then costs no attempts.
     fn must_end(&self) -> bool {
         self.sink.ordering == Ordering::Strict
             || (self.retries.is_alone() && self.pauses >= PAUSES_BEFORE_BLAME)
     }
 
-    /// The sink took a batch, but for what it rejects of it.
+    /// Records that the sink accepted a batch, except for the rejected items.
     pub(super) fn note_taken(&mut self, batch: &Batch, rejected: &[(u32, String)]) {
         let all = rejected.len() >= batch.len() as usize;
         let reason = rejected.last().filter(|_| all).map(|(_, reason)| reason);
@@ -171,7 +171,7 @@ impl Lane {
         self.note_failing(reason);
     }
 
-    /// The sink did not take a batch, at its so manyth attempt.
+    /// Records that the sink did not accept a batch, with the number of the attempt.
     pub(super) fn note_failed(
         &mut self,
         took_some: bool,
@@ -190,14 +190,14 @@ impl Lane {
         self.note_failing(told);
     }
 
-    /// Why the sink is failing, or that it is not. It is stored with the next settlement, for the next start.
+    /// Records why the sink is failing, or that it is not. The next settlement stores it, for the next start.
     pub(super) fn note_failing(&mut self, told: Option<String>) {
         if self.status.set_takes_nothing(told.clone()) {
             self.failing = Some(told);
         }
     }
 
-    /// What is left of a batch that the sink did not take. If it settled some of it, it works.
+    /// The rest of a batch that the sink did not accept. If the sink settled a part of it, it works.
     pub(super) fn rest(
         &mut self,
         batch: Batch,
@@ -212,7 +212,7 @@ impl Lane {
         verdict::rest(batch, attempts, progress, settlement)
     }
 
-    /// A batch as it was stored, from the journal. What cannot be read any more becomes dead letters.
+    /// Reads a batch from the journal, as it was stored. Items that cannot be read become dead letters.
     pub(super) async fn read(
         &self,
         parts: &[Part],
@@ -224,8 +224,8 @@ impl Lane {
         Ok(Batch::new(slices, attempt))
     }
 
-    /// Calls the plugin. The outer error is the instance's that could not be started, or that did what nobody has said it
-    /// may: its batches are not to blame.
+    /// Calls the plugin. The outer error is that an instance could not be started, or did something without permission:
+    /// its batches are not at fault.
     pub(super) async fn write(
         &mut self,
         batch: Batch,
@@ -239,7 +239,7 @@ impl Lane {
         }
     }
 
-    /// A call with a batch, ready to be made: its fields chosen, an instance for it, its spans begun.
+    /// Prepares a call with a batch: selects its fields, takes an instance and begins its spans.
     pub(super) async fn prepare(&mut self, batch: Batch) -> Result<Prepared, StepError> {
         let batch = batch.in_fill(self.last_fill());
         let batch = match selection::with_fields(&self.sink, &batch) {
@@ -271,7 +271,7 @@ impl Lane {
         })))
     }
 
-    /// An instance that can be called; none without a plugin.
+    /// Takes an instance that can be called; `None` without a plugin.
     async fn ready_instance(&mut self) -> Result<Option<Instance>, StepError> {
         if let Some(instance) = self.instances.pop() {
             match instance.recycle_reason() {
@@ -289,7 +289,7 @@ impl Lane {
         })
     }
 
-    /// What a call came to, once it was made.
+    /// Evaluates a call that was made.
     pub(super) fn conclude(
         &mut self,
         called: Called,
@@ -320,7 +320,8 @@ impl Lane {
         Ok(result)
     }
 
-    /// Counts an instance that kept handles. One that does now and then is replaced; one that always does is broken.
+    /// Counts an instance that kept handles. If it happens occasionally, the instance is replaced; otherwise the plugin
+    /// is broken.
     fn leaks_handles(&mut self) {
         self.hoarders = self.hoarders.saturating_add(1);
         if self.hoarders == HOARDERS_MAX {
@@ -360,7 +361,7 @@ impl Lane {
         self.dead_letter(unreadable, settlement).await
     }
 
-    /// Makes dead letters of entries that only the log still knows.
+    /// Makes dead letters of entries of which only the request log is left.
     async fn dead_letter(
         &self,
         unreadable: Vec<(Seq, String)>,

@@ -1,9 +1,9 @@
-//! Filling the sink with what the data pool has, a page at a time.
+//! Fills the sink with the items of the data pool, one page at a time.
 //!
 //! The lane's steps call it; new entries wait until the last page was read.
 //!
-//! **Invariant**: of a sink that reaches others a page is stored, as a retry with its items, before the sink is called with
-//! it, in the transaction that moves the place of the filling. No page is read while something waits for another attempt.
+//! **Invariant**: for a sink that calls others, a page is stored as a retry before the call, in the transaction that
+//! moves the position of the fill. No page is read while a retry waits.
 
 use super::follow::Following;
 use super::{Lane, Step, StepError};
@@ -16,9 +16,9 @@ use plugin::Taken;
 use pool::{FillStep, Filling, PageLimit};
 use settings::{Ordering, Start};
 
-/// Of a page that nobody has tried.
+/// Reason of a page that was not tried yet.
 const PAGE: &str = "a page of a filling";
-/// Rows of a page, at most.
+/// Maximum rows of a page.
 const ROWS_MAX: usize = 10_000;
 
 impl Lane {
@@ -27,13 +27,14 @@ impl Lane {
         self.filling.as_ref().is_some_and(|one| !one.is_over)
     }
 
-    /// The last filling of the sink: its id stands in what batches are known by.
+    /// The last fill of the sink: its id is a part of the idempotency keys.
     pub(super) fn last_fill(&self) -> Option<Fill> {
         let fill = self.filling.as_ref().map(|one| one.fill);
         fill.filter(|fill| fill.number > 0)
     }
 
-    /// Looks how the sink was filled. If it receives something else than then, it is filled anew, if that was to have all.
+    /// Loads the state of the fill. If the selection of a sink changed since, the sink is refilled, if it must have all
+    /// items.
     pub(super) async fn open_filling(&mut self) -> Result<(), StepError> {
         let pool = &self.delivery.pool;
         self.filling = pool.filling_of(&self.name)?;
@@ -51,7 +52,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Does what somebody asked for, at the edge of a batch.
+    /// Answers requests for a refill, at the end of a batch.
     pub(super) async fn answer_refill(&mut self) {
         for asked in self.status.take_refills() {
             let begun = match self.status.is_filling() {
@@ -66,7 +67,7 @@ impl Lane {
         }
     }
 
-    /// Begins anew with what the data pool has.
+    /// Starts a refill from the data pool.
     async fn fill_anew(&mut self) -> Result<(), StepError> {
         if self.sink.is_latest() {
             self.following = Following::default();
@@ -88,7 +89,7 @@ impl Lane {
         Ok(())
     }
 
-    /// A page, or another attempt at what is left of one.
+    /// Delivers the next page, or retries the rest of one.
     pub(super) async fn fill_next(&mut self) -> Result<Step, StepError> {
         let next = match self.sink.ordering {
             Ordering::Strict => self.retries.first(),
@@ -106,7 +107,7 @@ impl Lane {
         }
     }
 
-    /// The next page.
+    /// Delivers the next page.
     async fn fill_page(&mut self, filling: Filling) -> Result<Step, StepError> {
         let limit = PageLimit {
             rows: u32::try_from(self.sink.batch.items_max.min(ROWS_MAX)).unwrap_or(u32::MAX),
@@ -162,7 +163,7 @@ impl Lane {
         Ok(Step::Worked)
     }
 
-    /// The step of a filling is stored.
+    /// Records a stored step of the fill.
     pub(super) fn filled(&mut self, step: &FillStep) {
         let Some(filling) = &mut self.filling else {
             return;

@@ -1,7 +1,7 @@
-//! Several calls at once, for a sink that waits for others.
+//! Concurrent calls of a sink that waits for others.
 //!
-//! New entries come here (`take.rs`). What was cut is spread over batches that have no key in common, so of one key nothing
-//! overtakes; all are called at once and settled together.
+//! `take.rs` calls it for new entries. It spreads them over batches that have no key in common, so the operations of
+//! one key stay in order. The batches are called concurrently and settled together.
 //!
 //! **Invariant**: each item is in exactly one batch, and all items of one key are in the same, in order of acceptance.
 
@@ -15,7 +15,8 @@ use item::batch::{Batch, Slice};
 use plugin::{NotTaken, Taken};
 
 impl Lane {
-    /// How many calls of the sink may be made at once. While it is paused, one tells whether it works again.
+    /// Maximum number of concurrent calls of the sink; a paused lane makes one call, to test whether the sink works
+    /// again.
     pub(super) fn calls_max(&self) -> usize {
         match self.pauses {
             0 => self.sink.in_flight,
@@ -23,7 +24,7 @@ impl Lane {
         }
     }
 
-    /// As many batches as are needed to keep to the size of one, if so many calls may be made.
+    /// Splits a batch until each part has the size of a batch, within the maximum number of calls.
     pub(super) fn spread(&self, batch: Batch) -> Vec<Batch> {
         let calls_max = self.calls_max();
         if calls_max == 1 {
@@ -45,7 +46,8 @@ impl Lane {
         }
     }
 
-    /// Calls the plugin with each batch, at once. The outer error is as of [`Lane::write`]; all the batches come again.
+    /// Calls the plugin with each batch concurrently. The outer error is that of [`Lane::write`]; all batches are then
+    /// retried.
     pub(super) async fn write_all(
         &mut self,
         batches: &[Batch],
@@ -76,7 +78,7 @@ impl Lane {
     }
 }
 
-/// Batches of about so many items each.
+/// Batches of about this number of items each.
 fn spread(slices: &[Slice], items_each: usize) -> Vec<Batch> {
     let mut batches: Vec<(Vec<Slice>, usize)> = vec![(Vec::new(), 0)];
     let mut of_key: HashMap<(&str, &str), usize> = HashMap::new();

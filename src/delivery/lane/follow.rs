@@ -1,9 +1,11 @@
-//! Following the changes of the data pool: of each item the newest, at most so many calls a second.
+//! Follows the changes of the data pool: the newest value of each item, with a maximum rate of calls.
 //!
-//! The lane's steps call it, in place of retries and new entries. It has none of them: what failed is read again.
+//! The lane's steps call it, in place of retries and new entries. It has neither: after a failure it reads the items
+//! again.
 //!
-//! **Invariant**: a key is stored as told before the sink hears of it. The place moves only over what the sink has taken,
-//! or refused for good; so after any failure and any crash the newest comes again, and what is gone is told as a removal.
+//! **Invariant**: a key is stored in `told` before the sink receives it. The place moves only past items that the sink
+//! has accepted or rejected. So after any failure or crash the sink receives the newest values again, and a removal of
+//! each item that is gone.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,45 +19,45 @@ use plugin::{Failure, NotTaken, Plugin, Taken};
 use pool::{FillStep, LatestItem, LatestRead, LatestStep, PageLimit, Position};
 use settings::Sink;
 
-/// Items of a call, at most.
+/// Maximum items of a call.
 const ITEMS_MAX: usize = 10_000;
-/// A place that moved over what does not concern the sink is stored this often.
+/// A place that moved past irrelevant changes only is stored at this interval.
 const SKIP_STORED_EVERY: Duration = Duration::from_secs(1);
-/// The longest pause that a sink may ask for.
+/// The longest pause that a sink can request.
 const ASKED_PAUSE_MAX: Duration = Duration::from_hours(1);
 
-/// Where a lane is that follows the changes.
+/// Progress of a sink that follows the changes.
 #[derive(Debug)]
 pub(super) struct Following {
-    /// The sink has everything up to here.
+    /// The sink has every change up to here.
     place: ChangeSeq,
     stored_at: Instant,
-    /// Attempts in a row that failed.
+    /// Failed attempts in a row.
     failures: u32,
-    /// Items of the next call, at most: fewer after traps.
+    /// Maximum items of the next call: fewer after traps.
     items_max: usize,
-    /// When the next look is due.
+    /// Time of the next read.
     pub(super) next: Lived,
 }
 
-/// What there is for one call.
+/// Items of the next call.
 struct Next {
     items: Vec<LatestItem>,
-    /// The place once all of it is taken.
+    /// The place after all of them are accepted.
     place: ChangeSeq,
-    /// The same of a filling.
+    /// The step of the fill after all of them are accepted.
     fill: Option<FillStep>,
     more: bool,
-    /// Nothing between is forgotten.
+    /// No removal since the place was forgotten.
     is_whole: bool,
 }
 
-/// What a sink is handed, and what becomes of its keys.
+/// Items of a call, and the changes of `told`.
 #[derive(Default)]
 struct Handed {
     items: Vec<(LatestItem, Action)>,
     told: Vec<(Arc<str>, String)>,
-    /// Removals that the plugin does not hear of.
+    /// Removals that the plugin does not receive.
     unheard: Vec<(Arc<str>, String)>,
 }
 
@@ -72,7 +74,7 @@ impl Default for Following {
 }
 
 impl Lane {
-    /// Looks where the lane is; it begins anew where the changes since then are not known any more.
+    /// Loads the place; starts a refill if the changes since then are no longer known.
     pub(super) fn open_latest(&mut self) -> Result<(), StepError> {
         let pool = &self.delivery.pool;
         self.filling = pool.filling_of(&self.name)?;
@@ -105,7 +107,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Begins with all items. `why` it does so again.
+    /// Starts a fill with all items. `why` is the reason of a refill.
     pub(super) fn begin_latest(&mut self, why: &str) -> Result<(), StepError> {
         let pool = &self.delivery.pool;
         pool.begin_latest(&self.name, &self.sink.receives(), why)?;
@@ -132,7 +134,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Hands over what is new.
+    /// Delivers the next changes.
     pub(super) async fn follow_next(&mut self) -> Result<Step, StepError> {
         if self.pauses == 0 && Lived::now() < self.following.next {
             return Ok(Step::Later(self.following.next));
@@ -181,7 +183,7 @@ impl Lane {
         }
     }
 
-    /// What there is for the next call.
+    /// Reads the items of the next call.
     async fn next_items(&self) -> Result<Next, StepError> {
         let rows = self.sink.batch.items_max.min(self.following.items_max);
         let read = LatestRead {
@@ -219,7 +221,7 @@ impl Lane {
         })
     }
 
-    /// Nothing of it concerns the sink.
+    /// Moves past changes that are irrelevant to the sink.
     async fn pass_over(
         &mut self,
         step: LatestStep,
@@ -245,7 +247,7 @@ impl Lane {
         Ok(Step::Idle(None))
     }
 
-    /// The sink took a batch, but for what it refuses.
+    /// Settles a batch that the sink accepted, except for the rejected items.
     async fn followed(
         &mut self,
         batch: &Batch,
@@ -265,7 +267,7 @@ impl Lane {
         Ok(Step::Worked)
     }
 
-    /// The sink did not take a batch, or only its beginning. The newest comes again.
+    /// Settles a batch that the sink did not accept, or only in part. The newest values of the rest are sent again.
     async fn not_followed(
         &mut self,
         batch: &Batch,
@@ -350,7 +352,7 @@ impl Lane {
     }
 }
 
-/// What a sink is handed: what is there and matches, and the removal of everything else that it may know.
+/// The items of a call: matching items, and removals of all others that the sink may have.
 fn handed(sink: &Sink, plugin: Option<&Plugin>, items: Vec<LatestItem>) -> Handed {
     let hears = plugin.is_some_and(Plugin::takes_removals);
     let conditions = sink.r#where.as_ref().map(|one| one.conditions());
@@ -374,7 +376,7 @@ fn handed(sink: &Sink, plugin: Option<&Plugin>, items: Vec<LatestItem>) -> Hande
     handed
 }
 
-/// The batch of what a sink is handed; none: nothing.
+/// The batch of a call; `None`: it has no items.
 fn batch_of(items: &[(LatestItem, Action)], failures: u32) -> Option<Batch> {
     let slices = items
         .iter()
@@ -383,7 +385,7 @@ fn batch_of(items: &[(LatestItem, Action)], failures: u32) -> Option<Batch> {
     (!slices.is_empty()).then(|| Batch::of(BatchOrigin::Latest, slices, failures + 1))
 }
 
-/// The keys of the removals that count.
+/// The keys of the removals that were accepted.
 fn removed(
     items: &[(LatestItem, Action)],
     counts: impl Fn(usize) -> bool,

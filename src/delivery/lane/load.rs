@@ -1,6 +1,6 @@
-//! What the lane knows of its retries, brought in line with the pool.
+//! Loads the retries of a lane from the pool.
 //!
-//! **Invariant**: after each settlement, and after operators changed what waits, the lane knows every retry and its keys.
+//! **Invariant**: after each settlement and each command of an operator, the lane knows every retry and its keys.
 
 use std::collections::HashSet;
 
@@ -10,11 +10,11 @@ use item::batch::BatchOrigin;
 use pool::{Retry, Settlement};
 use settings::Ordering;
 
-/// Retries that are read at once.
+/// Retries per read.
 const CHUNK: u32 = 100;
 
 impl Lane {
-    /// Looks at all retries in the pool; those that are known already cost little.
+    /// Loads all retries from the pool; known ones cost little.
     pub(super) async fn load_retries(&mut self) -> Result<(), StepError> {
         let mut gone: HashSet<i64> = self.retries.ids().collect();
         let mut after = 0;
@@ -36,7 +36,7 @@ impl Lane {
         Ok(())
     }
 
-    /// What a settlement changed, which stored its retries under these ids.
+    /// Applies a settlement, whose retries were stored under these ids.
     pub(super) async fn replace_retries(
         &mut self,
         settlement: &Settlement,
@@ -66,7 +66,7 @@ impl Lane {
         Ok(())
     }
 
-    /// What is in a retry. In strict order nobody asks for keys, and what cannot be read any more has none.
+    /// The keys of a retry. In strict order they are not needed; a retry that cannot be read has none.
     async fn contents(&self, retry: &Retry) -> Result<Contents, StepError> {
         if self.sink.ordering == Ordering::Strict {
             return Ok(Contents::default());

@@ -1,8 +1,8 @@
-//! The retries of a lane, in memory: which keys wait in them, and which of them comes next.
+//! The retries of a lane in memory: which keys wait in them, and which retry is next.
 //!
 //! The lane fills it from the pool when it opens, and changes it with every settlement.
 //!
-//! **Invariant**: of all retries that hold a key, only the one that was accepted first is handed out with that key.
+//! **Invariant**: of all retries with a key, only the one that was accepted first is handed out with that key.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -13,29 +13,29 @@ use item::batch::{BatchOrigin, Slice};
 use pool::{Part, Retry};
 use settings::Batch as BatchSettings;
 
-/// Parts that are added to one retry: what is stored grows by a few bytes with each, and is written as a whole.
+/// Maximum parts of one retry: each adds a few bytes, and the retry is stored as a whole.
 const PARTS_MAX: usize = 512;
-/// Keys of retries that nobody has tried yet; from here on the lane takes no new entries before some are gone. A key that
-/// comes again and again counts once for each retry: 512 times as many operations can wait.
+/// Maximum keys in retries that were not tried yet; beyond it, the lane reads no new entries. A key counts once per
+/// retry, so 512 times as many operations can wait.
 const BEHIND_MAX: usize = 100_000;
 
-/// An operation in the order of acceptance.
+/// The position of an operation in the order of acceptance.
 type Operation = (Seq, ItemPosition);
 
-/// Before all that comes from the journal.
+/// Before all operations from the journal.
 const OLDEST: Operation = (Seq::MIN, ItemPosition::MIN);
 
-/// Where a retry stands, as a whole or with one of its keys: the first operation, and the id of the retry.
+/// The place of a retry, as a whole or for one of its keys: the first operation, and the id of the retry.
 ///
-/// A retry of several keys stands at its own place for each of them: cut into parts it moves for none, while the first
-/// operation of the whole would move with every cut.
+/// A retry has its own place for each of its keys. If it is split, the places of its keys stay, while the first
+/// operation of the whole would change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     first: Operation,
     id: i64,
 }
 
-/// What is in a retry.
+/// Contents of a retry.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     /// Hashes of stream and key, each once with its first operation, in order.
@@ -49,14 +49,14 @@ struct Row {
     due_at: Lived,
     contents: Contents,
     parts: usize,
-    /// So many of its keys wait in earlier retries.
+    /// The number of its keys that wait in earlier retries.
     blocked: usize,
-    /// Nobody has tried it: it waits behind others.
+    /// Not tried yet: it waits behind others.
     is_behind: bool,
 }
 
 impl Row {
-    /// Whether some of it can be tried. What cannot be read has no keys.
+    /// Whether some of it can be tried. A retry that cannot be read has no keys.
     fn is_ready(&self) -> bool {
         self.blocked < self.contents.keys.len() || self.contents.keys.is_empty()
     }
@@ -67,13 +67,13 @@ impl Row {
 pub(super) struct RetryQueue {
     rows: BTreeMap<Place, Row>,
     places: HashMap<i64, Place>,
-    /// For each key the retries that hold it, at their places for this key.
+    /// The retries with each key, at their places for this key.
     chains: HashMap<u64, BTreeSet<Place>>,
-    /// Those of which something can be tried, by the time when they are due.
+    /// The retries that can be tried, by the time when they are due.
     ready: BTreeSet<(Lived, Place)>,
-    /// Keys in rows that wait behind others.
+    /// Keys in retries that wait behind others.
     behind: usize,
-    /// Of all rows.
+    /// Requests in all retries.
     parts: usize,
     hasher: RandomState,
 }
@@ -83,22 +83,22 @@ impl RetryQueue {
         self.rows.is_empty()
     }
 
-    /// Whether something waits that nobody has tried.
+    /// Whether a retry waits that was not tried yet.
     pub(super) fn has_behind(&self) -> bool {
         self.behind > 0
     }
 
-    /// Whether so much waits behind others that nothing new is to be taken.
+    /// Whether too many keys wait behind others, so that no new entries are read.
     pub(super) fn is_full(&self) -> bool {
         self.behind >= BEHIND_MAX
     }
 
-    /// Whether a retry is the only one that can be tried.
+    /// Whether exactly one retry can be tried.
     pub(super) fn is_alone(&self) -> bool {
         self.ready.len() == 1
     }
 
-    /// Requests that have something in a retry, each once for every retry; at least 1 where there is one.
+    /// The number of requests in retries, counted once per retry; at least 1 if there is a retry.
     pub(super) fn requests(&self) -> usize {
         self.parts.max(self.rows.len())
     }
@@ -107,20 +107,20 @@ impl RetryQueue {
         self.places.keys().copied()
     }
 
-    /// The one that comes next, and when it is due.
+    /// The next retry, and when it is due.
     pub(super) fn next(&self) -> Option<(i64, Lived)> {
         self.ready
             .first()
             .map(|(due_at, place)| (place.id, *due_at))
     }
 
-    /// The one that was accepted first, and when it is due.
+    /// The retry that was accepted first, and when it is due.
     pub(super) fn first(&self) -> Option<(i64, Lived)> {
         let (place, row) = self.rows.first_key_value()?;
         Some((place.id, row.due_at))
     }
 
-    /// What is in these slices.
+    /// The contents of a retry with these slices.
     pub(super) fn contents(&self, slices: &[Slice]) -> Contents {
         let mut contents = Contents::default();
         for slice in slices {
@@ -136,7 +136,7 @@ impl RetryQueue {
         contents
     }
 
-    /// What can be handed out of these new slices, and what goes behind a retry that holds its key.
+    /// Splits new slices: those that can be handed out, and those behind a retry with the same key.
     pub(super) fn split_new(&self, slices: Vec<Slice>) -> (Vec<Slice>, Vec<Slice>) {
         if self.chains.is_empty() {
             return (slices, Vec::new());
@@ -146,7 +146,7 @@ impl RetryQueue {
         })
     }
 
-    /// The same for the slices of a retry, whose keys may wait in an earlier one; `None`: none of them does.
+    /// Splits the slices of a retry whose keys may wait in an earlier one; `None`: none of them does.
     pub(super) fn split_retry(
         &self,
         id: i64,
@@ -162,8 +162,8 @@ impl RetryQueue {
         }))
     }
 
-    /// The retry to which new slices that wait can be added: the last one, if nobody has tried it, there is room, and no
-    /// other retry has a key of it between what it holds and what is added.
+    /// The retry to which new waiting slices can be added. It is the last one, if it was not tried, has capacity, and
+    /// no other retry has one of its keys between its operations and the new ones.
     pub(super) fn joined(
         &self,
         more: &Contents,
@@ -185,7 +185,7 @@ impl RetryQueue {
         (fits && more.keys.iter().all(follows)).then_some(place.id)
     }
 
-    /// Adds a retry that is stored under this id; or what was added to one.
+    /// Adds a stored retry, or new parts of one, under its id.
     pub(super) fn add(&mut self, id: i64, retry: &Retry, contents: Contents) {
         if let Some(place) = self.places.get(&id).copied() {
             return self.extend(place, retry.parts.len(), contents);
@@ -243,7 +243,7 @@ impl RetryQueue {
         self.sort(place);
     }
 
-    /// Takes out a retry that is over.
+    /// Removes a finished retry.
     pub(super) fn remove(&mut self, id: i64) {
         let Some(place) = self.places.remove(&id) else {
             return;
@@ -273,7 +273,7 @@ impl RetryQueue {
         }
     }
 
-    /// Notes when a retry is due. False: it is not known, or holds something else by now.
+    /// Sets when a retry is due. `false`: it is unknown, or has other contents by now.
     pub(super) fn update_due(&mut self, retry: &Retry) -> bool {
         let Some(place) = self.places.get(&retry.id).copied() else {
             return false;
@@ -290,12 +290,12 @@ impl RetryQueue {
         true
     }
 
-    /// One more key of this retry waits in an earlier one.
+    /// Counts one more key of this retry that waits in an earlier one.
     fn block(&mut self, id: i64) {
         self.change_blocked(id, |blocked| blocked + 1);
     }
 
-    /// One key less of this retry waits in an earlier one.
+    /// Counts one key less of this retry that waits in an earlier one.
     fn unblock(&mut self, id: i64) {
         self.change_blocked(id, |blocked| blocked - 1);
     }
@@ -310,7 +310,7 @@ impl RetryQueue {
         self.sort(place);
     }
 
-    /// Puts a retry among those that can be tried, or takes it out.
+    /// Adds a retry to those that can be tried, or removes it.
     fn sort(&mut self, place: Place) {
         if let Some(row) = self.rows.get(&place) {
             match row.is_ready() {
@@ -325,7 +325,7 @@ impl RetryQueue {
     }
 }
 
-/// Items for which `waits` says no, and the others, each in order.
+/// The items for which `waits` is false, and the others, each in order.
 fn split(slices: &[Slice], waits: impl Fn(&str, &str) -> bool) -> (Vec<Slice>, Vec<Slice>) {
     let (mut free, mut waiting): (Vec<Slice>, Vec<Slice>) = (Vec::new(), Vec::new());
     for slice in slices {

@@ -1,7 +1,7 @@
-//! What a step came to, stored.
+//! Stores the results of a step.
 //!
-//! **Invariant**: the lane counts as done what is committed, and nothing else; what cannot be stored yet is waited for,
-//! and not asked of the sink a second time.
+//! **Invariant**: a result counts only once it is committed. If it cannot be stored yet, the lane waits, and does not
+//! call the sink a second time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use base::clock::Unix;
 use item::batch::Batch;
 use pool::{PoolError, Settlement};
 
-/// Between two tries to store what cannot be stored yet.
+/// Pause between two attempts to store results.
 const STORAGE_PAUSE: Duration = Duration::from_secs(1);
 
 impl Lane {
@@ -48,8 +48,8 @@ impl Lane {
         self.replace_retries(&settlement, &ids).await
     }
 
-    /// Commits a step. While the disk is full, or another process holds the file, the step waits: what the sink did is not
-    /// asked of it a second time.
+    /// Commits a step. While the disk is full or another process locks the file, the lane waits, and does not call the
+    /// sink a second time.
     async fn commit(&self, settlement: &Settlement) -> Result<Option<Vec<i64>>, PoolError> {
         let stopping = &self.status.stopping;
         let mut waits = false;

@@ -1,8 +1,8 @@
-//! New entries: cut into batches, handed to the sink, settled together.
+//! New entries: cut into batches, delivered to the sink, settled together.
 //!
-//! The lane's steps call it, for a batch that is to come again as it was, too.
+//! The lane's steps call it, also to repeat an unsettled call.
 //!
-//! **Invariant**: of a sink that reaches others, what is in a batch is stored before the sink is called with it.
+//! **Invariant**: for a sink that calls others, the contents of a batch are stored before the call.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ use plugin::{NotTaken, Plugin, Taken};
 use pool::{Call, Settlement};
 use settings::Ordering;
 
-/// A cursor that moved over unwanted entries only is stored this often: it lets payloads go.
+/// A cursor that moved past irrelevant entries only is stored at this interval: it frees payloads.
 const SKIP_STORED_EVERY: Duration = Duration::from_secs(1);
 
-/// Of a retry that nobody has tried.
+/// Reason of a retry that was not tried yet.
 const BEHIND: &str = "an earlier operation with the same key waits for a retry";
 
-/// What there is of new entries.
+/// Result of reading new entries.
 enum Cut {
     Batches(Vec<Batch>),
-    /// Nothing for this sink.
+    /// No entry is for this sink.
     Nothing(Step),
 }
 
@@ -92,7 +92,7 @@ impl Lane {
         Ok(Step::Worked)
     }
 
-    /// What the sink was called with when nobody learned what became of it, as it was.
+    /// The batch of an unsettled call, with the same items.
     async fn called_before(
         &self,
         call: Call,
@@ -109,8 +109,8 @@ impl Lane {
         Ok(batches)
     }
 
-    /// A new batch was not taken: what is left of it is tried again or is dead letters. Why, and whether so many failures
-    /// mean that the sink is down.
+    /// Settles a new batch that was not accepted: its rest becomes a retry or dead letters. Returns the reason, and
+    /// whether the sink counts as down.
     fn failed_new(
         &mut self,
         batch: Batch,
@@ -134,7 +134,7 @@ impl Lane {
         (reason, is_down)
     }
 
-    /// How long the oldest entry of what was settled has waited.
+    /// How long the oldest settled entry has waited.
     fn measure(&self, batch: Option<&Batch>) {
         let oldest = batch.and_then(|batch| batch.slices().first());
         if let Some(oldest) = oldest
@@ -146,8 +146,8 @@ impl Lane {
         }
     }
 
-    /// Whether another batch may be settled together with those before it, which have so many items. Upserts and removals
-    /// in turn are batches of a few items each, and a flush for each of them would be dear.
+    /// Whether another batch can be settled together with those before it, which have this number of items. Alternating
+    /// updates and removals make small batches, and a flush for each of them would be expensive.
     fn goes_on(&self, items: usize) -> bool {
         items < self.sink.batch.items_max
             && self.sink.ordering != Ordering::Strict
@@ -155,14 +155,13 @@ impl Lane {
             && self.pauses == 0
     }
 
-    /// What the sink did outside is done when the call ends, whether it is settled or not.
+    /// Effects outside the daemon are final when the call ends, whether it is settled or not.
     pub(super) fn reaches_others(&self) -> bool {
         self.sink.reaches_others()
     }
 
-    /// The next batches of new entries, which have no key in common: one, unless the sink may be called several times at
-    /// once. Of a sink that reaches others it is stored what is in them, so that exactly these batches come again if nobody
-    /// learns what became of them.
+    /// The next batches of new entries, without a common key: one, unless the sink allows concurrent calls. For a sink
+    /// that calls others, their contents are stored first, so that exactly these batches are repeated after a crash.
     async fn cut(&mut self, settlement: &mut Settlement) -> Result<Cut, StepError> {
         let after = settlement.cursor;
         let cursor = after.unwrap_or_else(|| self.status.cursor());
@@ -212,8 +211,8 @@ impl Lane {
         Ok(Cut::Batches(batches))
     }
 
-    /// New entries behind the cursor. None: an operator paused the sink or sent dead letters again, and what was accepted
-    /// afterwards may be among them.
+    /// Reads new entries after the cursor. `None`: an operator paused the sink or resent dead letters, and entries that
+    /// were accepted afterwards may be among them.
     async fn read_after(
         &self,
         cursor: Seq,
@@ -234,8 +233,8 @@ impl Lane {
         Ok((!is_late).then_some(taken))
     }
 
-    /// A batch of what can be handed out. What has the key of something that waits goes behind it: it is a retry without an
-    /// attempt, or a part of one.
+    /// A batch of the items that can be handed out. An item whose key is in a retry waits behind it: in a retry without
+    /// an attempt, or in a part of one.
     fn without_waiting(&self, slices: Vec<Slice>, settlement: &mut Settlement) -> Batch {
         let (free, behind) = self.retries.split_new(slices);
         if !behind.is_empty() {
@@ -254,7 +253,7 @@ impl Lane {
         Batch::new(free, 1)
     }
 
-    /// Moves over entries that this sink does not want.
+    /// Moves past entries that are irrelevant to this sink.
     fn skip_to(&mut self, cursor: Seq, through: Seq) -> Result<Step, StepError> {
         self.status.set_cursor(through);
         if self.stored_at.elapsed() >= SKIP_STORED_EVERY {
@@ -273,8 +272,7 @@ impl Lane {
         Ok(Step::Idle([retry_at, store_at].into_iter().flatten().min()))
     }
 
-    /// Under load a short wait makes few large batches of many small ones; an idle lane goes ahead
-    /// at once.
+    /// Waits briefly under load, so that many small batches become few large ones; an idle lane continues at once.
     async fn linger(&self) {
         let batch = &self.sink.batch;
         let linger = *batch.linger_ms;

@@ -1,8 +1,8 @@
-//! The spans of deliveries: one for each followed request of a batch, from the call of the sink to its settlement.
+//! The spans of deliveries: one for each traced request of a batch, from the call of the sink to its settlement.
 //!
-//! What the sink sends out belongs to the first of them.
+//! Requests that the sink sends belong to the first of them.
 //!
-//! **Invariant**: without a collector nothing is done but to see that there is none. With one, a batch has a bounded
+//! **Invariant**: without a collector, the only cost is the check for one. With a collector, a batch has a limited
 //! number of spans.
 
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use observe::telemetry::{Open, Parent, Push, SpanKind, Tracer, Value};
 use plugin::{Failure, NotTaken, Taken};
 use pool::{Effect, Settlement};
 
-/// Requests of one batch that are followed; of others there is no span.
+/// Maximum traced requests of a batch; others have no span.
 const FOLLOWED_MAX: usize = 64;
 
-/// A request of a batch.
+/// A traced request of a batch.
 #[derive(Debug)]
 pub(super) struct Followed {
     request_id: Uuid,
     span: Open,
 }
 
-/// Begins the spans of a batch; what the sink is to say of itself when it calls others.
+/// Begins the spans of a batch; returns the context for requests of the sink.
 pub(super) fn begin(
     tracer: &Tracer,
     sink: &Arc<str>,
@@ -46,7 +46,7 @@ pub(super) fn begin(
     spans.get(first).map(|followed| followed.span.as_parent())
 }
 
-/// Notes that the sink did not take a batch.
+/// Records that the sink did not accept a batch.
 pub(super) fn failed(spans: &mut [Followed], result: &Result<Taken, NotTaken>) {
     let Err(NotTaken { failure, .. }) = result else {
         return;
@@ -63,7 +63,7 @@ pub(super) fn failed(spans: &mut [Followed], result: &Result<Taken, NotTaken>) {
 }
 
 impl Lane {
-    /// Ends the spans of what was called; with a word if it came to nothing.
+    /// Ends the spans of a call; with a reason if it failed.
     pub(super) fn end_spans(&mut self, error: Option<&'static str>) {
         for Followed { mut span, .. } in self.spans.drain(..) {
             if let Some(error) = error {
@@ -73,7 +73,8 @@ impl Lane {
         }
     }
 
-    /// Renderers may hear of a settlement before this lane goes on: what they are to hear is said before.
+    /// Records the pushes that a settlement causes, before it is committed: renderers may receive them earlier than
+    /// this lane continues.
     pub(super) fn expect_pushes(&self, settlement: &Settlement) -> Push {
         if self.spans.is_empty() {
             return Push::default();
@@ -100,7 +101,7 @@ impl Lane {
         self.delivery.tracer.expect_pushes(of.collect())
     }
 
-    /// The settlement is committed.
+    /// Records that the settlement is committed.
     pub(super) fn committed(&mut self, push: &Push) {
         if self.spans.is_empty() {
             return;
