@@ -1,10 +1,10 @@
 //! All items of a stream as a table: `export.csv`, `.tsv`, `.json`, `.ndjson` on the admin listener.
 //!
-//! The admin API and the page of a stream answer with it; the writers are those of feeds (`feed/write.rs`).
+//! The admin API and the page of a stream return it; `feed/write.rs` has the writers of feeds.
 //!
-//! **Invariant**: rows come in the order of keys, page by page: a stream of any size takes the memory of one page, and
-//! of a stream of any size only the items are read whose keys are asked for. What
-//! changes while they are written may be in it or not, but no item comes twice.
+//! **Invariant**: rows are in the order of keys and are read page by page, so a stream of any size needs the memory of
+//! one page. If keys are requested, only their items are read. An item that changes meanwhile may be included or not,
+//! but no item is included twice.
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ const PAGE: PageLimit = PageLimit {
     bytes: 1 << 20,
 };
 
-/// What it can be written as.
+/// The formats of exports.
 pub const FORMATS: [&str; 4] = ["csv", "tsv", "json", "ndjson"];
 
-/// An export on its way.
+/// An export in progress.
 struct Export {
     pool: Arc<Pool>,
     stream: Arc<str>,
@@ -43,7 +43,7 @@ struct Export {
     is_done: bool,
 }
 
-/// Answers with all items of a stream.
+/// Responds with all items of a stream.
 pub async fn answer(
     pool: &Arc<Pool>,
     stream: &Arc<str>,
@@ -100,7 +100,7 @@ pub async fn answer(
 }
 
 impl Export {
-    /// The next items: of all, or of those with the keys that are asked for.
+    /// Reads the next items: all, or those with the requested keys.
     async fn items(&self) -> Result<Vec<Item>, PoolError> {
         let after = self.after.as_deref();
         let Some(keys) = &self.query.keys() else {
@@ -125,7 +125,7 @@ impl Export {
         Ok(items)
     }
 
-    /// The next page of rows as text, with what stands before the first and behind the last.
+    /// The next page of rows as text, with the text before the first row and after the last one.
     async fn next(&mut self) -> Result<String, PoolError> {
         let items = self.items().await?;
         let mut out = String::new();

@@ -1,8 +1,9 @@
-//! Bodies of feeds that are kept: however many poll, each is built once for a change.
+//! Cache of feed bodies: each body is built once per change, for any number of polling clients.
 //!
-//! **Invariant**: at most [`BODIES_MAX`] bodies of together [`BYTES_MAX`] are kept, but for those that are being sent. Who
-//! asks while one is built waits for it. A body that is older than the stream's last change is sent for so long only as
-//! keeps building it under a twentieth of a core; one that an operator has acted on since is not sent any more.
+//! **Invariant**: the cache holds at most [`BODIES_MAX`] bodies of [`BYTES_MAX`] in total, in addition to those that
+//! are being sent. A request for a body that is being built waits for it. A body that is older than the stream's last
+//! change is sent only for a limited time, so that building it needs less than a twentieth of a core. After an act of
+//! an operator, an older body is no longer sent.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -18,9 +19,9 @@ use table::Query;
 
 const BODIES_MAX: usize = 64;
 const BYTES_MAX: usize = 16 << 20;
-/// A body is not built again sooner.
+/// Minimum time between two builds of a body.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
-/// Nor before so many times what building took has passed.
+/// Minimum time between two builds, as a multiple of the build time.
 const PAUSE_FACTOR: u32 = 20;
 
 /// A finished feed.
@@ -29,7 +30,7 @@ pub(super) struct Body {
     pub(super) bytes: Bytes,
     /// The entity tag, a digest of the bytes.
     pub(super) tag: String,
-    /// Rows that the query wants, but for limit and offset.
+    /// Rows that match the query, before limit and offset.
     pub(super) total: usize,
 }
 
@@ -44,10 +45,10 @@ impl Body {
     }
 }
 
-/// A feed, or a sentence that says why there is none.
+/// A feed, or the reason why there is none.
 pub(super) type Outcome = Result<Arc<Body>, Arc<str>>;
 
-/// The bodies that are kept.
+/// The cached bodies.
 #[derive(Debug, Default)]
 pub struct Feeds {
     slots: Mutex<Slots>,
@@ -56,7 +57,7 @@ pub struct Feeds {
 #[derive(Debug, Default)]
 struct Slots {
     all: HashMap<(Arc<str>, Query), Entry>,
-    /// Rises with each look.
+    /// Increases with each access.
     looks: u64,
 }
 
@@ -67,16 +68,16 @@ struct Entry {
     looked_at: u64,
 }
 
-/// The body of one query; who builds it holds it.
+/// The body of one query; its lock is held while the body is built.
 #[derive(Debug, Default)]
 struct Slot(tokio::sync::Mutex<Option<Kept>>);
 
 #[derive(Debug)]
 struct Kept {
     outcome: Outcome,
-    /// Number of the stream's last change that is in it for sure.
+    /// Number of the stream's last change that the body includes for certain.
     seq: ChangeSeq,
-    /// Number of the last change of any stream when it was found to be the newest.
+    /// Number of the last change of any stream when the body was last found to be current.
     head: ChangeSeq,
     built: Instant,
     took: Duration,
@@ -89,7 +90,7 @@ impl Kept {
 }
 
 impl Feeds {
-    /// The body of a query: the one that is kept, or else what `build` makes.
+    /// Returns the body of a query: the cached one, or the result of `build`.
     pub(super) async fn body<F>(
         &self,
         pool: &Pool,
@@ -166,7 +167,7 @@ impl Slots {
         self.make_room();
     }
 
-    /// Lets go of what nobody has looked at for longest.
+    /// Removes the bodies that were not accessed for the longest time.
     fn make_room(&mut self) {
         let bytes = |all: &HashMap<_, Entry>| all.values().map(|one| one.bytes).sum::<usize>();
         while self.all.len() > BODIES_MAX || bytes(&self.all) > BYTES_MAX {

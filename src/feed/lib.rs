@@ -1,9 +1,9 @@
 //! Feeds, for programs that only poll: `GET /feed/{stream}.{format}`, a flat table without an envelope.
 //!
-//! The query says all. Columns, rows and the writers of the formats are those of `table`.
+//! The query determines the table. `table` has the columns, the rows and the writers of the formats.
 //!
-//! **Invariant**: while nothing has changed, the same URL is answered with the same bytes and the same entity tag, and
-//! with no `Last-Modified`, which is too coarse for two changes within a second.
+//! **Invariant**: while nothing has changed, the same URL returns the same bytes and the same entity tag. There is no
+//! `Last-Modified`, because two changes within a second would have the same time.
 #![deny(unsafe_code)]
 
 pub mod export;
@@ -34,7 +34,7 @@ pub use table::{Format, Query, Sorter};
 
 const X_TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 
-/// Reads the query of a request.
+/// Parses the query of a request.
 pub(crate) fn query_of(format: Format, req: &mut Request) -> Result<Query, ApiError> {
     Query::read(format, |name| req.query(name)).map_err(|error| match error {
         QueryError::Syntax(error) => error.into(),
@@ -42,12 +42,12 @@ pub(crate) fn query_of(format: Format, req: &mut Request) -> Result<Query, ApiEr
     })
 }
 
-/// The ends of the paths of feeds.
+/// The file extensions of feeds.
 pub fn formats() -> [&'static str; 7] {
     Format::ALL.map(|(name, _)| name)
 }
 
-/// What each is sent as.
+/// The content type of each format.
 pub fn content_types() -> [&'static str; 7] {
     Format::ALL.map(|(_, format)| format.content_type())
 }

@@ -1,19 +1,19 @@
-//! What a feed will look like, for the page that puts its URL together: a few rows, and a sample of each field.
+//! Preview of a feed, for the page that builds its URL: a few rows, and an example of each field.
 //!
-//! **Invariant**: it costs the same however large the stream is: the first items by key are looked at, no others.
+//! **Invariant**: the cost does not depend on the size of the stream: only the first items by key are read.
 
 use http::error::ApiError;
 use pool::{Item, PageLimit, Pool};
 use select::{FieldEntry, Fields, Own, Scope, Source, Value};
 use table::{Format, Found, Query, Row, body, columns, wanted};
 
-/// Rows that are shown.
+/// Limit of the preview.
 const FIRST: PageLimit = PageLimit {
     rows: 10,
     bytes: 1 << 20,
 };
 
-/// The beginning of a stream.
+/// The first items of a stream.
 #[derive(Debug)]
 pub struct Preview {
     stream: String,
@@ -24,13 +24,13 @@ pub struct Preview {
 /// A column that a feed can have.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Where it stands, if it is chosen: 1 is the first.
+    /// Its position among the selected columns; 1 is the first.
     pub place: Option<usize>,
-    /// Where its values come from.
+    /// The source of its values.
     pub field: String,
-    /// What it is called in place of that, if it is.
+    /// Its new name, if it is renamed.
     pub name: String,
-    /// A value.
+    /// An example of its values.
     pub sample: String,
 }
 
@@ -43,8 +43,8 @@ impl Preview {
         })
     }
 
-    /// The columns that a feed can have: those that are chosen (`fields=`) in their order; then what identifies the
-    /// item, and its fields in the order in which they were first seen; what is not there unless it is asked for, last.
+    /// The columns that a feed can have: the selected ones (`fields=`) in their order; then the columns that identify
+    /// an item, and its fields in the order in which they were first seen; columns that must be selected are last.
     pub fn choices(&self, fields: &str) -> Vec<Choice> {
         // What cannot be read chooses nothing; the preview says why.
         let fields = Fields::parse(fields, Scope::FEED).unwrap_or_default();
@@ -70,7 +70,7 @@ impl Preview {
         choices.collect()
     }
 
-    /// A value of a column; empty if none of the first items has one.
+    /// An example of a column's values; empty if none of the first items has one.
     fn sample(&self, source: &Source) -> String {
         let values = self.items.iter().zip(1..).map(|(item, position)| {
             let row = Row {
@@ -84,7 +84,7 @@ impl Preview {
         found.map_or_else(String::new, |value| value.text().to_owned())
     }
 
-    /// The first rows with these columns (`fields=`), or with all.
+    /// The first rows with these columns (`fields=`), or with all columns.
     pub fn first_rows(&self, format: Format, fields: &str) -> String {
         let fields = match Fields::parse(fields, Scope::FEED) {
             Ok(fields) => fields,
@@ -101,7 +101,7 @@ impl Preview {
     }
 }
 
-/// A column as `fields=` has it: a field, and what it is to be called.
+/// A column as in `fields=`: a field, and its new name.
 pub fn entry(field: &str, name: &str) -> String {
     let entry = FieldEntry::One {
         name: (!name.is_empty()).then(|| name.to_owned()),
