@@ -1,7 +1,7 @@
 //! Compiles the built-in plugins to WebAssembly components, so that the package can embed them.
 //!
-//! **Invariant**: `cargo build` needs no other command before it. A missing WebAssembly target is
-//! added with rustup; where that is impossible the build stops with one line that says what to do.
+//! **Invariant**: `cargo build` needs no other command before it. If the WebAssembly target is missing, rustup adds it;
+//! if that fails, the build stops with one line that names the fix.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use std::process::{Command, exit};
 
 const TARGET: &str = "wasm32-wasip2";
 
-/// The plugins inside the binary: package name and file name of the component.
+/// The plugins in the binary: package name and file name of the component.
 const BUILT_IN: [(&str, &str); 9] = [
     ("headgate-plugin-pool", "pool.wasm"),
     ("headgate-plugin-http-forward", "http_forward.wasm"),
@@ -68,7 +68,7 @@ fn main() {
     }
 }
 
-/// One folder for the guests of all profiles, beside the profiles' own folders.
+/// One directory for the guests of all profiles, next to the directories of the profiles.
 fn plugin_target_dir(out_dir: &Path) -> PathBuf {
     // <target>/<profile>/build/<package>-<hash>/out
     let target = out_dir.ancestors().nth(4).unwrap_or(out_dir);

@@ -1,8 +1,8 @@
-//! Compiled plugins on disk, so that the second start compiles nothing, and so that code takes no more of the
-//! daemon's memory than what of it is used: it is mapped, not read.
+//! Cache of compiled plugins on disk, so that the second start compiles nothing. Code is mapped and not read, so the
+//! daemon's memory holds only the used part.
 //!
-//! **Invariant**: only files that this module made, in a folder that only this user can write, and
-//! whose checksum holds, are ever loaded. This is what makes the unsafe calls sound.
+//! **Invariant**: a file is loaded only if this module wrote it, its directory is writable only by this user, and its
+//! checksum is correct. Therefore the unsafe calls are sound.
 #![expect(unsafe_code, reason = "loading compiled code; argued at the calls")]
 
 use std::fs::{File, TryLockError};
@@ -22,7 +22,7 @@ use base::text::hex;
 pub(super) type Digest = [u8; DIGEST_BYTES];
 
 const DIGEST_BYTES: usize = 32;
-/// What the name of a file ends with until the file is whole.
+/// Suffix of the name of an incomplete file.
 const UNFINISHED: &str = "unfinished";
 
 #[derive(Debug)]
@@ -30,15 +30,15 @@ pub(super) struct Cache {
     folder: PathBuf,
     /// Engine version, settings and processor features.
     compatibility: u64,
-    /// It goes with the process.
+    /// A temporary directory of this process.
     temporary: bool,
-    /// Keeps the folder for this process: two that write a file of one name would mix its bytes. One that is shared has
-    /// none: its files are whole and never change, and what it adds has a name of its own until then.
+    /// Locks the directory for this process: two processes that write a file with the same name would mix its bytes. A
+    /// shared directory has no lock: its complete files never change, and an incomplete file has a unique name.
     _lock: Option<File>,
 }
 
 impl Cache {
-    /// Opens the cache in a folder of its own, unless another process uses it.
+    /// Opens the cache in its own directory, unless another process uses it.
     pub(super) fn open(folder: &Path, engine: &Engine) -> io::Result<Self> {
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -67,11 +67,11 @@ impl Cache {
         Ok(cache)
     }
 
-    /// Where the cache is in a folder that a user names. Open its own folder there: a cache removes what others may have
-    /// written.
+    /// The path of the cache below a directory that a user names. It needs its own directory there, because a cache
+    /// removes unknown files.
     ///
     /// # Errors
-    /// Others can write there, and could put another folder in its place.
+    /// Other users can write there, and could replace the directory.
     pub(super) fn within(folder: &Path) -> io::Result<PathBuf> {
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(folder)?;
@@ -83,7 +83,7 @@ impl Cache {
         Ok(folder.join("plugin-cache"))
     }
 
-    /// A cache for this process only, in a new folder, which goes with it.
+    /// Creates a cache for this process in a new directory, which is removed at its end.
     pub(super) fn temporary(engine: &Engine) -> io::Result<Self> {
         let number = getrandom::u64().map_err(io::Error::other)?;
         let folder = std::env::temp_dir().join(format!("headgate-{number:016x}"));
@@ -92,7 +92,7 @@ impl Cache {
         Self::new(folder, engine, true)
     }
 
-    /// The cache of a daemon, which another process may keep. What lies in it is read; [`adopt`](Self::adopt) adds to it.
+    /// Opens the cache of a daemon, which may be locked. It is only read; [`adopt`](Self::adopt) adds files.
     pub(super) fn shared(folder: &Path, engine: &Engine) -> io::Result<Self> {
         let user = rustix::process::geteuid().as_raw();
         let data_dir = folder.parent().unwrap_or(folder);
@@ -111,7 +111,7 @@ impl Cache {
         Ok(Self::of(folder.to_owned(), engine, false, None))
     }
 
-    /// Takes over a file of a cache of this process. Nobody else gives a file this name until it is whole.
+    /// Moves a file from a cache of this process. No other process uses this name before the file is complete.
     pub(super) fn adopt(&self, other: &Self, source: &Digest) -> io::Result<()> {
         let path = self.path(source);
         let unfinished = path.with_extension(format!("of-{}.{UNFINISHED}", std::process::id()));
@@ -146,7 +146,7 @@ impl Cache {
         }
     }
 
-    /// The component whose source has this digest, if it was compiled before.
+    /// The compiled component with this source digest, if it is in the cache.
     pub(super) fn get(&self, engine: &Engine, source: &Digest) -> Option<Component> {
         let path = self.path(source);
         let mut file = File::open(&path).ok()?;
@@ -176,7 +176,7 @@ impl Cache {
         copied.ok()
     }
 
-    /// Makes room for the compiled code of a source.
+    /// Creates a file for the compiled code of a source.
     pub(super) fn begin(&self, source: &Digest) -> io::Result<Unfinished> {
         let path = self.path(source);
         // Two lanes may compile the same.
@@ -212,7 +212,7 @@ impl Drop for Cache {
     }
 }
 
-/// A file that is not in the cache yet; without [`finish`](Self::finish) it never will be.
+/// A file that is not in the cache until [`finish`](Self::finish) is called.
 #[derive(Debug)]
 pub(super) struct Unfinished {
     file: File,
@@ -221,12 +221,12 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Where the compiled code goes.
+    /// The file for the compiled code.
     pub(super) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Adds the checksum and moves the file to its place.
+    /// Adds the checksum and moves the file into the cache.
     pub(super) fn finish(mut self) -> io::Result<()> {
         let len = self.file.metadata()?.len();
         let digest = digest(&mut self.file, len)?;
@@ -243,7 +243,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// Of the first `len` bytes.
+/// The checksum of the first `len` bytes.
 fn digest(file: &mut File, len: u64) -> io::Result<Digest> {
     file.rewind()?;
     let mut hasher = Sha256::new();
@@ -251,7 +251,7 @@ fn digest(file: &mut File, len: u64) -> io::Result<Digest> {
     Ok(hasher.finalize().into())
 }
 
-/// The last bytes.
+/// The last bytes of a file.
 fn trailer(file: &mut File) -> io::Result<Digest> {
     let mut trailer = [0; DIGEST_BYTES];
     file.seek(SeekFrom::End(-(DIGEST_BYTES as i64)))?;

@@ -1,12 +1,12 @@
-//! Compiling what a user supplies: in a process of its own, because a small file can ask for any amount of
-//! memory and time.
+//! Compiles the components of users in a separate process, because a small file can require any amount of memory and
+//! time.
 //!
-//! `Plugins` compiles through a [`Compiler`]. The other side is [`compile_standard_input`], which the verb
-//! `compile-plugin` of the same program runs: the component comes as standard input, compiled code leaves as
-//! standard output, which is a file of the cache.
+//! `Plugins` compiles through a [`Compiler`]. The verb `compile-plugin` of the same program runs
+//! [`compile_standard_input`] in the other process: the component is its standard input, and a file of the cache is its
+//! standard output.
 //!
-//! **Invariant**: the compiler takes no more memory and time than its limits, whatever it is given; one runs at a
-//! time, and each is waited for. What was refused is not tried again while its bytes are the same.
+//! **Invariant**: the compiler never exceeds its limits of memory and time. One compiler runs at a time, and its end is
+//! always awaited. A rejected component is not compiled again while its bytes are the same.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -30,30 +30,30 @@ use base::clock;
 use base::process;
 use base::text::hex;
 
-/// How often a running compiler is looked at.
+/// Interval at which a running compiler is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Bytes that are kept of what a compiler says.
+/// Maximum bytes of a compiler's messages.
 const MESSAGE_BYTES_MAX: u64 = 2_048;
-/// Bytes of compiled code: many times what components of the largest size come to.
+/// Maximum bytes of compiled code: a large multiple of the code of the largest components.
 const CODE_BYTES_MAX: u64 = 2 << 30;
-/// What is said for want of memory: by Rust, by the system, by wasmtime.
+/// Messages of Rust, the system and wasmtime when memory is exhausted.
 const NO_MEMORY: [&str; 3] = [
     "memory allocation of",
     "Cannot allocate memory",
     "out of memory",
 ];
-/// How long a component that reached a limit is not tried again: the machine may have been busy.
+/// Time before a component that reached a limit is compiled again: the machine may have been busy.
 const BUSY_TIME: Duration = Duration::from_secs(600);
 
-/// What compiling one file may take.
+/// Limits for compiling one file.
 #[derive(Debug, Clone, Copy)]
 pub struct CompileLimits {
     pub file_bytes_max: u64,
-    /// Address space of the compiler, the program itself included.
+    /// Address space of the compiler, including the program itself.
     pub memory_bytes_max: u64,
-    /// Seconds that it may compute.
+    /// Seconds of computing time.
     pub cpu_seconds_max: u64,
-    /// Time until it is ended.
+    /// Time until the compiler is ended.
     pub time_max: Duration,
 }
 
@@ -71,34 +71,34 @@ impl From<&settings::Plugins> for CompileLimits {
 /// Why there is no compiled code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The compiler's own words.
+    /// The message of the compiler.
     #[error("{0}")]
     NotUsable(String),
-    /// More memory than it is given.
+    /// It needs more memory than the limit.
     #[error(
         "compiling it takes more than {0} bytes of memory; if you trust it, raise plugins.compile_memory_max_bytes"
     )]
     Memory(u64),
-    /// More computing than it is given.
+    /// It needs more computing time than the limit.
     #[error(
         "compiling it takes more than {0} s of computing; if you trust it, raise plugins.compile_cpu_seconds"
     )]
     Cpu(u64),
-    /// More time than it is given.
+    /// It needs more time than the limit.
     #[error(
         "compiling it was not done after {0} s; if you trust it, raise plugins.compile_timeout_seconds"
     )]
     Time(u64),
-    /// More code than any component makes.
+    /// Its code is larger than that of any real component.
     #[error("it comes to more than {CODE_BYTES_MAX} bytes of compiled code")]
     Code,
-    /// It ended in another way.
+    /// The compiler ended in another way.
     #[error("the compiler ended: {0}")]
     Ended(String),
 }
 
 impl Refused {
-    /// Whether the same bytes may fare better later on.
+    /// Whether compiling the same bytes later may succeed.
     fn may_pass(&self) -> bool {
         !matches!(self, Self::NotUsable(_) | Self::Code)
     }
@@ -108,7 +108,7 @@ impl Refused {
 #[derive(Debug)]
 pub(super) enum Failed {
     Refused(Refused),
-    /// The compiler could not be run.
+    /// The compiler could not be started.
     Io(io::Error),
     /// The daemon stops.
     Stopping,
@@ -120,7 +120,7 @@ impl From<io::Error> for Failed {
     }
 }
 
-/// A file that a user supplies, before anything of it was looked at.
+/// A file of a user, before any of it was parsed.
 pub(super) struct Source {
     pub(super) file: File,
     pub(super) digest: Digest,
@@ -130,7 +130,7 @@ impl Source {
     /// Opens a component and reads it once, for its digest.
     ///
     /// # Errors
-    /// It cannot be read, is no regular file, or has more than `bytes_max` bytes.
+    /// It cannot be read, is not a regular file, or has more than `bytes_max` bytes.
     pub(super) fn open(path: &Path, bytes_max: u64) -> io::Result<Self> {
         // Without waiting: a pipe that nobody writes to is no component either.
         let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
@@ -157,10 +157,10 @@ impl Source {
         })
     }
 
-    /// The bytes whose digest was taken.
+    /// The bytes that have the digest.
     ///
     /// # Errors
-    /// They cannot be read, or are others by now.
+    /// They cannot be read, or have changed.
     pub(super) fn read(self, bytes_max: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.file.take(bytes_max).read_to_end(&mut bytes)?;
@@ -175,7 +175,7 @@ impl Source {
 pub(super) struct Compiler {
     program: PathBuf,
     limits: CompileLimits,
-    /// Held while a compiler runs. What was refused, and when.
+    /// Locked while a compiler runs. Rejected components, and when they were rejected.
     refused: Mutex<HashMap<Digest, (Instant, Refused)>>,
     stopping: AtomicBool,
 }
@@ -190,13 +190,13 @@ impl Compiler {
         }
     }
 
-    /// Ends the compiler that runs; no other is started.
+    /// Ends the running compiler and starts no other.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }
 
-    /// Has a component compiled into a file of the cache. `done` is asked first, when it is this
-    /// component's turn: whether another lane did it meanwhile.
+    /// Compiles a component into a file of the cache. When it is the component's turn, `done` is asked first whether
+    /// another lane has compiled it meanwhile.
     pub(super) fn compile(
         &self,
         source: Source,
@@ -240,7 +240,7 @@ impl Compiler {
             .spawn()
     }
 
-    /// How it ended; none if it had to be ended.
+    /// Its exit status; `None` if it had to be ended.
     fn wait(&self, child: &mut Child) -> Result<Option<ExitStatus>, Failed> {
         let started = Instant::now();
         loop {
@@ -286,7 +286,7 @@ impl Compiler {
     }
 }
 
-/// A compiler; when dropped it has ended, and was waited for.
+/// A running compiler; dropping it ends it and waits for its end.
 struct Running(Child);
 
 impl Drop for Running {
@@ -297,11 +297,11 @@ impl Drop for Running {
     }
 }
 
-/// The compiler itself: takes its own limits on, compiles standard input to standard output. `sha256` is the digest
-/// that the component must have.
+/// The compiler itself: applies its limits, and compiles standard input to standard output. The component must have the
+/// digest `sha256`.
 ///
 /// # Errors
-/// Reaching a limit ends the process instead.
+/// The process ends instead if it reaches a limit.
 pub fn compile_standard_input(limits: &CompileLimits, sha256: &str) -> Result<(), CompilerError> {
     confine(limits)?;
     let input = Source {
@@ -315,18 +315,18 @@ pub fn compile_standard_input(limits: &CompileLimits, sha256: &str) -> Result<()
     Ok(handle(io::stdout().as_fd())?.write_all(&code)?)
 }
 
-/// What a compiler says before it ends.
+/// The result of a compiler.
 #[derive(Debug, thiserror::Error)]
 pub enum CompilerError {
-    /// No component. Whoever waits is told by the exit code [`NOT_USABLE`].
+    /// Not a component. The exit code [`NOT_USABLE`] reports it.
     #[error("{0}")]
     NotUsable(String),
-    /// Input, output, or the limits.
+    /// An error of input, output, or the limits.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// The exit code that says that the component is to blame.
+/// The exit code for a component that cannot be used.
 pub const NOT_USABLE: u8 = 2;
 
 /// Compiled code of a component, for the cache.
@@ -342,7 +342,7 @@ pub(super) fn compile(engine: &wasmtime::Engine, bytes: &[u8]) -> Result<Vec<u8>
         .map_err(|error| format!("{error:#}"))
 }
 
-/// Takes the limits on. Nothing that runs from here on could lift them: nothing of the component runs at all.
+/// Applies the limits. No later code can lift them: no code of the component runs at all.
 fn confine(limits: &CompileLimits) -> io::Result<()> {
     let at_most = |resource, most: u64| {
         let now = getrlimit(resource);
@@ -367,7 +367,7 @@ fn confine(limits: &CompileLimits) -> io::Result<()> {
     Ok(())
 }
 
-/// The file behind a standard stream, without the stream's buffer.
+/// The file of a standard stream, without the stream's buffer.
 fn handle(stream: std::os::fd::BorrowedFd<'_>) -> io::Result<File> {
     Ok(File::from(stream.try_clone_to_owned()?))
 }

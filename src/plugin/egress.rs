@@ -1,12 +1,12 @@
-//! Outgoing HTTP of sinks: `wasi:http`, and the interface `http`, with a client of our own.
+//! Outgoing HTTP of sinks: `wasi:http`, and the interface `http`, with one client.
 //!
-//! A plugin whose sink has an `http` table gets an [`Egress`] with it; each instance asks through its [`Calls`]. Which
-//! addresses may be dialled is in `egress/address.rs`, how they are dialled in `egress/dial.rs`, what a body may be in
-//! `egress/body.rs`. The instance's side is `egress/calls.rs`.
+//! A plugin whose sink has an `http` table has an [`Egress`]; each instance sends requests through its [`Calls`].
+//! `egress/address.rs` checks addresses, `egress/dial.rs` connects, `egress/body.rs` limits bodies, and
+//! `egress/calls.rs` is the interface to the instance.
 //!
-//! **Invariant**: a request leaves only for a host that the configuration lists, over a connection whose address was
-//! checked when it was dialled, and connections are never shared between sinks. A header of the configuration is added
-//! after the guest let go of the request; nothing that a guest or a log sees has it.
+//! **Invariant**: a request is sent only to a host in the configuration, over a connection whose address was checked
+//! when it was opened. Sinks never share connections. Headers of the configuration are added after the guest has
+//! finished the request; no guest and no log can read them.
 
 mod address;
 mod body;
@@ -38,26 +38,26 @@ pub(super) use target::Target;
 
 pub(super) use calls::Calls;
 
-/// How long a connection without requests is kept. Servers close theirs after five seconds and more; one that was
-/// closed meanwhile is noticed before a request is written.
+/// Time before an idle connection is closed. Servers close theirs after five seconds or more; a connection that the
+/// server has closed is detected before a request is written.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(30);
-/// Time to find an address and to connect to it.
+/// Maximum time to resolve an address and to connect to it.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
-/// Bytes of the head of an answer.
+/// Maximum bytes of the head of a response.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// Bytes of the headers of a request.
+/// Maximum bytes of the headers of a request.
 pub(super) const FIELDS_BYTES_MAX: usize = 32 << 10;
-/// Refusals of a sink that are told to the operator, until it is loaded again.
+/// Maximum number of rejected hosts of a sink that are logged, until it is loaded again.
 const TOLD_MAX: usize = 50;
 
-/// What `wasi:http` itself bounds.
+/// Limits for `wasi:http`.
 pub(super) fn context() -> WasiHttpCtx {
     let mut context = WasiHttpCtx::new();
     context.set_field_size_limit(FIELDS_BYTES_MAX);
     context
 }
 
-/// What one sink may call, and its connections.
+/// The hosts that one sink can call, and its connections.
 pub(super) struct Egress {
     hosts: Vec<settings::Host>,
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -68,16 +68,16 @@ pub(super) struct Egress {
     concurrency_max: usize,
     slots: Arc<Semaphore>,
     connections: Connections,
-    /// What the operator was told already.
+    /// Rejected hosts that were logged.
     logged: Mutex<HashSet<String>>,
 }
 
-/// Sends a request over the pool of connections. Without a name for the client's type: to prove anything of all its
-/// parts, wherever a sink is known, would take the compiler longer than everything else.
+/// Sends a request over the pool of connections. It is boxed: the compiler would need very long to check all parts of
+/// the client wherever a sink is used.
 type Connections = Box<dyn Fn(Request<Outgoing>) -> ResponseFuture + Send + Sync>;
 
 impl Egress {
-    /// Opens nothing yet.
+    /// Opens no connection yet.
     ///
     /// # Errors
     /// A host is called over TLS and the machine has no certificate authorities.
@@ -127,7 +127,7 @@ impl Egress {
         })
     }
 
-    /// Bytes of the body of a request.
+    /// Maximum bytes of a request body.
     pub(super) fn body_max(&self) -> usize {
         usize::try_from(self.request_bytes_max).unwrap_or(usize::MAX)
     }
@@ -137,7 +137,7 @@ impl Egress {
         hosts.any(|host| target.is(host))
     }
 
-    /// Tells the operator, once for each host and setting.
+    /// Logs a rejected host, once for each host and setting.
     fn log_refusal(&self, sink: &str, target: &Target, setting: &str, message: &str) {
         let host = target.to_string();
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,7 +146,7 @@ impl Egress {
         }
     }
 
-    /// Sends a request that was checked, and waits for the head of the answer.
+    /// Sends a checked request, and waits for the head of the response.
     async fn send(
         &self,
         request: Request<Outgoing>,

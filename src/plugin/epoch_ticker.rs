@@ -1,8 +1,8 @@
-//! The interruption clock: while a guest computes it ticks, and who computes for long is looked at.
+//! The interruption clock: it ticks while a guest computes, and each tick checks the guests that compute.
 //!
-//! Whoever calls a guest says so here, through `plugin/scheduler.rs`.
+//! `plugin/scheduler.rs` reports the start of each call of a guest.
 //!
-//! **Invariant**: from the moment a guest computes the clock ticks, until none does. Then nothing wakes up.
+//! **Invariant**: the clock ticks exactly while a guest computes; otherwise its thread sleeps.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ use wasmtime::Engine;
 use super::TICK;
 use base::clock;
 
-/// The clock of one engine. It stops for good when the last of these is gone.
+/// The clock of one engine. It stops permanently when the last copy is dropped.
 #[derive(Debug, Default)]
 pub(super) struct EpochTicker {
     shared: Arc<Shared>,
@@ -25,19 +25,19 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Guests that compute.
+    /// Number of guests that compute.
     computing: usize,
-    /// The clock waits to be woken.
+    /// The clock waits for a guest.
     stands: bool,
     ended: bool,
 }
 
-/// As long as it is there the clock ticks.
+/// The clock ticks while this value exists.
 #[derive(Debug)]
 pub(super) struct Computing<'a>(&'a Shared);
 
 impl EpochTicker {
-    /// A clock for this engine, on a thread of its own.
+    /// Creates a clock for this engine, on its own thread.
     pub(super) fn start(engine: &Engine) -> Arc<Self> {
         let epoch_ticker = Self::default();
         let shared = Arc::clone(&epoch_ticker.shared);
@@ -59,7 +59,7 @@ impl EpochTicker {
         Arc::new(epoch_ticker)
     }
 
-    /// A guest computes from now on.
+    /// Reports that a guest computes from now on.
     pub(super) fn computing(&self) -> Computing<'_> {
         let mut state = self.shared.lock();
         state.computing += 1;
@@ -85,7 +85,7 @@ impl Drop for Computing<'_> {
 }
 
 impl Shared {
-    /// Waits until a guest computes; false: none ever will.
+    /// Waits until a guest computes; `false`: the engine is dropped.
     fn wait(&self) -> bool {
         let mut state = self.lock();
         while state.computing == 0 && !state.ended {

@@ -1,6 +1,6 @@
-//! Why a plugin cannot be used, and why a batch was not taken.
+//! Errors of plugins and of batches that were not accepted.
 //!
-//! **Invariant**: an error names the plugin, and says what to do where somebody can do something.
+//! **Invariant**: an error names the plugin, and the fix if there is one.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,23 +12,23 @@ use super::compile::Refused;
 /// Why a plugin cannot be used at all.
 #[derive(Debug, Error)]
 pub enum PluginError {
-    /// Neither the name of a built-in plugin nor a file that can be read.
+    /// Neither the name of a built-in plugin nor a readable file.
     #[error("cannot read the plugin {path}: {source}", path = path.display())]
     Read {
-        /// Where it was looked for.
+        /// The expected path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// Compiled code cannot be kept there.
+    /// The directory cannot keep compiled code.
     #[error("cannot keep compiled plugins in {path}: {source}", path = path.display())]
     Cache {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The engine cannot be set up on this machine.
+    /// The engine does not work on this machine.
     #[error("cannot set up the WebAssembly engine: {0:#}")]
     Engine(wasmtime::Error),
     /// Not a component, or one that cannot be compiled within the limits.
@@ -36,18 +36,18 @@ pub enum PluginError {
     Compile {
         /// The plugin.
         name: String,
-        /// Why not.
+        /// The cause.
         source: Refused,
     },
-    /// The compiler does not run, or what it made cannot be kept or loaded.
+    /// The compiler does not run, or its code cannot be kept or loaded.
     #[error("cannot compile {name}: {source}")]
     Compiler {
         /// The plugin.
         name: String,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// Not the file that the sink's section pins.
+    /// The file does not have the digest in the sink's settings.
     #[error(
         "checksum mismatch for {name}: expected SHA-256 {wanted}, found {found}; install the expected file, or update `sha256` in the sink's section"
     )]
@@ -56,18 +56,18 @@ pub enum PluginError {
         name: String,
         /// The digest of the file.
         found: String,
-        /// The digest in the section.
+        /// The digest in the settings.
         wanted: String,
     },
-    /// It asks for something that is not given, or lacks the export `headgate:sink/sink`.
+    /// It has an unknown import, or lacks the export `headgate:sink/sink`.
     #[error("{name} does not fit the world headgate:sink@1.2.0: {reason}")]
     Link {
         /// The plugin.
         name: String,
-        /// What it asks for or lacks.
+        /// The import or the missing export.
         reason: String,
     },
-    /// It asks for HTTP, and the sink's settings grant none.
+    /// It imports HTTP, and the sink's settings grant no hosts.
     #[error(
         "{name} asks for outgoing HTTP; to grant it, list the hosts that it may call in the sink's section: http = {{ hosts = [\"api.example.com\"] }}"
     )]
@@ -75,7 +75,7 @@ pub enum PluginError {
         /// The plugin.
         name: String,
     },
-    /// It asks for a database, and the sink's settings name none.
+    /// It imports the database, and the sink's settings name none.
     #[error(
         "{name} asks for a PostgreSQL database; name it in the sink's section: postgres = {{ url = {{ env = \"DATABASE_URL\" }} }} (to try it out: --postgres URL)"
     )]
@@ -83,7 +83,7 @@ pub enum PluginError {
         /// The plugin.
         name: String,
     },
-    /// It keeps state from call to call, and the sink's settings want several calls at once.
+    /// It keeps state between calls, and the sink's settings allow concurrent calls.
     #[error(
         "{name} keeps state from one call to the next, so its calls follow one another; remove in_flight from the sink's section"
     )]
@@ -91,7 +91,7 @@ pub enum PluginError {
         /// The plugin.
         name: String,
     },
-    /// It is to receive removals of what leaves its selection, and does not hear of removals.
+    /// It should receive removals of items that leave its selection, and has no export for them.
     #[error(
         "{name} does not hear of removals, so it cannot learn that an item ceased to match; remove leaves from the sink's section"
     )]
@@ -99,17 +99,17 @@ pub enum PluginError {
         /// The plugin.
         name: String,
     },
-    /// The database's address cannot be read.
+    /// The URL of the database is invalid.
     #[error(
         "`postgres.url` of {name}: {reason}; expected postgresql://user:password@host:5432/database"
     )]
     Database {
         /// The plugin.
         name: String,
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
     },
-    /// It asks for a folder, and the sink's settings name none.
+    /// It imports folders, and the sink's settings name none.
     #[error(
         "{name} asks for a folder; name it in the sink's section: folder = {{ path = \"out\" }} is the folder `files/out` of the data directory"
     )]
@@ -117,7 +117,7 @@ pub enum PluginError {
         /// The plugin.
         name: String,
     },
-    /// It asks for connections, and the sink's settings name no place.
+    /// It imports connections, and the sink's settings name none.
     #[error(
         "{name} asks for connections; to grant them, list the places in the sink's section: wire = {{ to = [\"tcp://10.0.0.5:5250\"] }}"
     )]
@@ -125,25 +125,25 @@ pub enum PluginError {
         /// The plugin.
         name: String,
     },
-    /// The sink may not have this folder.
+    /// The sink cannot have this folder.
     #[error("`folder.path` of {name}: {reason}")]
     Folder {
         /// The plugin.
         name: String,
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
     },
-    /// There is nothing to check certificates with.
+    /// The machine has no certificate authorities.
     #[error(
         "cannot read the certificate authorities of this machine, without which no host can be called over https: {0}"
     )]
     Authorities(std::io::Error),
-    /// Its `config` does not fit the schema that the plugin brings, or the plugin does not like it.
+    /// Its `config` does not match the plugin's schema, or the plugin rejects it.
     #[error("{name} cannot work with its `config`: {reason}")]
     Config {
         /// The plugin.
         name: String,
-        /// What is wrong, with the place.
+        /// The cause, with its place in the settings.
         reason: String,
     },
     /// It failed before its first call.
@@ -151,39 +151,38 @@ pub enum PluginError {
     Start {
         /// The plugin.
         name: String,
-        /// wasmtime's words.
+        /// The message of wasmtime.
         source: wasmtime::Error,
     },
 }
 
-/// Why a batch was not taken. Nothing of it was staged.
+/// Why a batch was not accepted. Nothing of it was staged.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Failure {
-    /// The sink asks for another attempt.
+    /// The sink requests a retry.
     #[error("{reason}")]
     Retry {
-        /// Its wish, if it has one.
+        /// The requested pause, if any.
         after: Option<Duration>,
-        /// Its words.
+        /// Its reason.
         reason: String,
     },
-    /// The sink will never take it.
+    /// The sink rejects the items permanently.
     #[error("{reason}")]
     Reject {
-        /// Its words.
+        /// Its reason.
         reason: String,
     },
-    /// It did what its section does not grant, because the section does not speak of it: nobody said no. The instance is
-    /// dead.
+    /// It did something that its settings neither grant nor exclude. The instance is unusable.
     #[error("{reason}")]
     NotGranted {
-        /// What it did, and what to add.
+        /// The act, and the missing setting.
         reason: String,
     },
-    /// The guest trapped or ran out of memory or time. The instance is dead.
+    /// The guest trapped, or exceeded its memory or time. The instance is unusable.
     #[error("{reason}")]
     Trap {
-        /// What happened, with the end of what the guest wrote to its standard error.
+        /// The cause, with the end of the guest's standard error.
         reason: String,
     },
 }

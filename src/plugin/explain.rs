@@ -1,24 +1,24 @@
-//! Why a component cannot be used, in sentences, where the engine has words of its own for it.
+//! Sentences that explain why a component cannot be used, in place of the engine's messages.
 //!
-//! Compiling asks before it begins, loading when linking has failed.
+//! The compiler uses them before it begins, loading uses them after linking has failed.
 //!
-//! **Invariant**: a sentence says what the file is or asks for, and what its author can do. What is not known here keeps
-//! the engine's words.
+//! **Invariant**: a sentence names the kind of the file or the import, and the fix for its author. Unknown errors keep
+//! the message of the engine.
 
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-/// What files of WebAssembly begin with, and what follows in modules and in components.
+/// The first bytes of WebAssembly files, and the versions of modules and components.
 const MAGIC: &[u8] = b"\0asm";
 const MODULE: &[u8] = &[1, 0, 0, 0];
 const COMPONENT: &[u8] = &[13, 0, 1, 0];
-/// The world, and its version here.
+/// The world, and its version in this program.
 const WORLD: &str = "headgate:sink/";
 const VERSION: (u64, u64) = (1, 2);
-/// What a sink has to have.
+/// The required export of a sink.
 const SINK: &str = "headgate:sink/sink@";
 
-/// What components ask for that no sink has, and what they do about it.
+/// Imports that no sink has, and the fix for each.
 const NEVER: [(&str, &str); 4] = [
     (
         "wasi:filesystem/",
@@ -38,7 +38,7 @@ const NEVER: [(&str, &str); 4] = [
     ),
 ];
 
-/// What a file is that is no component; none: it begins like one.
+/// Explains a file that is not a component; `None`: it begins like one.
 pub(super) fn of_bytes(bytes: &[u8]) -> Option<&'static str> {
     let Some(rest) = bytes.strip_prefix(MAGIC) else {
         let begins = &bytes[..bytes.len().min(512)];
@@ -66,7 +66,7 @@ pub(super) fn of_bytes(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Why a component cannot be linked.
+/// Explains why a component cannot be linked.
 pub(super) fn of_link(engine: &Engine, component: &Component, error: &wasmtime::Error) -> String {
     let kind = component.component_type();
     let imports: Vec<String> = (kind.imports(engine))

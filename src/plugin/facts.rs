@@ -1,6 +1,6 @@
-//! What is known of a component without a sink that uses it.
+//! Facts about a component that no sink needs to use.
 //!
-//! **Invariant**: it is asked with nothing granted: no host, no database, no folder, no stream.
+//! **Invariant**: the component is inspected without grants: no host, no database, no folder, no stream.
 
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
@@ -10,23 +10,23 @@ use super::{BUILT_IN, Plugin, PluginError, Plugins, SinkContext, Trial};
 use base::text::hex;
 use settings::{Folder, Http, Postgres, Secret, Sink, Wire};
 
-/// What a component says and asks for.
+/// The description and the imports of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginFacts {
-    /// As it calls itself.
+    /// Its name for itself.
     pub name: String,
     pub version: String,
     pub sha256: String,
     pub bytes: u64,
-    /// What it can do only if its sink lets it: `http`, `postgres`, `folder`, `wire`, `pool`, `secrets`.
+    /// Imports that its sink must grant: `http`, `postgres`, `folder`, `wire`, `pool`, `secrets`.
     pub asks_for: Vec<&'static str>,
-    /// Whether it hears of removals.
+    /// Whether it receives removals.
     pub removals: bool,
-    /// JSON Schema of its settings; empty: it takes none.
+    /// JSON Schema of its settings; empty: it has none.
     pub schema: String,
 }
 
-/// What components import, and what that is called.
+/// Interfaces that components import, and their names here.
 const ASKED: [(&str, &str); 7] = [
     ("wasi:http/", "http"),
     ("headgate:sink/http@", "http"),
@@ -37,7 +37,7 @@ const ASKED: [(&str, &str); 7] = [
     ("headgate:sink/secrets@", "secrets"),
 ];
 
-/// What the built-in plugins ask for, and whether they hear of removals: nobody has to compile them to know.
+/// The imports of the built-in plugins, and whether they receive removals: this avoids compiling them.
 const BUILT_IN_ASKS: [(&str, &[&str], bool); 9] = [
     ("pool", &["pool"], true),
     ("http-forward", &["http", "secrets"], true),
@@ -51,7 +51,7 @@ const BUILT_IN_ASKS: [(&str, &[&str], bool); 9] = [
 ];
 
 impl PluginFacts {
-    /// Those of a built-in plugin.
+    /// The facts of a built-in plugin.
     pub fn of_built_in(plugin: &str) -> Option<Self> {
         let (name, component) = BUILT_IN.iter().find(|(name, _)| *name == plugin)?;
         let (_, asks_for, removals) = BUILT_IN_ASKS.iter().find(|(known, ..)| known == name)?;
@@ -68,8 +68,8 @@ impl PluginFacts {
 }
 
 impl Plugins {
-    /// Loads a component, a built-in one by its name, and asks it what it is. Compiles it unless that was done before.
-    /// Blocks, on a thread of a runtime.
+    /// Loads a component, a built-in one by its name, and reads its description. Compiles it if necessary. Blocks, on a
+    /// thread of a runtime.
     ///
     /// # Errors
     /// See [`PluginError`].

@@ -1,10 +1,10 @@
-//! The files of a sink: one flat folder below a root that was known when the daemon started.
+//! The files of a sink: one flat folder below a directory that was configured at the start.
 //!
-//! A plugin whose sink has a `folder` table gets a [`Folder`] with it; the guest's side is `host/files.rs`.
+//! A plugin whose sink has a `folder` table has a [`Folder`]; `host/files.rs` is the interface to the guest.
 //!
-//! **Invariant**: no name leads out of the folder: parts of its path and files are opened one by one, and no link is
-//! followed. What a call was told to be written is on the disk. One thing is done at a time, in the order of the calls:
-//! what a call that timed out still does is over before the next one writes.
+//! **Invariant**: no name leads out of the folder: the parts of its path and its files are opened one by one, without
+//! following links. When a call succeeds, its data is on the disk. Calls run one at a time, in order: a call that timed
+//! out finishes before the next one writes.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,27 +15,27 @@ use std::sync::Arc;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use tokio::sync::Mutex;
 
-/// Bytes of a name.
+/// Maximum bytes of a name.
 const NAME_BYTES_MAX: usize = 200;
 const FILES_MAX: usize = 10_000;
 const FILE_BYTES_MAX: u64 = 1 << 30;
-/// Files and folders are for the programs that read them, whoever runs those.
+/// Other programs read the files, under any user.
 const FILE_MODE: Mode = Mode::from_bits_retain(0o644);
 const DIR_MODE: Mode = Mode::from_bits_retain(0o755);
-/// What is not finished of a file that replaces another one; nobody can name it.
+/// Name of an incomplete replacement of a file; no guest can use this name.
 const UNFINISHED: &str = ".unfinished";
 
-/// Where sinks may have folders.
+/// Directories below which sinks can have folders.
 #[derive(Debug, Clone, Default)]
 pub struct FolderRoots {
-    /// That of relative paths; none: sinks have no folders.
+    /// The directory for relative paths; `None`: sinks have no folders.
     files: Option<PathBuf>,
     others: Vec<PathBuf>,
     free_bytes_min: u64,
 }
 
 impl FolderRoots {
-    /// Those of a daemon.
+    /// The directories of a daemon.
     pub fn of(data_dir: &Path, settings: &settings::Settings) -> Self {
         Self {
             files: Some(data_dir.join("files")),
@@ -44,7 +44,7 @@ impl FolderRoots {
         }
     }
 
-    /// That of somebody who tries a plugin out.
+    /// The directory for a plugin that is tried.
     pub fn only(folder: Option<&Path>) -> Self {
         Self {
             files: folder.map(Path::to_owned),
@@ -53,10 +53,10 @@ impl FolderRoots {
         }
     }
 
-    /// The folder with this path; none where nothing was said of roots, or of a path. Makes and opens nothing.
+    /// The folder with this path; `None` without directories or without a path. Creates and opens nothing.
     ///
     /// # Errors
-    /// It lies below no root.
+    /// The path is below no configured directory.
     pub(super) fn folder(&self, path: &str) -> Result<Option<Arc<Folder>>, String> {
         let Some(files) = self.files.as_ref().filter(|_| !path.is_empty()) else {
             return Ok(None);
@@ -95,14 +95,14 @@ pub(super) struct Folder {
     dir: Arc<Mutex<Option<OwnedFd>>>,
 }
 
-/// The folder while something is done in it.
+/// The folder during a call.
 pub(super) struct Opened<'a> {
     dir: &'a OwnedFd,
     free_bytes_min: u64,
 }
 
 impl Folder {
-    /// Does something in it, on a thread that may block. It is made if it is not there.
+    /// Runs a function on the folder, on a thread that may block. Creates the folder if it does not exist.
     pub(super) async fn with<T: Send + 'static>(
         self: &Arc<Self>,
         act: impl FnOnce(&Opened<'_>) -> io::Result<T> + Send + 'static,
@@ -148,7 +148,7 @@ impl Folder {
 }
 
 impl Opened<'_> {
-    /// Cuts a file to this size, and appends.
+    /// Truncates a file to this size, and appends.
     pub(super) fn append(&self, name: &str, at: u64, bytes: &[u8]) -> io::Result<()> {
         named(name)?;
         self.fits(at, bytes)?;
@@ -171,7 +171,7 @@ impl Opened<'_> {
         Ok(())
     }
 
-    /// Replaces a file, unless it has these bytes.
+    /// Replaces a file, unless it already has these bytes.
     pub(super) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         named(name)?;
         if let Some(file) = self.existing(name)? {
@@ -191,7 +191,7 @@ impl Opened<'_> {
         Ok(fs::fsync(self.dir)?)
     }
 
-    /// Cuts a file to this size, and gives it another name.
+    /// Truncates a file to this size, and renames it.
     pub(super) fn finish(&self, name: &str, at: u64, to: &str) -> io::Result<()> {
         named(name)?;
         named(to)?;
@@ -210,7 +210,7 @@ impl Opened<'_> {
         Ok(fs::fsync(self.dir)?)
     }
 
-    /// Bytes of a file; none if there is none.
+    /// The size of a file; `None` if it does not exist.
     pub(super) fn size(&self, name: &str) -> io::Result<Option<u64>> {
         named(name)?;
         let file = self.existing(name)?;
@@ -239,7 +239,7 @@ impl Opened<'_> {
         }
     }
 
-    /// A file that is there. A link, and what is no file, is an error.
+    /// An existing file. A link, or anything that is not a file, is an error.
     fn existing(&self, name: &str) -> io::Result<Option<std::fs::File>> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = match fs::openat(self.dir, name, flags, Mode::empty()) {

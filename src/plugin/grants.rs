@@ -1,8 +1,8 @@
-//! What the settings of a sink would have its plugin do, and its section does not let it.
+//! Acts of a plugin that a sink's `config` requires and its grants do not allow.
 //!
-//! Asked before a sink is made at run time.
+//! Checked before a sink is created at run time.
 //!
-//! **Invariant**: nothing is granted here; what is named must be written into the section by somebody.
+//! **Invariant**: nothing is granted here: a user must add the grants to the settings.
 
 use hyper::Uri;
 use serde_json::Value;
@@ -11,12 +11,12 @@ use super::egress::Target;
 use super::schema::of_built_in;
 use settings::Sink;
 
-/// The marks of a URL that the plugin calls, in the schema of its settings.
+/// Marks of a URL that the plugin calls, in the schema of its settings.
 const URLS: [&str; 2] = ["url", "template:url"];
-/// Where marks stand.
+/// The place of marks.
 pub(super) const MARK: &str = "x-headgate";
 
-/// URLs in the settings of a built-in plugin whose hosts its sink may not call: the place and what to add.
+/// URLs in the `config` of a built-in plugin whose hosts its sink cannot call: the place, and the missing grant.
 pub fn ungranted(sink: &Sink) -> Vec<(String, String)> {
     let schema: Value = of_built_in(&sink.plugin)
         .and_then(|schema| serde_json::from_str(schema).ok())
@@ -35,17 +35,17 @@ pub fn ungranted(sink: &Sink) -> Vec<(String, String)> {
     ungranted.collect()
 }
 
-/// Whether a setting, by the schema of it, is a URL that the plugin calls.
+/// Whether a setting, by its schema, is a URL that the plugin calls.
 pub fn is_called(property: &Value) -> bool {
     URLS.iter().any(|mark| property[MARK] == *mark)
 }
 
-/// The host that a URL names, as `http.hosts` has it.
+/// The host of a URL, in the form of `http.hosts`.
 pub fn host_of(url: &str) -> Option<String> {
     target(url).map(|target| target.to_string())
 }
 
-/// Of a template, values stand behind its host.
+/// The values of a template follow its host.
 fn target(url: &str) -> Option<Target> {
     let begins = url.split('{').next()?;
     Target::of(&begins.parse::<Uri>().ok()?)

@@ -1,25 +1,25 @@
-//! How much a sink may say in the log, all its instances together.
+//! Rate limit for the log of a sink, shared by its instances.
 //!
-//! A lane keeps it as long as it lives; instances, which come and go, write through it.
+//! A lane keeps it while it exists; its instances log through it.
 //!
-//! **Invariant**: however often a sink is started anew it writes no more than its rate; what is left out is counted, and
-//! the count is told.
+//! **Invariant**: however often a sink is restarted, it logs no more than its rate. Dropped lines are counted, and the
+//! count is logged.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines a second, and as many at once as come together in a while of silence.
+/// Lines per second, and the burst after a pause.
 const LINES_PER_SECOND: f64 = 100.0;
 const LINES_MAX: f64 = 300.0;
-/// The same in bytes.
+/// Bytes per second, and the burst after a pause.
 const BYTES_PER_SECOND: f64 = 16_384.0;
 const BYTES_MAX: f64 = 65_536.0;
-/// What a line takes beside its text: time, level, target, names.
+/// Bytes of a line in addition to its text: time, level, target, names.
 const LINE_BYTES: usize = 100;
-/// Between two lines that tell how many were left out.
+/// Minimum time between two lines with the number of dropped lines.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
-/// What a sink may still say.
+/// Remaining allowance of a sink.
 #[derive(Debug)]
 pub struct GuestLog {
     sink: Arc<str>,
@@ -30,14 +30,14 @@ pub struct GuestLog {
 struct State {
     lines: f64,
     bytes: f64,
-    /// When it was filled up last.
+    /// When it was last replenished.
     filled: Instant,
     left_out: u64,
     take_left_out: Option<Instant>,
 }
 
 impl GuestLog {
-    /// Of a sink that has said nothing yet.
+    /// The allowance of a sink that has logged nothing yet.
     pub fn new(sink: &str) -> Arc<Self> {
         Arc::new(Self {
             sink: sink.into(),
@@ -50,13 +50,13 @@ impl GuestLog {
         &self.sink
     }
 
-    /// The text of a line, if it may be written; otherwise it counts as left out. Who may say nothing is not asked for
-    /// it.
+    /// The text of a line, if it can be logged; otherwise it is counted as dropped. The text is not built if it cannot
+    /// be logged.
     pub(super) fn said(&self, text: impl FnOnce() -> String) -> Option<String> {
         self.lock().said(Instant::now(), text)
     }
 
-    /// Says how many lines were left out since it was said last, if some were and that is a while ago.
+    /// Logs the number of dropped lines, if there are any and the last such line is old enough.
     pub fn flush(&self) {
         let now = Instant::now();
         let mut state = self.lock();
@@ -67,7 +67,7 @@ impl GuestLog {
         }
     }
 
-    /// Ends when it is time to [`flush`](Self::flush); never, if nothing was left out.
+    /// Waits until it is time to [`flush`](Self::flush); forever, if no line was dropped.
     pub async fn has_left_out(&self) {
         let due = self.lock().due();
         match due {
@@ -76,7 +76,7 @@ impl GuestLog {
         }
     }
 
-    /// Says it whenever it was said last, if nobody will be there to say it later.
+    /// Logs the number of dropped lines at once, before the lane ends.
     pub fn flush_rest(&self) {
         let left_out = self.lock().take_left_out(Instant::now());
         if left_out > 0 {
@@ -98,7 +98,7 @@ impl GuestLog {
     }
 }
 
-/// What nobody has been told yet.
+/// Dropped lines that were not reported yet.
 impl Drop for GuestLog {
     fn drop(&mut self) {
         self.flush_rest();
@@ -134,7 +134,7 @@ impl State {
         None
     }
 
-    /// When it is to be said how many lines were left out, if some were.
+    /// When the number of dropped lines is due to be logged, if there are any.
     fn due(&self) -> Option<Instant> {
         let due = self
             .take_left_out
@@ -142,7 +142,7 @@ impl State {
         (self.left_out > 0).then_some(due)
     }
 
-    /// How many were; from now on it is known.
+    /// Returns the number of dropped lines and resets it.
     fn take_left_out(&mut self, now: Instant) -> u64 {
         self.take_left_out = Some(now);
         std::mem::take(&mut self.left_out)
@@ -153,7 +153,7 @@ impl State {
 mod tests {
     use super::*;
 
-    /// Says lines of so many bytes until one does not fit; how many fitted.
+    /// Takes lines with this number of bytes until one does not fit; returns how many fit.
     fn says(state: &mut State, now: Instant, bytes: usize) -> u32 {
         let mut lines = 0..;
         let last = lines.find(|_| state.said(now, || "x".repeat(bytes)).is_none());

@@ -1,8 +1,7 @@
-//! What a guest may ask of the host: its batch, the pool, renderers, its state, the log, and a minimal WASI
-//! (clocks, random numbers, output into the log; HTTP where the sink's settings grant it).
+//! The functions that a guest can call: its batch, the pool, renderers, its state, the log, and a minimal WASI (clocks,
+//! random numbers, output to the log; HTTP where the sink's settings grant it).
 //!
-//! **Invariant**: a host function works on the batch that the guest was lent and on the staged
-//! effects of this call, and on nothing else.
+//! **Invariant**: a host function uses only the batch that was passed to the guest and the staged effects of this call.
 
 mod batches;
 mod files;
@@ -90,16 +89,16 @@ pub(super) use link::{link_folder, link_http, link_postgres, link_wire, linker};
 use memory::Memory;
 pub(super) use tables::Receives;
 
-/// Handles that a guest may hold at once.
+/// Maximum handles that a guest can hold.
 const HANDLES_MAX: usize = 1_000;
 
-/// Effects of one kind that a guest may stage in one call.
+/// Maximum effects of one kind that a guest can stage in one call.
 const EFFECTS_MAX: usize = 1_000;
 
-/// Bytes of random numbers that a guest may ask for at once.
+/// Maximum bytes of random numbers in one call.
 const RANDOM_BYTES_MAX: u64 = 65_536;
 
-/// What a refusal takes beside its reason.
+/// Bytes of a rejection in addition to its reason.
 const REFUSAL_BYTES: usize = 64;
 
 /// The state of one instance.
@@ -113,35 +112,35 @@ pub(super) struct Host {
     database: Option<Opaque<Database>>,
     folder: Option<Arc<Folder>>,
     wire: Option<Arc<Wire>>,
-    /// The connections that this call took.
+    /// The connections that this call used.
     taken: Vec<String>,
-    /// What it may write in the data pool.
+    /// The streams that it can write in the data pool.
     writes: Arc<Writes>,
-    /// The streams whose items it may make.
+    /// The streams whose items it can make.
     makes: Arc<[String]>,
-    /// The batch of this call, of which it may make others.
+    /// The batch of this call, from which the guest can derive others.
     given: Option<Batch>,
-    /// Batches lent and not given back.
+    /// Batches that were passed to the guest and not dropped.
     lent: usize,
-    /// Bytes that this call made the host hold: derived batches, values of state.
+    /// Bytes that the host holds for this call: derived batches, values of state.
     held_bytes: usize,
     pub(super) memory: Memory,
     pub(super) staged: Staged,
     /// The state that earlier calls with parts of the same batch have staged.
     pub(super) earlier_state: Vec<(String, Option<Vec<u8>>)>,
-    /// Items of the batch of this call, and of what was staged in it.
+    /// Number of items in the batch of this call, and in its staged effects.
     given_items: usize,
     staged_items: usize,
-    /// What the guest says to be done for good, however the call ends.
+    /// Items that the guest has settled permanently, even if the call fails.
     pub(super) progress: Progress,
-    /// It did in this call what nobody has said it may.
+    /// It did something in this call that its settings neither grant nor exclude.
     pub(super) is_not_granted: bool,
-    /// The time that it may compute.
+    /// Its computing time.
     pub(super) meter: Meter,
 }
 
 impl Host {
-    /// What must not stand in what the guest says.
+    /// Masks secrets in the guest's texts.
     pub(super) fn redactor(&self) -> &Redactor {
         &self.context.redactor
     }
@@ -190,7 +189,7 @@ impl Host {
         }
     }
 
-    /// A new call, with a batch: nothing is staged, nothing held.
+    /// Begins a call with a batch: nothing is staged, nothing is held.
     pub(super) fn begin(&mut self, batch: Option<&Batch>) {
         self.staged = Staged::default();
         self.given_items = batch.map_or(0, Batch::len) as usize;
@@ -202,7 +201,7 @@ impl Host {
         self.held_bytes = 0;
     }
 
-    /// The call is over.
+    /// Ends the call.
     pub(super) fn end(&mut self) {
         self.calls.end();
         self.given = None;
@@ -216,7 +215,7 @@ impl Host {
         Ok(())
     }
 
-    /// Bytes that this call may still make the host hold.
+    /// Bytes that the host can still hold for this call.
     fn room(&self) -> usize {
         self.memory.max.saturating_sub(self.held_bytes)
     }
@@ -228,14 +227,14 @@ impl Host {
         )
     }
 
-    /// Makes a handle of the batch, for the guest to own.
+    /// Makes a handle of the batch that the guest owns.
     pub(super) fn lend(&mut self, batch: Batch) -> wasmtime::Result<Resource<Batch>> {
         let handle = self.table.push(batch)?;
         self.lent += 1;
         Ok(handle)
     }
 
-    /// Batches that the guest has not given back.
+    /// Batches that the guest has not dropped.
     pub(super) fn lent(&self) -> usize {
         self.lent
     }
@@ -245,7 +244,7 @@ impl Host {
         self.stderr.tail().is_empty()
     }
 
-    /// A trap in words for an operator.
+    /// Describes a trap for an operator.
     pub(super) fn describe(&self, error: &wasmtime::Error) -> String {
         let mut text = match error.downcast_ref::<wasmtime::Trap>() {
             Some(wasmtime::Trap::Interrupt) => "the call used up its time for computing, which is `cpu_timeout_ms` in `limits` of the sink's section or in [plugins]".to_owned(),

@@ -2,8 +2,8 @@
 //!
 //! Each lane owns one.
 //!
-//! **Invariant**: a guest has its time for one call, and is not called again after a trap or a deadline. What it says is
-//! shortened and covered before anybody sees it.
+//! **Invariant**: each call of a guest has a time limit, and a guest is not called again after a trap or a deadline.
+//! Its texts are shortened, and secrets are masked, before anything else uses them.
 
 use std::sync::Arc;
 
@@ -20,18 +20,18 @@ use item::batch::{Action, Batch};
 use observe::telemetry::Parent;
 use pool::{Effect, Staged};
 
-/// Calls after which an instance is replaced, so that leaks in a guest stay small.
+/// Calls before an instance is replaced, so that leaks in a guest stay small.
 const CALLS_MAX: u32 = 10_000;
 
-/// Bytes that a guest hands to the host in one function call.
+/// Maximum bytes that a guest passes to the host in one function call.
 const HANDED_BYTES_MAX: usize = 16 << 20;
 
-/// Why an instance is to be replaced.
+/// Why an instance must be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecycleReason {
     /// It kept handles of batches or requests.
     Handles,
-    /// It was called often, or holds more than half of the memory that it may have.
+    /// It was called often, or uses more than half of its memory limit.
     Age,
 }
 
@@ -47,7 +47,7 @@ pub struct Instance {
     calls_left: u32,
 }
 
-/// Which of its functions a guest is called by.
+/// The exported functions of a guest.
 #[derive(Debug, Clone, Copy)]
 enum Export {
     Sink,
@@ -56,18 +56,18 @@ enum Export {
 }
 
 impl Instance {
-    /// What the guest sends in the calls that follow belongs to this span.
+    /// Requests of the guest in the next calls belong to this span.
     pub fn follow(&mut self, parent: Option<Parent>) {
         self.store.data_mut().calls.follow(parent);
     }
 
-    /// Hands the guest a batch and returns what it made of it. A guest that does not take updates and removals together
-    /// is called for each run of one action. Removals that it does not hear of are applied to the pool in its place: what
-    /// an older component wrote must not stay for ever. After [`Failure::Trap`] and [`Failure::NotGranted`] the instance
-    /// must be dropped.
+    /// Calls the guest with the batch and returns its result. A guest that does not accept updates and removals
+    /// together is called for each run of one action. If it does not receive removals, the host removes the items from
+    /// the pool, so that the items of an older component do not stay forever. After [`Failure::Trap`] and
+    /// [`Failure::NotGranted`] the instance must be dropped.
     ///
     /// # Errors
-    /// See [`Failure`]; with what the guest had settled before it failed.
+    /// See [`Failure`]; with the items that the guest settled before it failed.
     pub async fn write(&mut self, batch: Batch) -> Result<Taken, NotTaken> {
         if self.operations.is_some() {
             return self.call(batch, Export::Operations).await;
@@ -169,7 +169,7 @@ impl Instance {
         })
     }
 
-    /// What the plugin says of itself.
+    /// The plugin's description of itself.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
@@ -179,7 +179,7 @@ impl Instance {
         self.store.data().memory.used()
     }
 
-    /// Why the instance should be replaced before the next call, if it should.
+    /// Why the instance should be replaced before the next call; `None`: it need not be.
     pub fn recycle_reason(&self) -> Option<RecycleReason> {
         let host = self.store.data();
         if host.lent() > 0 || host.calls.under_way() {
@@ -206,7 +206,7 @@ type Loaded = (
 );
 
 impl Exports {
-    /// What the host calls of an instance.
+    /// The exported functions that the host calls.
     fn load(
         &self,
         store: &mut Store<Host>,
@@ -223,7 +223,7 @@ impl Exports {
 }
 
 impl Plugin {
-    /// A new instance, for one lane: started, asked what it is, and opened with the sink's settings.
+    /// A new instance for one lane: it is started, its description is read, and it is opened with the sink's settings.
     ///
     /// # Errors
     /// The guest failed in its start-up code, or cannot work with the settings.
@@ -258,10 +258,10 @@ impl Plugin {
         })
     }
 
-    /// What the component says of itself, whatever its settings would be.
+    /// The component's description of itself, without any settings.
     ///
     /// # Errors
-    /// The guest failed in its start-up code, or cannot say it.
+    /// The guest failed in its start-up code, or in its description.
     pub async fn describe(&self, context: &SinkContext) -> Result<Descriptor, PluginError> {
         let mut store = self.store(context);
         let describing = async {
@@ -282,7 +282,7 @@ impl Plugin {
         described.map_err(|_| self.not_started(wasmtime::Error::msg(no_answer(&self.limits))))?
     }
 
-    /// What an instance lives in.
+    /// The store of an instance.
     fn store(&self, context: &SinkContext) -> Store<Host> {
         let host = Host::new(
             Arc::clone(&self.name),
@@ -358,7 +358,7 @@ impl Plugin {
     }
 }
 
-/// It was not done in time: which setting says how long it has.
+/// The call timed out: names the setting of the limit.
 fn no_answer(limits: &GuestLimits) -> String {
     format!(
         "no answer within {} ms, which is `write_timeout_ms` in `limits` of the sink's section or in [plugins]",
@@ -366,10 +366,10 @@ fn no_answer(limits: &GuestLimits) -> String {
     )
 }
 
-/// Of a component that ends without a word before its first batch.
+/// For a component that ends without a message before its first batch.
 const SILENT: &str = " and said nothing: in JavaScript and Python this is an export that is missing, or an exception; `export const sink` needs `describe`, `open` and `write`";
 
-/// Gives the guest its time for one call.
+/// Sets the time limit of one call of the guest.
 fn arm(store: &mut Store<Host>, limits: &GuestLimits) {
     store.data_mut().meter = Meter::of(limits.cpu_time_max);
     store.set_epoch_deadline(1);

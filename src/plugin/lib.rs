@@ -1,16 +1,15 @@
-//! Plugins: WebAssembly components that wasmtime runs. The only place that knows wasmtime.
+//! Plugins: WebAssembly components that wasmtime runs. No other package uses wasmtime.
 //!
-//! Delivery loads a [`Plugin`] for each lane, keeps one [`Instance`] of it, and calls
-//! [`Instance::write`] for each batch. What a guest may ask of the host is in `plugin/host.rs`; the
-//! world is `plugins/sdk/wit/sink.wit`. Whom it may call is in `plugin/egress.rs`, what it may write to a database
-//! in `plugin/postgres.rs`, how much it may say in `plugin/guest_log.rs`, when it computes in `plugin/scheduler.rs`. Components
-//! from files are compiled by a process of its own, in `plugin/compile.rs`.
+//! Delivery loads a [`Plugin`] for each lane, keeps one [`Instance`] of it, and calls [`Instance::write`] for each
+//! batch. `plugin/host.rs` has the functions that a guest can call; the world is `plugins/sdk/wit/sink.wit`.
+//! `plugin/egress.rs` limits its HTTP requests, `plugin/postgres.rs` its statements, `plugin/guest_log.rs` its log, and
+//! `plugin/scheduler.rs` its computing time. A separate process compiles components from files: `plugin/compile.rs`.
 //!
-//! **Invariant**: nothing that a guest does reaches beyond its instance: it has no files
-//! but those of its sink's folder and no sockets but those that the host opens, its memory and its time are bounded, what the host does for it included, and its effects are only staged,
-//! for streams that its sink's settings list. The ways out are HTTP to the hosts, statements to the database, files in the folder and connections that
-//! these list. After a trap or a deadline an
-//! instance is never called again. With a compiler's program at hand, no file of a user is parsed in this process.
+//! **Invariant**: a guest affects only its instance. It has no files except those in its sink's directory and no
+//! sockets except those that the host opens. Its memory and time are limited, including the host's work for it. Its
+//! effects are only staged, for streams in its sink's settings. It reaches only the HTTP hosts, the database, the
+//! directory and the connections in these settings. After a trap or a deadline, an instance is never called again. With
+//! a compiler program, this process parses no file of a user.
 #![deny(unsafe_code)]
 
 mod cache;
@@ -71,11 +70,11 @@ pub use schema::invalid_config;
 pub use trial::{Trial, TrialRequest, TrialSeen};
 use wire::Wire;
 
-/// What a component may export to hear of removals, or to take them together with updates.
+/// The optional exports of a component for removals, alone or together with updates.
 const REMOVALS: &str = "headgate:sink/removals@1.2.0";
 const OPERATIONS: &str = "headgate:sink/operations@1.2.0";
 
-/// The plugins inside the binary: name in the configuration and component.
+/// The plugins in the binary: name in the configuration and component.
 const BUILT_IN: [(&str, &[u8]); 9] = [
     (
         "pool",
@@ -115,7 +114,7 @@ const BUILT_IN: [(&str, &[u8]); 9] = [
     ),
 ];
 
-/// How long one tick of the interruption clock takes.
+/// The period of the interruption clock.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Sink settings passed to an instance.
@@ -123,28 +122,28 @@ const TICK: Duration = Duration::from_millis(10);
 pub struct SinkContext {
     /// Name of the sink.
     pub sink: Arc<str>,
-    /// Its `where` and `fields`, which requests with the same items are told apart by; empty without them.
+    /// Its `where` and `fields`, which distinguish requests with the same items; empty without them.
     pub selection: Arc<str>,
     /// Its `config`, an object.
     pub config: serde_json::Value,
-    /// What it may read.
+    /// The secrets that it can read.
     pub secrets: BTreeMap<String, settings::Secret>,
-    /// What it receives.
+    /// The streams that it receives.
     receives: Arc<Receives>,
-    /// Where its state is kept; without a pool it has none.
+    /// The storage of its state; `None` without a pool.
     pub pool: Option<Arc<Pool>>,
-    /// Where it counts.
+    /// Its counters.
     pub metrics: Arc<Metrics>,
-    /// What must not stand in what it says.
+    /// Masks secrets in its texts.
     redactor: Arc<Redactor>,
-    /// How much it may say.
+    /// Its log.
     guest_log: Arc<GuestLog>,
-    /// It is tried out, and works for nobody.
+    /// The sink is only tried, and has no lane.
     trial: Option<Arc<Trial>>,
 }
 
 impl SinkContext {
-    /// What an instance of this sink is told. All contexts of a sink have the same voice.
+    /// The context of a sink's instances. All contexts of a sink share one log.
     pub fn new(
         sink: &settings::Sink,
         pool: Option<&Arc<Pool>>,
@@ -165,8 +164,8 @@ impl SinkContext {
         }
     }
 
-    /// The same for a trial, which counts nowhere. `mark` is in the place of what is said of the selection, so that its
-    /// requests have keys of their own.
+    /// The context of a trial, which counts in no metric. `mark` replaces the selection, so that the idempotency keys
+    /// of its requests are different.
     pub fn of_trial(
         sink: &settings::Sink,
         pool: Option<&Arc<Pool>>,
@@ -182,7 +181,7 @@ impl SinkContext {
     }
 }
 
-/// What a sink may reach, shared by all its instances.
+/// Everything outside that a sink can reach, shared by its instances.
 #[derive(Clone, Default)]
 struct Grants {
     egress: Option<Arc<Egress>>,
@@ -190,26 +189,26 @@ struct Grants {
     folder: Option<Arc<Folder>>,
     wire: Option<Arc<Wire>>,
     writes: Arc<settings::Writes>,
-    /// Streams whose items it may make.
+    /// Streams for which it can make items.
     makes: Arc<[String]>,
 }
 
-/// What a plugin says of itself.
+/// A plugin's description of itself.
 #[derive(Debug, Clone, Default)]
 pub struct Descriptor {
     pub name: String,
     pub version: String,
-    /// JSON Schema of its settings; empty if it takes none.
+    /// JSON Schema of its settings; empty if it has none.
     pub config_schema: String,
 }
 
-/// The engine that all plugins share.
+/// The engine of all plugins.
 pub struct Plugins {
     engine: Opaque<Engine>,
     linker: Opaque<Linker<Host>>,
-    /// Absent if nothing is kept.
+    /// `None` if compiled code is not kept.
     cache: Option<cache::Cache>,
-    /// That of a daemon, which may run.
+    /// The cache of a daemon, which may be running.
     shared: Option<cache::Cache>,
     compiler: Option<Compiler>,
     limits: GuestLimits,
@@ -218,12 +217,12 @@ pub struct Plugins {
 }
 
 impl Plugins {
-    /// Sets the engine up. Compiled code is kept in `cache_dir`, which must be the daemon's own;
-    /// without one nothing is kept. `program` is this program, whose verb `compile-plugin` compiles what
-    /// users supply; without it that happens in this process, without limits.
+    /// Creates the engine. It keeps compiled code in `cache_dir`, which must belong to the daemon; without `cache_dir`,
+    /// it keeps none. `program` is this program, whose verb `compile-plugin` compiles the components of users. Without
+    /// it, this process compiles them, without limits.
     ///
     /// # Errors
-    /// The engine does not work on this machine, or the folder cannot be made.
+    /// The engine does not work on this machine, or the directory cannot be created.
     pub fn new(
         cache_dir: Option<&Path>,
         program: Option<&Path>,
@@ -251,14 +250,14 @@ impl Plugins {
         })
     }
 
-    /// The same, with places where sinks may have folders.
+    /// Adds the directories below which sinks can have folders.
     #[must_use]
     pub fn with_roots(self, roots: FolderRoots) -> Self {
         Self { roots, ..self }
     }
 
-    /// The same beside a daemon, whether or not it runs: what lies in its cache is used, and what is compiled is left there.
-    /// A folder that is not this user's is not used.
+    /// An engine for a program next to a daemon, which may be running: it reads the daemon's cache and adds to it. It
+    /// does not use a directory that belongs to another user.
     ///
     /// # Errors
     /// The engine does not work on this machine.
@@ -272,7 +271,7 @@ impl Plugins {
         Ok(Self { shared, ..plugins })
     }
 
-    /// The folder for [`new`](Self::new) in one that a user names.
+    /// The directory for [`new`](Self::new) below one that a user names.
     ///
     /// # Errors
     /// [`PluginError::Cache`].
@@ -283,8 +282,8 @@ impl Plugins {
         })
     }
 
-    /// Ends a compiler that runs, and lets none start: [`load`](Self::load) fails from here on, unless the code is
-    /// in the cache.
+    /// Ends a running compiler and starts no other: from here on [`load`](Self::load) fails unless the code is in the
+    /// cache.
     pub fn stop_compiling(&self) {
         if let Some(compiler) = &self.compiler {
             compiler.stop();
@@ -301,7 +300,7 @@ impl std::fmt::Debug for Plugins {
     }
 }
 
-/// A plugin, ready to be instantiated.
+/// A plugin that is ready to be instantiated.
 #[derive(Clone)]
 pub struct Plugin {
     name: Arc<str>,
@@ -314,11 +313,11 @@ pub struct Plugin {
     scheduler: Scheduler,
 }
 
-/// Where a component has what the host calls.
+/// Indexes of a component's exports.
 #[derive(Clone)]
 struct Exports {
     sink: world::GuestIndices,
-    /// Older components, and sinks that do not want to hear of them, have none.
+    /// `None` for older components, and for sinks that do not receive removals.
     removals: Option<removals::GuestIndices>,
     operations: Option<operations::GuestIndices>,
 }
@@ -342,7 +341,7 @@ impl Plugin {
         &self.sha256
     }
 
-    /// What the component asks the host for, interface by interface.
+    /// The imports of the component, by interface.
     pub fn imports(&self) -> Vec<String> {
         let component = self.pre.component();
         let kind = component.component_type();
@@ -350,7 +349,7 @@ impl Plugin {
         imports.map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// What the component has for the host, interface by interface.
+    /// The exports of the component, by interface.
     pub fn exports(&self) -> Vec<String> {
         let component = self.pre.component();
         let kind = component.component_type();
@@ -358,27 +357,28 @@ impl Plugin {
         exports.map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// Whether it asks for the means to write the data pool. Some languages always do.
+    /// Whether the component imports the functions that write the data pool. Some languages always do.
     pub fn asks_for_pool(&self) -> bool {
         self.asks_for_pool
     }
 
-    /// Whether it may write the data pool: whether it asks for the means, and its sink's section lists a stream.
+    /// Whether it can write the data pool: it imports the functions, and its sink's settings list a stream.
     pub fn writes_pool(&self) -> bool {
         self.writes_given() || (self.asks_for_pool && !self.grants.makes.is_empty())
     }
 
-    /// Whether it may write there what it is given.
+    /// Whether it can write the streams that it receives.
     fn writes_given(&self) -> bool {
         self.asks_for_pool && !self.grants.writes.is_empty()
     }
 
-    /// Whether removals are for it: it hears of them, or what it wrote into the pool is removed in its place.
+    /// Whether it handles removals: it exports a function for them, or the host removes the items that it wrote to the
+    /// pool.
     pub fn takes_removals(&self) -> bool {
         self.hears_of_removals() || self.writes_given()
     }
 
-    /// Whether it hears of removals.
+    /// Whether it exports a function for removals.
     pub(crate) fn hears_of_removals(&self) -> bool {
         let Exports {
             removals,
@@ -388,7 +388,7 @@ impl Plugin {
         removals.is_some() || operations.is_some()
     }
 
-    /// What an instance may use.
+    /// The limits of an instance.
     pub fn limits(&self) -> &GuestLimits {
         &self.limits
     }
@@ -400,7 +400,7 @@ impl std::fmt::Debug for Plugin {
     }
 }
 
-/// The same for whoever runs plugins and whoever compiles them.
+/// The engine configuration that runs and compiles plugins.
 fn engine() -> wasmtime::Result<Engine> {
     let mut config = Config::new();
     config.epoch_interruption(true);

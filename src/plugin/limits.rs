@@ -1,21 +1,21 @@
-//! What a guest may use.
+//! Limits of a guest.
 //!
-//! **Invariant**: a sink's own limits go before those of all plugins; what compiling takes is the same for all.
+//! **Invariant**: the limits of a sink override those of all plugins; the limits of compiling are the same for all.
 
 use std::time::Duration;
 
 use super::compile::CompileLimits;
 
-/// What a guest may use.
+/// Limits of a guest.
 #[derive(Debug, Clone, Copy)]
 pub struct GuestLimits {
-    /// Bytes of all its memories together.
+    /// Total bytes of its memories.
     pub memory_bytes_max: usize,
-    /// Time in the guest's own code for one call.
+    /// Computing time of the guest's own code per call.
     pub cpu_time_max: Duration,
-    /// Time for one call, host calls and waiting included.
+    /// Time per call, including host calls and waiting.
     pub call_time_max: Duration,
-    /// What compiling it may take.
+    /// Limits of compiling it.
     pub compile: CompileLimits,
 }
 
@@ -31,7 +31,7 @@ impl From<&settings::Plugins> for GuestLimits {
 }
 
 impl GuestLimits {
-    /// With those that a sink has of its own.
+    /// With the limits of a sink.
     pub(super) fn of(self, sink: &settings::Sink) -> Self {
         let own = &sink.limits;
         Self {

@@ -1,7 +1,7 @@
-//! From a name in the configuration to a plugin that is ready to be instantiated.
+//! Loads the plugin that a sink's settings name.
 //!
-//! **Invariant**: with a compiler's program at hand, no file of a user is parsed in this process. A file that its sink's
-//! section pins is used only if it is that file.
+//! **Invariant**: with a compiler program, this process parses no file of a user. If the settings pin a digest, only
+//! the file with this digest is used.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -19,16 +19,16 @@ use base::opaque::Opaque;
 use base::text::hex;
 use settings::Leaves;
 
-/// What a component imports to call others.
+/// The import of a component that calls others.
 const HTTP: [&str; 2] = ["wasi:http/", "headgate:sink/http@"];
-/// What a component imports to write the data pool, of any version.
+/// The import of a component that writes the data pool, of any version.
 const POOL: &str = "headgate:sink/pool@";
-/// What it imports to keep state from call to call.
+/// The import of a component that keeps state between calls.
 const STATE: &str = "headgate:sink/state@";
 
 impl Plugins {
-    /// Loads the plugin of a sink, with what the sink's section grants. Compiles it unless that was done before; may
-    /// take as long as the limits allow. Blocks.
+    /// Loads the plugin of a sink, with the grants of the sink's settings. Compiles it if necessary, which may take as
+    /// long as the limits allow. Blocks.
     ///
     /// # Errors
     /// See [`PluginError`].
@@ -69,7 +69,7 @@ impl Plugins {
         }
     }
 
-    /// What the sink's section grants, linked; without it, a component that asks for it is refused.
+    /// Links the grants of the sink's settings; a component with an import that is not granted is rejected.
     fn grant(
         &self,
         sink: &settings::Sink,
@@ -114,7 +114,7 @@ impl Plugins {
         Ok(grants)
     }
 
-    /// The same of connections and of the folder.
+    /// Links the grants of connections and of the folder.
     fn grant_places(
         &self,
         sink: &settings::Sink,
@@ -157,7 +157,7 @@ impl Plugins {
         imports.any(|(name, _)| name.starts_with(interface))
     }
 
-    /// What another process has compiled.
+    /// Loads the code that another process has compiled.
     fn known(&self, digest: &Digest) -> Option<Component> {
         let shared = self.shared.as_ref()?;
         shared.get(&self.engine, digest)
@@ -190,7 +190,7 @@ impl Plugins {
         }
     }
 
-    /// A component that a user supplies, and its digest.
+    /// A component of a user, and its digest.
     fn supplied(
         &self,
         name: &str,

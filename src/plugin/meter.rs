@@ -1,6 +1,6 @@
-//! The time that a guest computes, its own code and what the host does for it.
+//! The computing time of a guest: its own code and the host's work for it.
 //!
-//! **Invariant**: time in which a guest waits, or in which the machine does something else, is not its time.
+//! **Invariant**: time in which a guest waits, or in which the machine runs something else, is not counted.
 
 use std::thread::{self, ThreadId};
 use std::time::Duration;
@@ -9,16 +9,16 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::TICK;
 
-/// What is left of the time of one call.
+/// The remaining computing time of one call.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     left: Duration,
-    /// What the thread that runs the guest had computed when it was looked at last.
+    /// The computing time of the guest's thread at the last check.
     last: Option<(ThreadId, Duration)>,
 }
 
 impl Meter {
-    /// For a new call, which may compute for so long.
+    /// For a new call with this much computing time.
     pub(super) fn of(time_max: Duration) -> Self {
         Self {
             // What the first look charges.
@@ -27,8 +27,8 @@ impl Meter {
         }
     }
 
-    /// Charges what was computed since the last look; false when nothing is left. Who is looked at for the first time is
-    /// charged the time from one look to the next: a call that is over before it is looked at costs no look.
+    /// Charges the computing time since the last check; `false` if none is left. The first check of a call charges the
+    /// time between two checks: a call that ends before its first check costs no check.
     pub(super) fn charge(&mut self) -> bool {
         let now = (thread::current().id(), thread_time());
         let spent = match self.last {
@@ -41,7 +41,7 @@ impl Meter {
     }
 }
 
-/// How long this thread has computed.
+/// The computing time of this thread.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()

@@ -1,6 +1,6 @@
-//! What became of a batch that a guest was called with.
+//! Results of a call with a batch.
 //!
-//! **Invariant**: what a guest says is shortened and covered before anybody sees it.
+//! **Invariant**: the texts of a guest are shortened, and secrets are masked, before anything else uses them.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -13,32 +13,32 @@ use super::host::bindings::exports::headgate::sink::{operations, removals, sink 
 use item::batch::{Action, Batch};
 use pool::{Effect, Staged};
 
-/// Bytes of a guest's reason that are kept: it is stored with each item that is given up.
+/// Maximum bytes of a guest's reason: it is stored with each dead letter.
 const REASON_BYTES_MAX: usize = 4_096;
 
-/// How far a guest came with a batch.
+/// Progress of a guest with a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// So many items, from the first one, are settled for good: taken, or refused.
+    /// Number of items, from the first one, that are settled permanently: accepted, or rejected.
     pub taken: u32,
-    /// Places in the batch that are refused for good, with the guest's words. They count where `taken` reaches.
+    /// Positions of permanently rejected items, with the guest's reasons. Those below `taken` apply.
     pub refused: Vec<(Range<u32>, String)>,
 }
 
-/// A batch that was not taken, or only in part. What the guest staged in the call that failed is gone.
+/// A batch that was not accepted, or only in part. The staged effects of the failed call are dropped.
 #[derive(Debug, Error)]
 #[error("{failure}")]
 pub struct NotTaken {
-    /// Why.
+    /// The cause.
     pub failure: Failure,
-    /// What is done nevertheless.
+    /// The part that is settled nevertheless.
     pub progress: Progress,
-    /// What the guest staged in calls before the one that failed. It belongs to items that are settled.
+    /// Staged effects of the calls before the failed one. They belong to settled items.
     pub staged: Staged,
 }
 
 impl NotTaken {
-    /// What this is in a batch that was taken up to `start`.
+    /// The same result for a batch that was accepted up to `start`.
     pub(super) fn after(self, start: u32, before: Taken) -> Self {
         let rejected = before.rejected.into_iter();
         let rejected = rejected.map(|(index, reason)| (index..index + 1, reason));
@@ -66,16 +66,16 @@ impl From<Failure> for NotTaken {
     }
 }
 
-/// A batch that a guest took.
+/// A batch that a guest accepted.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// What it did, to be committed with the cursor.
+    /// Its effects, which are committed with the cursor.
     pub staged: Staged,
-    /// Items that it refuses for good, by their place in the batch, with its words.
+    /// Items that it rejects permanently: their position in the batch, and the reason.
     pub rejected: Vec<(u32, String)>,
 }
 
-/// What was done to an item of the data pool, or told to renderers.
+/// A change of an item in the data pool, or a message to renderers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ItemChange {
     /// `upsert`, `delete` or `publish`.
@@ -87,7 +87,7 @@ pub struct ItemChange {
 }
 
 impl Taken {
-    /// What is staged of items, in order.
+    /// The staged changes of items, in order.
     pub fn changes(&self) -> Vec<ItemChange> {
         let mut changes = Vec::new();
         let mut add = |action: Option<&'static str>, batch: &Batch| {
@@ -120,7 +120,7 @@ impl Taken {
         changes
     }
 
-    /// What became of the items from `start` on.
+    /// The result for the items from `start` on.
     pub(super) fn add(&mut self, start: u32, later: Self) {
         self.staged.add(later.staged);
         let rejected = later.rejected.into_iter();
@@ -129,7 +129,7 @@ impl Taken {
     }
 }
 
-/// The items that the guest has rejected of those that it was called with, with its reasons.
+/// The rejected items of a call, with the guest's reasons.
 pub(super) fn rejected_by(
     result: wasmtime::Result<Result<(), world::WriteError>>,
     host: &Host,
@@ -163,7 +163,7 @@ pub(super) fn rejected_by(
     })
 }
 
-/// The errors of these interfaces are those of `sink`, which their types cannot say.
+/// The errors of these interfaces are those of `sink`, which their types cannot express.
 macro_rules! as_write_error {
     ($interface:ident, $error:ident) => {
         impl From<$interface::$error> for world::WriteError {
@@ -190,7 +190,7 @@ macro_rules! as_write_error {
 as_write_error!(removals, RemoveError);
 as_write_error!(operations, ApplyError);
 
-/// The beginning of a reason, if it is long.
+/// The beginning of a long reason.
 pub(super) fn shortened(mut reason: String) -> String {
     if reason.len() > REASON_BYTES_MAX {
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));

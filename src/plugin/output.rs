@@ -1,7 +1,7 @@
-//! Where a guest's standard output and standard error go: into the log, line by line, and the last
-//! of it into the description of a trap.
+//! Standard output and standard error of a guest: each line is logged, and the end is added to the description of a
+//! trap.
 //!
-//! **Invariant**: a guest that writes without end neither fills the memory nor the log.
+//! **Invariant**: a guest that writes endlessly fills neither the memory nor the log.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -15,14 +15,14 @@ use super::guest_log::GuestLog;
 use super::redact::Redactor;
 use super::trial::Trial;
 
-/// Bytes of the end that are kept, and of a line.
+/// Maximum bytes of the kept end, and of a line.
 const TAIL_BYTES_MAX: usize = 2_048;
-/// In a line that Rust writes behind a panic.
+/// Text in a line that Rust writes after a panic.
 const BACKTRACE: &str = "RUST_BACKTRACE=1";
-/// Where lines of guests are found in the log.
+/// The log target of lines of guests.
 const TARGET: &str = "headgate::guest";
 
-/// How much a line matters, in the guest's eyes.
+/// Level of a line, chosen by the guest.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Level {
     Debug,
@@ -62,7 +62,7 @@ impl Output {
         }
     }
 
-    /// The end of what was written.
+    /// The end of the output.
     pub(super) fn tail(&self) -> String {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = state.tail.iter().copied().collect();
@@ -73,7 +73,7 @@ impl Output {
         lines.join("\n").trim().to_owned()
     }
 
-    /// Writes a line of the guest into the log, if the sink may say that much.
+    /// Logs a line of the guest, within the rate limit of the sink.
     pub(super) fn log(&self, level: Level, message: &str) {
         if let Some(trial) = &self.trial {
             let level = match level {
@@ -110,7 +110,7 @@ impl Output {
         }
     }
 
-    /// A line as it stands in the log.
+    /// A line as it is logged.
     fn line(&self, text: String) -> String {
         self.redactor.redact(text).escape_debug().to_string()
     }

@@ -1,10 +1,10 @@
-//! The host's side of `headgate:sink/postgres`: statements of a guest, over a whole batch, in one transaction.
+//! The host's side of `headgate:sink/postgres`: statements of a guest for a whole batch, in one transaction.
 //!
-//! A plugin whose sink has a `postgres` table gets a [`Database`] with it; all its instances share the one connection.
+//! A plugin whose sink has a `postgres` table has a [`Database`]; all its instances share one connection.
 //!
-//! **Invariant**: no transaction outlives its call: a connection on which anything but a plain refusal of the server
-//! happened is closed, which rolls back what was not committed, and no statement of a guest can end the transaction.
-//! What a session keeps besides (temporary tables, settings, advisory locks) may or may not meet the sink's next call.
+//! **Invariant**: no transaction outlives its call. After any error except one of the server, the connection is closed,
+//! which rolls back the transaction, and no statement of a guest can end the transaction. Other contents of a session
+//! (temporary tables, settings, advisory locks) may or may not exist in the next call of the sink.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use super::host::bindings::headgate::sink::postgres::{Column, Error, Refusal, St
 use base::clock::{Unix, millis};
 use item::batch::{Batch, Span};
 
-/// Statements of one call.
+/// Maximum statements of one call.
 pub(super) const STATEMENTS_MAX: usize = 100;
 
-/// What a statement may begin with. The server takes one statement at a time, so that this keeps out everything that
-/// ends the transaction (`COMMIT`), changes the protocol (`COPY`), or is meant for the session (`SET`, `LISTEN`).
+/// Allowed first words of a statement. The server accepts one statement at a time, so this excludes statements that end
+/// the transaction (`COMMIT`), change the protocol (`COPY`), or change the session (`SET`, `LISTEN`).
 const VERBS: [&str; 19] = [
     "alter", "analyze", "call", "comment", "create", "delete", "do", "drop", "grant", "insert",
     "lock", "merge", "refresh", "revoke", "select", "truncate", "update", "values", "with",
@@ -41,10 +41,10 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// Connects to nothing yet.
+    /// Opens no connection yet.
     ///
     /// # Errors
-    /// What is wrong with the URL, without a word of it.
+    /// The error in the URL, without any part of the URL.
     pub(super) fn new(settings: &settings::Postgres) -> Result<Self, String> {
         let options = postgres::server_of(settings.url.reveal())?;
         let ms = millis(*settings.timeout_ms);
@@ -82,7 +82,7 @@ impl Database {
             })
     }
 
-    /// A connection with a new transaction: the one that was kept, unless it has broken meanwhile.
+    /// A connection with a new transaction: the kept connection, unless it has failed meanwhile.
     async fn begun(&self, kept: Option<PgConnection>) -> sqlx::Result<PgConnection> {
         if let Some(mut connection) = kept
             && plain(&mut connection, &self.begin).await.is_ok()
@@ -95,14 +95,14 @@ impl Database {
     }
 }
 
-/// A statement with the parameters that the host made of the batch.
+/// A statement with its parameters from the batch.
 pub(super) struct Bound {
     permitted: bool,
     query: Query<'static, Postgres, PgArguments>,
 }
 
 impl Bound {
-    /// Gives the statement its columns; `hold` is told of their bytes.
+    /// Adds columns to the statement; `hold` receives their bytes.
     pub(super) fn new(
         statement: Statement,
         batch: &Batch,
@@ -209,7 +209,7 @@ fn is_permitted(sql: &str) -> bool {
     VERBS.iter().any(|verb| word.eq_ignore_ascii_case(verb))
 }
 
-/// What follows a comment, in which there may be others.
+/// The text after a comment; it may contain others.
 fn after_comment(text: &str) -> &str {
     let mut depth = 0;
     let mut rest = text;

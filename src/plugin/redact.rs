@@ -1,19 +1,19 @@
-//! Secrets of a sink, covered in what its plugin says.
+//! Masks the secrets of a sink in the texts of its plugin.
 //!
-//! A plugin repeats what a receiver answers, and a receiver may answer with what it was sent, secret headers too. Reasons
-//! are stored with dead letters, logged and shown.
+//! A plugin can repeat a receiver's response, which can contain the request with its secret headers. Reasons are stored
+//! with dead letters, logged and shown.
 //!
-//! **Invariant**: no text of a plugin leaves `plugin` with a secret of its sink in it, also where it was cut off in the
-//! middle of one.
+//! **Invariant**: no text of a plugin leaves `plugin` with a secret of its sink, or with the beginning of a secret that
+//! was cut off.
 
 use settings::{MASK, Secret};
 
-/// Shorter ones cannot be told from other words.
+/// Shorter secrets cannot be distinguished from other words.
 const SECRET_BYTES_MIN: usize = 6;
-/// So much of the beginning of a secret is covered even if the rest was cut off.
+/// This many bytes of a secret's beginning are masked even if the rest was cut off.
 const BEGINNING_BYTES: usize = 12;
 
-/// What is covered.
+/// The masked texts.
 #[derive(Clone, Default)]
 pub struct Redactor(Vec<String>);
 
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Over everything that the section of a sink keeps secret.
+    /// Masks all secrets in the settings of a sink.
     pub fn of(sink: &settings::Sink) -> Self {
         let headers = sink.http.iter().flat_map(|http| http.headers.values());
         let words_of_headers = headers.flat_map(|header| words(header.reveal()));
@@ -43,7 +43,7 @@ impl Redactor {
         Self(secrets)
     }
 
-    /// The text without them.
+    /// The text without the secrets.
     pub fn redact(&self, mut text: String) -> String {
         for secret in &self.0 {
             text = covered(text, secret);
@@ -52,14 +52,14 @@ impl Redactor {
     }
 }
 
-/// The value of a header without the scheme before a credential.
+/// The value of a header without the scheme before the credential.
 fn words(header: &str) -> impl Iterator<Item = &str> {
     let words = header.split_ascii_whitespace();
     let scheme = usize::from(words.clone().count() > 1);
     words.skip(scheme)
 }
 
-/// What a URL has behind its host: receivers repeat that without the host.
+/// The part of a URL after its host: receivers repeat it without the host.
 fn behind_host(url: &str) -> Option<&str> {
     let (_, rest) = url.split_once("://")?;
     rest.find(['/', '?']).map(|at| &rest[at..])

@@ -1,10 +1,10 @@
-//! Turns at computing, so that sinks that compute for ever leave the machine to others.
+//! Turns for computing, so that sinks that compute endlessly leave time for others.
 //!
-//! Plugins from files take turns; the built-in ones, which compute little, do not wait for them.
+//! Plugins from files take turns; the built-in ones, which compute little, do not wait.
 //!
-//! **Invariant**: a turn lasts from one pause of a guest to the next. Who waits for a host, a database or the clock has
-//! none, and one that computes without a pause is interrupted at every tick, so that turns go round. While any guest
-//! computes the clock ticks.
+//! **Invariant**: a turn lasts from one pause of a guest to the next. A guest that waits for a host, a database or the
+//! clock has no turn. A guest that computes without a pause is interrupted at every tick, so all guests get turns.
+//! While any guest computes, the clock ticks.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -17,16 +17,16 @@ use tokio_util::sync::PollSemaphore;
 
 use super::epoch_ticker::EpochTicker;
 
-/// What guests compute by.
+/// Scheduler of a guest.
 #[derive(Debug, Clone)]
 pub(super) struct Scheduler {
-    /// Absent for those that do not wait for others.
+    /// `None` for guests that do not wait for turns.
     semaphore: Option<Arc<Semaphore>>,
     epoch_ticker: Arc<EpochTicker>,
 }
 
 impl Scheduler {
-    /// As many as there are cores, but for one; at least one.
+    /// One turn per core except one; at least one.
     pub(super) fn new(epoch_ticker: Arc<EpochTicker>) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let scheduler = cores.saturating_sub(1).max(1);
@@ -36,7 +36,7 @@ impl Scheduler {
         }
     }
 
-    /// For those that do not wait for others.
+    /// For guests that do not wait for turns.
     pub(super) fn at_once(&self) -> Self {
         Self {
             semaphore: None,
@@ -44,7 +44,7 @@ impl Scheduler {
         }
     }
 
-    /// Has a guest compute, in turns, if there are any to take.
+    /// Runs a guest, in turns, if it waits for them.
     pub(super) async fn take<T>(&self, doing: impl Future<Output = T>) -> T {
         let mut scheduler =
             (self.semaphore.as_ref()).map(|scheduler| PollSemaphore::new(Arc::clone(scheduler)));

@@ -1,10 +1,10 @@
-//! Checks a sink's settings against the JSON Schema that its plugin brings.
+//! Checks a sink's settings against its plugin's JSON Schema.
 //!
-//! An instance is checked when it starts; the settings of built-in plugins with the whole configuration, by
-//! [`invalid_config`], before anything starts.
+//! An instance is checked when it starts. [`invalid_config`] checks the settings of built-in plugins with the whole
+//! configuration, before anything starts.
 //!
-//! **Invariant**: a schema reaches for nothing: references to other documents are not followed. Nor does it cost much,
-//! because guests bring it and no limit of theirs holds here: how much a check can take is known before it begins.
+//! **Invariant**: a schema loads nothing: references to other documents are not followed. The cost of a check is
+//! limited before it begins, because guests supply the schema and their own limits do not apply here.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::redact::Redactor;
 
-/// The schemas of the built-in plugins; `pool` takes no settings.
+/// The schemas of the built-in plugins; `pool` has no settings.
 const BUILT_IN: [(&str, &str); 9] = [
     ("pool", ""),
     (
@@ -50,18 +50,18 @@ const BUILT_IN: [(&str, &str); 9] = [
     ),
 ];
 
-/// Problems that a message lists.
+/// Maximum problems in a message.
 const PROBLEMS_MAX: usize = 5;
 const SCHEMA_BYTES_MAX: usize = 64 << 10;
-/// Parts of a schema, each counted wherever a reference leads to it.
+/// Maximum parts of a schema, counted once per reference.
 const PARTS_MAX: u64 = 10_000;
-/// How deep parts lie in one another, by references too.
+/// Maximum depth of nested parts, including references.
 const DEPTH_MAX: u32 = 128;
-/// Patterns, and the bytes of each when compiled.
+/// Maximum number of patterns, and of bytes of each when compiled.
 const PATTERNS_MAX: u32 = 100;
 const PATTERN_BYTES_MAX: usize = 256 << 10;
 
-/// What does not fit the schema.
+/// A violation of the schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SchemaError {
     /// A JSON pointer into the settings.
@@ -69,8 +69,8 @@ struct SchemaError {
     said: String,
 }
 
-/// What of a sink's `config` does not fit the schema of its built-in plugin: the place as the configuration writes it,
-/// `config.url`, and what is expected there. Plugins from files are asked when they are loaded.
+/// Violations in the `config` of a sink with a built-in plugin: the place as in the configuration, `config.url`, and
+/// the expected value. Plugins from files are checked when they are loaded.
 pub fn invalid_config(sink: &settings::Sink) -> Vec<(String, String)> {
     let Some(schema) = of_built_in(&sink.plugin) else {
         return Vec::new();
@@ -101,8 +101,8 @@ pub(super) fn of_built_in(plugin: &str) -> Option<&'static str> {
     found.map(|(_, schema)| *schema)
 }
 
-/// Whether `config` fits; otherwise the sentence that says what does not, with its place. A plugin without
-/// a schema takes no settings.
+/// Checks `config`; otherwise returns a sentence with the first violations and their places. A plugin without a schema
+/// has no settings.
 pub(super) fn check(schema: &str, config: &Value) -> Result<(), String> {
     let problems: Vec<String> = misfits(schema, config)?
         .into_iter()
@@ -118,7 +118,7 @@ pub(super) fn check(schema: &str, config: &Value) -> Result<(), String> {
 }
 
 /// # Errors
-/// The schema cannot be used, or there is none and settings all the same.
+/// The schema cannot be used, or there are settings without a schema.
 fn misfits(schema: &str, config: &Value) -> Result<Vec<SchemaError>, String> {
     if schema.trim().is_empty() {
         return match config.as_object() {
@@ -168,7 +168,7 @@ fn misfits(schema: &str, config: &Value) -> Result<Vec<SchemaError>, String> {
     Ok(misfits.collect())
 }
 
-/// What the schema says of the setting that a keyword is about.
+/// The schema's description of the setting to which a keyword applies.
 fn description<'a>(schema: &'a Value, keyword: &str) -> Option<&'a str> {
     let (part, _) = keyword
         .split_once("/$ref")
@@ -176,10 +176,10 @@ fn description<'a>(schema: &'a Value, keyword: &str) -> Option<&'a str> {
     schema.pointer(part)?.get("description")?.as_str()
 }
 
-/// Counts what checking against a schema can come to.
+/// Computes the maximum cost of checking against a schema.
 #[derive(Default)]
 struct Cost {
-    /// Parts and depth of what lies at a place, by its address; none while it is being counted.
+    /// Parts and depth below a place, by its address; `None` while it is being counted.
     known: HashMap<*const Value, Option<(u64, u32)>>,
     patterns: u32,
 }

@@ -1,10 +1,11 @@
-//! Components that are kept by their content: what `headgate plugin add` brings, and what a name meant before.
+//! Content-addressed store of components: installed by `headgate plugin add`, with the earlier versions of each name.
 //!
-//! `store/<sha256>.wasm` is content, which never changes. `<name>.wasm` beside it is a copy of what the name means, the
-//! file that sinks load. `plugins.lock` says which content that is, where it came from, and what it was before.
+//! `store/<sha256>.wasm` is the content of a component, which never changes. `<name>.wasm` next to it is a copy of the
+//! current version, which sinks load. `plugins.lock` has the current version of each name, its origin, and the earlier
+//! versions.
 //!
-//! **Invariant**: content is used only if its digest is its name. An installation that was interrupted is finished at the
-//! next start. A file that an operator puts in the place of a copy counts, and is never overwritten.
+//! **Invariant**: content is used only if its digest equals its name. The next start finishes an interrupted
+//! installation. If an operator replaces a copy, the daemon uses the new file and never overwrites it.
 
 use std::fmt::Write as _;
 use std::fs::DirBuilder;
@@ -18,49 +19,49 @@ use base::text::hex;
 use base::tree::{self, Data, Node};
 use base::whole_file;
 
-/// In the plugins folder.
+/// In the plugins directory.
 const LOCK: &str = "plugins.lock";
 const CONTENT: &str = "store";
-/// What a name meant before, at most.
+/// Maximum number of earlier versions of a name.
 const PREVIOUS_MAX: usize = 5;
 
-/// What a name means.
+/// Current version of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Installed {
     pub name: String,
     /// SHA-256 of the component, 64 hex digits.
     pub sha256: String,
-    /// As the component says.
+    /// The component's version of itself.
     pub version: String,
-    /// Where it came from, as whoever brought it says.
+    /// Its origin, as given when it was added.
     pub source: String,
     /// RFC 3339.
     pub added_at: String,
-    /// What it was before, newest first.
+    /// Earlier versions, newest first.
     pub previous: Vec<String>,
 }
 
-/// Why the store did nothing.
+/// Why the store changed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
-    /// `plugins.lock` is not as it is written.
+    /// `plugins.lock` cannot be parsed.
     #[error("{}, line {line}: {reason}; correct the file, or delete it and add the plugins again", path.display())]
     Lock {
         path: PathBuf,
         line: usize,
         reason: String,
     },
-    /// Content is not what its name says.
+    /// The content does not have the digest in its name.
     #[error(
         "{} is not the component that was added: its SHA-256 is {found}; delete the file and add the plugin again", path.display()
     )]
     Changed { path: PathBuf, found: String },
 }
 
-/// The folder of plugins.
+/// The plugins directory.
 #[derive(Debug, Clone)]
 pub struct Store(PathBuf);
 
@@ -74,23 +75,23 @@ impl Store {
         self.0.join(format!("{name}.wasm"))
     }
 
-    /// Where content is.
+    /// The file of a content.
     pub fn content(&self, sha256: &str) -> PathBuf {
         self.0.join(CONTENT).join(format!("{sha256}.wasm"))
     }
 
-    /// What each name means. Blocks.
+    /// The current version of each name. Blocks.
     ///
     /// # Errors
-    /// The file cannot be read, or is not as it is written.
+    /// The file cannot be read or parsed.
     pub fn installed(&self) -> Result<Vec<Installed>, StoreError> {
         Ok(self.lock()?.into_iter().map(|one| one.installed).collect())
     }
 
-    /// Keeps content; its SHA-256. Blocks.
+    /// Stores content; returns its SHA-256. Blocks.
     ///
     /// # Errors
-    /// The disk is full, or the folder cannot be written.
+    /// The disk is full, or the directory cannot be written.
     pub fn keep(&self, component: &[u8]) -> Result<String, StoreError> {
         let sha256 = hex(&Sha256::digest(component));
         let folder = self.0.join(CONTENT);
@@ -105,10 +106,10 @@ impl Store {
         Ok(sha256)
     }
 
-    /// Content, as it was added. Blocks.
+    /// Reads content, as it was added. Blocks.
     ///
     /// # Errors
-    /// It is not there, cannot be read, or is something else now.
+    /// It does not exist, cannot be read, or has changed.
     pub fn read(&self, sha256: &str) -> Result<Vec<u8>, StoreError> {
         let path = self.content(sha256);
         let component = std::fs::read(&path).map_err(at(&path))?;
@@ -119,7 +120,7 @@ impl Store {
         }
     }
 
-    /// Whether the file of a name is the content that it means; none: there is no file. Blocks.
+    /// Whether the file of a name has its current version; `None`: there is no file. Blocks.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -132,11 +133,11 @@ impl Store {
         }
     }
 
-    /// Has a name mean content that is kept, from now on. Blocks.
+    /// Makes stored content the current version of a name. Blocks.
     ///
     /// # Errors
-    /// The content is not there or something else, or a file cannot be written. Then the name means what it meant before, or
-    /// the next start finishes it.
+    /// The content does not exist or has changed, or a file cannot be written. Then the name keeps its version, or the
+    /// next start finishes the change.
     pub fn install(&self, mut installed: Installed) -> Result<(), StoreError> {
         installed.previous.truncate(PREVIOUS_MAX);
         let component = self.read(&installed.sha256)?;
@@ -155,7 +156,7 @@ impl Store {
         self.store_lock(&all)
     }
 
-    /// Forgets a name, and deletes its file. Blocks.
+    /// Removes a name, and deletes its file. Blocks.
     ///
     /// # Errors
     /// A file cannot be written or deleted.
@@ -170,7 +171,7 @@ impl Store {
         self.store_lock(&all)
     }
 
-    /// Finishes what was interrupted, and deletes content that no name means or meant. Blocks.
+    /// Finishes interrupted changes, and deletes content that is no version of any name. Blocks.
     ///
     /// # Errors
     /// The lock cannot be read, or a file cannot be written.
@@ -251,7 +252,7 @@ struct Locked {
 }
 
 impl Locked {
-    /// Or what it lacks.
+    /// Or the missing part of the entry.
     fn of(node: &Node) -> Result<Self, &'static str> {
         let text = |name: &'static str| match node.get(name).map(|found| &found.data) {
             Some(Data::Text(text)) => Ok(text.clone()),
@@ -307,7 +308,7 @@ fn at(path: &Path) -> impl Fn(io::Error) -> StoreError {
     }
 }
 
-/// Writes a file for this user alone.
+/// Writes a file that only this user can read.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     whole_file::write(path, bytes, 0o600).map_err(at(path))
 }

@@ -1,8 +1,9 @@
-//! A trial of a sink: what it would send and write, and what its plugin says meanwhile.
+//! A trial of a sink: its requests and writes, and its plugin's log.
 //!
-//! Delivery makes one for each trial; the instance of the trial, which is no lane's, tells it.
+//! Delivery creates one for each trial; the instance of the trial, which has no lane, records into it.
 //!
-//! **Invariant**: without leave to send nothing leaves. What is kept is bounded and has no secret of the sink in it.
+//! **Invariant**: a trial that is not allowed to send sends nothing. Its records are limited, and have no secrets of
+//! the sink.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,10 +15,10 @@ use wasmtime_wasi_http::{Error, WasiBody};
 
 use super::redact::Redactor;
 
-/// Requests, statements and lines that are kept of each, and bytes of all of them together.
+/// Maximum number of requests, of statements and of lines, and their total bytes.
 const EACH_MAX: usize = 100;
 const BYTES_MAX: usize = 1 << 20;
-/// Bytes of the body of one request that are kept.
+/// Maximum bytes of a recorded request body.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
 /// A request that a sink would send, or has sent.
@@ -30,20 +31,20 @@ pub struct TrialRequest {
     pub body: String,
 }
 
-/// What a trial has seen.
+/// The records of a trial.
 #[derive(Debug, Default)]
 pub struct TrialSeen {
     pub requests: Vec<TrialRequest>,
-    /// Statements for a database, and what was to be done to files.
+    /// Statements for a database, and changes of files.
     pub statements: Vec<String>,
-    /// What the plugin said, with the level before it.
+    /// The log of the plugin, with the level before each line.
     pub log: Vec<String>,
-    /// More was done than is kept.
+    /// There was more than the limits allow.
     pub is_cut: bool,
     bytes: usize,
 }
 
-/// A trial that is under way.
+/// A trial in progress.
 #[derive(Debug)]
 pub struct Trial {
     sends: bool,
@@ -52,7 +53,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// One of a sink, which may send if `sends`.
+    /// A trial of a sink, which can send if `sends`.
     pub fn new(sink: &settings::Sink, sends: bool) -> Arc<Self> {
         Arc::new(Self {
             sends,
@@ -61,12 +62,12 @@ impl Trial {
         })
     }
 
-    /// What it has seen; it sees nothing more of that.
+    /// Takes the records; nothing is recorded after that.
     pub fn take(&self) -> TrialSeen {
         std::mem::take(&mut *self.seen())
     }
 
-    /// Whether requests and statements go out.
+    /// Whether requests and statements are sent.
     pub(super) fn sends(&self) -> bool {
         self.sends
     }
@@ -81,7 +82,7 @@ impl Trial {
         self.note_act(&format!("{sql} -- with {items} items"));
     }
 
-    /// Notes what would be done to something outside.
+    /// Records a write outside the daemon.
     pub(super) fn note_act(&self, act: &str) {
         let end = act.floor_char_boundary(BODY_BYTES_MAX);
         let statement = self.redactor.redact(act[..end].to_owned());
@@ -89,7 +90,7 @@ impl Trial {
         self.keep(bytes, |seen| &mut seen.statements, statement);
     }
 
-    /// Notes a request, whose body was read.
+    /// Records a request, whose body was read.
     pub(super) fn note_request(&self, request: &Request<Bytes>) {
         let shown = settings::shown_url(&request.uri().to_string()).into_owned();
         let body = String::from_utf8_lossy(request.body());
@@ -136,12 +137,12 @@ impl Trial {
     }
 }
 
-/// The answer of nobody: 200, without a word.
+/// The response to a request that is not sent: 200, empty.
 pub(super) fn taken() -> Response<WasiBody> {
     Response::new(whole(Bytes::new()))
 }
 
-/// A body of which all is there.
+/// A body that is complete.
 pub(super) fn whole(bytes: Bytes) -> WasiBody {
     let body = Full::new(bytes).map_err(|never| -> Error { match never {} });
     body.boxed_unsync()

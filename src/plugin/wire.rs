@@ -1,10 +1,10 @@
-//! Connections of sinks that are no HTTP: TCP, TLS, UDP and WebSockets.
+//! Connections of sinks other than HTTP: TCP, TLS, UDP and WebSockets.
 //!
-//! A plugin whose sink has a `wire` table gets a [`Wire`] with it; the guest's side is `host/wires.rs`. Connections live as
-//! long as the plugin is loaded: over calls, instances and pauses.
+//! A plugin whose sink has a `wire` table has a [`Wire`]; `host/wires.rs` is the interface to the guest. Connections
+//! stay open while the plugin is loaded: across calls, instances and pauses.
 //!
-//! **Invariant**: a connection is opened only to what the configuration lists, to an address that was checked when it was
-//! dialled, with a certificate that was verified; connections are never shared between sinks. What arrives is bounded.
+//! **Invariant**: a connection is opened only to a place in the configuration, to an address that was checked when it
+//! was opened, with a verified certificate. Sinks never share connections. Received data is limited.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -30,27 +30,27 @@ use tower_service::Service as _;
 use super::egress::{Addresses, Dialer};
 use settings::{Endpoint, Transport};
 
-/// Time to find an address, to connect to it, and to greet.
+/// Maximum time to resolve an address, to connect to it, and for the handshake.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
-/// Time for what is sent to be taken by the connection.
+/// Maximum time until the connection accepts sent data.
 const SEND_TIME_MAX: Duration = Duration::from_secs(5);
-/// Bytes that arrived and that nobody has asked for.
+/// Maximum bytes that were received and not read.
 pub(super) const WAITING_BYTES_MAX: usize = 64 << 10;
-/// Connections of one sink at once.
+/// Maximum number of open connections of one sink.
 const CONNECTIONS_MAX: usize = 64;
-/// Refusals of a sink that are told to the operator, until it is loaded again.
+/// Maximum number of rejected places of a sink that are logged, until it is loaded again.
 const TOLD_MAX: usize = 50;
 
-/// What can be read from and written to.
+/// A stream for reading and writing.
 trait Both: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Both for T {}
 type Stream = Box<dyn Both>;
 
-/// What one sink may connect to, and its connections.
+/// The places to which one sink can connect, and its connections.
 pub(super) struct Wire {
     to: Vec<Endpoint>,
     dialer: Dialer,
-    /// Where certificates are verified.
+    /// Verifies certificates.
     encrypted: Option<HttpsConnector<Dialer>>,
     open: Mutex<HashMap<String, Arc<Connection>>>,
     logged: Mutex<HashSet<String>>,
@@ -69,7 +69,7 @@ enum Writer {
     WebSocket(SplitSink<WebSocketStream<Stream>, Message>),
 }
 
-/// What arrived.
+/// Received data.
 #[derive(Default)]
 struct Inbox {
     arrived: Mutex<Arrived>,
@@ -79,12 +79,12 @@ struct Inbox {
 #[derive(Default)]
 struct Arrived {
     bytes: Vec<u8>,
-    /// Why nothing more arrives.
+    /// Why no more data arrives.
     ended: Option<String>,
 }
 
 impl Wire {
-    /// Opens nothing yet.
+    /// Opens no connection yet.
     ///
     /// # Errors
     /// A connection is encrypted and the machine has no certificate authorities.
@@ -109,7 +109,7 @@ impl Wire {
     /// The connection to a place, and whether it is new.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is no connection.
     pub(super) async fn take(
         &self,
         sink: &str,
@@ -156,7 +156,7 @@ impl Wire {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the operator, once for each place.
+    /// Logs a rejected place, once for each place.
     fn log_refusal(&self, sink: &str, endpoint: &Endpoint) {
         let to = endpoint.to_string();
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
@@ -280,7 +280,7 @@ fn of_web_socket(socket: WebSocketStream<Stream>) -> Connection {
 }
 
 impl Connection {
-    /// `read` reads into what arrives until it says why there is no more.
+    /// The task that reads received data until the connection ends.
     fn new<F>(writer: Writer, read: impl FnOnce(Arc<Inbox>) -> F) -> Self
     where
         F: Future<Output = String> + Send + 'static,
@@ -307,7 +307,7 @@ impl Connection {
     /// Sends; on a WebSocket one message.
     ///
     /// # Errors
-    /// It was not sent as a whole.
+    /// The data was not sent completely.
     pub(super) async fn send(&self, bytes: Vec<u8>) -> Result<(), String> {
         if let Some(why) = self.inbox.arrived().ended.clone() {
             return Err(why);
@@ -337,10 +337,10 @@ impl Connection {
         })
     }
 
-    /// Up to so many bytes, as soon as there are any; none at the end of the time.
+    /// Reads up to this number of bytes, as soon as there are any; none when the time is over.
     ///
     /// # Errors
-    /// Nothing more arrives.
+    /// The connection has ended.
     pub(super) async fn receive(&self, max: usize, time_max: Duration) -> Result<Vec<u8>, String> {
         let receiving = async {
             loop {

@@ -1,14 +1,14 @@
-//! Which addresses a sink may be connected to.
+//! The addresses to which a sink can connect.
 //!
-//! **Invariant**: what is not known to be public is refused unless a listed network has it; an address that carries
-//! another in it is as good as the one that it carries.
+//! **Invariant**: an address is rejected unless it is known to be public or a listed network contains it; an address
+//! that embeds another one is treated like the embedded one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use settings::Network;
 
-/// IPv4 that is not for everybody: IANA's registry of special addresses, multicast, and a metadata service that has a
-/// public address.
+/// IPv4 addresses that are not public: IANA's registry of special addresses, multicast, and a metadata service that has
+/// a public address.
 const SPECIAL_V4: [Network; 17] = [
     Network::v4(0, 0, 0, 0, 8),
     Network::v4(10, 0, 0, 0, 8),
@@ -29,10 +29,10 @@ const SPECIAL_V4: [Network; 17] = [
     Network::v4(240, 0, 0, 0, 4),
 ];
 
-/// All of IPv6 that is routed between networks.
+/// The IPv6 addresses that are routed between networks.
 const GLOBAL_V6: Network = Network::v6([0x2000, 0, 0, 0], 3);
 
-/// What is not for everybody within it: protocol assignments (Teredo among them), documentation, 6to4.
+/// Those among them that are not public: protocol assignments (including Teredo), documentation, 6to4.
 const SPECIAL_V6: [Network; 5] = [
     Network::v6([0x2001, 0, 0, 0], 23),
     Network::v6([0x2001, 0xdb8, 0, 0], 32),
@@ -56,7 +56,7 @@ impl Addresses {
         Self { networks }
     }
 
-    /// Whether a connection may be opened to it.
+    /// Whether a connection to it is allowed.
     pub(super) fn allow(&self, address: IpAddr) -> bool {
         // The kernel takes an IPv4-mapped address for the one that it carries.
         let address = address.to_canonical();
@@ -81,7 +81,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     GLOBAL_V6.contains(address.into()) && !special.any(|network| network.contains(address.into()))
 }
 
-/// The IPv4 address that a translator or a tunnel would make of it.
+/// The IPv4 address to which a translator or a tunnel would convert it.
 fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [_, b, c, _, _, _, g, h] = address.segments();
     let joined = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));

@@ -1,6 +1,6 @@
-//! Bodies of requests and answers, with their bounds.
+//! Bodies of requests and responses, with their limits.
 //!
-//! **Invariant**: neither is ever longer than its limit, and an answer ends at its deadline whether it was read or not.
+//! **Invariant**: no body is longer than its limit, and a response ends at its deadline whether it was read or not.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -12,7 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep_until};
 use wasmtime_wasi_http::{Error, WasiBody};
 
-/// What a guest sends.
+/// The body of a request.
 pub(super) struct Outgoing {
     body: WasiBody,
     left: u64,
@@ -55,16 +55,16 @@ impl Body for Outgoing {
     }
 }
 
-/// What comes back.
+/// The body of a response.
 pub(super) struct Answer {
     body: Incoming,
     left: u64,
     max: u64,
     deadline: Instant,
-    /// How long the next piece may take.
+    /// Maximum time until the next part.
     between: Option<Duration>,
     alarm: Pin<Box<Sleep>>,
-    /// The request counts as under way until all of the answer is read.
+    /// The request counts as in progress until the whole response is read.
     slot: Option<OwnedSemaphorePermit>,
 }
 

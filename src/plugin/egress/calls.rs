@@ -1,6 +1,6 @@
-//! The requests of one instance: what `wasi:http` and `http` ask of the host.
+//! The requests of one instance through `wasi:http` and `http`.
 //!
-//! **Invariant**: a request is checked and completed here before anything of it leaves; outside of `write` none does.
+//! **Invariant**: a request is checked and completed here before it is sent; none is sent outside of `write`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -26,9 +26,9 @@ use base::text::hex;
 use item::batch::{Batch, Span};
 use observe::telemetry::Parent;
 
-/// Time before the deadline of a call in which its requests end, so that the guest can still say what happened.
+/// Time before the deadline of a call in which its requests end, so that the guest can still report it.
 const FAREWELL_MAX: Duration = Duration::from_millis(250);
-/// Bytes of a body that a guest hands over at once: it may begin as many as it has handles.
+/// Bytes of a body that a guest passes at once: it can begin as many bodies as it has handles.
 const PIECE_BYTES_MAX: usize = 32 << 10;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -37,26 +37,26 @@ const AGENT: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
 /// The requests of one instance.
 pub(crate) struct Calls {
     sink: Arc<str>,
-    /// What the sink receives of its streams, and the templates that make requests of it.
+    /// The selection of the sink, and the templates that make its requests.
     shape: String,
     egress: Option<Arc<Egress>>,
     /// It was called with a batch.
     has_begun: bool,
     call: Option<Call>,
-    /// The span that requests belong to, if a request of the batch is followed.
+    /// The span of its requests, if a request of the batch is traced.
     parent: Option<Parent>,
     trial: Option<Arc<Trial>>,
 }
 
-/// The call that is under way.
+/// The current call.
 struct Call {
-    /// What tells the items of the batch from all others, of other daemons too.
+    /// Distinguishes the items of the batch from all others, even those of other daemons.
     all: [u8; 32],
-    /// The same of the items that the next request carries.
+    /// Distinguishes the items of the next request.
     carried: [u8; 32],
     deadline: Instant,
     requests: u32,
-    /// How many requests with the same items went to each target.
+    /// The number of requests with the same items to each target.
     keys: HashMap<[u8; 32], u32>,
 }
 
@@ -73,19 +73,19 @@ impl Calls {
         }
     }
 
-    /// The guest read a template. After its first batch that changes no key.
+    /// Records that the guest parsed a template. After its first batch, this changes no key.
     pub(crate) fn shape(&mut self, template: &str) {
         if !self.has_begun {
             self.shape.push_str(template);
         }
     }
 
-    /// Requests of the calls that follow belong to this span.
+    /// Requests of the next calls belong to this span.
     pub(crate) fn follow(&mut self, parent: Option<Parent>) {
         self.parent = parent;
     }
 
-    /// A new call, which may take so long.
+    /// Begins a call with a time limit.
     pub(crate) fn begin(&mut self, batch: &Batch, time_max: Duration) {
         if self.egress.is_none() {
             return;
@@ -102,25 +102,25 @@ impl Calls {
         });
     }
 
-    /// The requests that follow in this call carry these items; without items they belong to the whole batch.
+    /// Sets the items of the next requests in this call; without items they belong to the whole batch.
     pub(crate) fn carry(&mut self, batch: &Batch, span: Span) {
         if let Some(call) = &mut self.call {
             call.carried = batch.identity(span).unwrap_or(call.all);
         }
     }
 
-    /// The call is over.
+    /// Ends the call.
     pub(crate) fn end(&mut self) {
         self.call = None;
     }
 
-    /// Whether the guest keeps a request or an answer.
+    /// Whether the guest keeps a request or a response.
     pub(crate) fn under_way(&self) -> bool {
         let egress = self.egress.as_ref();
         egress.is_some_and(|egress| egress.slots.available_permits() < egress.concurrency_max)
     }
 
-    /// Checks a request now, and sends it when it is waited for.
+    /// Checks a request now; it is sent when the result is awaited.
     pub(crate) fn send(
         &mut self,
         request: Request<WasiBody>,
@@ -136,7 +136,7 @@ impl Calls {
         }
     }
 
-    /// Checks a request and makes it ready.
+    /// Checks a request and prepares it.
     fn prepare(&mut self, request: Request<WasiBody>) -> Result<Prepared, Error> {
         let (Some(egress), Some(target)) = (&self.egress, Target::of(request.uri())) else {
             return Err(Error::HttpRequestUriInvalid);
@@ -193,9 +193,9 @@ impl Calls {
 }
 
 impl Call {
-    /// The same for a request with the same items, in whatever batch they come and however often; requests with other
-    /// items or to other targets don't change it.
-    /// Another selection of fields, or another template, is another body, which must not come under a key that was seen.
+    /// The key of a request. It is the same for the same items, in any batch and any attempt. Requests with other items
+    /// or to other targets do not change it. Another selection of fields or another template makes another body, which
+    /// must not have a key that was used.
     fn key(
         &mut self,
         (sink, shape): (&str, &str),
@@ -217,7 +217,7 @@ impl Call {
     }
 }
 
-/// Sets the headers that are not the guest's to choose.
+/// Sets the headers that the guest cannot choose.
 fn complete(
     headers: &mut HeaderMap,
     target: &Target,
@@ -246,7 +246,7 @@ fn complete(
     Ok(())
 }
 
-/// Says which span the request belongs to, unless the guest or the configuration has said so.
+/// Sets the span of the request, unless the guest or the configuration has set it.
 fn trace(headers: &mut HeaderMap, parent: &Parent) {
     if headers.contains_key(TRACEPARENT) {
         return;
@@ -262,7 +262,7 @@ fn trace(headers: &mut HeaderMap, parent: &Parent) {
     }
 }
 
-/// A request that may be sent.
+/// A request that can be sent.
 struct Prepared {
     sink: Arc<str>,
     egress: Arc<Egress>,
@@ -272,7 +272,7 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// Tells a trial of the request, and sends it if the trial may.
+    /// Records the request in a trial, and sends it if the trial is allowed to.
     async fn try_out(
         mut self,
         trial: &Trial,

@@ -1,6 +1,6 @@
-//! Connections of sinks: names are resolved here, and what they resolve to is checked here.
+//! Connections of sinks: resolves names and checks the resolved addresses.
 //!
-//! **Invariant**: the address that is dialled is the one that was checked; a name is not resolved twice.
+//! **Invariant**: the connection uses the checked address; a name is not resolved twice.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +18,7 @@ use wasmtime_wasi_http::Error as Code;
 
 use super::address::Addresses;
 
-/// Addresses of one name that are tried.
+/// Maximum addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 4;
 
 /// Why there is no connection.
@@ -35,7 +35,7 @@ pub(crate) enum DialError {
 }
 
 impl DialError {
-    /// What the guest is told.
+    /// The error code for the guest.
     pub(super) fn code(&self) -> Code {
         match self {
             DialError::Name(_) => Code::DnsError {
@@ -96,7 +96,7 @@ impl Dialer {
         connected.unwrap_or(Err(DialError::Late))
     }
 
-    /// The addresses of the host that may be dialled, at least one.
+    /// The allowed addresses of the host, at least one.
     pub(crate) async fn addresses(
         &self,
         host: &str,

@@ -1,6 +1,6 @@
-//! Why a request has no answer, in the guest's terms and in the operator's.
+//! Why a request has no response, for the guest and for the operator.
 //!
-//! **Invariant**: no text here holds a header or a body.
+//! **Invariant**: no text here contains a header or a body.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use wasmtime_wasi_http::Error;
 
 use super::dial::DialError;
 
-/// Why there is no answer: for the guest, and for the operator.
+/// Why there is no response: for the guest, and for the operator.
 pub(super) struct Failed {
     pub(super) code: Error,
-    /// The address that may not be called.
+    /// The address that is not allowed.
     pub(super) prohibited: Option<std::net::IpAddr>,
     pub(super) words: String,
 }
@@ -76,7 +76,7 @@ pub(super) fn of_hyper(error: &hyper::Error) -> Error {
     }
 }
 
-/// Why a host gave no answer, as a guest is told in words.
+/// Describes for a guest why a host did not respond.
 pub(crate) fn in_words(host: &str, code: &Error) -> String {
     let words = match code {
         Error::HttpRequestDenied => {

@@ -1,10 +1,10 @@
-//! Where a request goes: scheme, host and port of its URL.
+//! The target of a request: scheme, host and port of its URL.
 //!
-//! **Invariant**: what is shown to an operator is what the setting `hosts` would have to say.
+//! **Invariant**: operators see the target in the form of the setting `hosts`.
 
 use hyper::Uri;
 
-/// Where a request goes.
+/// The target of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(super) encrypted: bool,
@@ -36,12 +36,12 @@ impl Target {
         })
     }
 
-    /// Whether this is the host that a setting lists.
+    /// Whether a setting lists this host.
     pub(crate) fn is(&self, host: &settings::Host) -> bool {
         host.matches(self.encrypted, &self.host, self.port)
     }
 
-    /// As the header `Host` has it.
+    /// The value of the header `Host`.
     pub(super) fn authority(&self) -> String {
         if self.port == settings::default_port(self.encrypted) {
             self.host.clone()
@@ -51,7 +51,7 @@ impl Target {
     }
 }
 
-/// As the setting `hosts` has it.
+/// The form in the setting `hosts`.
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let scheme = if self.encrypted { "" } else { "http://" };

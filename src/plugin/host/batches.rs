@@ -1,6 +1,6 @@
-//! The batches that a guest was lent, and those that it derives of them.
+//! The batches of a guest, and those that it derives from them.
 //!
-//! **Invariant**: what a guest derives counts as held by this call, and there is room for it before it is made.
+//! **Invariant**: derived batches count toward the limit of this call, which is checked before they are made.
 
 use wasmtime::component::Resource;
 
@@ -200,7 +200,7 @@ impl batches::HostBatch for Host {
 }
 
 impl Host {
-    /// Makes a handle of a batch that the guest derived.
+    /// Makes a handle of a derived batch.
     fn lend_derived(
         &mut self,
         derived: Result<Batch, DeriveError>,

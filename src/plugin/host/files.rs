@@ -1,6 +1,6 @@
-//! The files of a sink, as a guest asks for them.
+//! The functions of a guest for the files of a sink.
 //!
-//! **Invariant**: a trial writes no file, whether or not it may send.
+//! **Invariant**: a trial writes no file, even if it is allowed to send.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::tables::GuestText;
 use crate::folder::{Folder, Opened};
 
 impl Host {
-    /// The folder; none in a trial, which notes what would be done.
+    /// The folder; `None` in a trial, which records the changes.
     fn folder(&mut self, noted: impl FnOnce() -> String) -> wasmtime::Result<Option<Arc<Folder>>> {
         self.charge()?;
         if let Some(trial) = &self.context.trial {
@@ -26,7 +26,7 @@ impl Host {
         }
     }
 
-    /// Does something in the folder. In a trial the answer is that of an empty one.
+    /// Runs a function on the folder. In a trial the result is that of an empty folder.
     async fn in_folder<T: Default + Send + 'static>(
         &mut self,
         noted: impl FnOnce() -> String,

@@ -1,7 +1,7 @@
-//! Requests of a sink in one call, as a guest asks for them: the interface `http`.
+//! The interface `http`: requests of a sink in one call.
 //!
-//! **Invariant**: a request takes the way of those of `wasi:http`, with the same checks, limits and headers. Only how the
-//! guest says it is different.
+//! **Invariant**: a request has the same checks, limits and headers as one of `wasi:http`. Only the interface is
+//! different.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ fn host(uri: &Uri) -> String {
     host.to_owned()
 }
 
-/// The request as it is sent; the error says why there is none.
+/// The request as it is sent; the error is the reason why there is none.
 fn written(request: http::Request) -> Result<Request<WasiBody>, String> {
     let url = request.url;
     let uri: Uri = url.parse().map_err(|_| format!("{url:?} is no URL"))?;

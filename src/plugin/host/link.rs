@@ -1,4 +1,4 @@
-//! What a guest is linked to.
+//! Links a guest with the host's functions.
 //!
 //! **Invariant**: no files, no sockets; HTTP, the database, the folder and connections only where the sink's settings grant them.
 
@@ -11,7 +11,7 @@ use super::bindings::headgate::sink::{
     tables, templates, wire,
 };
 
-/// Adds outgoing HTTP, for guests whose sink may call somebody.
+/// Adds outgoing HTTP, for guests whose sink has hosts.
 pub(crate) fn link_http(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
     http::add_to_linker::<Host, HasSelf<Host>>(linker, |host| host)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
@@ -27,12 +27,12 @@ pub(crate) fn link_folder(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
     folder::add_to_linker::<Host, HasSelf<Host>>(linker, |host| host)
 }
 
-/// Adds connections, for guests whose sink may open some.
+/// Adds connections, for guests whose sink has some.
 pub(crate) fn link_wire(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
     wire::add_to_linker::<Host, HasSelf<Host>>(linker, |host| host)
 }
 
-/// Links everything that every guest may use.
+/// Links the functions that every guest can use.
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Host>> {
     let mut linker = Linker::new(engine);
     batches::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;

@@ -1,6 +1,6 @@
 //! The memory of a guest.
 //!
-//! **Invariant**: all memories and tables of an instance together stay within the limits, however many there are.
+//! **Invariant**: all memories and tables of an instance together stay within the limits, whatever their number.
 
 use wasmtime::ResourceLimiter;
 
@@ -9,9 +9,9 @@ use wasmtime::ResourceLimiter;
 pub(crate) struct Memory {
     used: usize,
     table_entries: usize,
-    /// Bytes that there may be.
+    /// Maximum bytes.
     pub(super) max: usize,
-    /// A guest has asked for more.
+    /// A guest has requested more.
     pub(super) refused: bool,
 }
 
@@ -30,9 +30,9 @@ impl Memory {
     }
 }
 
-/// Entries of all tables of a guest.
+/// Maximum entries of all tables of a guest.
 const TABLE_ENTRIES_MAX: usize = 100_000;
-/// Core instances, tables and memories of a guest. Each memory takes gigabytes of address space, used or not.
+/// Maximum core instances, tables and memories of a guest. Each memory uses gigabytes of address space, used or not.
 const INSTANCES_MAX: usize = 1_000;
 const TABLES_MAX: usize = 1_000;
 const MEMORIES_MAX: usize = 100;

@@ -1,7 +1,7 @@
-//! What a guest stages for the data pool and for renderers.
+//! Effects of a guest on the data pool and renderers, which are staged.
 //!
-//! **Invariant**: nothing is staged for a stream that the sink may not write, and no more than the pool can do without
-//! keeping everybody else waiting.
+//! **Invariant**: nothing is staged for a stream that the sink cannot write, and no more than the pool can write
+//! without delaying other sinks.
 
 use wasmtime::component::Resource;
 
@@ -11,7 +11,7 @@ use ::pool::Effect;
 use item::batch::Batch;
 use settings::{Listed, quoted};
 
-/// Items that the effects of one call may be about, all of them together: so many, or so many times those of the batch.
+/// Maximum items in all effects of one call, and the same as a multiple of the items of the batch.
 const ITEMS_MAX: usize = 100_000;
 const TIMES_MAX: usize = 10;
 
@@ -50,7 +50,7 @@ impl renderers::Host for Host {
 }
 
 impl Host {
-    /// What is left of a batch without the streams that the sink may not write.
+    /// The batch without the streams that the sink cannot write.
     pub(crate) fn writable(&self, batch: Batch) -> Batch {
         match self.writes.given() && !batch.is_moved() {
             true => batch,
@@ -100,7 +100,7 @@ impl Host {
         wasmtime::bail!("the sink may not make items of the stream {stream}: {why}");
     }
 
-    /// Makes sure of room for a stream that the guest thought of.
+    /// Ensures capacity for a stream that the guest named.
     fn claim(&mut self, batch: &Batch) -> wasmtime::Result<()> {
         let (true, Some(slice), Some(pool)) =
             (batch.is_moved(), batch.slices().first(), &self.context.pool)

@@ -1,11 +1,11 @@
 //! The small durable state of a sink.
 //!
-//! **Invariant**: a guest reads what it has staged before what is stored, and stages no more than a sink may have.
+//! **Invariant**: a guest reads its staged values before the stored ones, and stages no more than the limit of a sink.
 
 use super::bindings::headgate::sink::state;
 use super::{Host, stage};
 
-/// Keys of a sink's state, bytes of a key, bytes of a value.
+/// Maximum keys of a sink's state, bytes of a key, and bytes of a value.
 const STATE_KEYS_MAX: u64 = 1_000;
 const STATE_KEY_BYTES_MAX: usize = 512;
 const STATE_VALUE_BYTES_MAX: usize = 65_536;

@@ -1,7 +1,7 @@
-//! Items in the forms of feeds, for a guest that hands them on.
+//! Items in the formats of feeds, for a guest.
 //!
-//! **Invariant**: a guest has handles of what is written here, never the bytes. Of the data pool it gets what its sink
-//! receives.
+//! **Invariant**: a guest has handles of the text, never the bytes. It reads only the streams of the data pool that its
+//! sink receives.
 
 use std::sync::Arc;
 
@@ -24,13 +24,13 @@ use settings::Sink;
 #[expect(unreachable_pub, reason = "the bindings re-export it")]
 pub struct GuestText(pub(super) String);
 
-/// How tables are written.
+/// Options of a table.
 #[expect(unreachable_pub, reason = "the bindings re-export it")]
 pub struct GuestTable {
     query: Query,
 }
 
-/// What a sink receives.
+/// The streams and selection of a sink.
 #[derive(Debug)]
 pub(crate) struct Receives {
     sink: Sink,
@@ -53,7 +53,7 @@ impl Receives {
 }
 
 impl GuestTable {
-    /// The columns of rows with these fields, whose names are as JSON writes them.
+    /// The columns of rows with these fields, with names as in JSON.
     fn columns(&self, fields: Vec<String>, has_key: bool) -> Vec<Column> {
         columns_of(&self.query, has_key, fields)
     }
@@ -108,14 +108,14 @@ impl Host {
         Ok(self.table.push(GuestText(text))?)
     }
 
-    /// Whether rows have a column for the key: not where the section says which fields there are.
+    /// Whether rows have a column for the key: not if the settings select the fields.
     fn has_key(&self) -> bool {
         let fields = self.context.receives.sink.fields.as_ref();
         fields.is_none_or(|fields| fields.fields().leaves_out())
     }
 }
 
-/// The feed of a stream, within what a sink receives.
+/// The feed of a stream, within the selection of a sink.
 async fn feed(
     receives: &Receives,
     pool: Option<&Pool>,

@@ -1,7 +1,7 @@
-//! Templates and conditions that a guest reads and has filled.
+//! Templates and conditions that a guest parses and fills.
 //!
-//! **Invariant**: what a guest fills in is escaped here, for the place that it named when it read the template. What was
-//! read before the first batch is a part of every `Idempotency-Key`.
+//! **Invariant**: values are escaped here, for the place that the guest named when it parsed the template. Templates
+//! that were parsed before the first batch are a part of every `Idempotency-Key`.
 
 use wasmtime::Trap;
 use wasmtime::component::Resource;
@@ -15,12 +15,12 @@ use item::flatten::{FlattenLimits, flatten};
 use item::{ItemRef, members, string_into};
 use select::{Record, Scope, SyntaxError, Template, TemplatePlace, Where};
 
-/// Bytes of an answer that conditions look at, flattened.
+/// Maximum bytes of a flattened response for conditions.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
-/// How `_key` is written as a field.
+/// The name of `_key` as a field.
 const KEY: &str = "\"_key\"";
 
-/// A template, and what fills it.
+/// A template, and its values.
 #[derive(Debug)]
 #[expect(unreachable_pub, reason = "the bindings re-export it")]
 pub struct GuestTemplate {
@@ -85,7 +85,7 @@ impl GuestTemplate {
     }
 }
 
-/// What there is to fill in.
+/// The values of a template.
 fn scope_of(subject: Subject) -> Scope {
     match subject {
         Subject::Item => Scope::TEMPLATE,
@@ -94,7 +94,7 @@ fn scope_of(subject: Subject) -> Scope {
     }
 }
 
-/// Items as a JSON array, each with its key, and how many they are.
+/// Items as a JSON array, each with its key, and their number.
 fn together<'a>(items: impl Iterator<Item = ItemRef<'a>>) -> (String, usize) {
     let (mut all, mut count) = (String::from("["), 0);
     for item in items {
@@ -113,7 +113,7 @@ fn together<'a>(items: impl Iterator<Item = ItemRef<'a>>) -> (String, usize) {
     (all, count)
 }
 
-/// The stream of all, if it is the same.
+/// The stream of all items, if it is the same.
 fn one_stream<'a>(mut slices: impl Iterator<Item = &'a Slice>) -> &'a str {
     let first = slices.next().map_or("", |slice| &slice.entry.stream);
     match slices.all(|slice| &*slice.entry.stream == first) {
@@ -123,7 +123,7 @@ fn one_stream<'a>(mut slices: impl Iterator<Item = &'a Slice>) -> &'a str {
 }
 
 impl Host {
-    /// What the host does for a guest is the guest's time.
+    /// The time of a host function counts as the guest's time.
     pub(super) fn charge(&mut self) -> wasmtime::Result<()> {
         match self.meter.charge() {
             true => Ok(()),

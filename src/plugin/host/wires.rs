@@ -1,6 +1,6 @@
-//! The connections of a sink, as a guest asks for them.
+//! The functions of a guest for the connections of a sink.
 //!
-//! **Invariant**: after a call that failed, the connections that it took are closed: half a line must not stay in the pipe.
+//! **Invariant**: after a failed call, its connections are closed: half a line must not remain in a connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use super::Host;
 use super::bindings::headgate::sink::wire::{self, Opened};
 use crate::wire::{Connection, WAITING_BYTES_MAX};
 
-/// A connection, as a guest has it.
+/// A connection of a guest.
 #[expect(unreachable_pub, reason = "the bindings re-export it")]
 pub struct GuestConnection {
     to: String,
-    /// None in a trial that sends nothing.
+    /// `None` in a trial that sends nothing.
     connection: Option<Arc<Connection>>,
 }
 
 impl Host {
-    /// Closes what the call took.
+    /// Closes the connections of the call.
     pub(crate) fn close_taken(&mut self) {
         for to in std::mem::take(&mut self.taken) {
             if let Some(wire) = &self.wire {
