@@ -1,11 +1,10 @@
-//! Who may do what on the admin listener: tokens, and the role of each.
+//! Authorization on the admin listener: tokens, and the role of each.
 //!
-//! The admin API and the pages ask here for the token of a request or a session (`http`); `daemon` makes it of
-//! the configuration, and hands it a changed one.
+//! The admin API and the pages look up the token of a request or a session here (`http`). `daemon` creates the tokens
+//! from the configuration, and replaces them when it changes.
 //!
-//! **Invariant**: a token is held as its digest. One that has expired, or is not in the configuration any more, is
-//! nobody's, and so is what was begun with it. Of many refusals of a token the log and the audit log hear once a
-//! minute, with a count.
+//! **Invariant**: only the digest of a token is kept. A token that has expired, or is no longer in the configuration,
+//! is invalid, and so are its sessions. Rejections of a token are logged once per minute, with a count.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -18,37 +17,37 @@ use base::clock::{self, Lived, Unix};
 use catalog::{AuditChange, KeyHash, ResourceKind};
 use settings::{ADMIN, AdminToken, Role};
 
-/// How often the log and the audit log are told of refusals of a token.
+/// Minimum time between two log entries about rejections of a token.
 const TOLD_EVERY: Duration = Duration::from_mins(1);
 
 /// A token of the admin listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
     pub name: Arc<str>,
-    /// What it may do.
+    /// Its role.
     pub role: Role,
-    /// From when on it is refused.
+    /// Its expiry.
     pub expires_at: Option<Unix>,
     hash: KeyHash,
 }
 
 impl Token {
-    /// What it is known by.
+    /// Its name.
     pub fn hash(&self) -> KeyHash {
         self.hash
     }
 
-    /// For the audit log: who came with it in a call.
+    /// The actor of its calls in the audit log.
     pub fn who(&self) -> Arc<str> {
         self.said("admin token", "token")
     }
 
-    /// The same of who is signed in with it.
+    /// The actor of its sessions in the audit log.
     pub fn who_on_page(&self) -> Arc<str> {
         self.said("admin page", "page of token")
     }
 
-    /// The same of who signs in with a link that it gave.
+    /// The actor of a sign-in by its link in the audit log.
     pub fn who_with_link(&self) -> Arc<str> {
         self.said("link", "link of token")
     }
@@ -87,7 +86,7 @@ pub struct Access {
     refusals: Mutex<HashMap<Arc<str>, Refusals>>,
 }
 
-/// Those of one token.
+/// The rejections of one token.
 #[derive(Debug, Default)]
 struct Refusals {
     told_at: Option<Lived>,
@@ -95,7 +94,7 @@ struct Refusals {
 }
 
 impl Access {
-    /// The admin token `main`, and those that the configuration declares.
+    /// The admin token `main`, and the tokens in the configuration.
     pub fn new(main: &str, settings: &settings::Admin) -> Self {
         let main = Token {
             name: ADMIN.into(),
@@ -112,7 +111,7 @@ impl Access {
         access
     }
 
-    /// Takes the tokens of a changed configuration. The admin token stays as it was at the start.
+    /// Replaces the tokens after a change of the configuration. The admin token stays as it was at the start.
     pub fn renew(&self, settings: &settings::Admin) {
         let tokens = settings.tokens.iter().map(|token| Arc::new(token.into()));
         let tokens = tokens.collect();
@@ -144,7 +143,7 @@ impl Access {
         found.cloned()
     }
 
-    /// A token was refused for its role: how many refusals are to be told of now, if any.
+    /// Counts a rejection of a token because of its role; returns how many rejections to log now, if any.
     fn note_refusal(&self, token: &Token, now: Lived) -> Option<u64> {
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         let refusals = refusals.entry(Arc::clone(&token.name)).or_default();
@@ -159,8 +158,7 @@ impl Access {
 }
 
 impl Operator {
-    /// Somebody wanted what needs the role `needed`, which `token` does not have; `what` is what he wanted. The sentence
-    /// for him.
+    /// Records that `token` does not have the role `needed` for the act `what`. Returns the sentence for the client.
     pub async fn refuse_role(&self, token: &Token, needed: Role, what: &str, by: By) -> String {
         let (has, needed) = (token.role.as_str(), needed.as_str());
         if let Some(count) = self.access.note_refusal(token, Lived::now()) {

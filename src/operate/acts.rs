@@ -1,9 +1,9 @@
-//! Acts of operators: reading what a call asks for, making it, and the data of a PUT.
+//! Acts of operators: parsing a call, making the act, and storing the data of a PUT.
 //!
 //! The admin API, the operate API and the pages call it.
 //!
-//! **Invariant**: a member of a body that is unknown, null or empty is refused: a wrong name never means the whole stream.
-//! An act is on disk when it is answered, and comes into the audit log once.
+//! **Invariant**: an unknown, null or empty member of a body is rejected, so that a wrong name never means the whole
+//! stream. An act is on disk before its response, and is copied into the audit log once.
 
 mod body;
 
@@ -25,24 +25,24 @@ use pool::{Item, PoolError};
 
 pub use body::{ACT_BYTES_MAX, fields, read};
 
-/// How long the answer to a PUT waits for the pool.
+/// How long the response to a PUT waits for the pool.
 const PUT_WITHIN: Duration = Duration::from_secs(1);
-/// Acts that are copied into the audit log at once.
+/// Acts per copy into the audit log.
 const AUDITED: u32 = 200;
-/// Entries of the audit log among which a start looks for acts that were copied before.
+/// Entries of the audit log in which a start searches for acts that were already copied.
 const AUDITED_BEFORE: u32 = 1_000;
 
-/// Who copies acts into the audit log: one at a time. True: acts that a run before this one copied are marked as copied.
+/// Locked while acts are copied into the audit log. `true`: acts that an earlier run copied are marked as copied.
 #[derive(Debug, Default)]
 pub struct ActAudit(tokio::sync::Mutex<bool>);
 
-/// Why an act was not made, or why nobody knows.
+/// Why an act was not made, or its result is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum ActError {
-    /// The body, and what is wrong with it.
+    /// The body is invalid, for this reason.
     #[error("{0}")]
     Invalid(String),
-    /// It cannot be made as things are.
+    /// The act is not possible now.
     #[error(transparent)]
     Refused(#[from] ActRefused),
     /// Its data was not accepted.
@@ -53,10 +53,10 @@ pub enum ActError {
     Pool(#[from] PoolError),
 }
 
-/// Somebody who acts, and their call.
+/// An operator, and the call.
 #[derive(Debug, Clone)]
 pub struct Acting {
-    /// A token's name, or that of an operate key.
+    /// The name of a token or of an operate key.
     pub name: Arc<str>,
     /// The name is that of an operate key.
     pub by_key: bool,
@@ -93,10 +93,10 @@ impl Acting {
 }
 
 impl Operator {
-    /// Makes the act of this verb and body in a stream that there is.
+    /// Makes the act of this verb and body in an existing stream.
     ///
     /// # Errors
-    /// See [`ActError`]; nothing was changed then, but for a PUT that the pool could not be asked about.
+    /// See [`ActError`]; nothing was changed then, except by a PUT after which the pool could not be read.
     pub async fn act(
         &self,
         stream: &str,
@@ -126,7 +126,7 @@ impl Operator {
         Ok(acted)
     }
 
-    /// Puts an item: the object `body` takes the place of the whole item, as data.
+    /// Replaces a whole item with the object `body`, as data.
     ///
     /// # Errors
     /// See [`ActError`].
@@ -169,7 +169,7 @@ impl Operator {
         }
     }
 
-    /// Stores it as data, and waits a moment for the pool.
+    /// Stores it as data, and waits briefly for the pool.
     async fn submit_item(
         &self,
         stream: &Arc<str>,
@@ -194,7 +194,7 @@ impl Operator {
             .await
     }
 
-    /// Submits what undoes a PUT, and waits a moment for the pool.
+    /// Submits the undo of a PUT, and waits briefly for the pool.
     async fn put_back(
         &self,
         stream: &Arc<str>,
@@ -216,7 +216,7 @@ impl Operator {
         }
     }
 
-    /// Waits, for a moment, until the row of an item is of this request, or gone.
+    /// Waits briefly until the row of an item is from this request, or is removed.
     async fn wait_for(
         &self,
         listener: pool::changes::Listener,
@@ -248,7 +248,7 @@ impl Operator {
             .unwrap_or(Ok(()))
     }
 
-    /// An item as it is shown, and what acts do to it.
+    /// An item as it is shown, with its overrides and holds.
     ///
     /// # Errors
     /// The pool cannot be read.
@@ -265,7 +265,7 @@ impl Operator {
         Ok((item, acts))
     }
 
-    /// Ends overrides and holds whose time is over; when the next one is.
+    /// Ends overrides and holds that have expired; returns when the next one expires.
     pub async fn end_acts(&self) -> NextEnd {
         let ended = self.in_pool(|pool| {
             let next = pool.next_end()?;
@@ -289,8 +289,7 @@ impl Operator {
         }
     }
 
-    /// Ends what acts have left of streams that are not there any more. That it failed is told to the log: it is tried
-    /// again at the next start.
+    /// Ends overrides and holds of streams that no longer exist. A failure is logged; the next start tries again.
     pub async fn forget_acts_of_deleted(&self) {
         let catalog = Arc::clone(&self.catalog);
         let forgotten = self.in_pool(move |pool| {
@@ -303,7 +302,7 @@ impl Operator {
         }
     }
 
-    /// Copies acts that are made into the audit log, those of before a restart too.
+    /// Copies new acts into the audit log, including those from before a restart.
     pub async fn audit_acts(&self) {
         let mut is_first_marked = self.act_audit.0.lock().await;
         loop {
@@ -343,7 +342,7 @@ impl Operator {
         }
     }
 
-    /// Asks the pool in a thread that may wait.
+    /// Reads the pool on a thread that may block.
     pub async fn in_pool<T: Send + 'static>(
         &self,
         work: impl FnOnce(&pool::Pool) -> T + Send + 'static,
@@ -370,7 +369,7 @@ fn copied(catalog: &Catalog) -> Result<HashSet<String>, CatalogError> {
         .collect())
 }
 
-/// For the audit log.
+/// The entry in the audit log.
 fn change(act: Record) -> AuditChange {
     let with_request = |value: Value| match value {
         Value::Object(mut members) => {
@@ -392,7 +391,7 @@ fn change(act: Record) -> AuditChange {
     }
 }
 
-/// As the audit log names it.
+/// The name in the audit log.
 fn action(verb: &str) -> &'static str {
     match verb {
         "add" => "add",

@@ -1,6 +1,6 @@
 //! Backups.
 //!
-//! **Invariant**: a backup is told of once it is complete and was read back.
+//! **Invariant**: a backup is reported only after it is complete and was verified.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use backup::manifest::Manifest;
 use catalog::{AuditChange, ResourceKind};
 
 impl Operator {
-    /// Makes a backup in a folder that is missing or empty.
+    /// Creates a backup in a directory that is missing or empty.
     ///
     /// # Errors
     /// See [`BackupError`]; nothing of it is left then.

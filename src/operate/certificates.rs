@@ -1,16 +1,16 @@
-//! The certificates of the listeners, and when they end.
+//! The certificates of the listeners, and their expiry.
 //!
-//! The daemon says here which ones are in use; the status tells of those that end soon, and `headgate check` of those
-//! that would be in use.
+//! The daemon registers the certificates in use; the status lists those that expire soon, and `headgate check` those of
+//! a configuration.
 //!
-//! **Invariant**: what is told is so at the moment in which somebody asks.
+//! **Invariant**: the list is computed at each request.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use base::clock::{self, Unix};
 
-/// For so long before its end a certificate is told of: what renews them does it earlier.
+/// A certificate is listed this long before it expires: automatic renewal happens earlier.
 const SOON_DAYS: u64 = 14;
 const DAY_SECONDS: u64 = 86_400;
 
@@ -18,36 +18,36 @@ const DAY_SECONDS: u64 = 86_400;
 #[derive(Debug, Default)]
 pub struct Certificates(Mutex<BTreeMap<&'static str, Vec<Term>>>);
 
-/// When certificates of a file count.
+/// Validity of the certificates in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Term {
-    /// Where they lie.
+    /// The path of the file.
     pub file: String,
-    /// For whom they stand.
+    /// Their use.
     pub whose: Whose,
-    /// Before that nobody takes them.
+    /// Not valid before this time.
     pub begins_at: Unix,
-    /// From then on nobody takes them.
+    /// Expired from this time on.
     pub ends_at: Unix,
 }
 
-/// For whom a certificate stands.
+/// Use of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
-    /// The listener shows it.
+    /// The listener presents it.
     Listener,
-    /// It has issued those of the listener's clients.
+    /// It is the issuer of client certificates.
     Clients,
 }
 
 impl Certificates {
-    /// From now on a listener, `service` or `admin`, uses these.
+    /// Registers the certificates of a listener, `service` or `admin`.
     pub fn set(&self, listener: &'static str, terms: Vec<Term>) {
         let mut listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         listeners.insert(listener, terms);
     }
 
-    /// Those that have ended or end soon, in sentences.
+    /// The certificates that have expired or expire soon, as sentences.
     pub fn problems(&self) -> Vec<String> {
         let now = Unix::now();
         let listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +60,7 @@ impl Certificates {
 }
 
 impl Term {
-    /// That they end soon, have ended, or do not count yet, and what to do.
+    /// The sentence: expired, expires soon or not valid yet, and the fix.
     pub fn problem(&self, listener: &str, now: Unix) -> Option<String> {
         let file = &self.file;
         let (what, refused) = match self.whose {

@@ -1,8 +1,9 @@
-//! How the daemon is at this moment: what status, pages and metrics show beside what is counted anyway.
+//! The current condition of the daemon, for status, pages and metrics, in addition to the counters.
 //!
-//! It is measured when somebody asks, so it costs nothing when nobody does.
+//! It is measured on request, so it costs nothing otherwise.
 //!
-//! **Invariant**: what cannot be read is left out and said in [`Condition::unreadable`]; nothing here fails.
+//! **Invariant**: a value that cannot be read is left out and listed in [`Condition::unreadable`]; no function here
+//! fails.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use observe::metrics::SinkGauges;
 use pool::acts::ActCounts;
 use pool::{FillLeft, Filling, Undelivered};
 
-/// The files of the data folder that grow.
+/// The files in the data directory that grow.
 const FILES: [&str; 6] = [
     "journal.db",
     "journal.db-wal",
@@ -27,60 +28,58 @@ const FILES: [&str; 6] = [
     "catalog.db-wal",
 ];
 
-/// How the daemon is.
+/// Condition of the daemon.
 #[derive(Debug)]
 pub struct Condition {
-    /// Those that are configured, then those that were once and are not forgotten.
+    /// The configured sinks, then sinks that are no longer configured and whose data was not deleted.
     pub sinks: Vec<SinkCondition>,
-    /// Name and bytes of each file that is there.
+    /// Name and bytes of each existing file.
     pub files: Vec<(&'static str, u64)>,
     /// Payloads that could not be read and are quarantined.
     pub quarantined: Option<u64>,
-    /// What operators hold and override, of streams where they do.
+    /// Holds and overrides of operators, by stream.
     pub acts: Vec<ActCounts>,
-    /// What could not be read, and why, in sentences.
+    /// Values that could not be read, and why, as sentences.
     pub unreadable: Vec<String>,
 }
 
-/// How a sink is.
+/// Condition of a sink.
 #[derive(Debug)]
 pub struct SinkCondition {
     pub name: Arc<str>,
-    /// None: it is not in the configuration any more, and not forgotten.
+    /// `None`: it is no longer configured, and its data was not deleted.
     pub lane: Option<Arc<LaneStatus>>,
-    /// Everything up to this sequence number is behind it.
+    /// Its cursor.
     pub cursor: Seq,
-    /// By how much it is behind, at most: requests that it has not come to and that wait for another attempt, and items
-    /// that it is to be filled with. 0 if it has everything.
+    /// Its lag, at most: requests after its cursor, requests in retries, and items of its fill. 0 if it has everything.
     pub lag: u64,
-    /// By how many sequence numbers its cursor is behind.
+    /// Sequence numbers after its cursor.
     pub unread: u64,
-    /// How it was filled the last time, or is being filled, and what is left of that; none: it was not, or that cannot be
-    /// read.
+    /// Its last or current fill, and the rest of it; `None`: there was none, or it cannot be read.
     pub filling: Option<(Filling, FillLeft)>,
     /// Since when it does not have everything.
     pub behind_since: Option<Unix>,
-    /// When the oldest request arrived that it has not taken.
+    /// When its oldest undelivered request arrived.
     pub oldest_at: Option<Unix>,
-    /// How long that request has waited, whatever the time of day says.
+    /// How long that request has waited, by the uptime clock.
     pub waited: Option<Duration>,
-    /// None: the pool cannot be read.
+    /// `None`: the pool cannot be read.
     pub undelivered: Option<Undelivered>,
 }
 
-/// What takes longer to measure.
+/// Values that take longer to measure.
 #[derive(Debug, Default)]
 pub struct Amounts {
-    /// About what the log takes.
+    /// Approximate bytes of the request log.
     pub log_bytes: Option<u64>,
-    /// About what the payloads take that the journal keeps.
+    /// Approximate bytes of the payloads in the journal.
     pub payload_bytes: Option<u64>,
-    /// About what of it each sink has not taken, in the order of the sinks.
+    /// Approximate undelivered bytes of each sink, in the order of the sinks.
     pub backlog_bytes: Vec<Option<u64>>,
 }
 
 impl Operator {
-    /// Looks.
+    /// Measures the condition.
     pub async fn condition(&self) -> Condition {
         let mut unreadable = Vec::new();
         let mut sinks = Vec::new();
@@ -111,7 +110,7 @@ impl Operator {
         }
     }
 
-    /// How one sink is, configured or not.
+    /// The condition of one sink, configured or not.
     ///
     /// # Errors
     /// [`OperateError::NoSink`], or the pool cannot be read.
@@ -128,7 +127,7 @@ impl Operator {
         Ok(self.sink(name.into(), lane, cursor, &mut Vec::new()).await)
     }
 
-    /// How many items of the data pool a sink never gets, because it began with the journal.
+    /// The number of items in the data pool that a sink never receives, because it started with the journal.
     ///
     /// # Errors
     /// The pool cannot be read.
@@ -140,7 +139,7 @@ impl Operator {
         Ok(missing.filter(|items| *items > 0))
     }
 
-    /// What the beginning of a sink and its streams do not promise, in sentences.
+    /// Limits of the start and the streams of a sink, as sentences.
     pub fn sink_notes(&self, sink: &settings::Sink) -> Vec<String> {
         let streams = self.catalog.streams();
         let streams = streams.iter().map(|one| &one.settings);
@@ -154,7 +153,7 @@ impl Operator {
         settings::beginning::notes(sink, streams, others)
     }
 
-    /// About how many bytes of payloads a sink has not taken.
+    /// Approximate bytes of payloads that a sink has not processed.
     pub async fn backlog_bytes(&self, sink: &SinkCondition) -> Option<u64> {
         match sink.unread {
             0 => Some(0),
@@ -220,14 +219,14 @@ impl Operator {
         }
     }
 
-    /// The same of one that follows the data pool: it is behind no request, and so many items changed that it does not have.
+    /// The lag of a sink with the newest state: no requests, but changed items that it does not have.
     async fn followed(&self, lane: &LaneStatus, unreadable: &mut Vec<String>) -> (Seq, u64) {
         let changed = self.delivery.changes_for(lane).await;
         let changed = seen(changed, "the data pool", unreadable);
         (*self.journal.newest().borrow(), changed.unwrap_or(0))
     }
 
-    /// Looks further. What cannot be read has been said.
+    /// Measures the slower values. Unreadable values are already listed.
     pub async fn amounts(&self, condition: &Condition) -> Amounts {
         let journal = &self.journal;
         let mut backlog_bytes = Vec::with_capacity(condition.sinks.len());
@@ -241,7 +240,7 @@ impl Operator {
         }
     }
 
-    /// All metrics as text, with gauges set to what is found now.
+    /// All metrics as text, with gauges set to the current values.
     pub async fn metrics_now(&self) -> String {
         let condition = self.condition().await;
         let amounts = self.amounts(&condition).await;
@@ -284,7 +283,7 @@ impl Operator {
 }
 
 impl SinkCondition {
-    /// How long the oldest request has waited that it has not taken; 0 if it has all, none if that is not known.
+    /// How long the oldest undelivered request has waited; 0 if there is none, `None` if it is unknown.
     fn oldest_seconds(&self) -> Option<u64> {
         match self.unread {
             0 => Some(0),
@@ -292,7 +291,7 @@ impl SinkCondition {
         }
     }
 
-    /// Items of the data pool that it is to be filled with and does not have.
+    /// Items of its fill that it does not have yet.
     pub fn fill_left(&self) -> u64 {
         let left = self
             .filling
@@ -314,7 +313,7 @@ impl SinkCondition {
         }
     }
 
-    /// Why it does not run, and when a paused one is tried again.
+    /// Why it does not run, and when a paused sink is tried again.
     pub fn reason(&self) -> (Option<String>, Option<Unix>) {
         let Some(lane) = &self.lane else {
             return (Some(self.why_kept()), None);
@@ -330,7 +329,7 @@ impl SinkCondition {
         }
     }
 
-    /// What a sink that is not configured says of itself.
+    /// The reason for a sink that is not configured.
     fn why_kept(&self) -> String {
         let known = |number: Option<u64>| number.map_or("?".to_owned(), |one| one.to_string());
         format!(
@@ -342,23 +341,23 @@ impl SinkCondition {
         )
     }
 
-    /// Batches that wait for another attempt; none: the pool cannot be read.
+    /// Batches in retries; `None`: the pool cannot be read.
     pub fn retries(&self) -> Option<u64> {
         self.undelivered.map(|undelivered| undelivered.retries)
     }
 
-    /// Items given up; none: the pool cannot be read.
+    /// Dead letters; `None`: the pool cannot be read.
     pub fn dead_letters(&self) -> Option<u64> {
         self.undelivered.map(|undelivered| undelivered.dead_letters)
     }
 
-    /// The built-in plugin's name, or the path of the component; empty if the sink is not configured.
+    /// The name of the built-in plugin, or the path of the component; empty if the sink is not configured.
     pub fn plugin(&self) -> String {
         let plugin = self.lane.as_ref().map(|lane| lane.sink().plugin.clone());
         plugin.unwrap_or_default()
     }
 
-    /// The streams as people read them.
+    /// The streams as text.
     pub fn streams_in_words(&self) -> String {
         let Some(lane) = &self.lane else {
             return String::new();
@@ -371,19 +370,19 @@ impl SinkCondition {
         }
     }
 
-    /// The conditions on the items that it receives, as they were written.
+    /// The conditions on its items, as configured.
     pub fn conditions(&self) -> Option<String> {
         let sink = self.lane.as_ref()?.sink();
         sink.r#where.as_ref().map(|one| one.text().to_owned())
     }
 
-    /// The fields that it receives, as they were written.
+    /// The fields that it receives, as configured.
     pub fn fields(&self) -> Option<String> {
         let sink = self.lane.as_ref()?.sink();
         sink.fields.as_ref().map(|one| one.text().to_owned())
     }
 
-    /// The streams that it may write in the data pool, as people read them; empty if it is not configured.
+    /// The streams that it can write in the data pool, as text; empty if it is not configured.
     pub fn writes_in_words(&self) -> String {
         let writes = self.lane.as_ref().map(|lane| lane.sink().writes());
         writes.map_or_else(String::new, |writes| writes.to_string())
@@ -395,7 +394,7 @@ impl SinkCondition {
     }
 }
 
-/// What a sink says of itself that somebody paused.
+/// The reason for a sink that an operator paused.
 fn why_held(hold: &Hold) -> String {
     let since = hold.at.map(|at| format!(" at {}", rfc3339(at)));
     format!(

@@ -1,44 +1,44 @@
-//! What is kept of a request, as far as it is shown.
+//! The stored content of a request, as far as it is shown.
 //!
-//! **Invariant**: what is shown of a request is bounded, and says how much is left out.
+//! **Invariant**: the shown content is limited, and includes the size of the rest.
 
 use ingest::Kept;
 use item::{Items, field_name, members};
 
-/// Items, and fields of one, that are shown.
+/// Maximum items, and fields of each, that are shown.
 const ITEMS_MAX: usize = 50;
 const FIELDS_MAX: usize = 200;
-/// Characters of a value, and of a body.
+/// Maximum characters of a value, and of a body.
 const VALUE_CHARS_MAX: usize = 500;
 const BODY_CHARS_MAX: usize = 20_000;
-/// Bytes of all names and values together.
+/// Maximum bytes of all names and values.
 const SHOWN_BYTES_MAX: usize = 256 << 10;
 
-/// What is kept of a request.
+/// Stored content of a request.
 #[derive(Debug)]
 pub enum Content {
     /// Of an accepted request.
     Items {
-        /// The first ones, flattened.
+        /// The first items, flattened.
         items: Vec<ItemContent>,
         /// Items that are not shown.
         left_out: usize,
     },
-    /// Of a refused request.
+    /// Of a rejected request.
     Body {
-        /// Its beginning; bytes that are no UTF-8 are replaced.
+        /// The beginning of its body; bytes that are not UTF-8 are replaced.
         text: String,
         /// Bytes that are not shown.
         left_out: usize,
     },
-    /// Nothing: why, and what to do.
+    /// Nothing is stored: the reason, and the fix.
     Nothing(&'static str),
 }
 
 /// An item of a request.
 #[derive(Debug)]
 pub struct ItemContent {
-    /// What identifies it in the stream.
+    /// Its key.
     pub key: String,
     /// Its first fields.
     pub fields: Vec<FieldContent>,
@@ -109,7 +109,7 @@ fn of_items(items: &Items) -> Content {
     }
 }
 
-/// The first characters, and how many bytes are left out.
+/// The first characters, and the number of remaining bytes.
 fn beginning(text: &str, chars_max: usize) -> (&str, usize) {
     let end = text.char_indices().nth(chars_max);
     let end = end.map_or(text.len(), |(end, _)| end);

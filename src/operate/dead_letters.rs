@@ -1,7 +1,7 @@
-//! What a sink gave up: sending it again, or discarding it.
+//! Dead letters of a sink: resending and discarding them.
 //!
-//! **Invariant**: an answer comes after the change is in the pool and in the audit log, and tells how much was
-//! changed. What fails while a call works is not touched by it.
+//! **Invariant**: a response comes after the change is in the pool and in the audit log, and has the number of changes.
+//! Dead letters that are added during a call are not affected.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,23 +15,23 @@ use delivery::LaneStatus;
 use ingest::AgainError;
 use pool::{DeadLetter, Found, Selection};
 
-/// Dead letters that are read at once, to be submitted.
+/// Dead letters per read.
 const SUBMITTED: u32 = 100;
 
-/// What becomes of dead letters.
+/// Result of a change of dead letters.
 #[derive(Debug, Clone, Copy)]
 enum Change {
     /// They wait for their sink again.
     SendAgain {
         overwrite: bool,
     },
-    /// They are requests of their own.
+    /// They became new requests.
     Submit,
     Discard,
 }
 
 impl Change {
-    /// As the audit log names it.
+    /// The name in the audit log.
     fn action(self) -> &'static str {
         match self {
             Self::SendAgain { .. } | Self::Submit => "send_again",
@@ -40,20 +40,19 @@ impl Change {
     }
 }
 
-/// What became of dead letters that were to be sent again.
+/// Result of resending dead letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LettersSent {
-    /// So many wait for the sink again.
+    /// The number that waits for the sink again.
     pub sent: u64,
-    /// So many have nothing to send: their payload could not be read.
+    /// The number without a readable payload.
     pub skipped: u64,
-    /// So many are left as they are: something accepted later has changed or removed the item.
+    /// The number that was skipped because a later request has changed or removed the item.
     pub left: u64,
 }
 
 impl Operator {
-    /// Sends dead letters of a sink again; with `overwrite` also those of items that something accepted later changed or
-    /// removed.
+    /// Resends dead letters of a sink; with `overwrite` also those whose items a later request has changed or removed.
     ///
     /// # Errors
     /// See [`OperateError`].
@@ -84,7 +83,7 @@ impl Operator {
         })
     }
 
-    /// Discards dead letters of a sink; how many.
+    /// Discards dead letters of a sink; returns their number.
     ///
     /// # Errors
     /// See [`OperateError`].
@@ -100,7 +99,7 @@ impl Operator {
         discarded.await
     }
 
-    /// What a selection comes to. What is named must be there.
+    /// Finds the dead letters of a selection. Named ids must exist.
     async fn find_letters(
         &self,
         lane: &LaneStatus,
@@ -116,8 +115,8 @@ impl Operator {
         }
     }
 
-    /// Changes chunk after chunk until there is no more; lanes and other calls come in between. What was done stands in
-    /// the audit log under the change's name, also if it did not come to its end.
+    /// Changes one chunk after another until none is left; lanes and other calls run in between. The changes are in the
+    /// audit log under the name of the act, even if it did not finish.
     async fn change_letters(
         &self,
         lane: Arc<LaneStatus>,
@@ -162,7 +161,7 @@ impl Operator {
         ended.map(|()| changed)
     }
 
-    /// Has some of them wait for their sink again. While the data pool is far behind, that waits a moment.
+    /// Makes some of them wait for their sink again. While the data pool is far behind, this waits briefly.
     async fn send_chunk(
         &self,
         lane: &Arc<LaneStatus>,
@@ -181,7 +180,7 @@ impl Operator {
         }
     }
 
-    /// Makes requests of some of them, behind `last`; that of a stream which is gone stays.
+    /// Makes requests of some of them, after `last`; a dead letter of a deleted stream stays.
     async fn submit_chunk(
         &self,
         lane: &LaneStatus,

@@ -1,6 +1,6 @@
-//! Why an operator's call did nothing.
+//! Errors of operators' calls.
 //!
-//! **Invariant**: an error says what is the matter; where to look next is said by whoever shows it.
+//! **Invariant**: an error names the cause; the caller adds where to find more.
 
 use super::plugin_store::PluginChangeError;
 use super::sinks::SinkBacklog;
@@ -11,36 +11,36 @@ use journal::StorageError;
 use pool::PoolError;
 use settings::BodyFault;
 
-/// What to do about a crashed lane.
+/// The fix for a crashed lane.
 pub(super) const CRASHED: &str = "the lane crashed; restart the daemon, its data waits";
 
-/// Why an operator's call did nothing.
+/// Why an operator's call changed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum OperateError {
-    /// There is no such sink, configured or not.
+    /// The sink does not exist, configured or not.
     #[error("no such sink")]
     NoSink,
-    /// Not each id is that of a dead letter.
+    /// Some ids are not those of dead letters.
     #[error("the sink has no dead letter with this id, or not with each of these ids")]
     NoLetter,
-    /// The sink gave up nothing of the request.
+    /// The sink has no dead letters of the request.
     #[error("the sink has no dead letters of this request")]
     NoLetterOfRequest,
-    /// No batch with this id waits.
+    /// No retry has this id.
     #[error(
         "no waiting batch of the sink has this id; it may have been delivered, or be dead letters"
     )]
     NoRetry,
-    /// A sink that is configured is not forgotten.
+    /// The sink is configured, so its data is not deleted.
     #[error("the sink is in the configuration; remove it there, then delete its data")]
     Configured,
-    /// What a body says of a sink cannot be used.
+    /// The settings of a sink in the body are invalid.
     #[error("{}", messages(.0))]
     Invalid(Vec<BodyFault>),
     /// The plugin of a sink does not start with its settings.
     #[error("{0}")]
     Unusable(String),
-    /// Something waits for the sink.
+    /// The sink has undelivered data.
     #[error(
         "the sink has undelivered data: up to {} requests, {} retries, {} dead letters",
         .0.lag, .0.retries, .0.dead_letters
@@ -49,27 +49,27 @@ pub enum OperateError {
     /// The sink writes the data pool.
     #[error("the sink writes the data pool itself, so there is nothing to fill it with")]
     NothingToFill,
-    /// The data pool has nothing that a sink can be filled with.
+    /// The data pool has no items for a fill of the sink.
     #[error("the sink cannot be filled with the items of the data pool: {0}")]
     NoState(String),
-    /// A sink was not filled anew.
+    /// The sink was not refilled.
     #[error(transparent)]
     Refill(#[from] RefillError),
-    /// Dead letters cannot be sent again now.
+    /// Dead letters cannot be resent now.
     #[error(transparent)]
     Again(#[from] AgainError),
-    /// The catalog has it, and its lane could not be made.
+    /// The catalog has the sink, and its lane could not be created.
     #[error(
         "the sink is stored, but could not start; the next start retries, and the log has the reason"
     )]
     NotStarted,
-    /// The catalog refused.
+    /// The catalog rejected the change.
     #[error(transparent)]
     Catalog(CatalogError),
-    /// The plugins stay as they are.
+    /// The plugins were not changed.
     #[error(transparent)]
     Plugin(#[from] PluginChangeError),
-    /// Its lane does not run any more.
+    /// The lane of the sink no longer runs.
     #[error("{CRASHED}")]
     Crashed,
     /// The files cannot be read or written.

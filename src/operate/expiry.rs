@@ -1,9 +1,9 @@
-//! Items that were not renewed in time are removed.
+//! Removes items that were not updated in time.
 //!
-//! The daemon calls it at its start, and then now and then.
+//! The daemon calls it at the start, and then regularly.
 //!
-//! **Invariant**: an item that expires is removed by an entry of the journal like any other: logged, ordered, heard by every
-//! sink and renderer. Nothing that is accepted and not settled names the item when that is appended.
+//! **Invariant**: an item expires by an entry of the journal, which is logged and ordered, and which every sink and
+//! renderer receives. When it is appended, no accepted and unsettled operation names the item.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use journal::{Condition, JournalError, LogEntry, Named, Outcome, Submission};
 use pool::{Expired, PoolError};
 use settings::BUILT_IN_CONNECTORS;
 
-/// Items that are looked for at once.
+/// Items per read.
 const CHUNK: u32 = 200;
-/// Items that one round removes, at most. What it removed is not settled yet, and is looked through for all that follow.
+/// Maximum items that one round removes. They are not settled at once, and all following rounds check them.
 const ROUND_MAX: usize = 10_000;
-/// A round ends after this time, at the next chunk; the next one goes on.
+/// Maximum time of a round, checked after each chunk; the next round continues.
 const ROUND_TIME: Duration = Duration::from_millis(100);
-/// So long a start waits until what has expired is gone.
+/// How long a start waits until expired items are removed.
 const START_TIME: Duration = Duration::from_secs(10);
-/// After a round that removed nothing, although something has expired.
+/// Pause after a round that removed nothing although items have expired.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
 const START_PAUSE: Duration = Duration::from_millis(10);
 
@@ -44,30 +44,30 @@ enum ExpiryError {
     Journal(#[from] JournalError),
 }
 
-/// What an operator had expire.
+/// Result of an expiry by an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExpiredItems {
     pub items: usize,
-    /// Whether they have left the pool, for which it was given a moment.
+    /// Whether the items have left the pool, after a short wait.
     pub are_gone: bool,
 }
 
-/// Why nothing expires now.
+/// Why no items expire now.
 #[derive(Debug, thiserror::Error)]
 pub enum ExpireError {
-    /// Nothing is stored now.
+    /// No requests are accepted now.
     #[error(transparent)]
     Refused(#[from] AcceptError),
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// Nobody removes items of this stream from the pool.
+    /// No sink removes items of this stream from the pool.
     #[error(
         "no sink removes items of this stream from the data pool; use Remove, which every sink of the stream receives"
     )]
     Kept,
-    /// Nobody can tell which items something is pending for.
+    /// It is unknown which items have pending requests.
     #[error(
         "requests are pending, so no item can expire; wait until the sinks have received them, then repeat"
     )]
@@ -84,8 +84,8 @@ impl From<JournalError> for ExpireError {
 }
 
 impl Operator {
-    /// Submits the removal of what has expired, for a moment; when to look again. While nothing can be stored, or the pool
-    /// is further behind than memory reaches, that waits.
+    /// Submits the removal of expired items, for a short time; returns when to check again. It does nothing while
+    /// requests are not accepted, or the pool is further behind than memory reaches.
     pub async fn expire(&self) -> Option<Lived> {
         let mut submitted = 0;
         if self.gate.check().is_ok() {
@@ -105,7 +105,7 @@ impl Operator {
         })
     }
 
-    /// Settles what waits and removes what has expired, before anybody is shown it; the next rounds do what takes longer.
+    /// Settles pending retries and removes expired items before anything is shown; the next rounds do the rest.
     pub async fn expire_at_start(&self) {
         let began = Instant::now();
         let newest = *self.journal.newest().borrow();
@@ -117,7 +117,7 @@ impl Operator {
         }
     }
 
-    /// Whether something has expired that can be removed.
+    /// Whether there are expired items that can be removed.
     async fn has_expired(&self) -> bool {
         let expired = self.expired_after((i64::MIN, 0)).await.unwrap_or_default();
         let mut streams = expired.iter().map(|one| &one.stream);
@@ -131,7 +131,7 @@ impl Operator {
         Ok(expired.unwrap_or(Ok(Vec::new()))?)
     }
 
-    /// How many items it removes.
+    /// The number of items that it removes.
     async fn expire_round(&self) -> Result<u64, ExpiryError> {
         let began = Instant::now();
         let mut after = (i64::MIN, 0);
@@ -166,7 +166,7 @@ impl Operator {
         Ok(submitted)
     }
 
-    /// When the next item expires, or did.
+    /// When the next item expires, or has expired.
     async fn next_expiry(&self) -> Option<Lived> {
         let pool = Arc::clone(&self.pool);
         let next = tokio::task::spawn_blocking(move || pool.next_to_expire()).await;
@@ -204,8 +204,8 @@ impl Operator {
         Ok(submitted)
     }
 
-    /// Has items of a stream expire now, whatever their time, with one request. What no source sent does not expire, and
-    /// an item for which a request is pending stays.
+    /// Expires items of a stream now, whatever their time, with one request. Items that no source sent do not expire,
+    /// and items with pending requests stay.
     ///
     /// # Errors
     /// See [`ExpireError`].

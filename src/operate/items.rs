@@ -1,6 +1,7 @@
-//! Past values of items of the data pool, and having items removed.
+//! Past values of items in the data pool, and removals of items.
 //!
-//! **Invariant**: a removal is a request like a caller's: on disk before it is answered, and every sink hears of it.
+//! **Invariant**: a removal is a request like that of a sender: it is on disk before its response, and every sink
+//! receives it.
 
 use std::time::Duration;
 
@@ -12,32 +13,32 @@ use ingest::error::AcceptError;
 use pool::changes::Listener;
 use pool::{PastPlace, PastValue, PoolError};
 
-/// How long the answer to a removal waits for the pool.
+/// How long the response to a removal waits for the pool.
 const REMOVED_WITHIN: Duration = Duration::from_secs(1);
 
-/// Which past values of an item are asked for.
+/// Selection of past values.
 #[derive(Debug, Clone, Default)]
 pub struct HistoryPage {
     /// Of this field only.
     pub field: Option<String>,
-    /// Those after this one.
+    /// Older than this one.
     pub after: Option<PastPlace>,
     pub limit: u32,
 }
 
-/// Why an item is not removed, or why nobody knows.
+/// Why an item is not removed, or the result is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
-    /// It was not accepted.
+    /// The request was not accepted.
     #[error(transparent)]
     Refused(#[from] AcceptError),
-    /// It was accepted, and the pool cannot be read.
+    /// The request was accepted, and the pool cannot be read.
     #[error(transparent)]
     Pool(#[from] PoolError),
 }
 
 impl Operator {
-    /// Some of the past values of an item, newest first. None: there is no such item, and nothing is kept of one.
+    /// Some of the past values of an item, newest first. `None`: the item does not exist, and has no past values.
     ///
     /// # Errors
     /// The pool's.
@@ -59,7 +60,7 @@ impl Operator {
         Ok((!any.is_empty()).then_some(past))
     }
 
-    /// Removes an item of a stream; whether it is gone already, for which the pool is given a moment.
+    /// Removes an item of a stream; returns whether it is removed after a short wait for the pool.
     ///
     /// # Errors
     /// See [`RemoveError`].
@@ -67,7 +68,7 @@ impl Operator {
         self.remove_items(stream, &[key.to_owned()], by).await
     }
 
-    /// Removes items of a stream with one request; whether all are gone already.
+    /// Removes items of a stream with one request; returns whether all are removed already.
     ///
     /// # Errors
     /// See [`RemoveError`].
@@ -88,7 +89,7 @@ impl Operator {
         Ok(self.are_gone(stream, keys, &listener).await?)
     }
 
-    /// Has the audit log say what an operator did to each of these items.
+    /// Records in the audit log the act of an operator on each of these items.
     pub(super) async fn record_items(
         &self,
         action: &'static str,
@@ -106,7 +107,7 @@ impl Operator {
         }
     }
 
-    /// Whether items have left the pool, for which it is given a moment.
+    /// Whether items have left the pool, after a short wait.
     pub(super) async fn are_gone(
         &self,
         stream: &str,

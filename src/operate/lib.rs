@@ -1,8 +1,8 @@
 //! Operator actions and views, independent of HTTP and the command line.
 //!
-//! The admin API and the admin pages call it and only translate: what they show is the same, and so is what they do.
+//! The admin API and the admin pages call it and only translate, so they show and do the same.
 //!
-//! **Invariant**: whatever is done here stands in the audit log when it is answered, with who did it.
+//! **Invariant**: an act is in the audit log before its response, with its actor.
 #![deny(unsafe_code)]
 
 pub mod access;
@@ -76,23 +76,23 @@ pub use trial::{TRIAL_ITEMS_MAX, TrialRequest};
 pub struct About {
     /// Name of the configuration profile.
     pub profile: String,
-    /// Where the service listener is reached: `http://127.0.0.1:8080` or `unix:/…`.
+    /// The address of the service listener: `http://127.0.0.1:8080` or `unix:/…`.
     pub service_address: String,
-    /// The data folder.
+    /// The data directory.
     pub data_dir: String,
     /// `fsync` or `os`.
     pub durability: &'static str,
     /// When the daemon started, by the wall clock.
     pub started_at: Unix,
-    /// The same by a clock that nobody sets.
+    /// When the daemon started, by the uptime clock.
     pub started: Instant,
-    /// How much is kept.
+    /// The retention.
     pub storage: Storage,
-    /// The largest component.
+    /// Maximum bytes of a component.
     pub component_bytes_max: usize,
 }
 
-/// Everything that an operator can look at or change.
+/// The parts of the daemon that operators see and change.
 #[derive(Debug, Clone)]
 pub struct Operator {
     /// Streams, connectors, keys.
@@ -105,46 +105,46 @@ pub struct Operator {
     pub delivery: Arc<Delivery>,
     /// The pipeline.
     pub ingest: Arc<Ingest>,
-    /// The renderers.
+    /// The connected renderers.
     pub live: Arc<Live>,
-    /// Copies of the files.
+    /// Backups.
     pub backups: Arc<Backups>,
-    /// Whether requests are taken at the moment.
+    /// Whether requests are accepted now.
     pub gate: Arc<Gate>,
-    /// Who may do what.
+    /// The tokens and their roles.
     pub access: Arc<Access>,
     /// Wrong admin tokens.
     pub login_throttle: Arc<LoginThrottle>,
-    /// What is counted.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// What became of requests.
+    /// The outcomes of requests.
     pub requests: Requests,
-    /// What does not change while the daemon runs.
+    /// Facts that do not change while the daemon runs.
     pub about: Arc<About>,
-    /// The configuration, and how the last reading of it went.
+    /// The configuration, and the result of the last reload.
     pub configuration: Arc<InUse>,
     /// The certificates of the listeners.
     pub certificates: Arc<Certificates>,
-    /// Changes of sinks, for the daemon to carry out.
+    /// Changes of sinks, which the daemon applies.
     pub sink_changes: Arc<SinkChanges>,
-    /// What was published of problems.
+    /// The published problems.
     pub published: Arc<Problems>,
-    /// Who copies acts into the audit log.
+    /// Locked while acts are copied into the audit log.
     pub act_audit: Arc<acts::ActAudit>,
 }
 
-/// Who does something, and by which request.
+/// The actor of a call, and its request.
 #[derive(Debug, Clone)]
 pub struct By {
-    /// By what they were admitted: `admin token` or `admin page`, or `token NAME` or `page of token NAME`.
+    /// The credential: `admin token` or `admin page`, or `token NAME` or `page of token NAME`.
     pub who: Arc<str>,
-    /// Where they call from.
+    /// The address of the client.
     pub client: Client,
     pub request_id: Uuid,
 }
 
 impl By {
-    /// For the audit log.
+    /// The actor in the audit log.
     pub fn actor(&self) -> Actor {
         Actor {
             who: Arc::clone(&self.who),
@@ -154,8 +154,8 @@ impl By {
 }
 
 impl Operator {
-    /// Changes the catalog. A change that has begun is made or refused as a whole, also when its caller has gone;
-    /// renderers whose keys ended hear of it then.
+    /// Changes the catalog. A change that has begun is made or rejected as a whole, even if the client has
+    /// disconnected; renderers whose keys ended are notified.
     ///
     /// # Errors
     /// See [`CatalogError`]; nothing was changed then.
@@ -173,8 +173,8 @@ impl Operator {
         changed.await
     }
 
-    /// Writes into the audit log what was done to something that is not in the catalog. It is done: that the audit log
-    /// cannot be written is told to the log alone.
+    /// Records in the audit log a change outside the catalog. The change is made: a failure of the audit log is only
+    /// logged.
     pub async fn record(&self, by: By, change: AuditChange) {
         let catalog = Arc::clone(&self.catalog);
         in_background(move || {
@@ -185,8 +185,7 @@ impl Operator {
         .await;
     }
 
-    /// A page of the audit log, newest first: at most `limit` of the entries that are wanted, and whether there are
-    /// more.
+    /// A page of the audit log, newest first: at most `limit` matching entries, and whether there are more.
     pub async fn audit(
         &self,
         filter: AuditFilter,
@@ -200,7 +199,7 @@ impl Operator {
         Ok((entries, more))
     }
 
-    /// Whether the audit log is as it was written, and has the digest `expected`, if that is given.
+    /// Whether the audit log is unchanged, and has the digest `expected`, if that is given.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -210,7 +209,7 @@ impl Operator {
     }
 }
 
-/// Runs what blocks.
+/// Runs a function that blocks.
 pub async fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,

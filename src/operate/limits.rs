@@ -1,6 +1,6 @@
-//! Limits with what is used of them, and by whom most.
+//! Limits with their usage, and the largest user of each.
 //!
-//! **Invariant**: whatever several share, and one could use up for the others, stands here.
+//! **Invariant**: every shared limit that one client could exhaust for the others is listed here.
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use super::condition::Amounts;
 use super::problem::ProblemSubject;
 use catalog::{IngestKey, Stream};
 
-/// A stream with so many hundredths of what it may have, and a key likewise, is a problem.
+/// Usage in percent at which a stream or a key is a problem.
 const PROBLEM_PERCENT: u128 = 90;
-/// So many of them are named.
+/// Maximum number of named problems.
 const NAMED_MAX: usize = 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitUse {
-    /// The setting, or what it is where nobody can set it.
+    /// The setting, or a description if there is none.
     pub name: &'static str,
     /// `connections`, `bytes` or `items`.
     pub unit: &'static str,
-    /// How much is used. Where a limit is for each of several: by the one that is nearest to it.
+    /// The usage. For a limit of each of several: that of the one nearest to its limit.
     pub used: u64,
-    /// Of so much; none: nobody set a limit.
+    /// The limit; `None`: there is none.
     pub max: Option<u64>,
-    /// Who that is, or, of what all share, who has most; none: nobody uses it, or nobody in particular.
+    /// The user of the limit, or the largest user of a shared one; `None`: there is no particular user.
     pub holder: Option<String>,
 }
 
 impl LimitUse {
-    /// Of something that nobody has for himself.
+    /// A shared limit.
     fn of_all(name: &'static str, unit: &'static str, used: u64, max: u64) -> Self {
         Self {
             name,
@@ -40,7 +40,8 @@ impl LimitUse {
         }
     }
 
-    /// Of what each of these has; the one that is nearest to its limit counts, or has most where there is none.
+    /// A limit of each of several: the one nearest to its limit, or the one with the largest usage if there is no
+    /// limit.
     fn of_each(
         name: &'static str,
         unit: &'static str,
@@ -61,7 +62,7 @@ impl LimitUse {
     }
 }
 
-/// What is used in hundredths of what there may be.
+/// The usage in percent.
 fn hundredths(used: u64, max: u64) -> u128 {
     u128::from(used) * 100 / u128::from(max.max(1))
 }
@@ -71,7 +72,7 @@ fn full_name(key: &IngestKey) -> String {
 }
 
 impl Operator {
-    /// All of them, with what is used now.
+    /// All limits, with the current usage.
     pub fn limits(&self, amounts: &Amounts) -> Vec<LimitUse> {
         let mut limits = self.connections();
         limits.extend(self.pages());
@@ -122,7 +123,7 @@ impl Operator {
         limits
     }
 
-    /// Those of both listeners, and of renderers.
+    /// Connections of both listeners, and of renderers.
     fn connections(&self) -> Vec<LimitUse> {
         let listeners = &self.metrics.listeners;
         let of = |name, connections: &observe::metrics::Connections| {
@@ -172,7 +173,7 @@ impl Operator {
         ]
     }
 
-    /// Bytes of bodies that are on their way.
+    /// Bytes of bodies that are being received.
     fn bodies(&self) -> [LimitUse; 2] {
         let budget = self.ingest.bodies();
         let (taken, max) = budget.used();
@@ -201,7 +202,7 @@ impl Operator {
             .collect()
     }
 
-    /// Streams that are full or nearly so, and keys that have stored what they may today.
+    /// Streams that are full or nearly full, and keys that have used their quota of today.
     pub(super) fn used_up(&self) -> Vec<(ProblemSubject, String)> {
         let mut problems = Vec::new();
         for stream in self.catalog.streams() {

@@ -1,10 +1,9 @@
-//! Wrong admin tokens: who sends them, how often, and for how long he is told to wait.
+//! Wrong admin tokens: which clients send them, how often, and how long each must wait.
 //!
-//! The admin API and the sign-in page ask before they answer. The right token is let in at any time: it cannot be
-//! guessed, and nobody is to be kept out by a stranger at the same address, or behind the same proxy.
+//! The admin API and the sign-in page call it before they respond. The right token is always accepted: it cannot be
+//! guessed, and an unauthenticated client at the same address or behind the same proxy must not lock an operator out.
 //!
-//! **Invariant**: what a client sends is written nowhere; of many refusals the log and the audit log hear once a
-//! minute, with a count.
+//! **Invariant**: a wrong token is stored nowhere; rejections are logged once per minute, with a count.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,22 +17,22 @@ use catalog::{AuditChange, ResourceKind};
 use journal::log::Client;
 use settings::party;
 
-/// Wrong tokens of a client before it is told to wait.
+/// Wrong tokens of a client before it must wait.
 const FREE: u32 = 5;
-/// After so long without one, and without a pause, they are forgotten.
+/// Wrong tokens are forgotten this long after the last one and its pause.
 const FORGOTTEN: Duration = Duration::from_mins(1);
 /// The longest pause, in seconds.
 const PAUSE_MAX: u64 = 300;
-/// Clients that are remembered.
+/// Maximum number of clients that are remembered.
 const CLIENTS_MAX: usize = 10_000;
-/// How often, at most, all of them are looked at for those that are forgotten.
+/// Minimum time between two removals of forgotten clients.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// How often a client is told of.
+/// Minimum time between two log entries about a client.
 const TOLD_EVERY: Duration = Duration::from_mins(1);
 /// Wrong tokens within that time that are a problem.
 const PROBLEM_MIN: u64 = 20;
 
-/// How many clients are told of in that time: the audit log is not to be filled by strangers.
+/// Maximum clients that are logged in that time, so that unauthenticated clients cannot fill the audit log.
 const TOLD_MAX: u32 = 10;
 
 /// Wrong tokens of the last minutes.
@@ -43,16 +42,16 @@ pub struct LoginThrottle(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     clients: HashMap<Client, Failures>,
-    /// When those that are over were last taken out.
+    /// Time of the last removal of forgotten clients.
     swept_at: Lived,
-    /// Since when, and how many were told of.
+    /// Start of the current interval, and the number of logged clients.
     told: (Lived, u32),
 }
 
-/// Those of one client.
+/// Wrong tokens of one client.
 #[derive(Debug, Default)]
 struct Failures {
-    /// Without a minute between two.
+    /// Wrong tokens with less than a minute between two.
     count: u32,
     last_at: Lived,
     wait_until: Lived,
@@ -60,12 +59,12 @@ struct Failures {
     untold: u64,
 }
 
-/// What is to be done about a wrong token.
+/// Response to a wrong token.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Verdict {
-    /// Seconds that the client is to wait.
+    /// Seconds that the client must wait.
     pause: Option<u64>,
-    /// How many the log is to be told of now.
+    /// Number of rejections to log now.
     tell: Option<u64>,
 }
 
@@ -116,7 +115,7 @@ impl LoginThrottle {
         Verdict { pause, tell }
     }
 
-    /// Who has sent many lately.
+    /// The clients with many wrong tokens lately.
     pub(super) fn busy(&self) -> Vec<String> {
         let now = Lived::now();
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,7 +132,7 @@ impl Failures {
     }
 }
 
-/// As whom somebody counts: of IPv6 one has a whole network.
+/// The identity of a client: of IPv6, a whole network.
 fn counted(client: Client) -> Client {
     match client {
         Client::Address(address) => Client::Address(party(address)),
@@ -149,7 +148,7 @@ fn named(client: Client) -> String {
 }
 
 impl Operator {
-    /// Somebody came with a wrong admin token. Seconds that he is to wait before the next, if he is.
+    /// Records a wrong admin token. Returns the seconds that the client must wait, if any.
     pub async fn wrong_token(&self, by: By) -> Option<u64> {
         self.metrics.admin_refused.inc();
         let client = counted(by.client);

@@ -1,7 +1,7 @@
-//! Plugins that are added, replaced, taken back and removed while the daemon runs.
+//! Adding, replacing, rolling back and removing plugins while the daemon runs.
 //!
-//! **Invariant**: a component is compiled, started and asked what it is before anything changes. If one of the sinks that
-//! use the name does not start with it, all of them keep what they have.
+//! **Invariant**: a component is compiled, started and inspected before anything changes. If one of the sinks that use
+//! the name does not start with it, all of them keep their component.
 
 use std::sync::Arc;
 
@@ -14,26 +14,26 @@ use catalog::{AuditChange, ResourceKind};
 use plugin::store::{Installed, Store, StoreError};
 use settings::BUILT_IN_PLUGINS;
 
-/// Characters of a name.
+/// Maximum characters of a name.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Why the plugins stay as they are.
+/// Why the plugins were not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginChangeError {
-    /// No component can have the name.
+    /// The name is not valid for a component.
     #[error(
         "the name of a plugin has 1 to {NAME_CHARS_MAX} letters, digits, hyphens and underscores, and is none of {}", BUILT_IN_PLUGINS.join(", ")
     )]
     Name,
-    /// There is none of the name.
+    /// No plugin has the name.
     #[error("no such plugin")]
     Unknown,
-    /// An operator put the file there.
+    /// An operator copied the file there.
     #[error(
         "{0}.wasm in the plugins directory was put there by hand, and is used as it is; delete or rename it first"
     )]
     ByHand(String),
-    /// It was never replaced.
+    /// It has no earlier version.
     #[error(
         "the plugin {0:?} was not replaced since it was added, so there is nothing to go back to"
     )]
@@ -41,7 +41,7 @@ pub enum PluginChangeError {
     /// Sinks use it.
     #[error("the plugin is used by {}; delete these sinks, or change their plugin", .0.join(", "))]
     InUse(Vec<String>),
-    /// It is no component that a sink can use.
+    /// It is not a component that a sink can use.
     #[error("the component cannot be used: {0}")]
     Unusable(String),
     /// A sink does not start with it.
@@ -54,11 +54,11 @@ pub enum PluginChangeError {
     Store(#[from] StoreError),
 }
 
-/// A component, and where it came from.
+/// A component, and its origin.
 #[derive(Debug, Clone)]
 pub struct NewComponent {
     pub component: Bytes,
-    /// A file or an address, for people and for `headgate plugin update`.
+    /// A file or an address, for users and for `headgate plugin update`.
     pub source: String,
 }
 
@@ -67,7 +67,7 @@ impl Operator {
         Store::of(&self.about.storage.plugins_dir())
     }
 
-    /// Adds a plugin, or replaces one that was added. True: it is new.
+    /// Adds a plugin, or replaces one that was added; returns whether it is new.
     ///
     /// # Errors
     /// See [`PluginChangeError`]; nothing was changed then.
@@ -106,7 +106,7 @@ impl Operator {
         }
     }
 
-    /// Has a plugin be what it was before it was replaced.
+    /// Restores the previous version of a plugin.
     ///
     /// # Errors
     /// See [`PluginChangeError`]; nothing was changed then.
@@ -129,7 +129,7 @@ impl Operator {
         self.install(installed, Some(before), "rollback", by).await
     }
 
-    /// Removes a plugin that was added and that no sink uses.
+    /// Removes an added plugin that no sink uses.
     ///
     /// # Errors
     /// See [`PluginChangeError`]; nothing was changed then.
@@ -151,7 +151,7 @@ impl Operator {
         Ok(())
     }
 
-    /// The component of a plugin that was added.
+    /// The component of an added plugin.
     ///
     /// # Errors
     /// See [`PluginChangeError`].
@@ -163,7 +163,7 @@ impl Operator {
         Ok(component.map_err(PluginChangeError::from)?.into())
     }
 
-    /// What a name means that can be replaced; none: nothing yet.
+    /// The current version of a name that can be replaced; `None`: there is none.
     async fn replaceable(&self, name: &str) -> Result<Option<Installed>, OperateError> {
         if !is_name(name) {
             return Err(PluginChangeError::Unknown.into());

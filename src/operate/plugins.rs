@@ -1,6 +1,6 @@
-//! The plugins that there are, and which sinks use them.
+//! The installed plugins, and the sinks that use each.
 //!
-//! **Invariant**: a plugin that no sink uses is no problem; whoever looks is told of it.
+//! **Invariant**: an unused plugin is not a problem; it is a notice.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use plugin::store::{Installed, Store};
 pub struct UsedPlugin {
     pub plugin: InstalledPlugin,
     pub used_by: Vec<String>,
-    /// What is known of one that was added, and whose file nobody has replaced by hand.
+    /// Its entry in the store, if it was added and its file is unchanged.
     pub added: Option<Installed>,
 }
 
@@ -30,7 +30,7 @@ impl UsedPlugin {
         }
     }
 
-    /// Why it cannot be used.
+    /// The reason why it cannot be used.
     pub fn error(&self) -> Option<&str> {
         self.plugin
             .facts
@@ -40,14 +40,14 @@ impl UsedPlugin {
             .map(String::as_str)
     }
 
-    /// As it says.
+    /// Its version of itself.
     pub fn version(&self) -> &str {
         let facts = self.plugin.facts.as_ref();
         let facts = facts.and_then(|facts| facts.as_ref().ok());
         facts.map_or("", |facts| facts.version.as_str())
     }
 
-    /// What it can do only if its sink lets it, in words.
+    /// Imports that its sink must grant, as sentences.
     pub fn asks_for(&self) -> String {
         let facts = self.plugin.facts.as_ref();
         match facts.and_then(|facts| facts.as_ref().ok()) {
@@ -56,7 +56,7 @@ impl UsedPlugin {
         }
     }
 
-    /// The JSON Schema of its settings; null: it takes none.
+    /// The JSON Schema of its settings; null: it has none.
     pub fn schema(&self) -> Value {
         let facts = self.plugin.facts.as_ref();
         let facts = facts.and_then(|facts| facts.as_ref().ok());
@@ -64,7 +64,7 @@ impl UsedPlugin {
         schema.unwrap_or_default()
     }
 
-    /// What is told of a file that nobody uses: what it is, or why it cannot be used.
+    /// The notice about an unused file: its name and version, or why it cannot be used.
     pub fn notice(&self) -> Option<String> {
         let name = &self.plugin.name;
         if self.plugin.path.is_none() || !self.used_by.is_empty() {
@@ -78,18 +78,18 @@ impl UsedPlugin {
 }
 
 impl Operator {
-    /// All plugins, each inspected, which may take a while for new ones.
+    /// All plugins, after an inspection, which may take long for new ones.
     pub async fn plugins(&self) -> Vec<UsedPlugin> {
         self.used(Delivery::inspect_installed).await.0
     }
 
-    /// All plugins, with what is known of them by now.
+    /// All plugins, with the results of earlier inspections.
     pub async fn known_plugins(&self) -> Vec<UsedPlugin> {
         let known = |delivery: &Delivery, folder: &Path| (delivery.installed(folder), Vec::new());
         self.used(known).await.0
     }
 
-    /// Inspects the files that are new, and says in the log what they are.
+    /// Inspects new files, and logs the results.
     pub async fn note_plugins(&self) {
         let (plugins, new) = self.used(Delivery::inspect_installed).await;
         for used in plugins {
@@ -119,7 +119,7 @@ impl Operator {
         }
     }
 
-    /// The plugins that are found, and the names of some of them, as `find` says. It may block.
+    /// The plugins that `find` returns, and the names of some of them. Blocks.
     async fn used(
         &self,
         find: impl FnOnce(&Delivery, &Path) -> (Vec<InstalledPlugin>, Vec<String>) + Send + 'static,

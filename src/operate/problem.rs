@@ -1,4 +1,4 @@
-//! Problems by kind: what the status says in sentences, and metrics count.
+//! Kinds of problems: the status explains them, and metrics count them.
 //!
 //! **Invariant**: every problem has a kind, and the kinds are fixed: no name of a sink, a stream or a client is one.
 
@@ -7,64 +7,64 @@ use base::text::percent_encoded;
 /// A kind of problem. Alert rules are written for kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProblemKind {
-    /// Requests are answered 503: no room on the disk, or stopping.
+    /// Requests are answered 503: the disk is full, or the daemon stops.
     Intake,
-    /// What is on disk of the configuration is not in use.
+    /// The configuration on disk is not in use.
     Configuration,
-    /// A certificate ends soon, has ended, or does not count yet.
+    /// A certificate expires soon, has expired, or is not valid yet.
     Certificate,
     /// A stream reaches no sink, or not the data pool.
     NoSink,
-    /// A file was damaged, and what was set aside is still there.
+    /// A file was damaged, and its quarantined copy still exists.
     Repair,
     /// A hold is older than the restore of the backup that it was in.
     HoldRestored,
     /// A file does not answer.
     Unreadable,
-    /// A sink is not in the configuration any more, and not forgotten.
+    /// A sink is no longer configured, and its data was not deleted.
     SinkUnconfigured,
-    /// New settings, or a new plugin, of a sink cannot be used.
+    /// New settings, or a new plugin, of a sink do not work.
     SinkRefused,
-    /// A sink does not run for now.
+    /// A sink is paused.
     SinkPaused,
-    /// A sink does what it should not.
+    /// A sink breaks a rule.
     SinkFailing,
     /// The lane of a sink ended by a defect.
     SinkCrashed,
-    /// A sink has not taken what came long ago.
+    /// A sink has a lag for a long time.
     SinkBehind,
-    /// Batches of a sink wait for another attempt.
+    /// Batches of a sink wait for a retry.
     SinkRetries,
-    /// A sink gave items up.
+    /// A sink has dead letters.
     SinkDeadLetters,
-    /// A listener takes no more connections, or no more of one client.
+    /// A listener has reached a limit of connections, in total or of one client.
     Connections,
     /// A stream or a key is near its limit.
     Limit,
-    /// Nothing identifies what a connector sends.
+    /// The items of a connector have no key.
     ItemKey,
     /// The clock of this machine seems to be wrong.
     Clock,
-    /// Somebody tries admin tokens.
+    /// A client tries many admin tokens.
     WrongTokens,
-    /// Renderers were refused.
+    /// Renderers were rejected.
     Renderers,
-    /// A screen that should be there is away.
+    /// An expected screen is away.
     ScreenAway,
-    /// Many requests of a connector were refused.
+    /// Many requests of a connector were rejected.
     Refused,
     /// Many requests had no valid key.
     Unauthenticated,
     /// Payloads could not be read.
     Quarantine,
-    /// A write-ahead log is not copied back.
+    /// A write-ahead log is not checkpointed.
     Wal,
     /// Lines of the daemon's own log are dropped.
     Log,
 }
 
 impl ProblemKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 27] = [
         Self::Intake,
         Self::Configuration,
@@ -95,7 +95,7 @@ impl ProblemKind {
         Self::Log,
     ];
 
-    /// As metrics name it.
+    /// The name in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Intake => "intake",
@@ -130,7 +130,7 @@ impl ProblemKind {
 }
 
 impl ProblemKind {
-    /// `error` if something is not accepted, delivered or shown now, `warning` otherwise.
+    /// `error` if something is not accepted, delivered or shown now; otherwise `warning`.
     pub fn severity(self) -> &'static str {
         match self {
             Self::Intake
@@ -147,7 +147,7 @@ impl ProblemKind {
     }
 }
 
-/// What a problem is about.
+/// Subject of a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProblemSubject {
     /// The daemon as a whole, its files or its listeners.
@@ -165,7 +165,7 @@ pub enum ProblemSubject {
 }
 
 impl ProblemSubject {
-    /// Its kind as the API says it, and its name; the daemon has none.
+    /// Its kind in the API, and its name; the daemon has none.
     pub fn named(&self) -> (&'static str, Option<&str>) {
         match self {
             Self::Daemon => ("daemon", None),
@@ -178,19 +178,19 @@ impl ProblemSubject {
     }
 }
 
-/// Something that does not work.
+/// A problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Its kind.
     pub kind: ProblemKind,
     /// The item.
     pub subject: ProblemSubject,
-    /// What is wrong, for people.
+    /// The sentence for users.
     pub sentence: String,
 }
 
 impl Problem {
-    /// The page that shows it: path, query and place.
+    /// Its page: path, query and fragment.
     pub fn page(&self) -> String {
         let rejected = match self.kind {
             ProblemKind::Refused | ProblemKind::Clock => "?status=rejected#log",
@@ -220,17 +220,17 @@ impl Problem {
     }
 }
 
-/// What does not work, in the order in which it is told.
+/// The current problems, in the order in which they are listed.
 #[derive(Debug, Default)]
 pub(super) struct Found(Vec<Problem>);
 
 impl Found {
-    /// Adds what is wrong with the daemon itself.
+    /// Adds a problem of the daemon itself.
     pub(super) fn push(&mut self, sentence: String, kind: ProblemKind) {
         self.about(ProblemSubject::Daemon).push(sentence, kind);
     }
 
-    /// For what is wrong with a part of it.
+    /// Adds problems of one subject.
     pub(super) fn about(&mut self, subject: ProblemSubject) -> About<'_> {
         About {
             found: self,
@@ -252,7 +252,7 @@ impl Found {
         self.0
     }
 
-    /// How many there are of each kind.
+    /// The number of problems of each kind.
     pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         ProblemKind::ALL.into_iter().map(|kind| {
             let own = self.0.iter().filter(|problem| problem.kind == kind);
@@ -261,7 +261,7 @@ impl Found {
     }
 }
 
-/// What does not work of one subject.
+/// The problems of one subject.
 pub(super) struct About<'a> {
     found: &'a mut Found,
     subject: ProblemSubject,

@@ -1,9 +1,9 @@
-//! What the stream of problems is told, and when: a problem that stands, then that it is gone.
+//! Entries of the stream of problems: one when a problem is open, and one when it is resolved.
 //!
-//! `publishing.rs` brings what the status shows, every few seconds, and stores what is due.
+//! `publishing.rs` supplies the current problems every few seconds, and stores the entries that are due.
 //!
-//! **Invariant**: of one problem there is at most one entry in [`APART`], and of all at most [`MAX`] in a minute. What does
-//! not find room is told later, and until then the item [`MANY`] says how much it is.
+//! **Invariant**: a problem has at most one entry in [`APART`], and all problems at most [`MAX`] in a minute. Other
+//! entries are delayed; until then the item [`MANY`] has their number.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -14,36 +14,36 @@ use super::problem::Problem;
 use base::clock::{Lived, Unix, rfc3339};
 use catalog::PublishedProblem;
 
-/// So long a problem stands before it is told, and is gone before that is.
+/// A problem is published after it was open, or resolved, for this time.
 const STANDS: Duration = Duration::from_secs(10);
-/// Between two entries of one problem.
+/// Minimum time between two entries of one problem.
 const APART: Duration = Duration::from_secs(30);
 const MINUTE: Duration = Duration::from_mins(1);
-/// Entries in a minute, two of which may be of [`MANY`].
+/// Maximum entries in a minute, two of which can be of [`MANY`].
 const MAX: usize = 60;
-/// The item that stands for what finds no room.
+/// The item for delayed entries.
 const MANY: &str = "many:";
 
-/// A problem as an item of the stream has it.
+/// A problem as an item of the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProblemItem {
     pub kind: String,
-    /// Name of the sink, the stream or whatever it is about, or `daemon`.
+    /// Name of the sink, the stream or the other subject, or `daemon`.
     pub subject: String,
     pub message: String,
     /// `error` or `warning`.
     pub severity: String,
     /// `open` or `resolved`.
     pub state: String,
-    /// When it was seen first, RFC 3339.
+    /// When it was first seen, RFC 3339.
     pub since: String,
-    /// When it was gone, RFC 3339.
+    /// When it was resolved, RFC 3339.
     pub resolved_at: Option<String>,
     /// Path of the page that shows it, on the admin listener.
     pub page: String,
 }
 
-/// Problems as the stream has them, by their keys. Those that have a key in common are one item.
+/// Problems as items of the stream, by their keys. Problems with the same key are one item.
 pub(super) fn items(problems: &[Problem], since: Unix) -> BTreeMap<String, ProblemItem> {
     let mut items: BTreeMap<String, ProblemItem> = BTreeMap::new();
     for problem in problems {
@@ -68,14 +68,14 @@ pub(super) fn items(problems: &[Problem], since: Unix) -> BTreeMap<String, Probl
     items
 }
 
-/// What is known of a problem.
+/// State of a problem.
 #[derive(Debug)]
 struct Known {
     item: ProblemItem,
-    /// Whether it was found when somebody looked last; and since when that is so.
+    /// Whether it existed at the last check, and since when that is so.
     stands: bool,
     changed: (Lived, Unix),
-    /// Whether it was told, and not that it is gone.
+    /// Whether it was published as open, and not as resolved.
     is_open: bool,
     told_at: Option<Lived>,
 }
@@ -87,7 +87,7 @@ impl Known {
             && self.told_at.is_none_or(|at| now - at >= APART)
     }
 
-    /// What there is to tell.
+    /// An entry to publish.
     fn row(&self, key: &str, now: Lived) -> PublishedProblem {
         let mut item = self.item.clone();
         if !self.stands {
@@ -105,16 +105,16 @@ impl Known {
     }
 }
 
-/// What is known of all problems.
+/// States of all problems.
 #[derive(Debug, Default)]
 pub(super) struct Published {
     known: BTreeMap<String, Known>,
-    /// When entries were told in the last minute.
+    /// Times of the entries in the last minute.
     entries: VecDeque<Lived>,
 }
 
 impl Published {
-    /// Goes on from what the daemon before this one told.
+    /// Restores the entries of the previous run.
     pub(super) fn restore(&mut self, rows: &[PublishedProblem], now: Lived) {
         for row in rows {
             let Ok(item) = serde_json::from_str::<ProblemItem>(&row.fields) else {
@@ -131,7 +131,7 @@ impl Published {
         }
     }
 
-    /// Since when problems stand; those that nobody has seen yet, since now.
+    /// Sets since when open problems exist; a problem that was not seen before keeps its time.
     pub(super) fn dated(&self, items: &mut BTreeMap<String, ProblemItem>) {
         for (key, item) in items {
             if let Some(known) = self.known.get(key).filter(|known| known.stands) {
@@ -140,7 +140,7 @@ impl Published {
         }
     }
 
-    /// Takes what is found now.
+    /// Updates the states with the current problems.
     pub(super) fn compare(&mut self, found: BTreeMap<String, ProblemItem>, now: (Lived, Unix)) {
         for (key, known) in &mut self.known {
             if known.stands && key != MANY && !found.contains_key(key) {
@@ -180,7 +180,7 @@ impl Published {
         known.item = ProblemItem { since, ..item };
     }
 
-    /// What is to be told now, the oldest first.
+    /// The entries that are due now, oldest first.
     pub(super) fn due(&mut self, now: (Lived, Unix)) -> Vec<PublishedProblem> {
         self.entries.retain(|at| now.0 - *at < MINUTE);
         let own = self.known.iter();
@@ -201,7 +201,7 @@ impl Published {
         due
     }
 
-    /// So many did not find room.
+    /// The number of delayed entries.
     fn leave(&mut self, left: usize, now: (Lived, Unix)) {
         if left > 0 {
             let item = ProblemItem {
@@ -223,7 +223,7 @@ impl Published {
         }
     }
 
-    /// It is certain that this is told.
+    /// Records that the entry is stored.
     pub(super) fn note(&mut self, told: &[PublishedProblem]) {
         for one in told {
             self.entries.push_back(one.told_at);

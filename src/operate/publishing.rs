@@ -1,9 +1,10 @@
-//! Telling problems: what the status shows becomes items of a stream, for whatever takes that stream.
+//! Publishes problems: the problems of the status become items of a stream.
 //!
-//! The daemon runs [`Operator::publish_problems`] as long as it lives; API and command line ask [`Operator::problem_items`].
+//! The daemon runs [`Operator::publish_problems`] until it stops; API and command line call
+//! [`Operator::problem_items`].
 //!
-//! **Invariant**: what is about to be told is in `catalog.db` before it is in the journal, and its claim there keeps it
-//! from being told twice, wherever the daemon is killed.
+//! **Invariant**: an entry is in `catalog.db` before it is in the journal. Its idempotency key there prevents a second
+//! entry, wherever the daemon is killed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
@@ -22,21 +23,21 @@ use journal::log::Endpoint;
 use journal::{Claim, JournalError, LogEntry, Outcome, Submission};
 use settings::BUILT_IN_CONNECTORS;
 
-/// How often it is looked, counted from the full second after the last time.
+/// Interval of checks, from the full second after the last one.
 const EVERY: Duration = Duration::from_secs(4);
-/// A problem that is gone leaves the stream after so long.
+/// A resolved problem leaves the stream after this time.
 const KEPT_SECONDS: NonZeroU32 = NonZeroU32::new(24 * 60 * 60).expect("a day");
 
-/// Problems, and the stream that is told of them.
+/// The stream of problems, and its state.
 #[derive(Debug, Default)]
 pub struct Problems {
-    /// None: no stream is told.
+    /// `None`: problems are not published.
     stream: Option<Arc<str>>,
     published: Mutex<Published>,
 }
 
 impl Problems {
-    /// Those that are told in this stream; `""` is none.
+    /// With this stream; `""`: none.
     pub fn of_stream(stream: &str) -> Self {
         Self {
             stream: Some(stream).filter(|name| !name.is_empty()).map(Into::into),
@@ -51,13 +52,13 @@ impl Problems {
     }
 }
 
-/// What is being told under one id.
+/// Entries with one id.
 struct Batch {
     id: [u8; 16],
     told: Vec<PublishedProblem>,
 }
 
-/// Why nothing is told now. It is tried again.
+/// Why nothing is published now. The next check tries again.
 #[derive(Debug, thiserror::Error)]
 enum PublishError {
     #[error(transparent)]
@@ -67,7 +68,7 @@ enum PublishError {
 }
 
 impl Operator {
-    /// What does not work now, as items of the stream, by their keys.
+    /// The current problems as items of the stream, by their keys.
     pub async fn problem_items(&self) -> BTreeMap<String, ProblemItem> {
         let condition = self.condition().await;
         let mut found = items(&self.problems(&condition), Unix::now());
@@ -75,7 +76,7 @@ impl Operator {
         found
     }
 
-    /// Compares what does not work with what was told, and tells it; does not end.
+    /// Compares the current problems with the published ones, and publishes the differences; does not end.
     pub async fn publish_problems(&self) {
         let mut batches = VecDeque::new();
         let mut is_restored = false;
@@ -106,7 +107,7 @@ impl Operator {
         }
     }
 
-    /// Goes on from what was told; what was about to be told.
+    /// Restores the published entries; returns those that were about to be published.
     async fn restore_published(&self) -> Result<VecDeque<Batch>, CatalogError> {
         let Some(stream) = self.published.stream.clone() else {
             return Ok(VecDeque::new());
@@ -124,7 +125,7 @@ impl Operator {
         Ok(batches.map(|(id, told)| Batch { id, told }).collect())
     }
 
-    /// Tells what was about to be told, and what is due.
+    /// Publishes pending and due entries.
     async fn publish(
         &self,
         stream: &Arc<str>,

@@ -1,6 +1,6 @@
-//! The renderers that are connected.
+//! The connected renderers.
 //!
-//! **Invariant**: `lag` is 0 exactly when the renderer was sent every change of its streams.
+//! **Invariant**: `lag` is 0 exactly when every change of its streams was sent to the renderer.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use live::Renderer;
 use pool::Position;
 use pool::acts::{ActCounts, HeldSince};
 
-/// A renderer and how far behind it is.
+/// A renderer and its lag.
 #[derive(Debug)]
 pub struct Connected {
     pub renderer: Arc<Renderer>,
-    /// The position that it was told last.
+    /// The position of the last message.
     pub position: Position,
-    /// By how many numbers it is behind; an upper bound of the changes that wait for it.
+    /// Its lag in sequence numbers; an upper bound of the changes that are not sent.
     pub lag: u64,
 }
 
 impl Connected {
-    /// Those of its streams that are held as a whole.
+    /// Its streams that are held as a whole.
     pub fn held<'a>(
         &self,
         acts: &'a [ActCounts],
@@ -34,7 +34,7 @@ impl Connected {
 }
 
 impl Operator {
-    /// The renderers that are connected.
+    /// The connected renderers.
     pub fn renderers(&self) -> Vec<Connected> {
         let changes = self.pool.changes();
         let newest = self.live.position();

@@ -1,9 +1,9 @@
-//! What became of requests: the request log joined with the state of the sinks.
+//! Statuses of requests: the request log joined with the state of the sinks.
 //!
-//! Operators read it, and so do callers of their own requests.
+//! Operators read all, and senders read their own requests.
 //!
-//! **Invariant**: a status is computed when it is asked for, from cursors, retries and dead letters;
-//! nothing is updated for each request.
+//! **Invariant**: a status is computed on request, from cursors, retries and dead letters; no stored value is updated
+//! for a request.
 
 mod report;
 
@@ -25,20 +25,20 @@ pub use report::{Report, Status};
 pub struct Page {
     /// The requests.
     pub reports: Vec<Report>,
-    /// Where the next page begins, if there may be one.
+    /// The beginning of the next page, if there may be one.
     pub next: Option<Seq>,
-    /// Of a page that is not full although there is a next one: when the oldest entry arrived that was looked at, Unix
+    /// Of a page that is not full although there is a next one: the arrival of the oldest entry that was searched, Unix
     /// time in milliseconds.
     pub looked_back_to: Option<Unix>,
 }
 
 impl Page {
-    /// Whether nothing was found, here and further back.
+    /// Whether the page is empty, and no page follows.
     pub fn is_empty(&self) -> bool {
         self.reports.is_empty() && self.next.is_none()
     }
 
-    /// Takes those with the status, up to the limit; whether it has reached that.
+    /// Adds the reports with the statuses, up to the limit; returns whether the limit is reached.
     fn is_full_with(&mut self, reports: Vec<Report>, status: Status, limit: u32) -> bool {
         let room = (limit as usize).saturating_sub(self.reports.len());
         let fitting = reports.into_iter().filter(|report| report.status == status);
@@ -48,10 +48,10 @@ impl Page {
     }
 }
 
-/// Entries whose status is computed in one go.
+/// Entries whose statuses are computed together.
 const CHUNK: u32 = 200;
 
-/// The request log, and what the sinks made of it.
+/// The request log, with the results of the sinks.
 #[derive(Debug, Clone)]
 pub struct Requests {
     journal: Arc<Journal>,
@@ -60,7 +60,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Over these files and lanes.
+    /// For these files and lanes.
     pub fn new(journal: &Arc<Journal>, pool: &Arc<Pool>, delivery: &Arc<Delivery>) -> Self {
         Self {
             journal: Arc::clone(journal),
@@ -80,10 +80,9 @@ impl Requests {
         Ok(reports.into_iter().next())
     }
 
-    /// A page of the log. `statuses` empty: all. [`Filter::outcome`] is not looked at. A text that is the id of a request
-    /// finds that request; if there is none that the filter lets pass, it is looked for like any other text. What no
-    /// index leads to is looked for in a part of the log at a time: a page may be shorter than `limit`, or empty,
-    /// although there is a next one.
+    /// A page of the log. Empty `statuses`: all. [`Filter::outcome`] is ignored. If the text is the id of a request
+    /// that matches the filter, the page has that request; otherwise the text is searched. Without an index, a page
+    /// searches a part of the log: it may be shorter than `limit`, or empty, although there is a next one.
     ///
     /// # Errors
     /// The files cannot be read.
@@ -141,7 +140,7 @@ impl Requests {
         Ok(page)
     }
 
-    /// The request whose id the filter's text is, if nothing else in the filter speaks against it.
+    /// The request with the filter's text as its id, if it matches the rest of the filter.
     async fn named(&self, filter: &Filter) -> Result<Option<Report>, ReadError> {
         let id = (filter.text.as_deref()).and_then(|text| Uuid::try_parse(text).ok());
         let report = match id {
@@ -158,7 +157,7 @@ impl Requests {
         }))
     }
 
-    /// Every entry that the log finds.
+    /// All entries that the log finds.
     async fn plain_page(
         &self,
         filter: &Filter,
@@ -173,7 +172,7 @@ impl Requests {
         })
     }
 
-    /// Those accepted requests that have the status, which is not failed.
+    /// The accepted requests with the status, which is not `failed`.
     async fn accepted_page(
         &self,
         mut filter: Filter,
@@ -219,7 +218,7 @@ impl Requests {
         }
     }
 
-    /// Requests that have dead letters, or had some that were discarded, or have items that changed nothing.
+    /// Requests with dead letters, with discarded ones, or with items that changed nothing.
     async fn given_up_page(
         &self,
         mut filter: Filter,
@@ -256,13 +255,13 @@ impl Requests {
     }
 }
 
-/// Only entries up to this position from now on.
+/// Limits the search to entries up to this position.
 fn lower(filter: &mut Filter, highest: Seq) {
     let before = highest + 1;
     filter.before = Some(filter.before.map_or(before, |old| old.min(before)));
 }
 
-/// One page of several, each of which has other entries of the same log.
+/// One page from several searches, each of which has other entries of the same log.
 fn merged(pages: Vec<Page>, limit: u32) -> Page {
     // Down to here all of them have looked.
     let looked = pages.iter().filter_map(|page| page.next).max();

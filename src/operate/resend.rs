@@ -1,6 +1,6 @@
-//! Sending a request again.
+//! Resends a request.
 //!
-//! **Invariant**: it is answered after the new request is on disk.
+//! **Invariant**: the response comes after the new request is on disk.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use super::{By, Operator};
 use catalog::{AuditChange, ResourceKind};
 use ingest::{AgainError, Newer, SentAgain};
 
-/// The built-in plugin that writes the data pool; how long it may take to catch up, and how often that is looked at.
+/// The built-in plugin that writes the data pool; how long to wait for it, and the interval of checks.
 const POOL: &str = "pool";
 pub(super) const CATCH_UP_MAX: Duration = Duration::from_secs(2);
 pub(super) const CATCH_UP_STEP: Duration = Duration::from_millis(5);
 
 impl Operator {
-    /// Sends what is kept of a request again, as a new one; with `overwrite` also items that something accepted later
-    /// changed or removed.
+    /// Resends the stored items of a request as a new one; with `overwrite` also items that a later request has changed
+    /// or removed.
     ///
     /// # Errors
     /// See [`AgainError`]; nothing was stored then.
@@ -59,7 +59,7 @@ impl Operator {
         Ok(sent)
     }
 
-    /// Waits a while until the data pool has what was accepted so far: what is newer can be told then.
+    /// Waits until the data pool has all accepted requests: only then can newer values be detected.
     async fn catch_up(&self) -> Result<(), AgainError> {
         let newest = *self.journal.newest().borrow();
         let lanes = self.delivery.lanes();

@@ -1,7 +1,6 @@
-//! Batches that wait for another attempt: trying them now, and giving them up.
+//! Batches that wait for a retry: retrying them now, and moving them to the dead letters.
 //!
-//! **Invariant**: an answer comes after the change is in the pool and in the audit log, and tells how much was
-//! changed.
+//! **Invariant**: a response comes after the change is in the pool and in the audit log, and has the number of changes.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use catalog::{AuditChange, ResourceKind};
 use delivery::{GivenUp, LaneState};
 
 impl Operator {
-    /// Makes the waiting retries of a sink due, and ends its pause; how many.
+    /// Makes the retries of a sink due, and ends its pause; returns their number.
     ///
     /// # Errors
     /// See [`OperateError`].
@@ -33,7 +32,7 @@ impl Operator {
         Ok(retries)
     }
 
-    /// Gives up one batch of a sink that waits, or all of them.
+    /// Moves one retry of a sink, or all, to the dead letters.
     ///
     /// # Errors
     /// See [`OperateError`].

@@ -1,9 +1,9 @@
-//! Screens: which read keys show something, and how each is.
+//! Screens: the read keys that show something, and their states.
 //!
-//! API, pages, metrics and problems ask; the daemon has it written every second where something changed.
+//! API, pages, metrics and problems read it; the daemon stores changes every second.
 //!
-//! **Invariant**: a read key is listed if a screen or a feed ever used it, or if something is said of its screen. Only one
-//! that is expected is a problem when it is away.
+//! **Invariant**: a read key is listed if a screen or a feed ever used it, or if it has settings of a screen. Only an
+//! expected screen that is away is a problem.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,30 +15,30 @@ use catalog::{AuditChange, CatalogError, ReadKey, ResourceKind};
 use live::{Renderer, ScreenRecord};
 use serde_json::json;
 
-/// A feed whose interval is not known yet is there for so long.
+/// A feed with an unknown interval counts as present for this time.
 const FIRST_POLL: Duration = Duration::from_mins(1);
-/// Of its own intervals.
+/// As a multiple of its interval.
 const INTERVALS: u32 = 3;
-/// However short they are.
+/// The minimum, for short intervals.
 const INTERVALS_MIN: Duration = Duration::from_secs(10);
 
-/// How a screen is.
+/// State of a screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScreenState {
     /// Connected.
     Here,
-    /// It asks for a feed again and again.
+    /// It polls a feed.
     Polling,
-    /// It was there.
+    /// It was seen, and is away.
     Away,
-    /// It was refused, and was not there since.
+    /// It was rejected, and was not seen since.
     Refused,
-    /// It was never there.
+    /// It was never seen.
     Never,
 }
 
 impl ScreenState {
-    /// As shown to people and programs.
+    /// The name in the API and on pages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Here => "here",
@@ -50,15 +50,15 @@ impl ScreenState {
     }
 }
 
-/// A read key of a screen, and how that is.
+/// A read key of a screen, and its state.
 #[derive(Debug)]
 pub struct ScreenStatus {
     pub key: Arc<ReadKey>,
     pub record: ScreenRecord,
-    /// Its connections, the newest last.
+    /// Its connections, newest last.
     pub connected: Vec<Arc<Renderer>>,
     pub state: ScreenState,
-    /// Since when: connected, away or refused.
+    /// Since when it is connected, away or rejected.
     pub since: Option<Unix>,
 }
 
@@ -86,12 +86,12 @@ impl ScreenStatus {
         }
     }
 
-    /// Whether it is there.
+    /// Whether it is present.
     pub fn is_there(&self) -> bool {
         matches!(self.state, ScreenState::Here | ScreenState::Polling)
     }
 
-    /// What is said of it where it should be there.
+    /// The sentence about an expected screen.
     fn problem(&self) -> String {
         let name = &self.key.name;
         let at = self.since.map(rfc3339).unwrap_or_default();
@@ -126,10 +126,10 @@ impl Operator {
         screens.collect()
     }
 
-    /// Has the screens of a read key load their pages again; how many were told.
+    /// Makes the screens of a read key reload their pages; returns their number.
     ///
     /// # Errors
-    /// There is no such screen.
+    /// The screen does not exist.
     pub async fn reload_screen(&self, name: &str, by: By) -> Result<usize, OperateError> {
         if !self.screens().iter().any(|one| *one.key.name == *name) {
             let kind = ResourceKind::ReadKey;
@@ -142,7 +142,7 @@ impl Operator {
         Ok(reached)
     }
 
-    /// Brings back what was written of screens.
+    /// Restores the stored records of screens.
     pub async fn restore_screens(&self) {
         let catalog = Arc::clone(&self.catalog);
         match in_background(move || catalog.screens()).await {
@@ -156,7 +156,8 @@ impl Operator {
         }
     }
 
-    /// Writes which screens came and went; once a minute, with `all`, also when those that are there were seen.
+    /// Stores which screens connected and disconnected; once per minute, with `all`, also when present screens were
+    /// seen.
     pub async fn keep_screens(&self, all: bool) {
         if all {
             let renderers = self.live.renderers();
@@ -181,7 +182,7 @@ impl Operator {
         }
     }
 
-    /// Screens that should be there and are away.
+    /// Expected screens that are away.
     pub(super) fn missing_screens(&self, problems: &mut Found) {
         let (now, started) = (Lived::now(), self.about.started.elapsed());
         for screen in self.screens() {

@@ -1,8 +1,8 @@
-//! Finding things by a text: items by their keys, requests by ids and texts, and everything that has a name.
+//! Search by a text: items by their keys, requests by ids and texts, and all names.
 //!
-//! The admin API and the pages ask here.
+//! The admin API and the pages call it.
 //!
-//! **Invariant**: a page reads a bounded number of rows, whatever is stored. Following `next` to its end searches
+//! **Invariant**: a page reads a limited number of rows, whatever is stored. The pages up to the last `next` search
 //! everything, each part once.
 
 mod names;
@@ -21,45 +21,45 @@ use journal::log::Filter;
 use journal::page::Budget;
 use pool::{Item, LetterHits, PageLimit};
 
-/// Longest text that can be searched for. A longer one is no key of an item.
+/// Maximum bytes of a text. A longer text cannot be an item key.
 pub const SEARCH_BYTES_MAX: usize = item::flatten::ITEM_KEY_BYTES_MAX;
 
-/// Streams that a page looks for keys in.
+/// Maximum streams that a page searches for keys.
 const STREAMS_MAX: usize = 200;
-/// Bytes of items that are read from a stream.
+/// Maximum bytes of items that are read from a stream.
 const ITEM_BYTES_MAX: usize = 1 << 20;
-/// Values of an item in its title, and characters of each.
+/// Maximum values of an item in its title, and characters of each.
 const TITLE_VALUES: usize = 3;
 const TITLE_CHARS: usize = 40;
 
-/// Something that was found.
+/// A hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchHit {
     /// `item`, `request`, `stream`, `connector`, `key`, `read_key`, `sink` or `dead_letter`.
     pub kind: &'static str,
     /// Its stream, if it has one.
     pub stream: Option<String>,
-    /// What identifies it: the key of an item or of a dead letter's item, the id of a request, a name.
+    /// Its key: that of the item or the dead letter's item, the id of a request, or a name.
     pub key: String,
-    /// What to show next to the key.
+    /// Its title next to the key.
     pub title: String,
-    /// When it was updated or received, or the sink gave up.
+    /// When it was updated, received, or became a dead letter.
     pub at: Option<String>,
     /// Its page on the admin listener.
     pub page: String,
 }
 
-/// A page of what was found.
+/// A page of hits.
 #[derive(Debug, Default)]
 pub struct SearchPage {
     pub hits: Vec<SearchHit>,
-    /// Where the next page begins; `None`: everything was searched.
+    /// The beginning of the next page; `None`: everything was searched.
     pub next: Option<SearchCursor>,
     /// Of a page that is not full although there is a next one: requests or dead letters were searched back to here.
     pub stopped_at: Option<Unix>,
 }
 
-/// Where a page begins. The parts are searched in this order.
+/// The beginning of a page. The parts are searched in this order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchCursor {
@@ -92,7 +92,7 @@ impl std::fmt::Display for SearchCursor {
     }
 }
 
-/// Why a text cannot be searched for; the sentence for the caller.
+/// Checks a text; the error is the sentence for the client.
 ///
 /// # Errors
 /// It is empty, too long, or has a NUL character.
@@ -107,7 +107,7 @@ pub fn check_text(text: &str) -> Result<(), String> {
 }
 
 impl Operator {
-    /// A page of what has a text, at most `limit` things. The text is one that [`check_text`] lets pass.
+    /// A page of hits, at most `limit`. The text must pass [`check_text`].
     ///
     /// # Errors
     /// The files cannot be read.
@@ -135,7 +135,7 @@ impl Operator {
     }
 }
 
-/// A search that goes on.
+/// A search in progress.
 struct Search<'a> {
     operator: &'a Operator,
     text: &'a str,
@@ -158,7 +158,7 @@ impl Search<'_> {
         None
     }
 
-    /// Searches one part, or some of it; where to go on at once.
+    /// Searches one part, or some of it; returns where to continue.
     async fn step(&mut self, cursor: SearchCursor) -> Result<Option<SearchCursor>, ReadError> {
         match cursor {
             SearchCursor::Key(after) => self.items_with_key(&after).await,
@@ -170,7 +170,7 @@ impl Search<'_> {
         }
     }
 
-    /// The names of the streams from this one on that have items.
+    /// The names of the streams with items, from this one on.
     fn streams(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
         let sizes = self.operator.pool.sizes();
         let streams = self.operator.catalog.streams();
@@ -346,7 +346,7 @@ fn of_letter(letter: &pool::LetterHit) -> SearchHit {
     }
 }
 
-/// The first values of an item, as people read them, without its key.
+/// The first values of an item as text, without its key.
 fn title(item: &Item) -> String {
     let shown = members(&item.fields).filter_map(|(_, value)| match value.as_bytes() {
         b"null" | b"\"\"" => None,

@@ -1,9 +1,9 @@
-//! Which sinks there are; making, changing, pausing, deleting and forgetting one.
+//! The sinks: creating, changing, pausing and deleting one.
 //!
-//! A change is in the catalog first; the daemon then makes the running sinks those of the catalog, as after a reload.
+//! A change is in the catalog first; the daemon then applies the catalog to the running sinks, as after a reload.
 //!
-//! **Invariant**: what a sink has not taken is kept until somebody says here that nobody will ever want it. A change that
-//! is in the catalog is carried out, whether or not who asked for it still waits.
+//! **Invariant**: undelivered data of a sink is kept until an operator discards it here. A change in the catalog is
+//! carried out even if the client has disconnected.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use pool::Undelivered;
 use settings::beginning::{no_changes, no_state};
 use settings::{BodyFault, Section, Start};
 
-/// What operators and the daemon tell each other of changed sinks.
+/// Requests of operators to the daemon to change sinks, and the results.
 #[derive(Debug, Default)]
 pub struct SinkChanges {
     asked: watch::Sender<u64>,
     done: watch::Sender<u64>,
-    /// One change at a time: what is checked is what is written.
+    /// One change at a time: nothing changes between the checks and the write.
     one: Mutex<()>,
     trial: Mutex<()>,
 }
@@ -34,18 +34,18 @@ impl SinkChanges {
         self.trial.lock().await
     }
 
-    /// Waits until no other change is made.
+    /// Waits until no other change runs.
     pub(super) async fn one_change(&self) -> MutexGuard<'_, ()> {
         self.one.lock().await
     }
 
-    /// Has the daemon make the running sinks those of the catalog, with the components that there are now.
+    /// Makes the daemon apply the catalog to the running sinks, with the current components.
     pub(super) async fn carry_out(&self) {
         let asked = self.ask();
         self.wait_for(asked).await;
     }
 
-    /// Asks the daemon to make the running sinks those of the catalog; the number of what was asked.
+    /// Requests that the daemon applies the catalog to the running sinks; returns the number of the request.
     fn ask(&self) -> u64 {
         let mut number = 0;
         self.asked.send_modify(|asked| {
@@ -55,12 +55,12 @@ impl SinkChanges {
         number
     }
 
-    /// Ends when that is done.
+    /// Waits until the request is carried out.
     async fn wait_for(&self, number: u64) {
         let _ = self.done.subscribe().wait_for(|done| *done >= number).await;
     }
 
-    /// The number of the newest that was asked after this one.
+    /// Waits for a newer request; returns the number of the newest.
     pub async fn asked_after(&self, seen: u64) -> u64 {
         let mut asked = self.asked.subscribe();
         asked
@@ -69,13 +69,13 @@ impl SinkChanges {
             .map_or(seen, |asked| *asked)
     }
 
-    /// The running sinks are those that the catalog had when this was asked.
+    /// Records that the running sinks are those of the catalog at this request.
     pub fn set_done(&self, number: u64) {
         self.done.send_replace(number);
     }
 }
 
-/// What was kept for a sink that is gone.
+/// Data that was kept for a deleted sink.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SinkBacklog {
     /// Requests, at most.
@@ -85,7 +85,7 @@ pub struct SinkBacklog {
 }
 
 impl Operator {
-    /// The lane of a sink that is configured.
+    /// The lane of a configured sink.
     ///
     /// # Errors
     /// [`OperateError::NoSink`].
@@ -93,7 +93,7 @@ impl Operator {
         self.delivery.lane(sink).ok_or(OperateError::NoSink)
     }
 
-    /// Whether anything is known of a sink, configured or not.
+    /// Whether a sink exists or has data, configured or not.
     ///
     /// # Errors
     /// [`OperateError::NoSink`], or the pool cannot be read.
@@ -108,7 +108,7 @@ impl Operator {
         }
     }
 
-    /// Forgets a sink that is not configured; what was kept of it.
+    /// Deletes the data of a sink that is not configured; returns what it was.
     ///
     /// # Errors
     /// See [`OperateError`].
@@ -132,8 +132,8 @@ impl Operator {
         Ok(forgotten)
     }
 
-    /// Makes a sink of what a body says. When this returns its place is stored, and everything that is accepted from then
-    /// on is for it.
+    /// Creates a sink from the settings in a body. When this returns, its cursor is stored, and it receives every
+    /// request that is accepted from then on.
     ///
     /// # Errors
     /// See [`OperateError`]; nothing was changed then.
@@ -160,7 +160,7 @@ impl Operator {
         self.running(&name)
     }
 
-    /// Changes a sink by a JSON merge patch of its section. Its lane goes on with it at the edge of a batch.
+    /// Changes a sink by a JSON merge patch of its settings. Its lane uses them at the end of the current batch.
     ///
     /// # Errors
     /// See [`OperateError`]; nothing was changed then.
@@ -185,7 +185,7 @@ impl Operator {
         self.running(name)
     }
 
-    /// Pauses a sink, or lets it go on.
+    /// Pauses or resumes a sink.
     ///
     /// # Errors
     /// See [`OperateError`]; nothing was changed then.
@@ -205,7 +205,7 @@ impl Operator {
         self.running(name)
     }
 
-    /// Begins a sink anew with what the data pool has; then comes what was accepted after that.
+    /// Refills a sink from the data pool; then it receives the requests that were accepted after that.
     ///
     /// # Errors
     /// See [`OperateError`]; nothing was changed then.
@@ -230,7 +230,7 @@ impl Operator {
         Ok(refilled)
     }
 
-    /// Whether the data pool has what a sink can be filled with.
+    /// Checks whether the data pool has items for a fill of the sink.
     fn require_state(&self, sink: &settings::Sink) -> Result<(), OperateError> {
         let sinks = self.catalog.sinks();
         let all = sinks.iter().map(|other| &*other.settings);
@@ -244,8 +244,8 @@ impl Operator {
         }
     }
 
-    /// Deletes a sink that was made at run time, or forgets one that is not configured any more; what was kept for it.
-    /// Without `discard` nothing may wait for one that was made at run time.
+    /// Deletes a sink that was created at run time, or the data of one that is no longer configured; returns its
+    /// backlog. Without `discard`, a sink that was created at run time must have no undelivered data.
     ///
     /// # Errors
     /// See [`OperateError`]; nothing was changed then.
@@ -296,7 +296,7 @@ impl Operator {
         Ok(waiting)
     }
 
-    /// What waits for a sink; what is only in the journal, too.
+    /// The undelivered data of a sink, including that in the journal.
     async fn waiting_for(&self, name: &str) -> Result<SinkBacklog, OperateError> {
         // In this order: what the cursor has passed is then seen among retries and dead letters.
         let lane = self.lane(name)?;
@@ -315,7 +315,7 @@ impl Operator {
         })
     }
 
-    /// Changes sinks of the catalog, and waits until they run so. That is done also when the caller has gone.
+    /// Changes sinks of the catalog, and waits until the changes are applied, even if the client has disconnected.
     async fn change_sinks(
         &self,
         by: By,
@@ -331,7 +331,7 @@ impl Operator {
         Ok(())
     }
 
-    /// A sink that has its lane.
+    /// A sink and its lane.
     fn running(&self, name: &str) -> Result<Arc<Sink>, OperateError> {
         let sink = self.catalog.sink(name).ok_or(OperateError::NoSink)?;
         match self.delivery.lane(name) {
@@ -340,7 +340,7 @@ impl Operator {
         }
     }
 
-    /// A sink that was made at run time.
+    /// A sink that was created at run time.
     fn made_sink(&self, name: &str) -> Result<Arc<Section>, OperateError> {
         let sink = self.catalog.sink(name).ok_or(OperateError::NoSink)?;
         let declared = || OperateError::Catalog(CatalogError::Declared(ResourceKind::Sink));
@@ -358,7 +358,7 @@ impl Operator {
         Err(OperateError::Catalog(taken))
     }
 
-    /// The sink of a section, whose plugin starts with it.
+    /// The sink with these settings, whose plugin starts with them.
     async fn usable(&self, section: &Section) -> Result<settings::Sink, OperateError> {
         let sink = self.checked(section)?;
         let started = self.delivery.can_start(&sink).await;
@@ -366,7 +366,7 @@ impl Operator {
         Ok(sink)
     }
 
-    /// The sink of a section.
+    /// The sink with these settings.
     pub(super) fn checked(&self, section: &Section) -> Result<settings::Sink, OperateError> {
         let streams: Vec<settings::Stream> = (self.catalog.readable_streams().iter())
             .map(|stream| stream.settings.clone())
@@ -400,7 +400,7 @@ impl Operator {
 /// The name of the built-in sink.
 const POOL: &str = "pool";
 
-/// A section with a patch of it.
+/// The settings after a patch.
 pub(super) fn patched(
     section: &Section,
     patch: Map<String, Value>,

@@ -1,6 +1,6 @@
-//! What does not work, in sentences, each of a kind that metrics count.
+//! The problems of the status, as sentences, each of a kind that metrics count.
 //!
-//! **Invariant**: what is wrong is named, not only coloured: there is no problem exactly when everything works.
+//! **Invariant**: a problem is named, not only colored: there is no problem exactly when everything works.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -19,21 +19,21 @@ use pool::acts::ActCounts;
 use repair::report;
 use sqlite::readers;
 
-/// A sink that is behind for so long is a problem.
+/// A sink with a lag for this time is a problem.
 const LAG_MAX: Duration = Duration::from_mins(1);
-/// A write-ahead log of this size is one: it is copied back long before, unless somebody keeps it.
+/// A write-ahead log of this size is a problem: it is checkpointed long before, unless a reader blocks it.
 const WAL_BYTES_MAX: u64 = 256 << 20;
-/// So many requests refused in so many minutes are one, if they are such a share of all.
+/// Rejected requests are a problem from this number in this many minutes, if they are this share of all.
 const REFUSED_MIN: u64 = 10;
 const REFUSED_MINUTES: usize = 5;
 const REFUSED_PERCENT: u64 = 20;
-/// How long a request with a key that has ended is one.
+/// How long a request with an ended key is a problem.
 const REFUSED_KEY_AGE: Duration = Duration::from_hours(1);
-/// So many deliveries in a row that are refused for their time, all on the same side, are one.
+/// This many deliveries in a row with a wrong time, all on the same side, are a problem.
 const CLOCK_REFUSALS: u32 = 10;
 
 impl Operator {
-    /// What does not work.
+    /// The current problems.
     pub fn problems(&self, condition: &Condition) -> Vec<Problem> {
         self.found(condition).all()
     }
@@ -98,7 +98,7 @@ impl Operator {
         problems
     }
 
-    /// Listeners that take no more connections.
+    /// Listeners that have reached a limit of connections.
     fn crowded(&self, problems: &mut Found) {
         let listeners = &self.metrics.listeners;
         for connections in [&listeners.service, &listeners.admin] {
@@ -122,7 +122,7 @@ impl Operator {
         }
     }
 
-    /// Connectors of whose requests many were refused lately, and requests of nobody known.
+    /// Connectors with many recently rejected requests, and requests of unauthenticated clients.
     fn refused_lately(&self, problems: &mut Found) {
         let now = Unix::now();
         let lately = |connector: Option<&str>| {
@@ -172,7 +172,7 @@ impl Operator {
 }
 
 impl Operator {
-    /// What requests show of how connectors and screens are set up.
+    /// Mistakes in the setup of connectors and screens that requests reveal.
     fn misfits(&self, problems: &mut Found) {
         for connector in self.catalog.connectors() {
             let name = &connector.name;
@@ -208,7 +208,7 @@ impl Operator {
     }
 }
 
-/// What is held since before a restore.
+/// Holds from before a restore.
 fn held_before(acts: &ActCounts, problems: &mut About<'_>) {
     let stream = &acts.stream;
     let whole = acts.held.as_ref().filter(|_| acts.restored);
@@ -228,7 +228,7 @@ fn held_before(acts: &ActCounts, problems: &mut About<'_>) {
     }
 }
 
-/// What is wrong with a sink.
+/// Problems of a sink.
 fn of_sink(sink: &SinkCondition, problems: &mut About<'_>) {
     let name = &sink.name;
     let Some(lane) = &sink.lane else {
@@ -286,7 +286,7 @@ fn of_sink(sink: &SinkCondition, problems: &mut About<'_>) {
     undelivered(sink, problems);
 }
 
-/// What a sink has not delivered, and why, as far as that is known.
+/// The undelivered data of a sink, and why it is not delivered, if that is known.
 fn undelivered(sink: &SinkCondition, problems: &mut About<'_>) {
     let name = &sink.name;
     if let Some(waited) = sink.waited.filter(|waited| *waited >= LAG_MAX) {

@@ -1,7 +1,7 @@
-//! Streams that are deleted with their items, and streams of a name that another had before.
+//! Deletion of streams with their items, and new streams with the name of a deleted one.
 //!
-//! **Invariant**: a stream that is made has nothing of a stream of the same name that was deleted before. Items are removed
-//! by requests of the journal, behind everything that was accepted before, and every sink hears of them.
+//! **Invariant**: a new stream has nothing of a deleted stream with the same name. Requests of the journal remove the
+//! items, after all requests that were accepted before, and every sink receives the removals.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use super::{By, Operator, in_background};
 use catalog::{CatalogError, Stream};
 use journal::log::Client;
 
-/// Items that one request removes.
+/// Maximum items that one request removes.
 const CHUNK: u32 = 1_000;
-/// How long the data pool may take to catch up, and how often that is looked at.
+/// How long to wait for the data pool, and the interval of checks.
 const CATCH_UP_MAX: Duration = Duration::from_secs(5);
 const CATCH_UP_STEP: Duration = Duration::from_millis(5);
 
 impl Operator {
-    /// Deletes a stream and, with `items`, has its items removed; see [`catalog::Catalog::delete_stream`].
+    /// Deletes a stream and, with `items`, removes its items; see [`catalog::Catalog::delete_stream`].
     ///
     /// # Errors
     /// See [`CatalogError`]; nothing was changed then. [`CatalogError::PoolBehind`] may also mean that the stream is deleted
@@ -46,7 +46,8 @@ impl Operator {
         Ok(deleted)
     }
 
-    /// Has the items of deleted streams removed before one of their name is made. Returns when they are gone.
+    /// Removes the items of deleted streams before a stream with one of their names is created. Returns after they are
+    /// removed.
     ///
     /// # Errors
     /// [`CatalogError::PoolBehind`].
@@ -63,7 +64,7 @@ impl Operator {
         Ok(())
     }
 
-    /// Waits a while until the data pool has what was accepted so far.
+    /// Waits until the data pool has all accepted requests.
     async fn require_settled(&self, stream: &str) -> Result<(), CatalogError> {
         let newest = *self.journal.newest().borrow();
         let until = Instant::now() + CATCH_UP_MAX;
@@ -79,7 +80,7 @@ impl Operator {
         }
     }
 
-    /// Whether batches wait for another attempt that may write the stream in the data pool.
+    /// Whether there are retries that may write the stream in the data pool.
     async fn has_retries(&self, stream: &str) -> Result<bool, CatalogError> {
         for lane in self.delivery.writers(stream) {
             let undelivered = self.pool.undelivered(lane.name()).await;
@@ -90,7 +91,7 @@ impl Operator {
         Ok(false)
     }
 
-    /// Removes all items of a stream; returns how many.
+    /// Removes all items of a stream; returns their number.
     async fn remove_all(&self, stream: &str, client: Client) -> Result<usize, CatalogError> {
         let (mut last, mut count) = (String::new(), 0);
         loop {
@@ -108,7 +109,7 @@ impl Operator {
     }
 }
 
-/// Said by the log: whoever asked tries again.
+/// For the log only: the client retries.
 fn unreadable(error: impl std::fmt::Display) -> CatalogError {
     tracing::error!(%error, "cannot remove the items of a deleted stream now");
     CatalogError::PoolBehind

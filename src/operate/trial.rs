@@ -1,4 +1,4 @@
-//! Trying a sink out: the newest item of its streams, or items given, through its selection and its plugin.
+//! Trials of a sink: the newest item of its streams, or given items, through its selection and its plugin.
 //!
 //! **Invariant**: nothing is stored, and one trial runs at a time.
 
@@ -18,27 +18,27 @@ use item::ItemsWriter;
 use item::batch::{Entry, Slice};
 use settings::{BodyFault, Section, Settings};
 
-/// Items of a trial, at most.
+/// Maximum items of a trial.
 pub const TRIAL_ITEMS_MAX: usize = 100;
-/// The stream of given items, where the sink names none.
+/// The stream of given items, if the sink names none.
 const STREAM: &str = "trial";
 const NO_ITEM: &str =
     "the data pool has no item of its streams: set `items`, or send an item first";
 
-/// What is to be tried.
+/// Input of a trial.
 #[derive(Debug, Default)]
 pub struct TrialRequest {
-    /// Items of a body; none: the newest one that there is.
+    /// The items in the body; `None`: the newest existing item.
     pub items: Option<Vec<Value>>,
-    /// Whether what the sink sends goes out.
+    /// Whether the requests of the sink are sent.
     pub send: bool,
 }
 
 impl Operator {
-    /// Tries a section that need not be any sink's.
+    /// Tries settings, whether or not a sink has them.
     ///
     /// # Errors
-    /// The section, or the items, cannot be used. That the plugin refuses them is no error.
+    /// The settings, or the items, are invalid. A rejection by the plugin is not an error.
     pub async fn try_section(
         &self,
         mut body: Map<String, Value>,
@@ -54,7 +54,7 @@ impl Operator {
     /// Tries a sink, with a patch of its section if it was made at run time.
     ///
     /// # Errors
-    /// See [`OperateError`]. That the plugin refuses the items is no error.
+    /// See [`OperateError`]. A rejection by the plugin is not an error.
     pub async fn try_named(
         &self,
         name: &str,
@@ -145,7 +145,7 @@ impl Operator {
         })))
     }
 
-    /// The item of its streams that the data pool got last.
+    /// The newest item of its streams in the data pool.
     async fn newest(&self, sink: &settings::Sink) -> Result<Option<Slice>, OperateError> {
         let mut newest: Option<(Arc<str>, pool::Item)> = None;
         for stream in self.streams_of(sink) {
@@ -173,7 +173,7 @@ impl Operator {
         }))))
     }
 
-    /// The streams that there are and that go to a sink.
+    /// The existing streams that the sink receives.
     fn streams_of(&self, sink: &settings::Sink) -> Vec<Arc<str>> {
         let streams = self.catalog.readable_streams();
         let own = streams.iter().filter(|stream| sink.matches(&stream.name));

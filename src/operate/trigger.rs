@@ -1,7 +1,7 @@
-//! A delivery as a connector's tool would send it, to see that it comes through.
+//! Sends a delivery as a connector's provider would, to test the connector.
 //!
-//! **Invariant**: it is signed with the connector's own secret, which does not leave the daemon, and goes through the same
-//! pipeline as what the tool sends.
+//! **Invariant**: the delivery is signed with the connector's own secret, which does not leave the daemon, and takes
+//! the same path as deliveries of the provider.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -16,26 +16,26 @@ use ingest::{Accepted, Address, Head, Reply};
 use journal::log::Endpoint;
 use webhook::{CannotSign, Draft, Headers, Preset, Sample, Signed};
 
-/// What was sent.
+/// The sent delivery.
 #[derive(Debug)]
 pub struct Triggered {
     pub event: String,
-    /// What was accepted; none: it is an event that is not stored.
+    /// The receipt; `None`: events of this kind are not stored.
     pub accepted: Option<Accepted>,
 }
 
-/// Why nothing was sent, or what was sent was refused.
+/// Why no delivery was sent, or why it was rejected.
 #[derive(Debug, Error)]
 pub enum TriggerError {
-    /// There is no such connector.
+    /// The connector does not exist.
     #[error("there is no such connector")]
     NoConnector,
-    /// No key of it signs.
+    /// It has no signing key.
     #[error(
         "no valid key of this connector verifies signatures, so nothing can be signed; send with its key: `headgate send`"
     )]
     NoKey,
-    /// Another tool sends to it.
+    /// Another provider sends to it.
     #[error("this connector is for {is}")]
     OtherTool {
         /// The name of its preset.
@@ -44,20 +44,20 @@ pub enum TriggerError {
     /// There is no sample of the event.
     #[error("there is no sample of this event; there are {known}")]
     NoSample {
-        /// Those that there are.
+        /// The existing samples.
         known: String,
     },
     /// It cannot be signed here.
     #[error(transparent)]
     CannotSign(#[from] CannotSign),
-    /// It was refused.
+    /// It was rejected.
     #[error(transparent)]
     Refused(#[from] AcceptError),
 }
 
 impl Operator {
-    /// Sends a sample of the connector's tool, as the tool would: of `event`, or its most common one. `tool` is the preset
-    /// that the connector is thought to have.
+    /// Sends a sample of the connector's provider: of `event`, or its most common one. `tool` is the expected preset of
+    /// the connector.
     ///
     /// # Errors
     /// See [`TriggerError`]; nothing was stored then.

@@ -1,6 +1,6 @@
 //! Bodies of acts.
 //!
-//! **Invariant**: what is read means what was written: no member is passed over, and none is taken for another.
+//! **Invariant**: no member of a body is ignored, and none is taken for another.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use base::clock::{self, Lived, Unix};
 use item::flatten::{self, FlattenLimits};
 use pool::acts::{Act, Until, is_zero};
 
-/// Bytes of a body.
+/// Maximum bytes of a body.
 pub const ACT_BYTES_MAX: usize = 1 << 20;
 /// The longest `until` in seconds: a year.
 const UNTIL_MAX: u64 = 31_536_000;
-/// Keys that one act may name.
+/// Maximum keys of one act.
 const KEYS_MAX: usize = 10_000;
 
-/// A member that may be absent; null is a value.
+/// A member that can be absent; `null` is a value.
 #[derive(Debug)]
 struct Given<T>(Option<T>);
 
@@ -91,7 +91,7 @@ struct UndoBody {
     skip: bool,
 }
 
-/// The act that a body asks for, or what is wrong with it.
+/// The act of a body, or the error in it.
 pub fn read(verb: &str, body: &[u8]) -> Result<Act, String> {
     Ok(match verb {
         "override" => override_of(parse(verb, body)?)?,
@@ -218,7 +218,7 @@ fn names(member: &str, names: Given<Vec<String>>) -> Result<Option<Vec<String>>,
     }
 }
 
-/// None: it is not there. Some of none: for good.
+/// `None`: absent. `Some(None)`: without an end.
 fn until(until: Given<Value>) -> Result<Option<Option<Until>>, String> {
     let wrong = || {
         format!(

@@ -1,4 +1,4 @@
-//! What became of requests: the status of each, and why sinks gave up.
+//! Status of each request, and why items became dead letters.
 //!
 //! **Invariant**: a sink that was added after a request says nothing about it.
 
@@ -13,10 +13,10 @@ use journal::Outcome;
 use journal::log::LogRow;
 use pool::{GivenUp, LeftBehind, PoolError, SinkState, Stale};
 
-/// Characters of a sink's reason.
+/// Maximum characters of a sink's reason.
 const REASON_CHARS_MAX: usize = 500;
 
-/// How a status stands in the log.
+/// The stored outcome of a status.
 pub(super) fn outcome(status: Status) -> Outcome {
     match status {
         Status::Accepted
@@ -32,25 +32,26 @@ pub(super) fn outcome(status: Status) -> Outcome {
     }
 }
 
-/// One request with everything that is known of it.
+/// A request with its status.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// Its log entry.
     pub row: LogRow,
-    /// What became of it.
+    /// Its status.
     pub status: Status,
-    /// When the last sink had it. None unless every sink has it.
+    /// When the last sink had processed it; `None` unless every sink has.
     pub processed_at: Option<Unix>,
-    /// Why sinks gave up on it, and which of its operations are older than what the data pool has, a sentence each.
+    /// Why its items became dead letters, and which of its operations are older than the items in the data pool, a
+    /// sentence each.
     pub failures: Vec<String>,
-    /// Its operations that are older than what the data pool has.
+    /// Its operations that are older than the items in the data pool.
     pub left_behind: LeftBehind,
-    /// The sinks that want its stream, by name; not those that were added later.
+    /// The sinks that receive its stream, by name; not those that were added later.
     pub sinks: Vec<(String, SinkState)>,
 }
 
 impl Requests {
-    /// What became of these requests.
+    /// The statuses of these requests.
     pub(super) async fn complete(&self, rows: Vec<LogRow>) -> Result<Vec<Report>, ReadError> {
         let report = |row: LogRow| Report {
             status: match row.entry.outcome {
@@ -123,7 +124,7 @@ impl Requests {
         Ok(reports)
     }
 
-    /// Adds why sinks gave up, and what is older than what the data pool has.
+    /// Adds the reasons of dead letters, and the outdated operations.
     pub(super) async fn explain(&self, reports: &mut [Report]) -> Result<(), PoolError> {
         let seqs: Vec<Seq> = reports.iter().map(|report| report.row.seq).collect();
         let mut left_behind = self.pool.left_behind(&seqs).await?;
@@ -155,7 +156,7 @@ impl Requests {
 }
 
 impl Report {
-    /// Everything that went wrong: why it was refused, what is odd about it, why sinks gave up.
+    /// All errors: why it was rejected, notices about it, and the reasons of dead letters.
     pub fn errors(&self) -> impl Iterator<Item = &str> {
         let failures = self.failures.iter().map(String::as_str);
         self.row.entry.error.as_deref().into_iter().chain(failures)
@@ -206,7 +207,7 @@ fn failure(sink: &str, given_up: &GivenUp) -> String {
     }
 }
 
-/// Removals that older versions logged were no business of the sinks.
+/// Older versions logged removals that sinks did not receive.
 fn has_payload(report: &Report) -> bool {
     report.row.entry.http_status == 202
 }

@@ -1,13 +1,13 @@
-//! What has a name: streams, connectors, keys, read keys, sinks.
+//! The names: streams, connectors, keys, read keys, sinks.
 //!
-//! **Invariant**: the order is that of the places, which stay the same whatever else is created or deleted.
+//! **Invariant**: the order is that of the places, which stay the same whatever is created or deleted.
 
 use super::SearchHit;
 use crate::Operator;
 use base::text::percent_encoded;
 
-/// Everything whose name has the text, in any case of the letters, each with its place in the order: those that are
-/// called exactly so are first.
+/// All objects whose name contains the text, in any letter case, each with its place in the order: exact matches are
+/// first.
 pub(super) fn found(operator: &Operator, text: &str) -> Vec<(String, SearchHit)> {
     let wanted = text.to_lowercase();
     let has = |name: &str| name.to_lowercase().contains(&wanted);
