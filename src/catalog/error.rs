@@ -7,6 +7,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+use replica::LogError;
 use settings::{ValidationError, quoted};
 use sqlite::FileError;
 use webhook::{CANDIDATES_MAX, InvalidVerifier};
@@ -239,6 +240,9 @@ pub enum CatalogError {
     /// A file of the data folder cannot be trusted any more: the daemon is about to end.
     #[error("the service is stopping: nothing was changed")]
     Closed,
+    /// The log of the cluster did not take it.
+    #[error("{0}")]
+    Log(#[source] LogError),
     /// The operating system has no randomness to give.
     #[error("no key can be created: {0}")]
     Randomness(#[source] getrandom::Error),
@@ -264,7 +268,11 @@ impl CatalogError {
 
     /// Whether nothing can be written just now, and the same works later.
     pub fn passes(&self) -> bool {
-        matches!(self, Self::DiskFull | Self::Busy | Self::Closed)
+        match self {
+            Self::DiskFull | Self::Busy | Self::Closed => true,
+            Self::Log(error) => error.passes(),
+            _ => false,
+        }
     }
 
     /// Whether there was no room on the disk.

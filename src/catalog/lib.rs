@@ -14,6 +14,7 @@ mod entries;
 mod error;
 mod ingest_key;
 mod last_time;
+mod logged;
 mod problems;
 mod quota;
 mod reader;
@@ -27,14 +28,13 @@ mod sink;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod transaction;
 mod uses;
 mod volume;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-
-use rusqlite::Connection;
 
 use audit::chain::Verifier;
 pub use audit::chain::{AuditLogError, ChainHead, ChainMismatch as AuditMisfit, Verified};
@@ -51,6 +51,7 @@ pub use ingest_key::{IngestKey, KeyState};
 pub use problems::PublishedProblem;
 pub use quota::{Quota, QuotaState};
 pub use reader::{POLLS_PER_SECOND, ReadKey, Reader};
+use replica::{Commits, ReplicaFile, SharedLog};
 use rows::Rows;
 pub use rules::Rules;
 pub use schema::{FILE, FORMAT, make_later, streams_of};
@@ -59,7 +60,7 @@ pub use setup::{FIRST_KEY, FirstStream, SetUp};
 pub use signing::Signing;
 use sink::DeclaredSinks;
 pub use sink::{Pause, Sink, shadowed as shadowed_sink};
-use sqlite::{DiskError, FailStop, FileError, FileWriter};
+use sqlite::{FailStop, FileWriter};
 pub use stream::Stream;
 pub use volume::{OverVolume, Volume, VolumeLeft, VolumeLimits, VolumeState};
 
@@ -83,6 +84,7 @@ pub struct Catalog {
 
 struct Store {
     connection: FileWriter,
+    commits: Commits,
     declared: Rows,
     declared_sinks: DeclaredSinks,
     made: Rows,
@@ -141,6 +143,15 @@ impl Catalog {
         settings: &Settings,
         fail_stop: &FailStop,
     ) -> Result<(Self, Vec<String>), CatalogError> {
+        Self::over(path, settings, fail_stop, None)
+    }
+
+    fn over(
+        path: &Path,
+        settings: &Settings,
+        fail_stop: &FailStop,
+        log: Option<&SharedLog>,
+    ) -> Result<(Self, Vec<String>), CatalogError> {
         let connection = schema::open(path)?;
         let made = schema::load(&connection)?;
         let declared = Rows::declared(settings);
@@ -150,11 +161,19 @@ impl Catalog {
         let (sinks, mut others) = declared_sinks.joined(&made.sinks);
         warnings.append(&mut others);
         let entries = Entries::build(rows, sinks, &limits, &Entries::default());
-        uses::load(&connection, &entries)?;
+        let gone = uses::load(&connection, &entries)?;
+        let commits = match log {
+            Some(log) => Commits::to(log, &connection, ReplicaFile::Catalog)?,
+            None => {
+                uses::forget(&connection, &gone)?;
+                Commits::Alone
+            }
+        };
         let catalog = Self {
             entries: RwLock::new(Arc::new(entries)),
             store: Mutex::new(Store {
                 connection: FileWriter::new(connection, path, CHECKPOINT_BYTES, fail_stop)?,
+                commits,
                 declared,
                 declared_sinks,
                 made,
@@ -331,9 +350,7 @@ impl Catalog {
     /// # Errors
     /// SQLite's.
     pub fn note(&self, change: &AuditChange, actor: &Actor) -> Result<(), CatalogError> {
-        self.write(&mut self.store(), |store| {
-            Ok(audit::write(&store.connection, actor, change)?)
-        })
+        self.write(|store| Ok(audit::write(&store.connection, actor, change)?))
     }
 
     /// Gives the room of the write-ahead log back to a disk that is nearly full. Blocks.
@@ -350,6 +367,7 @@ impl Catalog {
     /// SQLite's.
     pub fn close(&self) -> Result<(), CatalogError> {
         self.keep_uses();
+        self.keep_place()?;
         Ok(self.store().connection.close()?)
     }
 
@@ -367,72 +385,6 @@ impl Catalog {
         *self.entries.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&entries);
         before.give_way_to(&entries);
         entries
-    }
-
-    /// Runs a change in a transaction, with its entry in the audit log. What it did counts when this returns.
-    fn commit<T>(
-        &self,
-        actor: &Actor,
-        work: impl FnOnce(&Connection, &Entries) -> Result<(T, audit::Change), CatalogError>,
-    ) -> Result<(T, Arc<Entries>), CatalogError> {
-        self.commit_all(actor, |database, entries| {
-            work(database, entries).map(|(value, change)| (value, vec![change]))
-        })
-    }
-
-    /// The same for changes that are made together.
-    fn commit_all<T>(
-        &self,
-        actor: &Actor,
-        work: impl FnOnce(&Connection, &Entries) -> Result<(T, Vec<audit::Change>), CatalogError>,
-    ) -> Result<(T, Arc<Entries>), CatalogError> {
-        let mut store = self.store();
-        let (value, made) = self.write(&mut store, |store| {
-            let (value, changes) = work(&store.connection, &self.now())?;
-            for change in &changes {
-                audit::write(&store.connection, actor, change)?;
-            }
-            // Before the commit: after it nothing may fail.
-            let made = schema::load(&store.connection)?;
-            Ok((value, made))
-        })?;
-        store.made = made;
-        let entries = self.publish(&store);
-        Ok((value, entries))
-    }
-
-    /// Runs `work` in a transaction: all of it happens, or nothing.
-    fn write<T>(
-        &self,
-        store: &mut Store,
-        work: impl FnOnce(&Store) -> Result<T, CatalogError>,
-    ) -> Result<T, CatalogError> {
-        if store.connection.is_stopped() {
-            return Err(CatalogError::Closed);
-        }
-        let begun = sqlite::begin(&store.connection);
-        let done = begun.map_err(CatalogError::from).and_then(|()| work(store));
-        let done = done.and_then(|done| {
-            sqlite::commit(&store.connection)?;
-            Ok(done)
-        });
-        match done {
-            Ok(done) => {
-                store.connection.committed();
-                Ok(done)
-            }
-            Err(CatalogError::File(FileError::Write(error))) => {
-                Err(match store.connection.failed(&error) {
-                    DiskError::Full => CatalogError::DiskFull,
-                    DiskError::Busy => CatalogError::Busy,
-                    DiskError::Damaged | DiskError::Failed => error.into(),
-                })
-            }
-            Err(refused) => {
-                store.connection.roll_back();
-                Err(refused)
-            }
-        }
     }
 
     fn read<T>(&self, look: impl FnOnce(&Entries) -> T) -> T {

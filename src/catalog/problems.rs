@@ -39,7 +39,7 @@ impl Catalog {
     /// # Errors
     /// The file cannot be read or written.
     pub fn published_problems(&self, stream: &str) -> Result<Vec<PublishedProblem>, CatalogError> {
-        self.write(&mut self.store(), |store| {
+        self.write(|store| {
             store.connection.execute_batch(TABLE)?;
             let others = "DELETE FROM published_problems WHERE stream <> ?1";
             store.connection.execute(others, [stream])?;
@@ -67,7 +67,7 @@ impl Catalog {
         stream: &str,
         told: &[PublishedProblem],
     ) -> Result<(), CatalogError> {
-        self.write(&mut self.store(), |store| {
+        self.write(|store| {
             let sql = "INSERT OR REPLACE INTO published_problems VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             let mut put = store.connection.prepare_cached(sql)?;
             for one in told {
@@ -90,7 +90,7 @@ impl Catalog {
     /// # Errors
     /// The file cannot be written.
     pub fn end_publishing(&self) -> Result<(), CatalogError> {
-        self.write(&mut self.store(), |store| {
+        self.write(|store| {
             let over = "DELETE FROM published_problems WHERE is_open = 0";
             store.connection.execute(over, [])?;
             let told = "UPDATE published_problems SET telling = NULL WHERE telling IS NOT NULL";

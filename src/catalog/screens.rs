@@ -18,7 +18,7 @@ impl Catalog {
     /// The file cannot be read or written.
     pub fn screens(&self) -> Result<Vec<(String, String)>, CatalogError> {
         let entries = self.now();
-        self.write(&mut self.store(), |store| {
+        self.write(|store| {
             store.connection.execute_batch(TABLE)?;
             let mut statement = store
                 .connection
@@ -47,7 +47,7 @@ impl Catalog {
     /// # Errors
     /// The file cannot be written; nothing is then.
     pub fn keep_screens(&self, seen: &[(String, String)]) -> Result<(), CatalogError> {
-        self.write(&mut self.store(), |store| {
+        self.write(|store| {
             let sql = "INSERT OR REPLACE INTO screens VALUES (?1, ?2)";
             let mut put = store.connection.prepare_cached(sql)?;
             for (key, seen) in seen {

@@ -81,7 +81,7 @@ impl Catalog {
         })?;
         let ((), entries) = self.commit_all(actor, |database, entries| {
             let mut changes = Vec::new();
-            match stream {
+            match stream.clone() {
                 Some(stream) => changes.extend(insert_stream(database, entries, stream)?.1),
                 None => check_stream(entries, "stream", &key.stream)?,
             }

@@ -44,10 +44,34 @@ const TIMES: [Times; 2] = [
     },
 ];
 
-/// Tells the keys what is written of them, and forgets keys that are gone.
-pub(super) fn load(connection: &Connection, entries: &Entries) -> Result<(), rusqlite::Error> {
+/// A key that is gone, and what takes away the row of it that is left.
+pub(super) type Gone = (&'static str, KeyHash);
+
+/// Tells the keys what is written of them. Returns what is written of keys that are gone, to [`forget`] it.
+pub(super) fn load(
+    connection: &Connection,
+    entries: &Entries,
+) -> Result<Vec<Gone>, rusqlite::Error> {
     connection.execute_batch(LATER_TABLES)?;
-    load_volumes(connection, entries)?;
+    let mut gone = load_volumes(connection, entries)?;
+    gone.append(&mut raise(connection, entries)?);
+    Ok(gone)
+}
+
+/// Forgets keys that are gone.
+pub(super) fn forget(connection: &Connection, gone: &[Gone]) -> Result<(), rusqlite::Error> {
+    for (delete, hash) in gone {
+        connection.execute(delete, [hash.as_bytes()])?;
+    }
+    Ok(())
+}
+
+/// Tells the keys when they were used; of those that are gone nothing is done.
+pub(super) fn raise(
+    connection: &Connection,
+    entries: &Entries,
+) -> Result<Vec<Gone>, rusqlite::Error> {
+    let mut gone = Vec::new();
     for times in &TIMES {
         let mut statement = connection.prepare(times.select)?;
         let rows = statement.query_map([], |row| {
@@ -60,14 +84,12 @@ pub(super) fn load(connection: &Connection, entries: &Entries) -> Result<(), rus
                 (times.of)(key).raise(at, true);
             }
         }
-        for gone in known.keys() {
-            connection.execute(times.delete, [gone.as_bytes()])?;
-        }
+        gone.extend(known.into_keys().map(|hash| (times.delete, hash)));
     }
-    Ok(())
+    Ok(gone)
 }
 
-fn load_volumes(connection: &Connection, entries: &Entries) -> Result<(), rusqlite::Error> {
+fn load_volumes(connection: &Connection, entries: &Entries) -> Result<Vec<Gone>, rusqlite::Error> {
     let mut statement = connection.prepare("SELECT sha256, day, bytes FROM key_volumes")?;
     let rows = statement.query_map([], |row| {
         let number = |at| row.get::<_, i64>(at).map(i64::unsigned_abs);
@@ -79,13 +101,8 @@ fn load_volumes(connection: &Connection, entries: &Entries) -> Result<(), rusqli
             key.volume.restore(day);
         }
     }
-    for gone in stored.keys() {
-        connection.execute(
-            "DELETE FROM key_volumes WHERE sha256 = ?1",
-            [gone.as_bytes()],
-        )?;
-    }
-    Ok(())
+    let delete = "DELETE FROM key_volumes WHERE sha256 = ?1";
+    Ok(stored.into_keys().map(|hash| (delete, hash)).collect())
 }
 
 fn keys(entries: &Entries) -> impl Iterator<Item = &Arc<IngestKey>> {
@@ -119,7 +136,7 @@ impl Catalog {
         if times.is_empty() && stored.is_empty() {
             return;
         }
-        let written = self.write(&mut self.store(), |store| {
+        let written = self.write(|store| {
             write_volumes(&store.connection, &stored)?;
             for (table, key, at) in &times {
                 let mut put = store.connection.prepare_cached(table.put)?;

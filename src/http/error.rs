@@ -264,7 +264,13 @@ impl From<CatalogError> for ApiError {
             CatalogError::DiskFull => unavailable("the disk is full"),
             CatalogError::Busy => unavailable("another process holds catalog.db"),
             CatalogError::Closed => unavailable("the service is stopping"),
-            error @ (CatalogError::Randomness(_) | CatalogError::File(_)) => Self::internal(error),
+            CatalogError::Log(error) if error.passes() => {
+                unavailable("the database of the cluster is away")
+            }
+            error
+            @ (CatalogError::Randomness(_) | CatalogError::Log(_) | CatalogError::File(_)) => {
+                Self::internal(error)
+            }
         }
     }
 }

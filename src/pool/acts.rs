@@ -282,7 +282,7 @@ impl Pool {
     fn in_act<T>(
         &self,
         stream: &Arc<str>,
-        work: impl FnOnce(&mut Acting<'_>, &mut ChangeSet<'_>) -> Result<T, rusqlite::Error>,
+        mut work: impl FnMut(&mut Acting<'_>, &mut ChangeSet<'_>) -> Result<T, rusqlite::Error>,
     ) -> Result<T, PoolError> {
         let done = self.change(|writer, pass| {
             writer.removals.begin();

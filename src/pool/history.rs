@@ -25,22 +25,25 @@ pub(super) struct History {
 
 /// Reads where the sequence stands. A new file begins its first epoch.
 pub(super) fn open(connection: &Connection) -> Result<History, rusqlite::Error> {
-    let read = || {
-        connection.query_row("SELECT epoch, seq, floor FROM history", [], |row| {
-            Ok(History {
-                epoch: Epoch::from_column(row.get(0)?),
-                seq: ChangeSeq::from_column(row.get(1)?),
-                floor: ChangeSeq::from_column(row.get(2)?),
-            })
-        })
-    };
-    let history = read()?;
+    let history = read(connection)?;
     if history.epoch != Epoch::default() {
         return Ok(history);
     }
     let epoch = draw_epoch(connection)?;
     connection.execute("UPDATE history SET epoch = ?1", [epoch.to_column()])?;
-    read()
+    read(connection)
+}
+
+/// Reads where the sequence stands, of a file whose first epoch may be an entry that it lacks.
+pub(super) fn read(connection: &Connection) -> Result<History, rusqlite::Error> {
+    let sql = "SELECT epoch, seq, floor FROM history";
+    connection.prepare_cached(sql)?.query_row([], |row| {
+        Ok(History {
+            epoch: Epoch::from_column(row.get(0)?),
+            seq: ChangeSeq::from_column(row.get(1)?),
+            floor: ChangeSeq::from_column(row.get(2)?),
+        })
+    })
 }
 
 /// From 1 to 2^53 - 1. SQLite's numbers begin with the system's, in each process.
@@ -70,21 +73,24 @@ pub(super) fn last_of_before(seq: ChangeSeq) -> ChangeSeq {
     ChangeSeq::new(seq.get().saturating_sub(NUMBERS_SKIPPED))
 }
 
-/// How many numbers are reserved in one go.
+/// How many numbers are reserved in one go. Where there is a log none is: other nodes read from the file which change is the
+/// last.
 const RESERVED: u64 = 1_024;
 
 /// Part of every transaction that changes items: `seq` is its last change, and numbers up to `reserved` are reserved.
-/// Returns up to where they are now.
+/// Returns up to where they are now. `is_exact`: none but those that are used.
 pub(super) fn reserve(
     connection: &Connection,
     seq: ChangeSeq,
     reserved: ChangeSeq,
+    is_exact: bool,
 ) -> Result<ChangeSeq, rusqlite::Error> {
     if seq <= reserved {
         return Ok(reserved);
     }
-    store(connection, seq + RESERVED)?;
-    Ok(seq + RESERVED)
+    let reserved = if is_exact { seq } else { seq + RESERVED };
+    store(connection, reserved)?;
+    Ok(reserved)
 }
 
 /// The sequence goes on behind this number.

@@ -71,6 +71,16 @@ impl Made {
         streams.created = created;
     }
 
+    /// Another node may have made some of these.
+    pub(super) fn add(&self, streams: Vec<Arc<str>>) {
+        let mut known = self.lock();
+        for stream in streams {
+            if !known.created.contains(&stream) {
+                known.made.insert(stream);
+            }
+        }
+    }
+
     /// What a step has done is in the file.
     pub(super) fn committed(&self, staged: &Staged) {
         if staged.claims.is_empty() {

@@ -64,14 +64,14 @@ impl Pool {
     /// The position of the last change.
     pub fn position(&self) -> Position {
         Position {
-            epoch: self.epoch,
+            epoch: self.epoch(),
             seq: self.changes.head(),
         }
     }
 
     /// Whether everything that changed after the position can still be told.
     pub fn reaches_back_to(&self, position: Position) -> bool {
-        position.epoch == self.epoch
+        position.epoch == self.epoch()
             && position.seq >= ChangeSeq::new(self.floor.load(Ordering::Acquire))
             && position.seq <= self.changes.head()
     }

@@ -204,7 +204,7 @@ impl Pool {
             let refilled = (known > 0).then_some(now);
             connection.execute(
                 "INSERT OR REPLACE INTO latest (sink, epoch, seq, refilled_ms, why) VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![sink, self.epoch.to_column(), seq.to_column(), refilled, why],
+                params![sink, self.epoch().to_column(), seq.to_column(), refilled, why],
             )?;
             connection.execute(
                 "INSERT OR REPLACE INTO fills (sink, number, id, through, selection, stream, key, read, began_ms, ended_ms)

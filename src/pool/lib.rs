@@ -22,6 +22,7 @@ mod history;
 mod implicit_streams;
 mod items;
 mod latest;
+mod logged;
 mod missing;
 mod past_values;
 mod position;
@@ -40,12 +41,13 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod tombstones;
+mod transaction;
 mod version_column;
 mod views;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -55,11 +57,11 @@ use tokio::sync::Semaphore;
 
 use base::opaque::Opaque;
 use base::order::{ChangeSeq, Epoch, Seq};
+use replica::{Commits, LogError, ReplicaFile, SharedLog};
 use settings::OnUpdate;
-use sqlite::{DiskError, FailStop, FileError, FileWriter, Notice};
+use sqlite::{FailStop, FileError, FileWriter, Notice};
 
 use acts::ActStreams;
-use change_set::ChangeSet;
 use changes::Changes;
 pub use dead_letters::{DeadLetter, Undelivered};
 pub use delivery_status::{GivenUp, SinkState};
@@ -108,6 +110,9 @@ pub enum PoolError {
     /// A file of the data folder cannot be trusted any more: the daemon is about to end.
     #[error("pool: nothing is written any more")]
     Closed,
+    /// The log of the cluster did not take it.
+    #[error("pool: {0}")]
+    Log(#[source] LogError),
     /// The file cannot be opened, read or written.
     #[error("pool: {0}")]
     File(#[source] FileError),
@@ -123,9 +128,21 @@ impl<E: Into<FileError>> From<E> for PoolError {
 }
 
 impl PoolError {
-    /// Whether the same works later, without anybody's help but the disk's or the other process's.
+    /// Whether the same works later, without anybody's help but the disk's, the other process's or the database's.
     pub fn passes(&self) -> bool {
-        matches!(self, Self::Full | Self::Busy)
+        match self {
+            Self::Full | Self::Busy => true,
+            Self::Log(error) => error.passes(),
+            _ => false,
+        }
+    }
+
+    /// Why the log of the cluster did not take it, if that is it.
+    pub fn of_log(&self) -> Option<&LogError> {
+        match self {
+            Self::Log(error) => Some(error),
+            _ => None,
+        }
     }
 
     /// Whether there was no room on the disk.
@@ -160,7 +177,8 @@ pub struct Pool {
     sizes: Arc<Sizes>,
     /// Number of the last act in each stream since the start.
     acted: RwLock<HashMap<Arc<str>, ChangeSeq>>,
-    epoch: Epoch,
+    /// An [`Epoch`].
+    epoch: AtomicU64,
     /// Number of a change; nobody can resume from before it.
     floor: AtomicU64,
     /// Turns to read many items, and those of them that sinks may have which are filled.
@@ -171,6 +189,7 @@ pub struct Pool {
 #[derive(Debug)]
 struct Writer {
     connection: FileWriter,
+    commits: Commits,
     views: Views,
     on_update: HashMap<Arc<str>, OnUpdate>,
     /// Number of the last change.
@@ -190,22 +209,38 @@ impl Pool {
     /// # Errors
     /// The file cannot be opened, is not a pool, or was written by a newer version.
     pub async fn open(path: &Path, fail_stop: &FailStop) -> Result<Arc<Self>, PoolError> {
+        Self::over(path, fail_stop, None).await
+    }
+
+    async fn over(
+        path: &Path,
+        fail_stop: &FailStop,
+        log: Option<&SharedLog>,
+    ) -> Result<Arc<Self>, PoolError> {
         let connection = schema::open_writer(path)?;
         let connection = FileWriter::new(connection, path, CHECKPOINT_BYTES, fail_stop)?;
         sizes::listen(&connection)?;
         let sizes = Arc::new(Sizes::load(&connection)?);
-        let history = history::open(&connection)?;
+        let history = match log {
+            Some(_) => history::read(&connection)?,
+            None => history::open(&connection)?,
+        };
         let views = Views::load(&connection)?;
         let made = Made::of(views.streams());
         let removals = Removals::load(&connection)?;
         let acts = ActStreams::load(&connection)?;
         let recording = Recording::load(&connection)?;
+        let commits = match log {
+            Some(log) => Commits::to(log, &connection, ReplicaFile::Pool)?,
+            None => Commits::Alone,
+        };
         let reads = sqlite::open_readers(path, READERS_MAX).await?;
         // What was met before is repaired.
         DAMAGE.take();
         Ok(Arc::new(Self {
             writer: Mutex::new(Writer {
                 connection,
+                commits,
                 views,
                 on_update: HashMap::new(),
                 seq: history.seq,
@@ -222,7 +257,7 @@ impl Pool {
             made,
             sizes,
             acted: RwLock::default(),
-            epoch: history.epoch,
+            epoch: AtomicU64::new(history.epoch.get()),
             floor: AtomicU64::new(history.floor.get()),
             turns: Semaphore::new(LONG_READS_MAX),
             fill_turns: Semaphore::new(LONG_READS_MAX / 2),
@@ -256,6 +291,10 @@ impl Pool {
         self.lock().on_update = on_update;
     }
 
+    fn epoch(&self) -> Epoch {
+        Epoch::new(self.epoch.load(Ordering::Acquire))
+    }
+
     /// The latest changes, to listen to.
     pub fn changes(&self) -> &Arc<Changes> {
         &self.changes
@@ -268,79 +307,24 @@ impl Pool {
     /// # Errors
     /// SQLite's; nothing of the step happened.
     pub fn settle(&self, settlement: &Settlement) -> Result<Option<Vec<i64>>, PoolError> {
-        let done = self.change(|writer, pass| writer.apply(settlement, pass))?;
+        let done = self.settling(|writer, pass| writer.apply(settlement, pass))?;
         if done.is_some() {
             self.made.committed(&settlement.staged);
         }
         Ok(done)
     }
 
-    /// Runs what changes items, in a transaction of its own; then keeps what it changed for who listens, and wakes them.
-    fn change<T>(
-        &self,
-        work: impl FnOnce(&mut Writer, &mut ChangeSet<'_>) -> Result<T, rusqlite::Error>,
-    ) -> Result<T, PoolError> {
-        let mut writer = self.lock();
-        let mut pass = ChangeSet::new(writer.seq, &self.changes);
-        writer.counting = Counting::default();
-        let (done, reserved) = self.write_with(&mut writer, |writer| {
-            let done = work(writer, &mut pass)?;
-            writer.counting.store(&writer.connection)?;
-            let reserved = history::reserve(&writer.connection, pass.seq(), writer.reserved)?;
-            Ok((done, reserved))
-        })?;
-        writer.reserved = reserved;
-        self.sizes.committed(std::mem::take(&mut writer.counting));
-        if pass.seq() != writer.seq {
-            writer.seq = pass.seq();
-            let changed = self.changes.record(pass.finish(), writer.seq);
-            drop(writer);
-            self.changes.wake(&changed);
-        }
-        Ok(done)
-    }
-
-    /// Runs what changes no items, in a transaction of its own.
-    fn write<T>(
-        &self,
-        work: impl FnOnce(&mut Writer) -> Result<T, rusqlite::Error>,
-    ) -> Result<T, PoolError> {
-        self.write_with(&mut self.lock(), work)
-    }
-
-    fn write_with<T>(
-        &self,
-        writer: &mut Writer,
-        work: impl FnOnce(&mut Writer) -> Result<T, rusqlite::Error>,
-    ) -> Result<T, PoolError> {
-        if writer.connection.is_stopped() {
-            return Err(PoolError::Closed);
-        }
-        let done = writer.in_transaction(work);
-        writer.views.ended(done.is_ok());
-        match done {
-            Ok(done) => {
-                writer.connection.committed();
-                Ok(done)
-            }
-            Err(error) => Err(match writer.connection.failed(&error) {
-                DiskError::Full => PoolError::Full,
-                DiskError::Busy => PoolError::Busy,
-                DiskError::Damaged | DiskError::Failed => PoolError::File(error.into()),
-            }),
-        }
-    }
-
     /// Makes some of the views that lack a column, in a transaction of its own; true if there are more. Lanes wait
     /// meanwhile, so call it again after a pause. Blocks.
     pub fn refresh_views(&self) -> Result<bool, PoolError> {
-        let mut writer = self.lock();
-        if !writer.views.are_stale() {
+        if !self.lock().views.are_stale() {
             return Ok(false);
         }
-        let made = self.write_with(&mut writer, |writer| writer.views.make(&writer.connection))?;
-        writer.views.made(made);
-        Ok(writer.views.are_stale())
+        let make = |writer: &mut Writer| writer.views.make(&writer.connection);
+        self.write_then(make, |writer, made| {
+            writer.views.made(made);
+            writer.views.are_stale()
+        })
     }
 
     /// Every sink has what was accepted up to here behind it, waiting retries included: it needs nothing of the journal
@@ -378,36 +362,20 @@ impl Pool {
         // For whoever reads the file while the daemon is away. What is left is made after the next start.
         let begun = Instant::now();
         while begun.elapsed() < VIEWS_AT_END && matches!(self.refresh_views(), Ok(true)) {}
-        let mut writer = self.lock();
-        if writer.reserved > writer.seq {
+        let (seq, reserved) = {
+            let writer = self.lock();
+            (writer.seq, writer.reserved)
+        };
+        if reserved > seq {
             // Numbers that nobody had are free again. If that fails, they are left out.
-            let _ = self.write_with(&mut writer, |writer| {
-                history::store(&writer.connection, writer.seq)
-            });
+            let _ = self.write(|writer| history::store(&writer.connection, writer.seq));
         }
-        Ok(writer.connection.close()?)
+        self.keep_place()?;
+        Ok(self.lock().connection.close()?)
     }
 
     fn lock(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Writer {
-    /// Runs `changes` in a transaction of its own, which stays open if anything fails.
-    fn in_transaction<T>(
-        &mut self,
-        changes: impl FnOnce(&mut Self) -> Result<T, rusqlite::Error>,
-    ) -> Result<T, rusqlite::Error> {
-        // Who had the connection before may have panicked: one lane's defect is not everybody's.
-        if !self.connection.is_autocommit() {
-            sqlite::roll_back(&self.connection)?;
-            self.views = Views::load(&self.connection)?;
-        }
-        sqlite::begin(&self.connection)?;
-        let done = changes(self)?;
-        sqlite::commit(&self.connection)?;
-        Ok(done)
     }
 }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, params};
 
 use super::rules::{Place, State};
-use super::{Pool, PoolError};
+use super::{Pool, PoolError, Writer};
 use base::clock::Unix;
 use base::order::ChangeSeq;
 use item::members;
@@ -188,6 +188,13 @@ impl Recording {
         })
     }
 
+    /// The same of a file that another node has changed; what is set stays.
+    pub(super) fn load_anew(&mut self, connection: &Connection) -> Result<(), rusqlite::Error> {
+        self.of = Self::load(connection)?.of;
+        self.sweep = Sweep::default();
+        Ok(())
+    }
+
     /// How many values of each field are kept of this stream.
     pub(super) fn keep(&self, stream: &str) -> u32 {
         self.of.get(stream).map_or(0, |recorded| recorded.keep)
@@ -243,7 +250,15 @@ impl Pool {
     /// From now on so many values of each field are kept of these streams, and none of others. If that cannot be written
     /// now, it is when values are [swept](Pool::sweep_past_values). Blocks.
     pub fn set_history(&self, keep: HashMap<Arc<str>, u32>) {
-        self.lock().recording.wanted = keep;
+        let is_logged = {
+            let mut writer = self.lock();
+            writer.recording.wanted = keep;
+            writer.commits.are_logged()
+        };
+        // With a log this may be behind, and who follows may wait for whoever calls this.
+        if is_logged {
+            return;
+        }
         if let Err(error) = self.apply_history() {
             tracing::warn!(%error, "what is set of the history of streams counts a little later");
         }
@@ -251,12 +266,14 @@ impl Pool {
 
     /// Has the file say what is set.
     fn apply_history(&self) -> Result<(), PoolError> {
-        let mut writer = self.lock();
-        let differing = writer.recording.differing(writer.seq);
-        if differing.is_empty() {
-            return Ok(());
+        {
+            let writer = self.lock();
+            if writer.recording.differing(writer.seq).is_empty() {
+                return Ok(());
+            }
         }
-        self.write_with(&mut writer, |writer| {
+        let store = |writer: &mut Writer| {
+            let differing = writer.recording.differing(writer.seq);
             for (stream, to) in &differing {
                 writer
                     .connection
@@ -265,10 +282,11 @@ impl Pool {
                     )?
                     .execute(params![&**stream, to.keep, to.since.to_column(), to.dirty])?;
             }
-            Ok(())
-        })?;
-        writer.recording.of.extend(differing);
-        writer.recording.sweep = Sweep::default();
-        Ok(())
+            Ok(differing)
+        };
+        self.write_then(store, |writer, differing| {
+            writer.recording.of.extend(differing);
+            writer.recording.sweep = Sweep::default();
+        })
     }
 }

@@ -176,6 +176,30 @@ impl Sizes {
         })
     }
 
+    /// What the file says of a stream.
+    pub(super) fn read(connection: &Connection, stream: &str) -> Result<Size, rusqlite::Error> {
+        let sql = "SELECT items, bytes FROM stream_sizes WHERE stream = ?1";
+        let mut select = connection.prepare_cached(sql)?;
+        let mut rows = select.query([stream])?;
+        let Some(row) = rows.next()? else {
+            return Ok(Size::default());
+        };
+        let number = |at| {
+            row.get::<_, i64>(at)
+                .map(|number| number.max(0).unsigned_abs())
+        };
+        Ok(Size {
+            items: number(0)?,
+            bytes: number(1)?,
+        })
+    }
+
+    /// Another node has changed these, which are so now.
+    pub(super) fn set(&self, sizes: Vec<(Arc<str>, Size)>) {
+        let mut of = self.of.write().unwrap_or_else(PoisonError::into_inner);
+        of.extend(sizes);
+    }
+
     /// What the pool holds of a stream.
     pub fn of(&self, stream: &str) -> Size {
         let of = self.of.read().unwrap_or_else(PoisonError::into_inner);

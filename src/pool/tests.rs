@@ -8,6 +8,7 @@ mod item_meta;
 mod latest;
 mod migration;
 mod newest;
+mod nodes;
 mod order;
 mod past_values;
 mod removals;

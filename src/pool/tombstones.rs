@@ -58,6 +58,8 @@ pub(super) struct Removals {
     /// How many with a version are kept of each stream.
     versions_max: i64,
     forgetting: Forgetting,
+    /// Another node has changed the file since.
+    pub(super) is_outdated: bool,
 }
 
 /// What is known of the tombstones of a stream.
@@ -97,7 +99,15 @@ impl Removals {
                 versions,
                 ..Forgetting::default()
             },
+            is_outdated: false,
         })
+    }
+
+    /// The same of a file that another node has changed; what is set stays.
+    pub(super) fn load_anew(&mut self, connection: &Connection) -> Result<(), rusqlite::Error> {
+        let now = Self::load(connection)?;
+        (self.of, self.forgetting, self.is_outdated) = (now.of, now.forgetting, false);
+        Ok(())
     }
 
     #[cfg(test)]

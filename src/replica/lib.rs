@@ -10,33 +10,40 @@
 //!
 //! # How a file commits
 //!
-//! 1. `Recorder::prepare`, `BEGIN IMMEDIATE`, the work.
+//! The pool and the catalog each have [`Commits`] beside their writer, an enum of two. Where there is no log nothing of this
+//! exists: no trigger, no table, no call. `sqlite` itself is below this package. With a [`SharedLog`], which both files have:
+//!
+//! 1. `BEGIN IMMEDIATE`, the work.
 //! 2. [`Recorder::take`]. If it returns nothing, `COMMIT`: nothing is said of it to anybody.
-//! 3. [`log::Log::append`] behind the place that this file and the other one know, with the digest before.
-//! 4. It was appended: [`LogPlace::store`] of the new place, `COMMIT`. Entries are missing here
-//!    ([`log::AppendError::Behind`]): `ROLLBACK`, follow, and begin anew with the work. Another node runs the sinks:
-//!    `ROLLBACK`, and let go of the lanes. [`log::AppendError::Differs`]: `ROLLBACK`, and take a new copy. The database is
-//!    away: `ROLLBACK`, an error that passes, as a full disk.
+//! 3. The writing thread blocks until the task that owns the [`log::Log`] has appended the entry behind the place that both
+//!    files have come to, with the digest before.
+//! 4. It was appended: [`LogPlace::store`] of the new place, `COMMIT`. Entries are missing here ([`Behind`]): `ROLLBACK`, let
+//!    go of the file, wait until both have been brought further, and begin anew with the work; from the second time on with
+//!    the log reserved. Anything else: `ROLLBACK`, and a [`LogError`], which says whether the same works later.
 //!
-//! `append` returns when that is known, and not before: the transaction of the file stays open meanwhile, which holds up no
-//! reader. The commit need not be flushed: a copy that a power cut took back follows again from its own place.
-//! Numbers and secrets that the work draws are drawn before it, because it may run twice.
+//! Other nodes may have an entry before this one: so what is in the log and cannot be committed to the file ends the process,
+//! and the next one follows. The transaction of the file stays open meanwhile, which holds up no reader. The commit need not
+//! be flushed: a copy that a power cut took back follows again from its own place.
 //!
-//! This belongs into the commit of `sqlite::FileWriter`'s owners, as an enum of two that the pool and the catalog each have
-//! beside their writer: one commits as before, the other has a recorder and a way to the task that owns the [`log::Log`].
-//! `sqlite` itself is below this package. An entry of both files has both writers locked, the catalog's first.
-//! Where there is no log nothing of this exists: no trigger, no table, no call.
+//! The work may run more than once. Numbers, times and secrets that it draws belong to a run; only what the last run
+//! returned, which was committed, is answered.
 //!
 //! # How a node follows
 //!
-//! It asks [`log::Log::follow`] from the lower place of its two files. Each file applies what it lacks, the pool and the
-//! catalog of one entry one after the other, and shows nothing while they differ. What does not concern a file moves its
-//! place in memory only; [`LogPlace::store`] it once a second and at the end. After the file has got ahead of memory by an
-//! entry of somebody else, what is derived from [`AppliedEntry::tables`] is loaded anew. If
-//! [`log::FollowedEntries::fits`] is false, or [`ApplyError::DoesNotFit`] comes, the node closes its files, and begins as it
-//! does at each start: [`CopiesAtRest::bring_to_head`] has the files follow while nobody has them open, or replaces them by
-//! a base. The first node of all makes the files and begins the log with them ([`CopiesAtRest::begin_log`]): they are base 0,
-//! and their digest is in every digest after it. So a file of another cluster, or of a node alone, never passes for a copy.
+//! One task reads with a log of its own from the lower place of both files ([`SharedLog::read`]) whenever a hint comes, a
+//! moment has passed, or a writer lacks entries ([`SharedLog::lacking`]). [`SharedLog::apply`] hands each entry to the catalog
+//! and then to the pool, each with a transaction and a place of its own. So the pool never shows what is newer than the
+//! catalog: an entry is the pool's when all before it are the catalog's. Only after a start may they be further apart: until
+//! the head is reached for the first time, a node shows nothing. That is all it takes.
+//!
+//! What is derived from [`AppliedEntry::tables`] in memory is loaded anew by each file. What does not concern a file moves its
+//! place in memory only; it is stored once a second and at the end. If the files do not fit the log
+//! ([`LogError::Differs`]), nothing is appended any more: the node closes them, and begins as it does at each start.
+//! [`CopiesAtRest::bring_to_head`] has the files follow while nobody has them open, or replaces them by a base. The first node
+//! of all makes the files and begins the log with them ([`CopiesAtRest::begin_log`]): they are base 0, and their digest is in
+//! every digest after it. So a file of another cluster, or of a node alone, never passes for a copy.
+//!
+//! The format of an entry has room for parts of both files; nobody makes one yet.
 //!
 //! A format is raised by an entry as well: one that has the new format and no rows, at which each node upgrades its file.
 //! Upgrades are functions of the file alone then. An entry of a newer format ends a node that does not know it.
@@ -54,21 +61,25 @@
 
 mod apply;
 mod at_rest;
+mod commits;
 mod encoding;
 pub mod log;
 mod place;
 mod recorder;
+mod shared;
 mod tables;
 #[cfg(test)]
 mod tests;
 
 pub use apply::{AppliedEntry, ApplyError, LogEntry, TouchedTable};
 pub use at_rest::{AtRestError, CopiesAtRest};
+pub use commits::{CommitError, Commits, LoggedFile};
 pub use encoding::{
     CHANGE_VERSION, COLUMNS_MAX, FileChange, MalformedChange, change, check_change, part_of,
 };
 pub use place::{ChainDigest, LogPlace};
 pub use recorder::Recorder;
+pub use shared::{Again, Behind, LogError, Said, SharedLog};
 
 /// The table of a file's place. It is the one that is not recorded.
 const OWN_TABLE: &str = "replica";

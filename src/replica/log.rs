@@ -199,20 +199,23 @@ impl Log {
 
     /// Locks the head of the log: nobody appends before this does, or [`release`](Self::release)s it. For what must not lose
     /// against a node that appends all the time. Follow next, run the work, append: within a second each, or the database
-    /// ends it.
+    /// ends it. Returns the number of the newest entry.
     ///
     /// # Errors
     /// The database's; nothing is locked.
-    pub async fn reserve(&mut self) -> Result<(), DatabaseError> {
+    pub async fn reserve(&mut self) -> Result<u64, DatabaseError> {
         // The shared lock first, in the order of `append`: with a turn of generations waiting it would be a circle.
-        const STEPS: [&str; 4] = [
+        const STEPS: [&str; 3] = [
             "BEGIN",
             "SET LOCAL lock_timeout = '2s'; SET LOCAL idle_in_transaction_session_timeout = '1s'",
             "SELECT pg_advisory_xact_lock_shared(1212, 1)",
-            "SELECT FROM log_head FOR UPDATE",
         ];
         self.connected().await?;
-        self.is_reserved = true;
+        if std::mem::replace(&mut self.is_reserved, true) {
+            self.release().await;
+            self.connected().await?;
+            self.is_reserved = true;
+        }
         for step in STEPS {
             let connection = self.open_connection()?;
             if let Err(error) = sqlx::raw_sql(step).execute(connection).await {
@@ -220,7 +223,15 @@ impl Log {
                 return Err(error.into());
             }
         }
-        Ok(())
+        let lock = sqlx::query("SELECT head FROM log_head FOR UPDATE");
+        let locked = lock.fetch_one(self.open_connection()?).await;
+        match locked {
+            Ok(row) => Ok(column::<i64>(&row, 0)?.unsigned_abs()),
+            Err(error) => {
+                self.release().await;
+                Err(error.into())
+            }
+        }
     }
 
     /// Gives up what [`reserve`](Self::reserve) locked.

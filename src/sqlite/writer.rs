@@ -97,6 +97,11 @@ impl FileWriter {
         self.fail_stop.classify(&self.path, &self.connection, error)
     }
 
+    /// The file lacks what others know that it has: nothing may be written any more.
+    pub fn fail(&self, reason: &str) {
+        self.fail_stop.fail(&self.path, reason);
+    }
+
     /// A transaction is committed: what becomes of its way from the log into the file does not change that.
     pub fn committed(&mut self) {
         if let Err(error) = self.maybe_checkpoint() {

@@ -57,13 +57,19 @@ impl CopiedFile {
             applied.expect("it fits");
             sqlite::commit(&self.copy).expect("it commits");
         }
-        let (expected, found) = (content(original), content(&self.copy));
-        let differs = expected.iter().zip(&found).find(|(a, b)| a != b);
-        assert!(
-            differs.is_none() && expected.len() == found.len(),
-            "{differs:#?}"
-        );
+        assert_equal(original, &self.copy);
     }
+}
+
+/// Both files have the same rows.
+#[track_caller]
+pub fn assert_equal(one: &Connection, other: &Connection) {
+    let (expected, found) = (content(one), content(other));
+    let differs = expected.iter().zip(&found).find(|(a, b)| a != b);
+    assert!(
+        differs.is_none() && expected.len() == found.len(),
+        "{differs:#?}"
+    );
 }
 
 /// The rows of all tables but the one that says where a copy is.

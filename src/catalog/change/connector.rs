@@ -23,10 +23,9 @@ impl Catalog {
     pub fn create_connector(&self, new: &Patch, actor: &Actor) -> Changed<Arc<Connector>> {
         let connector = build_connector(new)?;
         self.commit(actor, |database, entries| {
-            let change = insert_connector(database, entries, &connector)?;
-            Ok((Arc::new(connector), change))
-        })
-        .map(|(connector, _)| connector)
+            Ok(((), insert_connector(database, entries, &connector)?))
+        })?;
+        Ok(Arc::new(connector))
     }
 
     /// Changes a connector. What changed counts from the next request on; a changed rate begins with a full burst.

@@ -136,7 +136,7 @@ impl Catalog {
             }
             require_capacity(self.connector(connector).map_or(0, |one| one.keys.len()))?;
             let test = before.prefix.as_deref().is_some_and(key::is_test);
-            let form = match (&before.verify, rotation.secret) {
+            let form = match (&before.verify, rotation.secret.clone()) {
                 (None, None) => KeyForm::generated(test)?,
                 (Some(verify), secret @ Some(_)) => {
                     let verify = Verify {
@@ -254,7 +254,7 @@ impl Catalog {
         name: &str,
         action: &'static str,
         actor: &Actor,
-        rewrite: impl FnOnce(&mut KeyRow) -> Changed<()>,
+        rewrite: impl Fn(&mut KeyRow) -> Changed<()>,
     ) -> Changed<Arc<IngestKey>> {
         let (after, entries) = self.commit(actor, |database, entries| {
             let before = find_runtime_key(entries, connector, name)?.row();

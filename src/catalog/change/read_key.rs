@@ -42,7 +42,7 @@ impl Catalog {
             ..ReadKey::new(settings, text.hash(), Some(Unix::now()))
         };
         check_future(key.expires_at)?;
-        let (key, _) = self.commit(actor, |database, entries| {
+        self.commit(actor, |database, entries| {
             require_free(
                 ResourceKind::ReadKey,
                 entries.read_keys.contains_key(&key.name),
@@ -51,7 +51,7 @@ impl Catalog {
             check_streams(entries, &key.streams)?;
             schema::put_read_key(database, &key)?;
             let change = audit_created(ResourceKind::ReadKey, &key.name, key.shown());
-            Ok((key, change))
+            Ok(((), change))
         })?;
         Ok((text, Arc::new(key)))
     }
@@ -104,7 +104,7 @@ impl Catalog {
         name: &str,
         action: &'static str,
         actor: &Actor,
-        rewrite: impl FnOnce(&mut ReadKey, &Entries) -> Changed<()>,
+        rewrite: impl Fn(&mut ReadKey, &Entries) -> Changed<()>,
     ) -> Changed<Arc<ReadKey>> {
         self.commit(actor, |database: &Database, entries| {
             let before = find_runtime_read_key(entries, name)?;

@@ -14,7 +14,7 @@ use super::{Changed, audit_changed, audit_created, audit_deleted};
 use crate::audit::{Actor, Change};
 use crate::entries::Entries;
 use crate::sink::{Pause, Sink, SinkRow};
-use crate::{Catalog, CatalogError, ResourceKind, schema};
+use crate::{Catalog, CatalogError, ResourceKind, Store, schema};
 use base::clock::{self, Unix};
 use settings::Section;
 
@@ -68,7 +68,7 @@ impl Catalog {
                 name: name.to_owned(),
                 created_at: Some(Unix::now()),
                 deleting: false,
-                ..with_section(section, None, actor)
+                ..with_section(section.clone(), None, actor)
             };
             schema::put_sink(database, &row)?;
             Ok(Some(audit_created(KIND, name, shown(&row, None))))
@@ -83,7 +83,7 @@ impl Catalog {
                 name: name.to_owned(),
                 created_at: old.created_at,
                 deleting: false,
-                ..with_section(section, old.pause.clone(), actor)
+                ..with_section(section.clone(), old.pause.clone(), actor)
             };
             schema::put_sink(database, &row)?;
             let (before, after) = (shown(old, None), shown(&row, old.section.as_ref()));
@@ -148,7 +148,7 @@ impl Catalog {
             };
             schema::put_sink(database, &row)?;
             Ok(Some(Change {
-                after: Some(gone),
+                after: Some(gone.clone()),
                 ..audit_deleted(KIND, name, shown(old, None))
             }))
         })
@@ -159,21 +159,21 @@ impl Catalog {
     /// # Errors
     /// See [`CatalogError`].
     pub fn forget_sink(&self, name: &str) -> Changed<()> {
-        let mut store = self.store();
-        let made = self.write(&mut store, |store| {
+        let forget = |store: &Store| {
             schema::delete_sink(&store.connection, name)?;
             Ok(schema::load(&store.connection)?)
-        })?;
-        store.made = made;
-        self.publish(&store);
-        Ok(())
+        };
+        self.write_then(forget, |store, made| {
+            store.made = made;
+            self.publish(store);
+        })
     }
 
     /// Runs a change of a sink in a transaction, with its entry in the audit log, if anything is changed.
     fn commit_sink(
         &self,
         actor: &Actor,
-        work: impl FnOnce(&Database, &Entries, &[SinkRow]) -> Changed<Option<Change>>,
+        mut work: impl FnMut(&Database, &Entries, &[SinkRow]) -> Changed<Option<Change>>,
     ) -> Changed<()> {
         self.commit_all(actor, |database, entries| {
             let rows = schema::load(database)?.sinks;

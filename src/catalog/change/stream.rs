@@ -30,7 +30,7 @@ impl Catalog {
         set(settings.set_all(new))?;
         let stream = build_stream(settings)?;
         self.commit_all(actor, |database, entries| {
-            insert_stream(database, entries, stream)
+            insert_stream(database, entries, stream.clone())
         })
         .map(|(stream, _)| stream)
     }

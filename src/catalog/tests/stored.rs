@@ -2,6 +2,8 @@
 //!
 //! **Invariant**: what an earlier version wrote is read.
 
+use rusqlite::Connection;
+
 use super::*;
 use base::clock::Unix;
 

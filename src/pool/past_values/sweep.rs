@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::params;
 
-use super::Recorded;
+use super::{Recorded, Recording};
 use crate::{Pool, PoolError, Writer};
 
 /// Values that are looked at in one transaction.
@@ -38,33 +38,50 @@ impl Pool {
 
     /// False: there is nothing left.
     fn sweep_chunk(&self) -> Result<bool, PoolError> {
-        let mut writer = self.lock();
-        let mut dirty = writer.recording.of.iter().filter(|(_, one)| one.dirty);
-        let Some((stream, recorded)) = dirty.next() else {
+        if self.lock().recording.dirty().is_none() {
             return Ok(false);
-        };
-        let (stream, recorded) = (Arc::clone(stream), *recorded);
-        let sweep = &mut writer.recording.sweep;
-        if sweep.stream.as_ref() != Some(&stream) {
-            *sweep = Sweep {
-                stream: Some(Arc::clone(&stream)),
-                ..Sweep::default()
+        }
+        let sweep = |writer: &mut Writer| {
+            let Some((stream, recorded)) = writer.recording.dirty() else {
+                return Ok(None);
             };
-        }
-        let last = self.write_with(&mut writer, |writer| writer.sweep(&stream, recorded))?;
-        let recording = &mut writer.recording;
-        match last {
-            Some(last) => recording.sweep.at = last,
-            None if recorded.keep == 0 => _ = recording.of.remove(&stream),
-            None => {
-                let clean = Recorded {
-                    dirty: false,
-                    ..recorded
+            let sweep = &mut writer.recording.sweep;
+            if sweep.stream.as_ref() != Some(&stream) {
+                *sweep = Sweep {
+                    stream: Some(Arc::clone(&stream)),
+                    ..Sweep::default()
                 };
-                recording.of.insert(stream, clean);
             }
-        }
-        Ok(true)
+            let last = writer.sweep(&stream, recorded)?;
+            Ok(Some((stream, recorded, last)))
+        };
+        self.write_then(sweep, |writer, swept| {
+            let Some((stream, recorded, last)) = swept else {
+                return false;
+            };
+            let recording = &mut writer.recording;
+            match last {
+                Some(last) => recording.sweep.at = last,
+                None if recorded.keep == 0 => _ = recording.of.remove(&stream),
+                None => {
+                    let clean = Recorded {
+                        dirty: false,
+                        ..recorded
+                    };
+                    recording.of.insert(stream, clean);
+                }
+            }
+            true
+        })
+    }
+}
+
+impl Recording {
+    /// A stream of which something is left to delete.
+    fn dirty(&self) -> Option<(Arc<str>, Recorded)> {
+        let mut dirty = self.of.iter().filter(|(_, one)| one.dirty);
+        let (stream, recorded) = dirty.next()?;
+        Some((Arc::clone(stream), *recorded))
     }
 }
 

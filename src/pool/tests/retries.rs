@@ -280,10 +280,13 @@ async fn a_panic_in_a_transaction_costs_that_transaction_only() {
     let test = Test::new().await;
     let panicking = std::panic::AssertUnwindSafe(|| {
         let mut writer = test.pool.lock();
-        let _ = writer.in_transaction(|writer| -> Result<(), rusqlite::Error> {
-            writer.connection.execute("DELETE FROM cursors", [])?;
-            panic!("a defect");
-        });
+        let _ = writer.in_transaction(
+            false,
+            &mut |writer: &mut Writer| -> Result<(), rusqlite::Error> {
+                writer.connection.execute("DELETE FROM cursors", [])?;
+                panic!("a defect");
+            },
+        );
     });
     assert!(std::panic::catch_unwind(panicking).is_err());
     test.upsert(&batch(1, &["a"]), true);
