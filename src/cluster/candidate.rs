@@ -60,8 +60,6 @@ pub struct Candidate {
     role: watch::Sender<Role>,
     /// The beat of the owner, and since when it is this one.
     heard: Option<(i64, Duration)>,
-    /// When the answered renewal was sent.
-    renewed: Duration,
 }
 
 impl Candidate {
@@ -77,7 +75,6 @@ impl Candidate {
             lease: Lease::default(),
             role: watch::Sender::new(Role::Waits),
             heard: None,
-            renewed: Duration::ZERO,
         }
     }
 
@@ -104,7 +101,8 @@ impl Candidate {
         let asked = match role {
             Role::Waits => self.ask().await,
             Role::Runs { fence, .. } => {
-                let left = (self.renewed + self.pace.lasts).saturating_sub(since_boot());
+                let age = self.lease.age().unwrap_or(self.pace.lasts);
+                let left = self.pace.lasts.saturating_sub(age);
                 let renewed = tokio::time::timeout(left, self.renew(fence)).await;
                 renewed.unwrap_or(Err(DatabaseError::silent(self.pace.lasts)))
             }
@@ -114,7 +112,7 @@ impl Candidate {
             Ok(()) => self.pace.asks,
             Err(error) => {
                 tracing::debug!(%error, "whether this node runs the sinks cannot be asked");
-                if since_boot() >= self.renewed + self.pace.lasts {
+                if (self.lease.age()).is_none_or(|age| age >= self.pace.lasts) {
                     self.wait("the database does not answer");
                 }
                 self.pace.asks
@@ -134,7 +132,6 @@ impl Candidate {
         // What the owner before has appended is in front of this.
         let from = self.log.head().await?.place;
         self.heard = None;
-        self.renewed = sent;
         self.lease.renew(sent);
         tracing::info!(fence, "this node runs the sinks");
         self.role.send_replace(Role::Runs { fence, from });
@@ -145,7 +142,6 @@ impl Candidate {
         let sent = since_boot();
         match self.log.renew(fence).await {
             Ok(()) => {
-                self.renewed = sent;
                 self.lease.renew(sent);
                 Ok(())
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use base::clock::since_boot;
+use base::clock::{millis, since_boot};
 
 /// A node begins no call of a sink when the database has not answered for so long.
 const CALLS_BEGIN_WITHIN: Duration = Duration::from_secs(4);
@@ -41,16 +41,13 @@ impl Lease {
         self.0.store(0, Ordering::Release);
     }
 
-    fn age(&self) -> Option<Duration> {
+    /// Since what the database answered was sent; none: it is over.
+    pub(crate) fn age(&self) -> Option<Duration> {
         match self.0.load(Ordering::Acquire) {
             0 => None,
             sent => Some(since_boot().saturating_sub(Duration::from_millis(sent))),
         }
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

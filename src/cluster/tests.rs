@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use base::clock::since_boot;
-use postgres::{Database, DatabaseOptions, Durability, make};
-use postgres_server::{Line, Postgres};
+use postgres::Database;
+use postgres_server::{Line, Postgres, cluster_at};
 use replica::log::Log;
 use replica::{LogPlace, log::AppendError, log::NewEntry};
 use tokio::sync::watch;
@@ -61,29 +61,12 @@ impl Node {
     }
 }
 
-fn database(url: &str) -> Database {
-    let options = DatabaseOptions {
-        urls: vec![url.to_owned()],
-        schema: "headgate".to_owned(),
-        name: "a".to_owned(),
-        durability: Durability::Local,
-    };
-    Database::new(&options).expect("plain")
-}
-
-async fn made(server: &Postgres) -> Database {
-    let database = database(&server.url());
-    let mut connection = database.connect().await.expect("it connects");
-    make(&database, &mut connection).await.expect("it is made");
-    database
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_node_runs_the_sinks_and_another_when_it_has_gone() {
     let Some(server) = Postgres::start("one_node_runs_the_sinks") else {
         return;
     };
-    let database = made(&server).await;
+    let database = server.cluster("headgate").await;
     let mut first = Node::start(&database, PATIENT);
     let one = first.runs().await;
     let mut second = Node::start(&database, PATIENT);
@@ -118,7 +101,7 @@ async fn an_owner_that_is_connected_and_silent_is_replaced_and_learns_of_it() {
     let Some(server) = Postgres::start("an_owner_that_is_silent_is_replaced") else {
         return;
     };
-    let database = made(&server).await;
+    let database = server.cluster("headgate").await;
     // It is frozen: its connection stays, and its beat is the same.
     let mut frozen = Log::new(database.clone(), Uuid::now_v7());
     let fence = frozen
@@ -163,13 +146,13 @@ async fn a_node_that_gets_no_answer_lets_go_and_has_the_same_claim_afterwards() 
     let Some(server) = Postgres::start("a_node_that_gets_no_answer_lets_go") else {
         return;
     };
-    made(&server).await;
+    server.cluster("headgate").await;
     let line = Line::to(&server);
     let pace = Pace {
         lasts: Duration::from_millis(300),
         ..PATIENT
     };
-    let mut node = Node::start(&database(&line.url()), pace);
+    let mut node = Node::start(&cluster_at(&line.url(), "headgate"), pace);
     let fence = node.runs().await;
     line.stall();
     node.waits().await;

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use postgres::{Database, DatabaseOptions, Durability};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// No step of a server takes longer, on a busy machine.
@@ -84,6 +85,15 @@ impl Postgres {
     /// The same for another user.
     pub fn url_of(&self, user: &str, password: &str) -> String {
         url(user, password, self.port)
+    }
+
+    /// The database of a cluster in a schema of this server, which is made.
+    pub async fn cluster(&self, schema: &str) -> Database {
+        let database = cluster_at(&self.url(), schema);
+        let mut connection = database.connect().await.expect("it connects");
+        let made = postgres::make(&database, &mut connection).await;
+        made.expect("it is made");
+        database
     }
 
     /// What a statement returns: a line for each row, columns between `|`. It must succeed.
@@ -169,6 +179,17 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         self.end(Signal::QUIT);
     }
+}
+
+/// The database of a cluster in a schema at this address, which is there.
+pub fn cluster_at(url: &str, schema: &str) -> Database {
+    let options = DatabaseOptions {
+        urls: vec![url.to_owned()],
+        schema: schema.to_owned(),
+        name: "a".to_owned(),
+        durability: Durability::Local,
+    };
+    Database::new(&options).expect("a URL and a plain name")
 }
 
 /// What lies between Headgate and a server, and may stall.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use postgres_server::Postgres;
+use postgres_server::{Postgres, cluster_at};
 use uuid::Uuid;
 
 use super::*;
@@ -18,20 +18,9 @@ use crate::{
     Claim, Condition, JournalError, Named, ReadRequest, Receipt, RejectedBody, Retention,
     Submission, Taken,
 };
-use ::postgres::{DatabaseOptions, Durability};
 use base::clock::{Lived, Unix};
 use item::batch::Action;
 use item::{ItemMeta, ItemsWriter};
-
-fn database(url: &str) -> Database {
-    let options = DatabaseOptions {
-        urls: vec![url.to_owned()],
-        schema: "headgate".to_owned(),
-        name: "a".to_owned(),
-        durability: Durability::Local,
-    };
-    Database::new(&options).expect("a URL")
-}
 
 /// A node on the server at this address.
 async fn open(url: &str) -> Arc<Journal> {
@@ -40,7 +29,7 @@ async fn open(url: &str) -> Arc<Journal> {
 
 async fn open_with(url: &str, commit_wait: Duration) -> Arc<Journal> {
     let options = PostgresOptions {
-        database: database(url),
+        database: cluster_at(url, "headgate"),
         commit_wait,
         pending_bytes_max: 64 << 20,
         seq_floor: Seq::MIN,

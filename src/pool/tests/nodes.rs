@@ -14,7 +14,7 @@ use tokio::task::{JoinHandle, block_in_place};
 use super::*;
 use crate::acts::{Act, Author};
 use catalog::{Actor, Catalog};
-use postgres::{Database, DatabaseOptions, Durability};
+use postgres::Database;
 use postgres_server::Postgres;
 use replica::log::Log;
 use replica::{LogEntry, LogPlace};
@@ -31,24 +31,6 @@ struct Node {
     catalog: Arc<Catalog>,
     reading: tokio::sync::Mutex<Log>,
     folder: std::path::PathBuf,
-}
-
-fn database(url: &str) -> Database {
-    let options = DatabaseOptions {
-        urls: vec![url.to_owned()],
-        schema: "headgate".to_owned(),
-        name: "a".to_owned(),
-        durability: Durability::Local,
-    };
-    Database::new(&options).expect("plain")
-}
-
-async fn make(server: &Postgres) -> Database {
-    let database = database(&server.url());
-    let mut connection = database.connect().await.expect("it connects");
-    let made = postgres::make(&database, &mut connection).await;
-    made.expect("it is made");
-    database
 }
 
 impl Node {
@@ -227,7 +209,7 @@ async fn nodes_that_write_at_once_end_with_equal_copies_and_do_all_once() {
     let Some(server) = Postgres::start("nodes_that_write_at_once_end_with_equal_copies") else {
         return;
     };
-    let database = make(&server).await;
+    let database = server.cluster("headgate").await;
     let folders = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
     let mut nodes = Vec::new();
     let mut following = Vec::new();
@@ -301,7 +283,7 @@ async fn work_that_was_overtaken_runs_again_on_what_came_before() {
     let Some(server) = Postgres::start("work_that_was_overtaken_runs_again") else {
         return;
     };
-    let database = make(&server).await;
+    let database = server.cluster("headgate").await;
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
     let (one, _following) = Node::start(&database, folders[0].path()).await;
     let other = Node::open(&database, folders[1].path()).await;
@@ -335,7 +317,7 @@ async fn a_node_that_followed_decides_and_tells_as_the_one_that_wrote() {
     let Some(server) = Postgres::start("a_node_that_followed_decides_as_the_one_that_wrote") else {
         return;
     };
-    let database = make(&server).await;
+    let database = server.cluster("headgate").await;
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
     let (one, following) = Node::start(&database, folders[0].path()).await;
     following.abort();

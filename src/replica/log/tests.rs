@@ -11,8 +11,7 @@ mod owner;
 
 use std::future::Future;
 
-use postgres::{DatabaseOptions, Durability, make};
-use postgres_server::{Line, Postgres};
+use postgres_server::{Line, Postgres, cluster_at};
 
 use super::*;
 use crate::{FileChange, change};
@@ -25,9 +24,7 @@ struct Cluster<'a> {
 
 impl<'a> Cluster<'a> {
     async fn new(server: &'a Postgres, schema: &str) -> Self {
-        let database = database(&server.url(), schema);
-        let mut connection = database.connect().await.expect("it connects");
-        make(&database, &mut connection).await.expect("it is made");
+        let database = server.cluster(schema).await;
         Self { server, database }
     }
 
@@ -52,16 +49,6 @@ impl<'a> Cluster<'a> {
             .expect("it begins");
         connection
     }
-}
-
-fn database(url: &str, schema: &str) -> Database {
-    let options = DatabaseOptions {
-        urls: vec![url.to_owned()],
-        schema: schema.to_owned(),
-        name: "a".to_owned(),
-        durability: Durability::Local,
-    };
-    Database::new(&options).expect("plain")
 }
 
 /// The change of an entry that says nothing but this.
@@ -199,7 +186,7 @@ async fn an_answer_that_is_lost_is_asked_for_until_it_is_known() {
     };
     let cluster = Cluster::new(&server, "headgate").await;
     let line = Line::to(&server);
-    let mut log = Log::new(database(&line.url(), "headgate"), Uuid::now_v7());
+    let mut log = Log::new(cluster_at(&line.url(), "headgate"), Uuid::now_v7());
     log.answer_max = Duration::from_secs(2);
     let (first, second) = (
         said("a", ReplicaFile::Pool),

@@ -33,9 +33,7 @@ struct Stage {
 impl Stage {
     async fn start(test: &str) -> Option<Self> {
         let server = Postgres::start(test)?;
-        let database = database(&server.url());
-        let mut connection = database.connect().await.expect("it connects");
-        make(&database, &mut connection).await.expect("it is made");
+        let database = server.cluster("headgate").await;
         let stage = Self {
             server,
             database,

@@ -8,10 +8,15 @@ async fn an_answer_that_is_lost_is_no_second_change() {
     let Some(server) = Postgres::start("an_answer_that_is_lost_is_no_second_change") else {
         return;
     };
-    let database = make(&server).await;
+    let database = server.cluster("headgate").await;
     let line = Line::to(&server);
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::open_over(&super::database(&line.url()), &database, folder.path()).await;
+    let node = Node::open_over(
+        &postgres_server::cluster_at(&line.url(), "headgate"),
+        &database,
+        folder.path(),
+    )
+    .await;
     node.catch_up().await;
     let _following = node.follow();
     block_in_place(|| node.pool.begin()).expect("an epoch");
@@ -52,7 +57,7 @@ async fn a_node_that_was_killed_between_two_commits_follows_on() {
     let Some(server) = Postgres::start("a_node_that_was_killed_between_two_commits") else {
         return;
     };
-    let database = make(&server).await;
+    let database = server.cluster("headgate").await;
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
     let (one, _following) = Node::start(&database, folders[0].path()).await;
     // As a kill leaves them: the file and its log of writes.
@@ -108,7 +113,7 @@ async fn who_lost_the_sinks_settles_nothing_and_goes_on_otherwise() {
     let Some(server) = Postgres::start("who_lost_the_sinks_settles_nothing") else {
         return;
     };
-    let database = make(&server).await;
+    let database = server.cluster("headgate").await;
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
     let (one, _one) = Node::start(&database, folders[0].path()).await;
     let (other, _other) = Node::start(&database, folders[1].path()).await;
@@ -146,7 +151,7 @@ async fn a_database_that_is_away_refuses_and_passes() {
     let Some(mut server) = Postgres::start("a_database_that_is_away_refuses_and_passes") else {
         return;
     };
-    let database = make(&server).await;
+    let database = server.cluster("headgate").await;
     let folder = tempfile::tempdir().expect("a folder");
     let (node, following) = Node::start(&database, folder.path()).await;
     block_in_place(|| node.add("scores", "total")).expect("it adds");
@@ -186,7 +191,7 @@ async fn a_copy_that_differs_writes_nothing_any_more() {
     let Some(server) = Postgres::start("a_copy_that_differs_writes_nothing_any_more") else {
         return;
     };
-    let database = make(&server).await;
+    let database = server.cluster("headgate").await;
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
     let (one, _following) = Node::start(&database, folders[0].path()).await;
     let other = Node::open(&database, folders[1].path()).await;
