@@ -1,10 +1,10 @@
-//! From a request to the token it comes with, and from a route to the role that it needs.
+//! Authorization of requests to the admin listener: the token of a request, and the role that a route requires.
 //!
-//! The guards of the admin API (`api.rs`) and of the pages (`web/guard.rs`) ask here.
+//! The guards of the admin API (`api.rs`) and of the pages (`web/guard.rs`) call it.
 //!
-//! **Invariant**: every route of the admin listener but `/healthz`, its documentation and the sign-in page stands behind
-//! a guard that was made with the roles that it needs: there is no other way into the lists of routes. A request that
-//! a guard let through carries its token.
+//! **Invariant**: every route of the admin listener except `/healthz`, its documentation and the sign-in page has a
+//! guard with the roles that the route requires. A route cannot be added to the lists without one. A request that
+//! passes a guard carries its token.
 
 use std::sync::Arc;
 
@@ -19,30 +19,30 @@ use operate::access::{Access, Token};
 use operate::{By, Operator};
 use settings::Role;
 
-/// The roles that the routes of a subject need.
+/// The roles that a group of routes requires.
 #[derive(Debug, Clone, Copy)]
 pub struct Needs {
-    /// For GET and HEAD.
+    /// Role for GET and HEAD.
     pub(super) reads: Role,
-    /// For everything else.
+    /// Role for all other methods.
     pub writes: Role,
 }
 
 impl Needs {
     /// The metrics.
     pub const METRICS: Self = Self::new(Role::Metrics, Role::Admin);
-    /// What changes nothing of the daemon's, whatever the method is.
+    /// Routes that change nothing in the daemon, whatever the method.
     pub const VIEW: Self = Self::new(Role::Viewer, Role::Viewer);
-    /// What is done day to day.
+    /// Routes for daily operation.
     pub const RUN: Self = Self::new(Role::Viewer, Role::Operator);
-    /// What decides who sends and who reads.
+    /// Routes that decide who can send and read.
     pub const MANAGE: Self = Self::new(Role::Viewer, Role::Admin);
 
     const fn new(reads: Role, writes: Role) -> Self {
         Self { reads, writes }
     }
 
-    /// What a request with this method needs.
+    /// The role that a request with this method requires.
     pub fn role(self, method: &Method) -> Role {
         match *method {
             Method::GET | Method::HEAD => self.reads,
@@ -51,7 +51,7 @@ impl Needs {
     }
 }
 
-/// Who calls, as whom: the token of a request, or the one that its client's certificate stands for.
+/// The token of a request: in its header, or by the certificate of its client.
 fn identify(req: &Request, access: &Access) -> Option<Arc<Token>> {
     match reader::bearer(req.headers()) {
         Some(token) => access.token(token),
@@ -59,8 +59,8 @@ fn identify(req: &Request, access: &Access) -> Option<Arc<Token>> {
     }
 }
 
-/// Lets a request through with its token if that has the role; otherwise the sentence for the caller. It is in the log
-/// and the audit log then.
+/// Passes a request on with its token if the token has the role. Otherwise returns the sentence for the client; the
+/// rejection is in the log and the audit log.
 pub async fn admit(
     operator: &Operator,
     needed: Role,
@@ -77,21 +77,21 @@ pub async fn admit(
     Err(operator.refuse_role(token, needed, &what, by(req)).await)
 }
 
-/// Characters of what somebody wanted and was refused.
+/// Maximum characters of a rejected request in the log.
 const WHAT_CHARS_MAX: usize = 200;
 
-/// The token of a request that a guard let through.
+/// The token of a request that passed a guard.
 pub fn token_of(req: &Request) -> Result<Arc<Token>, ApiError> {
     let token = req.extensions().get::<Arc<Token>>().cloned();
     token.ok_or_else(|| ApiError::unauthorized("the admin token is missing; send one"))
 }
 
-/// Who calls the admin API.
+/// The actor of a call of the admin API.
 pub fn by_token(req: &Request) -> By {
     by(req, Token::who)
 }
 
-/// Who is signed in.
+/// The actor of a request of a page.
 pub fn by_page(req: &Request) -> By {
     by(req, Token::who_on_page)
 }
@@ -101,7 +101,7 @@ fn by(req: &Request, who: fn(&Token) -> Arc<str>) -> By {
     by_name(req, who)
 }
 
-/// Somebody who is called so.
+/// An actor with this name.
 fn by_name(req: &Request, who: Arc<str>) -> By {
     By {
         who,
@@ -110,7 +110,7 @@ fn by_name(req: &Request, who: Arc<str>) -> By {
     }
 }
 
-/// These routes for those alone whose token has the role that they need.
+/// Restricts routes to tokens with the required role.
 pub fn require_token(operator: &Operator, needs: Needs, routes: Router) -> Router {
     let operator = operator.clone();
     Router::new()
@@ -118,10 +118,10 @@ pub fn require_token(operator: &Operator, needs: Needs, routes: Router) -> Route
         .push(routes)
 }
 
-/// Lets a request to the API go on that a guard let through, if its token has this role, too.
+/// Requires another role of a request that already passed a guard.
 ///
 /// # Errors
-/// 403; it is in the log and the audit log then.
+/// 403; the rejection is in the log and the audit log.
 pub async fn require_role(
     operator: &Operator,
     needed: Role,
@@ -136,10 +136,10 @@ fn forbidden(why: String) -> ApiError {
     ApiError::new(StatusCode::FORBIDDEN, "FORBIDDEN", why)
 }
 
-/// The frame of a guard: goes on with what is guarded, or ends here, for the caller to answer.
+/// Common part of the guards: calls the guarded handlers, or skips them so that the guard can answer.
 ///
 /// # Errors
-/// Why nothing was let through.
+/// The error of `admitted`.
 pub async fn go_on<E>(
     admitted: Result<(), E>,
     req: &mut Request,
@@ -156,7 +156,7 @@ pub async fn go_on<E>(
     admitted
 }
 
-/// Lets only those through who know a token with the role.
+/// Rejects requests without a token that has the role.
 struct RequireToken {
     operator: Operator,
     needs: Needs,
@@ -186,7 +186,7 @@ impl RequireToken {
             let admitted = admit(operator, needed, &token, by_token, req).await;
             return admitted.map_err(forbidden);
         }
-        // Who sends none guesses nothing.
+        // A request without a token is not a guess, so it does not count as one.
         let sent = reader::bearer(req.headers()).is_some_and(|token| !token.is_empty());
         let pause = match sent {
             true => {

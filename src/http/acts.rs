@@ -1,6 +1,7 @@
-//! Acts of operators over HTTP: what both listeners have in common, and the operate API.
+//! Acts of operators over HTTP: the common part of both listeners, and the operate API.
 //!
-//! **Invariant**: an act is read whole before anything is done, and is answered when it is on disk.
+//! **Invariant**: the whole body of an act is read before the act is made, and the response follows after the act is on
+//! disk.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use wire::{ActData, HoldData, OverrideData, StoredItem, StreamActsData};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-/// Held keys and overridden items that an answer lists.
+/// Maximum held keys and overridden items in a response.
 pub const LISTED_MAX: u32 = 500;
 
 impl From<ActError> for ApiError {
@@ -50,10 +51,10 @@ impl From<ActError> for ApiError {
     }
 }
 
-/// Who acts by this request.
+/// The operator of this request.
 ///
 /// # Errors
-/// Its `Idempotency-Key` cannot be used.
+/// Its `Idempotency-Key` is invalid.
 pub fn acting(req: &Request, name: Arc<str>, by_key: bool, by: By) -> Result<Acting, ApiError> {
     let key = req.headers().get(IDEMPOTENCY_KEY);
     let key = headers::idempotency_key(key.map(HeaderValue::as_bytes))?;
@@ -65,10 +66,10 @@ pub fn acting(req: &Request, name: Arc<str>, by_key: bool, by: By) -> Result<Act
     })
 }
 
-/// The body of an act.
+/// Reads the body of an act.
 ///
 /// # Errors
-/// It is too large, no JSON by its header, or cannot be read.
+/// It is too large, its media type is not JSON, or it cannot be read.
 pub async fn body(req: &mut Request) -> Result<Vec<u8>, ApiError> {
     let too_large = || {
         let message =
@@ -103,7 +104,7 @@ pub async fn body(req: &mut Request) -> Result<Vec<u8>, ApiError> {
     }
 }
 
-/// Answers what an act did.
+/// Answers with the result of an act.
 pub fn answer(acted: Acted, res: &mut Response) {
     if acted.replayed {
         res.headers_mut()
@@ -132,10 +133,10 @@ pub fn answer(acted: Acted, res: &mut Response) {
     .answer(res);
 }
 
-/// An item as it is shown, with what acts do to it.
+/// An item as it is shown, with its overrides and its hold.
 ///
 /// # Errors
-/// It is not shown.
+/// The item does not exist, or is hidden.
 pub fn item_data(item: Option<Item>, acts: ItemActs) -> Result<StoredItem, ApiError> {
     let item = item.ok_or_else(|| {
         let message = "the stream has no item with this key; check the key, percent-encoded as one part of the path";
@@ -166,7 +167,6 @@ pub fn item_data(item: Option<Item>, acts: ItemActs) -> Result<StoredItem, ApiEr
     })
 }
 
-/// A hold.
 pub fn hold_data(held: HeldSince) -> HoldData {
     HoldData {
         key: Some(held.key).filter(|key| !key.is_empty()),
@@ -176,7 +176,7 @@ pub fn hold_data(held: HeldSince) -> HoldData {
     }
 }
 
-/// What acts do to a stream.
+/// The holds and overrides of a stream.
 pub fn stream_data(stream: &str, acts: StreamActs) -> StreamActsData {
     StreamActsData {
         stream: stream.to_owned(),
@@ -187,14 +187,14 @@ pub fn stream_data(stream: &str, acts: StreamActs) -> StreamActsData {
     }
 }
 
-/// What operate keys act with.
+/// State of the operate API.
 #[derive(Clone)]
 pub struct Operating {
     pub readers: Readers,
     pub operator: Operator,
 }
 
-/// The operate API, of the service listener.
+/// Routes of the operate API, on the service listener.
 pub fn routes(operating: &Operating) -> Router {
     let p = || operating.clone();
     Router::with_path("api/operate/{stream}")
@@ -208,7 +208,7 @@ pub fn routes(operating: &Operating) -> Router {
         .push(Router::with_path("{verb}").post(Operate(p())))
 }
 
-/// Whose acts they are, and in which stream.
+/// The reader and the stream of a request; the reader must be able to operate.
 fn operated(operating: &Operating, req: &mut Request) -> Result<(Arc<Reader>, String), ApiError> {
     let reader = operating.readers.with_key_or_token(req)?;
     let stream = req.param::<String>("stream").unwrap_or_default();
@@ -268,7 +268,7 @@ impl Operate {
 /// The verb of the path.
 ///
 /// # Errors
-/// There is none such.
+/// The verb is unknown.
 pub fn known_verb(req: &Request) -> Result<String, ApiError> {
     const VERBS: [&str; 7] = [
         "add", "hold", "override", "release", "resume", "take", "undo",

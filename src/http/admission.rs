@@ -1,8 +1,8 @@
-//! Which connections a listener takes: so many in all, so many of each client.
+//! Limits of the connections of a listener: of all clients, and of one client.
 //!
-//! **Invariant**: whoever only connects keeps no place that another could use: where there is none, the oldest connection
-//! without a request is closed, of the same client where that client has as many as it may. Who asks about health is
-//! answered also when all places are taken. One client is one address, or a network of IPv6 with 64 bits.
+//! **Invariant**: a connection without a request never keeps a place that another connection needs. When no place is
+//! free, the oldest connection without a request is closed: of the same client, if that client has reached its limit.
+//! Health checks are answered even when all places are in use. A client is one address, or an IPv6 network of 64 bits.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -17,22 +17,22 @@ use settings::{Networks, party};
 
 use super::listen::Places;
 
-/// How long a connection may be without a request in any case, also if others need its place.
+/// Minimum time that a connection can be without a request, even if another connection needs its place.
 const SILENT_TIME_MIN: Duration = Duration::from_millis(200);
-/// Connections that ask about health while there is no other place.
+/// Places for health checks when no other place is free.
 const RESERVED: usize = 16;
-/// Clients without a connection that may be remembered.
+/// Number of clients up to which clients without a connection are always kept.
 const FORGOTTEN_MIN: usize = 64;
 
-/// What a listener has open.
+/// The open connections of a listener.
 pub(super) struct Admission {
     places: Arc<Semaphore>,
     reserved: Arc<Semaphore>,
     of_client_max: usize,
-    /// These have as many as they like.
+    /// Networks without a limit per client.
     exempt: Networks,
     clients: HashMap<IpAddr, Client>,
-    /// With so many clients, those without a connection are forgotten.
+    /// With this many clients, clients without a connection are removed.
     clients_max: usize,
     /// Connections without a request, of all clients.
     silent: Queue,
@@ -41,7 +41,7 @@ pub(super) struct Admission {
 /// The connections of one client.
 #[derive(Default)]
 struct Client {
-    /// Each has one more reference.
+    /// Each open connection holds one reference.
     connections: Arc<()>,
     silent: Queue,
 }
@@ -52,16 +52,16 @@ impl Client {
     }
 }
 
-/// Connections without a request, the oldest first. Those that have one by now are still in it.
+/// Connections without a request, the oldest first. Entries whose connection has a request by now are removed later.
 #[derive(Default)]
 struct Queue(VecDeque<Weak<Silent>>);
 
 impl Queue {
-    /// Adds the newest, in the room of those that are no longer silent.
+    /// Adds the newest connection. Removes outdated entries when the queue is full.
     fn add(&mut self, silent: &Arc<Silent>) {
         if self.0.len() == self.0.capacity() {
             self.0.retain(|one| one.strong_count() > 0);
-            // With as much room as is taken, that is not done again soon.
+            // The capacity is doubled, so that the next removal is not soon.
             self.0.reserve(self.0.len() + 1);
         }
         self.0.push_back(Arc::downgrade(silent));
@@ -77,7 +77,7 @@ impl Queue {
         None
     }
 
-    /// Has its oldest closed, if there is one.
+    /// Closes the oldest connection, if any.
     fn close_oldest(&mut self) -> bool {
         let oldest = self.oldest();
         if let Some(oldest) = &oldest {
@@ -88,10 +88,10 @@ impl Queue {
     }
 }
 
-/// A connection without a request: nobody has it any more once its request is there, or it is closed.
+/// A connection without a request. It is dropped when the request has arrived or the connection is closed.
 #[derive(Debug)]
 pub(super) struct Silent {
-    /// Somebody else needs the place.
+    /// Canceled when another connection needs the place.
     pub(super) gives_way: CancellationToken,
     since: Instant,
 }
@@ -109,12 +109,12 @@ impl Silent {
     }
 }
 
-/// A place that a connection keeps until it is closed.
+/// A place that is in use until the connection is closed.
 #[derive(Debug)]
 pub(super) struct Place {
     _permit: OwnedSemaphorePermit,
     _of_client: Option<Arc<()>>,
-    /// It is one of those that are for questions about health alone.
+    /// It is one of the places for health checks.
     pub(super) is_reserved: bool,
 }
 
@@ -131,8 +131,8 @@ impl Admission {
         }
     }
 
-    /// A place for one more connection, from this address if it is one of anybody in particular. None: it is refused, as
-    /// its client has as many as it may.
+    /// Reserves a place for a connection. An address outside of the exempt networks is subject to the limit per client.
+    /// `None`: the connection is rejected because its client has reached the limit.
     pub(super) async fn admit(
         &mut self,
         address: Option<IpAddr>,
@@ -158,7 +158,8 @@ impl Admission {
         Some(place)
     }
 
-    /// One more connection of a client, if it may have one or has one to give up.
+    /// A reference for a connection of a client, if the client is below its limit or its oldest connection without a
+    /// request could be closed.
     fn of_client(&mut self, client: IpAddr) -> Option<Arc<()>> {
         if self.clients.len() >= self.clients_max {
             self.clients.retain(|_, client| client.open() > 0);
@@ -173,8 +174,8 @@ impl Admission {
         Some(Arc::clone(&client.connections))
     }
 
-    /// One of all places: from the oldest connection without a request if there is no other, and where all have requests
-    /// a reserved one, or the first that is free.
+    /// Reserves one of all places. If none is free, the oldest connection without a request is closed. If all
+    /// connections have requests, the result is a reserved place, or the first that becomes free.
     async fn place(&mut self, of_client: Option<Arc<()>>) -> Option<Place> {
         let of_all = |permit| Place {
             _permit: permit,
@@ -230,7 +231,7 @@ mod tests {
     }
 
     impl Admission {
-        /// A connection whose request is not there, after so long a time.
+        /// A connection that has had no request since this time.
         async fn open(&mut self, address: &str, since: Instant) -> (Option<Place>, Arc<Silent>) {
             let silent = Arc::new(Silent {
                 gives_way: CancellationToken::new(),
@@ -240,7 +241,7 @@ mod tests {
             (self.admit(address, &silent).await, silent)
         }
 
-        /// A connection whose request is there.
+        /// A connection whose request has arrived.
         async fn asks(&mut self, address: &str) -> Place {
             self.open(address, Instant::now()).await.0.expect("a place")
         }

@@ -1,9 +1,9 @@
-//! Files that are part of the program, as browsers load them.
+//! Files that are embedded in the program, as browsers load them.
 //!
-//! The pages of renderers and of the admin listener serve theirs with it, each with headers of its own.
+//! The pages of screens and of the admin listener serve their files with it, each with its own headers.
 //!
-//! **Invariant**: a browser asks each time whether it has the newest, so that pages and their files fit together after
-//! an update of the daemon; who has it is not sent it again.
+//! **Invariant**: a browser revalidates a file at each use, so that pages and their files match after an update of the
+//! daemon. A browser that has the current file does not receive it again.
 
 use salvo_core::http::header::{CACHE_CONTROL, HeaderValue};
 use salvo_core::http::{ResBody, StatusCode};
@@ -13,11 +13,11 @@ use sha2::{Digest as _, Sha256};
 use super::tag;
 use base::text::hex;
 
-/// A file of the program.
+/// An embedded file.
 pub struct Asset {
     /// The media type.
     pub content_type: &'static str,
-    /// What is in it.
+    /// The content.
     pub bytes: &'static [u8],
     tag: String,
 }
@@ -32,7 +32,7 @@ impl Asset {
         }
     }
 
-    /// Answers 304 to who has the file; whether that is all.
+    /// Sets the entity tag. Answers 304 if the client has the file; returns whether it did.
     pub fn is_known(&self, req: &Request, res: &mut Response) -> bool {
         let headers = res.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));

@@ -1,6 +1,6 @@
 //! Reading request bodies.
 //!
-//! **Invariant**: no more than the limit is held, no longer than the deadline is waited.
+//! **Invariant**: the size of a body in memory never exceeds the limit, and reading it never exceeds the deadline.
 
 use std::time::Duration;
 
@@ -14,26 +14,26 @@ use super::error::ApiError;
 use ::ingest::BodyError;
 use base::budget::Portion;
 
-/// What is read and dropped of a body that nobody wants, so that the client, which still sends,
-/// gets to see the answer: twice what the proxies of `examples/deploy` let through. A proxy that cannot write the rest
-/// answers 502 in place of the daemon.
+/// Bytes that are read and dropped from a rejected body, so that the client, which is still sending, receives the
+/// response. This is twice the limit of the proxies in `examples/deploy`. A proxy that cannot write the rest answers
+/// 502 in place of the daemon.
 const DRAIN_BYTES_MAX: u64 = 16 << 20;
-/// What is reserved for a body at once, on its sender's word.
+/// Maximum memory that is reserved at once because of a `Content-Length`.
 const RESERVED_BYTES_MAX: u64 = 2 << 20;
-/// How long that may take.
+/// Maximum time for reading and dropping a body.
 pub(super) const DRAIN_SECONDS_MAX: u64 = 2;
 
-/// Longest body of a request that is no submission.
+/// Maximum bytes of a body without items.
 const SMALL_BYTES_MAX: usize = 64 << 10;
-/// How long it may take.
+/// Maximum time for reading it.
 const SMALL_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// A small body.
+/// Reads a small body.
 pub(super) async fn small(req: &mut Request) -> Result<&Bytes, ApiError> {
     at_most(req, SMALL_BYTES_MAX).await
 }
 
-/// A body of at most so many bytes.
+/// Reads a body of at most `bytes_max` bytes.
 pub async fn at_most(req: &mut Request, bytes_max: usize) -> Result<&Bytes, ApiError> {
     let reading = req.payload_with_max_size(bytes_max);
     match tokio::time::timeout(SMALL_TIME_MAX, reading).await {
@@ -45,13 +45,13 @@ pub async fn at_most(req: &mut Request, bytes_max: usize) -> Result<&Bytes, ApiE
     }
 }
 
-/// The JSON object of a small body, `None` if there is no body.
+/// Parses the JSON object of a small body; `None` if the body is empty.
 pub async fn small_json<T: DeserializeOwned>(req: &mut Request) -> Result<Option<T>, ApiError> {
     let body = small(req).await?;
     if body.is_empty() {
         return Ok(None);
     }
-    // An array would do for a structure too.
+    // serde would accept an array for a structure.
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(ApiError::invalid("the body must be a JSON object"));
     }
@@ -60,7 +60,7 @@ pub async fn small_json<T: DeserializeOwned>(req: &mut Request) -> Result<Option
         .map_err(|error| ApiError::invalid(format!("the body is not the expected JSON: {error}")))
 }
 
-/// The whole body, in one buffer, of this portion.
+/// Reads the whole body into one buffer, within the memory of `portion`.
 pub(super) async fn read(
     body: &mut ReqBody,
     portion: &mut Portion,
@@ -75,7 +75,7 @@ async fn collect(body: &mut ReqBody, portion: &mut Portion) -> Result<Bytes, Bod
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     loop {
-        // What has sent nothing takes no room that others could need.
+        // A body whose sender has sent nothing uses no memory that others could need.
         let frame = match first.is_empty() && whole.is_empty() {
             true => body.frame().await,
             false if body.is_end_stream() => break,
@@ -93,7 +93,7 @@ async fn collect(body: &mut ReqBody, portion: &mut Portion) -> Result<Bytes, Bod
             continue;
         };
         portion.take(data.len() as u64)?;
-        // Most bodies are one frame: that needs no copy.
+        // Most bodies are one frame and need no copy.
         if first.is_empty() && whole.is_empty() {
             first = data;
             continue;
@@ -111,7 +111,7 @@ async fn collect(body: &mut ReqBody, portion: &mut Portion) -> Result<Bytes, Bod
     })
 }
 
-/// Reads what is left of a body and drops it, within bounds. True if that was all of it: then the
+/// Reads the rest of a body and drops it, within the limits. Returns whether that was the whole rest: then the
 /// connection can be used again.
 pub(super) async fn drain(body: &mut ReqBody) -> bool {
     let mut bytes = 0;

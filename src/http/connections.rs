@@ -1,10 +1,10 @@
-//! The connections of a listener, each counted until it is closed.
+//! The connections of a listener, counted until they are closed.
 //!
-//! `admission` says which are taken; this closes those whose time is over.
+//! `admission` decides which connections are accepted; this module closes the connections that exceed their time.
 //!
-//! **Invariant**: a connection keeps its place until it is closed, also as a WebSocket. It is closed if the head of its
-//! first request is not there in time, or when somebody else needs its place before. While the system gives no more
-//! connections, the listener tries again by itself.
+//! **Invariant**: a connection keeps its place until it is closed, even as a WebSocket. A connection is closed if the
+//! head of its first request does not arrive in time, or if another connection needs its place before that. If the
+//! system cannot accept connections, the listener retries automatically.
 
 use std::io;
 use std::net::IpAddr;
@@ -25,24 +25,24 @@ use super::listen::Places;
 use super::middleware::client_at;
 use observe::metrics::{Connections, Metrics};
 
-/// How long the head of the first request may take.
+/// Maximum time for the head of the first request.
 const FIRST_HEAD_TIME_MAX: Duration = Duration::from_secs(15);
-/// How long a connection lives that may only ask about health.
+/// Lifetime of a connection with a reserved place.
 const RESERVED_TIME_MAX: Duration = Duration::from_secs(3);
-/// What such a connection may ask.
+/// Requests that are allowed on such a connection.
 const HEALTH: [&[u8]; 4] = [
     b"GET /healthz",
     b"GET /readyz",
     b"HEAD /healthz",
     b"HEAD /readyz",
 ];
-/// How long after a failure the system is asked again.
+/// Pause after a failure to accept a connection.
 const FAILURE_PAUSE: Duration = Duration::from_millis(50);
 
-/// Which connections a metric is about.
+/// Selects the metric of a listener.
 pub(super) type Which = fn(&Metrics) -> &Connections;
 
-/// Accepts connections while there are places.
+/// Accepts connections within the limits.
 pub(super) struct Limited {
     inner: DynTcpAcceptors,
     admission: Admission,
@@ -50,7 +50,7 @@ pub(super) struct Limited {
 }
 
 impl Limited {
-    /// Largest number of entries at once, and those that each client may have.
+    /// With the limits of `places`; the connections are counted in the metric that `which` selects.
     pub(super) fn new(
         inner: DynTcpAcceptors,
         places: Places,
@@ -69,7 +69,7 @@ impl Limited {
     }
 }
 
-/// Where connections are counted.
+/// The metric in which connections are counted.
 #[derive(Clone)]
 struct Counted {
     metrics: Arc<Metrics>,
@@ -81,7 +81,7 @@ impl Counted {
         (self.which)(&self.metrics)
     }
 
-    /// One was closed because there is no place for it.
+    /// Counts a connection that was closed because its client reached the limit.
     fn refused(&self, address: Option<IpAddr>) {
         let connections = self.connections();
         if let (Some(client), Some(count)) = (address, connections.refused(address)) {
@@ -99,7 +99,7 @@ impl Acceptor for Limited {
         Acceptor::holdings(&self.inner)
     }
 
-    /// The one that finds no place waits here, others in the queue of the system.
+    /// A connection that waits for a place waits here; all later ones wait in the queue of the system.
     async fn accept(
         &mut self,
         policy: Option<ArcFusePolicy>,
@@ -130,7 +130,7 @@ impl Acceptor for Limited {
     }
 }
 
-/// The place of a connection, and that it is counted.
+/// The place of a connection, counted until it is dropped.
 struct Held {
     place: Place,
     address: Option<IpAddr>,
@@ -157,11 +157,11 @@ impl Drop for Held {
 /// A connection.
 pub(super) struct Connection<S = DynStream> {
     inner: S,
-    /// Until the head of the first request was read.
+    /// Set until the head of the first request was read.
     first_head: Option<FirstHead>,
-    /// If it may only ask about health.
+    /// Set if only a health check is allowed.
     health: Option<HealthOnly>,
-    /// Its time is over without a request.
+    /// Its time is over, and no request has arrived.
     is_over: bool,
     held: Option<Held>,
 }
@@ -183,7 +183,7 @@ impl<S> Connection<S> {
         }
     }
 
-    /// One that asks about health is closed after this.
+    /// A connection for a health check is closed after its response.
     fn answers(&mut self) {
         if let Some(health) = &mut self.health {
             health.is_answered = self.first_head.is_none();
@@ -191,7 +191,7 @@ impl<S> Connection<S> {
     }
 }
 
-/// A connection that has none of the places: it asks about health once, or is closed.
+/// A connection with a reserved place: it can make one health check, and is closed otherwise.
 #[derive(Default)]
 struct HealthOnly {
     asked: Vec<u8>,
@@ -199,7 +199,7 @@ struct HealthOnly {
 }
 
 impl HealthOnly {
-    /// Whether that can be what these bytes, which follow those before, ask.
+    /// Whether the bytes so far, including these, can be a health check.
     fn may_ask(&mut self, bytes: &[u8]) -> bool {
         let longest = HEALTH.iter().map(|asked| asked.len()).max().unwrap_or(0);
         let rest = longest.saturating_sub(self.asked.len());
@@ -209,13 +209,13 @@ impl HealthOnly {
     }
 }
 
-/// The head of the first request, on its way.
+/// The head of the first request, while it arrives.
 struct FirstHead {
     deadline: Pin<Box<Sleep>>,
     told: Pin<Box<WaitForCancellationFutureOwned>>,
     _silent: Arc<Silent>,
     begun: bool,
-    /// Ends of lines since the last byte that is none. Two end the head.
+    /// Line ends since the last other byte. Two of them end the head.
     line_ends: u8,
 }
 
@@ -230,13 +230,13 @@ impl FirstHead {
         }
     }
 
-    /// Whether its time is over, or somebody else needs the place.
+    /// Whether its time is over, or another connection needs the place.
     fn is_over(&mut self, context: &mut Context<'_>) -> bool {
         self.deadline.as_mut().poll(context).is_ready()
             || self.told.as_mut().poll(context).is_ready()
     }
 
-    /// How many of these bytes, which follow those before, belong to it, if it ends in them.
+    /// The number of these bytes that belong to the head, if the head ends in them.
     fn ends_in(&mut self, bytes: &[u8]) -> Option<usize> {
         for (at, byte) in bytes.iter().enumerate() {
             match byte {
@@ -277,7 +277,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
             if let Some(own) = head.ends_in(bytes) {
                 this.first_head = None;
                 if this.health.is_some() {
-                    // One question: what follows it is not read.
+                    // Bytes after the first request are dropped: one request is allowed.
                     buffer.set_filled(before + own);
                 }
             } else if read.is_pending() && head.is_over(context) {
@@ -306,7 +306,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        // A handshake that is not done would be waited for.
+        // A shutdown would wait for a handshake that is not complete.
         match this.is_over {
             true => Poll::Ready(Ok(())),
             false => Pin::new(&mut this.inner).poll_shutdown(context),
@@ -334,8 +334,8 @@ mod tests {
 
     use super::*;
 
-    /// What is read of a connection on which these pieces arrive, until the head is there. Otherwise nothing more comes,
-    /// and the time is over.
+    /// Reads a connection on which these pieces arrive, until the head is complete. Otherwise no more bytes arrive, and
+    /// the time is over.
     async fn read(pieces: &[&str]) -> Result<String, io::ErrorKind> {
         let (mut client, server) = duplex(1024);
         let mut connection = Connection::new(server, Silent::now(), None);

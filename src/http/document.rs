@@ -1,8 +1,8 @@
-//! A document that describes a listener: made when somebody asks for the first time, and kept.
+//! OpenAPI document of a listener, generated at the first request and then cached.
 //!
-//! The API makes the OpenAPI documents; the API's route and the pages of `/docs` read them.
+//! The admin API defines how the documents are generated; its route and the pages of `/docs` read them.
 //!
-//! **Invariant**: a start makes none, and each is made once.
+//! **Invariant**: no document is generated at start, and each is generated once.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use tokio::sync::OnceCell;
 
 use operate::in_background;
 
-/// A document, made once.
+/// A document that is generated once.
 pub struct Document {
     make: Arc<dyn Fn() -> Made + Send + Sync>,
     made: OnceCell<Made>,
 }
 
-/// A document that is made.
+/// A generated document.
 pub struct Made {
-    /// The document as it is sent.
+    /// The JSON text that is sent.
     pub json: Vec<u8>,
-    /// The same as values.
+    /// The same document as a JSON value.
     pub value: Value,
 }
 
 impl Document {
-    /// What `make` makes, when somebody asks for it.
+    /// Calls `make` at the first request.
     pub fn new(make: impl Fn() -> Made + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
             make: Arc::new(make),
@@ -34,7 +34,7 @@ impl Document {
         })
     }
 
-    /// What it says.
+    /// The document; generates it if necessary.
     pub async fn made(&self) -> &Made {
         let make = Arc::clone(&self.make);
         let making = || in_background(move || make());

@@ -1,6 +1,6 @@
-//! The JSON around every answer.
+//! The JSON envelope of every response.
 //!
-//! **Invariant**: `success` is the first field of every body, and an error body names the request.
+//! **Invariant**: `success` is the first field of every body, and an error body contains the request ID.
 
 use salvo_core::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use salvo_core::http::{ResBody, StatusCode};
@@ -15,7 +15,7 @@ use catalog::{FieldError, NamedBy, ResourceKind};
 use select::SyntaxError;
 use settings::{BodyFault, looks_secret};
 
-/// Most places that an error lists.
+/// Maximum locations in an error.
 pub(super) const DETAILS_MAX: usize = 20;
 
 /// `{"success": true, "data": …}`
@@ -116,7 +116,7 @@ impl From<NamedBy> for Place {
 }
 
 impl Place {
-    /// A field, or something else that has a name.
+    /// A location with the name of a field or of another object.
     pub(super) fn of_name(is_field: bool, name: &str) -> Self {
         match is_field {
             true => Self {
@@ -130,7 +130,7 @@ impl Place {
         }
     }
 
-    /// A field that cannot be used.
+    /// A location with an invalid field.
     pub(super) fn of_fault(field: &str, fault: &FieldError) -> Self {
         let stream = match fault {
             FieldError::NoStream { name, .. } if !looks_secret(name) => Some(name.clone()),
@@ -164,7 +164,7 @@ impl From<&BodyFault> for Place {
     }
 }
 
-/// `limit` of a list.
+/// Parses `limit` of a list.
 pub fn limit(req: &mut Request, default: u32, max: u32) -> Result<u32, ApiError> {
     let Some(text) = req.query::<String>("limit") else {
         return Ok(default);
@@ -173,7 +173,7 @@ pub fn limit(req: &mut Request, default: u32, max: u32) -> Result<u32, ApiError>
     limit.ok_or_else(|| ApiError::invalid(format!("limit must be a whole number from 1 to {max}")))
 }
 
-/// `true` or `false` in the query.
+/// Parses a query parameter that is `true` or `false`.
 pub fn flag(req: &mut Request, name: &str, default: bool) -> Result<bool, ApiError> {
     match req.query::<String>(name).as_deref() {
         None => Ok(default),
@@ -193,7 +193,7 @@ pub fn ok<T: ToSchema + 'static>(data: T) -> Success<T> {
     }
 }
 
-/// 201 with data. It may hold a secret, so nobody keeps it.
+/// 201 with data. The data may contain a secret, so clients must not cache it.
 pub fn created<T: ToSchema + 'static>(data: T) -> Success<T> {
     ok(data)
         .with_status(StatusCode::CREATED)
@@ -215,12 +215,12 @@ pub fn list<T: ToSchema + 'static>(data: Vec<T>, next: Option<String>) -> Listin
 }
 
 impl<T: ToSchema + 'static> Success<T> {
-    /// With another status than 200.
+    /// Replaces the status 200.
     pub fn with_status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
 
-    /// With a header.
+    /// Adds a header.
     pub fn with_header(self, name: HeaderName, value: &str) -> Self {
         let header = HeaderValue::from_str(value).ok().map(|value| (name, value));
         Self { header, ..self }
@@ -228,7 +228,7 @@ impl<T: ToSchema + 'static> Success<T> {
 }
 
 impl<T: Serialize + ToSchema + 'static> Success<T> {
-    /// Answers with it.
+    /// Writes the response.
     pub(super) fn answer(mut self, res: &mut Response) {
         if let Some((name, value)) = self.header.take() {
             res.headers_mut().insert(name, value);
@@ -238,7 +238,7 @@ impl<T: Serialize + ToSchema + 'static> Success<T> {
 }
 
 impl<T: Serialize + ToSchema + 'static> Listing<T> {
-    /// Answers with it.
+    /// Writes the response.
     pub(super) fn answer(self, res: &mut Response) {
         write_json(res, StatusCode::OK, to_json(&self));
     }
@@ -259,7 +259,7 @@ impl<T: Serialize + ToSchema + Send + 'static> Writer for Listing<T> {
 }
 
 impl<T: ToSchema + 'static> EndpointOutRegister for Success<T> {
-    /// Each operation describes its own.
+    /// Registers nothing: each operation describes its own responses.
     fn register(_: &mut Components, _: &mut Operation) {}
 }
 
@@ -271,7 +271,7 @@ impl<T: ToSchema + ComposeSchema + 'static> EndpointOutRegister for Listing<T> {
     }
 }
 
-/// The JSON of an error.
+/// Builds the JSON of an error.
 pub(super) fn error_body(
     req: &Request,
     code: &'static str,
@@ -294,7 +294,7 @@ fn to_json(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).unwrap_or_else(|_| b"{\"success\": false}".to_vec())
 }
 
-/// Answers with JSON text that is already made.
+/// Answers with JSON text.
 pub fn write_json(res: &mut Response, status: StatusCode, json: Vec<u8>) {
     res.status_code(status);
     res.headers_mut()

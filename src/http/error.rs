@@ -1,9 +1,9 @@
-//! Why a request is not done, as callers hear it: status, code, sentence, places, headers.
+//! Errors of requests as clients receive them: status, code, message, locations, headers.
 //!
-//! Handlers of the API return it with `?`; pages make a page of it (`web/frame.rs`).
+//! Handlers of the API return them with `?`; pages render them (`web/frame.rs`).
 //!
-//! **Invariant**: an error of the core has one status and one code, whoever asks. What is answered with 500 says
-//! nothing of what went wrong inside: that goes to the log, with the id of the request.
+//! **Invariant**: an error of the core has one status and one code on every route. A response with status 500 never
+//! contains the internal error: that is logged with the request ID.
 
 mod plugins;
 
@@ -33,25 +33,25 @@ use webhook::body::ENCODINGS;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a request is not done.
+/// Why a request failed.
 #[derive(Debug)]
 pub struct ApiError {
-    /// The status of the answer.
+    /// The status of the response.
     pub status: StatusCode,
     /// A constant for programs.
     pub code: &'static str,
     /// A sentence for people.
     pub message: String,
-    /// Places in the body; at most 20.
+    /// Locations in the body; at most 20.
     pub details: Vec<Place>,
-    /// In a box, to keep errors small.
+    /// Boxed, to keep errors small.
     pub header: Option<Box<(HeaderName, HeaderValue)>>,
-    /// What went wrong inside, for the log alone.
+    /// The internal error, for the log only.
     pub cause: Option<Cause>,
 }
 
 impl ApiError {
-    /// An error with nothing beside it.
+    /// An error without details, header and cause.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             status,
@@ -63,22 +63,22 @@ impl ApiError {
         }
     }
 
-    /// A parameter, a header or a small body cannot be used.
+    /// A parameter, a header or a small body is invalid.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "INVALID_REQUEST", message)
     }
 
-    /// There is nothing like this.
+    /// The object does not exist.
     pub fn not_found(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, code, message)
     }
 
-    /// It cannot be done as things are.
+    /// The request conflicts with the current state.
     pub fn conflict(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, code, message)
     }
 
-    /// There is no room for it now, but there will be.
+    /// The request is not possible now; the client can retry it.
     pub(super) fn busy(message: impl Into<String>) -> Self {
         Self {
             header: header(RETRY_AFTER, HeaderValue::from_static("1")),
@@ -86,7 +86,7 @@ impl ApiError {
         }
     }
 
-    /// The same secret, or another one, is not looked at for so many seconds.
+    /// Too many wrong or missing secrets: the client must wait for `seconds`.
     pub fn wait(seconds: u64, message: impl Into<String>) -> Self {
         Self {
             header: header(RETRY_AFTER, seconds.into()),
@@ -94,7 +94,7 @@ impl ApiError {
         }
     }
 
-    /// The secret of the request is missing or not valid.
+    /// The secret of the request is missing or invalid.
     pub(super) fn unauthorized(message: impl Into<String>) -> Self {
         Self {
             header: header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
@@ -102,7 +102,8 @@ impl ApiError {
         }
     }
 
-    /// Something went wrong inside. If that is damage of a file it is 503: the next start repairs it, and comes by itself.
+    /// An internal error. If a file is damaged, the status is 503, because the daemon restarts automatically and
+    /// repairs the file.
     pub(super) fn internal(cause: impl Into<Cause>) -> Self {
         let cause = cause.into();
         let error = match damage::is_behind(&*cause) {
@@ -130,14 +131,14 @@ impl ApiError {
         Self { details, ..self }
     }
 
-    /// With names that it is about: items or fields by its code.
+    /// Adds the names of items or fields; the code determines which.
     pub(super) fn with_names<'a>(self, code: &str, names: impl Iterator<Item = &'a str>) -> Self {
         let places = names.map(|name| Place::of_name(code == "FIELD_NOT_FOUND", name));
         let places = places.take(envelope::DETAILS_MAX).collect();
         self.with_places(places)
     }
 
-    /// Answers with it.
+    /// Writes the response.
     pub fn answer(self, req: &Request, res: &mut Response) {
         if let Some(error) = &self.cause {
             tracing::error!(request_id = %request_id(req), path = req.uri().path(), %error, "a request failed");
@@ -163,7 +164,7 @@ impl Writer for ApiError {
 }
 
 impl EndpointOutRegister for ApiError {
-    /// Errors have one form: `openapi::complete` says so at every answer that is one.
+    /// All errors have one form; `openapi::complete` adds it to every response with an error.
     fn register(components: &mut Components, _: &mut Operation) {
         ErrorBody::to_schema(components);
     }
@@ -283,7 +284,7 @@ fn unavailable(reason: &'static str) -> ApiError {
     })
 }
 
-/// What is wrong with a field of a JSON body, in words of the API.
+/// The message for an invalid field of a JSON body, in the terms of the API.
 fn in_json(field: &str, fault: &FieldError) -> String {
     let text = fault.with_field(field);
     match (fault, field) {
@@ -297,7 +298,7 @@ fn in_json(field: &str, fault: &FieldError) -> String {
     }
 }
 
-/// The code where there is none of a kind, and the route that lists them.
+/// The code for a missing object of a kind, and the route that lists the objects.
 fn of_kind(kind: ResourceKind) -> (&'static str, &'static str) {
     match kind {
         ResourceKind::Stream => ("STREAM_NOT_FOUND", "/api/admin/streams"),
@@ -427,7 +428,7 @@ impl From<TriggerError> for ApiError {
     }
 }
 
-/// Errors that nobody outside can do anything about.
+/// Internal errors: a client cannot fix them.
 macro_rules! internal {
     ($($error:ty),+) => {
         $(impl From<$error> for ApiError {

@@ -1,6 +1,6 @@
-//! What a request wants of items: `key`, `where` and `fields`.
+//! Parses the item filter of a request: `key`, `where` and `fields`.
 //!
-//! **Invariant**: a parameter that is not understood is refused, never ignored: a misspelt one would show everything.
+//! **Invariant**: an unknown parameter is rejected, never ignored: a misspelled filter would return all items.
 
 use salvo_core::Request;
 
@@ -8,10 +8,10 @@ use super::error::ApiError;
 use select::{ItemFilter, Where};
 use settings::nearest;
 
-/// Keys that a request names, at most.
+/// Maximum keys in a request.
 const KEYS_MAX: usize = 1_000;
 
-/// Which items, and which of their fields.
+/// The items and fields that a request selects.
 pub(crate) fn filter(req: &mut Request) -> Result<ItemFilter, ApiError> {
     let text = |req: &mut Request, name| req.query::<String>(name).unwrap_or_default();
     let mut filter = ItemFilter::parse(&text(req, "where"), &text(req, "fields"))?;
@@ -21,12 +21,12 @@ pub(crate) fn filter(req: &mut Request) -> Result<ItemFilter, ApiError> {
     Ok(filter)
 }
 
-/// The conditions of a text, such as `status:live`; an empty one lets everything pass.
+/// Parses conditions, such as `status:live`; an empty text matches all items.
 pub fn conditions(text: &str) -> Result<ItemFilter, ApiError> {
     Ok(ItemFilter::parse(text, "")?)
 }
 
-/// The keys; without one, no item matches.
+/// Parses the keys; an empty list matches no item.
 fn keys_of(text: &str) -> Result<Vec<String>, ApiError> {
     let keys = select::list(text);
     if keys.len() <= KEYS_MAX {
@@ -39,7 +39,7 @@ fn keys_of(text: &str) -> Result<Vec<String>, ApiError> {
     Err(ApiError::invalid(message))
 }
 
-/// Refuses parameters of other names than these.
+/// Rejects parameters with other names.
 pub(crate) fn only(req: &Request, known: &[&str]) -> Result<(), ApiError> {
     let Some(unknown) = req.queries().keys().find(|name| !known.contains(&&***name)) else {
         return Ok(());

@@ -1,7 +1,7 @@
-//! Who stands behind a proxy: the client that a trusted proxy names in a header.
+//! The client behind a proxy, as a trusted proxy names it in a header.
 //!
-//! **Invariant**: nobody is believed but the proxies that the configuration names, and of what they pass on only what
-//! they wrote themselves.
+//! **Invariant**: only the trusted proxies of the configuration are believed, and only for the entries that they wrote
+//! themselves.
 
 pub mod hops;
 
@@ -15,7 +15,7 @@ use settings::{Networks, ProxyHeader, Server};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The proxies that are believed.
+/// The trusted proxies, and their header.
 #[derive(Debug, Clone, Default)]
 pub struct Proxies {
     trusted: Networks,
@@ -23,7 +23,7 @@ pub struct Proxies {
 }
 
 impl Proxies {
-    /// Those that the configuration names.
+    /// The proxies of the configuration.
     pub(super) fn of(settings: &Server) -> Self {
         Self {
             trusted: settings.trusted_proxies.clone(),
@@ -31,7 +31,7 @@ impl Proxies {
         }
     }
 
-    /// The client for whom a trusted proxy asks; none: whoever is connected is the client.
+    /// The client that a trusted proxy names; `None`: the peer of the connection is the client.
     pub(super) fn client(&self, peer: Client, req: &Request) -> Option<Client> {
         match self.trusts(peer) {
             true => self.named(req.headers()).map(Client::Address),
@@ -47,7 +47,7 @@ impl Proxies {
         let name = match self.header {
             ProxyHeader::XForwardedFor => X_FORWARDED_FOR,
             ProxyHeader::Forwarded => FORWARDED,
-            // Then it is known since the connection was accepted.
+            // The address is set when the connection is accepted.
             ProxyHeader::ProxyProtocol => return None,
         };
         let lines: Vec<&str> = (headers.get_all(name).iter())
@@ -100,7 +100,7 @@ mod tests {
         check(&["[2001:db8::1]:443"], Some("2001:db8::1"));
         check(&["::ffff:203.0.113.9"], Some("203.0.113.9"));
         check(&["203.0.113.9:5555"], Some("203.0.113.9"));
-        // What nobody can read ends it.
+        // An unreadable entry ends the search.
         check(&["203.0.113.9, unknown, 10.1.1.1"], Some("10.1.1.1"));
         check(&["unknown"], None);
         check(&[""], None);

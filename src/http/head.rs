@@ -1,9 +1,9 @@
-//! HEAD wherever GET is: players, monitors and spreadsheets ask with it before they fetch.
+//! HEAD for every route with GET: players, monitors and spreadsheets send HEAD before they fetch a file.
 //!
-//! Each listener passes its routes through [`with_get`] when they are complete, after its document was made of them.
-//! `Outer` calls `keep_length` last.
+//! Each listener passes its complete routes through [`with_get`], after its document was generated from them. `Outer`
+//! calls `keep_length` last.
 //!
-//! **Invariant**: what answers GET answers HEAD, with the same status and headers, and without the body.
+//! **Invariant**: every route that answers GET answers HEAD with the same status and headers, and without the body.
 
 use hyper::body::Body as _;
 use salvo_core::http::header::{CONTENT_LENGTH, HeaderValue};
@@ -11,7 +11,7 @@ use salvo_core::http::{Method, ResBody};
 use salvo_core::routing::{FilterInfo, filters};
 use salvo_core::{Request, Response, Router};
 
-/// The routes, each that takes GET with HEAD beside it, unless it has one of its own.
+/// Adds HEAD to each route with GET, unless the route has its own HEAD.
 pub fn with_get(mut router: Router) -> Router {
     let children = std::mem::take(router.routers_mut());
     let has_own = children.iter().any(|child| takes(child, &Method::HEAD));
@@ -27,18 +27,18 @@ pub fn with_get(mut router: Router) -> Router {
     router
 }
 
-/// Whether it is where a path ends for a method.
+/// Whether the router handles a method.
 fn takes(router: &Router, method: &Method) -> bool {
     let mut filters = router.filters.iter().map(|filter| filter.info());
     filters.any(|info| matches!(info, FilterInfo::Method(one) if one == *method))
 }
 
-/// Whether the method only looks: a page of another site may ask, and no form comes with it.
+/// Whether the method is safe: pages of other sites can send it, and it carries no form.
 pub fn only_looks(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Tells of HEAD how long the body would be, which goes no further.
+/// Sets `Content-Length` of a response to HEAD, whose body is not sent.
 pub(super) fn keep_length(req: &Request, res: &mut Response) {
     if *req.method() != Method::HEAD || res.body.is_none() {
         return;

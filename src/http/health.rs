@@ -1,6 +1,6 @@
 //! Health, readiness and metrics.
 //!
-//! **Invariant**: `/healthz` says that the process answers, `/readyz` that it takes requests.
+//! **Invariant**: `/healthz` reports that the process responds, `/readyz` that it accepts requests.
 
 use std::sync::Arc;
 
@@ -65,10 +65,10 @@ impl GetReady {
     }
 }
 
-/// How far an upgrade is, in a sentence.
+/// Progress of an upgrade, as a sentence.
 pub type Progress = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Everything but `/healthz`, while files are upgraded.
+/// Answers all routes except `/healthz` while files are upgraded.
 pub struct Upgrading(pub Progress);
 
 #[async_trait]

@@ -1,16 +1,17 @@
-//! By which name the daemon was asked for, and from where.
+//! Checks of the `Host` header, and of the origin of a request.
 //!
-//! **Invariant**: a name is the daemon's own only if no foreign name server answers for it, or the configuration lists it.
+//! **Invariant**: a name is the daemon's own only if no foreign name server can answer for it, or the configuration
+//! lists it.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use salvo_core::http::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 
-/// Where a browser says that a request comes from.
+/// Header in which a browser states the site that sent a request.
 pub const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Host and port as the request names them; the host without brackets.
+/// Host and port of the `Host` header; the host without brackets.
 pub fn host(headers: &HeaderMap) -> Option<(&str, Option<u16>)> {
     let text = headers.get(HOST)?.to_str().ok()?;
     let (host, port) = match text.rsplit_once(':') {
@@ -26,18 +27,18 @@ pub fn host(headers: &HeaderMap) -> Option<(&str, Option<u16>)> {
     }
 }
 
-/// By which names the admin listener may be asked for, beside addresses and `localhost`.
+/// Names of the admin listener, in addition to addresses and `localhost`.
 #[derive(Debug, Clone)]
 pub struct Hosts {
-    /// Those that the configuration lists.
+    /// The names in the configuration.
     pub listed: Arc<[String]>,
-    /// Only this machine reaches the listener: the names below `localhost`, which browsers take for the machine that they
-    /// run on and ask nobody for, are its own too.
+    /// Only this machine can reach the listener. The names below `localhost` are then its own too, because browsers
+    /// resolve them to their own machine without a name server.
     pub is_local: bool,
 }
 
 impl Hosts {
-    /// Whether the host is one that no foreign name server answers for.
+    /// Whether the `Host` header is an address or a name of this listener.
     pub fn are_asked_by(&self, headers: &HeaderMap) -> bool {
         host(headers).is_some_and(|(host, _)| {
             host.parse::<Ipv4Addr>().is_ok()
@@ -61,7 +62,7 @@ fn is_below_localhost(host: &str) -> bool {
         })
 }
 
-/// Whether a browser says that a page of the daemon's own sends this. Every browser says so with a write.
+/// Whether the browser states that the request comes from a page of the daemon. Every browser does so for writes.
 pub fn from_same_origin(headers: &HeaderMap) -> bool {
     let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
     let origin = headers.get(ORIGIN).map(|origin| {
@@ -131,7 +132,7 @@ mod tests {
             check(foreign, false);
         }
         assert!(!hosts(true).are_asked_by(&HeaderMap::new()));
-        // Of a listener that others reach, a name below `localhost` says nothing.
+        // If other machines can reach the listener, a name below `localhost` proves nothing.
         for name in ["headgate.localhost:8081", "two.Headgate.LOCALHOST"] {
             let headers = headers(&[(HOST, name)]);
             assert!(hosts(true).are_asked_by(&headers), "{name}");

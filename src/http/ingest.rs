@@ -1,7 +1,7 @@
-//! The endpoints of callers: submit, remove, greet; `state` says what became of a request.
+//! The endpoints of senders: submit, remove, challenge. `state` returns the status of a request.
 //!
-//! **Invariant**: all that submit run the same pipeline; they differ in where the stream's name comes from, and in who
-//! vouches for them.
+//! **Invariant**: all endpoints that submit items run the same pipeline; they differ in the source of the stream's
+//! name, and in the authentication.
 
 mod answer;
 mod head;
@@ -22,12 +22,12 @@ use journal::log::Endpoint;
 pub use state::GetRequest;
 use wire::ReceiptData;
 
-/// What submitting needs.
+/// State of the endpoints that submit items.
 #[derive(Debug, Clone)]
 pub struct Submit {
-    /// Where requests are accepted.
+    /// The pipeline that accepts requests.
     pub ingest: Arc<Ingest>,
-    /// Seconds that a body may take.
+    /// Maximum seconds for reading a body.
     pub body_timeout_seconds: u64,
 }
 
@@ -172,7 +172,7 @@ impl GetAddress {
     }
 }
 
-/// What tools ask at the address of a connector before they send, by `HEAD` or `OPTIONS`.
+/// Tests of a connector's address by providers before they send, with `HEAD` or `OPTIONS`.
 pub struct Greet(pub Arc<Ingest>);
 
 #[async_trait]
@@ -205,7 +205,7 @@ async fn submit(
     let mut body = req.take_body();
     let tracer = to.ingest.tracer();
     let parts = Parts::of(req, endpoint, stream).followed(tracer);
-    // Who asked first and was not told to go on does not send: reading would tell it to.
+    // A client that sent `Expect` and received no 100 does not send its body. Reading would send the 100.
     let asks_first = req.headers().contains_key(EXPECT);
     let timeout_seconds = to.body_timeout_seconds;
     let mut reusable = true;

@@ -1,7 +1,7 @@
-//! Reading the pool over HTTP, and having items removed.
+//! Reading items from the pool over HTTP, and removing items.
 //!
-//! **Invariant**: an entity tag is made before the items are read, so what a client keeps under it is
-//! never older than the tag says.
+//! **Invariant**: the entity tag is determined before the items are read, so a cached response is never older than its
+//! tag.
 
 mod page;
 pub mod sending;
@@ -29,7 +29,7 @@ use wire::ReceiptData;
 
 const LIMIT_DEFAULT: u32 = 100;
 const LIMIT_MAX: u32 = 1_000;
-/// About how much a page holds.
+/// Maximum bytes of a page; the last item can exceed it.
 const PAGE_BYTES_MAX: usize = 4 << 20;
 
 const PARAMETERS: [&str; 7] = ["limit", "cursor", "key", "where", "fields", "flat", "token"];
@@ -199,7 +199,7 @@ impl DeleteItem {
     }
 }
 
-/// Who reads, and the stream that the path names, if that key reads it.
+/// The reader, and the stream in the path, if the key reads it.
 fn readable_stream(
     readers: &Readers,
     req: &mut Request,
@@ -210,7 +210,8 @@ fn readable_stream(
     Ok((reader, name))
 }
 
-/// Sets the entity tag and that it is asked for each time; true if the client has it, which is answered then.
+/// Sets the entity tag, and requires revalidation. Answers 304 if the client has the current version; returns whether
+/// it did.
 fn is_known(
     readers: &Readers,
     reader: &Reader,
@@ -227,7 +228,7 @@ fn is_known(
     tag::is_known(&format!("\"{position}\""), req, res)
 }
 
-/// Tells programs that would guess how the text is encoded.
+/// Names the charset for programs that would guess it.
 fn declare_charset(res: &mut Response) {
     let json = HeaderValue::from_static("application/json; charset=utf-8");
     res.headers_mut().insert(CONTENT_TYPE, json);

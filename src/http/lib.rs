@@ -1,9 +1,9 @@
-//! What the two listeners have in common, and the handlers of the service listener.
+//! Common parts of the two listeners, and the handlers of the service listener.
 //!
-//! `feed`, the admin API and the pages build on it; the daemon puts all routes together, binds and serves them.
+//! `feed`, the admin API and the pages use it; the daemon combines all routes, binds the listeners and serves them.
 //!
-//! **Invariant**: every answer to a request that is HTTP, also one that the framework or a panic causes,
-//! carries `X-Request-Id`, and every error the envelope of `envelope.rs`.
+//! **Invariant**: every response to an HTTP request carries `X-Request-Id`, and every error has the envelope of
+//! `envelope.rs`, even if the framework or a panic causes it.
 #![deny(unsafe_code)]
 
 pub mod access;
@@ -49,21 +49,21 @@ use operate::Operator;
 use sessions::Sessions;
 use settings::{Networks, Settings};
 
-/// What both listeners have in common.
+/// Settings that both listeners share.
 #[derive(Debug, Clone)]
 pub struct Outside {
-    /// Whether each request is a line in the log.
+    /// Whether each request is logged.
     pub log_requests: bool,
-    /// Whose word on the client is taken.
+    /// Proxies that can name the client.
     pub proxies: Proxies,
-    /// Where the admin listener is asked from.
+    /// Networks from which the admin listener accepts requests.
     pub admin_networks: Networks,
-    /// Answers 401 that an address gets in a second.
+    /// Maximum responses with status 401 per second for one address.
     pub unauthorized_per_second: u32,
 }
 
 impl Outside {
-    /// As the configuration says.
+    /// The settings of the configuration.
     pub fn of(settings: &Settings) -> Self {
         Self {
             log_requests: settings.log.requests,
@@ -74,28 +74,28 @@ impl Outside {
     }
 }
 
-/// What the service listener is made of.
+/// State of the service listener.
 #[derive(Debug, Clone)]
 pub struct ServiceParts {
-    /// What is submitted to, read from and looked at.
+    /// The core, for submitting and reading items.
     pub operator: Operator,
-    /// Where pages that may read come from, beside the daemon's own.
+    /// Origins of pages that can read, in addition to the daemon's own.
     pub origins: Arc<[String]>,
-    /// Seconds that a body may take.
+    /// Maximum seconds for reading a body.
     pub body_timeout_seconds: u64,
-    /// Who asks, and what the log is told of it.
+    /// Settings that both listeners share.
     pub outside: Outside,
 }
 
-/// What the admin listener is made of.
+/// State of the admin listener.
 #[derive(Debug, Clone)]
 pub struct AdminParts {
-    /// What is seen and done.
+    /// The core, for reading and changing it.
     pub operator: Operator,
-    /// Who is signed in to the admin pages.
+    /// Sessions of the admin pages.
     pub sessions: Arc<Sessions>,
-    /// Names that the admin pages and API may be asked for by, beside addresses and `localhost`.
+    /// Names of the admin pages and the admin API, in addition to addresses and `localhost`.
     pub hosts: Hosts,
-    /// Who asks, and what the log is told of it.
+    /// Settings that both listeners share.
     pub outside: Outside,
 }

@@ -1,7 +1,7 @@
-//! The listeners: binding them, TCP or Unix socket, and serving on them.
+//! Binds the listeners, TCP or Unix socket, and serves on them.
 //!
-//! **Invariant**: answers leave at once (`TCP_NODELAY` on the listening socket, which accepted
-//! connections inherit), and a Unix socket is replaced only if nobody listens on it.
+//! **Invariant**: responses are sent immediately (`TCP_NODELAY` on the listening socket, which accepted connections
+//! inherit), and a Unix socket is replaced only if no process listens on it.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
@@ -28,25 +28,26 @@ use observe::metrics::Metrics;
 use settings::{Listen, Networks, Tls};
 
 const BACKLOG: i32 = 4_096;
-/// How long a TLS handshake may take.
+/// Maximum time for a TLS handshake.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(3);
-/// How long the head of a request may take that is not the first of its connection. Also how long an idle connection is
-/// kept: longer than the pools of most clients (90 s), so that the daemon does not close what a client is about to use.
+/// Maximum time for the head of a request after the first one of its connection, and for an idle connection. It is
+/// longer than the pools of most clients keep connections (90 s), so that the daemon does not close a connection that a
+/// client is about to use.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(120);
-/// Of one connection, for what was received and not yet handled. A head that is longer may be refused; one of twice as
-/// much always is.
+/// Buffer of one connection for bytes that were received and not yet handled. A longer head can be rejected; a head of
+/// twice this size always is.
 const BUFFER_BYTES_MAX: usize = 32 << 10;
 
-/// A listener that is bound.
+/// A bound listener.
 pub struct Bound {
     acceptor: DynTcpAcceptors,
-    /// Where it is reached: `http://127.0.0.1:8080` or `unix:/run/headgate.sock`.
+    /// Its address: `http://127.0.0.1:8080` or `unix:/run/headgate.sock`.
     pub address: String,
-    /// The socket file, to be removed at the end.
+    /// The socket file, which is removed at the end.
     socket_file: Option<PathBuf>,
-    /// The listening TCP socket once more.
+    /// A second handle of the listening TCP socket.
     socket: Option<Socket>,
-    /// What connections are encrypted with, if they are.
+    /// TLS of the connections, if it is configured.
     pub encryption: Option<Encryption>,
 }
 
@@ -60,7 +61,8 @@ impl std::fmt::Debug for Bound {
 }
 
 impl Bound {
-    /// The server on this listener, to be spawned, and what stops it. It counts its connections where `which` says.
+    /// Returns a future that serves on this listener, and its stopper. The connections are counted in the metric that
+    /// `which` selects.
     pub fn serve(
         self,
         service: Service,
@@ -82,8 +84,8 @@ impl Bound {
             socket_file: self.socket_file,
         };
         let socket = self.socket;
-        // While open requests finish, nobody accepts any more: the system must not go on queueing
-        // connections that will never be answered.
+        // No connection is accepted while open requests finish. The system must not queue connections that will never
+        // be answered.
         let refusing = async move {
             stopping.cancelled().await;
             if let Some(socket) = socket {
@@ -94,7 +96,7 @@ impl Bound {
         let serving = async move {
             tokio::select! {
                 biased;
-                // First: the server must see that it is to stop before its socket fails.
+                // First, so that the server notices the stop before its socket fails.
                 done = server.try_serve(service) => if let Err(error) = done {
                     tracing::error!(%error, "a listener stopped");
                 },
@@ -105,14 +107,14 @@ impl Bound {
     }
 }
 
-/// How many connections a listener may have at once.
+/// Limits of the concurrent connections of a listener.
 #[derive(Debug, Clone)]
 pub struct Places {
-    /// All of them.
+    /// Limit of all clients.
     pub max: usize,
-    /// Those of one client.
+    /// Limit of one client.
     pub of_address_max: usize,
-    /// Who may have more.
+    /// Networks without the limit per client.
     pub exempt: Networks,
 }
 
@@ -125,7 +127,7 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// No new connections; open requests may finish within `grace`.
+    /// Accepts no new connections; open requests can finish within `grace`.
     pub fn stop(&self, grace: Duration) {
         self.handle.stop_graceful(grace);
         self.stopping.cancel();
@@ -145,7 +147,7 @@ pub struct ListenError {
 }
 
 impl ListenError {
-    /// Whether another program listens there.
+    /// Whether another program uses the address.
     pub fn is_taken(&self) -> bool {
         self.is_taken
     }
@@ -164,10 +166,10 @@ impl ListenError {
     }
 }
 
-/// Binds a listener: encrypted if `tls` says how, behind the proxies that begin their connections with an address.
+/// Binds a listener: with TLS if `tls` is set, and with the PROXY protocol for `proxies`.
 ///
 /// # Errors
-/// The address is in use, not one of this machine, or not permitted; a certificate cannot be used.
+/// The address is in use, not an address of this machine, or not permitted; or a certificate is unusable.
 pub async fn bind(
     listen: &Listen,
     tls: Option<&Tls>,
@@ -263,7 +265,7 @@ fn bind_address(address: SocketAddr) -> io::Result<(tokio::net::TcpListener, Soc
     Ok((listener, again))
 }
 
-/// A socket file that a killed daemon left behind would be in the way.
+/// Removes the socket file of a killed daemon, which would prevent binding.
 fn remove_stale_socket(path: &Path) -> io::Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Pushing to renderers: `GET /api/live` as Server-Sent Events or WebSocket.
 //!
-//! **Invariant**: both transports send what [`Subscription::next`] brings, one message at a time, when
-//! the connection has room for it: what a renderer does not take waits in no queue of its own.
+//! **Invariant**: both transports send the messages of [`Subscription::next`] one at a time, when the connection can
+//! take more. No queue grows for a slow renderer.
 
 mod screen;
 pub mod wanted;
@@ -32,7 +32,7 @@ use ::live::{Cut, Frame, RATE_MAX, Subscribe, Subscription, Transport};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-/// What a renderer may send over a WebSocket: nothing that is read.
+/// Maximum bytes of a message from a renderer over a WebSocket; no message is read.
 const INBOUND_BYTES_MAX: usize = 4 << 10;
 
 const PARAMETERS: [&str; 11] = [
@@ -89,7 +89,7 @@ impl GetLive {
         match transport {
             Transport::Sse => {
                 if let Some(connection) = req.extensions().get::<ConnCtrl>().cloned() {
-                    // Slow or silent renderers are not cut off.
+                    // Slow or silent renderers are not disconnected.
                     connection.relax_timeouts();
                     wish.cut = Cut(Box::new(move || connection.abort()));
                 }
@@ -169,9 +169,9 @@ fn send_events(res: &mut Response, subscription: Subscription) {
     let headers = res.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // What follows the last message is the end: the connection may be cut off then.
+    // The connection ends after the last message, so it can be closed then.
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
-    // Proxies must pass on what comes.
+    // Proxies must not buffer the events.
     headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
     res.status_code(StatusCode::OK);
     let hint = Bytes::from(Frame::retry_hint());
@@ -194,7 +194,7 @@ async fn send_messages(mut socket: WebSocket, mut subscription: Subscription) {
                     return;
                 }
             }
-            // Pings are answered by the library; everything else is not read.
+            // The library answers pings; all other messages are ignored.
             received = socket.recv() => match received {
                 Some(Ok(message)) if !message.is_close() => {}
                 _ => return,

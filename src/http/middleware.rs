@@ -1,6 +1,6 @@
-//! What surrounds every request: its id, and an envelope for whatever goes wrong.
+//! Outermost handlers of every request: its ID, and the envelope of every error.
 //!
-//! **Invariant**: a panic in a handler ends that request with 500 and nothing else.
+//! **Invariant**: a panic in a handler ends only that request, with 500.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -27,30 +27,30 @@ use observe::metrics::Metrics;
 use operate::access::Token;
 use settings::Networks;
 
-/// The id of a request, in its extensions.
+/// The ID of a request, in its extensions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RequestId(pub(super) Uuid);
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Headers of most answers: their map takes its memory at once.
+/// Headers of most responses: the memory of the map is reserved once.
 const ANSWER_HEADERS: usize = 8;
 
-/// Gives the request its id and catches panics.
+/// Assigns the request ID and catches panics.
 pub struct Outer {
-    /// Where requests are counted.
+    /// Counts panics.
     pub metrics: Arc<Metrics>,
-    /// Whether each request is a line in the log.
+    /// Whether each request is logged.
     pub log_requests: bool,
-    /// Whose word on the client is taken.
+    /// Proxies that can name the client.
     pub proxies: Proxies,
-    /// From where requests are taken.
+    /// Networks from which requests are accepted; empty: all.
     pub networks: Networks,
-    /// What those may do whom no key vouches for; none: they are not counted.
+    /// Limit for unauthenticated clients; `None`: no limit.
     pub unauthenticated: Option<Unauthenticated>,
 }
 
-/// The client of a request that a trusted proxy passes on, in its extensions.
+/// The client that a trusted proxy names, in the extensions of its request.
 #[derive(Debug, Clone, Copy)]
 struct Behind(Client);
 
@@ -95,7 +95,7 @@ impl Handler for Outer {
         }
         head::keep_length(req, res);
         if let Some(started) = started {
-            // The path only: a query may hold what must not be logged.
+            // Logs the path only: a query can contain secrets.
             tracing::info!(
                 request_id = %id,
                 method = %req.method(),
@@ -110,7 +110,7 @@ impl Handler for Outer {
 }
 
 impl Outer {
-    /// Why a request is not even looked at.
+    /// Why a request is rejected before routing.
     fn refusal(&self, req: &Request) -> Option<ApiError> {
         if let Some(why) = two_ways_to_read(req) {
             return Some(ApiError::invalid(why));
@@ -128,7 +128,7 @@ impl Outer {
         (!is_let_in).then(|| ApiError::new(StatusCode::FORBIDDEN, "ADDRESS_NOT_ALLOWED", message()))
     }
 
-    /// Holds back the answer to one of whom too many requests without a valid key came.
+    /// Delays the response to a client that sent too many requests without a valid key.
     async fn slow_down(&self, req: &Request, res: &mut Response) {
         let Some(unauthenticated) = &self.unauthenticated else {
             return;
@@ -148,8 +148,8 @@ impl Outer {
     }
 }
 
-/// Why somebody in front of the daemon may have read the request as another one than it is here. (Where both lengths
-/// are there, the HTTP library reads chunks and ends the connection with the answer.)
+/// Why a proxy may have interpreted the request differently than the daemon does. (If both lengths are present, the
+/// HTTP library reads chunks, and closes the connection after the response.)
 fn two_ways_to_read(req: &Request) -> Option<&'static str> {
     let mut keys = req.headers().get_all(AUTHORIZATION).iter();
     if keys.next().is_some() && keys.next().is_some() {
@@ -164,14 +164,14 @@ fn two_ways_to_read(req: &Request) -> Option<&'static str> {
     }
 }
 
-/// The id that [`Outer`] gave the request.
+/// The ID that [`Outer`] assigned to the request.
 pub fn request_id(req: &Request) -> Uuid {
     req.extensions()
         .get::<RequestId>()
         .map_or_else(Uuid::now_v7, |id| id.0)
 }
 
-/// Who called, for the log: whoever is connected, or for whom a trusted proxy asks.
+/// The client of a request: the client that a trusted proxy names, or else the peer of the connection.
 pub fn client(req: &Request) -> Client {
     let behind = req.extensions().get::<Behind>();
     behind.map_or_else(|| peer(req), |behind| behind.0)
@@ -181,17 +181,17 @@ fn peer(req: &Request) -> Client {
     client_at(req.remote_addr())
 }
 
-/// Who is connected from there.
+/// The client at an address.
 pub(super) fn client_at(address: &SocketAddr) -> Client {
     match address {
         SocketAddr::IPv4(address) => Client::Address((*address.ip()).into()),
-        // A listener of both has clients of IPv4 in a form of its own.
+        // A dual-stack listener shows IPv4 clients as mapped IPv6 addresses.
         SocketAddr::IPv6(address) => Client::Address(address.ip().to_canonical()),
         _ => Client::Unix,
     }
 }
 
-/// Names the request in the answer; for a repeat this is the first request's id.
+/// Sets the request ID of the response; for a duplicate, this is the ID of the first request.
 pub(super) fn set_request_id(res: &mut Response, id: Uuid) {
     let mut buffer = Uuid::encode_buffer();
     let text = id.hyphenated().encode_lower(&mut buffer);
@@ -200,7 +200,8 @@ pub(super) fn set_request_id(res: &mut Response, id: Uuid) {
     }
 }
 
-/// Answers that the framework makes without a body: unknown paths, wrong methods. Browsers are shown a page.
+/// Adds the envelope to responses that the framework creates without a body: unknown paths, wrong methods. Browsers
+/// receive a page.
 pub struct ErrorEnvelope(pub Nowhere);
 
 #[async_trait]
@@ -227,7 +228,7 @@ impl Handler for ErrorEnvelope {
     }
 }
 
-/// The log has the reason already.
+/// The response after a panic; the reason is already in the log.
 fn failed() -> ApiError {
     let message = "internal error; for details, search the log for this request ID";
     ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", message)

@@ -1,7 +1,6 @@
-//! What a browser is shown at an address where nothing is, and at `/` of the service listener.
+//! The page for browsers at unknown paths, and at `/` of the service listener.
 //!
-//! **Invariant**: the page holds nothing of the request and nothing of the daemon's data, and programs are answered as
-//! they always are: with the envelope of errors.
+//! **Invariant**: the page contains no data of the request or of the daemon. Programs receive the usual error envelope.
 
 use salvo_core::http::header::{
     ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, VARY, X_CONTENT_TYPE_OPTIONS,
@@ -11,10 +10,10 @@ use salvo_core::{Request, Response};
 
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Whose page it is: title, sentence, and three links.
+/// Content of the page of a listener: title, sentence, and three links.
 #[derive(Debug, Clone, Copy)]
 pub struct Nowhere {
-    /// What `/` is, if nothing else answers there.
+    /// Title and sentence of `/`, if no other route answers there.
     root: Option<(&'static str, &'static str)>,
     links: [(&'static str, &'static str); 3],
 }
@@ -43,7 +42,7 @@ impl Nowhere {
         ],
     };
 
-    /// Answers a browser that looks for a page; false: it is none, or it looks for something else.
+    /// Answers a browser that requests a page. `false`: the client is not a browser, or the request is not for a page.
     pub(super) fn answer(&self, req: &Request, res: &mut Response) -> bool {
         let looks = matches!(*req.method(), Method::GET | Method::HEAD);
         let is_page = matches!(res.status_code, None | Some(StatusCode::NOT_FOUND));
@@ -90,7 +89,7 @@ impl Nowhere {
     }
 }
 
-/// Whether HTML is asked for by name, as browsers do and programs do not.
+/// Whether the request names HTML, as browsers do and programs do not.
 fn wants_page(req: &Request) -> bool {
     let mut accepted = req.headers().get_all(ACCEPT).iter();
     accepted.any(|value| {

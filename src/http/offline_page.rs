@@ -1,10 +1,10 @@
 //! The page of `/render/{stream}` as one file, for the disk of a player.
 //!
-//! `headgate screen save` writes it. The scripts are those that the daemon serves, as modules that an import map names;
-//! style and font stand in the file. So it starts where no daemon answers, and `headgate.js` shows what it has stored.
+//! `headgate screen save` writes it. It contains the scripts of the daemon as modules in an import map, and the style
+//! and fonts. Therefore the page starts without the daemon, and `headgate.js` shows the stored data.
 //!
-//! **Invariant**: the file loads nothing but data, and images if its options allow that; whatever the stream or the
-//! options say stays a text in it.
+//! **Invariant**: the file loads only data, and images if its options allow that. Values of the stream and the options
+//! are never executed.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -12,22 +12,22 @@ use serde_json::{Map, Value, json};
 
 use super::pages::{FILES, SCRIPT};
 
-/// What a page in a file shows.
+/// Options of an offline page.
 #[derive(Clone, Copy)]
 pub struct OfflinePage<'a> {
-    /// Where the daemon is: scheme, host and port.
+    /// URL of the daemon: scheme, host and port.
     pub url: &'a str,
     /// The stream's name.
     pub stream: &'a str,
     /// The read key.
     pub key: &'a str,
-    /// The options, as in an address.
+    /// The options, as a query string.
     pub query: &'a str,
-    /// The files that `font` of the options names, as `data:` URLs, in its order.
+    /// The files of the option `font`, as `data:` URLs, in the same order.
     pub fonts: &'a [String],
 }
 
-/// Without the key.
+/// Omits the key.
 impl std::fmt::Debug for OfflinePage<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { url, stream, .. } = self;
@@ -35,7 +35,7 @@ impl std::fmt::Debug for OfflinePage<'_> {
     }
 }
 
-/// The file.
+/// Renders the file.
 pub fn page(saved: &OfflinePage<'_>) -> String {
     let any_images = saved.query.split('&').any(|option| option == "images=any");
     let images = if any_images {
@@ -51,7 +51,7 @@ pub fn page(saved: &OfflinePage<'_>) -> String {
         "query": saved.query,
         "fonts": saved.fonts,
     });
-    // In a script no text may end it.
+    // The text must not end the script element.
     let told = told.to_string().replace('<', "\\u003c");
     format!(
         r#"<!doctype html>
@@ -81,8 +81,7 @@ pub fn page(saved: &OfflinePage<'_>) -> String {
     )
 }
 
-/// The scripts, each by the name that the others import it by. Such names are bare: a path could not be resolved from a
-/// module that has no place.
+/// The scripts, by their import names. The names are bare, because a module in a `data:` URL cannot resolve a path.
 fn modules() -> Value {
     let mut modules = Map::new();
     for (path, content_type, bytes) in FILES {
@@ -100,7 +99,7 @@ fn modules() -> Value {
     json!({"imports": modules})
 }
 
-/// The style with its fonts.
+/// The style with its embedded fonts.
 fn style() -> String {
     let of = |path: &str| FILES.iter().find(|file| file.0 == path);
     let style = of("render.css").map_or(&[][..], |file| file.2);

@@ -1,8 +1,8 @@
-//! What browsers load: the client `/headgate.js`, the page `/render/{stream}` with its templates and fonts, the page
+//! Files for browsers: the client `/headgate.js`, the page `/render/{stream}` with its templates and fonts, the page
 //! `/operate/{stream}`, and the style of `/docs`.
 //!
-//! **Invariant**: nothing here needs a key or holds one: the read key or operate key stands in the page's fragment,
-//! which browsers do not send.
+//! **Invariant**: no file requires or contains a key. The read key or operate key is in the fragment of the URL, which
+//! browsers do not send.
 
 use salvo_core::http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue,
@@ -13,9 +13,9 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trai
 use super::asset::Asset;
 
 pub(super) const SCRIPT: &str = "text/javascript; charset=utf-8";
-/// A style sheet.
+/// Media type of a style sheet.
 pub const STYLE: &str = "text/css; charset=utf-8";
-/// A drawing.
+/// Media type of an SVG image.
 pub const ICON: &str = "image/svg+xml";
 const PLAIN: &str = "text/plain; charset=utf-8";
 const FONT: &str = "font/woff2";
@@ -31,7 +31,7 @@ macro_rules! policy {
 }
 
 const POLICY: &str = policy!("");
-/// For a page that asks for it with `images=any`: what items name, its viewers' browsers fetch from wherever that is.
+/// For a page with `images=any`: browsers load the images that items name from any server.
 const POLICY_ANY_IMAGES: &str = policy!(" https: http:");
 
 macro_rules! files {
@@ -40,10 +40,10 @@ macro_rules! files {
     };
 }
 
-/// The bold font of screens, which the admin pages have for names.
+/// The bold font of screens; the admin pages use it for names.
 pub const BOLD_FONT: &[u8] = include_bytes!("pages/fonts/barlow-condensed-latin-700.woff2");
 
-/// What a page with its templates is made of, by path.
+/// The files of the pages and templates, by path.
 pub(super) const FILES: [(&str, &str, &[u8]); 30] = files![
     "headgate.js" SCRIPT "pages/headgate.js",
     "headgate.d.ts" PLAIN "pages/headgate.d.ts",
@@ -77,10 +77,10 @@ pub(super) const FILES: [(&str, &str, &[u8]); 30] = files![
     "fonts/OFL.txt" PLAIN "pages/fonts/OFL.txt",
 ];
 
-/// A file that is part of the program.
+/// An embedded file with its handler.
 pub struct StaticPage(Asset);
 
-/// The pages that show and operate a stream, the client that any page may load, and what they are made of.
+/// Routes of the pages that show and operate a stream, of the client for other pages, and of their files.
 pub fn routes() -> Router {
     let mut router = Router::new();
     for (path, page) in [
@@ -101,7 +101,7 @@ pub fn routes() -> Router {
 }
 
 impl StaticPage {
-    /// A file that anybody may load.
+    /// A file that any client can load.
     pub fn new(content_type: &'static str, bytes: &'static [u8]) -> Self {
         Self(Asset::new(content_type, bytes))
     }
@@ -128,7 +128,7 @@ impl Handler for StaticPage {
         ] {
             headers.insert(name, HeaderValue::from_static(value));
         }
-        // Public, and imported by pages from anywhere.
+        // The files are public, and pages of any origin import them.
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         self.0.send(res);
     }

@@ -1,8 +1,9 @@
-//! Which entries a page has of what is listed by name.
+//! Pages of a list that is sorted by name.
 //!
-//! **Invariant**: whoever follows `next` from the beginning sees each entry once.
+//! **Invariant**: a client that follows `next` from the beginning receives each entry once.
 
-/// Of entries in the order of their names those after the name `after`, and the name of the last one if there are more.
+/// The entries after the name `after`, from a list that is sorted by name; and the last name on the page if more
+/// entries follow.
 pub fn by_name<'a, T>(
     all: &'a [T],
     name: impl Fn(&T) -> &str,

@@ -1,9 +1,9 @@
 //! The PROXY protocol: a trusted proxy begins each of its connections with the address of the client.
 //!
-//! `listen` puts it between the socket and everything else, so that the client is who it is for TLS, limits and log.
+//! `listen` adds it directly above the socket, so that TLS, limits and the log use the client's address.
 //!
-//! **Invariant**: only proxies that the configuration names are waited for, and believed; of theirs nothing is read beyond
-//! the header, and one without it is closed. Everybody else is accepted as ever.
+//! **Invariant**: the daemon expects a header only from the proxies of the configuration. It reads nothing beyond the
+//! header, and closes their connections without one. Connections of other clients are accepted as usual.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,31 +22,31 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::middleware::client_at;
 use settings::Networks;
 
-/// How long a header may take.
+/// Maximum time for a header.
 const HEADER_TIME_MAX: Duration = Duration::from_secs(3);
-/// Connections whose header is awaited. With one more, the oldest of the last so many is closed.
+/// Maximum connections that wait for a header. One more drops the oldest guard of `last`.
 const AWAITED_MAX: usize = 1_024;
-/// How version 2 begins.
+/// The first bytes of version 2.
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
-/// The shortest header: `PROXY UNKNOWN\r\n`.
+/// Length of the shortest header: `PROXY UNKNOWN\r\n`.
 const SHORTEST: usize = 15;
-/// The longest line of version 1.
+/// Length of the longest line of version 1.
 const LINE_MAX: usize = 107;
-/// What a header of version 2 has before what its length counts.
+/// Bytes of a header of version 2 before the variable part.
 const FIXED: usize = 16;
-/// What that may be.
+/// Maximum bytes of the variable part.
 const VARIABLE_MAX: usize = 4_096;
 
-/// A connection whose header is awaited; none comes of it if there is none.
+/// A connection whose header is expected; `None` if it sends no valid header.
 type Awaited<A> =
     BoxFuture<'static, Option<Accepted<<A as Acceptor>::Coupler, <A as Acceptor>::Stream>>>;
 
-/// Accepts connections under the addresses of those for whom proxies ask.
+/// Accepts connections with the client addresses that proxies name.
 pub(super) struct ProxyProtocol<A: Acceptor> {
     inner: A,
     proxies: Networks,
     awaited: FuturesUnordered<Awaited<A>>,
-    /// Those that were awaited last, also if they are there by now. Dropped, they are awaited no longer.
+    /// Guards of the last connections, including complete ones. Dropping a guard ends the wait.
     last: VecDeque<DropGuard>,
 }
 
@@ -103,7 +103,7 @@ where
     }
 }
 
-/// The connection under the address that it begins with; none if there is no header.
+/// The connection with the address of its header; `None` without a valid header.
 async fn announced<C, S>(mut accepted: Accepted<C, S>) -> Option<Accepted<C, S>>
 where
     C: salvo_core::conn::Coupler<Stream = S>,
@@ -125,7 +125,7 @@ where
     }
 }
 
-/// The address in the header; none: the proxy itself asks, or does not know.
+/// The address in the header; `None`: the connection is the proxy's own, or the proxy does not know the address.
 async fn header(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<std::net::SocketAddr>> {
     let mut bytes = vec![0; SHORTEST];
     stream.read_exact(&mut bytes).await?;
@@ -154,7 +154,7 @@ async fn header(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<std:
 mod tests {
     use super::*;
 
-    /// The address, or what is wrong, and what is left on the connection.
+    /// The address or the error, and the rest of the bytes.
     async fn read(text: &[u8]) -> (Result<Option<String>, io::ErrorKind>, Vec<u8>) {
         let mut stream = text;
         let found = header(&mut stream).await;
@@ -177,7 +177,7 @@ mod tests {
         let (found, rest) = read(&second).await;
         assert_eq!(found, Ok(Some("192.0.2.9:4660".to_owned())));
         assert_eq!(rest, b"GET");
-        // The proxy looks whether anybody is there.
+        // A health check of the proxy.
         let (found, _) = read(&[SIGNATURE, &[0x20, 0, 0, 0]].concat()).await;
         assert_eq!(found, Ok(None));
     }

@@ -1,6 +1,6 @@
-//! What answers tell of limits: the fields of the IETF draft "RateLimit header fields for HTTP".
+//! Headers with the limits of a client: the fields of the IETF draft "RateLimit header fields for HTTP".
 //!
-//! **Invariant**: who is told `r=0` is told in how many seconds (`t`) the next request may come.
+//! **Invariant**: a response with `r=0` states in how many seconds (`t`) the next request is possible.
 
 use std::fmt::Write as _;
 
@@ -12,9 +12,9 @@ use catalog::{QuotaState, VolumeLeft};
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// What is left to `whom`, a `key` or an `address`. Bytes are told of where they are limited.
+/// Writes the remaining quota of `whom`, a `key` or an `address`. Bytes are included if they are limited.
 pub(super) fn write_headers(res: &mut Response, whom: &str, quota: QuotaState, volume: VolumeLeft) {
-    // Every answer to a key says it: without a general formatter.
+    // Every response to a key has these headers, so they avoid the general formatter.
     let [mut first, mut second] = [itoa::Buffer::new(), itoa::Buffer::new()];
     let (burst, window) = (quota.burst, quota.window_seconds);
     let (burst, window) = (first.format(burst), second.format(window));

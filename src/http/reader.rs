@@ -1,8 +1,8 @@
-//! Who reads, and from which page: read keys, tickets, origins.
+//! Authentication of readers: read keys, tickets, origins.
 //!
-//! **Invariant**: a page of an origin that is neither the daemon's own nor allowed, for all keys or for one, is refused
-//! before its key is looked at; one whose origin is allowed for some keys reads with these alone. An answer never repeats
-//! a secret.
+//! **Invariant**: a page whose origin is neither the daemon's own nor allowed, for all keys or for one, is rejected
+//! before its key is verified. If the origin is allowed only for some keys, the page can read with these keys only. A
+//! response never repeats a secret.
 
 use std::sync::Arc;
 
@@ -26,33 +26,33 @@ use pool::Pool;
 
 const ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
-/// What pages may send to the reading endpoints.
+/// Headers that pages can send to the reading endpoints.
 const HEADERS_ALLOWED: &str = "authorization, content-type, if-none-match, last-event-id";
-/// The WebSocket subprotocol. The secret is offered beside it and never chosen.
+/// The WebSocket subprotocol. A client offers the secret as a second subprotocol, which is never selected.
 pub(super) const SUBPROTOCOL: &str = "headgate";
 
-/// Characters of a program's name that are kept.
+/// Maximum characters of a user agent.
 const AGENT_CHARS_MAX: usize = 200;
 
-/// What reading needs.
+/// State of the reading endpoints.
 #[derive(Debug, Clone)]
 pub struct Readers {
-    /// Keys and streams.
+    /// The keys and streams.
     pub catalog: Arc<Catalog>,
     /// The items.
     pub pool: Arc<Pool>,
-    /// What is pushed.
+    /// The subscriptions.
     pub live: Arc<Live>,
 }
 
-/// No valid read key.
+/// The read key is missing or invalid.
 fn unauthorized() -> ApiError {
     ApiError::unauthorized(
         "the read key or ticket is missing, unknown, used, expired or revoked; send a valid key in the header `Authorization: Bearer rk_…`, or a new ticket of POST /api/tickets as `?token=`",
     )
 }
 
-/// The key does not read the stream, or there is none of this name.
+/// The key does not read the stream, or the stream does not exist.
 pub fn no_stream() -> ApiError {
     ApiError::not_found(
         "STREAM_NOT_FOUND",
@@ -60,7 +60,7 @@ pub fn no_stream() -> ApiError {
     )
 }
 
-/// The page's origin, where it is allowed for some keys only.
+/// The origin of the page, if only some keys allow it.
 #[derive(Debug, Clone)]
 struct OfSomeKeys(String);
 
@@ -72,7 +72,7 @@ fn origin_refused(origin: &str) -> ApiError {
     ApiError::new(StatusCode::FORBIDDEN, "ORIGIN_NOT_ALLOWED", message)
 }
 
-/// The reader, if its key is taken from where the request comes from, and from the page that it comes from.
+/// Returns the reader if its key allows the origin of the page and the network of the client.
 fn from_its_place(req: &Request, reader: Arc<Reader>) -> Result<Arc<Reader>, ApiError> {
     if let Some(OfSomeKeys(origin)) = req.extensions().get()
         && !reader.admits(origin)
@@ -83,11 +83,11 @@ fn from_its_place(req: &Request, reader: Arc<Reader>) -> Result<Arc<Reader>, Api
     Ok(reader)
 }
 
-/// Lets pages read whose origin is the daemon's own or allowed, and tells browsers so.
+/// Allows pages to read if their origin is the daemon's own or allowed, and sets the CORS headers.
 pub struct CheckOrigin {
-    /// Those of the configuration, for all keys.
+    /// Origins in the configuration, for all keys.
     pub listed: Arc<[String]>,
-    /// The keys, with origins of their own.
+    /// The keys, which can have their own origins.
     pub catalog: Arc<Catalog>,
 }
 
@@ -104,7 +104,7 @@ impl Handler for CheckOrigin {
         if let Some(origin) = headers.get(ORIGIN).cloned() {
             if !allows(&self.listed, &origin, headers) {
                 let named = origin.to_str().unwrap_or("this origin").to_owned();
-                // Who removes comes with an ingest key, which has no origins.
+                // A removal uses an ingest key, which has no origins.
                 let reads = *req.method() != Method::DELETE;
                 if !reads || !self.catalog.admits_origin(&named) {
                     ctrl.skip_rest();
@@ -123,7 +123,7 @@ impl Handler for CheckOrigin {
     }
 }
 
-/// Whether pages of an origin may read with every key.
+/// Whether pages of an origin can read with every key.
 fn allows(listed: &[String], origin: &HeaderValue, headers: &HeaderMap) -> bool {
     let Ok(origin) = origin.to_str() else {
         return false;
@@ -136,12 +136,12 @@ fn authority(origin: &str) -> &str {
     origin.split_once("://").map_or("", |(_, host)| host)
 }
 
-/// Host and port as the request names them.
+/// Host and port of the `Host` header.
 fn own_host(headers: &HeaderMap) -> Option<&str> {
     headers.get(HOST)?.to_str().ok()
 }
 
-/// `OPTIONS`: a browser asks before it sends.
+/// `OPTIONS`: the preflight request of a browser.
 pub struct Preflight;
 
 #[async_trait]
@@ -186,21 +186,21 @@ fn password(headers: &HeaderMap) -> Option<String> {
     Some(password.to_owned())
 }
 
-/// The program that asks, as it calls itself.
+/// The user agent, shortened.
 pub fn agent(headers: &HeaderMap) -> Option<String> {
     let agent = headers.get(USER_AGENT)?.to_str().ok()?;
     Some(agent.chars().take(AGENT_CHARS_MAX).collect())
 }
 
 impl Readers {
-    /// A request for a feed was answered.
+    /// Records the request for a feed.
     pub fn note_poll(&self, req: &Request, reader: &Reader) {
         let asker = asker(req);
         let feed = req.uri().path();
         self.live.screens.polled(&reader.name, &asker, feed);
     }
 
-    /// A request was refused: the screen of its read key is told so, if its key is known.
+    /// Records a rejected request for the screen of its read key, if the key is known.
     pub fn note_refused(&self, req: &mut Request, error: &ApiError) {
         let status = error.status.as_u16();
         if !matches!(status, 401 | 403 | 404 | 429) {
@@ -221,7 +221,7 @@ impl Readers {
         self.live.screens.refused(&key.name, &asker(req), &why);
     }
 
-    /// The reader of a request that sends its read key in the header, or comes with a certificate that stands for one.
+    /// The reader of a request with a read key in the header, or with a client certificate.
     pub(super) fn with_key(&self, req: &Request) -> Result<Arc<Reader>, ApiError> {
         let reader = match bearer(req.headers()) {
             Some(secret) => self.catalog.reader(secret),
@@ -234,7 +234,7 @@ impl Readers {
         self.catalog.reader_with_certificate(fingerprint(req)?)
     }
 
-    /// The same, or in the URL where the key allows that.
+    /// As `with_key`, or with a key in the URL if the key allows that.
     pub(super) fn with_key_or_token(&self, req: &mut Request) -> Result<Arc<Reader>, ApiError> {
         if req.headers().contains_key(AUTHORIZATION) {
             return self.with_key(req);
@@ -248,7 +248,7 @@ impl Readers {
         from_its_place(req, reader.ok_or_else(unauthorized)?)
     }
 
-    /// The same, or as the password of Basic authentication, with any user name.
+    /// As `with_key_or_token`, or with the key as the password of Basic authentication and any user name.
     pub fn with_key_token_or_password(&self, req: &mut Request) -> Result<Arc<Reader>, ApiError> {
         let Some(secret) = password(req.headers()) else {
             return self.with_key_or_token(req);
@@ -257,7 +257,8 @@ impl Readers {
         from_its_place(req, reader.ok_or_else(unauthorized)?)
     }
 
-    /// Who follows streams: the reader and what it may follow, by header, `?token=` or subprotocol.
+    /// The reader that follows streams, and the streams that it can follow. The secret is in the header, in `?token=`
+    /// or in the subprotocol.
     pub(super) fn follower(
         &self,
         req: &mut Request,
@@ -293,7 +294,7 @@ impl Readers {
     }
 }
 
-/// What a WebSocket offers beside the subprotocol's name.
+/// The secret that a WebSocket client offers in addition to the subprotocol.
 fn offered_secret(headers: &HeaderMap) -> Option<String> {
     headers
         .get_all(SEC_WEBSOCKET_PROTOCOL)
@@ -305,8 +306,7 @@ fn offered_secret(headers: &HeaderMap) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Whether the request comes from a page of this origin. Browsers leave the header out when a page asks
-/// where it came from itself.
+/// Whether the request comes from a page of this origin. Browsers omit the header in same-origin `GET` requests.
 fn comes_from(headers: &HeaderMap, origin: &str) -> bool {
     match page_origin(headers) {
         Some(page) => page == origin,
@@ -314,7 +314,7 @@ fn comes_from(headers: &HeaderMap, origin: &str) -> bool {
     }
 }
 
-/// The origin of the page that asks, if it says so.
+/// The origin of the page, if the header is present.
 pub(super) fn page_origin(headers: &HeaderMap) -> Option<&str> {
     headers.get(ORIGIN)?.to_str().ok()
 }

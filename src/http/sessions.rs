@@ -1,12 +1,11 @@
-//! Who is signed in to the pages.
+//! Sessions of the admin pages.
 //!
-//! The sign-in page makes sessions, every page asks for one; the command line and the admin API give invitations, and list
-//! and end sessions.
+//! The sign-in page creates sessions, and every page requires one. The command line and the admin API create
+//! invitations, and list and end sessions.
 //!
-//! **Invariant**: a session and an invitation are held only as the digest of their secret. There are at most
-//! `SESSIONS_MAX` sessions of a token; each ends at sign-out, after [`SESSION`], with its token, or with the process,
-//! and has the role that its token has at the moment. A key that was just issued is held until the page that shows it, is
-//! given to it once, and to nobody after `visitor::ISSUED_KEPT`.
+//! **Invariant**: only the digest of the secret of a session or invitation is kept. A token has at most `SESSIONS_MAX`
+//! sessions. Each ends at sign-out, after [`SESSION`], with its token, or with the process, and has the current role of
+//! its token. A new key is kept for the page that shows it, for at most `visitor::ISSUED_KEPT`, and is returned once.
 
 mod invitation;
 mod visitor;
@@ -29,9 +28,9 @@ use journal::log::Client;
 use operate::access::{Access, Token};
 pub use visitor::{IssuedKey, Visitor};
 
-/// How long somebody stays signed in.
+/// Maximum duration of a session.
 pub const SESSION: Duration = Duration::from_hours(12);
-/// When a token has more, the oldest of them ends.
+/// Maximum sessions of a token; one more ends the oldest.
 const SESSIONS_MAX: usize = 100;
 
 /// The sessions and the invitations of a daemon.
@@ -44,29 +43,29 @@ pub struct Sessions {
 #[derive(Debug, Default)]
 struct State {
     sessions: HashMap<KeyHash, Session>,
-    /// By the digests of the tokens that gave them: that of the secret, and until when.
+    /// Invitations by the digest of their token: the digest of their secret, and their expiry.
     invitations: HashMap<KeyHash, (KeyHash, Lived)>,
 }
 
-/// Somebody who is signed in, as others see it.
+/// A session, as lists show it.
 #[derive(Debug, Clone)]
 pub struct SignedIn {
-    /// What it is called; opens nothing.
+    /// Its ID, which grants no access.
     pub id: Uuid,
-    /// The token that it began with.
+    /// The token of the sign-in.
     pub token: Arc<Token>,
-    /// Where it began.
+    /// The client of the sign-in.
     pub client: Client,
-    /// When.
+    /// Time of the sign-in.
     pub since: Unix,
-    /// When the last page was asked for.
+    /// Time of the last request for a page.
     pub seen_at: Unix,
-    /// When it ends if nobody signs out.
+    /// Its expiry.
     pub ends_at: Unix,
 }
 
 impl SignedIn {
-    /// For the audit log: that it ended before its time.
+    /// The entry in the audit log for a session that ended early.
     pub fn signed_out(&self) -> AuditChange {
         let was = json!({
             "token": &*self.token.name,
@@ -89,21 +88,21 @@ impl SignedIn {
 #[derive(Debug)]
 struct Session {
     id: Uuid,
-    /// Digest of the token that it began with.
+    /// Digest of the token of the sign-in.
     token: KeyHash,
     client: Client,
     since: Unix,
     seen_at: Unix,
     ends_at: Lived,
     form_token: Arc<str>,
-    /// What the next page says of the write before it.
+    /// The message about the last write, for the next page.
     flash: Option<String>,
-    /// A key that was just issued, and until when it is handed out.
+    /// A new key, and until when it can be shown.
     issued: Option<(IssuedKey, Lived)>,
 }
 
 impl Sessions {
-    /// None yet; their tokens are those of `access`.
+    /// Without sessions; `access` has the tokens.
     pub fn new(access: &Arc<Access>) -> Self {
         Self {
             access: Arc::clone(access),
@@ -111,7 +110,7 @@ impl Sessions {
         }
     }
 
-    /// A new session of somebody with this token; its id, and its secret.
+    /// Creates a session with this token; returns its ID and its secret.
     ///
     /// # Errors
     /// The system has no random numbers.
@@ -145,7 +144,7 @@ impl Sessions {
         Ok((id, secret))
     }
 
-    /// Everybody who is signed in, the newest first.
+    /// All sessions, the newest first.
     pub fn list(&self) -> Vec<SignedIn> {
         let mut state = self.lock();
         self.forget_ended(&mut state);
@@ -155,7 +154,7 @@ impl Sessions {
         all
     }
 
-    /// Ends a session: what it was. None: there is no such session.
+    /// Ends a session and returns it; `None`: there is no such session.
     pub fn end(&self, id: Uuid) -> Option<SignedIn> {
         let mut state = self.lock();
         self.forget_ended(&mut state);
@@ -192,7 +191,7 @@ impl Sessions {
     }
 }
 
-/// 256 random bits as hexadecimal digits.
+/// Returns 256 random bits as hexadecimal digits.
 fn random() -> Result<String, getrandom::Error> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes)?;

@@ -1,6 +1,6 @@
-//! How a sink stands to a request, for callers and for operators.
+//! The state of a request in a sink, for senders and operators.
 //!
-//! **Invariant**: it is what the cursors, retries and dead letters of the sink say at the moment.
+//! **Invariant**: the state follows from the current cursors, retries and dead letters of the sink.
 
 use base::clock;
 use pool::SinkState;

@@ -1,4 +1,4 @@
-//! Operations of a request that are older than what the data pool has, for callers and for operators.
+//! Stale operations of a request: they are older than the versions in the data pool. For senders and operators.
 //!
 //! **Invariant**: versions are shown as they were sent.
 
@@ -6,7 +6,7 @@ use operate::requests::Report;
 use pool::Stale;
 use wire::StaleData;
 
-/// The operations of a request that are older than what the data pool has, as far as they are listed.
+/// The stale operations of a request, up to the limit of the list.
 pub fn listed(report: &Report) -> Vec<StaleData> {
     let data = |stale: &Stale| StaleData {
         item: stale.item.get(),

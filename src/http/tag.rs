@@ -1,14 +1,14 @@
-//! Entity tags: what a client has already is not sent again (RFC 9110, 13.1.2).
+//! Entity tags: a client does not receive content that it already has (RFC 9110, 13.1.2).
 //!
-//! Items, feeds and files answer with it.
+//! Items, feeds and files use it.
 //!
-//! **Invariant**: who is answered 304 named the tag of what would have been sent.
+//! **Invariant**: a 304 response is sent only if the client named the tag of the current content.
 
 use salvo_core::http::StatusCode;
 use salvo_core::http::headers::{ETag, HeaderMapExt as _, IfNoneMatch};
 use salvo_core::{Request, Response};
 
-/// Sets the entity tag; true if the client has it, which is answered then.
+/// Sets the entity tag. Answers 304 if the client has the current content; returns whether it did.
 pub fn is_known(tag: &str, req: &Request, res: &mut Response) -> bool {
     let Ok(tag) = tag.parse::<ETag>() else {
         return false;

@@ -1,6 +1,6 @@
-//! Tickets: what stands for a read key in a URL, once.
+//! Tickets: a ticket replaces a read key in a URL, once.
 //!
-//! **Invariant**: a ticket is for streams that its key reads, and the answer that holds it is kept by nobody.
+//! **Invariant**: a ticket is only for streams that its key reads, and no cache keeps the response that contains it.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl PostTicket {
     }
 }
 
-/// Reads what is asked for; the ticket, and for which streams it is.
+/// Reads the request, and returns the ticket and its streams.
 pub async fn give_ticket(
     live: &Live,
     reader: Arc<Reader>,
@@ -84,7 +84,7 @@ pub async fn give_ticket(
     Ok((envelope::created(ticket), streams))
 }
 
-/// The streams of these names among those that are allowed.
+/// Finds streams by name among the allowed ones.
 pub(super) fn choose(names: &[String], allowed: &[Arc<str>]) -> Result<Vec<Arc<str>>, ApiError> {
     let find = |name: &str| allowed.iter().find(|stream| &***stream == name).cloned();
     let mut chosen: Vec<Arc<str>> = Vec::new();

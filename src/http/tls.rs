@@ -1,10 +1,10 @@
-//! Encrypted connections: the certificate of a listener, and those of its clients.
+//! TLS of a listener: its certificate, and those of its clients.
 //!
-//! `listen` builds it; the daemon has it read again when files have changed; `headgate check` looks whether it could be
+//! `listen` builds it, the daemon reloads it after a change of the files, and `headgate check` verifies that it can be
 //! built.
 //!
-//! **Invariant**: files that cannot be used change nothing; TLS 1.2 and 1.3 and nothing older; a client's certificate
-//! that nobody vouches for proves only that its holder has the key, so that what it may do its fingerprint says.
+//! **Invariant**: unusable files change nothing. Only TLS 1.2 and 1.3 are supported. Without `client_ca`, a client
+//! certificate proves only that the client has its private key, so its fingerprint determines what the client can do.
 
 mod files;
 
@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use operate::certificates::Term;
 use settings::{ClientCertificates, Tls};
 
-/// What new connections of a listener are encrypted with.
+/// TLS configuration for new connections of a listener.
 #[derive(Clone)]
 pub struct Encryption {
     acceptor: Arc<ArcSwapOption<TlsAcceptor>>,
@@ -55,10 +55,10 @@ impl Encryption {
         })
     }
 
-    /// Reads the files again, for connections that begin from now on.
+    /// Reloads the files, for new connections.
     ///
     /// # Errors
-    /// The sentences about files that cannot be used; what there was stays.
+    /// A sentence about each unusable file; the previous configuration stays in effect.
     pub fn renew(&self, tls: &Tls) -> Result<(), String> {
         let (server, terms) = server(tls).map_err(|wrong| wrong.join("; "))?;
         let acceptor = TlsAcceptor::from(Arc::new(server));
@@ -67,7 +67,7 @@ impl Encryption {
         Ok(())
     }
 
-    /// When the certificates in use end.
+    /// The expiry of the certificates in use.
     pub fn terms(&self) -> Vec<Term> {
         self.terms.load().to_vec()
     }
@@ -85,10 +85,10 @@ impl Encryption {
     }
 }
 
-/// When the certificates end that a listener would use.
+/// The expiry of the certificates that a listener would use.
 ///
 /// # Errors
-/// A sentence for each thing that keeps them from being used.
+/// A sentence about each unusable file.
 pub fn look(tls: &Tls) -> Result<Vec<Term>, Vec<String>> {
     server(tls).map(|(_, terms)| terms)
 }
@@ -145,7 +145,7 @@ fn client_verifier(
     Ok(Some(verifier))
 }
 
-/// Takes any certificate whose private key the client has.
+/// Accepts any certificate whose private key the client has.
 #[derive(Debug)]
 struct AnyCertificate {
     provider: Arc<CryptoProvider>,
@@ -196,7 +196,7 @@ impl ClientCertVerifier for AnyCertificate {
     }
 }
 
-/// The SHA-256 of the certificate that the client has shown.
+/// The SHA-256 of the client's certificate.
 pub(super) fn fingerprint(req: &Request) -> Option<[u8; 32]> {
     let certificate = req.tls_info()?.peer_certificates().first()?;
     Some(Sha256::digest(certificate).into())

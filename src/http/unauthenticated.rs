@@ -1,9 +1,9 @@
-//! How often one client may ask without a valid key: requests that are answered 401.
+//! Rate limit for clients without a valid key: for requests that are answered with 401.
 //!
 //! `middleware` counts them.
 //!
-//! **Invariant**: who has a valid key is never kept waiting; one client is one address, or a network of IPv6 with 64 bits,
-//! and no more clients are remembered than there is room for.
+//! **Invariant**: a client with a valid key is never delayed. A client is one address, or an IPv6 network of 64 bits.
+//! The number of remembered clients is limited.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -18,20 +18,20 @@ use base::clock::Lived;
 use catalog::QuotaState;
 use settings::party;
 
-/// Seconds' worth of requests that may come at once.
+/// Burst, in seconds of the rate.
 const BURST: NonZeroU32 = NonZeroU32::new(5).unwrap();
-/// Clients that are remembered.
+/// Maximum remembered clients.
 const CLIENTS_MAX: usize = 10_000;
-/// How often, at most, all of them are looked at for those that can be forgotten.
+/// Minimum time between two removals of clients that can be forgotten.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// How long an answer to one that is over its rate is held back, so that it asks no faster.
+/// Delay of a response over the rate limit, to slow the client down.
 const HELD_BACK: Duration = Duration::from_secs(1);
 
-/// Requests without a valid key.
+/// Rate limits of requests without a valid key.
 pub struct Unauthenticated {
     requests_per_second: NonZeroU32,
     rate: RateLimiter<IpAddr, HashMapStateStore<IpAddr>, DefaultClock>,
-    /// A [`Lived`], in milliseconds.
+    /// Time of the last sweep: a [`Lived`], in milliseconds.
     swept_at: AtomicU64,
 }
 
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Unauthenticated {
 }
 
 impl Unauthenticated {
-    /// So many a second of each; 0: no limit.
+    /// With a rate per second for each client; 0: no limit.
     pub fn new(requests_per_second: u32) -> Option<Self> {
         let rate = NonZeroU32::new(requests_per_second)?;
         let quota = Quota::per_second(rate).allow_burst(rate.saturating_mul(BURST));
@@ -53,7 +53,7 @@ impl Unauthenticated {
         })
     }
 
-    /// One more of a client. If that is too many: when the next may come, after having waited a moment.
+    /// Counts a request. If it exceeds the limit, waits, and returns when the next request is possible.
     pub(super) async fn came(&self, address: IpAddr) -> Option<QuotaState> {
         let reset_seconds = self.over(party(address), Lived::now())?;
         tokio::time::sleep(HELD_BACK).await;
@@ -71,8 +71,8 @@ impl Unauthenticated {
             self.rate.retain_recent();
         }
         let party = match is_full() {
-            // Until a sweep finds some that can be forgotten, whoever comes shares the rate of one client, and nobody is
-            // added: the table stays as it is.
+            // Until a sweep removes clients, new clients share the rate of one client, and none is added: the size of
+            // the table stays the same.
             true => IpAddr::V4(0.into()),
             false => party,
         };
@@ -81,7 +81,7 @@ impl Unauthenticated {
         Some(wait.as_secs().max(1))
     }
 
-    /// Whether the last sweep is long enough ago; one of those who ask at a time is told so.
+    /// Whether a sweep is due; only one of several concurrent calls returns `true`.
     fn may_sweep(&self, now: Lived) -> bool {
         let swept_at = self.swept_at.load(Ordering::Relaxed);
         now - Lived::from_ms(swept_at) >= SWEEP_EVERY
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn those_that_are_remembered_are_swept_once_a_second_and_no_more_are_added_before() {
-        // At this rate all but the last can be forgotten at once.
+        // At this rate, all clients except the last can be removed immediately.
         let unauthenticated = Unauthenticated::new(1_000_000).expect("a limit");
         let mut next = 0_u32;
         let mut come = |now| {

@@ -1,10 +1,10 @@
-//! Pages of the user's own: the files of `<data_dir>/pages/`, at `/pages/…` of the service listener.
+//! Pages of the user: the files of `<data_dir>/pages/`, at `/pages/…` of the service listener.
 //!
-//! They have the daemon's origin, so that `/headgate.js` and `/api/live` work from there without `[live] origins`. Nobody
-//! uploads over HTTP: who can write to the data folder puts files there.
+//! They have the daemon's origin, so that `/headgate.js` and `/api/live` work there without `[live] origins`. Files
+//! cannot be uploaded over HTTP: users who can write to the data directory put them there.
 //!
-//! **Invariant**: nothing is served but plain files below that folder whose kind is listed: no folder as a list, no name
-//! that begins with a dot, nothing that a link leads to, whoever puts it there while it is looked for.
+//! **Invariant**: only regular files of listed kinds below that directory are served. Directory listings, names that
+//! begin with a dot, and symbolic links are not, even if a link is created during a request.
 
 mod file;
 mod range;
@@ -31,24 +31,24 @@ use base::text::percent_encoded;
 use file::{Found, Missing, find, kind, names};
 use operate::in_background;
 
-/// Its name in the data folder.
+/// Name of the directory in the data directory.
 pub const FOLDER: &str = "pages";
-/// What is read and handed to the connection at once.
+/// Bytes per piece that the connection receives.
 const PIECE_BYTES: u64 = 64 << 10;
-/// Whoever writes these pages may do in them what he wants; what they load comes from the daemon, but for images and
-/// sounds that stand in the data. Any program may show them in a frame.
+/// The authors of the pages can run their own scripts. The pages load everything from the daemon, except images and
+/// sounds that are embedded in the data. Any page can show them in a frame.
 const POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; \
      img-src 'self' data: blob:; media-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' ws: wss:; \
      object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors *";
 
-/// The files of a data folder's pages.
+/// Routes of the files in the pages of a data directory.
 pub fn routes(data_dir: &str) -> Router {
     let folder = Path::new(data_dir).join(FOLDER).into();
     Router::with_path("pages/{**path}").get(GetOwnPage(folder))
 }
 
-/// Where the font of this name is, and what it is sent as; `None` if no file of the folder can have the name, or it is
-/// no font's.
+/// Path and media type of a font; `None` if no file in the directory can have the name, or it is not the name of a
+/// font.
 pub fn font(name: &str) -> Option<(String, &'static str)> {
     let parts: Vec<String> = name.split('/').map(percent_encoded).collect();
     let path = format!("/{FOLDER}/{}", parts.join("/"));
@@ -86,7 +86,7 @@ impl GetOwnPage {
             (X_CONTENT_TYPE_OPTIONS, "nosniff"),
             (REFERRER_POLICY, "no-referrer"),
             (ACCEPT_RANGES, "bytes"),
-            // Templates of OGraf and CasparCG are loaded by programs with origins of their own; there are no secrets here.
+            // Programs with other origins load templates of OGraf and CasparCG. The files contain no secrets.
             (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
         ] {
             headers.insert(name, HeaderValue::from_static(value));
@@ -100,7 +100,7 @@ impl GetOwnPage {
     }
 }
 
-/// The part of a file that is asked for, and the status that says so.
+/// The requested part of a file; sets the status of the response.
 fn wanted_part(req: &Request, res: &mut Response, tag: &str, bytes: u64) -> Range<u64> {
     let of_this = |it: &HeaderValue| it.as_bytes() == tag.as_bytes();
     let is_same = req.headers().get(IF_RANGE).is_none_or(of_this);
@@ -126,7 +126,7 @@ fn wanted_part(req: &Request, res: &mut Response, tag: &str, bytes: u64) -> Rang
     }
 }
 
-/// Names in a page are relative to where its address ends.
+/// Redirects to the path with a final slash: relative URLs in a page depend on it.
 fn go_into_folder(req: &Request, res: &mut Response) -> Result<(), ApiError> {
     let query = req.uri().query();
     let query = query.map_or_else(String::new, |query| format!("?{query}"));
@@ -143,7 +143,7 @@ fn insert(res: &mut Response, name: HeaderName, value: &str) {
     }
 }
 
-/// Answers with a part of a file, piece by piece: who reads slowly holds one piece.
+/// Answers with a part of a file in pieces: a slow client holds the memory of one piece.
 fn send(file: File, part: Range<u64>, res: &mut Response) {
     let length = HeaderValue::from(part.end - part.start);
     res.headers_mut().insert(CONTENT_LENGTH, length);

@@ -1,6 +1,6 @@
-//! What is answered where the plugins stay as they are.
+//! Responses when a change of the plugins is rejected.
 //!
-//! **Invariant**: as of [`ApiError`].
+//! **Invariant**: see [`ApiError`].
 
 use super::ApiError;
 use operate::{PluginChangeError, PluginStoreError as StoreError};

@@ -1,17 +1,17 @@
-//! The names that proxies write: `X-Forwarded-For`, and `Forwarded` (RFC 7239).
+//! Addresses in the headers of proxies: `X-Forwarded-For`, and `Forwarded` (RFC 7239).
 //!
-//! **Invariant**: names are read from the end, as far as those who wrote them are trusted, and never past what cannot be
-//! read.
+//! **Invariant**: entries are read from the end, only as long as their writers are trusted, and never past an
+//! unreadable entry.
 
 use std::net::IpAddr;
 
 use settings::ProxyHeader;
 
-/// Names that are looked at.
+/// Maximum entries that are read.
 const HOPS_MAX: usize = 32;
 
-/// The last one in the lines of a header that is no trusted proxy itself, or else the first one; up to what cannot be
-/// read.
+/// The last address that is not a trusted proxy; if all are trusted, the first one. An unreadable entry ends the
+/// search.
 pub fn client(
     header: ProxyHeader,
     lines: &[&str],
@@ -45,14 +45,14 @@ fn address(text: &str) -> Option<IpAddr> {
             Err(_) => text.split_once(':')?.0.parse().ok()?,
         },
     };
-    // As it is compared with networks.
+    // Networks are compared with the canonical form.
     Some(match address {
         IpAddr::V6(address) => address.to_canonical(),
         address => address,
     })
 }
 
-/// What one element of `Forwarded` says in `for=`.
+/// The address in `for=` of one element of `Forwarded`.
 fn forwarded_for(element: &str) -> Option<IpAddr> {
     let pairs = element.split(';');
     let mut named = pairs.filter_map(|pair| {

@@ -1,6 +1,6 @@
-//! What callers and tools are answered.
+//! Responses to senders and providers.
 //!
-//! **Invariant**: a 2xx to a submission means that it is on disk.
+//! **Invariant**: a 2xx response to a request with items means that the items are on disk.
 
 use salvo_core::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use salvo_core::http::{ResBody, StatusCode};
@@ -20,7 +20,7 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
 const X_HEADGATE_NOTICE: HeaderName = HeaderName::from_static("x-headgate-notice");
 const WITHOUT_ITEM_KEY: &str = "this item has no item key, so the next one overwrites it; set item_key for the connector, or send X-Item-Key";
 
-/// Writes what the pipeline says.
+/// Writes the answer of the pipeline.
 pub(super) fn write(answer: Answer, endpoint: Endpoint, req: &Request, res: &mut Response) {
     if let Some(quota) = answer.quota {
         rate::write_headers(res, "key", quota, answer.volume);
@@ -38,7 +38,7 @@ pub(super) fn write(answer: Answer, endpoint: Endpoint, req: &Request, res: &mut
     }
 }
 
-/// Answers a tool's greeting in its own words.
+/// Answers the challenge of a provider in the provider's format.
 fn write_challenge(res: &mut Response, challenge: Challenge) {
     res.status_code(StatusCode::from_u16(challenge.status).unwrap_or_default());
     let headers = res.headers_mut();
@@ -91,7 +91,7 @@ fn acknowledge(res: &mut Response, accepted: &Accepted) {
         return;
     }
     match status {
-        // Some tools want a type even of nothing.
+        // Some providers require a content type even without a body.
         StatusCode::NO_CONTENT => envelope::write_json(res, status, Vec::new()),
         status => envelope::write_json(res, status, json.into_bytes()),
     }

@@ -1,6 +1,6 @@
-//! The head of a request as the pipeline reads it.
+//! The head of a request, as the pipeline reads it.
 //!
-//! **Invariant**: values are as they came; nothing is judged here.
+//! **Invariant**: values are passed on unchanged; nothing is validated here.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ const X_ITEM_KEY: HeaderName = HeaderName::from_static("x-item-key");
 /// A header: its name in lower case, and its value.
 type Pair<'a> = (&'a str, &'a [u8]);
 
-/// What a [`Head`] is borrowed from.
+/// Owner of the values that a [`Head`] borrows.
 pub(super) struct Parts<'a> {
     endpoint: Endpoint,
     request_id: Uuid,
@@ -35,16 +35,16 @@ pub(super) struct Parts<'a> {
     stream: Option<String>,
     access_token: Option<String>,
     certificate: Option<[u8; 32]>,
-    /// Of a request to the address of a connector: its name, and all headers.
+    /// For a request to the address of a connector: the connector's name, and all headers.
     address: Option<(String, Vec<Pair<'a>>)>,
     method: &'a str,
     target: &'a str,
     loggable: Option<String>,
-    /// The trace of the request, if it is followed.
+    /// The trace of the request, if it is traced.
     pub(super) trace: Option<Trace>,
 }
 
-/// What a trace tells of an answer.
+/// The outcome of a request in its trace.
 pub(super) enum TraceOutcome {
     Accepted {
         stream: Arc<str>,
@@ -87,14 +87,14 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The same, followed if a collector wants to know.
+    /// Begins a trace if a collector is configured.
     pub(super) fn followed(mut self, tracer: &Tracer) -> Self {
         let headers = self.headers;
         self.trace = tracer.begin(|name| headers.get_all(name).iter().map(HeaderValue::as_bytes));
         self
     }
 
-    /// The request is answered. Of callers whom nobody knows there are metrics only.
+    /// Ends the trace. Requests of unauthenticated clients are not traced; metrics count them.
     pub(super) fn answered(&self, tracer: &Tracer, outcome: Option<TraceOutcome>, res: &Response) {
         let (Some(trace), Some(outcome)) = (&self.trace, outcome) else {
             return;
@@ -107,7 +107,7 @@ impl<'a> Parts<'a> {
             (Endpoint::Ingest, _) => "/api/ingest",
             (Endpoint::Webhook, None) => "/api/webhook/{stream}",
             (Endpoint::Webhook, Some(_)) => "/api/webhook/{stream}/{connector}",
-            // Nobody asks for an expiry.
+            // No client requests an expiry.
             (Endpoint::Items | Endpoint::Expiry | Endpoint::Problems, _) => {
                 "/api/streams/{stream}/items/{key}"
             }
@@ -141,7 +141,7 @@ impl<'a> Parts<'a> {
         tracer.end(span);
     }
 
-    /// What the trace tells of an answer, if there is a trace.
+    /// The outcome for the trace, if the request is traced.
     pub(super) fn outcome(&self, answer: &Answer) -> Option<TraceOutcome> {
         self.trace.as_ref()?;
         Some(match &answer.result {
@@ -154,7 +154,7 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// The body is there, or is not coming.
+    /// Ends the span of receiving the body, complete or not.
     pub(super) fn received(&self, tracer: &Tracer) {
         if let Some(trace) = &self.trace {
             let span = trace.open("receive", SpanKind::Internal);

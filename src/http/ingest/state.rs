@@ -1,6 +1,6 @@
 //! The status of a request, for its sender.
 //!
-//! **Invariant**: a caller hears of the requests of its own connector, and of no other.
+//! **Invariant**: a sender can read only the requests of its own connector.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use catalog::Caller;
 use operate::requests::{Report, Requests};
 use wire::RequestState;
 
-/// The caller of a request without items, once its rate allows it.
+/// Authenticates the sender of a request without items, and applies its rate limit.
 fn known_caller(ingest: &Ingest, req: &Request, res: &mut Response) -> Result<Caller, AcceptError> {
     let authorization = req.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
     let caller = ingest.caller(authorization, None, fingerprint(req))?;
@@ -82,7 +82,7 @@ impl GetRequest {
             Some(id) => self.1.find(id).await?,
             None => None,
         };
-        // A connector of the same name that is gone has left its log.
+        // A deleted connector with the same name left its request log.
         let since = self.0.made_at(&caller.key.connector).unwrap_or_default();
         let own = report.filter(|report| {
             let entry = &report.row.entry;

@@ -1,18 +1,19 @@
 //! A page of the items that match a filter.
 //!
-//! **Invariant**: of the items that match, none is missing between two pages, and none is in both.
+//! **Invariant**: no matching item is missing between two pages, and none is in both.
 
 use pool::{Item, PageLimit, Pool, PoolError};
 use select::ItemFilter;
 
 use super::PAGE_BYTES_MAX;
 
-/// What is read of the pool at once.
+/// Rows per read of the pool.
 const ROWS: u32 = 1_000;
-/// Items that are looked at for one page. A page that found fewer than were asked for says where it stopped.
+/// Maximum items that are read for one page. A page that reaches it can have fewer items than `limit`; its `next`
+/// continues there.
 const LOOKED_AT_MAX: usize = 100_000;
 
-/// Up to so many items after a key, and where the next page goes on.
+/// Reads up to `limit` items after a key; also returns the cursor of the next page.
 pub(super) async fn read(
     pool: &Pool,
     stream: &str,
@@ -26,7 +27,7 @@ pub(super) async fn read(
     let mut page = Page::new(limit);
     let (mut after, mut looked_at) = (after, 0);
     loop {
-        // One more than is shown tells whether there is a next page.
+        // One row more than `limit` shows whether there is a next page.
         let rows = match filter.is_empty() {
             true => u32::try_from(limit + 1).unwrap_or(ROWS),
             false => ROWS,
@@ -47,7 +48,7 @@ pub(super) async fn read(
         if is_last {
             return Ok((page.items, None));
         }
-        // A key of what limits hide is told to nobody.
+        // A reader with limits must not receive the key of a hidden item.
         if looked_at >= LOOKED_AT_MAX && !filter.hides() {
             return Ok((page.items, after));
         }
@@ -77,7 +78,7 @@ async fn of_keys(
     Ok((page.items, None))
 }
 
-/// Items that were found.
+/// Matching items.
 struct Page {
     items: Vec<Item>,
     bytes: usize,
@@ -93,7 +94,7 @@ impl Page {
         }
     }
 
-    /// Adds an item if it matches. False: it would match, and there is no room for it.
+    /// Adds an item if it matches. `false`: it matches, but the page is full.
     fn add(&mut self, stream: &str, filter: &ItemFilter, item: Item) -> bool {
         let Some(item) = item.seen(stream, filter) else {
             return true;
@@ -106,7 +107,7 @@ impl Page {
         true
     }
 
-    /// What there is, and where the next page goes on: behind the last of them.
+    /// The items, and the key of the last one as the cursor of the next page.
     fn ended(self) -> (Vec<Item>, Option<String>) {
         let next = self.items.last().map(|item| item.key.clone());
         (self.items, next)

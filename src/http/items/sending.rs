@@ -1,7 +1,7 @@
-//! Limits the memory of pages in flight and streams them to clients.
+//! Limits the memory of pages that are being sent, and streams them to clients.
 //!
-//! **Invariant**: a page has room before it is made, and gives it back when its last piece is with the connection. Who
-//! finds none waits for its turn, behind those of the same key.
+//! **Invariant**: memory for a page is reserved before the page is built, and freed when the connection has taken its
+//! last piece. If no memory is free, a request waits behind the requests of the same key.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,25 +16,25 @@ use crate::error::ApiError;
 use ::live::{Live, Room};
 use catalog::Reader;
 
-/// What is handed to the connection at once.
+/// Bytes per piece that the connection receives.
 const PIECE_BYTES: usize = 64 << 10;
-/// How long a request waits for its turn.
+/// Maximum time that a request waits for memory.
 const TURN_TIME_MAX: Duration = Duration::from_secs(10);
 const BUSY: &str = "the limit of bytes of pages in progress is reached; retry with fewer items per page, or raise live.max_page_bytes_per_key";
 
-/// Room for a page of so many bytes, when its turn has come.
+/// Waits for the memory of a page.
 pub async fn room(live: &Live, reader: &Reader, bytes: usize) -> Result<Room, ApiError> {
     let room = tokio::time::timeout(TURN_TIME_MAX, live.pages().room(reader, bytes)).await;
     room.ok().flatten().ok_or_else(|| ApiError::busy(BUSY))
 }
 
-/// A page on its way, in pieces.
+/// A page that is being sent in pieces.
 struct Pieces {
     rest: Bytes,
     _room: Room,
 }
 
-/// Has the page that is answered go out in pieces, with the room that it needs.
+/// Sends the page of the response in pieces, and frees unused memory.
 pub fn in_pieces(res: &mut Response, mut room: Room) {
     match res.take_body() {
         ResBody::Once(page) => {

@@ -1,6 +1,6 @@
-//! What a screen says of itself in the query.
+//! The description that a screen sends of itself in the query.
 //!
-//! **Invariant**: no part of it that may hold a key is kept.
+//! **Invariant**: no part that can contain a key is kept.
 
 use salvo_core::Request;
 
@@ -8,11 +8,11 @@ use crate::error::ApiError;
 use live::Screen;
 use settings::looks_secret;
 
-/// Characters of a page, and of everything else.
+/// Maximum characters of the page; `CHARS_MAX` applies to all other values.
 const PAGE_CHARS_MAX: usize = 500;
 const CHARS_MAX: usize = 64;
 
-/// The screen; none: the request does not say that it is one.
+/// The screen; `None`: the request does not name one.
 pub(super) fn of(req: &mut Request) -> Result<Option<Screen>, ApiError> {
     let name = text(req, "screen", CHARS_MAX)?;
     let page = text(req, "page", PAGE_CHARS_MAX)?;

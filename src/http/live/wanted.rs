@@ -1,11 +1,11 @@
-//! The streams that a query names.
+//! Streams in the query of a request.
 //!
-//! **Invariant**: what a browser encodes is read as it was meant, commas in names too.
+//! **Invariant**: encoded names are decoded as the browser meant them, including commas in names.
 
 use percent_encoding::percent_decode_str;
 
-/// The values of `streams`, as they stand in the query: separated by commas, then decoded. Some programs
-/// encode the separating commas too.
+/// The values of `streams` in the raw query: split at commas, then decoded. Some programs also encode the separating
+/// commas.
 pub fn streams(query: &str) -> Option<Vec<String>> {
     let values = query
         .split('&')

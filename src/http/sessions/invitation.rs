@@ -1,6 +1,6 @@
-//! Links that sign in once.
+//! Links for a single sign-in.
 //!
-//! **Invariant**: of each token the last invitation counts, and it is used up by whoever comes with it.
+//! **Invariant**: only the last invitation of each token is valid, and only once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,30 +10,30 @@ use base::clock::{self, Lived, Unix};
 use catalog::KeyHash;
 use operate::access::Token;
 
-/// How long an invitation can be used.
+/// Validity of an invitation.
 const INVITATION: Duration = Duration::from_mins(10);
-/// What an invitation begins with.
+/// Prefix of the secret of an invitation.
 const INVITATION_PREFIX: &str = "once_";
 
-/// What signs in once.
+/// An invitation: it signs in once.
 #[derive(Debug)]
 pub struct Invitation {
     /// Its secret.
     pub(super) secret: String,
-    /// Until when.
+    /// Its expiry.
     pub ends_at: Unix,
 }
 
 impl Invitation {
-    /// The path that signs in, below the address of the admin listener. The secret stands in the fragment: no server is
-    /// asked for it.
+    /// The path of the sign-in page, below the address of the admin listener. The secret is in the fragment, which
+    /// browsers do not send.
     pub fn path(&self) -> String {
         format!("/sign-in#{}", self.secret)
     }
 }
 
 impl Sessions {
-    /// What signs in once, within ten minutes, as with this token. An earlier one of the token ends.
+    /// Creates an invitation of this token, valid for ten minutes. An earlier invitation of the token becomes invalid.
     ///
     /// # Errors
     /// The system has no random numbers.
@@ -50,7 +50,7 @@ impl Sessions {
         })
     }
 
-    /// Uses an invitation up: the token that gave it. None: it is no invitation, its time is over, or its token's.
+    /// Consumes an invitation and returns its token. `None`: the invitation is unknown, or it or its token has expired.
     pub fn accept_invitation(&self, secret: &str) -> Option<Arc<Token>> {
         let hash = KeyHash::of(secret);
         let mut state = self.lock();

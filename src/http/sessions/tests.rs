@@ -1,4 +1,4 @@
-//! Sessions, invitations, and what is kept for a page.
+//! Tests of sessions, invitations, and messages and keys for pages.
 
 use super::*;
 use base::clock::Lived;
@@ -23,7 +23,7 @@ fn sessions() -> Arc<Sessions> {
     Arc::new(Sessions::new(&Arc::new(access)))
 }
 
-/// Somebody signs in with the admin token.
+/// Signs in with the admin token.
 fn begin(sessions: &Sessions) -> String {
     begin_with(sessions, &sessions.access.main()).1
 }

@@ -1,6 +1,6 @@
-//! Somebody who is signed in, and what is kept for the next page that he sees.
+//! A signed-in user, and the message and key for the next page.
 //!
-//! **Invariant**: a sentence and a key that were kept are given once, to the session that they are for.
+//! **Invariant**: a kept message and a kept key are returned once, to their session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use catalog::KeyHash;
 use catalog::key::KeyText;
 use operate::access::Token;
 
-/// How long a key that was issued waits for the page that shows it.
+/// Maximum time that a new key is kept for the page that shows it.
 pub(super) const ISSUED_KEPT: Duration = Duration::from_mins(5);
 
 /// A session of the admin pages.
@@ -23,27 +23,27 @@ pub struct Visitor {
     sessions: Arc<Sessions>,
     /// Digest of the session's secret.
     id: KeyHash,
-    /// The token that it began with, as it is now.
+    /// The token of the sign-in, in its current state.
     pub token: Arc<Token>,
-    /// What every form of this session must send along.
+    /// The token that every form of this session must contain.
     pub form_token: Arc<str>,
 }
 
-/// A key that was just issued, for the one page that shows it.
+/// A new key, for the one page that shows it.
 #[derive(Debug)]
 pub struct IssuedKey {
-    /// Path of that page, and what it is asked for with.
+    /// Path and query of that page.
     pub path: String,
     /// Name of the key.
     pub key: String,
     /// The key itself.
     pub secret: KeyText,
-    /// Under what name the key before it ends, and when, after a rotation.
+    /// After a rotation: the name of the previous key, and its expiry.
     pub previous: Option<(String, Unix)>,
 }
 
 impl IssuedKey {
-    /// A key that did not exist before.
+    /// A key without a previous one.
     pub fn new(path: String, key: &str, secret: KeyText) -> Self {
         Self {
             path,
@@ -55,7 +55,7 @@ impl IssuedKey {
 }
 
 impl Sessions {
-    /// The visitor with this secret.
+    /// The visitor with this session secret.
     pub fn visitor(self: &Arc<Self>, secret: &str) -> Option<Visitor> {
         let id = KeyHash::of(secret);
         let mut state = self.lock();
@@ -72,37 +72,37 @@ impl Sessions {
 }
 
 impl Visitor {
-    /// Who is signed in, on pages behind a session.
+    /// The signed-in user of a page that requires a session.
     pub fn of(depot: &Depot) -> Option<&Self> {
         depot.get_typed::<Self>().ok()
     }
 
-    /// Ends the session: what it was, if it was there still.
+    /// Ends the session and returns it, if it still exists.
     pub fn sign_out(&self) -> Option<SignedIn> {
         let session = self.sessions.lock().sessions.remove(&self.id)?;
         self.sessions.shown(&session)
     }
 
-    /// What others call the session.
+    /// The ID of the session in lists.
     pub fn session(&self) -> Option<Uuid> {
         let state = self.sessions.lock();
         state.sessions.get(&self.id).map(|session| session.id)
     }
 
-    /// Keeps a sentence for the next page that the visitor sees.
+    /// Keeps a message for the next page of the visitor.
     pub fn set_flash(&self, sentence: String) {
         if let Some(session) = self.sessions.lock().sessions.get_mut(&self.id) {
             session.flash = Some(sentence);
         }
     }
 
-    /// The sentence that was kept.
+    /// Returns the kept message once.
     pub fn take_flash(&self) -> Option<String> {
         let mut state = self.sessions.lock();
         state.sessions.get_mut(&self.id)?.flash.take()
     }
 
-    /// Keeps a key for the page that shows it. An earlier one that was not shown is forgotten.
+    /// Keeps a new key for the page that shows it. It replaces a key that was not shown.
     pub fn keep_issued_key(&self, key: IssuedKey) {
         let ends_at = Lived::now() + ISSUED_KEPT;
         if let Some(session) = self.sessions.lock().sessions.get_mut(&self.id) {
@@ -110,7 +110,7 @@ impl Visitor {
         }
     }
 
-    /// The key that was kept for this page.
+    /// Returns the kept key of this page once.
     pub fn take_issued_key(&self, path: &str) -> Option<IssuedKey> {
         let mut state = self.sessions.lock();
         let kept = &mut state.sessions.get_mut(&self.id)?.issued;

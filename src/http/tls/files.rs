@@ -1,8 +1,9 @@
-//! The files of a listener's `tls`: its certificate with its key, and the roots of its clients.
+//! The files of the setting `tls`: the certificate of a listener with its key, and the root certificates for its
+//! clients.
 //!
-//! Listeners are built of them; `headgate check` only looks.
+//! Listeners are built from them; `headgate check` only reads them.
 //!
-//! **Invariant**: what cannot be used is told of every file at once, each with its setting.
+//! **Invariant**: the unusable files are all reported together, each with its setting.
 
 use std::path::Path;
 
@@ -13,19 +14,19 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use operate::certificates::{Term, Whose};
 use settings::Tls;
 
-/// What stood in them.
+/// The content of the files.
 pub(super) struct Read {
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
     pub(super) roots: Option<RootCertStore>,
-    /// When the certificates end.
+    /// The expiry of the certificates.
     pub(super) terms: Vec<Term>,
 }
 
-/// Reads them.
+/// Reads the files.
 ///
 /// # Errors
-/// A sentence for each that cannot be used.
+/// A sentence about each unusable file.
 pub(super) fn read(tls: &Tls) -> Result<Read, Vec<String>> {
     let chain = certificates("certificate", &tls.certificate);
     let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| {
@@ -41,7 +42,7 @@ pub(super) fn read(tls: &Tls) -> Result<Read, Vec<String>> {
             return Err(wrong.into_iter().flatten().collect());
         }
     };
-    // The first of a chain that ends ends it all.
+    // A chain expires with its first certificate that expires.
     let own = terms_of(&chain, &tls.certificate, Whose::Listener);
     let own = own.into_iter().min_by_key(|term| term.ends_at);
     let (roots, issuer) = roots.unzip();
@@ -54,7 +55,7 @@ pub(super) fn read(tls: &Tls) -> Result<Read, Vec<String>> {
     })
 }
 
-/// The roots, and the time of the last of them: each is one of its own.
+/// The root certificates, and the latest expiry: the roots are independent of each other.
 fn roots(path: &Path) -> Result<(RootCertStore, Option<Term>), String> {
     let certificates = certificates("client_ca", path)?;
     let terms = terms_of(&certificates, path, Whose::Clients);
@@ -91,7 +92,7 @@ fn unusable(setting: &str, path: &Path, error: &pem::Error, hint: &str) -> Strin
     }
 }
 
-/// Certificates whose time cannot be read have none that could be told.
+/// The expiry of certificates. A certificate whose validity cannot be read is left out.
 fn terms_of(certificates: &[CertificateDer<'_>], path: &Path, whose: Whose) -> Vec<Term> {
     let times = certificates.iter().filter_map(|one| webhook::validity(one));
     let terms = times.map(|counts| Term {

@@ -1,7 +1,7 @@
-//! From the path of a request to a file of the folder.
+//! Maps the path of a request to a file in the directory.
 //!
-//! **Invariant**: each name on the way is opened in the folder that the one before it is, and no link is followed: what
-//! was looked at is what is read.
+//! **Invariant**: each name of a path is opened relative to the directory before it, and links are not followed. So the
+//! file that was checked is the file that is read.
 
 use std::fs::File;
 use std::io;
@@ -13,10 +13,10 @@ use rustix::fs::{Mode, OFlags, open, openat};
 
 use crate::error::ApiError;
 
-/// The most that a file may have.
+/// Maximum bytes of a file.
 pub(super) const BYTES_MAX: u64 = 32 << 20;
 
-/// What is served, by the end of its name.
+/// Media types of served files, by file extension.
 const KINDS: [(&str, &str); 32] = [
     ("html", "text/html; charset=utf-8"),
     ("htm", "text/html; charset=utf-8"),
@@ -52,7 +52,7 @@ const KINDS: [(&str, &str); 32] = [
     ("wasm", "application/wasm"),
 ];
 
-/// What a file of this name is sent as, if its kind is served.
+/// The media type of a file name, if its kind is served.
 pub(super) fn kind(name: &str) -> Option<&'static str> {
     let (_, end) = name.rsplit_once('.')?;
     let found = KINDS
@@ -61,7 +61,7 @@ pub(super) fn kind(name: &str) -> Option<&'static str> {
     found.map(|(_, content_type)| *content_type)
 }
 
-/// Why there is nothing to serve.
+/// Why no file is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     NoFile,
@@ -101,13 +101,13 @@ impl From<rustix::io::Errno> for Missing {
     }
 }
 
-/// What a path leads to.
+/// The target of a path.
 pub(super) enum Found {
     File { file: File, bytes: u64, tag: String },
     Folder,
 }
 
-/// The names that a path has below the folder; a folder stands for its `index.html`. `None` if no file can have them.
+/// The names in a path below the directory; a directory means its `index.html`. `None` if no file can have them.
 pub(super) fn names(path: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
     let mut parts = path.strip_prefix("/pages")?.strip_prefix('/')?.split('/');
@@ -127,7 +127,7 @@ pub(super) fn names(path: &str) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// Opens what these names lead to.
+/// Opens the file or directory with these names.
 pub(super) fn find(folder: &Path, names: &[String]) -> Result<Found, Missing> {
     let (last, way) = names.split_last().ok_or(Missing::NoFile)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -136,7 +136,7 @@ pub(super) fn find(folder: &Path, names: &[String]) -> Result<Found, Missing> {
     for name in way {
         within = openat(&within, name, into, Mode::empty())?;
     }
-    // A pipe that nobody writes to is not waited for.
+    // Opening a pipe without a writer must not block.
     let file = openat(&within, last, flags | OFlags::NONBLOCK, Mode::empty())?;
     let file = File::from(file);
     let about = file.metadata()?;
@@ -150,7 +150,7 @@ pub(super) fn find(folder: &Path, names: &[String]) -> Result<Found, Missing> {
     if bytes > BYTES_MAX {
         return Err(Missing::TooLarge);
     }
-    // Written anew, copied over or moved there, a file has another one.
+    // The tag changes when a file is rewritten, copied over or moved there.
     let tag = format!(
         "\"{bytes:x}-{:x}-{:x}.{:x}-{:x}.{:x}\"",
         about.ino(),

@@ -1,11 +1,11 @@
-//! A part of a file: `Range` with one range of bytes (RFC 9110, 14.2). Players ask for videos so.
+//! A part of a file: `Range` with one range of bytes (RFC 9110, 14.2), as players request videos.
 //!
-//! **Invariant**: a part lies within the file and is not empty. What cannot be read, and several ranges at once, count as
-//! no range at all, as the RFC allows.
+//! **Invariant**: a part is within the file and is not empty. An unreadable range and several ranges are ignored, as
+//! the RFC allows.
 
 use std::ops::Range;
 
-/// The part that is asked for; `Some(None)` if the file has nothing there, `None` if no part is asked for.
+/// The requested part; `Some(None)` if it is outside of the file, `None` if no part is requested.
 pub(super) fn part(wanted: &str, bytes: u64) -> Option<Option<Range<u64>>> {
     let (first, last) = wanted.trim().strip_prefix("bytes=")?.split_once('-')?;
     let number = |text: &str| -> Option<u64> {
@@ -15,7 +15,7 @@ pub(super) fn part(wanted: &str, bytes: u64) -> Option<Option<Range<u64>>> {
     let (first, last) = (first.trim(), last.trim());
     let part = match (first.is_empty(), last.is_empty()) {
         (true, true) => return None,
-        // The last so many.
+        // The last bytes of the file.
         (true, false) => bytes.saturating_sub(number(last)?)..bytes,
         (false, true) => number(first)?..bytes,
         (false, false) => {
