@@ -1,7 +1,7 @@
-//! `/read-keys/{name}`: a read key, and changing it.
+//! `/read-keys/{name}`: a read key, and the form that changes it.
 //!
-//! **Invariant**: a key's text is shown only on the page that follows its making. A key that is declared has a page
-//! without forms.
+//! **Invariant**: the text of a key is shown only once, on the page after its creation. The page of a key that is
+//! defined in the configuration has no forms.
 
 mod end;
 mod new;
@@ -21,10 +21,10 @@ use catalog::{KeyState, POLLS_PER_SECOND, ReadKey, ResourceKind};
 use http::sessions::IssuedKey;
 use operate::Operator;
 
-/// Streams of a key that are linked.
+/// Maximum links to streams of a key.
 const LINKS_MAX: usize = 50;
 
-/// Read keys, and what can be done to them.
+/// Routes of the read keys.
 pub(super) fn routes(operator: &Operator) -> Router {
     let p = || operator.clone();
     let end_key = |path, ending| form::route(path, || end::EndReadKey(p(), ending));
@@ -70,7 +70,7 @@ impl ShowReadKey {
     }
 }
 
-/// The form with the key as it is.
+/// The form with the current settings of the key.
 fn initial(depot: &Depot, key: &ReadKey) -> Typed {
     let settings = serde_json::to_value(&*key.settings).unwrap_or_default();
     let values = Typed::initial(settings::ReadKey::FIELDS, &settings);
@@ -99,7 +99,7 @@ fn issued_key(operator: &Operator, req: &Request, key: &ReadKey, issued: &Issued
     }
 }
 
-/// Where an operate key that is valid acts.
+/// The pages on which a valid operate key can be used.
 fn operate_links(operator: &Operator, req: &Request, key: &ReadKey) -> Markup {
     let address = snippets::address(operator, req);
     let is_valid = key.state() == KeyState::Active;
@@ -172,7 +172,7 @@ fn find_key(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> 
     ))
 }
 
-/// The key that the path names, if it was made at run time.
+/// The key in the path, if it was created at run time.
 fn find_changeable(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
     let key = find_key(operator, req)?;
     NoPage::if_declared(key.created_at, ResourceKind::ReadKey)?;

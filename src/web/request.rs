@@ -1,6 +1,6 @@
-//! `/requests/{id}`: the way of a request, what it held, and sending it again.
+//! `/requests/{id}`: the steps of a request, its content, and the button that resends it.
 //!
-//! **Invariant**: a step is shown only once it has happened, or as waiting.
+//! **Invariant**: a step is shown only after it has happened, or as waiting.
 
 mod content;
 mod curl;
@@ -21,10 +21,10 @@ use operate::content::Content;
 use operate::requests::{Report, Status};
 use pool::SinkState;
 
-/// Characters of an error.
+/// Maximum characters of an error.
 const ERROR_CHARS_MAX: usize = 2_000;
 
-/// A request, and sending it again.
+/// Routes of a request.
 pub(super) fn routes(operator: &Operator) -> Router {
     let p = || operator.clone();
     Router::with_path("requests/{request_id}")
@@ -84,7 +84,7 @@ async fn page(operator: &Operator, req: &Request, token: &Markup) -> Result<Page
     })
 }
 
-/// What can be done with it.
+/// The actions of the page.
 fn actions(report: &Report, kept: &Kept, has_command: bool, token: &Markup) -> Markup {
     let path = format!("/requests/{}/send-again", report.row.entry.request_id);
     html! {
@@ -115,7 +115,7 @@ impl SendAgain {
     }
 }
 
-/// The page to go to, and what it says.
+/// The next page and its message.
 fn done(sent: &SentAgain) -> FormAnswer {
     let left = match sent.items_left {
         0 => String::new(),
@@ -136,7 +136,7 @@ fn done(sent: &SentAgain) -> FormAnswer {
     FormAnswer::Done(format!("/requests/{shown}"), format!("{what}{left}"))
 }
 
-/// The id in the path.
+/// The ID in the path.
 fn id(req: &Request) -> Option<Uuid> {
     Uuid::try_parse(&paths::param(req, "request_id")).ok()
 }

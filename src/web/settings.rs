@@ -1,7 +1,7 @@
-//! `/settings`: what the daemon runs with, where its data lies, and its backups.
+//! `/settings`: the effective configuration, the data directory, and the backups.
 //!
-//! **Invariant**: settings are shown as `headgate config show` prints them, secrets masked; a backup is made by the same
-//! function as over the admin API.
+//! **Invariant**: settings are shown as `headgate config show` prints them, with masked secrets. The same function as
+//! in the admin API creates a backup.
 
 mod configuration;
 
@@ -22,9 +22,9 @@ use configuration::Wanted;
 use http::error::ApiError;
 use operate::{Operator, in_background};
 
-/// Backups that are listed.
+/// Maximum backups in the list.
 const BACKUPS_MAX: usize = 50;
-/// Entries of the data folder that are counted, with those in its folders.
+/// Maximum entries of the data directory that are counted, including its subdirectories.
 const ENTRIES_MAX: usize = 10_000;
 
 /// `GET /settings`
@@ -117,7 +117,7 @@ fn backup_table(backups: &[(PathBuf, Manifest)]) -> Markup {
     }
 }
 
-/// What lies in a folder: name and bytes, with everything below it. As much as can be read.
+/// The entries of a directory: name, and bytes with everything below it. Unreadable entries are left out.
 fn entries(folder: &Path) -> Vec<(String, u64)> {
     let mut left = ENTRIES_MAX;
     let read = folder.read_dir().into_iter().flatten().flatten();
@@ -125,7 +125,7 @@ fn entries(folder: &Path) -> Vec<(String, u64)> {
         let name = entry.file_name().to_string_lossy().into_owned();
         (name, bytes_below(&entry.path(), &mut left))
     });
-    // What SQLite keeps beside a database belongs to it.
+    // Files that SQLite creates next to a database are added to it.
     let mut all = BTreeMap::<String, u64>::new();
     for (name, bytes) in entries {
         let whole = name.strip_suffix("-wal").or(name.strip_suffix("-shm"));

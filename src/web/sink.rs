@@ -1,6 +1,6 @@
-//! `/sinks/{name}`: a sink, what it gave up, and what to do about it.
+//! `/sinks/{name}`: a sink, its retries and dead letters, and the buttons for them.
 //!
-//! **Invariant**: a button is shown only where what it does can be done.
+//! **Invariant**: a button is shown only if its act is possible.
 
 mod actions;
 mod change;
@@ -27,12 +27,12 @@ use operate::Operator;
 use operate::condition::SinkCondition;
 use settings::Leaves;
 
-/// Waiting retries on a page.
+/// Maximum waiting retries on a page.
 const RETRIES: u32 = 50;
-/// Characters of a reason.
+/// Maximum characters of a reason.
 const REASON_CHARS_MAX: usize = 600;
 
-/// Sinks, and what can be done to them.
+/// Routes of the sinks.
 pub(super) fn routes(operator: &Operator) -> Router {
     let p = || operator.clone();
     Router::new()
@@ -52,7 +52,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
         )
 }
 
-/// Making, changing and deleting sinks: that decides what leaves the machine.
+/// Routes that create, change and delete sinks. They decide which data leaves the machine.
 pub(super) fn made(operator: &Operator) -> Router {
     let p = || operator.clone();
     Router::new()
@@ -116,7 +116,7 @@ async fn page(operator: &Operator, req: &mut Request, depot: &Depot) -> Result<P
     })
 }
 
-/// What it does, and how far it is.
+/// The state of the sink, and its lag.
 fn state(sink: &SinkCondition) -> Markup {
     let given_up = sink.dead_letters().unwrap_or(0);
     html! {
@@ -129,7 +129,7 @@ fn state(sink: &SinkCondition) -> Markup {
     }
 }
 
-/// What can be done to the sink as a whole.
+/// The buttons for the whole sink.
 fn buttons(operator: &Operator, sink: &SinkCondition, token: &Markup) -> Markup {
     let (name, configured) = (&*sink.name, sink.lane.is_some());
     let path = paths::sink(name);

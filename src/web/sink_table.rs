@@ -1,6 +1,6 @@
-//! The sinks as a table, and why one does not do what it should.
+//! The table of the sinks, and their problems.
 //!
-//! The overview and the pages of the sinks show them.
+//! The overview and the pages of the sinks use it.
 //!
 //! **Invariant**: a number that cannot be read is shown as unknown, never as zero.
 
@@ -12,10 +12,10 @@ use super::{badge, paths};
 use base::clock;
 use operate::condition::SinkCondition;
 
-/// Characters of a reason.
+/// Maximum characters of a reason.
 const REASON_CHARS_MAX: usize = 600;
 
-/// The sinks, a row each.
+/// The sinks, one row each.
 pub(super) fn table(sinks: &[SinkCondition], sorting: &Sorting) -> Markup {
     html! {
         @if sinks.is_empty() {
@@ -54,12 +54,12 @@ fn row(sink: &SinkCondition) -> Row {
     ])
 }
 
-/// A number, if it can be read.
+/// A number, or `unknown`.
 pub(super) fn known(number: Option<u64>) -> String {
     number.map_or_else(|| "unknown".to_owned(), grouped)
 }
 
-/// Why a sink does not do what it should.
+/// The problems of a sink.
 pub(super) fn problems(sink: &SinkCondition) -> Markup {
     let (reason, paused_until) = sink.reason();
     html! {

@@ -1,7 +1,7 @@
-//! How to send to a stream, ready to paste.
+//! Example requests for a stream, ready to paste.
 //!
-//! **Invariant**: a snippet holds no secret but a key that was just issued. The name of a stream is percent-encoded
-//! in it, so that it is part of the URL and of nothing else.
+//! **Invariant**: an example contains no secret except a new key. The name of a stream is percent-encoded, so that it
+//! is only a segment of the URL.
 
 mod library; // the same with the client libraries
 
@@ -17,26 +17,26 @@ use http::host;
 use operate::Operator;
 use webhook::Path;
 
-/// Where callers reach the service listener.
+/// The URL of the service listener for senders.
 #[derive(Debug)]
 pub(super) struct Address {
     /// `http://127.0.0.1:8080`
     base: String,
-    /// What stands before the path in the URLs of tools, if the configuration says so.
+    /// The base of the URLs for providers, if the configuration sets one.
     public: Option<String>,
-    /// The path of the Unix socket, if it listens on one.
+    /// The path of the Unix socket, if the service listens on one.
     socket: Option<String>,
 }
 
-/// What a snippet sends, and where to.
+/// The path and the item of an example request.
 #[derive(Debug)]
 pub(super) struct Sample<'a> {
     path: String,
     /// The field that identifies the item, if it is not `id`.
     item_key: Option<&'a str>,
-    /// Where the item stands in the body, if it is not the whole.
+    /// The path of the item in the body, if the item is not the whole body.
     items: Option<&'a str>,
-    /// The body is the item, and nothing is signed: a client library can send it.
+    /// The body is the item, and the request is not signed: a client library can send it.
     is_plain: bool,
 }
 
@@ -44,14 +44,14 @@ pub(super) struct Sample<'a> {
 #[derive(Debug)]
 pub(super) struct Snippet {
     pub(super) language: &'static str,
-    /// With what the language brings.
+    /// The code with the standard library.
     pub(super) code: String,
-    /// With the client library, where there is one.
+    /// The code with the client library, if there is one.
     pub(super) library: Option<String>,
 }
 
 impl<'a> Sample<'a> {
-    /// What a key is for.
+    /// An example for a key.
     pub(super) fn of(key: &'a IngestKey) -> Self {
         let usual = || key.preset?.item_key.as_ref()?.single().map(Path::text);
         let item_key = key.settings.item_key.as_deref().or_else(usual);
@@ -72,22 +72,22 @@ impl Address {
         self.socket.as_deref()
     }
 
-    /// Where this path of the service is.
+    /// The URL of a path of the service.
     pub(super) fn at(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }
 
-    /// The same as tools are given it, who call from elsewhere.
+    /// The URL of a path for providers, which send from other networks.
     pub(super) fn for_tools(&self, path: &str) -> String {
         format!("{}{path}", self.public.as_deref().unwrap_or(&self.base))
     }
 
-    /// Where data is posted to whose stream the key says.
+    /// The URL for data; the key determines its stream.
     pub(super) fn ingest_url(&self) -> String {
         format!("{}/api/ingest", self.base)
     }
 
-    /// The address of a stream's feeds, without the end that says what they are written as.
+    /// The URL of a stream's feeds, without the extension of the format.
     pub(super) fn feed_base(&self, stream: &str) -> String {
         format!(
             "{}/feed/{}",
@@ -96,19 +96,19 @@ impl Address {
         )
     }
 
-    /// The page that shows a stream; without the key, which goes into its fragment.
+    /// The page that shows a stream; without the key, which belongs in its fragment.
     pub(super) fn render_url(&self, stream: &str) -> String {
         format!("{}/render/{}", self.base, segment(stream))
     }
 
-    /// The page that acts in a stream; without the key, as above.
+    /// The page that operates a stream; without the key, which belongs in its fragment.
     pub(super) fn operate_url(&self, stream: &str) -> String {
         format!("{}/operate/{}", self.base, segment(stream))
     }
 }
 
-/// The service's address as the visitor reaches it: where it listens on all addresses, the one that these pages were
-/// requested under.
+/// The service's URL as the visitor reaches it. If the service listens on all addresses, its host is the host of this
+/// request.
 pub(super) fn address(operator: &Operator, req: &Request) -> Address {
     let listen = &operator.about.service_address;
     let public = operator.catalog.public_url().map(str::to_owned);
@@ -135,7 +135,8 @@ pub(super) fn address(operator: &Operator, req: &Request) -> Address {
     }
 }
 
-/// Over a Unix socket curl only: the others need an address. Without a key they take it from the variable `HEADGATE_KEY`.
+/// The examples in all languages; for a Unix socket only curl, because the others need a host. Without a key, the code
+/// reads the variable `HEADGATE_KEY`.
 pub(super) fn all(address: &Address, sample: &Sample<'_>, key: Option<&KeyText>) -> Vec<Snippet> {
     let with_key = |(language, mut code): (&'static str, String)| {
         if let Some(key) = key {
@@ -153,8 +154,8 @@ pub(super) fn all(address: &Address, sample: &Sample<'_>, key: Option<&KeyText>)
     snippets.map(with_key).collect()
 }
 
-/// How each language reads the key from the variable, and how the key is written there as a literal. Nothing in a key needs
-/// quoting.
+/// How each language reads the key from the variable, and how the key is written as a literal. A key contains no
+/// characters that need quoting.
 const KEY: [(&str, &str); 7] = [
     ("${process.env.HEADGATE_KEY}", "{key}"),
     ("$HEADGATE_KEY", "{key}"),
@@ -177,8 +178,8 @@ const KEY: [(&str, &str); 7] = [
     ("\t\"os\"\n", ""),
 ];
 
-/// How each language writes the item, and the same with `{field}` in place of `id`, as a JSON string, which every one of
-/// them reads as it is meant. `{quoted}` is the whole body as a word of a shell, `{literal}` as Go has it.
+/// How each language writes the item, and the same with `{field}` in place of `id`: a JSON string, which is a valid
+/// literal in all of them. `{quoted}` is the whole body as a word of a shell, `{literal}` as a literal of Go.
 const ITEM: [(&str, &str); 5] = [
     ("'{\"id\": 1, \"name\": \"first\"}'", "{quoted}"),
     (
@@ -196,7 +197,7 @@ const ITEM: [(&str, &str); 5] = [
     ("`{\"id\": 1, \"name\": \"first\"}`", "{literal}"),
 ];
 
-/// The snippet with the field that identifies items, and with the item where the items are.
+/// An example with this identifying field, and with the item at this path.
 fn with_item(code: &str, field: Option<&str>, items: Option<&str>) -> String {
     let Some((usual, named)) = ITEM.iter().find(|(usual, _)| code.contains(usual)) else {
         return code.to_owned();
@@ -209,7 +210,7 @@ fn with_item(code: &str, field: Option<&str>, items: Option<&str>) -> String {
     );
     let item = match *named {
         "{quoted}" => quoted(&body),
-        // Between backquotes Go reads it as it is, but for backquotes.
+        // Raw string literals of Go cannot contain backquotes.
         "{literal}" if body.contains('`') => json(&body),
         "{literal}" => format!("`{body}`"),
         named => {
@@ -226,7 +227,7 @@ fn with_item(code: &str, field: Option<&str>, items: Option<&str>) -> String {
     code.replace(usual, &item)
 }
 
-/// An object as the one item of the array at a path, as C# has it or as the others do.
+/// Wraps an object into an array at a path, in the syntax of C# or of the others.
 fn within(object: &str, items: Option<&str>, c_sharp: bool) -> String {
     let Some(path) = items else {
         return object.to_owned();

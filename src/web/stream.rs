@@ -1,6 +1,6 @@
 //! `/streams/{name}`: the items of a stream as a table.
 //!
-//! **Invariant**: the page shows what `items` reads, and nothing of it needs a script.
+//! **Invariant**: the page shows the items that `items` reads, and works without a script.
 
 mod acts;
 mod change;
@@ -31,7 +31,7 @@ use settings::OnUpdate;
 pub(super) use acts::routes as act_routes;
 pub(super) use export::routes as export_routes;
 
-/// Streams and their items, and what can be done to both.
+/// Routes of the streams and their items.
 pub(super) fn routes(operator: &Operator) -> Router {
     let p = || operator.clone();
     Router::new()
@@ -102,7 +102,7 @@ async fn page(operator: &Operator, req: &mut Request, depot: &Depot) -> Result<P
     })
 }
 
-/// The name, what operators do to the stream, and what they can do.
+/// The name of the stream, its holds and overrides, and the acts.
 fn head(
     operator: &Operator,
     req: &Request,
@@ -139,7 +139,7 @@ fn head(
     }
 }
 
-/// The parts of a stream's page. Feeds have a page of their own.
+/// Links to the tabs of a stream's page. Feeds have their own page.
 fn tabs(path: &str, shows_items: bool) -> Markup {
     let current = |is: bool| is.then_some("page");
     html! {
@@ -151,7 +151,7 @@ fn tabs(path: &str, shows_items: bool) -> Markup {
     }
 }
 
-/// What can be done with selected items. Enter in a box of a row is the first of them, as browsers do it.
+/// The actions for selected items. In a browser, Enter in a checkbox of a row triggers the first of them.
 fn selected(depot: &Depot, path: &str) -> Markup {
     let post =
         |verb: &str, question, label| posting(depot, (&format!("{path}/{verb}"), question), label);
@@ -220,7 +220,7 @@ fn sql_hint(operator: &Operator, view: &str) -> Markup {
     }
 }
 
-/// The stream that the path names.
+/// The stream in the path.
 fn find_stream(operator: &Operator, req: &Request) -> Result<Arc<catalog::Stream>, NoPage> {
     let stream = operator.catalog.stream(&paths::param(req, "name"));
     stream.ok_or(NoPage::NotFound(

@@ -1,6 +1,6 @@
-//! `/read-keys/{name}/revoke` and `…/delete`: ending a read key.
+//! `/read-keys/{name}/revoke` and `…/delete`: revoking and deleting a read key.
 //!
-//! **Invariant**: it is asked before it is done.
+//! **Invariant**: the page asks for confirmation first.
 
 use std::sync::Arc;
 

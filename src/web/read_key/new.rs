@@ -1,6 +1,6 @@
-//! `/new/read-key`: making a read key.
+//! `/new/read-key`: the form that creates a read key.
 //!
-//! **Invariant**: a key's text goes from here only to the page that shows it once.
+//! **Invariant**: the text of a key is passed only to the page that shows it once.
 
 use maud::html;
 use salvo_core::{Depot, Request, handler};

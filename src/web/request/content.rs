@@ -1,6 +1,6 @@
-//! What a request held: its headers and its items or body, and the same as a curl command.
+//! The content of a request: its headers, its items or body, and the request as a curl command.
 //!
-//! **Invariant**: what a request held is shown bounded and escaped, and only while it is kept.
+//! **Invariant**: content is shown shortened and escaped, and only while it is kept.
 
 use maud::{Markup, html};
 
@@ -9,12 +9,11 @@ use journal::{LogEntry, Outcome};
 use operate::content::{Content, ItemContent};
 use operate::requests::Report;
 
-/// Items that are shown at once; the others unfold.
+/// Maximum items that are shown unfolded.
 const OPEN_ITEMS: usize = 3;
-/// Presets that are named for a request that was refused.
+/// Maximum presets that are suggested for a rejected request.
 const FITS_MAX: usize = 5;
 
-/// Its headers.
 pub(super) fn headers(report: &Report) -> Markup {
     let entry = &report.row.entry;
     html! {
@@ -31,7 +30,7 @@ pub(super) fn headers(report: &Report) -> Markup {
     }
 }
 
-/// Which tools send such headers, for who has taken another one's preset.
+/// Presets that match the headers, for users who chose the wrong preset.
 fn fitting(entry: &LogEntry) -> Markup {
     let headers: Vec<_> = entry.headers().collect();
     let fits = webhook::fitting(&headers, None);
@@ -46,7 +45,7 @@ fn fitting(entry: &LogEntry) -> Markup {
     }
 }
 
-/// What it held.
+/// The items or the body.
 pub(super) fn content(content: &Content) -> Markup {
     html! {
         @match content {
@@ -95,7 +94,7 @@ fn item_panel(item: &ItemContent) -> Markup {
     }
 }
 
-/// The command that sends it, or why there is none.
+/// The curl command, or the reason why there is none.
 pub(super) fn as_curl(command: Result<String, Option<&'static str>>) -> Markup {
     html! {
         @match command {

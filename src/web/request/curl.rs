@@ -1,7 +1,7 @@
 //! A request as a curl command, ready to paste into a shell.
 //!
-//! **Invariant**: the command holds no secret, and everything from the request is quoted in it: no shell runs or
-//! expands any of it.
+//! **Invariant**: the command contains no secret, and all data of the request is quoted: no shell runs or expands any
+//! of it.
 
 use crate::snippets::Address;
 use crate::text::visible_json;
@@ -10,14 +10,14 @@ use ingest::Kept;
 use journal::LogEntry;
 use journal::log::Endpoint;
 
-/// Longest body: arguments of a program may have 128 KiB on Linux.
+/// Maximum bytes of the body: arguments of a program can have 128 KiB on Linux.
 const BODY_BYTES_MAX: usize = 64 << 10;
 const TOO_LONG: &str = "The body is too long for a command. Resend the request with the button, or with headgate requests send-again.";
 const SIGNED: &str = "The provider signed the request, and a command cannot. Resend it with the button, or with headgate requests send-again.";
 const NO_TEXT: &str = "The body or its headers are not text, so no command can be shown.";
 
-/// The command that sends what is kept of a request. An error: why there is none; without a reason where nothing is
-/// kept.
+/// The command that sends the stored content of a request. The error is the reason why there is no command; `None` if
+/// no content is stored.
 pub(super) fn command(
     address: &Address,
     entry: &LogEntry,
@@ -61,7 +61,7 @@ pub(super) fn command(
     };
     command.push_str(&format!(" {}", quoted(&url)));
     command.push_str(" \\\n  -H \"Authorization: Bearer $HEADGATE_KEY\"");
-    // Without a value curl would say what it likes.
+    // Without an explicit header, curl would send its own content type.
     let content_type = match content_type {
         Some(value) => format!("Content-Type: {value}"),
         None => "Content-Type:".to_owned(),
@@ -73,13 +73,13 @@ pub(super) fn command(
             quoted(&format!("X-Item-Key: {field}"))
         ));
     }
-    // Not -d: an @ at the beginning would name a file.
+    // Not `-d`: with it, an `@` at the beginning would name a file.
     let body = visible_json(&body);
     command.push_str(&format!(" \\\n  --data-raw {}\n", quoted(&body)));
     Ok(command)
 }
 
-/// Where it came in: at the address of its connector, if a tool said something there.
+/// The path of the request: the URL of its connector if it came from a provider.
 fn webhook_path(stream: &str, entry: &LogEntry) -> String {
     let connector = entry.sender.as_ref().map(|_| &*entry.connector);
     webhook::path(stream, connector)

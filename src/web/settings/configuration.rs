@@ -1,6 +1,6 @@
-//! The configuration on the page of settings: what differs from the default, or all of it, as a filter says.
+//! The configuration on the page of settings: the settings that differ from their default, or all, filtered.
 //!
-//! **Invariant**: at most [`ROWS_MAX`] settings are on the page, and it says how many are not.
+//! **Invariant**: the page shows at most [`ROWS_MAX`] settings, and states how many are hidden.
 
 use maud::{Markup, html};
 use salvo_core::Request;
@@ -9,21 +9,21 @@ use crate::text::{count, text, text_of};
 use operate::Operator;
 use settings::Row;
 
-/// Characters of a value.
+/// Maximum characters of a value.
 const VALUE_CHARS_MAX: usize = 1_000;
-/// Settings on the page.
+/// Maximum settings on the page.
 const ROWS_MAX: usize = 2_000;
 
-/// Which settings are to be seen.
+/// The filter of the settings.
 pub(super) struct Wanted {
-    /// In name or value, in any case.
+    /// A text in the name or value, in upper or lower case.
     words: String,
-    /// Also those that have their default.
+    /// Include settings with their default.
     all: bool,
 }
 
 impl Wanted {
-    /// As the address says.
+    /// The filter in the URL.
     pub(super) fn of(req: &Request) -> Self {
         Self {
             words: req.query::<String>("q").unwrap_or_default(),
@@ -38,12 +38,12 @@ impl Wanted {
     }
 }
 
-/// Whether nobody set it.
+/// Whether the setting has its default.
 fn is_default(row: &Row) -> bool {
     row.origin == "default" || row.origin.starts_with("built-in default.toml")
 }
 
-/// What is wrong with the configuration, and what counts from the next start.
+/// Errors in the configuration, and settings that take effect after a restart.
 pub(super) fn news(operator: &Operator) -> Markup {
     let waiting: Vec<Row> = operator.configuration.waiting();
     html! {
@@ -57,7 +57,7 @@ pub(super) fn news(operator: &Operator) -> Markup {
     }
 }
 
-/// The settings that are wanted. Those of a list are folded, unless they were looked for.
+/// The settings that match the filter. Settings of a list are folded, unless the filter has a text.
 pub(super) fn settings(operator: &Operator, wanted: &Wanted) -> Markup {
     let rows = operator.configuration.in_use();
     let mut found: Vec<&Row> = rows.iter().filter(|row| wanted.takes(row)).collect();
@@ -95,12 +95,12 @@ pub(super) fn settings(operator: &Operator, wanted: &Wanted) -> Markup {
     }
 }
 
-/// The list that it is of: `streams` of `streams[3].name`.
+/// The list of a setting: `streams` of `streams[3].name`.
 fn list_of(row: &Row) -> Option<&str> {
     row.path.split_once('[').map(|(list, _)| list)
 }
 
-/// The element that it is of: `streams[3`.
+/// The element of a setting: `streams[3`.
 fn element_of(row: &Row) -> &str {
     row.path.split(']').next().unwrap_or_default()
 }

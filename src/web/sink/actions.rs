@@ -1,6 +1,6 @@
-//! What the buttons on the page of a sink do.
+//! Handlers of the buttons on the page of a sink.
 //!
-//! **Invariant**: what a button does is what the call of the admin API does, and the next page says how much it did.
+//! **Invariant**: a button does the same as its call of the admin API, and the next page states the result.
 
 use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request, handler};
@@ -153,7 +153,7 @@ fn field<'a>(depot: &'a Depot, name: &str) -> Option<&'a str> {
     FormData::of(depot)?.get(name)
 }
 
-/// What the form names: one dead letter, those of a request, or all.
+/// The selection in the form: single dead letters, those of a request, or all.
 fn selected(depot: &Depot) -> Result<Selection, NoPage> {
     let field = |name: &str| field(depot, name);
     let selected = match (field("id"), field("request"), field("all")) {
@@ -168,7 +168,7 @@ fn selected(depot: &Depot) -> Result<Selection, NoPage> {
     })
 }
 
-/// The ids of the selected dead letters; none if one is no id.
+/// The IDs of the selected dead letters; `None` if one is invalid.
 fn ids(depot: &Depot) -> Option<Vec<i64>> {
     let form = FormData::of(depot)?;
     form.all("id").map(|id| id.parse().ok()).collect()
@@ -179,7 +179,7 @@ fn are(number: u64, thing: &str) -> String {
     format!("{} {verb}", count(number, thing))
 }
 
-/// Why nothing was done. The API's hint at its own lists is left out: this page shows them.
+/// The error of an act. The API's hint about its lists is omitted, because this page shows them.
 fn refused(error: OperateError) -> NoPage {
     let why = as_sentence(&error.to_string());
     match NoPage::from(error) {
@@ -188,7 +188,7 @@ fn refused(error: OperateError) -> NoPage {
     }
 }
 
-/// The page of the sink, which says what was done.
+/// The page of the sink, with a message about the result.
 fn done(req: &Request, flash: String) -> FormAnswer {
     FormAnswer::Done(paths::sink(&param(req, "name")), flash)
 }

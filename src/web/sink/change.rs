@@ -1,7 +1,7 @@
-//! `/sinks/{name}/change`: the form of a sink that was made at run time, as its section says.
+//! `/sinks/{name}/change`: the form of a sink that was created at run time, generated from its section.
 //!
-//! **Invariant**: only what was changed is sent: what the form has no control for stays, and so does a secret that nobody
-//! typed. A sink that is declared has no such page.
+//! **Invariant**: only changes are sent. A setting without a control and an empty secret keep their values. The page
+//! does not exist for a sink that is defined in the configuration.
 
 use maud::html;
 use salvo_core::{Depot, Request, handler};
@@ -22,7 +22,7 @@ use catalog::ResourceKind;
 use operate::{OperateError, Operator, TrialRequest, UsedPlugin};
 use settings::SinkMode;
 
-/// `/sinks/{name}/change`, with another plugin `/sinks/{name}/change?plugin=NAME`
+/// `/sinks/{name}/change`; `?plugin=NAME` selects another plugin
 pub(super) struct ChangeSink(pub(super) Operator);
 
 #[handler]
@@ -82,7 +82,7 @@ impl ChangeSink {
     }
 }
 
-/// Tries or makes the change; what is said of one that is made. What is wrong with it is in the form then.
+/// Tries or makes the change; returns the message about a change that was made. Errors are added to the form.
 async fn act(
     name: &str,
     before: Map<String, Value>,
@@ -116,7 +116,7 @@ async fn act(
     Ok(None)
 }
 
-/// What the form would send of a sink as it is. Its plugin may be gone.
+/// The section that the form would send for an unchanged sink. Its plugin may be missing.
 fn read_of(
     name: &str,
     plugin: Option<&UsedPlugin>,
@@ -134,7 +134,7 @@ fn read_of(
     form.read(&form.filled(streams), &mut Wrong::new())
 }
 
-/// Its plugin cannot be used.
+/// The choice of a plugin, if the current one is unusable.
 fn choice(name: &str, plugins: &[UsedPlugin]) -> FormPage {
     FormPage {
         title: format!("Change {}", plain(name)),

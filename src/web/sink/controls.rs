@@ -1,6 +1,6 @@
-//! The controls of a sink's form, and what is said beside them.
+//! The controls of a sink's form, and the texts next to them.
 //!
-//! **Invariant**: nothing is granted that was not typed or ticked. A secret that was typed does not come back.
+//! **Invariant**: only grants that were typed or checked are given. A secret is never shown again.
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
@@ -18,28 +18,28 @@ use delivery::Tried;
 use operate::{OperateError, Operator, UsedPlugin, host_of, is_called};
 use settings::BodyFault;
 
-/// Characters of a line.
+/// Maximum characters of a line.
 const LINE_CHARS_MAX: usize = 4_096;
-/// Rows for names with secrets, at least; and behind those that are set.
+/// Minimum rows for names with secrets; one row is always empty.
 const SECRET_ROWS: usize = 3;
 
-/// A sink's form while it is answered.
+/// The form of a sink while a request is handled.
 pub(super) struct SinkForm<'a> {
     pub(super) operator: &'a Operator,
     pub(super) plugin: &'a UsedPlugin,
-    /// The schema of the plugin's settings, without references.
+    /// The schema of the plugin's settings, with its references resolved.
     pub(super) schema: &'a Value,
     pub(super) asked: Asked,
-    /// What is said of the sink that is changed.
+    /// The current section of the sink that is changed.
     pub(super) kept: Option<&'a Map<String, Value>>,
     pub(super) data: FormData,
     pub(super) wrong: Wrong,
     pub(super) tried: Option<Tried>,
-    /// What the sink is not promised.
+    /// Guarantees that the sink does not have.
     pub(super) notes: Vec<String>,
 }
 
-/// What a section says of where a sink begins, and of what it receives.
+/// The start, the mode and the filters of a section.
 pub(super) fn draft(section: &Map<String, Value>) -> settings::Sink {
     let read = |name: &str| section.get(name).cloned().unwrap_or_default();
     settings::Sink {
@@ -64,7 +64,7 @@ impl SinkForm<'_> {
         }
     }
 
-    /// The section that was typed. What is wrong with it is said.
+    /// Reads the section. Errors are added to the form.
     pub(super) fn read(&mut self, typed: &mut Typed) -> Map<String, Value> {
         let mut wrong = Wrong::new();
         let body = self.section().read(&self.data, &mut wrong);
@@ -79,7 +79,7 @@ impl SinkForm<'_> {
         body
     }
 
-    /// Says why it is not made, changed or tried.
+    /// Adds the reason why the sink was not created, changed or tried.
     pub(super) fn refuse(&mut self, error: OperateError, typed: &mut Typed) -> Result<(), NoPage> {
         match error {
             OperateError::Invalid(faults) => {
@@ -105,7 +105,7 @@ impl SinkForm<'_> {
         typed.reject(field_of(&fault.path), as_sentence(&fault.to_string()));
     }
 
-    /// What a trial came to, and what is to be known.
+    /// The result of a trial, and notes.
     pub(super) fn outcome(&self) -> Markup {
         html! {
             @if let Some(tried) = &self.tried { (tried::shown(tried)) }
@@ -113,7 +113,7 @@ impl SinkForm<'_> {
         }
     }
 
-    /// The controls but those of the name, and the buttons.
+    /// All controls except the name and the buttons.
     pub(super) fn controls(&self, typed: &Typed) -> Markup {
         let name = &self.plugin.plugin.name;
         html! {
@@ -131,7 +131,7 @@ impl SinkForm<'_> {
         }
     }
 
-    /// Where it begins, and what it follows.
+    /// The start of the sink, and what it follows.
     fn start(&self, typed: &Typed) -> Markup {
         let mut words = vec![
             ("now", "with the next request"),
@@ -159,7 +159,7 @@ impl SinkForm<'_> {
         typed.select(field, &words)
     }
 
-    /// The settings that every sink has.
+    /// The common settings of all sinks.
     fn more(&self) -> Markup {
         let groups = self.asked.groups();
         let is_open = self.wrong.iter().any(|(path, _)| field_of(path) == "more");
@@ -176,7 +176,7 @@ impl SinkForm<'_> {
         }
     }
 
-    /// The streams, with how many items each has.
+    /// The streams, with the number of their items.
     fn streams(&self, typed: &Typed) -> Markup {
         let chosen = typed.all("streams");
         let sizes = self.operator.pool.sizes();
@@ -195,7 +195,7 @@ impl SinkForm<'_> {
         }
     }
 
-    /// What it may do, in controls, and in sentences.
+    /// The grants of the sink, as controls and as sentences.
     fn grants(&self, typed: &Typed) -> Markup {
         let offered = self.offered(typed);
         let database = match self.section().set("/postgres/url") {
@@ -229,7 +229,7 @@ impl SinkForm<'_> {
         }
     }
 
-    /// Names, with secrets beside them that are never shown.
+    /// Names with secrets, which are never shown.
     fn secret_rows(&self, what: &str, label: &str, place: &str) -> Markup {
         let field = format!("{what}_name");
         let names: Vec<&str> = self.data.all(&field).collect();
@@ -253,7 +253,7 @@ impl SinkForm<'_> {
         }
     }
 
-    /// Hosts of URLs that were typed, beside those that are granted by name; whether each was ticked.
+    /// Hosts in typed URLs that are not yet granted by name, and whether each is checked.
     fn offered(&self, typed: &Typed) -> Vec<(String, bool)> {
         let granted = words(&typed.text("hosts"));
         let ticked = typed.all("grant");
@@ -271,7 +271,7 @@ impl SinkForm<'_> {
             .collect()
     }
 
-    /// The grants of what was typed, as far as it can be used.
+    /// The grants that were typed, as sentences, if they are valid.
     fn sentences(&self, typed: &Typed) -> Vec<String> {
         let mut sentences = Vec::new();
         let grants = words(&typed.text("hosts"))
@@ -289,7 +289,7 @@ impl SinkForm<'_> {
     }
 }
 
-/// The control, or the part of the form, that a place of the section is typed into.
+/// The control, or the part of the form, for a path in the section.
 fn field_of(path: &str) -> &'static str {
     match path.split(['.', '[']).next().unwrap_or_default() {
         CONFIG => CONFIG,

@@ -1,6 +1,6 @@
-//! `/sinks/{name}/delete`: deleting a sink that was made at run time.
+//! `/sinks/{name}/delete`: deleting a sink that was created at run time.
 //!
-//! **Invariant**: what waits for it goes only if that was ticked.
+//! **Invariant**: pending data of the sink is deleted only if the form confirms it.
 
 use maud::html;
 use salvo_core::{Depot, Request, handler};

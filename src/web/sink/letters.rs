@@ -1,6 +1,6 @@
-//! Dead letters of a sink: the grid on its page, and `/sinks/{name}/dead-letters/{id}` with one of them.
+//! Dead letters of a sink: the grid on its page, and the page `/sinks/{name}/dead-letters/{id}` of one of them.
 //!
-//! **Invariant**: what a button does it does to the dead letters that are selected, and to no others.
+//! **Invariant**: a button applies to the selected dead letters, and to no others.
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
@@ -13,13 +13,13 @@ use base::clock;
 use operate::Operator;
 use pool::DeadLetter;
 
-/// Dead letters on a page.
+/// Maximum dead letters on a page.
 pub(super) const LETTERS: u32 = 50;
-/// Characters of a reason, and of an item.
+/// Maximum characters of a reason; `ITEM_CHARS_MAX` applies to an item.
 const REASON_CHARS_MAX: usize = 4_000;
 const ITEM_CHARS_MAX: usize = 20_000;
 
-/// The dead letters, newest first, and what can be done with those that are selected.
+/// The dead letters, newest first, and the actions for the selected ones.
 pub(super) fn grid(
     letters: &[DeadLetter],
     path: &str,

@@ -1,6 +1,6 @@
-//! `/sinks`: the sinks, and how far behind they are.
+//! `/sinks`: the sinks and their lag.
 //!
-//! **Invariant**: it shows what `GET /api/admin/sinks` answers.
+//! **Invariant**: it shows the response of `GET /api/admin/sinks`.
 
 use maud::html;
 use salvo_core::{Request, handler};
@@ -11,7 +11,7 @@ use crate::sink_table::{problems, table};
 use crate::text::text_of;
 use operate::{Operator, UsedPlugin};
 
-/// Characters of a reason.
+/// Maximum characters of a reason.
 const REASON_CHARS_MAX: usize = 600;
 
 /// `GET /sinks`

@@ -1,8 +1,8 @@
-//! `/new/sink`: a card for each plugin, then a form made from the plugin's schema; trying what was typed, and saving it.
+//! `/new/sink`: a card for each plugin, then a form from the plugin's schema, which tries and saves the sink.
 //!
-//! It works without a script: **Try** sends the form, and the page comes back with what would be sent.
+//! It works without a script: **Try** sends the form, and the page shows the requests that the sink would send.
 //!
-//! **Invariant**: a sink is made of what was typed, and of nothing else.
+//! **Invariant**: a sink is created only from the values in the form.
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
@@ -18,10 +18,10 @@ use crate::paths;
 use crate::text::{plain, segment, text, text_of};
 use operate::{Operator, TrialRequest, UsedPlugin};
 
-/// Characters of a reason.
+/// Maximum characters of a reason.
 const REASON_CHARS_MAX: usize = 600;
 
-/// `/new/sink`, with a plugin `/new/sink?plugin=NAME`
+/// `/new/sink`; `?plugin=NAME` selects a plugin
 pub(super) struct NewSink(pub(super) Operator);
 
 #[handler]
@@ -85,7 +85,7 @@ impl NewSink {
     }
 }
 
-/// A card for each plugin.
+/// The choice of a plugin: a card for each.
 fn choice(plugins: &[UsedPlugin]) -> FormPage {
     FormPage {
         title: "Add a sink".to_owned(),
@@ -98,7 +98,7 @@ fn choice(plugins: &[UsedPlugin]) -> FormPage {
     }
 }
 
-/// A card for each plugin, which leads to the form at this path.
+/// A card for each plugin, with a link to the form at this path.
 pub(super) fn cards(plugins: &[UsedPlugin], path: &str) -> Markup {
     html! {
         ul.tools {

@@ -1,22 +1,22 @@
-//! The settings of a section that every sink has, as schemas: what the form asks for beside the plugin's own.
+//! The settings that all sinks have, as schemas: the form shows them in addition to the plugin's own.
 //!
-//! **Invariant**: a setting is asked for only where the plugin and the mode of the sink have a use for it.
+//! **Invariant**: the form has a setting only if the plugin and the mode of the sink use it.
 
 use serde_json::{Map, Value, json};
 
 use operate::UsedPlugin;
 use settings::{Batch, Field, Http, Postgres, Retry, Shape, Sink, SinkLimits};
 
-/// What a sink follows, as far as it is known.
+/// What a sink follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follows {
-    /// The form asks for it.
+    /// Not chosen yet; the form has a field for it.
     Either,
     Journal,
     Latest,
 }
 
-/// What the plugin of a sink has a use for, and what the sink follows.
+/// The features that the plugin of a sink uses, and what the sink follows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pub(super) http: bool,
@@ -25,23 +25,23 @@ pub(super) struct Asked {
     pub(super) wire: bool,
     pub(super) pool: bool,
     pub(super) secrets: bool,
-    /// It hears of removals.
+    /// It receives removals.
     pub(super) removals: bool,
-    /// It is made to write the data pool, which cannot fill it then.
+    /// It was built to write to the data pool, so the data pool cannot be its source.
     pub(super) writes_pool: bool,
     pub(super) follows: Follows,
 }
 
-/// Some settings in a form.
+/// A group of settings in a form.
 pub(super) struct Group {
-    /// The table of the section; empty: the section itself.
+    /// The table in the section; empty: the section itself.
     pub(super) place: &'static str,
     pub(super) legend: &'static str,
     pub(super) schema: Value,
 }
 
 impl Asked {
-    /// What a plugin asks for.
+    /// The features that a plugin uses.
     pub(super) fn of(plugin: &UsedPlugin, follows: Follows) -> Self {
         let facts = plugin.plugin.facts.as_ref();
         let facts = facts.and_then(|facts| facts.as_ref().ok());
@@ -64,7 +64,7 @@ impl Asked {
         }
     }
 
-    /// Of a plugin of which nothing is known.
+    /// All features, for a plugin that is unavailable.
     pub(super) fn all(follows: Follows) -> Self {
         Self {
             http: true,
@@ -79,7 +79,7 @@ impl Asked {
         }
     }
 
-    /// The settings that are asked for, in their groups.
+    /// The settings in the form, in groups.
     pub(super) fn groups(self) -> Vec<Group> {
         let (journal, latest) = (
             self.follows != Follows::Latest,
@@ -139,12 +139,12 @@ fn group(
     }
 }
 
-/// A row as a schema has it.
+/// A row as a property of a JSON Schema.
 fn property(row: &Field) -> Value {
     let mut property = match row.shape {
         Shape::Integer(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Shape::Boolean => json!({ "type": "boolean" }),
-        // What is an alias of another word stands behind it.
+        // Words after the first two are aliases.
         Shape::Choice(words) => json!({ "enum": words.get(..2).unwrap_or(words) }),
         _ => json!({ "type": "array", "items": { "type": "string" } }),
     };

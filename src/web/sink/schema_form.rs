@@ -1,50 +1,51 @@
-//! Controls made from the JSON Schema of a plugin's settings, what they hold at first, and what was typed into them.
+//! Controls that are generated from the JSON Schema of a plugin's settings, their initial values, and the settings from
+//! them.
 //!
-//! Text, numbers, yes or no, words to choose from, lists and tables of texts, and objects have controls of their own;
-//! anything else is typed as JSON.
+//! There are controls for text, numbers, yes or no, choices, lists and tables of texts, and objects. All other types
+//! are typed as JSON.
 //!
-//! **Invariant**: what was typed comes back, but for secrets. A control that is left empty sets nothing, so that the
-//! plugin's own default counts.
+//! **Invariant**: values are shown again, except secrets. An empty control sets nothing, so that the plugin's own
+//! default applies.
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use crate::form_data::FormData;
 
-/// How deep objects have controls of their own.
+/// Maximum depth of objects that have controls; deeper ones are typed as JSON.
 const DEPTH_MAX: usize = 3;
-/// Controls of one form.
+/// Maximum controls of one form.
 const CONTROLS_MAX: usize = 200;
-/// Characters of a line, and of several.
+/// Maximum characters of a line; `LINES_CHARS_MAX` applies to several lines.
 const LINE_CHARS_MAX: usize = 4_096;
 const LINES_CHARS_MAX: usize = 65_536;
-/// What marks a control in a schema, and how.
+/// The keyword that marks a control in a schema, and its values.
 const MARK: &str = "x-headgate";
 const SECRET: &str = "secret";
 const BODY: &str = "template:body";
 
-/// The place of the settings of a plugin.
+/// The path of the settings of a plugin.
 pub(super) const CONFIG: &str = "config";
-/// Keywords of a schema that refer to others, and how deep they may.
+/// The keyword of references in a schema, and their maximum depth.
 const REFERENCE: &str = "$ref";
 const REFERENCES_MAX: usize = 8;
 
-/// What is wrong with what was typed: the place, and the sentence.
+/// Errors in the form: the path, and the message.
 pub(super) type Wrong = Vec<(String, String)>;
 
-/// What a property takes.
+/// The control of a property.
 enum Kind<'a> {
     Line,
     Secret,
     Number,
     YesOrNo,
     Words(Vec<&'a str>),
-    /// A list of texts, one in each line.
+    /// A list of texts, one per line.
     List,
-    /// A table of texts, `name: value` in each line.
+    /// A table of texts, one `name: value` per line.
     Table,
     Object(&'a Map<String, Value>),
-    /// Text, or a JSON object or list.
+    /// A text, or a JSON object or array.
     Body,
     Json,
 }
@@ -75,7 +76,7 @@ impl<'a> Kind<'a> {
     }
 }
 
-/// A schema with what its references to its own parts mean in their places.
+/// Resolves the references of a schema to its own parts.
 pub(super) fn resolved(schema: &Value) -> Value {
     fn within(schema: &Value, root: &Value, depth: usize) -> Value {
         match schema {
@@ -99,9 +100,9 @@ pub(super) fn resolved(schema: &Value) -> Value {
     within(schema, schema, 0)
 }
 
-/// A form of a schema.
+/// A form for a schema.
 pub(super) struct SchemaForm<'a> {
-    /// The place of what it describes.
+    /// The path of the described settings.
     root: &'a str,
     schema: &'a Value,
     data: &'a FormData,
@@ -123,11 +124,10 @@ impl<'a> SchemaForm<'a> {
         }
     }
 
-    /// The controls.
     pub(super) fn controls(&self) -> Markup {
         match self.schema["properties"].as_object() {
             Some(properties) => self.object(self.root, properties, self.schema, 0),
-            // There is no property to ask for.
+            // The schema has no properties.
             None if self.schema.is_object() => {
                 self.one(self.root, "Settings", self.schema, false, DEPTH_MAX)
             }
@@ -250,7 +250,7 @@ fn is_required(schema: &Value, name: &str) -> bool {
     required.into_iter().any(|one| one == name)
 }
 
-/// The place of a property.
+/// The path of a property.
 fn below(path: &str, name: &str) -> String {
     match path {
         "" => name.to_owned(),
@@ -258,7 +258,7 @@ fn below(path: &str, name: &str) -> String {
     }
 }
 
-/// Puts what is set into a form, so that it is typed already. Secrets stay away.
+/// Fills a form with the current settings. Secrets are left out.
 pub(super) fn fill(root: &str, schema: &Value, set: &Value, data: &mut FormData) {
     fn object(
         path: &str,
@@ -287,7 +287,7 @@ pub(super) fn fill(root: &str, schema: &Value, set: &Value, data: &mut FormData)
     }
 }
 
-/// A value as its control holds it.
+/// A value as its control shows it.
 fn written(kind: &Kind<'_>, value: &Value) -> String {
     let plain = |value: &Value| {
         value
@@ -310,7 +310,7 @@ fn written(kind: &Kind<'_>, value: &Value) -> String {
     }
 }
 
-/// The settings that were typed.
+/// Reads the settings from a form.
 pub(super) fn typed(
     root: &str,
     schema: &Value,
@@ -356,7 +356,7 @@ fn object(
     all
 }
 
-/// Whether anything was typed below a place.
+/// Whether any field below a path has a value.
 fn has_any(data: &FormData, path: &str) -> bool {
     data.names_below(path)
         .any(|(_, value)| !value.trim().is_empty())
@@ -392,7 +392,7 @@ fn read(data: &FormData, path: &str, kind: &Kind<'_>) -> Result<Option<Value>, S
             }
             Value::Object(table)
         }
-        // A text may begin with a placeholder.
+        // A text can begin with a placeholder.
         Kind::Body => match serde_json::from_str(trimmed) {
             Ok(value @ (Value::Object(_) | Value::Array(_))) => value,
             _ => trimmed.into(),

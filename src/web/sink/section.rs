@@ -1,9 +1,9 @@
-//! The section of a sink as a form: what it holds at first, its controls, and the section that was typed.
+//! The section of a sink as a form: its initial values, and the section that is read from it.
 //!
-//! `new.rs` makes a sink with it, `change.rs` changes one.
+//! `new.rs` creates a sink with it, `change.rs` changes one.
 //!
-//! **Invariant**: what a section says, put into the form and read again, is the same section. A secret that is set does not
-//! come here; left empty, it stays as it is.
+//! **Invariant**: a section that fills the form is read back as the same section. The form never contains an existing
+//! secret; an empty field keeps it.
 
 use serde_json::{Map, Value, json};
 
@@ -12,24 +12,24 @@ use super::schema_form::{self, CONFIG, Wrong};
 use crate::form_data::FormData;
 use settings::IS_SET;
 
-/// Among the words for where a sink begins: it follows the data pool.
+/// The value of the field `start` for a sink that follows the data pool.
 pub(super) const LATEST: &str = "latest";
-/// Where one begins that says nothing of it.
+/// The default start of a sink.
 const NOW: &str = "now";
-/// Streams with a box of their own.
+/// Maximum streams with a checkbox.
 pub(super) const STREAMS_MAX: usize = 500;
 
 /// The form of a sink with this plugin.
 pub(super) struct SectionForm<'a> {
     pub(super) plugin: &'a str,
-    /// The schema of the plugin's settings, without references.
+    /// The schema of the plugin's settings, with its references resolved.
     pub(super) schema: &'a Value,
     pub(super) asked: Asked,
-    /// What is said of the sink, if there is one: secrets are `{"set": true}`.
+    /// The current section of the sink, if it exists: secrets are `{"set": true}`.
     pub(super) kept: Option<&'a Map<String, Value>>,
 }
 
-/// The places that were typed.
+/// The destinations and networks in the form.
 fn wire(data: &FormData) -> Value {
     let mut wire = json!({ "to": words(text(data, "wire")) });
     let networks = words(text(data, "wire_networks"));
@@ -40,7 +40,7 @@ fn wire(data: &FormData) -> Value {
 }
 
 impl SectionForm<'_> {
-    /// What is granted in lists, by the controls that it is typed into.
+    /// The grants that are lists, by the names of their controls.
     fn granted(&self) -> [(&'static str, String); 6] {
         let list = |place: &str| {
             let list = self.kept_at(place).unwrap_or(&Value::Null);
@@ -57,7 +57,7 @@ impl SectionForm<'_> {
         ]
     }
 
-    /// What the form holds at first. `streams` have boxes of their own.
+    /// The initial values of the form. The first [`STREAMS_MAX`] of `streams` have checkboxes.
     pub(super) fn filled(&self, streams: &[&str]) -> FormData {
         let mut data = FormData::default();
         let Some(kept) = self.kept else {
@@ -83,7 +83,7 @@ impl SectionForm<'_> {
         }
         let start = match said("mode") == LATEST {
             true => LATEST.to_owned(),
-            // A browser sends the first one where none is chosen.
+            // A browser sends the first choice if none is selected.
             false => match line(said("start")) {
                 unsaid if unsaid.is_empty() => NOW.to_owned(),
                 said => said,
@@ -109,7 +109,7 @@ impl SectionForm<'_> {
         data
     }
 
-    /// The section that was typed, but for its name.
+    /// Reads the section, without its name.
     pub(super) fn read(&self, data: &FormData, wrong: &mut Wrong) -> Map<String, Value> {
         let mut body = Map::new();
         body.insert("plugin".to_owned(), self.plugin.into());
@@ -186,7 +186,7 @@ impl SectionForm<'_> {
         http
     }
 
-    /// The URL of the database; left empty, the one that is set stays.
+    /// The URL of the database; an empty field keeps the current one.
     fn database(&self, data: &FormData) -> Option<Value> {
         if !self.asked.postgres {
             return None;
@@ -197,7 +197,7 @@ impl SectionForm<'_> {
         }
     }
 
-    /// What is said of the sink at a place, a JSON pointer.
+    /// The value in the current section at a JSON pointer.
     fn kept_at(&self, place: &str) -> Option<&Value> {
         let place = place.strip_prefix('/')?;
         let (name, below) = place.split_at(place.find('/').unwrap_or(place.len()));
@@ -209,7 +209,7 @@ impl SectionForm<'_> {
         self.kept_at(place).is_some()
     }
 
-    /// Names with secrets that stand beside each other. One that is left empty stays as it is.
+    /// Pairs of names and secrets. An empty field keeps the current secret.
     fn pairs(
         &self,
         data: &FormData,
@@ -220,7 +220,7 @@ impl SectionForm<'_> {
         let (names, values) = (format!("{what}_name"), format!("{what}_value"));
         let kept = self.kept_at(place);
         let is_set = |name: &str| kept.is_some_and(|kept| kept.get(name).is_some());
-        // A form that was only asked for has no values.
+        // A form that fills itself from the current section has no values.
         let values = data.all(&values).chain(std::iter::repeat(""));
         let mut pairs = Map::new();
         for (name, value) in data.all(&names).zip(values) {
@@ -243,7 +243,7 @@ impl SectionForm<'_> {
     }
 }
 
-/// What has to be sent to make one of the other: a JSON merge patch; none: they are the same.
+/// The JSON merge patch that changes `before` into `after`; `None`: they are equal.
 pub(super) fn difference(before: &Value, after: &Value) -> Option<Value> {
     if before == after {
         return None;
@@ -278,7 +278,7 @@ fn texts(list: &Value) -> impl Iterator<Item = &str> {
         .filter_map(Value::as_str)
 }
 
-/// Texts between commas or spaces.
+/// Splits a text at commas and whitespace.
 pub(super) fn words(text: &str) -> Vec<String> {
     let parts = text.split([',', ' ', '\n', '\r', '\t']);
     parts

@@ -1,19 +1,19 @@
-//! What a trial came to, on a page.
+//! The result of a trial on a page.
 //!
-//! **Invariant**: secrets were masked before it came here.
+//! **Invariant**: the result contains no secrets; they were masked before.
 
 use maud::{Markup, html};
 
 use crate::text::{count, text, text_of};
 use delivery::Tried;
 
-/// Characters of a body, and of a reason.
+/// Maximum characters of a body; `REASON_CHARS_MAX` applies to a reason.
 const BODY_CHARS_MAX: usize = 8_000;
 const REASON_CHARS_MAX: usize = 600;
-/// Items that are shown of those that would be written.
+/// Maximum items that are shown of those that would be written.
 const CHANGES_MAX: usize = 20;
 
-/// The trial.
+/// The result of the trial.
 pub(super) fn shown(tried: &Tried) -> Markup {
     html! {
         section.panel role="status" {

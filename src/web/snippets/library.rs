@@ -1,7 +1,7 @@
-//! The same with the client libraries.
+//! Example requests with the client libraries.
 //!
-//! **Invariant**: as of the snippets without them. What a library cannot send, because the connector wants more than an
-//! object of its own, has none.
+//! **Invariant**: as in [`snippets`](super). There is no example if the connector requires more than a plain object,
+//! because the library cannot send it.
 
 use super::{Address, Sample, json};
 use catalog::key::KeyText;
@@ -11,7 +11,7 @@ const PYTHON: &str = include_str!("library.py");
 const C_SHARP: &str = include_str!("library.cs");
 const GO: &str = include_str!("library.go");
 
-/// The first request in this language. Without a key it is taken from the variable `HEADGATE_KEY`.
+/// The first request in this language. Without a key, the code reads the variable `HEADGATE_KEY`.
 pub(super) fn of(
     language: &str,
     address: &Address,
@@ -32,7 +32,7 @@ pub(super) fn of(
         Some(key) => (format!(", \"{}\"", key.expose()), ""),
         None => (absent.to_owned(), comment),
     };
-    // The field comes last: it may hold any text.
+    // The field is replaced last: it can contain any text.
     let code = code
         .replace("{base}", &address.base)
         .replace("{key}", &key)

@@ -1,4 +1,4 @@
-//! Acts on the pages: overrides and holds of a stream and of an item, and the forms that make them.
+//! Acts on the pages: the overrides and holds of a stream and of an item, and the forms that make them.
 //!
 //! **Invariant**: a form makes the same act as the admin API, with the same checks; it works without scripts.
 
@@ -22,12 +22,12 @@ use operate::Operator;
 use operate::acts::Acting;
 use pool::acts::{ItemActs, OverrideNow, StreamActs};
 
-/// Characters of a value in a form, and of a name.
+/// Maximum characters of a value in a form, and of a name.
 const CHARS_MAX: usize = 2_000;
-/// Items and keys that a page lists.
+/// Maximum items and keys that a page lists.
 pub(super) const LISTED_MAX: u32 = 100;
 
-/// What operators do with the items of streams.
+/// Routes of the acts of operators on items.
 pub(crate) fn routes(operator: &Operator) -> Router {
     Router::with_path("streams/{name}")
         .push(Router::with_path("act").post(ActOnPage(operator.clone())))
@@ -78,7 +78,7 @@ impl ActOnPage {
     }
 }
 
-/// Who acts.
+/// The operator of a request.
 pub(super) fn acting(req: &Request) -> Result<Acting, NoPage> {
     Ok(Acting {
         name: Arc::clone(&token_of(req)?.name),
@@ -99,12 +99,12 @@ fn done(verb: &str) -> &'static str {
     }
 }
 
-/// The body of an act, of what a form has. `is_text`: a text is shown, and stays one.
+/// The body of an act from the values of a form. `is_text`: the field shows a text, so the new value is a text too.
 fn body(verb: &str, key: &str, field: &str, value: &str, is_text: bool) -> Value {
     match (verb, key) {
         ("override", _) if is_text => json!({ "key": key, "fields": { field: value } }),
         ("override", _) => {
-            // Numbers and such as they are typed; everything else is a text.
+            // Valid JSON, such as a number, keeps its type; any other value is a text.
             let value = match serde_json::from_str::<Box<RawValue>>(value) {
                 Ok(json) => serde_json::to_value(json).unwrap_or_else(|_| json!(value)),
                 Err(_) => json!(value),
@@ -123,7 +123,7 @@ fn body(verb: &str, key: &str, field: &str, value: &str, is_text: bool) -> Value
     }
 }
 
-/// When an override or a hold ends.
+/// The choice of the end of an override or a hold.
 fn until() -> Markup {
     const TIMES: [(&str, &str); 6] = [
         ("", "until you end it"),
@@ -160,7 +160,7 @@ fn button(
     }
 }
 
-/// What is held and overridden, as badges.
+/// Badges for holds and overrides.
 pub(super) fn badges(is_held: bool, held_keys: u64, fields: u64) -> Markup {
     html! {
         @if is_held { span.badge.held { "Held" } }
@@ -169,13 +169,13 @@ pub(super) fn badges(is_held: bool, held_keys: u64, fields: u64) -> Markup {
     }
 }
 
-/// The same of a stream.
+/// The badges of a stream.
 pub(super) fn stream_badges(acts: &StreamActs) -> Markup {
     let fields = acts.overridden.iter().map(|(_, fields)| fields).sum();
     badges(acts.held.is_some(), acts.held_keys.len() as u64, fields)
 }
 
-/// What operators of a stream, or of its item `key`, do rarely.
+/// Rare acts on a stream, or on its item `key`.
 pub(super) fn rarely(token: &Markup, path: &str, key: &str, overrides: bool) -> Markup {
     html! {
         (button(token, path, ("undo", key, "", ""), "Undo last act"))
@@ -183,7 +183,7 @@ pub(super) fn rarely(token: &Markup, path: &str, key: &str, overrides: bool) -> 
     }
 }
 
-/// Holds a stream, or the item `key`; nothing where it is held.
+/// The button that holds a stream, or the item `key`; empty if it is held.
 pub(super) fn hold(token: &Markup, path: &str, key: &str, is_held: bool) -> Markup {
     html! {
         @if !is_held {
@@ -192,7 +192,7 @@ pub(super) fn hold(token: &Markup, path: &str, key: &str, is_held: bool) -> Mark
     }
 }
 
-/// Says that something is held, and ends it. `key` is empty for the whole stream.
+/// The banner of a hold, with its buttons. An empty `key` means the whole stream.
 fn banner(token: &Markup, path: &str, key: &str, what: &Markup, waits: &Markup) -> Markup {
     let act = |verb: &str, label: &str| button(token, path, (verb, key, "", ""), label);
     html! {
@@ -203,7 +203,7 @@ fn banner(token: &Markup, path: &str, key: &str, what: &Markup, waits: &Markup) 
     }
 }
 
-/// What operators do to a stream now, above its items; nothing if they do nothing.
+/// The holds and overrides of a stream, above its items; empty if there are none.
 pub(super) fn of_stream(token: &Markup, path: &str, acts: &StreamActs) -> Markup {
     let item = |key: &str| html! { a href={ (path) "/item?key=" (segment(key)) } { (text_of(key, CHARS_MAX)) } };
     html! {
@@ -225,7 +225,7 @@ pub(super) fn of_stream(token: &Markup, path: &str, acts: &StreamActs) -> Markup
     }
 }
 
-/// The same of an item.
+/// The hold of an item, above its fields.
 pub(super) fn of_item(token: &Markup, path: &str, acts: &ItemActs) -> Markup {
     html! {
         @if let Some(held) = &acts.held {
@@ -237,7 +237,7 @@ pub(super) fn of_item(token: &Markup, path: &str, acts: &ItemActs) -> Markup {
     }
 }
 
-/// What a field can show instead: a form behind a button. `value` is JSON.
+/// The acts on a field: a form behind a button. `value` is JSON.
 pub(super) fn of_field(
     token: &Markup,
     path: &str,
@@ -262,7 +262,7 @@ pub(super) fn of_field(
     }
 }
 
-/// The form that overrides a field. `typed`: its value, as one types it.
+/// The form that overrides a field. `typed` is its value as users type it.
 fn editor(
     token: &Markup,
     path: &str,
@@ -285,7 +285,7 @@ fn editor(
     }
 }
 
-/// The form of the grid, which its script fills and puts beside a value.
+/// The form of the grid; the script fills it and moves it next to a value.
 pub(super) fn grid_editor(token: &Markup, path: &str) -> Markup {
     html! {
         form #editor.editor method="post" action={ (path) "/act" } hidden {

@@ -1,6 +1,6 @@
-//! `/streams/{name}/change` and `/streams/{name}/delete`: what can be done to a stream.
+//! `/streams/{name}/change` and `/streams/{name}/delete`: changing and deleting a stream.
 //!
-//! **Invariant**: a stream that is declared can be neither changed nor deleted here.
+//! **Invariant**: a stream that is defined in the configuration can be neither changed nor deleted here.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl ChangeStream {
     }
 }
 
-/// The form with the stream as it is.
+/// The form with the current settings of the stream.
 fn initial(depot: &Depot, stream: &Stream) -> Typed {
     let settings = serde_json::to_value(&stream.settings).unwrap_or_default();
     let values = Typed::initial(settings::Stream::FIELDS, &settings);
@@ -99,7 +99,7 @@ fn delete_page(stream: &Stream, typed: &Typed) -> FormPage {
     }
 }
 
-/// The stream that the path names, if it was made at run time.
+/// The stream in the path, if it was created at run time.
 fn find_changeable(operator: &Operator, req: &Request) -> Result<Arc<Stream>, NoPage> {
     let stream = find_stream(operator, req)?;
     NoPage::if_declared(stream.created_at, ResourceKind::Stream)?;

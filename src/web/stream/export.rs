@@ -1,6 +1,7 @@
-//! `/streams/{name}/export.csv`: all items of a stream as a file, and with a form those that are selected.
+//! `/streams/{name}/export.csv`: all items of a stream as a file; with a form, the selected items.
 //!
-//! **Invariant**: it is what the admin API exports; the link on the page asks for values that no spreadsheet computes.
+//! **Invariant**: the file is the same as in the admin API. The link on the page requests values that no spreadsheet
+//! evaluates.
 
 use salvo_core::{Depot, Request, Response, Router, handler};
 
@@ -12,7 +13,7 @@ use crate::paths;
 use feed::export;
 use operate::Operator;
 
-/// Exports, which change nothing.
+/// Routes of the exports, which change nothing.
 pub(crate) fn routes(operator: &Operator) -> Router {
     let p = || operator.clone();
     Router::with_path("streams/{name}/export.{format}")
@@ -30,7 +31,7 @@ impl ExportStream {
     }
 }
 
-/// `POST /streams/{name}/export.{format}`: an address has no room for many keys.
+/// `POST /streams/{name}/export.{format}`: a URL is too short for many keys.
 struct ExportSelected(Operator);
 
 #[handler]

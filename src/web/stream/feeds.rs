@@ -1,7 +1,8 @@
-//! `/streams/{name}/feeds`: the URLs of a stream's feeds, for programs that poll; choosing columns; a key for them.
+//! `/streams/{name}/feeds`: the URLs of a stream's feeds for programs that poll, the choice of columns, and a key for
+//! the feeds.
 //!
-//! **Invariant**: a key that is made here reads this one stream, and the page says that it may stand in a URL. It is
-//! shown once, in the URLs.
+//! **Invariant**: a key that is created here reads only this stream, and the page says that it is allowed in URLs. The
+//! key is shown once, in the URLs.
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
@@ -19,14 +20,14 @@ use feed::{Choice, Format, Preview, entry};
 use http::sessions::IssuedKey;
 use operate::Operator;
 
-/// Columns that can be chosen here; a URL can name any.
+/// Maximum columns that can be chosen here; a URL can name any.
 const COLUMNS_MAX: usize = 100;
-/// Characters of a sample.
+/// Maximum characters of a sample.
 const SAMPLE_CHARS_MAX: usize = 60;
-/// Characters of the first lines.
+/// Maximum characters of the preview.
 const PREVIEW_CHARS_MAX: usize = 4_000;
 
-/// For each program: how its feed ends, what the query has beside the columns, and how the key gets there.
+/// For each program: the format of its feed, the query in addition to the columns, and how it sends the key.
 const PROGRAMS: [(&str, &str, &str, Key); 15] = [
     ("vMix", "json", "", Key::InUrl),
     ("Viz Flowics", "json", "", Key::InUrl),
@@ -94,7 +95,7 @@ impl Feeds {
     }
 }
 
-/// The columns that the form asks for, or the URL of the page; empty: all.
+/// The columns in the form or in the URL of the page; empty: all.
 fn chosen(req: &mut Request) -> String {
     if let Some(fields) = req.query::<String>("fields") {
         return fields;
@@ -180,8 +181,8 @@ fn urls(base: &str, fields: &str, issued: Option<&IssuedKey>) -> Markup {
     }
 }
 
-/// All columns with a sample each: a number says at which place a column stands, nothing that it is left out. Where a
-/// script runs, they are dragged or moved by their buttons, and it writes the numbers.
+/// All columns, with a sample each. A number is the position of a column; columns without one are left out. With a
+/// script, users drag columns or move them with buttons, and the script writes the numbers.
 fn columns(preview: &Preview, path: &str, fields: &str) -> Markup {
     let choices = preview.choices(fields);
     html! {

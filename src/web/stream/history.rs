@@ -1,6 +1,7 @@
-//! The history of an item on its page: the values that its fields had, with the request that wrote each.
+//! The history of an item on its page: the past values of its fields, each with the request that wrote it.
 //!
-//! **Invariant**: what an operator wrote is marked, with who it was. A page holds at most [`VALUES_MAX`] shortened values.
+//! **Invariant**: values of operators are marked with the operator. A page contains at most [`VALUES_MAX`] shortened
+//! values.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +15,15 @@ use base::clock;
 use operate::{HistoryPage, Operator};
 use pool::{PastKind, PastValue};
 
-/// Values on the page.
+/// Maximum values on the page.
 const VALUES_MAX: u32 = 2_000;
-/// Characters of a value.
+/// Maximum characters of a value.
 const VALUE_CHARS_MAX: usize = 200;
 
 /// Past values by field, newest first.
 pub(super) struct History {
     fields: BTreeMap<String, Vec<PastValue>>,
-    /// There are older ones.
+    /// Older values exist.
     more: bool,
 }
 
@@ -46,7 +47,7 @@ impl History {
         self.fields.is_empty()
     }
 
-    /// Of each field; `is_here`: the item has it.
+    /// The history of each field; `is_here`: the item has the field.
     pub(super) fn of_all(&self, is_here: impl Fn(&str) -> bool) -> Markup {
         html! {
             @if !self.fields.is_empty() {

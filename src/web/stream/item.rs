@@ -1,6 +1,6 @@
-//! `/streams/{name}/item?key=…`: an item as a whole; removing items, and releasing their overrides.
+//! `/streams/{name}/item?key=…`: an item with all its fields; removing items, and releasing their overrides.
 //!
-//! **Invariant**: a page holds at most [`FIELDS_MAX`] fields of shortened values.
+//! **Invariant**: a page contains at most [`FIELDS_MAX`] fields with shortened values.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -23,11 +23,11 @@ use item::{field_name, members};
 use operate::Operator;
 use pool::acts::{ItemActs, OverrideNow};
 
-/// Characters of a value.
+/// Maximum characters of a value.
 const VALUE_CHARS_MAX: usize = 20_000;
-/// Fields on the page.
+/// Maximum fields on the page.
 const FIELDS_MAX: usize = 2_000;
-/// Characters of a source's value beside the one that is shown.
+/// Maximum characters of the source's value next to an override.
 const SOURCE_CHARS_MAX: usize = 60;
 
 /// `GET /streams/{name}/item?key=…`
@@ -90,7 +90,7 @@ async fn item_page(operator: &Operator, req: &mut Request, token: &Markup) -> Re
     })
 }
 
-/// What is shown of each field, and what operators can do with it.
+/// The shown value of each field, and its acts.
 fn fields_table(
     token: &Markup,
     path: &str,
@@ -120,7 +120,7 @@ fn fields_table(
     }
 }
 
-/// What the source says of an overridden field.
+/// The source's value of an overridden field.
 fn source(own: &OverrideNow) -> Markup {
     match &own.source {
         Some(source) => show_value(source, SOURCE_CHARS_MAX),
@@ -128,13 +128,13 @@ fn source(own: &OverrideNow) -> Markup {
     }
 }
 
-/// The pages that an item's is below.
+/// The parent pages of an item.
 fn above(path: &str, stream: &str) -> Vec<(String, String)> {
     let streams = ("/streams".to_owned(), "Streams".to_owned());
     vec![streams, (path.to_owned(), stream.to_owned())]
 }
 
-/// What is known of an item that is not there any more.
+/// The history of a removed item.
 fn removed_page(path: &str, stream: &str, key: &str, history: History) -> Result<Page, NoPage> {
     if history.is_empty() {
         return Err(NoPage::NotFound(
@@ -239,7 +239,7 @@ pub(super) fn selected_keys(depot: &Depot) -> Result<Vec<String>, NoPage> {
     }
 }
 
-/// A JSON value as one types it: a text without its quotes.
+/// A JSON value as users type it: a text has no quotes.
 pub(super) fn typed(value: &str) -> Cow<'_, str> {
     match value.starts_with('"') {
         true => serde_json::from_str::<String>(value).map_or(value.into(), Cow::Owned),
@@ -247,7 +247,7 @@ pub(super) fn typed(value: &str) -> Cow<'_, str> {
     }
 }
 
-/// A JSON value as people read it: a text without its quotes, everything else as it was sent.
+/// A JSON value as users read it: a text has no quotes, other values are unchanged.
 pub(super) fn show_value(value: &str, chars_max: usize) -> Markup {
     match value {
         "null" => html! { span.quiet { "null" } },

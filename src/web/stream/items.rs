@@ -1,6 +1,6 @@
-//! The items of a stream, as the grid of its page: which are asked for, in which order, with which columns.
+//! The grid of a stream's items: the query, the order and the columns.
 //!
-//! **Invariant**: what cannot be sorted by an index says among how many items it is sorted.
+//! **Invariant**: if no index supports an order, the page states among how many items it is sorted.
 
 mod query;
 mod read;
@@ -22,26 +22,26 @@ pub(super) use query::ItemQuery;
 use query::Order;
 pub(super) use read::{ItemPage, read};
 
-/// Items on a page.
+/// Maximum items on a page.
 const ITEMS: usize = 50;
 const COLUMNS_MAX: usize = 24;
-/// Fields that can be chosen.
+/// Maximum fields that can be chosen.
 const CHOICES_MAX: usize = 300;
-/// Bytes of a value that can be a filter.
+/// Maximum bytes of a value in a filter.
 const VALUE_BYTES_MAX: usize = 200;
 
-/// A column of fields.
+/// A column for a field.
 struct FieldColumn<'a> {
-    /// As JSON writes it.
+    /// The name of the field as JSON.
     field: &'a str,
-    /// How many of the items have it.
+    /// The number of items with this field.
     items: usize,
     is_number: bool,
-    /// Each item has its key there.
+    /// Each item has its key in this field.
     is_key: bool,
 }
 
-/// The fields of these items, those first that most of them have, in the order in which they first appear.
+/// The fields of these items, the most frequent first, otherwise in the order of their first appearance.
 fn columns(items: &[Item]) -> Vec<FieldColumn<'_>> {
     let mut known = HashMap::new();
     let mut columns: Vec<FieldColumn<'_>> = Vec::new();
@@ -106,12 +106,12 @@ pub(super) fn tools(page: &ItemPage, path: &str, query: &ItemQuery) -> Markup {
     }
 }
 
-/// The columns that are shown.
+/// The visible columns.
 fn chosen<'a>(known: &'a [FieldColumn<'a>], query: &ItemQuery) -> Vec<&'a FieldColumn<'a>> {
     let wanted: HashSet<&str> = query.columns.iter().map(String::as_str).collect();
     let is_wanted = |column: &&FieldColumn<'_>| wanted.contains(&*field_name(column.field));
     match wanted.is_empty() {
-        // The first column of the grid has the key already.
+        // The key is already in the first column of the grid.
         true => {
             let key = known.iter().position(|column| column.is_key);
             let others = known.iter().enumerate().filter(|(at, _)| Some(*at) != key);
@@ -121,7 +121,6 @@ fn chosen<'a>(known: &'a [FieldColumn<'a>], query: &ItemQuery) -> Vec<&'a FieldC
     }
 }
 
-/// The grid.
 pub(super) fn grid(
     operator: &Operator,
     stream: &str,
@@ -172,7 +171,7 @@ pub(super) fn grid(
         .markup()
 }
 
-/// A column of fields, by which the list can be sorted.
+/// The column of a field, by which the list can be sorted.
 fn field_column(column: &FieldColumn<'_>, query: &ItemQuery, path: &str) -> Column {
     let name = field_name(column.field);
     let sort = query.order.by_field(&name);
@@ -223,10 +222,10 @@ fn cells<'a>(
     values.chain(last)
 }
 
-/// What sources say of overridden fields, by key and field, as it is shown.
+/// The source's values of overridden fields, by key and field.
 pub(super) type Sources = HashMap<String, HashMap<String, String>>;
 
-/// Reads it for the items of a page.
+/// Reads the source's values for the items of a page.
 pub(super) async fn sources(
     operator: &Operator,
     stream: &str,
@@ -255,11 +254,11 @@ pub(super) async fn sources(
     Ok(sources.collect())
 }
 
-/// The link to the form that overrides a field. The script opens the form beside the value.
+/// The link to the form that overrides a field. The script opens the form next to the value.
 fn edit(key: &str, field: &str, value: &str, path: &str) -> Markup {
     let is_text = value.starts_with('"').then_some("yes");
     let typed = typed(value);
-    // What has characters that are not seen is overridden on the item's page, which shows them.
+    // Values with invisible characters are overridden on the page of the item, which shows these characters.
     let is_seen = |text: &str| visible(text) == text;
     let is_short = typed.len() <= VALUE_BYTES_MAX && [key, field, &*typed].into_iter().all(is_seen);
     let short = |text| is_short.then_some(text);
@@ -268,7 +267,7 @@ fn edit(key: &str, field: &str, value: &str, path: &str) -> Markup {
     }
 }
 
-/// A value, which leads to the items that have the same.
+/// A value, with a link to the items that have the same value.
 fn value_cell(name: &str, value: &str, path: &str, query: &ItemQuery) -> Cell {
     match value.as_bytes() {
         b"null" => Cell::markup(html! { span.none { "null" } }),
@@ -284,7 +283,7 @@ fn value_cell(name: &str, value: &str, path: &str, query: &ItemQuery) -> Cell {
     }
 }
 
-/// A text as conditions and lists write it: nothing in it is a sign.
+/// Escapes a text for conditions and lists.
 pub(super) fn escaped(text: &str) -> String {
     let is_sign = |character: char| ",:^><?|!\\".contains(character);
     let signs = |character: char| is_sign(character).then_some('\\');

@@ -1,6 +1,6 @@
-//! `/streams`: the data pool, stream by stream.
+//! `/streams`: the streams of the data pool.
 //!
-//! **Invariant**: items are counted up to a limit, so the page costs the same however large a stream is.
+//! **Invariant**: items are counted up to a limit, so the cost of the page does not depend on the size of a stream.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use operate::Operator;
 use pool::Pool;
 use pool::acts::ActCounts;
 
-/// Items of a stream are counted to here.
+/// Items of a stream are counted up to this number.
 const COUNTED_MAX: u32 = 10_000;
 
 /// `GET /streams`
@@ -69,7 +69,7 @@ async fn page(operator: &Operator, sorting: &Sorting) -> Result<Page, NoPage> {
     })
 }
 
-/// A stream, its items up to the limit, when it was updated, and its view.
+/// A stream, the number of its items up to the limit, the time of its last update, and its view.
 type Listed = (Arc<Stream>, u32, Option<String>, Option<String>);
 
 fn row((stream, items, newest, view): &Listed, acts: Option<Option<&ActCounts>>) -> Row {

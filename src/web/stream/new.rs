@@ -1,6 +1,6 @@
-//! `/new/stream`: making a stream.
+//! `/new/stream`: the form that creates a stream.
 //!
-//! **Invariant**: a stream that is refused is not made, and the form comes back.
+//! **Invariant**: a rejected form creates no stream, and is shown again.
 
 use maud::html;
 use salvo_core::{Depot, Request, handler};

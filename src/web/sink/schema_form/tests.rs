@@ -1,4 +1,4 @@
-//! What is typed, what is shown, and that what a section says comes back from its form.
+//! Tests: values are read and shown, and a section that fills its form is read back unchanged.
 
 use serde_json::json;
 
@@ -133,7 +133,7 @@ fn what_is_set_comes_back_as_it_was_and_references_are_what_they_mean() {
     back["token"] = json!("hush");
     assert_eq!(back, set);
 
-    // Without properties, and without a place in front.
+    // Without properties, and with an empty path.
     let mut data = FormData::default();
     fill(
         CONFIG,

@@ -1,8 +1,8 @@
-//! What a section says comes back from its form, and what is sent is what was changed.
+//! Tests: a section that fills its form is read back unchanged, and only changes are sent.
 
 use serde_json::json;
 
-/// Fields of a form, in their order.
+/// The fields of a form, in their order.
 type Typed = Vec<(String, String)>;
 
 use super::super::rows::Follows;
@@ -10,7 +10,7 @@ use super::super::schema_form::resolved;
 use super::*;
 use settings::Sink;
 
-/// Everything is asked for.
+/// The form has all settings.
 fn asked(follows: Follows) -> Asked {
     Asked::all(follows)
 }
@@ -74,7 +74,7 @@ fn every_setting_of_a_section_comes_back_from_its_form() {
     };
     let mut said = section();
     check(&said, Follows::Journal);
-    // A row that the form does not know would be lost when a sink is made of it.
+    // A setting that is missing in the form would be lost when a sink is created from it.
     let mut known: Vec<&str> = said.keys().map(String::as_str).collect();
     known.extend(["name", "sha256", "enabled", "mode", "shown", "max_rate"]);
     for row in Sink::FIELDS {
@@ -141,7 +141,7 @@ fn what_is_sent_is_what_was_changed() {
             "config": {"create": false, "headers": {"x-b": "2", "x-a": null}},
         })
     );
-    // The first header is typed anew, the second one goes.
+    // The first header gets a new value; the second one is removed.
     let secrets = sent(&|typed| {
         let names = typed.iter_mut().filter(|(name, _)| name == "header_name");
         for (_, name) in names.filter(|(_, name)| name == "x-b") {

@@ -1,6 +1,6 @@
-//! Which items of a stream a page asks for, as its address says it.
+//! The query of a page of items, in its URL.
 //!
-//! **Invariant**: an address that is made here is read here as the same query.
+//! **Invariant**: a URL that is built here is read as the same query.
 
 use std::borrow::Cow;
 
@@ -15,13 +15,13 @@ use crate::text::segment;
 use pool::Item;
 use select::{Scope, SortBy, Source};
 
-/// Filters at once.
+/// Maximum filters of a query.
 const FILTERS_MAX: usize = 20;
 
-/// In which order.
+/// The order of the items.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Those first that were updated last.
+    /// The most recently updated first.
     #[default]
     Updated,
     Key,
@@ -29,7 +29,7 @@ pub(super) enum Order {
 }
 
 impl Order {
-    /// As addresses have it; a field that is called like another order has a backslash before it.
+    /// Reads the order in a URL; a field that has the name of another order is escaped with a backslash.
     fn read(text: &str) -> Option<Self> {
         match text {
             "" | "updated" => Some(Self::Updated),
@@ -54,7 +54,7 @@ impl Order {
         format!("{sign}{mark}{}", escaped(&name)).into()
     }
 
-    /// The order by a field: the other way around, if it is that already. None: no address has room for its name.
+    /// The order by a field, in reverse if it is already the order. `None`: the name is too long for a URL.
     pub(super) fn by_field(&self, name: &str) -> Option<Self> {
         let descends = self.direction_of(name) == Some(Direction::Ascending);
         let source = Source::field(name);
@@ -62,7 +62,7 @@ impl Order {
         is_short.then_some(Self::Field(SortBy { source, descends }))
     }
 
-    /// Which way it goes, if it is by this field.
+    /// The direction, if this field determines the order.
     pub(super) fn direction_of(&self, name: &str) -> Option<Direction> {
         match self {
             Self::Field(by) if by.source == Source::field(name) => Some(match by.descends {
@@ -74,30 +74,30 @@ impl Order {
     }
 }
 
-/// Where the next page begins.
+/// The start of the next page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Behind this key.
+    /// After this key.
     After(String),
-    /// Below this change.
+    /// Before this change.
     Before(u64),
-    /// At this row, the first is 0.
+    /// At this row, from 0.
     From(usize),
 }
 
-/// Which items are asked for.
+/// The query of a page of items.
 #[derive(Debug, Default, Clone)]
 pub(in super::super) struct ItemQuery {
-    /// The beginning of a key.
+    /// A prefix of the key.
     pub(super) prefix: String,
     pub(super) order: Order,
     /// Conditions, such as `status:live`.
     pub(super) filters: Vec<String>,
     pub(super) columns: Vec<String>,
-    /// Behind this key, or below this change.
+    /// The page begins after this key, or before this change.
     pub(super) after: Option<String>,
     pub(super) before: Option<u64>,
-    /// From this row on, where they are sorted by a field.
+    /// The page begins at this row, if the items are sorted by a field.
     pub(super) from: usize,
 }
 
@@ -135,17 +135,17 @@ impl ItemQuery {
         })
     }
 
-    /// As addresses have the order.
+    /// The order in a URL.
     pub(super) fn sort(&self) -> Cow<'static, str> {
         self.order.text()
     }
 
-    /// Whether they are read in the order of keys: an index leads to the beginning of a key only there.
+    /// Whether the items are read in the order of keys: only the index of keys supports a prefix.
     pub(super) fn reads_by_key(&self) -> bool {
         self.order == Order::Key || !self.prefix.is_empty()
     }
 
-    /// Whether they are shown in the order of keys.
+    /// Whether the items are shown in the order of keys.
     pub(super) fn is_by_key(&self) -> bool {
         self.reads_by_key() && !matches!(self.order, Order::Field(_))
     }
@@ -154,12 +154,12 @@ impl ItemQuery {
         !self.reads_by_key() && self.order == Order::Updated
     }
 
-    /// Whether it is not the first page.
+    /// Whether this is not the first page.
     pub(in super::super) fn is_later(&self) -> bool {
         self.after.is_some() || self.before.is_some() || self.from > 0
     }
 
-    /// Whether it leaves nothing out.
+    /// Whether the query selects all items.
     pub(super) fn is_whole(&self) -> bool {
         self.filters.is_empty() && self.prefix.is_empty()
     }
@@ -197,7 +197,7 @@ impl ItemQuery {
         }
     }
 
-    /// The same with one filter more.
+    /// The first page with an additional filter.
     pub(super) fn with(&self, filter: &str) -> Self {
         let mut query = self.first();
         if !query.filters.iter().any(|known| known == filter) {
@@ -212,7 +212,7 @@ impl ItemQuery {
         query
     }
 
-    /// The page behind an item, in the order of the index.
+    /// The page after an item, in the order of the index.
     pub(super) fn behind(&self, item: &Item) -> Next {
         match self.reads_by_key() {
             true => Next::After(item.key.clone()),
@@ -220,7 +220,7 @@ impl ItemQuery {
         }
     }
 
-    /// The address of the next page.
+    /// The URL of the next page.
     pub(super) fn next(&self, path: &str, next: &Next) -> String {
         let address = self.address(path);
         let sign = if address.contains('?') { '&' } else { '?' };

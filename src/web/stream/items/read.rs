@@ -1,8 +1,8 @@
 //! Reads the items of a page.
 //!
-//! **Invariant**: a page reads at most [`READ_MAX`] items and about [`READ_BYTES_MAX`] of them, which an index leads to. It
-//! begins behind the last item of the page before, by number of change or by key. Only a page that is sorted by a field
-//! begins at a count: what it is sorted among is read anew each time, and is as bounded.
+//! **Invariant**: a page reads at most [`READ_MAX`] items and about [`READ_BYTES_MAX`] bytes, by an index. It begins
+//! after the last item of the previous page, by change or key. Only a page that is sorted by a field begins at a row
+//! number; it reads and sorts the items again each time, within the same limits.
 
 use std::slice;
 
@@ -16,24 +16,24 @@ use operate::Operator;
 use pool::{Item, PageLimit, PoolError};
 use select::{ItemFilter, SortBy};
 
-/// Items that are read for a page.
+/// Maximum items that are read for a page.
 pub(super) const READ_MAX: usize = 5_000;
 const READ_BYTES_MAX: usize = 64 << 20;
-/// Items that are read at once where not all of them are shown.
+/// Items per read if not all of them are shown.
 const CHUNK: u32 = 500;
-/// Bytes of items that are read at once.
+/// Maximum bytes of items per read.
 const BYTES_MAX: usize = 4 << 20;
 
 /// A page of items.
 pub(in super::super) struct ItemPage {
     pub(super) items: Vec<Item>,
-    /// Where the next page begins; there may be one.
+    /// The start of the next page, if there may be one.
     pub(super) next: Option<Next>,
-    /// Among so many items they are sorted, which are not all.
+    /// The items were sorted among this number of items, which is not all.
     pub(super) among: Option<usize>,
 }
 
-/// Reads the page that is asked for.
+/// Reads the page of a query.
 pub(in super::super) async fn read(
     operator: &Operator,
     stream: &str,
@@ -56,15 +56,15 @@ pub(in super::super) async fn read(
     Ok(page)
 }
 
-/// Items one chunk after the other, as an index has them.
+/// Reads items in chunks, in the order of an index.
 struct Reading<'a> {
     operator: &'a Operator,
     stream: &'a str,
     query: &'a ItemQuery,
-    /// Behind this key, or below this change.
+    /// The next chunk begins after this key, or before this change.
     after: Option<String>,
     before: Option<ChangeSeq>,
-    /// What was read so far.
+    /// The items and bytes that were read.
     read: usize,
     bytes: usize,
 }
@@ -128,7 +128,7 @@ impl Reading<'_> {
         })
     }
 
-    /// The item whose key is exactly the text that is looked for, which is not behind it.
+    /// The item whose key is exactly the prefix, on the first page only.
     async fn exact(&self, filter: &ItemFilter) -> Result<Vec<Item>, PoolError> {
         let prefix = &self.query.prefix;
         if self.after.is_some() || prefix.is_empty() {
@@ -139,7 +139,7 @@ impl Reading<'_> {
         Ok(seen.into_iter().collect())
     }
 
-    /// The next items. True: there are no others.
+    /// The next items. `true`: no more items follow.
     async fn chunk(&mut self, rows: u32) -> Result<(Vec<Item>, bool), PoolError> {
         let limit = PageLimit {
             rows,
