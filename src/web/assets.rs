@@ -1,18 +1,18 @@
-//! The files that pages load.
+//! Files that the pages load.
 //!
-//! `htmx-2.0.11.min.js` is htmx as npm has it; it is served with its licence before it.
+//! `htmx-2.0.11.min.js` is htmx as published on npm; it is served after its license.
 //!
-//! **Invariant**: they are parts of the program and hold nothing of the daemon's data, so they need no session.
+//! **Invariant**: the files are embedded in the program and contain no data of the daemon, so they require no session.
 
 use salvo_core::http::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
 
 use http::asset;
 
-/// A file of the program.
+/// An embedded file.
 pub(super) struct Asset(asset::Asset);
 
-/// What the pages load.
+/// Routes of the files.
 pub(super) fn routes() -> Router {
     Router::with_path("assets")
         .push(Router::with_path("htmx.js").get(Asset::htmx()))
@@ -48,7 +48,7 @@ impl Asset {
         Self::new("text/css; charset=utf-8", include_str!("assets/web.css"))
     }
 
-    /// What the lists need besides.
+    /// Additional script of the lists.
     fn grid_script() -> Self {
         Self::new(
             "text/javascript; charset=utf-8",
@@ -60,7 +60,7 @@ impl Asset {
         Self::new("text/css; charset=utf-8", include_str!("assets/grid.css"))
     }
 
-    /// Of names and figures, as on screens.
+    /// The font of names and figures, as on screens.
     fn font() -> Self {
         let file = http::pages::BOLD_FONT;
         Self(asset::Asset::new("font/woff2", file))

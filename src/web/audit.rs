@@ -1,6 +1,6 @@
-//! `/audit`: what was changed or done at run time, when and by whom.
+//! `/audit`: the audit log, which records who changed what and when.
 //!
-//! **Invariant**: it shows what `GET /api/admin/audit` answers, newest first, a page at a time.
+//! **Invariant**: it shows the response of `GET /api/admin/audit`, newest first, in pages.
 
 use maud::{Markup, html};
 use salvo_core::{Request, handler};
@@ -14,11 +14,11 @@ use base::clock;
 use catalog::{AUDIT_ACTIONS, AuditEntry, AuditFilter, ResourceKind};
 use operate::Operator;
 
-/// Entries on a page.
+/// Maximum entries on a page.
 const ENTRIES: u32 = 50;
-/// Characters of a name that is looked for.
+/// Maximum characters of a name in the filter.
 const TYPED_CHARS_MAX: usize = 256;
-/// Characters of what something was, or is.
+/// Maximum characters of the state before or after a change.
 const CHARS_MAX: usize = 4_000;
 
 /// `GET /audit`
@@ -77,7 +77,7 @@ fn entry_facts(entry: &AuditEntry) -> Markup {
     }
 }
 
-/// Which entries are asked for, as the form has them; an empty text is no wish.
+/// The filter of the form; an empty text filters nothing.
 #[derive(Debug, Clone)]
 struct Query {
     action: String,
@@ -141,7 +141,7 @@ impl Query {
         }
     }
 
-    /// The address of the newest page, or of the one that begins before an entry.
+    /// The URL of the newest page, or of the page before an entry.
     fn address(&self, before: Option<i64>) -> String {
         let fields = self.fields().map(|(name, text)| (name, segment(text)));
         let before = before.map(|before| ("before", before.to_string()));

@@ -1,13 +1,13 @@
-//! States as a word in a color.
+//! Badges: a state as a word in a color.
 //!
-//! **Invariant**: the word is enough to understand the state; the color only helps.
+//! **Invariant**: the word alone identifies the state; the color only helps.
 
 use maud::{Markup, html};
 
 use operate::requests::Status;
 use pool::SinkState;
 
-/// How good a state is: a class of the style sheet.
+/// The class of a status in the style sheet.
 pub(super) fn class_of(status: Status) -> &'static str {
     match status {
         Status::Processed => "good",
@@ -24,7 +24,7 @@ pub(super) fn status(status: Status) -> Markup {
     badge(class_of(status), status.as_str())
 }
 
-/// What a sink does, by its name in the API.
+/// The state of a sink, by its name in the API.
 pub(super) fn sink(state: &str) -> Markup {
     let class = match state {
         "running" => "good",
@@ -34,7 +34,7 @@ pub(super) fn sink(state: &str) -> Markup {
     badge(class, state)
 }
 
-/// What a sink has done with a request: class and word.
+/// The state of a request in a sink: class and word.
 pub(super) fn sink_state(state: SinkState) -> (&'static str, &'static str) {
     match state {
         SinkState::Waiting => ("warn", "waiting"),

@@ -1,6 +1,6 @@
-//! The last hour as bars, drawn on the server.
+//! Bar charts of the last hour, drawn on the server.
 //!
-//! **Invariant**: a chart says in words what it shows.
+//! **Invariant**: a chart has a text alternative.
 
 use maud::{Markup, html};
 
@@ -8,16 +8,16 @@ use super::text::grouped;
 use observe::metrics::Minute;
 
 const HEIGHT: u64 = 100;
-/// What rejected requests have below zero.
+/// Height for rejected requests, below zero.
 const DOWN: u64 = 30;
 
-/// Requests of each minute with the refused ones among them, small.
+/// A small chart of the requests per minute, with the rejected ones.
 pub(super) fn sparkline(words: &str, hour: &[Minute]) -> Markup {
     drawn("spark", words, &requests(hour))
 }
 
-/// Requests of each minute, large, with a scale: accepted ones upwards, rejected ones downwards. `last` is the newest minute,
-/// in minutes since 1970.
+/// A large chart of the requests per minute with a scale: accepted requests upwards, rejected ones downwards. `last` is
+/// the newest minute, in minutes since 1970.
 pub(super) fn requests_of_hour(hour: &[Minute], last: u64) -> Markup {
     let most = hour.iter().map(|minute| minute.accepted()).max();
     let top = round_up(most.unwrap_or(0));
@@ -55,7 +55,7 @@ pub(super) fn requests_of_hour(hour: &[Minute], last: u64) -> Markup {
     }
 }
 
-/// How high a bar is; what is not zero has at least a trace.
+/// The height of a bar; a value above zero is always visible.
 fn height(value: u64, most: u64, full: u64) -> u64 {
     match value {
         0 => 0,
@@ -66,7 +66,7 @@ fn height(value: u64, most: u64, full: u64) -> u64 {
     }
 }
 
-/// The next number that a scale can end with: 2, 4, 10, 20, 40, 100 and so on.
+/// The next end of a scale: 2, 4, 10, 20, 40, 100 and so on.
 fn round_up(most: u64) -> u64 {
     let mut step = 1_u64;
     loop {
@@ -91,11 +91,11 @@ fn requests(hour: &[Minute]) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Bars of `(whole, bad part)`.
+/// Draws bars of `(whole, bad part)`.
 fn drawn(class: &str, words: &str, values: &[(u64, u64)]) -> Markup {
     let highest = values.iter().map(|(whole, _)| *whole).max().unwrap_or(0);
     let highest = highest.max(1);
-    // At least a trace of what is not zero.
+    // A value above zero is always visible.
     let height = |value: u64| match value {
         0 => 0,
         value => (u128::from(value) * u128::from(HEIGHT) / u128::from(highest)).max(4),

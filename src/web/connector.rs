@@ -1,6 +1,6 @@
-//! `/sources/{name}`: the request log of a connector; how to send to it, its keys and its limits.
+//! `/sources/{name}`: the request log of a connector, instructions for sending to it, its keys and its limits.
 //!
-//! **Invariant**: a key's text is shown only on the page that follows its making.
+//! **Invariant**: the text of a key is shown only once, on the page after its creation.
 
 mod change;
 mod first;
@@ -41,7 +41,7 @@ use operate::Operator;
 use tabs::Tab;
 pub(super) use trial::routes as run;
 
-/// Connectors, their keys, and what can be done to both.
+/// Routes of connectors and their keys.
 pub(super) fn routes(operator: &Operator) -> Router {
     let p = || operator.clone();
     Router::new()
@@ -73,7 +73,7 @@ impl ShowConnector {
     }
 }
 
-/// The page, and its keys.
+/// The page of a connector. `issued` is a new key.
 async fn page(
     operator: &Operator,
     req: &mut Request,
@@ -92,7 +92,7 @@ async fn page(
     let path = paths::connector(&name);
     let first = First::of(&connector, &page_of_log, &query);
     let is_missing = identity::is_missing(&connector, &page_of_log);
-    // What stays as it is while the page is open is not sent again.
+    // Content that does not change while the page is open is not sent again.
     let is_asked = is_missing && !frame::is_poll(req);
     let question = identity::question(operator, &connector, &page_of_log, is_asked).await;
     let shows_log = tab == Tab::Log;
@@ -135,7 +135,7 @@ async fn page(
     Ok(WithAside(page, shown_if(is_empty, keys)))
 }
 
-/// Its name, whether its requests are accepted, and what can be done.
+/// The state of the connector, and links to its forms.
 fn head(connector: &Connector, path: &str, hour: &[Minute]) -> Head {
     let sum: Minute = hour.iter().copied().sum();
     let kind = connector
@@ -161,7 +161,7 @@ fn shown_if(is_shown: bool, part: Markup) -> Markup {
     }
 }
 
-/// The log of a connector that was deleted.
+/// The request log of a deleted connector.
 async fn deleted(operator: &Operator, name: String, query: &LogQuery) -> Result<Page, NoPage> {
     if !operator.journal.log_has_connector(&name).await? {
         return Err(NoPage::NotFound(
@@ -199,7 +199,7 @@ fn last_hour(hour: &[Minute]) -> Markup {
     }
 }
 
-/// The connector that the path names.
+/// The connector in the path.
 fn find_connector(operator: &Operator, req: &Request) -> Result<Arc<Connector>, NoPage> {
     let connector = operator.catalog.connector(&paths::param(req, "name"));
     connector.ok_or(NoPage::NotFound(

@@ -1,7 +1,7 @@
-//! The cookie of a session.
+//! The session cookie.
 //!
-//! **Invariant**: it goes back to this host only, under a name that says the port; no script reads it, and no other site
-//! sends it.
+//! **Invariant**: the cookie is sent only to this host, and its name contains the port. Scripts cannot read it, and
+//! requests from other sites do not carry it.
 
 use salvo_core::http::header::{COOKIE, HeaderMap, HeaderValue, ORIGIN, SET_COOKIE};
 use salvo_core::http::uri::Scheme;
@@ -9,8 +9,8 @@ use salvo_core::{Request, Response};
 
 use http::host::host;
 
-/// The name of the session's cookie. Cookies do not tell ports apart, so that it says the port. Over TLS no page without
-/// TLS, and none of another name, can set one in its place.
+/// The name of the session cookie. Cookies are not separated by port, so the name contains it. With the prefix
+/// `__Host-`, neither a page without TLS nor a page of another host can set the cookie.
 fn name(headers: &HeaderMap, scheme: &Scheme) -> String {
     let prefix = match *scheme == Scheme::HTTPS {
         true => "__Host-",
@@ -22,7 +22,7 @@ fn name(headers: &HeaderMap, scheme: &Scheme) -> String {
     }
 }
 
-/// The secret that it holds.
+/// The session secret in the cookie.
 pub(super) fn secret(req: &Request) -> Option<&str> {
     let (headers, name) = (req.headers(), name(req.headers(), req.scheme()));
     let lines = headers.get_all(COOKIE).iter();
@@ -33,7 +33,7 @@ pub(super) fn secret(req: &Request) -> Option<&str> {
         .find_map(|(found, value)| (found == name).then_some(value))
 }
 
-/// Sets it for so long; for no time: takes it back.
+/// Sets the cookie for `seconds`; 0 deletes it.
 pub(super) fn set(req: &Request, res: &mut Response, secret: &str, seconds: u64) {
     let headers = req.headers();
     let name = name(headers, req.scheme());

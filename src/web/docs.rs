@@ -1,8 +1,8 @@
-//! `/docs`: the guide, the API reference of a listener, and a search through both.
+//! `/docs`: the guide, the API reference of a listener, and a search of both.
 //!
-//! The same for everybody, and open: no key is needed.
+//! It is public, and the same for all clients: no key is required.
 //!
-//! **Invariant**: no page holds anything of the daemon's data, loads anything from elsewhere, or runs a script.
+//! **Invariant**: no page contains data of the daemon, loads anything from other servers, or runs a script.
 
 mod example;
 mod frame;
@@ -18,14 +18,14 @@ use maud::{Markup, html};
 pub use guide::{GetGuide, GetGuidePage};
 pub use reference::GetReference;
 
-/// Whose documentation it is.
+/// The listener that serves the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listener {
     Service,
     Admin,
 }
 
-/// The style of the documentation: that of the admin pages, and its own.
+/// The style of the documentation: that of the admin pages, with additions.
 pub fn style() -> StaticPage {
     let text = concat!(
         include_str!("assets/web.css"),
@@ -34,12 +34,12 @@ pub fn style() -> StaticPage {
     StaticPage::new(STYLE, text.as_bytes())
 }
 
-/// The icon, where browsers look for one.
+/// The icon at the path that browsers request.
 pub fn icon() -> StaticPage {
     StaticPage::new(ICON, include_bytes!("assets/icon.svg"))
 }
 
-/// Paragraphs, with what stands between backticks as code.
+/// Paragraphs, with the text between backticks as code.
 fn prose(text: &str) -> Markup {
     html! {
         @for paragraph in text.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
@@ -48,7 +48,7 @@ fn prose(text: &str) -> Markup {
     }
 }
 
-/// A text, with what stands between backticks as code.
+/// A text, with the parts between backticks as code.
 fn inline(text: &str) -> Markup {
     html! {
         @for (place, part) in text.split('`').enumerate() {

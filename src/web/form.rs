@@ -1,10 +1,10 @@
-//! Forms: what was typed, what is wrong with it, and the change that it asks for.
+//! Forms: the values that were sent, the errors in them, and the change that they describe.
 //!
-//! The pages that change something are built with it: a form that is refused comes back as it was sent. Its controls are
-//! in `form/controls.rs`, its sentences in `form/words.rs`.
+//! Pages that change something use it: a rejected form is shown again with the values that were sent. Its controls are
+//! in `form/controls.rs`, its messages in `form/words.rs`.
 //!
-//! **Invariant**: what was typed comes back, but for what is a secret or looks like one. Every message is shown at its
-//! field and in the list above the form, and the first field that is wrong has the focus.
+//! **Invariant**: values are shown again, except secrets and values that look like one. Every message is shown at its
+//! field and in the list above the form, and the first invalid field has the focus.
 
 mod controls;
 pub(super) mod filter;
@@ -27,10 +27,10 @@ use catalog::{Actor, Catalog, CatalogError, ResourceKind};
 use operate::Operator;
 use settings::check_name;
 
-/// Characters of a message, which may name what was typed.
+/// Maximum characters of a message, which can contain a value.
 const MESSAGE_CHARS_MAX: usize = 400;
 
-/// A page with a form, which is sent to its own path.
+/// Routes of a page with a form that is sent to its own path.
 pub(super) fn route<H: Handler>(path: &str, handler: impl Fn() -> H) -> Router {
     Router::with_path(path)
         .hoop(AsWrite)
@@ -38,22 +38,22 @@ pub(super) fn route<H: Handler>(path: &str, handler: impl Fn() -> H) -> Router {
         .post(handler())
 }
 
-/// The fields of a form: as they were sent, or as they are at first.
+/// The fields of a form: with the values that were sent, or with initial values.
 #[derive(Debug, Default)]
 pub(super) struct Typed {
     data: FormData,
-    /// What the form must send along to be taken.
+    /// The form token, which the form must contain.
     token: Markup,
-    /// The field with the focus when nothing is wrong.
+    /// The field with the focus if no field is invalid.
     first: &'static str,
     wrong: Vec<(&'static str, String)>,
-    /// What is wrong with no field in particular.
+    /// An error of the form as a whole.
     why: Option<String>,
     status: StatusCode,
 }
 
 impl Typed {
-    /// A form that nobody has sent yet; `first` has the focus.
+    /// A form with initial values; `first` has the focus.
     pub(super) fn new(depot: &Depot, first: &'static str, values: &[(&str, String)]) -> Self {
         let mut data = FormData::default();
         for (name, value) in values {
@@ -67,7 +67,7 @@ impl Typed {
         }
     }
 
-    /// The same with all that it holds at first.
+    /// As `new`, with initial values as form data.
     pub(super) fn filled(depot: &Depot, first: &'static str, data: FormData) -> Self {
         Self {
             data,
@@ -75,7 +75,7 @@ impl Typed {
         }
     }
 
-    /// The form that was sent; none: it is only asked for.
+    /// The form that was sent; `None`: the page is only requested.
     pub(super) fn sent(depot: &Depot) -> Option<Self> {
         let data = FormData::of(depot)?.clone();
         Some(Self {
@@ -85,23 +85,23 @@ impl Typed {
         })
     }
 
-    /// With the fields of `initial` where none of their names was sent.
+    /// Adds the fields of `initial` that were not sent.
     pub(super) fn with_defaults(mut self, initial: Self) -> Self {
         self.data.append(initial.data);
         self
     }
 
-    /// A field as it was sent.
+    /// A field, unchanged.
     pub(super) fn raw(&self, name: &str) -> &str {
         self.data.get(name).unwrap_or_default()
     }
 
-    /// A field without the space around it.
+    /// A field without surrounding whitespace.
     pub(super) fn text(&self, name: &str) -> String {
         self.raw(name).trim().to_owned()
     }
 
-    /// A text that may be missing.
+    /// A text; `None` if it is empty.
     pub(super) fn optional(&self, name: &str) -> Option<String> {
         Some(self.text(name)).filter(|text| !text.is_empty())
     }
@@ -117,22 +117,22 @@ impl Typed {
         name
     }
 
-    /// Whether a box is ticked.
+    /// Whether a checkbox is checked.
     pub(super) fn is_ticked(&self, name: &str) -> bool {
         self.all(name).iter().any(|word| word == "yes")
     }
 
-    /// Whether the form that was sent has such a field.
+    /// Whether the form has this field.
     pub(super) fn has(&self, name: &str) -> bool {
         self.data.get(name).is_some()
     }
 
-    /// All that were chosen.
+    /// All values of a field.
     pub(super) fn all(&self, name: &str) -> Vec<String> {
         self.data.all(name).map(str::to_owned).collect()
     }
 
-    /// A whole number from `min` to `max` that may be missing; anything else is wrong.
+    /// A whole number from `min` to `max`, or nothing; other values are invalid.
     pub(super) fn number(&mut self, name: &'static str, min: u64, max: u64) -> Option<u64> {
         let text = self.optional(name)?;
         let number = text.parse::<u64>().ok();
@@ -149,7 +149,7 @@ impl Typed {
         number
     }
 
-    /// A time that may be missing.
+    /// A time, or nothing.
     pub(super) fn time(&mut self, name: &'static str) -> Option<Unix> {
         let text = self.optional(name)?;
         let time = parse_time(&text);
@@ -162,7 +162,7 @@ impl Typed {
         time
     }
 
-    /// One of some words; anything else is wrong.
+    /// One of several words; other values are invalid.
     pub(super) fn choice<T: Copy>(&mut self, name: &'static str, words: &[(&str, T)]) -> Option<T> {
         let text = self.raw(name);
         let found = words.iter().find(|(word, _)| *word == text);
@@ -173,7 +173,7 @@ impl Typed {
         found
     }
 
-    /// Says what is wrong with a field.
+    /// Adds a message to a field.
     pub(super) fn reject(&mut self, name: &'static str, message: impl Into<String>) {
         self.status = StatusCode::BAD_REQUEST;
         let message: String = message.into();
@@ -181,12 +181,12 @@ impl Typed {
         self.wrong.push((name, message));
     }
 
-    /// Whether something is wrong with a field.
+    /// Whether a field is invalid.
     fn is_rejected(&self, name: &str) -> bool {
         self.wrong.iter().any(|(wrong, _)| *wrong == name)
     }
 
-    /// Whether something is.
+    /// Whether anything is invalid.
     pub(super) fn is_wrong(&self) -> bool {
         !self.wrong.is_empty() || self.why.is_some()
     }
@@ -196,11 +196,11 @@ impl Typed {
         FormAnswer::Form(self.status, page)
     }
 
-    /// Says why the catalog made no change. `fields` maps names of the admin API to those of the form, where they
-    /// differ.
+    /// Adds the reason why the catalog rejected a change. `fields` maps names in the admin API to names in the form,
+    /// where they differ.
     ///
     /// # Errors
-    /// The form cannot help.
+    /// The form cannot show the error.
     fn refuse(
         &mut self,
         error: CatalogError,
@@ -246,11 +246,10 @@ impl Typed {
         Ok(())
     }
 
-    /// Makes the change that was typed, unless something is wrong with it; none: something is. `fields` are as
-    /// in [`Typed::refuse`].
+    /// Makes the change, unless a field is invalid. `None`: the form is invalid. `fields` is as in [`Typed::refuse`].
     ///
     /// # Errors
-    /// The form cannot help.
+    /// The form cannot show the error.
     pub(super) async fn submit<T: Send + 'static>(
         &mut self,
         operator: &Operator,
@@ -267,7 +266,7 @@ impl Typed {
         }
     }
 
-    /// The same with what makes a stream of this name, if one.
+    /// As `submit`, for a change that creates the stream with this name, if any.
     pub(super) async fn submit_with<T: Send + 'static>(
         &mut self,
         stream: Option<String>,
@@ -284,7 +283,7 @@ impl Typed {
         self.submit(operator, req, fields, work).await
     }
 
-    /// The form with its fields and buttons, below what is wrong with it. Without a path it is sent to its own page.
+    /// The form with its fields and buttons, below the messages. Without a path, it is sent to its own page.
     pub(super) fn panel(&self, path: Option<&str>, fields: &Markup) -> Markup {
         html! {
             (self.problems())
@@ -292,12 +291,12 @@ impl Typed {
         }
     }
 
-    /// One of several forms of a page, which says itself what is wrong.
+    /// One of several forms on a page, which shows the messages itself.
     pub(super) fn form(&self, path: &str, fields: &Markup) -> Markup {
         html! { form.panel method="post" action=(path) { (self.token) (fields) } }
     }
 
-    /// A question before something is lost. The way back has the focus.
+    /// A confirmation before data is lost. The cancel button has the focus.
     pub(super) fn question(&self, what: &Markup, does: &str, back: &str) -> Markup {
         self.panel(None, &html! {
             (what)
@@ -305,7 +304,7 @@ impl Typed {
         })
     }
 
-    /// What is wrong, with a link to each field.
+    /// The messages, with a link to each field.
     pub(super) fn problems(&self) -> Markup {
         html! {
             @if self.is_wrong() {

@@ -1,8 +1,8 @@
-//! The fields of a form as a browser sends them.
+//! The fields of a form, as a browser sends them.
 //!
-//! `guard` reads them before a page does anything, and hands them on in the depot.
+//! `guard` reads them before the handler of a page, and passes them on in the depot.
 //!
-//! **Invariant**: a body is read up to a limit only, and never appears in a message or in `Debug`.
+//! **Invariant**: the size of a body is limited, and its values never appear in a message or in `Debug`.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use salvo_core::{Depot, Request};
 
 use http::body;
 
-/// The field of every form that holds the session's form token.
+/// The field of every form that contains the session's form token.
 pub(super) const FORM_TOKEN: &str = "form_token";
 
-/// The fields of a form. `Debug` shows their names: a value may be a secret.
+/// The fields of a form. `Debug` shows only their names: a value can be a secret.
 #[derive(Default, Clone)]
 pub(super) struct FormData(Vec<(String, String)>);
 
@@ -25,7 +25,7 @@ impl fmt::Debug for FormData {
 }
 
 impl FormData {
-    /// Reads the body, or says why it cannot be read.
+    /// Reads the body; the error is the reason why it is invalid.
     pub(super) async fn read(req: &mut Request, bytes_max: usize) -> Result<Self, String> {
         let body = body::at_most(req, bytes_max)
             .await
@@ -35,24 +35,24 @@ impl FormData {
         Ok(Self(fields.into_owned().collect()))
     }
 
-    /// The form of a write behind [`RequireSession`].
+    /// The form of a write that passed [`RequireSession`].
     pub(super) fn of(depot: &Depot) -> Option<&Self> {
         depot.get_typed::<Self>().ok()
     }
 
-    /// The first field of this name.
+    /// The value of the first field with this name.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(field, _)| field == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// All fields of this name.
+    /// The values of all fields with this name.
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let found = self.0.iter().filter(move |(field, _)| field == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The fields that stand below a place, with dots between names.
+    /// The fields below a path, with dots between names.
     pub(super) fn names_below<'a>(
         &'a self,
         path: &'a str,
@@ -76,7 +76,7 @@ impl FormData {
         self.0.push((name.to_owned(), value));
     }
 
-    /// Adds the fields of another, which count where this one has none of their names.
+    /// Appends other fields. [`get`](Self::get) returns one of them only if this form has no field with its name.
     pub(super) fn append(&mut self, mut other: Self) {
         self.0.append(&mut other.0);
     }

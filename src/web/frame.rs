@@ -1,7 +1,7 @@
-//! What is around every page: head, navigation, headers.
+//! The frame of every page: head, navigation, HTTP headers.
 //!
-//! **Invariant**: a page loads nothing from elsewhere, runs no script and applies no style that is not a file of the
-//! program, is never stored, and is shown in no foreign frame.
+//! **Invariant**: a page loads nothing from other servers, and runs only the scripts and styles that are embedded in
+//! the program. It is never cached, and cannot be shown in a frame.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use salvo_core::http::header::{
@@ -22,15 +22,15 @@ use http::sessions::{IssuedKey, Visitor};
 use settings::ADMIN;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-/// htmx would add a style of its own and evaluate text as script.
+/// Prevents htmx from adding its own style and from evaluating text as script.
 const HTMX: &str = r#"{"includeIndicatorStyles": false, "allowEval": false, "allowScriptTags": false, "historyCacheSize": 0, "selfRequestsOnly": true}"#;
 const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
 const X_SEEN: HeaderName = HeaderName::from_static("x-seen");
 
-/// Characters of a sentence that says what was done, or why not.
+/// Maximum characters of a message about a write.
 const SENTENCE_CHARS_MAX: usize = 2_000;
 
-/// The places of the navigation.
+/// The entries of the navigation.
 const PLACES: [(Place, &str, &str); 7] = [
     (Place::Overview, "/", "Overview"),
     (Place::Streams, "/streams", "Streams"),
@@ -41,10 +41,10 @@ const PLACES: [(Place, &str, &str); 7] = [
     (Place::Settings, "/settings", "Settings"),
 ];
 
-/// Places that the bar of a phone has room for.
+/// Entries that fit into the navigation of a phone.
 const ON_A_PHONE: usize = 4;
 
-/// Where in the navigation a page belongs.
+/// The entry of the navigation to which a page belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Overview,
@@ -54,62 +54,62 @@ pub(super) enum Place {
     Renderers,
     Audit,
     Settings,
-    /// Not among the places of the navigation.
+    /// Not in the navigation.
     Search,
 }
 
-/// What is beside the name of a page: its state, and what can be done.
+/// The part next to the name of a page: its state and its actions.
 #[derive(Debug, Default)]
 pub(super) struct Head {
-    /// The pages that this one is below: address and name.
+    /// The parent pages: URL and name.
     pub(super) above: Vec<(String, String)>,
-    /// Badges, and then one quiet sentence.
+    /// Badges, followed by one quiet sentence.
     pub(super) state: Markup,
-    /// Links and buttons; one that stands out comes last.
+    /// Links and buttons; a highlighted one is the last.
     pub(super) actions: Markup,
 }
 
-/// A page.
+/// A page of the navigation.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// The window's title and the heading.
+    /// The title of the window and the heading.
     pub(super) title: String,
-    /// Where it belongs.
+    /// Its entry in the navigation.
     pub(super) place: Place,
-    /// What is beside the heading. It follows the daemon as `live` does.
+    /// The part next to the heading. It is updated with `live`.
     pub(super) head: Head,
-    /// What stays as it is while the page is open.
+    /// Content that does not change while the page is open.
     pub(super) still: Markup,
-    /// What follows the daemon. It is asked for again every two seconds, unless `old`.
+    /// Content that follows the daemon. The browser requests it every two seconds, unless `old`.
     pub(super) live: Markup,
-    /// It shows the past, which does not change.
+    /// The page shows the past, which does not change.
     pub(super) old: bool,
 }
 
-/// A page that holds a form.
+/// A page with a form.
 #[derive(Debug)]
 pub(super) struct FormPage {
-    /// The window's title and the heading.
+    /// The title of the window and the heading.
     pub(super) title: String,
-    /// Where it belongs.
+    /// Its entry in the navigation.
     pub(super) place: Place,
-    /// The form and what is around it.
+    /// The form and the content around it.
     pub(super) content: Markup,
 }
 
-/// Why there is no page.
+/// Errors in place of a page.
 #[derive(Debug)]
 pub(super) enum NoPage {
-    /// There is nothing like this; what to do.
+    /// The object does not exist; the text says what to do.
     NotFound(&'static str),
-    /// What was asked for cannot be understood, or done; why.
+    /// The request is invalid or was rejected, for this reason.
     Refused(StatusCode, String),
-    /// A file cannot be read.
+    /// An internal error.
     Failed(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl NoPage {
-    /// There is no page that changes what a configuration declares.
+    /// Rejects changes of objects that are defined in the configuration.
     pub(super) fn if_declared(created_at: Option<Unix>, kind: ResourceKind) -> Result<(), Self> {
         match created_at {
             Some(_) => Ok(()),
@@ -131,21 +131,21 @@ impl<E: Into<ApiError>> From<E> for NoPage {
     }
 }
 
-/// A page with a second live part, inside of what is still: [`aside`] marks its place.
+/// A page with a second live part inside of its still part, at the place that [`aside`] marks.
 pub(super) struct WithAside(pub(super) Page, pub(super) Markup);
 
-/// What a page with a form answers.
+/// Responses of a page with a form.
 pub(super) enum FormAnswer {
-    /// It is done: the page to go to, and what it says there.
+    /// The change was made: the next page, and its message.
     Done(String, String),
-    /// A key was issued, which a page shows once.
+    /// A key was created; a page shows it once.
     Issued(IssuedKey),
-    /// The form: as it is asked for, or as it was sent with what is wrong.
+    /// The form: requested, or sent with errors.
     Form(StatusCode, FormPage),
 }
 
 impl FormAnswer {
-    /// A key was made: its text, if it has one, is shown once on the page of `path`.
+    /// A key was created: the page at `path` shows its text once, if the key has one.
     pub(super) fn made(path: String, key: &str, secret: Option<KeyText>) -> Self {
         match secret {
             Some(secret) => Self::Issued(IssuedKey::new(path, key, secret)),
@@ -220,7 +220,7 @@ impl Writer for NoPage {
     }
 }
 
-/// Answers with a page, or with its live parts if they are asked for and have changed.
+/// Answers with a page; to a poll, with its live parts if they have changed.
 fn answer(req: &Request, depot: &Depot, res: &mut Response, page: &Page, aside: &Markup) {
     let Some(visitor) = Visitor::of(depot) else {
         return;
@@ -248,7 +248,7 @@ fn answer(req: &Request, depot: &Depot, res: &mut Response, page: &Page, aside: 
     );
 }
 
-/// Whether this is a poll of a page's live part.
+/// Whether the request is a poll of a page's live parts.
 pub(super) fn is_poll(req: &Request) -> bool {
     req.headers().contains_key(HX_REQUEST)
 }
@@ -258,7 +258,7 @@ pub(super) fn aside(aside: &Markup) -> Markup {
     html! { div #aside { (aside) } }
 }
 
-/// A page with navigation, and what it says of the write before it.
+/// A page with navigation, and the message about the last write.
 fn whole(
     page: &Page,
     head: &Markup,
@@ -273,7 +273,7 @@ fn whole(
                 @for (place, path, name) in PLACES {
                     a href=(path) aria-current=[(place == page.place).then_some("page")] { (name) }
                 }
-                // On a phone, for the places that its bar has no room for.
+                // On a phone: the entries that do not fit into the navigation.
                 details.rest {
                     summary { "More" }
                     div { @for (place, path, name) in PLACES.into_iter().skip(ON_A_PHONE) {
@@ -288,7 +288,7 @@ fn whole(
                 button.plain { "Sign out" }
             }
         }
-        // Forms of who may send none are not shown.
+        // The style hides forms from viewers, who cannot send any.
         main data-role=(visitor.token.role.as_str()) {
             p #lost.problem role="alert" hidden { "Connection lost, retrying. This page shows the last known state." }
             @if let Some(flash) = flash { p.said role="status" tabindex="-1" autofocus { (text_of(&flash, SENTENCE_CHARS_MAX)) } }
@@ -301,7 +301,7 @@ fn whole(
     document(&page.title, &content)
 }
 
-/// Name, state, and what can be done.
+/// Name, state and actions.
 fn head(page: &Page) -> Markup {
     let Head {
         above,
@@ -320,12 +320,12 @@ fn head(page: &Page) -> Markup {
     }
 }
 
-/// What is done more rarely, behind one button.
+/// A menu for rare actions.
 pub(super) fn more(content: &Markup) -> Markup {
     html! { details.menu.more { summary.button.plain { "More" } div { (content) } } }
 }
 
-/// The box that searches everything.
+/// The search box.
 pub(super) fn search_form(query: &str) -> Markup {
     html! {
         form.find role="search" action="/search" {
@@ -346,17 +346,17 @@ fn live(path: &str, digest: &str, page: &Page) -> Markup {
     }
 }
 
-/// What every form that changes something begins with.
+/// The form token, in every form that changes something.
 fn form_token(visitor: &Visitor) -> Markup {
     html! { input type="hidden" name=(FORM_TOKEN) value=(visitor.form_token); }
 }
 
-/// The same for handlers that build their own forms.
+/// The form token, for handlers that build their own forms.
 pub(super) fn token(depot: &Depot) -> Markup {
     Visitor::of(depot).map(form_token).unwrap_or_default()
 }
 
-/// A button of a form that only reads, which changes something instead: it brings the form token itself.
+/// A button that changes something, in a form that only reads: it sends the form token itself.
 pub(super) fn posting(
     depot: &Depot,
     (address, question): (&str, Option<&str>),
@@ -373,14 +373,14 @@ pub(super) fn posting(
     }
 }
 
-/// Leads to a page.
+/// Redirects to a page.
 pub(super) fn go(res: &mut Response, path: &str) {
     res.status_code(StatusCode::SEE_OTHER);
     let path = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static("/"));
     res.headers_mut().insert(LOCATION, path);
 }
 
-/// Answers with a sentence.
+/// Answers with a message.
 pub(super) fn notice(res: &mut Response, status: StatusCode, title: &str, sentence: &str) {
     let content = html! {
         h1 { (title) }
@@ -427,7 +427,7 @@ fn write(res: &mut Response, status: StatusCode, page: Markup) {
         (CACHE_CONTROL, "no-store"),
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // Not none at all: browsers would send writes with the origin `null`.
+        // Not `no-referrer`: browsers would then send writes with the origin `null`.
         (REFERRER_POLICY, "same-origin"),
     ] {
         res.headers_mut()

@@ -1,10 +1,10 @@
-//! The grid: a list of things with a row each, as every page of lists shows it.
+//! The grid: a list with one row per object, as all pages with lists show it.
 //!
-//! Pages say which columns and rows there are. `assets/grid.css` makes a card of each row on a phone, and
-//! `assets/grid.js` adds the keyboard, times in the reader's zone, and what follows the daemon.
+//! Pages define the columns and rows. `assets/grid.css` makes a card of each row on a phone. `assets/grid.js` adds the
+//! keyboard, times in the reader's zone, and live updates.
 //!
-//! **Invariant**: a row is one line. What is cut has its whole text in the title, as far as [`TITLE_CHARS_MAX`], and a
-//! row's first cell leads to its page. Everything can be done without a script.
+//! **Invariant**: a row is one line. The title of a shortened text has the whole text, up to [`TITLE_CHARS_MAX`], and
+//! the first cell of a row links to its page. Every function works without a script.
 
 mod sorting;
 
@@ -15,36 +15,36 @@ use maud::{Markup, html};
 use super::text::{plain, time, visible};
 pub(super) use sorting::Sorting;
 
-/// Characters of a cell, and of the title that has its whole text.
+/// Maximum characters of a cell; `TITLE_CHARS_MAX` applies to the title with the whole text.
 const CELL_CHARS_MAX: usize = 120;
-/// Characters of what a source says beside an override.
+/// Maximum characters of the source's value next to an override.
 const SOURCE_CHARS_MAX: usize = 24;
 pub(super) const TITLE_CHARS_MAX: usize = 1_000;
-/// A key that is longer gives way in its middle: the last characters are always seen.
+/// A longer key is shortened in the middle: its last characters are always visible.
 const KEY_CHARS_MAX: usize = 24;
 const KEY_END: usize = 8;
-/// Cells that a card on a phone has, besides key and time.
+/// Cells of a card on a phone, in addition to key and time.
 const LEADS: usize = 4;
 
-/// How the cells of a column are laid out.
+/// The layout of the cells of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
     Number,
-    /// At the end of the row, and always seen.
+    /// At the end of the row, and always visible.
     Time,
 }
 
-/// A column behind the first one.
+/// A column after the first one.
 #[derive(Debug, Clone)]
 pub(super) struct Column {
     name: Cow<'static, str>,
     kind: Kind,
-    /// The address of the list sorted by it, and whether it is.
+    /// The URL of the list sorted by this column, and the direction if it is sorted by it now.
     sort: Option<(String, Option<Direction>)>,
 }
 
-/// How a list is sorted.
+/// Direction in which a list is sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     Ascending,
@@ -65,12 +65,12 @@ impl Column {
         Self::of(Kind::Text, name.into())
     }
 
-    /// Its values are numbers: at the right, digit below digit.
+    /// A column of numbers, aligned to the right.
     pub(super) fn number(name: impl Into<Cow<'static, str>>) -> Self {
         Self::of(Kind::Number, name.into())
     }
 
-    /// The last column, with the time that the list is about.
+    /// The last column, with the time of each row.
     pub(super) fn time(name: &'static str) -> Self {
         Self::of(Kind::Time, name.into())
     }
@@ -83,7 +83,7 @@ impl Column {
         }
     }
 
-    /// The list can be sorted by it, at this address; with a direction it is.
+    /// Makes the list sortable by this column at this URL; `direction` is set if it is sorted by it now.
     pub(super) fn sorted(self, address: String, direction: Option<Direction>) -> Self {
         Self {
             sort: Some((address, direction)),
@@ -100,20 +100,20 @@ impl Column {
     }
 }
 
-/// A cell behind the first one.
+/// A cell after the first one.
 #[derive(Debug, Default)]
 pub(super) struct Cell {
     content: Option<Markup>,
-    /// What lists are sorted by, where that is not the title.
+    /// The value by which lists are sorted, if it is not the title.
     value: Option<String>,
     title: String,
     class: &'static str,
-    /// What the value can be changed with; beside it, and seen where the pointer or the keyboard is.
+    /// The link that changes the value; next to it, and visible under the pointer or with the keyboard focus.
     edit: Markup,
 }
 
 impl Cell {
-    /// Nothing is known, or there.
+    /// An empty cell.
     pub(super) fn none() -> Self {
         Self::default()
     }
@@ -123,7 +123,7 @@ impl Cell {
         Self::linked(text, None)
     }
 
-    /// The same, which leads somewhere.
+    /// As `text`, with a link.
     pub(super) fn linked(text: &str, address: Option<&str>) -> Self {
         if text.is_empty() {
             return Self::none();
@@ -140,7 +140,7 @@ impl Cell {
         }
     }
 
-    /// What is made of a few short words, such as a badge.
+    /// A few short words, such as a badge.
     pub(super) fn markup(content: Markup) -> Self {
         Self {
             content: Some(content),
@@ -157,7 +157,7 @@ impl Cell {
         }
     }
 
-    /// The same, which lists are sorted by with this text.
+    /// Sets the text by which lists are sorted.
     pub(super) fn valued(self, value: impl Into<String>) -> Self {
         Self {
             value: Some(value.into()),
@@ -165,13 +165,13 @@ impl Cell {
         }
     }
 
-    /// What lists are sorted by; none: nothing is known, or there.
+    /// The text by which lists are sorted; `None`: the cell is empty.
     fn value(&self) -> Option<&str> {
         let value = self.value.as_deref().unwrap_or(&self.title);
         Some(value).filter(|value| self.content.is_some() && !value.is_empty())
     }
 
-    /// The same with a title of its own.
+    /// Sets the title.
     pub(super) fn titled(self, title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -179,7 +179,7 @@ impl Cell {
         }
     }
 
-    /// The same with a value that an operator set, and what its source says.
+    /// Marks the value as overridden by an operator, and adds the source's value.
     pub(super) fn overridden(self, source: &str) -> Self {
         let source = cut(source, SOURCE_CHARS_MAX);
         let content = self.content.unwrap_or_default();
@@ -194,27 +194,27 @@ impl Cell {
         }
     }
 
-    /// The same with a link to the form that changes it.
+    /// Adds a link to the form that changes the value.
     pub(super) fn editable(self, edit: Markup) -> Self {
         Self { edit, ..self }
     }
 }
 
-/// A row: what it is about, and its cells in the order of the columns.
+/// A row: its object, and its cells in the order of the columns.
 #[derive(Debug)]
 pub(super) struct Row {
     key: String,
     address: Option<String>,
-    /// What follows the key.
+    /// The content after the key.
     about: Markup,
-    /// What the box of the row sends, and the id of the row.
+    /// The value of the row's checkbox, and the id of the row.
     pick: Option<String>,
     id: Option<String>,
     cells: Vec<Cell>,
 }
 
 impl Row {
-    /// The row of what has this key, or name.
+    /// The row of the object with this key or name.
     pub(super) fn of(key: impl Into<String>, address: impl Into<String>) -> Self {
         Self {
             address: Some(address.into()),
@@ -222,7 +222,7 @@ impl Row {
         }
     }
 
-    /// One of what has no page.
+    /// The row of an object without a page.
     pub(super) fn unlinked(key: impl Into<String>) -> Self {
         Self {
             key: key.into(),
@@ -234,12 +234,12 @@ impl Row {
         }
     }
 
-    /// The same with something behind the key.
+    /// Adds content after the key.
     pub(super) fn about(self, about: Markup) -> Self {
         Self { about, ..self }
     }
 
-    /// The same with a box; what it sends.
+    /// Adds a checkbox with this value.
     pub(super) fn pick(self, value: impl Into<String>) -> Self {
         Self {
             pick: Some(value.into()),
@@ -247,7 +247,7 @@ impl Row {
         }
     }
 
-    /// The same with an id of its own, which addresses can name.
+    /// Sets an id, which URLs can reference.
     pub(super) fn id(self, id: impl Into<String>) -> Self {
         Self {
             id: Some(id.into()),
@@ -255,7 +255,7 @@ impl Row {
         }
     }
 
-    /// The same with these cells.
+    /// Sets the cells.
     pub(super) fn cells(self, cells: impl IntoIterator<Item = Cell>) -> Self {
         Self {
             cells: cells.into_iter().collect(),
@@ -264,27 +264,26 @@ impl Row {
     }
 }
 
-/// A list.
 #[derive(Debug)]
 pub(super) struct Grid {
-    /// What it lists, for readers who hear it.
+    /// The name of the list, for screen readers.
     pub(super) label: String,
     /// The first column.
     pub(super) key: Column,
     pub(super) columns: Vec<Column>,
     pub(super) rows: Vec<Row>,
-    /// The name of the boxes that select rows; none: there are none.
+    /// The name of the checkboxes that select rows; `None`: no checkboxes.
     pub(super) pick: Option<&'static str>,
-    /// Below the rows: how many there are, and where the others are.
+    /// Below the rows: their number, and links to other pages.
     pub(super) pager: Markup,
-    /// What is said where there is no row.
+    /// The text of an empty list.
     pub(super) empty: &'static str,
-    /// Its keys are ids, of which beginning and end are enough.
+    /// The keys are IDs; their first and last characters are enough.
     of_ids: bool,
 }
 
 impl Grid {
-    /// A list of everything there is, or of one page of it.
+    /// A list of all objects, or of a page of them.
     pub(super) fn new(
         label: impl Into<String>,
         key: &'static str,
@@ -302,7 +301,7 @@ impl Grid {
         }
     }
 
-    /// The same of what has ids.
+    /// Marks the keys as IDs.
     pub(super) fn ids(self) -> Self {
         Self {
             of_ids: true,
@@ -310,7 +309,7 @@ impl Grid {
         }
     }
 
-    /// The same with rows.
+    /// Sets the rows.
     pub(super) fn rows(self, rows: impl IntoIterator<Item = Row>) -> Self {
         Self {
             rows: rows.into_iter().collect(),
@@ -318,7 +317,7 @@ impl Grid {
         }
     }
 
-    /// The same with what is below the rows.
+    /// Sets the part below the rows.
     pub(super) fn pager(self, pager: Markup) -> Self {
         Self { pager, ..self }
     }
@@ -383,11 +382,11 @@ fn head(column: &Column, class: &str) -> Markup {
     }
 }
 
-/// A key that never breaks, and whose end is always seen.
+/// A key that never wraps; its last characters are always visible.
 fn key(key: &str) -> Markup {
     let shown = cut(key, TITLE_CHARS_MAX);
     match shown.len().checked_sub(KEY_END) {
-        // Where characters join or turn, their order must stay whole.
+        // Only ASCII keys are split: splitting can change the order and shape of other characters.
         Some(end) if shown.is_ascii() && shown.len() > KEY_CHARS_MAX => {
             html! { span.k { span { (&shown[..end]) } span { (&shown[end..]) } } }
         }
@@ -403,12 +402,12 @@ pub(super) fn cut(text: &str, chars_max: usize) -> String {
     }
 }
 
-/// Below a list that is whole: how many there are.
+/// The number of entries, below a complete list.
 pub(super) fn count_of(count: &str) -> Markup {
     html! { span.count { (count) } }
 }
 
-/// Below a page of a list: how many there are, and the addresses of the newest page and of the one after this.
+/// Below a page of a list: the number of entries, and the URLs of the newest page and of the next one.
 pub(super) fn pages(count: &str, newest: Option<&str>, older: Option<(&str, &str)>) -> Markup {
     html! {
         span.count { (count) }

@@ -1,9 +1,9 @@
-//! Who may see a page, and from where; and from where the admin API may be called.
+//! Access checks for pages, and origin checks for the admin API.
 //!
-//! **Invariant**: a page is shown, and a write is done, only when the daemon was asked for by a name that is its
-//! own (against DNS rebinding). A write comes from a page of the same origin, and, but for signing in, with a
-//! session and that session's form token, whose token has the role for it. The admin API takes calls under its own names only too; programs do not say
-//! that they are of an origin, and a browser that says so must name this one.
+//! **Invariant**: a page is shown, and a write is made, only if the `Host` header is a name of the daemon (against DNS
+//! rebinding). A write must come from a page of the same origin. Except for the sign-in, it also requires a session
+//! whose token has the role, and the session's form token. The admin API checks the `Host` header too. Programs send no
+//! origin; if a browser sends one, it must be the daemon's own.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,17 +26,17 @@ use http::sessions::{Sessions, Visitor};
 use operate::Operator;
 
 const HX_REFRESH: HeaderName = HeaderName::from_static("hx-refresh");
-/// Every field of the largest form with ten thousand characters, percent-encoded.
+/// Maximum bytes of a form: every field of the largest form with ten thousand characters, percent-encoded.
 const FORM_BYTES_MAX: usize = 2 << 20;
 
-/// Refuses to be asked for by a name that is not the daemon's, and writes that come from elsewhere.
+/// Rejects requests with a foreign `Host` header, and writes from other origins.
 pub struct CheckSite {
     hosts: Hosts,
     of_api: bool,
 }
 
 impl CheckSite {
-    /// For pages: a write must come from a browser that says it is from the same origin.
+    /// For pages: a browser must state that a write comes from the same origin.
     pub(super) fn of_pages(hosts: &Hosts) -> Self {
         Self {
             hosts: hosts.clone(),
@@ -44,7 +44,7 @@ impl CheckSite {
         }
     }
 
-    /// For the admin API: programs send writes that name no origin.
+    /// For the admin API: programs send writes without an origin.
     pub fn of_api(hosts: &Hosts) -> Self {
         Self {
             hosts: hosts.clone(),
@@ -93,20 +93,20 @@ impl CheckSite {
     }
 }
 
-/// Requires a session whose token has the role that is needed; without a session the answer is the sign-in page. Puts the
+/// Requires a session whose token has the required role; without a session, answers with the sign-in page. Puts the
 /// fields of a form into the depot.
 struct RequireSession {
     sessions: Arc<Sessions>,
     guarding: Arc<Guarding>,
 }
 
-/// What a guard admits by, in the depot of what it admitted.
+/// Settings of a guard, in the depot of the requests that it passed.
 struct Guarding {
     operator: Operator,
     needs: Needs,
 }
 
-/// These pages for those alone who are signed in with a token that has the role that they need.
+/// Restricts pages to sessions whose token has the required role.
 pub(super) fn require_session(parts: &AdminParts, needs: Needs, pages: Router) -> Router {
     let operator = parts.operator.clone();
     let guard = RequireSession {
@@ -159,7 +159,7 @@ impl RequireSession {
 
 fn ask_to_sign_in(req: &Request, res: &mut Response) {
     if frame::is_poll(req) {
-        // The whole page again, which asks to sign in.
+        // Reloads the whole page, which shows the sign-in form.
         let yes = HeaderValue::from_static("true");
         res.headers_mut().insert(HX_REFRESH, yes);
     }
@@ -171,7 +171,7 @@ fn ask_to_sign_in(req: &Request, res: &mut Response) {
     frame::bare(res, StatusCode::UNAUTHORIZED, "Sign in", &page);
 }
 
-/// The fields of a form of this visitor's session.
+/// Reads a form, and checks that it belongs to the visitor's session.
 async fn read_form(visitor: &Visitor, req: &mut Request) -> Result<FormData, Refusal> {
     let form = FormData::read(req, FORM_BYTES_MAX).await;
     let form = form.map_err(|why| Refusal {
@@ -190,7 +190,7 @@ async fn read_form(visitor: &Visitor, req: &mut Request) -> Result<FormData, Ref
     }
 }
 
-/// Shows a form to those alone who may send it.
+/// Shows a form only to users whose role can send it.
 pub(super) struct AsWrite;
 
 #[async_trait]
@@ -215,7 +215,7 @@ impl Handler for AsWrite {
     }
 }
 
-/// What a page says in place of what was asked for.
+/// The page of a rejected request.
 struct Refusal {
     status: StatusCode,
     title: &'static str,
@@ -223,7 +223,7 @@ struct Refusal {
 }
 
 impl Refusal {
-    /// Nothing was done, for the role does not allow it.
+    /// The role does not allow the request, so nothing was done.
     fn of_role(why: &str) -> Self {
         Self {
             status: StatusCode::FORBIDDEN,

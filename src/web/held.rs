@@ -1,6 +1,6 @@
-//! What is held and overridden, in a line: on the overview, with streams and with screens.
+//! One-line summaries of holds and overrides: on the overview, and for streams and screens.
 //!
-//! **Invariant**: who holds is named, and since when.
+//! **Invariant**: the text of a hold names its operator and its start.
 
 use maud::{Markup, html};
 
@@ -9,7 +9,7 @@ use super::text::{count, text, time};
 use base::clock;
 use pool::acts::{ActCounts, HeldSince};
 
-/// Since when something is held, by whom and until when.
+/// The start of a hold, its operator and its end.
 pub(super) fn since(held: &HeldSince) -> Markup {
     html! {
         "since " (time(&clock::rfc3339(held.since))) " by " (text(&held.by))
@@ -17,7 +17,7 @@ pub(super) fn since(held: &HeldSince) -> Markup {
     }
 }
 
-/// What operators do to a stream, in a line.
+/// The holds and overrides of a stream in one line.
 pub(super) fn in_short(acts: &ActCounts) -> Markup {
     html! {
         @if let Some(held) = &acts.held {
@@ -32,7 +32,7 @@ pub(super) fn in_short(acts: &ActCounts) -> Markup {
     }
 }
 
-/// The same as a text.
+/// As `since`, as plain text.
 pub(super) fn since_in_words(held: &HeldSince) -> String {
     let until = (held.until).map_or_else(String::new, |until| {
         format!(", until {}", clock::rfc3339(until))
@@ -40,13 +40,13 @@ pub(super) fn since_in_words(held: &HeldSince) -> String {
     format!("since {} by {}{until}", clock::rfc3339(held.since), held.by)
 }
 
-/// What operators do to a stream, in a list of streams.
+/// The holds and overrides of a stream, in a list of streams.
 pub(super) fn cell(acts: Option<&ActCounts>) -> Cell {
     let Some(acts) = acts else {
         return Cell::none();
     };
     let hold = acts.held.as_ref().map(since_in_words).unwrap_or_default();
-    // Held streams are next to each other, and so are those with overrides.
+    // Groups held streams, and streams with overrides, when the list is sorted.
     let value = if acts.held.is_some() {
         "held"
     } else {

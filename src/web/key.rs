@@ -1,6 +1,6 @@
-//! What pages of ingest keys and of read keys have in common.
+//! The common part of the pages of ingest keys and read keys.
 //!
-//! **Invariant**: the two kinds of keys end in the same words.
+//! **Invariant**: the pages of both kinds of keys use the same texts.
 
 pub(super) mod shown_once;
 
@@ -11,21 +11,21 @@ use base::clock::{self, Unix};
 use catalog::KeyState;
 use settings::Networks;
 
-/// A way of ending a key.
+/// How a key ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// It stays in the list.
+    /// The key stays in the list.
     Revoke,
-    /// It is no longer listed.
+    /// The key is no longer listed.
     Delete,
 }
 
-/// Among the facts of a key.
+/// The networks as an entry in the list of facts of a key.
 pub(super) fn networks_fact(networks: &Networks) -> Markup {
     html! { @if !networks.is_empty() { dt { "Allowed networks" } dd.mono { (networks) } } }
 }
 
-/// Whether a key can be used, and how long.
+/// The state of a key, and its expiry.
 pub(super) fn state(state: KeyState, expires_at: Option<Unix>, is_replaced: bool) -> Markup {
     let ends = expires_at.map(|ends_at| time(&clock::rfc3339(ends_at)));
     html! {

@@ -1,10 +1,11 @@
-//! The pages of the admin listener, made on the server: a folder a subject, a file a page. Each subject lists its routes.
+//! The pages of the admin listener, rendered on the server: a directory per subject, a file per page. Each subject
+//! lists its routes.
 //!
-//! They show what the admin API answers, and their forms and buttons do what its calls do. What follows the daemon is
-//! asked for again every two seconds by htmx, and sent only if it has changed.
+//! They show the responses of the admin API, and their forms and buttons do the same as its calls. Every two seconds,
+//! htmx requests the parts that follow the daemon; the server sends them only if they have changed.
 //!
-//! **Invariant**: nothing of the daemon's data is shown, and nothing is done, without a session (`http::sessions`)
-//! whose token has the role that [`routes`] names; the session opens nothing but these pages.
+//! **Invariant**: without a session (`http::sessions`) whose token has the role in [`routes`], no data of the daemon is
+//! shown and nothing can be done. A session gives access to these pages only.
 #![deny(unsafe_code)]
 
 mod assets;
@@ -47,7 +48,7 @@ pub use guard::CheckSite;
 use http::AdminParts;
 use http::access::Needs;
 
-/// The pages and what they load.
+/// Routes of the pages and their files.
 pub fn routes(parts: &AdminParts) -> Router {
     let p = || parts.operator.clone();
     let settings = Router::with_path("settings")

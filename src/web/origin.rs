@@ -1,6 +1,6 @@
-//! Where something comes from: made while the daemon runs, or declared in its configuration.
+//! Origin of an object: created at run time, or defined in the configuration.
 //!
-//! **Invariant**: what is declared says where, because only there it can be changed.
+//! **Invariant**: an object of the configuration names its file, because it can be changed only there.
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ use super::text::{plain, time};
 use base::clock::{self, Unix};
 use operate::Operator;
 
-/// When it was made, or in which file it is declared, under `[[list]]`.
+/// When the object was created, or the file that defines it under `[[list]]`.
 pub(super) fn origin(
     operator: &Operator,
     list: &str,

@@ -1,6 +1,6 @@
-//! `/`: what is wrong, first; then whether data flows.
+//! `/`: problems first, then the flow of data.
 //!
-//! **Invariant**: it says that all is well exactly when the status page of the API names no problem.
+//! **Invariant**: the page reports that all is well exactly if the status in the API has no problem.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use operate::condition::Condition;
 use operate::limits::LimitUse;
 use operate::problem::Problem;
 
-/// A limit is shown at once when so much of it is used.
+/// A limit is unfolded when this share of it is used.
 const NEAR_PERCENT: u128 = 50;
-/// The limit of the disk is named after the room that stays free.
+/// The limit of the disk space is named after the setting for free space.
 const DISK: &str = "storage.min_free_bytes";
-/// Operate keys that are named.
+/// Maximum operate keys that are named.
 const KEYS_MAX: usize = 50;
-/// Characters of a problem.
+/// Maximum characters of a problem.
 const PROBLEM_CHARS_MAX: usize = 600;
 
 /// `GET /`
@@ -86,7 +86,7 @@ fn problem_list(operator: &Operator, condition: &Condition, problems: &[Problem]
     }
 }
 
-/// One sentence, with what would be looked for next.
+/// One sentence with the figures that an operator would look for next.
 fn all_is_well(operator: &Operator, condition: &Condition) -> String {
     let hour = operator.metrics.recent.hour(None, Unix::now());
     let sum: Minute = hour.into_iter().sum();
@@ -105,7 +105,7 @@ fn all_is_well(operator: &Operator, condition: &Condition) -> String {
     )
 }
 
-/// What operators hold and override, and who is there to do so; nothing if there is nothing.
+/// Holds and overrides, and the connected operate keys; empty if there are none.
 fn acts(operator: &Operator, condition: &Condition) -> Markup {
     let renderers = operator.renderers();
     let mut keys: Vec<&str> = renderers
@@ -142,7 +142,7 @@ fn last_hour(operator: &Operator) -> Markup {
     let hour = operator.metrics.recent.hour(None, now);
     let sum: Minute = hour.iter().copied().sum();
     let took = operator.metrics.recent.percentiles(now, [50, 99]);
-    // They are the upper ends of classes, the longest is exact.
+    // Percentiles are upper ends of histogram classes; the maximum is exact.
     let took = took.map(|took| took.map(|took| took.min(sum.took_max)));
     html! {
         h2 { "Last hour" }
@@ -208,7 +208,7 @@ fn about(operator: &Operator) -> Markup {
     html! {
         h2 { "Since the start" }
         div.panel { dl {
-            // A zero is no news.
+            // Counters at zero are hidden.
             @for (name, count) in counts.into_iter().filter(|(name, count)| *count > 0 || *name == "Accepted") {
                 dt { (name) } dd { (grouped(count)) }
             }
@@ -266,7 +266,7 @@ fn percent(used: u64, max: u64) -> u128 {
     u128::from(used) * 100 / u128::from(max.max(1))
 }
 
-/// How much of it is used, as a bar.
+/// The used share of a limit, as a bar.
 fn share(used: u64, max: u64) -> Markup {
     let percent = percent(used, max);
     let words = format!("{percent} %");
@@ -275,5 +275,5 @@ fn share(used: u64, max: u64) -> Markup {
     }
 }
 
-/// The free room changes all the time; the page need not.
+/// The step of the displayed free space. It changes all the time, and the page would be sent again each time.
 const FREE_STEP: u64 = 100 << 20;

@@ -1,4 +1,4 @@
-//! Where the pages are, and what the path of a request names.
+//! Paths of the pages, and parameters of the path of a request.
 //!
 //! **Invariant**: names are percent-encoded, so that each is one segment of the path.
 

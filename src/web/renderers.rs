@@ -1,6 +1,7 @@
-//! `/renderers`: the screens and how each is; who is connected, since when, and how far behind; and the read keys.
+//! `/renderers`: the screens and their states, the connections with their lag, and the read keys.
 //!
-//! **Invariant**: it shows what `GET /api/admin/renderers` and `/api/admin/read-keys` answer, and what `/api/admin/screens` does.
+//! **Invariant**: it shows the responses of `GET /api/admin/renderers`, `/api/admin/read-keys` and
+//! `/api/admin/screens`.
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
@@ -19,10 +20,10 @@ use operate::screens::{ScreenState, ScreenStatus};
 use pool::Pool;
 use pool::acts::ActCounts;
 
-/// Rows on the page.
+/// Maximum rows on the page.
 const SHOWN_MAX: usize = 500;
 
-/// The screens, and what can be done to them.
+/// Routes of the screens.
 pub(super) fn routes(operator: &Operator) -> Router {
     let p = || operator.clone();
     Router::new()
@@ -61,7 +62,7 @@ impl ReloadScreen {
 async fn page(operator: &Operator, token: &Markup, sorting: &Sorting) -> Result<Page, NoPage> {
     let acts = operator.in_pool(Pool::act_counts).await?;
     let mut renderers = operator.renderers();
-    // Those that are behind first, then the newest.
+    // Renderers with the largest lag first, then the newest.
     renderers.sort_by_key(|one| {
         (
             std::cmp::Reverse(one.lag),
@@ -91,7 +92,7 @@ async fn page(operator: &Operator, token: &Markup, sorting: &Sorting) -> Result<
     })
 }
 
-/// The screens, those that should be there and are not first.
+/// The screens; expected screens that are not connected come first.
 fn screens(operator: &Operator, token: &Markup, sorting: &Sorting) -> Markup {
     let mut screens = operator.screens();
     screens.sort_by_key(|one| !one.key.expect || one.is_there());
@@ -134,7 +135,7 @@ fn screen_row(screen: &ScreenStatus, token: &Markup) -> Row {
         ])
 }
 
-/// In words, with why it is refused.
+/// The state in words, with the reason of a rejection.
 fn state(screen: &ScreenStatus) -> String {
     let why = screen.record.refused.as_deref().unwrap_or_default();
     match (screen.state, screen.connected.len()) {
@@ -185,7 +186,7 @@ fn key_row(key: &ReadKey) -> Row {
         ])
 }
 
-/// Who is connected, those first that are behind.
+/// The connected renderers, those with the largest lag first.
 fn connected(renderers: &[Connected], acts: &[ActCounts], sorting: &Sorting) -> Markup {
     let columns = [
         Column::text("Streams"),
@@ -217,7 +218,7 @@ fn connected(renderers: &[Connected], acts: &[ActCounts], sorting: &Sorting) -> 
         .markup()
 }
 
-/// Which of its streams are held, since when and by whom.
+/// The held streams of a renderer, with the start and the operator of each hold.
 fn held(one: &Connected, acts: &[ActCounts]) -> Cell {
     let held: Vec<_> = one.held(acts).collect();
     if held.is_empty() {
@@ -232,7 +233,7 @@ fn held(one: &Connected, acts: &[ActCounts]) -> Cell {
     .titled(title)
 }
 
-/// How many there are, and how many of them are shown.
+/// The number of objects, and how many of them are shown.
 fn shown_of(all: usize, thing: &str) -> String {
     match all > SHOWN_MAX {
         true => format!("the first {SHOWN_MAX} of {}", count(all as u64, thing)),

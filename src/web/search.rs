@@ -1,6 +1,6 @@
-//! `/search?q=…`: everything that has a key, an id, a name or an error, by a text.
+//! `/search?q=…`: a search for keys, IDs, names and errors.
 //!
-//! **Invariant**: it shows what `GET /api/admin/search` answers.
+//! **Invariant**: it shows the response of `GET /api/admin/search`.
 
 use maud::{Markup, html};
 use salvo_core::{Request, handler};
@@ -11,12 +11,12 @@ use http::error::ApiError;
 use operate::Operator;
 use operate::search::{SearchCursor, SearchHit, SearchPage, check_text};
 
-/// Hits on a page.
+/// Maximum hits on a page.
 const HITS: u32 = 50;
-/// Characters of a hit's title.
+/// Maximum characters of a hit's title.
 const TITLE_CHARS_MAX: usize = 200;
 
-/// The headings of what is found, by kind.
+/// The headings of the hits, by kind.
 const KINDS: [(&str, &str); 8] = [
     ("item", "Items"),
     ("request", "Requests"),

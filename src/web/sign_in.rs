@@ -1,10 +1,10 @@
 //! Signing in and out.
 //!
-//! The link that `headgate sign-in` prints carries its secret in the fragment: that is in no request line, so in no log
-//! of a proxy and no `Referer`, and a program that only looks at links does not use it up. The page's script puts it
-//! into the form and sends it.
+//! The link that `headgate sign-in` prints carries its secret in the fragment. So it is in no request line, in no log
+//! of a proxy and in no `Referer`, and a program that only fetches links does not consume it. The script of the page
+//! puts it into the form and sends it.
 //!
-//! **Invariant**: a session begins only with a token of the admin listener or an invitation, and no answer repeats either.
+//! **Invariant**: a session requires a token of the admin listener or an invitation, and no response repeats either.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use http::sessions::{SESSION, Sessions, Visitor};
 use operate::{By, Operator};
 use settings::Role;
 
-/// Anybody may send it.
+/// Unauthenticated clients can send this form, so it is small.
 const FORM_BYTES_MAX: usize = 64 << 10;
 
 /// `GET /sign-in`
@@ -111,14 +111,14 @@ impl SignOut {
     }
 }
 
-/// The form; afterwards the visitor is led to `next`.
+/// The form; after the sign-in, the visitor is redirected to `next`.
 pub(super) fn form(next: &str, why: Option<&str>) -> Markup {
     html! {
         h1 { "Sign in" }
         @if let Some(why) = why { p.problem role="alert" { (why) } }
         form #sign-in method="post" action="/sign-in" {
             input type="hidden" name="next" value=(next);
-            // For programs that keep passwords.
+            // For password managers.
             input type="text" name="username" value="admin" autocomplete="username" hidden;
             label for="token" { "Admin token" }
             input #token type="password" name="token" autocomplete="current-password" required autofocus;
@@ -128,7 +128,7 @@ pub(super) fn form(next: &str, why: Option<&str>) -> Markup {
     }
 }
 
-/// A path of this site, and not what a browser takes for another one.
+/// Whether the text is a path of this site that browsers cannot take for a URL of another one.
 fn is_path(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes.next() == Some(b'/')

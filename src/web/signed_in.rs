@@ -1,6 +1,6 @@
-//! `/sessions`: who is signed in to the pages, and ending a session.
+//! `/sessions`: the sessions, and ending one of them.
 //!
-//! **Invariant**: it shows what `GET /api/admin/sessions` answers; what names a session here opens nothing.
+//! **Invariant**: it shows the response of `GET /api/admin/sessions`; the ID of a session grants no access.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use base::clock;
 use http::sessions::{Sessions, SignedIn, Visitor};
 use operate::Operator;
 
-/// Who is signed in.
+/// Routes of the sessions.
 pub(super) fn routes(operator: &Operator, sessions: &Arc<Sessions>) -> Router {
     Router::with_path("sessions")
         .get(ShowSessions(Arc::clone(sessions)))

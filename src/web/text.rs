@@ -1,7 +1,7 @@
-//! Text from outside as a page shows it.
+//! Formats of untrusted text on pages.
 //!
-//! **Invariant**: what is shown is escaped, isolated in its direction, and of bounded length; characters that cannot
-//! be seen, or that turn the text around them, are written out.
+//! **Invariant**: shown text is escaped, bidirectionally isolated and limited in length; invisible characters, and
+//! those that change the direction of the text around them, are written as escapes.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use maud::{Markup, html};
 
 pub(super) use base::text::{percent_encoded as segment, visible, visible_json};
 
-/// Characters of a text in a table or a sentence.
+/// Maximum characters of a text in a table or a sentence.
 const CHARS_MAX: usize = 160;
 
 /// A text, shortened.
@@ -53,7 +53,7 @@ pub(super) fn grouped(number: u64) -> String {
     grouped
 }
 
-/// A size as people read it: `1.5 MB`.
+/// A size with a unit: `1.5 MB`.
 pub(super) fn bytes(bytes: u64) -> String {
     let steps = [("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10)];
     match steps.into_iter().find(|(_, size)| bytes >= *size) {
@@ -65,7 +65,7 @@ pub(super) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A number of things: `1 item`, `2 items`.
+/// A count with its noun: `1 item`, `2 items`.
 pub(super) fn count(number: u64, thing: &str) -> String {
     let plural = match number {
         1 => "",
@@ -75,14 +75,14 @@ pub(super) fn count(number: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", grouped(number))
 }
 
-/// A time, RFC 3339 in UTC, as people read it. The pages' script shows it in the reader's zone.
+/// A readable time from RFC 3339 in UTC. The script of the pages shows it in the reader's zone.
 pub(super) fn time(rfc3339: &str) -> Markup {
     let seconds = rfc3339.split(['.', 'Z']).next().unwrap_or_default();
     let shown = seconds.replacen('T', " ", 1);
     html! { time datetime=(rfc3339) title={ (shown) " UTC" } { (shown) } }
 }
 
-/// A message as a sentence of its own.
+/// A message as a sentence with a capital and a period.
 pub(super) fn as_sentence(message: &str) -> String {
     let mut characters = message.chars();
     let first = characters.next().map(|first| first.to_ascii_uppercase());

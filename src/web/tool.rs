@@ -1,6 +1,6 @@
-//! Tools as pages name them.
+//! Names of providers on the pages.
 //!
-//! **Invariant**: what stands for no tool of its own is never called by a name that could be one.
+//! **Invariant**: a generic preset is never shown with a name that could be that of a provider.
 
 use maud::{Markup, html};
 
@@ -8,14 +8,14 @@ use super::text::text;
 use journal::log::Sender;
 use webhook::Preset;
 
-/// At the beginning of a sentence.
+/// The name at the beginning of a sentence.
 pub(super) fn name(preset: Option<&Preset>) -> &str {
     preset
         .filter(|preset| !preset.is_generic())
         .map_or("The tool", |preset| &preset.title)
 }
 
-/// The same within one.
+/// The name within a sentence.
 pub(super) fn name_within(preset: Option<&Preset>) -> &str {
     match name(preset) {
         "The tool" => "the tool",
@@ -23,7 +23,7 @@ pub(super) fn name_within(preset: Option<&Preset>) -> &str {
     }
 }
 
-/// By what a scheme verifies: `GitHub`.
+/// The name of a scheme that verifies signatures: `GitHub`.
 pub(super) fn scheme(name: &str) -> Markup {
     html! { @match webhook::preset(name) {
         Some(preset) if !preset.is_generic() => { (preset.title) " (" code { (preset.name) } ")" },
@@ -33,7 +33,7 @@ pub(super) fn scheme(name: &str) -> Markup {
     } }
 }
 
-/// Among the facts of a request: what the tool said of it, and how that was verified.
+/// The provider's data about a request, and how the request was verified, as entries in the list of facts.
 pub(super) fn facts(said: &Sender) -> Markup {
     html! {
         dt { "Verified by" }

@@ -1,6 +1,6 @@
-//! `/sources/{name}/change` and `/sources/{name}/delete`: what can be done to a connector.
+//! `/sources/{name}/change` and `/sources/{name}/delete`: changing and deleting a connector.
 //!
-//! **Invariant**: a connector that is declared has neither page.
+//! **Invariant**: neither page exists for a connector that is defined in the configuration.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::text::{count, text};
 use catalog::{Connector, ResourceKind};
 use operate::Operator;
 
-/// Longest item key.
+/// Maximum characters of an item key.
 const ITEM_KEY_CHARS_MAX: usize = 255;
 
-/// `/sources/{name}/change`, with an item key to choose `?item_key=FIELD`
+/// `/sources/{name}/change`; `?item_key=FIELD` fills in an item key
 pub(super) struct ChangeConnector(pub(super) Operator);
 
 #[handler]
@@ -43,7 +43,7 @@ impl ChangeConnector {
     }
 }
 
-/// As much of an item key as there may be.
+/// Shortens an item key to the maximum length.
 fn beginning(item_key: String) -> String {
     item_key.chars().take(ITEM_KEY_CHARS_MAX).collect()
 }
@@ -97,7 +97,7 @@ fn delete_page(connector: &Connector, typed: &Typed) -> FormPage {
     }
 }
 
-/// The connector that the path names, if it was made at run time.
+/// The connector in the path, if it was created at run time.
 fn find_changeable(operator: &Operator, req: &Request) -> Result<Arc<Connector>, NoPage> {
     let connector = find_connector(operator, req)?;
     NoPage::if_declared(connector.created_at, ResourceKind::Connector)?;

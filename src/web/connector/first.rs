@@ -1,7 +1,7 @@
-//! The line that waits for the first request of a connector.
+//! The line about the first request of a connector.
 //!
-//! **Invariant**: it is green only for what was believed: a request that was not refused, or a greeting. Why the newest
-//! one was refused is said until a good one comes.
+//! **Invariant**: the line is green only after an authenticated request: one that was not rejected, or a challenge. The
+//! reason of the newest rejection is shown until a request is accepted.
 
 use maud::{Markup, html};
 
@@ -14,10 +14,10 @@ use journal::Outcome;
 use journal::log::Client;
 use operate::requests::{self, Report};
 
-/// Characters of a reason.
+/// Maximum characters of a reason.
 const REASON_CHARS_MAX: usize = 400;
 
-/// The first request of a connector, as far as the page knows.
+/// The first request of a connector, from the page of its log.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct First<'a> {
     connector: &'a Connector,
@@ -26,13 +26,14 @@ pub(super) struct First<'a> {
 
 #[derive(Debug, Clone, Copy)]
 enum State<'a> {
-    /// It is not asked for: a program's connector is declared, or good requests came long ago.
+    /// No line: the connector is defined in the configuration and has no preset, its first request is not on this page of
+    /// the log, or another part of the page says what to do.
     Unknown,
-    /// None has come.
+    /// No request has arrived.
     Waiting,
-    /// What came was refused, this one last.
+    /// All requests were rejected; this is the newest.
     Refused(&'a Report),
-    /// The tool has greeted, this time last, and sent nothing else that is good.
+    /// The provider sent challenges, this one last, and no accepted request.
     Greeted(&'a Report),
     Came(&'a Report),
 }
@@ -45,7 +46,7 @@ impl<'a> First<'a> {
         }
     }
 
-    /// For the script of the page, which shows it in place of the line.
+    /// A hidden copy of the line; the script of the page replaces the line with it.
     pub(super) fn news(self, nothing_identifies: bool) -> Markup {
         html! {
             @match self.state {
@@ -56,7 +57,7 @@ impl<'a> First<'a> {
         }
     }
 
-    /// The line that is shown while somebody waits for it.
+    /// The line while the page waits for the first request.
     pub(super) fn line(self, is_new: bool, nothing_identifies: bool) -> Markup {
         let says = self.says(nothing_identifies);
         html! {
@@ -99,7 +100,7 @@ impl<'a> State<'a> {
         if !is_asked_for || query.before.is_some() || query.is_filtered() {
             return Self::Unknown;
         }
-        // A connector of the same name that is gone has left its log.
+        // A deleted connector with the same name left its request log.
         let since = connector.created_at.unwrap_or_default();
         let own = |report: &&Report| report.row.entry.received_at >= since;
         let is_good = |report: &&Report| {
@@ -115,11 +116,11 @@ impl<'a> State<'a> {
                 Some(_) => Self::Unknown,
             };
         }
-        // An entry that stands for many has not their reasons.
+        // An entry for several requests does not have their reasons.
         let of_one = |report: &&Report| report.row.entry.client != Client::Many;
         match reports.clone().find(of_one).or_else(|| reports.next()) {
             None => Self::Waiting,
-            // What there is to do about it is said beside.
+            // Another part of the page says what to do.
             Some(newest)
                 if newest.row.entry.outcome == Outcome::Handshake
                     && connector.keys.iter().any(|key| key.awaits_secret()) =>

@@ -1,7 +1,7 @@
-//! What identifies the items of a connector, and the question where nothing does.
+//! The item key of a connector, and the question for one if nothing identifies its items.
 //!
-//! **Invariant**: it is asked only where single objects would take the place of one another, and a choice only fills in
-//! the form that changes the connector.
+//! **Invariant**: the question is shown only if each object would overwrite the last, and a choice only fills in the
+//! form that changes the connector.
 
 use maud::{Markup, html};
 
@@ -15,16 +15,16 @@ use operate::requests::{self, Report};
 use settings::ConnectorKind;
 use webhook::Preset;
 
-/// The item key of those whose deliveries are items of their own.
+/// The item key of providers whose deliveries are separate items.
 const DELIVERY: &str = "@delivery";
-/// Fields to choose from.
+/// Maximum fields to choose from.
 const CHOICES_MAX: usize = 12;
-/// Longest item key.
+/// Maximum bytes of an item key.
 const NAME_BYTES_MAX: usize = 255;
-/// What names end in that identify.
+/// Typical ends of the names of identifying fields.
 const LIKELY: [&str; 8] = ["id", "key", "uuid", "number", "sku", "code", "ref", "name"];
 
-/// What counts: the connector's own item key, or what its tool is known for.
+/// The effective item key: the connector's own, or that of its preset.
 pub(super) fn fact(connector: &Connector) -> Markup {
     let preset = connector.preset();
     let by_delivery = html! { "each delivery is a separate item" };
@@ -39,7 +39,7 @@ pub(super) fn fact(connector: &Connector) -> Markup {
     }
 }
 
-/// Whether an object that comes takes the place of the one before.
+/// Whether a new object overwrites the last one.
 pub(super) fn is_missing(connector: &Connector, log: &requests::Page) -> bool {
     connector.kind == ConnectorKind::Webhook
         && connector.item_key.is_none()
@@ -50,8 +50,8 @@ pub(super) fn is_missing(connector: &Connector, log: &requests::Page) -> bool {
         && newest(connector, log).is_none_or(|report| report.row.entry.item_key.is_none())
 }
 
-/// The question what identifies an item, if it is asked, with the fields of the newest request if they can be read: a page that shows a
-/// key once must not fail for them.
+/// The question for an item key, if `is_asked`, with the fields of the newest request. If these cannot be read, the
+/// question has no fields, because a page that shows a key once must not fail.
 pub(super) async fn question(
     operator: &Operator,
     connector: &Connector,
@@ -96,7 +96,7 @@ fn panel(connector: &Connector, fields: &[&FieldContent]) -> Markup {
     }
 }
 
-/// The newest request that was accepted.
+/// The newest accepted request.
 fn newest<'a>(connector: &Connector, log: &'a requests::Page) -> Option<&'a Report> {
     let since = connector.created_at.unwrap_or_default();
     log.reports.iter().find(|report| {
@@ -105,7 +105,7 @@ fn newest<'a>(connector: &Connector, log: &'a requests::Page) -> Option<&'a Repo
     })
 }
 
-/// Fields that could identify, the likely ones first.
+/// Fields that can identify an item, the likely ones first.
 fn choices(fields: &[FieldContent]) -> Vec<&FieldContent> {
     let could = |field: &&FieldContent| {
         let is_scalar = !field.value.starts_with(['[', '{']) && field.value != "null";
@@ -116,7 +116,7 @@ fn choices(fields: &[FieldContent]) -> Vec<&FieldContent> {
         !LIKELY.iter().any(|end| name.ends_with(end))
     };
     let mut fields: Vec<&FieldContent> = fields.iter().filter(could).collect();
-    // Stable: otherwise in their order.
+    // Stable: other fields stay in their order.
     fields.sort_by_key(is_unlikely);
     fields.truncate(CHOICES_MAX);
     fields

@@ -1,7 +1,7 @@
-//! `/sources/{name}/keys/{key}`: an ingest key, rotating and changing it.
+//! `/sources/{name}/keys/{key}`: an ingest key, and the forms that rotate and change it.
 //!
-//! **Invariant**: a key's text goes from here only to the page that shows it once. A key that is declared has none of
-//! these pages.
+//! **Invariant**: the text of a key is passed only to the page that shows it once. These pages do not exist for a key
+//! that is defined in the configuration.
 
 mod end;
 mod new;
@@ -22,7 +22,7 @@ use base::clock;
 use catalog::{GRACE_SECONDS_MAX, IngestKey, KeyState, ResourceKind, Rotation};
 use operate::Operator;
 
-/// Words of the field `grace_unit`, in seconds.
+/// Units of the field `grace_unit`, in seconds.
 const UNITS: [(&str, u64); 4] = [
     ("seconds", 1),
     ("minutes", 60),
@@ -30,7 +30,7 @@ const UNITS: [(&str, u64); 4] = [
     ("days", 86_400),
 ];
 
-/// The keys of a connector, below its path.
+/// Routes of the keys of a connector, below its path.
 pub(super) fn routes(operator: &Operator) -> Router {
     let p = || operator.clone();
     let end_key = |path, ending| form::route(path, || end::EndKey(p(), ending));
@@ -58,7 +58,7 @@ impl ShowKey {
     }
 }
 
-/// The page of the key, with what was sent in the one of its forms that was sent.
+/// The page of the key; a rejected form keeps its values.
 fn show(operator: &Operator, depot: &Depot, key: &IngestKey, typed: Typed) -> FormAnswer {
     let settings = serde_json::to_value(key.own_settings()).unwrap_or_default();
     let mut values = Typed::initial(::settings::Key::FIELDS, &settings);
@@ -129,7 +129,7 @@ impl RotateKey {
     }
 }
 
-/// How the form says that the key is to be rotated.
+/// Reads the form of a rotation.
 fn read_rotation(typed: &mut Typed, key: &IngestKey) -> Rotation {
     let unit = typed.choice("grace_unit", &UNITS).unwrap_or(1);
     let grace = typed.text("grace").parse::<u64>().ok();
@@ -191,7 +191,7 @@ fn facts(key: &IngestKey) -> Markup {
     } }
 }
 
-/// What it begins with, or verifies; and whether it may stand in a URL.
+/// The prefix of the key, or the signatures that it verifies; and whether it is allowed in URLs.
 pub(super) fn form_of(key: &IngestKey) -> Markup {
     let prefix = key.prefix();
     html! { span {
@@ -205,13 +205,13 @@ pub(super) fn form_of(key: &IngestKey) -> Markup {
     } }
 }
 
-/// The rows of its forms. A key that verifies signatures has no text that could stand in a URL.
+/// The fields of its forms. A key that verifies signatures has no text that could be in a URL.
 fn rows(signs: bool) -> impl Iterator<Item = &'static ::settings::Field> {
     let rows = ::settings::Key::FIELDS.iter();
     rows.filter(move |row| !signs || row.name != "allow_in_url")
 }
 
-/// Whether it can be used, and how long.
+/// The state of the key, and its expiry.
 pub(super) fn state(of: &IngestKey) -> Markup {
     html! {
         (key::state(of.state(), of.expires_at, of.is_replaced()))
@@ -219,7 +219,7 @@ pub(super) fn state(of: &IngestKey) -> Markup {
     }
 }
 
-/// When somebody came with it.
+/// When the key was last used.
 pub(super) fn last_used(key: &IngestKey) -> Markup {
     html! {
         @match key.used_at() {
@@ -269,7 +269,7 @@ fn rotate_fields(typed: &Typed, key: &IngestKey) -> Markup {
     }
 }
 
-/// The key that the path names, if it was made at run time.
+/// The key in the path, if it was created at run time.
 fn find_key(operator: &Operator, req: &Request) -> Result<Arc<IngestKey>, NoPage> {
     let connector = find_connector(operator, req)?;
     let key = connector.key(&paths::param(req, "key"));

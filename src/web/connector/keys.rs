@@ -1,6 +1,6 @@
-//! The keys of a connector, on its page.
+//! The list of keys on the page of a connector.
 //!
-//! **Invariant**: of a key only what may be shown stands here.
+//! **Invariant**: the list never contains the text of a key.
 
 use maud::{Markup, html};
 
@@ -10,7 +10,6 @@ use crate::{description, paths};
 use base::clock;
 use catalog::Connector;
 
-/// The list.
 pub(super) fn table(connector: &Connector) -> Markup {
     html! {
         div.heading {

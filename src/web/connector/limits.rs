@@ -1,6 +1,6 @@
-//! The limits of a connector, on its page, and what its keys use of them.
+//! The limits of a connector on its page, and how much of them its keys use.
 //!
-//! **Invariant**: what is shown is what counts: the connector's own limit, or that of `[limits]`.
+//! **Invariant**: the effective limit is shown: the connector's own, or that of `[limits]`.
 
 use maud::{Markup, html};
 
@@ -53,7 +53,7 @@ fn rows(operator: &Operator, connector: &Connector) -> [(&'static str, String, &
     ]
 }
 
-/// Each limit, and what the keys use.
+/// The limits, and the use by the keys.
 pub(super) fn table(operator: &Operator, connector: &Connector) -> Markup {
     html! {
         div.table { table {

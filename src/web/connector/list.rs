@@ -1,6 +1,6 @@
-//! `/sources`: the connectors, and whether data comes from them.
+//! `/sources`: the connectors, and whether they receive data.
 //!
-//! **Invariant**: it costs one indexed look into the log for each connector, however long the log is.
+//! **Invariant**: the page makes one indexed read of the request log per connector, however long the log is.
 
 use std::sync::Arc;
 
@@ -112,7 +112,7 @@ async fn newest(operator: &Operator, connector: &Connector) -> Result<Option<Rep
     Ok(page.reports.into_iter().next())
 }
 
-/// How many of the requests were refused.
+/// The share of rejected requests.
 pub(super) fn error_rate(sum: Minute) -> String {
     match (sum.errors, sum.requests) {
         (_, 0) => "–".to_owned(),

@@ -1,6 +1,6 @@
-//! The request log on the page of a connector: what of it is shown, and how.
+//! The request log on the page of a connector: its filter and its grid.
 //!
-//! **Invariant**: the log is newest first, and `Older` leads to exactly the entries after the last one.
+//! **Invariant**: the newest entry is first, and `Older` leads exactly to the entries after the last one.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use journal::log::Filter;
 use operate::Operator;
 use operate::requests::{self, Report, Status};
 
-/// Entries on a page.
+/// Maximum entries on a page.
 const ENTRIES: u32 = 50;
 
-/// Which entries of the log are asked for.
+/// The filter of the log.
 #[derive(Debug, Default)]
 pub(super) struct LogQuery {
     status: Option<Status>,
-    /// As the form has them: `2026-01-31T12:00`, UTC.
+    /// Times as the form sends them: `2026-01-31T12:00`, UTC.
     since: String,
     until: String,
     text: String,
@@ -63,7 +63,7 @@ impl LogQuery {
             || !(self.since.is_empty() && self.until.is_empty() && self.text.is_empty())
     }
 
-    /// The query of the page that begins before a position.
+    /// The query of the page before a position.
     fn older(&self, before: Seq) -> String {
         format!("{}&before={before}", self.query(self.status, &self.text))
     }
@@ -83,7 +83,7 @@ impl LogQuery {
     }
 }
 
-/// A page of the log.
+/// Reads a page of the log.
 pub(super) async fn read(
     operator: &Operator,
     connector: &Arc<str>,
@@ -187,7 +187,7 @@ fn row(path: &str, report: &Report, query: &LogQuery) -> Row {
         ])
 }
 
-/// Where the log goes on.
+/// The links to other pages of the log.
 fn paging(path: &str, log: &requests::Page, query: &LogQuery) -> Markup {
     let newest = format!("{path}#log");
     let newest = query.before.is_some().then_some(&*newest);

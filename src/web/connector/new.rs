@@ -1,6 +1,6 @@
-//! `/new/source`: a connector with its stream and its first key, from one form.
+//! `/new/source`: a form that creates a connector with its stream and its first key.
 //!
-//! **Invariant**: all of it is made, or nothing.
+//! **Invariant**: either all three are created or none.
 
 mod tool;
 
@@ -15,7 +15,7 @@ use ::settings::ConnectorKind;
 use catalog::{Catalog, FIRST_KEY, FirstStream, SetUp};
 use operate::Operator;
 
-/// `/new/source`, for a tool `/new/source?tool=NAME`
+/// `/new/source`, for a preset `/new/source?tool=NAME`
 pub(super) struct NewConnector(pub(super) Operator);
 
 #[handler]
@@ -66,7 +66,7 @@ fn page(operator: &Operator, typed: &Typed) -> FormPage {
     }
 }
 
-/// Where the items go.
+/// The fields for the stream of the items.
 fn stream_fields(typed: &Typed, catalog: &Catalog) -> Markup {
     let stream = Field {
         name: "stream",
@@ -84,7 +84,7 @@ fn stream_fields(typed: &Typed, catalog: &Catalog) -> Markup {
     }
 }
 
-/// The stream of a connector of this name.
+/// Reads the stream; a new one has the connector's name by default.
 fn read_stream(typed: &mut Typed, connector: &str) -> FirstStream {
     match (typed.raw("stream"), typed.optional("new_stream")) {
         ("", new) => FirstStream::New(new.unwrap_or_else(|| connector.to_owned())),
@@ -99,7 +99,7 @@ fn read_stream(typed: &mut Typed, connector: &str) -> FirstStream {
     }
 }
 
-/// What the form asks for.
+/// Reads the form.
 fn read(typed: &mut Typed) -> SetUp {
     let name = typed.text(NAME.name);
     SetUp {

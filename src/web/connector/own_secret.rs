@@ -1,6 +1,6 @@
-//! The secret that a tool makes itself, and sends before it signs: waiting for it, and taking it.
+//! The secret that a provider creates and sends before it signs: waiting for it, and accepting it.
 //!
-//! **Invariant**: the secret goes from here only to the page that shows it once.
+//! **Invariant**: the secret is passed only to the page that shows it once.
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
@@ -15,7 +15,7 @@ use catalog::{Actor, Catalog, CatalogError, Connector, IngestKey, KeyState};
 pub(super) use http::sessions::IssuedKey;
 use operate::Operator;
 
-/// For each key that awaits its tool's secret: that it does, or when the secret came, and the way to it.
+/// A panel for each key without its provider's secret: instructions, or the time when the secret arrived and a button.
 pub(super) fn awaited(connector: &Connector, depot: &Depot) -> Markup {
     let keys = connector.keys.iter();
     let mut keys = keys.filter(|key| key.awaits_secret() && key.state() == KeyState::Active);
@@ -34,7 +34,7 @@ pub(super) fn awaited(connector: &Connector, depot: &Depot) -> Markup {
     } }
 }
 
-/// The secret that was just taken, and what to do with it.
+/// The accepted secret, and where to paste it.
 pub(super) fn taken(key: &IngestKey, issued: &IssuedKey) -> Markup {
     let within = tool::name_within(key.preset);
     html! { div.panel.made {

@@ -1,6 +1,7 @@
-//! Why requests of a connector were rejected or failed lately, each reason once, on the page of its log.
+//! Why recent requests of a connector were rejected or failed: groups by reason, on the page of its log.
 //!
-//! **Invariant**: a bounded number of entries is looked at, and the heading says of how many the groups are.
+//! **Invariant**: the number of entries that are read is limited, and the heading states the number of requests in the
+//! groups.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,23 +15,23 @@ use journal::log::Filter;
 use operate::Operator;
 use operate::requests::{Report, Status};
 
-/// Entries that are looked at.
+/// Maximum entries that are read.
 const ENTRIES: u32 = 200;
-/// How old they may be.
+/// Maximum age of an entry.
 const AGE: Duration = Duration::from_hours(24);
-/// Reasons that are shown.
+/// Maximum groups.
 const REASONS_MAX: usize = 8;
-/// Characters of a reason.
+/// Maximum characters of a reason.
 const REASON_CHARS_MAX: usize = 200;
-/// What a filter looks for must be as long as this to mean something.
+/// Minimum characters of the text for the filter; a shorter text would match too much.
 const WORDS_CHARS_MIN: usize = 4;
 
-/// A reason, and the requests that have it.
+/// A reason, and its requests.
 #[derive(Debug, PartialEq, Eq)]
 struct Group {
-    /// Of the newest request.
+    /// The reason of the newest request.
     reason: String,
-    /// What the filter of the log looks for.
+    /// The text for the filter of the log.
     words: String,
     status: Status,
     count: u64,
@@ -38,7 +39,8 @@ struct Group {
 }
 
 impl Group {
-    /// The query of the log's page that shows its requests. What sinks say is not in the log, so no text finds it there.
+    /// The query of the log that shows these requests. The log does not contain reasons of sinks, so no text can find
+    /// them.
     fn query(&self) -> String {
         match self.status {
             Status::Failed => "?status=failed".to_owned(),
@@ -47,7 +49,7 @@ impl Group {
     }
 }
 
-/// The reasons of the last day, the most frequent first.
+/// The groups of the last day, the largest first.
 pub(super) async fn panel(
     operator: &Operator,
     connector: &Arc<str>,
@@ -80,7 +82,7 @@ pub(super) async fn panel(
     })
 }
 
-/// Reports, newest first, by what their reasons have in common.
+/// Groups reports, newest first, by their reasons.
 fn groups(reports: &[Report]) -> Vec<Group> {
     let mut groups: Vec<(String, Group)> = Vec::new();
     for report in reports {
@@ -106,12 +108,12 @@ fn groups(reports: &[Report]) -> Vec<Group> {
         }
     }
     let mut groups: Vec<Group> = groups.into_iter().map(|(_, group)| group).collect();
-    // Stable: of the same number, the newest first.
+    // Stable: groups of the same size stay newest first.
     groups.sort_by_key(|group| std::cmp::Reverse(group.count));
     groups
 }
 
-/// A reason without its numbers, which differ from request to request, and the longest part of it between them.
+/// A reason without its numbers, which differ between requests, and the longest part between them.
 fn shape(reason: &str) -> (String, String) {
     let mut parts = reason.split(|character: char| character.is_ascii_digit());
     let pattern: Vec<&str> = parts.clone().filter(|part| !part.is_empty()).collect();

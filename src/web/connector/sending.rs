@@ -1,6 +1,6 @@
-//! How to send to a connector: the URL for its tool, what is known of it, and requests to paste.
+//! How to send to a connector: the URL for its provider, its settings, and example requests.
 //!
-//! **Invariant**: of a key only what may be shown stands here; with its text only in [`issued`], which is shown once.
+//! **Invariant**: the text of a key appears only in [`issued`], which is shown once.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ pub(super) use http::sessions::IssuedKey;
 use operate::Operator;
 use webhook::{Path, Preset, SetupPlaces, ToolSetup};
 
-/// The key that was just issued, and requests to paste that hold it.
+/// The new key, and example requests that contain it.
 pub(super) fn issued(connector: &Connector, address: &Address, issued: &IssuedKey) -> Markup {
     let key = connector.key(&issued.key);
     if let Some(key) = key.filter(|key| key.verify().is_some()) {
@@ -43,7 +43,7 @@ pub(super) fn issued(connector: &Connector, address: &Address, issued: &IssuedKe
     }
 }
 
-/// How to send to it: beside a new key, and where nothing came yet.
+/// How to send to the connector: shown with a new key, and before the first request.
 pub(super) fn all(
     operator: &Operator,
     connector: &Connector,
@@ -59,7 +59,7 @@ pub(super) fn all(
     }
 }
 
-/// What to do in the tool, if there is one.
+/// Instructions for the provider of the preset, if any.
 fn in_the_tool(connector: &Connector, address: &Address, public: Option<&str>) -> Markup {
     let Some(preset) = connector.preset() else {
         return html! {};
@@ -96,7 +96,7 @@ fn in_the_tool(connector: &Connector, address: &Address, public: Option<&str>) -
     }
 }
 
-/// What stands in the tool's own settings, without the key.
+/// The provider's own settings, without the key.
 fn own_settings(setup: &ToolSetup, stream: &str, url: &str) -> Markup {
     let key = "ik_live_…";
     let places = SetupPlaces { url, key, stream };
@@ -113,7 +113,7 @@ fn own_settings(setup: &ToolSetup, stream: &str, url: &str) -> Markup {
     }
 }
 
-/// What is known of a connector, and what can be done with it.
+/// The settings of a connector, and links to its forms.
 fn facts(operator: &Operator, connector: &Connector, address: &Address) -> Markup {
     let path = paths::connector(&connector.name);
     let preset = connector.preset();
@@ -151,7 +151,7 @@ fn facts(operator: &Operator, connector: &Connector, address: &Address) -> Marku
     }
 }
 
-/// Requests to paste, without the key.
+/// Example requests, without the key.
 fn test(connector: &Connector, address: &Address) -> Markup {
     let mut keys: Vec<&IngestKey> = connector.keys.iter().map(|key| &**key).collect();
     keys.sort_by_key(|key| &*key.stream);
@@ -168,7 +168,7 @@ fn test(connector: &Connector, address: &Address) -> Markup {
     }
 }
 
-/// By what its requests are believed.
+/// How the requests are authenticated.
 fn verified_by(connector: &Connector, preset: &Preset) -> Markup {
     let signing = connector.keys.iter().filter_map(|key| {
         let verify = key.verify().filter(|_| key.state() == KeyState::Active)?;
@@ -187,12 +187,12 @@ fn verified_by(connector: &Connector, preset: &Preset) -> Markup {
     }
 }
 
-/// Whether what comes with it comes to the address of the connector.
+/// Whether requests with this key go to the URL of the connector.
 fn is_of_tool(key: &IngestKey) -> bool {
     key.signing.is_some() || key.preset.is_some()
 }
 
-/// The streams whose data comes with keys of their own.
+/// The streams that have keys without a preset and without signatures.
 fn plain_streams(connector: &Connector) -> Vec<&str> {
     let is_plain = |stream: &&str| {
         let mut keys = connector.keys.iter();

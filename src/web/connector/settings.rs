@@ -1,14 +1,14 @@
-//! What can be set of a connector: the fields that its forms share.
+//! The fields that the forms of a connector share.
 //!
-//! **Invariant**: the form that creates a connector and the one that changes it have the same fields and words. What a
-//! form has no field for stays as it is.
+//! **Invariant**: the forms that create and change a connector have the same fields and labels. A setting without a
+//! field keeps its value.
 
 use salvo_core::Depot;
 
 use crate::form::Typed;
 use catalog::Connector;
 
-/// The form with the connector as it is; with an item key that was chosen elsewhere, its field has the focus.
+/// The form with the current settings. An item key that was chosen elsewhere is filled in, and its field has the focus.
 pub(super) fn initial(depot: &Depot, connector: &Connector, chosen: Option<String>) -> Typed {
     let settings = serde_json::to_value(&connector.settings).unwrap_or_default();
     let mut values = Typed::initial(::settings::Connector::FIELDS, &settings);

@@ -1,6 +1,6 @@
-//! The parts of a connector's page: its log, and what is set up once. Each has an address.
+//! The tabs of a connector's page: its log, and its setup. Each has a URL.
 //!
-//! **Invariant**: the page begins with the log, unless nothing has come yet: then with how to send.
+//! **Invariant**: the page begins with the log; before the first request, it begins with how to send.
 
 use maud::{Markup, html};
 use salvo_core::Request;
@@ -10,7 +10,7 @@ use crate::frame::NoPage;
 use crate::paths;
 use catalog::Connector;
 
-/// A part of the page.
+/// A tab of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tab {
     Log,
@@ -20,7 +20,7 @@ pub(super) enum Tab {
 }
 
 impl Tab {
-    /// As the address says: `?tab=keys`.
+    /// The tab in the URL: `?tab=keys`.
     pub(super) fn of(req: &Request) -> Result<Self, NoPage> {
         match req.query::<String>("tab").as_deref() {
             None | Some("") => Ok(Self::Log),
@@ -32,7 +32,7 @@ impl Tab {
     }
 }
 
-/// The links between them.
+/// Links to the tabs.
 pub(super) fn links(connector: &Connector, shown: Tab) -> Markup {
     let path = paths::connector(&connector.name);
     let tabs = [

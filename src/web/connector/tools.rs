@@ -1,6 +1,6 @@
-//! `/new/tool`: which tool sends; `/presets`: where each preset comes from.
+//! `/new/tool`: the choice of a preset; `/presets`: the origin of each preset.
 //!
-//! **Invariant**: without a script the page is a plain list; every tool in it leads to its form.
+//! **Invariant**: without a script, the page is a plain list; each preset links to its form.
 
 use maud::{Markup, html};
 use salvo_core::handler;
@@ -33,7 +33,7 @@ fn list() -> Markup {
     known.retain(|preset| !preset.is_generic());
     known.sort_by_key(|preset| preset.title.to_lowercase());
     html! {
-        // The script shows it: without one it would find nothing.
+        // The script shows it: the field has no function without a script.
         div.field #find hidden {
             label for="find-tool" { "Find a tool" }
             input #find-tool type="search" autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="found";
@@ -99,7 +99,7 @@ fn verified_by(preset: &Preset) -> &'static str {
     }
 }
 
-/// The form of a tool.
+/// The URL of the form for a preset.
 fn form_of(name: &str) -> String {
     format!("/new/source?tool={name}")
 }

@@ -1,6 +1,7 @@
-//! `POST /sources/{name}/trigger`: a test delivery by a button, for connectors of tools that sign.
+//! `POST /sources/{name}/trigger`: a button that sends a test delivery, for connectors of providers that sign.
 //!
-//! **Invariant**: it does what `headgate trigger` does, and goes through the same checks as a delivery of the tool.
+//! **Invariant**: the test does the same as `headgate trigger`, and passes the same checks as a delivery of the
+//! provider.
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
@@ -15,12 +16,12 @@ use catalog::Connector;
 use operate::Operator;
 use webhook::Preset;
 
-/// What somebody may do who does not manage connectors.
+/// Routes for users who cannot manage connectors.
 pub(crate) fn routes(operator: &Operator) -> Router {
     Router::with_path("sources/{name}/trigger").post(SendTest(operator.clone()))
 }
 
-/// The tool of the connector, if a delivery of it can be made here.
+/// The preset of the connector, if a test delivery can be created.
 pub(super) fn tool_of(connector: &Connector) -> Option<&'static Preset> {
     let now = Unix::now();
     let mut keys = connector.keys.iter();
@@ -28,7 +29,7 @@ pub(super) fn tool_of(connector: &Connector) -> Option<&'static Preset> {
     key.preset.filter(|preset| !preset.samples.is_empty())
 }
 
-/// The button, with the events to choose from.
+/// The button, with a choice of events.
 pub(super) fn panel(connector: &Connector, token: &Markup) -> Markup {
     let Some(preset) = tool_of(connector) else {
         return html! {};

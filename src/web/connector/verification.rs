@@ -1,6 +1,6 @@
-//! How what a tool signs is verified: the fields that the forms of a connector and of a key share.
+//! Verification of a provider's signatures: the fields that the forms of a connector and of a key share.
 //!
-//! **Invariant**: a secret is read from the form that was sent, and shown by none.
+//! **Invariant**: a secret is read from the form that was sent, and never shown.
 
 use maud::{Markup, html};
 
@@ -9,7 +9,7 @@ use crate::text::as_sentence;
 use settings::{Secret, Verify};
 use webhook::{Options, Preset, PresetOption, Timestamp};
 
-/// Of the fields of a signature, those that begin with what most tools do.
+/// Initial values of the fields of a signature: the most common ones.
 const USUAL: [(&str, &str); 6] = [
     ("signed", "{body}"),
     ("hash", "sha256"),
@@ -45,7 +45,7 @@ const UNITS: [(&str, &str); 3] = [
     ("rfc3339", "like 2030-01-31T12:00:00Z"),
 ];
 
-/// What the fields hold at first.
+/// The initial values of the fields.
 pub(super) fn initial(preset: &Preset) -> Vec<(&'static str, String)> {
     match preset.name.as_str() {
         "hmac" => USUAL.map(|(name, value)| (name, value.to_owned())).into(),
@@ -53,7 +53,7 @@ pub(super) fn initial(preset: &Preset) -> Vec<(&'static str, String)> {
     }
 }
 
-/// The fields of a tool that signs.
+/// The fields for a preset with signatures.
 pub(super) fn fields(typed: &Typed, preset: &'static Preset) -> Markup {
     html! {
         @if preset.sends_secret().is_some() { (secret_of_tool(typed, preset)) } @else { (secret(typed, preset, "")) }
@@ -65,7 +65,7 @@ pub(super) fn fields(typed: &Typed, preset: &'static Preset) -> Markup {
     }
 }
 
-/// The field of the secret, or of what the tool publishes in place of one. `new ` may stand before its name.
+/// The field of the secret, or of the published key of the provider. `before` can be `new `, a prefix of the label.
 pub(super) fn secret(typed: &Typed, preset: &Preset, before: &str) -> Markup {
     let published = preset.published();
     let label = as_sentence(&[before, published.unwrap_or("secret")].concat());
@@ -80,7 +80,7 @@ pub(super) fn secret(typed: &Typed, preset: &Preset, before: &str) -> Markup {
     }
 }
 
-/// The field of a secret that the tool sends itself, if nothing is typed.
+/// The field of a secret that the provider sends itself if the field stays empty.
 fn secret_of_tool(typed: &Typed, preset: &Preset) -> Markup {
     let hint = format!(
         "{} Leave this empty: the page of the connector says when it has come.",
@@ -110,12 +110,12 @@ fn option(typed: &Typed, option: &'static PresetOption) -> Markup {
     typed.input(field, 256, option.required)
 }
 
-/// The secret as it was typed.
+/// Reads the secret.
 pub(super) fn read_secret(typed: &Typed) -> Secret {
     Secret::new(typed.text("secret"))
 }
 
-/// What the fields say; none: the tool signs nothing.
+/// Reads the fields; `None`: the preset has no signatures.
 pub(super) fn read(typed: &mut Typed, preset: &Preset) -> Option<Verify> {
     if !preset.signed() {
         return None;
@@ -138,7 +138,7 @@ pub(super) fn read(typed: &mut Typed, preset: &Preset) -> Option<Verify> {
     })
 }
 
-/// Where the form shows what is wrong with the scheme as a whole.
+/// The field that shows errors of the whole scheme.
 pub(super) fn named(preset: &Preset) -> [(&'static str, &'static str); 1] {
     let field = if asks_for_url(preset) {
         "url"
@@ -172,7 +172,7 @@ fn options(typed: &Typed, preset: &Preset) -> Options {
     options
 }
 
-/// The one character, which may be a space.
+/// The separator, one character, which can be a space.
 fn separator(typed: &Typed) -> Option<String> {
     let text = match typed.text("separator") {
         text if text.is_empty() => typed.raw("separator").to_owned(),
@@ -181,7 +181,7 @@ fn separator(typed: &Typed) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// Where the form says that the timestamp stands, and how it is written.
+/// Where the timestamp is, and its format.
 fn timestamp(typed: &Typed, name: String) -> Timestamp {
     let unit = typed.optional("unit");
     let place = Timestamp {

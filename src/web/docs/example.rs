@@ -1,6 +1,6 @@
-//! A call of an operation with curl, ready to paste.
+//! A curl command for an operation, ready to paste.
 //!
-//! **Invariant**: it holds no secret, and what stands in it is quoted for a POSIX shell.
+//! **Invariant**: the command contains no secret, and its values are quoted for a POSIX shell.
 
 use serde_json::{Map, Value, json};
 
@@ -8,10 +8,10 @@ use super::operation::Operation;
 use super::schema::resolved;
 use base::text::shell_quoted as quoted;
 
-/// How deep an example goes.
+/// Maximum depth of an example.
 const DEPTH_MAX: usize = 6;
 
-/// The call.
+/// The command.
 pub(super) fn curl(document: &Value, operation: &Operation<'_>, base: &str) -> String {
     let mut call = "curl".to_owned();
     if operation.method != "get" {
@@ -40,7 +40,7 @@ pub(super) fn curl(document: &Value, operation: &Operation<'_>, base: &str) -> S
     call
 }
 
-/// A path with capitals in the place of its parameters.
+/// A path with its parameters in capitals.
 fn path(template: &str) -> String {
     let mut path = String::new();
     for (place, part) in template.split(['{', '}']).enumerate() {
@@ -52,7 +52,7 @@ fn path(template: &str) -> String {
     path
 }
 
-/// A value of a schema: of an object what is required, or the first field if nothing is.
+/// An example of a schema. An object has its required fields, or the first field if none is required.
 fn sample(document: &Value, schema: &Value, depth: usize) -> Value {
     let (schema, _) = resolved(document, schema);
     for known in ["example", "default", "const"] {

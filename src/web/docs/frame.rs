@@ -1,6 +1,6 @@
-//! What every page of the documentation has around its content, and the headers that it is sent with.
+//! The frame of every page of the documentation, and its headers.
 //!
-//! **Invariant**: a page loads its own style and the guide's pictures, and nothing else; it runs no script.
+//! **Invariant**: a page loads only its own style and the guide's pictures, and runs no script.
 
 use maud::{DOCTYPE, Markup, html};
 use salvo_core::Response;
@@ -14,15 +14,14 @@ use super::Listener;
 
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-/// A page.
 pub(super) struct Frame<'a> {
     pub(super) listener: Listener,
-    /// Its path, which the navigation marks.
+    /// Its path, which is marked in the navigation.
     pub(super) path: &'a str,
     pub(super) title: &'a str,
-    /// What the reader searched for.
+    /// The search text.
     pub(super) query: &'a str,
-    /// The list beside the content.
+    /// The list of contents, next to the content.
     pub(super) contents: Markup,
     pub(super) content: Markup,
 }
@@ -73,7 +72,7 @@ impl Frame<'_> {
     }
 }
 
-/// Answers with something that is the same for everybody.
+/// Answers with public content.
 pub(super) fn send(res: &mut Response, content_type: &'static str, body: ResBody) {
     res.status_code(StatusCode::OK);
     for (name, value) in [

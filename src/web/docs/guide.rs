@@ -1,6 +1,6 @@
-//! `/docs`: the list of the guide's pages and the search; and each page and file of the guide.
+//! `/docs`: the pages of the guide, their files, the list of pages, and the search.
 //!
-//! **Invariant**: the pages are those that the build rendered, the same for both listeners.
+//! **Invariant**: the build rendered the pages; they are the same on both listeners.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{Listener, search};
 use guide::{FILES, GuidePage, PAGES};
 use http::document::Document;
 
-/// The pages, with the sections of the one that is shown.
+/// The list of contents, with the sections of the current page.
 fn contents(shown: Option<&GuidePage>) -> Markup {
     html! {
         ul.pages { @for page in PAGES {
@@ -47,7 +47,7 @@ fn list() -> Markup {
 
 /// `GET /docs`
 pub struct GetGuide {
-    /// For the search.
+    /// Searched together with the guide.
     pub document: Arc<Document>,
     pub listener: Listener,
 }
@@ -87,7 +87,7 @@ impl Handler for GetGuidePage {
             return;
         }
         let Some(page) = PAGES.iter().find(|page| page.name == name) else {
-            // The catcher says so.
+            // The catcher writes the response.
             res.status_code(StatusCode::NOT_FOUND);
             return;
         };

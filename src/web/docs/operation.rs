@@ -1,6 +1,6 @@
-//! One operation of the API.
+//! An operation of the API, on the reference page.
 //!
-//! **Invariant**: what the document says of an operation is on the page, and nothing else.
+//! **Invariant**: the page shows the complete description of an operation in the document, and nothing else.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub(super) struct Operation<'a> {
 }
 
 impl<'a> Operation<'a> {
-    /// Those of a document, in its order.
+    /// The operations of a document, in its order.
     pub(super) fn all(document: &'a Value) -> impl Iterator<Item = Self> {
         let paths = document["paths"].as_object().into_iter().flatten();
         paths.flat_map(|(path, methods)| {
@@ -45,7 +45,7 @@ impl<'a> Operation<'a> {
         self.said["parameters"].as_array().into_iter().flatten()
     }
 
-    /// The names of the security schemes of which one is needed; whether it also does without.
+    /// The alternative security schemes, and whether authentication is optional.
     pub(super) fn security(&self) -> (Vec<&'a str>, bool) {
         let mut names = Vec::new();
         let mut open = false;
@@ -141,7 +141,7 @@ fn tone(status: &str) -> &'static str {
     }
 }
 
-/// What stands in a body, by media type.
+/// The schemas of a body, by media type.
 fn content(document: &Value, contents: &serde_json::Map<String, Value>) -> Markup {
     html! {
         @for (media_type, content) in contents {

@@ -1,8 +1,8 @@
-//! `/docs/api`: the OpenAPI document of a listener as a page that people can read.
+//! `/docs/api`: the OpenAPI document of a listener as a page.
 //!
-//! It is made on the server from the very document that `/openapi.json` serves, and it is as open as that one.
+//! The server renders it from the document that `/openapi.json` serves, and it is public, as that document is.
 //!
-//! **Invariant**: the page holds nothing of the daemon's data.
+//! **Invariant**: the page contains no data of the daemon.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Handler for GetReference {
     }
 }
 
-/// The listener's address as the reader reaches it, for the examples.
+/// The URL of the listener as the reader reaches it, for the examples.
 fn base(headers: &HeaderMap) -> String {
     let in_a_host = |byte: u8| byte.is_ascii_alphanumeric() || b".:-[]".contains(&byte);
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
@@ -45,7 +45,7 @@ fn base(headers: &HeaderMap) -> String {
     format!("{scheme}://{}", host.unwrap_or("localhost"))
 }
 
-/// The operations of a document by tag: the tags in the document's order, paths in theirs.
+/// The operations of a document by tag: tags and paths are in the document's order.
 fn groups(document: &Value) -> Vec<(&Value, Vec<Operation<'_>>)> {
     let tags = document["tags"].as_array().into_iter().flatten();
     let groups = tags.map(|tag| {
@@ -89,7 +89,7 @@ fn page<'a>(document: &'a Value, listener: Listener, base: &str) -> Frame<'a> {
     }
 }
 
-/// How callers say who they are, and what the examples stand for.
+/// The authentication, and the placeholders of the examples.
 fn access(document: &Value) -> Markup {
     let schemes = document["components"]["securitySchemes"].as_object();
     html! {

@@ -1,13 +1,13 @@
-//! A schema as lists of fields.
+//! Renders a schema as lists of fields.
 //!
-//! **Invariant**: every schema ends: one that is inside itself is named and not shown again.
+//! **Invariant**: rendering always ends: a schema inside of itself is named and not rendered again.
 
 use maud::{Markup, html};
 use serde_json::Value;
 
 use super::inline;
 
-/// How deep fields are shown.
+/// Maximum depth of fields.
 const DEPTH_MAX: usize = 12;
 const SCHEMAS: &str = "#/components/schemas/";
 const LIMITS: [&str; 6] = [
@@ -19,10 +19,10 @@ const LIMITS: [&str; 6] = [
     "default",
 ];
 
-/// The schemas that a value is inside of, outermost first.
+/// The schemas around a value, the outermost first.
 type Inside<'a> = Vec<&'a str>;
 
-/// A schema with the fields of its objects.
+/// Renders a schema with the fields of its objects.
 pub(super) fn show(document: &Value, schema: &Value) -> Markup {
     show_in(document, schema, &mut Vec::new())
 }
@@ -61,14 +61,14 @@ fn show_in<'a>(document: &'a Value, schema: &'a Value, inside: &mut Inside<'a>) 
     shown
 }
 
-/// What a field says of itself: its description and its limits.
+/// The description of a field, and its limits.
 fn description_of(document: &Value, field: &Value) -> Markup {
     let (target, _) = resolved(document, field);
     let own = parts(field).filter_map(|part| part["description"].as_str());
     let own = own.chain(field["description"].as_str()).last();
     let limits = LIMITS.iter().filter_map(|name| {
         let limit = target.get(name).filter(|limit| !limit.is_null())?;
-        // What an unsigned integer has by itself.
+        // Every unsigned integer has this minimum.
         let said = *name != "minimum" || limit != 0;
         said.then(|| format!("{name} {limit}"))
     });
@@ -79,7 +79,7 @@ fn description_of(document: &Value, field: &Value) -> Markup {
     }
 }
 
-/// What a value is, in words: `string or null`, `array of Item`.
+/// The type of a value: `string or null`, `array of Item`.
 pub(super) fn kind(schema: &Value) -> Markup {
     if let Some(name) = schema["$ref"].as_str() {
         return html! { code { (name.strip_prefix(SCHEMAS).unwrap_or(name)) } };
@@ -118,13 +118,13 @@ fn says_what(schema: &Value) -> bool {
         .any(|key| schema.get(key).is_some())
 }
 
-/// The schemas that one is put together from.
+/// The schemas that a schema combines.
 fn parts(schema: &Value) -> impl Iterator<Item = &Value> {
     let lists = ["allOf", "oneOf", "anyOf"].into_iter();
     lists.flat_map(|name| schema[name].as_array().into_iter().flatten())
 }
 
-/// The one schema of a field that may also be null, so that its fields are shown.
+/// The other schema of a field that can be null, so that its fields are shown.
 fn without_null(schema: &Value) -> &Value {
     let mut others = parts(schema).filter(|part| part["type"] != "null" && says_what(part));
     match (others.next(), others.next()) {
@@ -138,7 +138,7 @@ fn is_required(schema: &Value, name: &str) -> bool {
     names.any(|required| required == name)
 }
 
-/// What a reference leads to, and the name there.
+/// The target of a reference, and its name.
 pub(super) fn resolved<'a>(document: &'a Value, schema: &'a Value) -> (&'a Value, Option<&'a str>) {
     let Some(name) = schema["$ref"]
         .as_str()

@@ -1,6 +1,6 @@
 //! The search of the documentation: sections of the guide, and operations of the API.
 //!
-//! **Invariant**: a hit has every word that was asked for, in any case of the letters.
+//! **Invariant**: a hit contains every word of the search, in upper or lower case.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -10,20 +10,20 @@ use guide::GuidePage;
 
 const HITS_MAX: usize = 40;
 const WORDS_MAX: usize = 10;
-/// How much of a section is shown around the first word that is found, in characters.
+/// Characters of an excerpt before the first match; `AFTER` counts from the start of the match.
 const BEFORE: usize = 60;
 const AFTER: usize = 140;
 
-/// A place that was found.
+/// A search result.
 struct Hit {
     address: String,
     title: String,
     text: String,
-    /// Words in the heading count first.
+    /// Matches in the heading; more matches come first.
     in_title: usize,
 }
 
-/// What is found, as a list.
+/// The search results as a list.
 pub(super) fn results(query: &str, pages: &[GuidePage], document: &Value) -> Markup {
     let words = words(query);
     let mut hits: Vec<Hit> = places(pages, document)
@@ -57,7 +57,7 @@ fn words(query: &str) -> Vec<String> {
     words.take(WORDS_MAX).collect()
 }
 
-/// Everything that can be found.
+/// All sections and operations.
 fn places<'a>(pages: &'a [GuidePage], document: &'a Value) -> impl Iterator<Item = Hit> + 'a {
     let sections = pages.iter().flat_map(|page| {
         page.sections.iter().map(|section| Hit {
@@ -87,7 +87,7 @@ fn places<'a>(pages: &'a [GuidePage], document: &'a Value) -> impl Iterator<Item
     sections.chain(operations)
 }
 
-/// The text around the first word that is found.
+/// The text around the first match.
 fn excerpt(text: &str, words: &[String]) -> String {
     let at = words.iter().filter_map(|word| find(text, word)).min();
     let at = at.map_or(0, |(begin, _)| text[..begin].chars().count());
@@ -98,7 +98,7 @@ fn excerpt(text: &str, words: &[String]) -> String {
         .take(BEFORE + AFTER)
         .map(|character| if character == '\n' { ' ' } else { character })
         .collect();
-    // Whole words only.
+    // Cut words are dropped.
     let begins = match shown.split_once(' ') {
         Some((_, rest)) if skipped > 0 => format!("… {rest}"),
         _ => shown,
@@ -109,7 +109,7 @@ fn excerpt(text: &str, words: &[String]) -> String {
     }
 }
 
-/// The text with the words marked.
+/// The text with the matches marked.
 fn marked(text: &str, words: &[String]) -> Markup {
     let mut rest = text;
     let mut found = Vec::new();
@@ -123,7 +123,7 @@ fn marked(text: &str, words: &[String]) -> Markup {
     }
 }
 
-/// Where a word in lower case begins and ends in a text.
+/// Start and end of a lower-case word in a text.
 fn find(text: &str, word: &str) -> Option<(usize, usize)> {
     text.char_indices().find_map(|(begin, _)| {
         let mut end = begin;
@@ -189,7 +189,7 @@ mod tests {
         for nothing in ["retries elephant", "<script>"] {
             assert!(found(nothing).contains("No results for"), "{nothing}");
         }
-        // No words at all: every place.
+        // Without words, every place matches.
         assert_eq!(found(" ").matches("<li>").count(), 4);
     }
 }

@@ -1,6 +1,7 @@
-//! The controls of a form: inputs with their labels, hints and messages.
+//! The controls of a form: inputs with labels, hints and messages.
 //!
-//! **Invariant**: a control has the name of its field as its id, and names its hint and its message to screen readers.
+//! **Invariant**: the id of a control is the name of its field, and the control references its hint and its message for
+//! screen readers.
 
 use maud::{Markup, html};
 
@@ -9,22 +10,22 @@ use crate::text::plain;
 use catalog::Catalog;
 use settings::looks_secret;
 
-/// Streams that a form lists; where there are more, a name is typed.
+/// Maximum streams that a form lists; if there are more, the form has a text field for the name.
 const STREAMS_LISTED_MAX: usize = 500;
 
-/// Characters of a secret: a browser cuts what is longer, so it is more than any tool has.
+/// Maximum characters of a secret. A browser cuts longer input, so it exceeds the secrets of all providers.
 const SECRET_CHARS_MAX: usize = 4_096;
-/// The same of several lines: certificates with their chains, key sets.
+/// Maximum characters of several lines: certificates with their chains, key sets.
 const LINES_CHARS_MAX: usize = 32_768;
 
-/// The name and the words of a control.
+/// The name and the texts of a control.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Field<'a> {
-    /// In the form that is sent, and the id.
+    /// The name in the form that is sent, and the id.
     pub(crate) name: &'static str,
-    /// What it is called.
+    /// The label.
     pub(crate) label: &'a str,
-    /// What may be typed; empty: nothing needs to be said.
+    /// The hint; empty: none.
     pub(crate) hint: &'a str,
 }
 
@@ -38,17 +39,17 @@ impl Typed {
         })
     }
 
-    /// A secret. What was typed never comes back.
+    /// A required secret. Its value is never shown again.
     pub(crate) fn secret_input(&self, field: Field<'_>) -> Markup {
         self.any_secret_input(field, true)
     }
 
-    /// The same where there need be none.
+    /// An optional secret.
     pub(crate) fn secret_field(&self, field: Field<'_>) -> Markup {
         self.any_secret_input(field, false)
     }
 
-    /// The same where somebody else may make the secret.
+    /// A secret that the provider may create.
     pub(crate) fn known_secret_input(&self, field: Field<'_>) -> Markup {
         self.any_secret_input(field, false)
     }
@@ -61,7 +62,7 @@ impl Typed {
         })
     }
 
-    /// The contents of a file of text. What was typed never comes back: it may have been another file.
+    /// The content of a text file. It is never shown again, because it may be the wrong file, such as a private key.
     pub(crate) fn lines_input(&self, field: Field<'_>) -> Markup {
         self.around(field, html! {
             textarea.mono id=(field.name) name=(field.name) rows="6" maxlength=(LINES_CHARS_MAX) required
@@ -70,7 +71,7 @@ impl Typed {
         })
     }
 
-    /// A whole number; `usual` is what counts if there is none.
+    /// A whole number; `usual` is the default.
     pub(crate) fn number_input(&self, field: Field<'_>, usual: &str) -> Markup {
         self.around(field, html! {
             input id=(field.name) name=(field.name) type="text" inputmode="numeric" value=(self.shown(field.name)) maxlength="16"
@@ -82,7 +83,7 @@ impl Typed {
     /// A time in UTC.
     pub(crate) fn time_input(&self, field: Field<'_>) -> Markup {
         let value = self.shown(field.name);
-        // A browser shows nothing of what is no time.
+        // A browser shows nothing if the value is not a time.
         let is_time = value.is_empty() || parse_time(value).is_some();
         let kind = if is_time { "datetime-local" } else { "text" };
         self.around(field, html! {
@@ -91,7 +92,7 @@ impl Typed {
         })
     }
 
-    /// One of some words.
+    /// A choice of words.
     pub(crate) fn select(&self, field: Field<'_>, words: &[(&str, &str)]) -> Markup {
         let chosen = self.raw(field.name);
         self.around(field, html! {
@@ -102,7 +103,7 @@ impl Typed {
         })
     }
 
-    /// One of the streams. `other` is the first choice, if none of them needs to be chosen.
+    /// A choice of streams. `other` is the first choice if the stream is optional.
     pub(crate) fn stream_select(
         &self,
         field: Field<'_>,
@@ -120,7 +121,7 @@ impl Typed {
         self.select(field, &words)
     }
 
-    /// Any of the streams, and of those that were chosen before and are gone.
+    /// Checkboxes for all streams, including chosen streams that no longer exist.
     pub(crate) fn stream_boxes(&self, field: Field<'_>, catalog: &Catalog) -> Markup {
         let chosen = self.all(field.name);
         let mut names: Vec<String> = chosen.clone();
@@ -151,7 +152,7 @@ impl Typed {
         }
     }
 
-    /// A box to tick.
+    /// A checkbox.
     pub(crate) fn tick(&self, field: Field<'_>) -> Markup {
         html! {
             div.field {
@@ -175,7 +176,7 @@ impl Typed {
         }
     }
 
-    /// The hint, and what is wrong.
+    /// The hint and the message.
     fn beside(&self, field: Field<'_>) -> Markup {
         html! {
             @if !field.hint.is_empty() { p.hint id={ (field.name) "-hint" } { (field.hint) } }
@@ -213,7 +214,7 @@ impl Typed {
     }
 }
 
-/// Buttons at the end of a form: what it does, and the way back.
+/// Buttons at the end of a form: submit and cancel.
 pub(crate) fn buttons(does: &str, back: &str) -> Markup {
     html! { p.row { button { (does) } a.button.plain href=(back) { "Cancel" } } }
 }

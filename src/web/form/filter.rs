@@ -1,6 +1,6 @@
-//! Forms that filter a list of entries, newest first: what their addresses have in common.
+//! The common part of forms that filter a list of entries, newest first.
 //!
-//! **Invariant**: what cannot be read is refused with a sentence, and never taken for no wish.
+//! **Invariant**: an invalid filter is rejected with a message, and never ignored.
 
 use std::str::FromStr;
 
@@ -10,12 +10,12 @@ use salvo_core::http::StatusCode;
 use super::parse_time;
 use crate::frame::NoPage;
 
-/// Why a filter cannot be used.
+/// The error of an invalid filter.
 pub(crate) fn refusal(why: &str) -> NoPage {
     NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned())
 }
 
-/// The entry before which the page begins; none: the newest.
+/// The entry before which the page begins; `None`: the newest page.
 pub(crate) fn before<T: FromStr>(req: &Request) -> Result<Option<T>, NoPage> {
     let number = req.query::<String>("before").unwrap_or_default();
     if number.is_empty() {
@@ -25,7 +25,7 @@ pub(crate) fn before<T: FromStr>(req: &Request) -> Result<Option<T>, NoPage> {
     before.map_err(|_| refusal("This link is not valid. Open it again from the previous page."))
 }
 
-/// Whether each is a time as forms have it, or empty.
+/// Checks that each text is a time of a form, or empty.
 pub(crate) fn check_times(times: [&str; 2]) -> Result<(), NoPage> {
     let is_good = |time: &str| time.is_empty() || parse_time(time).is_some();
     match times.into_iter().all(is_good) {

@@ -1,8 +1,8 @@
-//! Fields of a record in a form: its controls, what they hold at first, and what they ask for.
+//! The fields of a record in a form: controls, initial values, and the change that they describe.
 //!
-//! Made of the rows of the record, by shape.
+//! The controls are generated from the rows of the record, by shape.
 //!
-//! **Invariant**: what is typed is read back as it is shown. What a form has no control for stays as it is.
+//! **Invariant**: a value that is shown is read back as the same value. A setting without a control keeps its value.
 
 use maud::{Markup, html};
 use serde::de::DeserializeOwned;
@@ -15,10 +15,10 @@ use base::clock;
 use catalog::Catalog;
 use settings::{BodyFault, Field, Patch, Shape};
 
-/// Characters of a list, and of a text that says no limit of its own.
+/// Maximum characters of a list, and of a text without its own limit.
 const CHARS_MAX: usize = 2_048;
 
-/// The name of a control inside of a table, which is a control for each of its fields.
+/// The name of a control in a table; a table has a control for each of its fields.
 fn inner(field: &'static Field) -> &'static str {
     match field.flag.is_empty() {
         true => field.name,
@@ -27,7 +27,7 @@ fn inner(field: &'static Field) -> &'static str {
 }
 
 impl Typed {
-    /// The controls of these rows of a record, in their order. What a row inherits is that of the limits.
+    /// The controls of these rows of a record, in their order. Inherited defaults are those of `[limits]`.
     pub(crate) fn record(
         &self,
         fields: impl IntoIterator<Item = &'static Field>,
@@ -47,7 +47,7 @@ impl Typed {
         }
     }
 
-    /// The control of a row, by this name.
+    /// The control of a row, with this name.
     fn control(&self, name: &'static str, row: &'static Field, catalog: &Catalog) -> Markup {
         let hint = hint(row);
         let field = controls::Field {
@@ -56,7 +56,7 @@ impl Typed {
             hint: &hint,
         };
         match row.shape {
-            // A box that is not ticked is not sent.
+            // Browsers do not send an unchecked checkbox.
             Shape::Boolean if row.none.is_empty() => html! {
                 input type="hidden" name=(name) value="no";
                 (self.tick(field))
@@ -83,7 +83,7 @@ impl Typed {
         }
     }
 
-    /// What the form sets of a new record, with what is known beside it.
+    /// The settings of a new record: those of the form, and `known`.
     pub(crate) fn new_record(
         &mut self,
         fields: &'static [Field],
@@ -98,14 +98,14 @@ impl Typed {
         {
             body.shift_remove("name");
             self.reject("name", "Enter a name.");
-            // What else is wrong is told at once.
+            // A placeholder, so that all other errors are found too.
             body.insert("name".to_owned(), "name".into());
         }
         let patch = Patch::of_new(fields, &[], body);
         patch.unwrap_or_else(|faults| self.reject_faults(fields, faults))
     }
 
-    /// The record that a form makes; what is wrong with it is said.
+    /// The new record; its errors are added to the form.
     pub(crate) fn settings<R: Default + DeserializeOwned>(
         &mut self,
         fields: &'static [Field],
@@ -115,7 +115,7 @@ impl Typed {
         serde_json::from_value(Value::Object((*patch).clone())).unwrap_or_default()
     }
 
-    /// What the form sets of a record that exists.
+    /// The changed settings of an existing record.
     pub(crate) fn changed_record(&mut self, fields: &'static [Field]) -> Patch {
         let rows = fields.iter().filter(|row| !row.declared && !row.fixed);
         let body = self.body(rows, Map::new());
@@ -123,7 +123,7 @@ impl Typed {
         patch.unwrap_or_else(|faults| self.reject_faults(fields, faults))
     }
 
-    /// The body of the API that asks for the same, with what is known beside the form.
+    /// The equivalent body of the API; `known` has the values that are not in the form.
     fn body(
         &mut self,
         rows: impl Iterator<Item = &'static Field>,
@@ -136,7 +136,7 @@ impl Typed {
         body
     }
 
-    /// What a control says; none: there is no such control, or it is wrong.
+    /// The value of a control; `None`: the control is absent, or its value is invalid.
     fn value(&mut self, row: &'static Field) -> Option<Value> {
         if let Shape::Table(fields) = row.shape {
             return self.table(fields);
@@ -165,7 +165,7 @@ impl Typed {
         })
     }
 
-    /// A table, of which all is typed or nothing.
+    /// A table, which is either complete or empty.
     fn table(&mut self, fields: &'static [Field]) -> Option<Value> {
         if !fields.iter().any(|field| self.has(inner(field))) {
             return None;
@@ -189,7 +189,7 @@ impl Typed {
         (!self.is_wrong()).then_some(Value::Object(table))
     }
 
-    /// Says what is wrong at the controls.
+    /// Adds errors to their controls.
     fn reject_faults(&mut self, fields: &'static [Field], faults: Vec<BodyFault>) -> Patch {
         for fault in faults {
             let row = fields.iter().find(|row| row.name == fault.field);
@@ -217,7 +217,7 @@ impl Typed {
         Patch::default()
     }
 
-    /// What the controls of a record hold at first.
+    /// The initial values of the controls of a record.
     pub(crate) fn initial(fields: &'static [Field], record: &Value) -> Vec<(&'static str, String)> {
         let mut values = Vec::new();
         for row in fields.iter().filter(|row| !row.declared && !row.fixed) {
@@ -240,7 +240,7 @@ impl Typed {
     }
 }
 
-/// What is said below a control: the sentence about it, and what counts without it.
+/// The hint below a control: the description, and the default.
 fn hint(row: &Field) -> String {
     let said = if row.hint.is_empty() {
         row.about()
@@ -256,7 +256,7 @@ fn hint(row: &Field) -> String {
     format!("{said}{default}").replace('`', "")
 }
 
-/// What counts where no number is typed.
+/// The default of a number.
 fn placeholder(row: &Field, catalog: &Catalog) -> String {
     let limits = serde_json::to_value(catalog.limits()).unwrap_or_default();
     match limits[row.inherits].as_u64() {
@@ -267,7 +267,7 @@ fn placeholder(row: &Field, catalog: &Catalog) -> String {
     }
 }
 
-/// A value as its control holds it.
+/// A value as its control shows it.
 fn shown(row: &Field, value: &Value) -> String {
     match (value, row.shape) {
         (Value::Null, _) => String::new(),

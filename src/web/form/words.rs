@@ -1,24 +1,24 @@
-//! The sentences of forms, and times as forms have them.
+//! The messages of forms, and the time format of forms.
 //!
-//! **Invariant**: what is wrong is a sentence that names no route; times are in UTC.
+//! **Invariant**: a message is a sentence that names no route; times are in UTC.
 
 use crate::text::as_sentence;
 use base::clock::{self, Unix};
 use catalog::FieldError;
 
-/// A time as forms send it, in UTC, with or without seconds.
+/// Parses a time of a form, in UTC, with or without seconds.
 pub(crate) fn parse_time(text: &str) -> Option<Unix> {
     clock::parse_rfc3339(&format!("{text}Z"))
         .or_else(|| clock::parse_rfc3339(&format!("{text}:00Z")))
 }
 
-/// A time as a form shows it, or nothing.
+/// Formats a time for a form; empty for `None`.
 pub(crate) fn form_time(at: Option<Unix>) -> String {
     let text = at.map(clock::rfc3339).unwrap_or_default();
     text.get(..19).unwrap_or_default().to_owned()
 }
 
-/// What is wrong with a field, below the field.
+/// The message below an invalid field.
 pub(super) fn of_fault(fault: &FieldError) -> String {
     match fault {
         FieldError::NoStream { meant: None, .. } => {
@@ -41,7 +41,7 @@ pub(super) fn of_fault(fault: &FieldError) -> String {
     }
 }
 
-/// The field that a fault is about: of `verify`, which is several fields in a form, the one of them.
+/// The field with the error. `verify` has several fields in a form.
 pub(super) fn field_of(field: &'static str, fault: &FieldError) -> &'static str {
     match fault {
         FieldError::Verify(unfit) => unfit.field,

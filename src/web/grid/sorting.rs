@@ -1,6 +1,6 @@
-//! Sorting a list that is whole by one of its columns: the address says which, `?sort=-streams.items`.
+//! Sorting of a complete list by a column, as the URL requests it: `?sort=-streams.items`.
 //!
-//! Lists that are read page by page have orders of their own, by key or time.
+//! Lists that are read in pages have their own orders, by key or time.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use salvo_core::Request;
 
 use super::{Cell, Column, Direction, Grid, Kind, Row};
 
-/// What the address says: which list is sorted, by which of its columns.
+/// The order in the URL: the list and column, and the direction.
 #[derive(Debug)]
 pub(crate) struct Sorting {
     path: String,
@@ -34,16 +34,16 @@ impl Sorting {
         }
     }
 
-    /// How the list is sorted by this column, if it is.
+    /// The direction if the list is sorted by this column.
     fn direction(&self, name: &str) -> Option<Direction> {
         (self.by == name).then_some(self.direction)
     }
 
-    /// The address of the list sorted by this column: the other way round, if it is already.
+    /// The URL of the list sorted by this column, in reverse if it is already.
     fn address(&self, name: &str, kind: Kind) -> String {
         let descending = match self.direction(name) {
             Some(direction) => direction == Direction::Ascending,
-            // The largest and the newest are looked for first.
+            // Users look for the largest and the newest first.
             None => kind != Kind::Text,
         };
         let sign = if descending { "-" } else { "" };
@@ -52,8 +52,8 @@ impl Sorting {
 }
 
 impl Grid {
-    /// The same with these rows, at most so many, in the order that the address asks for, or else in their own. A
-    /// column can be sorted by if any of its cells has a value.
+    /// Sets these rows, at most `rows_max`, in the order of the URL or else unchanged. A column is sortable if any of
+    /// its cells has a value.
     pub(crate) fn sorted(
         mut self,
         rows: impl IntoIterator<Item = Row>,
@@ -78,14 +78,14 @@ impl Grid {
         self
     }
 
-    /// A column's name in an address.
+    /// The name of a column in a URL.
     fn name_of(&self, column: &Column) -> String {
         let name = format!("{}.{}", self.label, column.name);
         name.to_lowercase().replace(' ', "-")
     }
 }
 
-/// What a row is sorted by: its key, or what a cell says.
+/// The value by which a row is sorted: its key, or the value of a cell.
 fn value(row: &Row, place: usize) -> Option<&str> {
     match place.checked_sub(1) {
         None => Some(&row.key),
@@ -93,7 +93,7 @@ fn value(row: &Row, place: usize) -> Option<&str> {
     }
 }
 
-/// Rows that say nothing come last, whatever the direction.
+/// Sorts rows; rows without a value are last in both directions.
 fn sorted(
     rows: impl Iterator<Item = Row>,
     place: usize,
@@ -123,7 +123,7 @@ fn compare(one: Option<&str>, other: Option<&str>, kind: Kind) -> Ordering {
     }
 }
 
-/// The number in a text such as `over 10,000` or `33.3 %`; below all of them, where there is none.
+/// The number in a text such as `over 10,000` or `33.3 %`; a text without one sorts below all numbers.
 fn number(text: &str) -> f64 {
     let digits: String = (text.chars())
         .filter(|char| char.is_ascii_digit() || *char == '.')

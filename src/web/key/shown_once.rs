@@ -1,7 +1,7 @@
-//! A key that was just issued, on the page that shows it once.
+//! A new key, on the page that shows it once.
 //!
-//! **Invariant**: it is taken from the session by the page that it is shown on, so that no second look, no reload
-//! and no poll finds it; in the browser it is removed when the page is left.
+//! **Invariant**: the page takes the key out of the session, so that no later view, reload or poll finds it. The
+//! browser removes it when the user leaves the page.
 
 use maud::{Markup, html};
 use salvo_core::http::Method;
@@ -13,16 +13,16 @@ use crate::text::{text, time};
 use base::clock::{self, Unix};
 use http::sessions::{IssuedKey, Visitor};
 
-/// The key for this page, if one was just issued.
+/// The new key for this page, if any.
 pub(crate) fn take(req: &Request, depot: &Depot) -> Option<IssuedKey> {
-    // Neither is shown to anybody.
+    // The user sees neither of these responses.
     if is_poll(req) || *req.method() == Method::HEAD {
         return None;
     }
     Visitor::of(depot)?.take_issued_key(req.uri().path())
 }
 
-/// The key and what to do with it. It has the focus.
+/// The key, and what to do with it. The heading has the focus.
 pub(crate) fn panel(issued: &IssuedKey, what: &str) -> Markup {
     html! {
         h2 #made tabindex="-1" autofocus { "The " (what) " " (text(&issued.key)) ", shown only now" }
@@ -40,7 +40,7 @@ pub(crate) fn panel(issued: &IssuedKey, what: &str) -> Markup {
     }
 }
 
-/// How to send, in several languages, with the key if it was just issued.
+/// Example requests in several languages, with the key if it is new.
 pub(crate) fn snippets(
     address: &Address,
     sample: &Sample<'_>,

@@ -1,6 +1,6 @@
-//! `/sources/{name}/keys/{key}/revoke` and `…/delete`: ending an ingest key.
+//! `/sources/{name}/keys/{key}/revoke` and `…/delete`: revoking and deleting an ingest key.
 //!
-//! **Invariant**: it is asked before it is done.
+//! **Invariant**: the page asks for confirmation first.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl EndKey {
     }
 }
 
-/// Which older keys of a name still work after the newest was revoked.
+/// Older keys of a name that are still valid after the newest was revoked.
 fn still_working(operator: &Operator, key: &IngestKey) -> String {
     let connector = operator.catalog.connector(&key.connector);
     let older = connector.as_ref().map(|one| one.older_keys(&key.name));

@@ -1,6 +1,7 @@
-//! `/sources/{name}/new-key`: another key of a connector; with `?tool=NAME` one that verifies what that tool signs.
+//! `/sources/{name}/new-key`: another key of a connector; with `?tool=NAME`, a key that verifies the signatures of this
+//! provider.
 //!
-//! **Invariant**: a connector that is declared may have keys that are made here.
+//! **Invariant**: a connector that is defined in the configuration can have keys that were created here.
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
@@ -46,7 +47,7 @@ impl NewKey {
     }
 }
 
-/// A tool whose signatures can be verified.
+/// A preset with signatures.
 fn signing_tool(name: &str) -> Result<&'static Preset, NoPage> {
     let preset = webhook::preset(name).filter(|preset| preset.signed());
     preset.ok_or(NoPage::NotFound(
@@ -54,7 +55,7 @@ fn signing_tool(name: &str) -> Result<&'static Preset, NoPage> {
     ))
 }
 
-/// The form with the stream of another key of the connector.
+/// The form, with the stream of another key of the connector.
 fn initial(depot: &Depot, connector: &Connector, signs: Option<&Preset>) -> Typed {
     let stream = connector.keys.first().map(|key| key.stream.to_string());
     let mut values = signs.map(verification::initial).unwrap_or_default();
@@ -63,7 +64,7 @@ fn initial(depot: &Depot, connector: &Connector, signs: Option<&Preset>) -> Type
     Typed::new(depot, "name", &values)
 }
 
-/// What the form asks for.
+/// Reads the form.
 fn read(typed: &mut Typed, connector: &Connector, signs: Option<&Preset>) -> catalog::NewKey {
     let test = match signs {
         None => typed.choice("mode", &[("live", false), ("test", true)]) == Some(true),
@@ -135,7 +136,7 @@ fn page(
     }
 }
 
-/// The way to a key that verifies signatures.
+/// The choice of a provider, for a key that verifies signatures.
 fn choice_of_tool(connector: &Connector, path: &str) -> Markup {
     let mut known: Vec<&Preset> = webhook::presets();
     known.retain(|preset| preset.signed());

@@ -1,6 +1,6 @@
-//! `/new/source?tool=NAME`: a connector for a tool that is known by name, or that signs.
+//! `/new/source?tool=NAME`: a form for the connector of a preset.
 //!
-//! **Invariant**: the form asks for nothing that the tool's preset knows.
+//! **Invariant**: the form has no fields for values that the preset determines.
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request};
@@ -16,10 +16,10 @@ use operate::Operator;
 use settings::ConnectorKind;
 use webhook::{ItemKey, Preset};
 
-/// The item key of those whose deliveries are items of their own.
+/// The item key of providers whose deliveries are separate items.
 const DELIVERY: &str = "@delivery";
 
-/// The form as it is asked for, or what was sent with it.
+/// Answers with the form, or handles the form that was sent.
 pub(super) async fn answer(
     operator: &Operator,
     req: &Request,
@@ -55,7 +55,7 @@ pub(super) async fn answer(
     })
 }
 
-/// The preset's name, with a number if there is such a connector already.
+/// The name of the preset, with a number if such a connector exists.
 fn free_name(catalog: &Catalog, preset: &Preset) -> String {
     if preset.is_generic() {
         return String::new();
@@ -90,7 +90,7 @@ fn page(operator: &Operator, preset: &'static Preset, typed: &Typed) -> FormPage
     }
 }
 
-/// In place of a secret.
+/// Shown in place of the field for a secret.
 fn unsigned(preset: &Preset) -> Markup {
     html! { p #no-secret {
         "Requests from " (tool::name_within(Some(preset))) " have no signature that Headgate can verify, so the URL contains a key. "
@@ -98,7 +98,7 @@ fn unsigned(preset: &Preset) -> Markup {
     } }
 }
 
-/// What counts if nothing is typed.
+/// The hint with the default item key.
 fn item_key_hint(preset: &Preset) -> String {
     let example = "A field such as order.id: sent again, it updates the item.";
     match preset.item_key.as_ref().map(ItemKey::described).as_deref() {
@@ -109,7 +109,7 @@ fn item_key_hint(preset: &Preset) -> String {
             format!("{example} If empty, each delivery is a separate item.")
         }
         Some(fields) => {
-            // Where none of them is there, too.
+            // The delivery is the default only if no field is present; the hint omits it.
             let fields = fields
                 .strip_suffix(&format!(", else {DELIVERY}"))
                 .unwrap_or(fields);
@@ -118,13 +118,13 @@ fn item_key_hint(preset: &Preset) -> String {
     }
 }
 
-/// What the form asks for.
+/// Reads the form.
 fn read(typed: &mut Typed, preset: &Preset) -> SetUp {
     let name = typed.text(NAME.name);
     let mut known = Map::new();
     known.insert("kind".to_owned(), ConnectorKind::Webhook.as_str().into());
     if !preset.signed() {
-        // Of a key that signs, its scheme says so.
+        // For a key that verifies signatures, the scheme determines the preset.
         known.insert("preset".to_owned(), preset.name.as_str().into());
     }
     SetUp {
