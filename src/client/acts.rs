@@ -1,6 +1,6 @@
-//! `headgate item override …` and `headgate stream hold …`: what operators show beside what sources said.
+//! `headgate item override …` and `headgate stream hold …`: overrides and holds of operators.
 //!
-//! **Invariant**: values are sent as they were typed: JSON where they are JSON, else texts.
+//! **Invariant**: values are sent as they were typed: as JSON if they are valid JSON, otherwise as texts.
 
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -126,7 +126,7 @@ pub(super) struct ReleaseAllArgs {
     admin: AdminArgs,
 }
 
-/// `FIELD=VALUE` as the JSON text of an object.
+/// The JSON text of an object from `FIELD=VALUE` arguments.
 fn object(fields: &[String]) -> Result<String, CliError> {
     let mut members = Vec::new();
     for field in fields {
@@ -239,7 +239,7 @@ async fn on_stream(
     call(&args.admin, Method::POST, &args.stream, verb, body).await
 }
 
-/// Whether a hold was made, changed or ended.
+/// Whether the act changed a hold.
 fn has_changed(acted: &ActData) -> bool {
     acted.changed.as_ref().and_then(Value::as_u64) != Some(0)
 }

@@ -1,11 +1,11 @@
-//! `headgate bench`: what an installation can take, and what keeps it from taking more.
+//! `headgate bench`: the capacity of an installation, and what limits it.
 //!
-//! Called by the command line. Measures the disk (`disk`), requests up to their 202 (`load`) and the way to a renderer
-//! (`push`), all against a stream of its own (`site`), reads what was busy meanwhile (`meter`), and says what the limit
-//! is (`verdict`, `report`).
+//! Called by the command line. It measures the disk (`disk`), requests up to their 202 (`load`) and the latency to a
+//! renderer (`push`), all with a separate stream (`site`). It also measures resource use (`meter`), and names the limit
+//! (`verdict`, `report`).
 //!
-//! **Invariant**: what it makes is removed again, also after a failure and after a signal; where that can't be done, it
-//! says what is left and how to remove it.
+//! **Invariant**: everything that it creates is deleted again, even after a failure or a signal. If that fails, it
+//! prints what is left and how to delete it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,13 +38,13 @@ mod verdict;
 
 /// Sizes of the bodies, in bytes.
 const SIZES: [usize; 2] = [200, 2_048];
-/// How many requests are on their way at once.
+/// Concurrent requests.
 const CONNECTIONS: [usize; 3] = [1, 8, 64];
-/// What of the time each part has; the rest is for what is made and removed.
+/// The share of the time for each part; the rest is for creating and deleting.
 const DISK_SHARE: f64 = 0.1;
 const LOAD_SHARE: f64 = 0.6;
 const PUSH_SHARE: f64 = 0.2;
-/// Empty requests that tell how long the way is.
+/// Empty requests that measure the round trip.
 const ROUND_TRIPS: usize = 100;
 
 /// Arguments of `headgate bench`.
@@ -94,7 +94,7 @@ impl BenchArgs {
 /// Runs the verb.
 ///
 /// # Errors
-/// The daemon does not answer or refuses, a signal came, or what was made could not be removed.
+/// The daemon does not answer or rejects a call, a signal arrived, or something could not be deleted.
 pub async fn run(args: BenchArgs) -> Result<(), CliError> {
     let mut signals = Signals::new()?;
     let admin = args.admin.client()?;
@@ -133,7 +133,8 @@ pub async fn run(args: BenchArgs) -> Result<(), CliError> {
     }
 }
 
-/// Whether the data pool takes what is sent; an error if others would take it too and nobody said that they may.
+/// Whether the data pool receives the stream; an error if other sinks would receive it too and `--all-sinks` is not
+/// set.
 fn sinks_allow(status: &StatusData, stream: &str, all: bool) -> Result<bool, CliError> {
     let (mut pool, mut others) = (false, Vec::new());
     for sink in &status.sinks {
@@ -160,7 +161,7 @@ fn sinks_allow(status: &StatusData, stream: &str, all: bool) -> Result<bool, Cli
     )))
 }
 
-/// Everything, one after the other.
+/// Measures all parts in sequence.
 async fn measure(
     args: &BenchArgs,
     site: &Site<'_>,
@@ -197,7 +198,7 @@ async fn measure(
     Ok(())
 }
 
-/// Measures the disk, or says why not.
+/// Measures the disk; the error is the reason why it was not measured.
 async fn disk(args: &BenchArgs, status: &StatusData, local: bool) -> Result<Disk, String> {
     let folder = match &args.disk_dir {
         Some(folder) => folder.clone(),
@@ -221,7 +222,7 @@ async fn disk(args: &BenchArgs, status: &StatusData, local: bool) -> Result<Disk
         .unwrap_or_else(|error| Err(format!("the disk was not measured: {error}")))
 }
 
-/// How long a request takes that the daemon does nothing for.
+/// The times of requests for which the daemon does no work.
 async fn round_trips(client: &Client) -> Result<Times, CliError> {
     let mut times = Vec::with_capacity(ROUND_TRIPS);
     for _ in 0..ROUND_TRIPS {
@@ -231,7 +232,7 @@ async fn round_trips(client: &Client) -> Result<Times, CliError> {
             .await?;
         times.push(sent.elapsed());
     }
-    // The first one connects.
+    // The first request includes connecting.
     Ok(Times::of(times.into_iter().skip(1)))
 }
 

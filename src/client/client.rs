@@ -1,11 +1,10 @@
-//! A small HTTP client for the verbs of the command line: TCP, TLS and Unix sockets, a bearer secret,
-//! answers in the service's envelope.
+//! A small HTTP client for the verbs of the command line: TCP, TLS and Unix sockets, a bearer secret, and responses in
+//! the service's envelope.
 //!
-//! `send` and `tail` talk to the service through it; all other verbs talk to the admin API
-//! ([`AdminArgs`]).
+//! `send` and `tail` call the service with it; all other verbs call the admin API ([`AdminArgs`]).
 //!
-//! **Invariant**: the bearer secret goes into the `Authorization` header and nowhere else: redirects
-//! are not followed, and no error text contains it.
+//! **Invariant**: the bearer secret is sent only in the `Authorization` header. Redirects are not followed, and no
+//! error text contains the secret.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,21 +30,21 @@ mod stream;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// The longest answer that is read.
+/// Maximum bytes of a response.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// One server and the secret it is asked with.
+/// A client of one server, with its secret.
 pub struct Client {
     http: reqwest::Client,
-    /// What paths are appended to; has no slash at the end.
+    /// The base of all paths, without a slash at the end.
     base: String,
     /// The address as it was given, for messages.
     address: String,
-    /// None: requests go without an `Authorization` header.
+    /// `None`: requests have no `Authorization` header.
     bearer: Option<HeaderValue>,
 }
 
-/// An answer, whatever its status, read to its end.
+/// A complete response with any status.
 #[derive(Debug)]
 pub struct Answer {
     /// The HTTP status.
@@ -56,35 +55,35 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// A successful answer.
+/// A successful response.
 #[derive(Debug, Deserialize)]
 pub struct Envelope<T> {
-    /// What was asked for.
+    /// The requested data.
     pub data: T,
-    /// The cursor of the next page of a list, if there is one.
+    /// The cursor of the next page of a list, if any.
     pub next: Option<String>,
 }
 
-/// Why a call brought nothing.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The server was not reached, or the connection ended before the answer did.
+    /// The server was not reached, or the connection ended before the response.
     #[error("no answer from {address}: {reason}")]
     NoAnswer {
         /// The server's address.
         address: String,
-        /// What the network said.
+        /// The error of the network.
         reason: String,
     },
-    /// The server answered, and it was an error.
+    /// The response is an error.
     #[error(transparent)]
     Refused(Refusal),
-    /// The server said that all is well, in a form that is not ours.
+    /// The response is a success, but not in Headgate's form.
     #[error("the response from {address} is not from Headgate ({reason}): check the address")]
     Foreign {
         /// The server's address.
         address: String,
-        /// What is strange about it.
+        /// The reason.
         reason: String,
     },
 }
@@ -111,12 +110,12 @@ impl Client {
         })
     }
 
-    /// A client like that of [`new`](Client::new), which sends no `Authorization` header.
+    /// A client as in [`new`](Client::new) that sends no `Authorization` header.
     pub fn without_secret(url: &str) -> Result<Client, CliError> {
         Client::build(reqwest::Client::builder(), url)
     }
 
-    /// The same for the daemon of this machine, whatever name its certificate has.
+    /// As `without_secret`, for the daemon of this machine: its certificate can have any name.
     pub fn of_own_daemon(url: &str) -> Result<Client, CliError> {
         let builder = reqwest::Client::builder().danger_accept_invalid_certs(true);
         Client::build(builder, url)
@@ -143,7 +142,7 @@ impl Client {
                 if !is_plain(&parsed) {
                     return Err(wrong_url(url));
                 }
-                // A proxy that the environment names is not meant for this machine.
+                // A proxy from the environment is not for this machine.
                 let builder = if is_this_machine(&parsed) {
                     builder.no_proxy()
                 } else {
@@ -169,7 +168,7 @@ impl Client {
         &self.address
     }
 
-    /// Sends one request and reads its answer, whatever the status. `path` begins with a slash.
+    /// Sends a request and reads the response with any status. `path` begins with a slash.
     pub async fn call(
         &self,
         method: Method,
@@ -208,12 +207,12 @@ impl Client {
         })
     }
 
-    /// Gets from the admin API.
+    /// Sends a GET request to the admin API.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
         Ok(self.page(path).await?.data)
     }
 
-    /// Gets a page of a list from the admin API.
+    /// Requests a page of a list of the admin API.
     pub async fn page<T: DeserializeOwned>(&self, path: &str) -> Result<Envelope<T>, CallError> {
         let answer = self
             .call(Method::GET, path, HeaderMap::new(), Bytes::new())
@@ -221,7 +220,7 @@ impl Client {
         self.envelope(&answer)
     }
 
-    /// Sends a change to the admin API, with a JSON body if one is given.
+    /// Sends a change to the admin API, with an optional JSON body.
     pub async fn change<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -238,7 +237,7 @@ impl Client {
         Ok(self.envelope(&answer)?.data)
     }
 
-    /// The same for work that takes as long as it takes: there is no deadline.
+    /// As `change`, without a deadline, for work that can take long.
     pub async fn change_slowly<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -252,7 +251,7 @@ impl Client {
         Ok(self.envelope(&self.read(response).await?)?.data)
     }
 
-    /// Decodes a success, turns everything else into an error.
+    /// Decodes a success; returns an error for any other response.
     pub fn envelope<T: DeserializeOwned>(&self, answer: &Answer) -> Result<Envelope<T>, CallError> {
         match answer.status {
             200..=299 => serde_json::from_slice(&answer.body)
@@ -268,7 +267,7 @@ impl Client {
         }
     }
 
-    /// The error for an answer that can't have come from the service.
+    /// The error for a response that cannot be from the service.
     pub fn foreign(&self, reason: String) -> CallError {
         CallError::Foreign {
             address: self.address.clone(),
@@ -296,7 +295,7 @@ fn at_unix_socket(
 }
 
 fn wrong_url(url: &str) -> CliError {
-    // A URL with a password in it is refused too, so what stands before an @ is not repeated.
+    // URLs with a password are rejected too, so the part before an `@` is not repeated.
     let url = url.rsplit('@').next().unwrap_or_default();
     CliError::wrong_use(format!(
         "`{}` is not an address of a server: give http://host:port, https://host:port or unix:/path, \
@@ -320,7 +319,7 @@ fn is_this_machine(url: &Url) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// The innermost cause, which is the one that helps ("Connection refused").
+/// The innermost cause, which is the most useful one ("Connection refused").
 pub(super) fn reason(error: reqwest::Error) -> String {
     if error.is_timeout() {
         return "timeout".to_owned();

@@ -1,6 +1,6 @@
-//! The configuration that a verb reads: that of this process, with the file that `--config` names; or that of a service.
+//! The configuration of a verb: that of this process with the file of `--config`, or that of a service.
 //!
-//! **Invariant**: all problems are named at once, and the exit code says that the configuration is wrong.
+//! **Invariant**: all problems are listed together, and the exit code states that the configuration is invalid.
 
 mod unit;
 
@@ -31,7 +31,7 @@ pub struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// The configuration of this process alone, with a file.
+    /// The configuration of this process with a file.
     pub fn of_file(config: Option<PathBuf>) -> Self {
         Self {
             config,
@@ -39,7 +39,7 @@ impl ConfigArgs {
         }
     }
 
-    /// Why the configuration has its profile, in a few words.
+    /// The origin of the profile, in a few words.
     pub fn profile_from(&self) -> String {
         let variable = std::env::var_os("HEADGATE_PROFILE").filter(|name| !name.is_empty());
         match (&self.service, variable) {
@@ -56,12 +56,12 @@ impl ConfigArgs {
 /// Loads the configuration of this process.
 ///
 /// # Errors
-/// Everything that is wrong with it, for exit code 2.
+/// All problems of the configuration, with exit code 2.
 pub fn load(args: &ConfigArgs) -> Result<Loaded, CliError> {
     load_with(args, Vec::new())
 }
 
-/// The same, with settings that options of the verb give.
+/// As `load`, with settings from options of the verb.
 ///
 /// # Errors
 /// See [`load`].
@@ -71,25 +71,25 @@ pub fn load_with(args: &ConfigArgs, options: Vec<SettingOption>) -> Result<Loade
     settings::load(&sources).map_err(|problems| explained(args, problems))
 }
 
-/// What can be read of a configuration that cannot be used, for the files that it names.
+/// The readable part of an invalid configuration, for the files that it names.
 pub fn tentative(args: &ConfigArgs, options: Vec<SettingOption>) -> Option<Loaded> {
     let mut sources = sources(args).ok()?;
     sources.options = options;
     settings::tentative(&sources)
 }
 
-/// Takes the presets of the configuration, whatever else stands there.
+/// Loads the presets of the configuration; other settings can be invalid.
 ///
 /// # Errors
-/// What is wrong with them, for exit code 2.
+/// The problems of the presets, with exit code 2.
 pub fn use_presets(args: &ConfigArgs) -> Result<(), CliError> {
     settings::use_presets(&sources(args)?).map_err(unusable)
 }
 
-/// How the daemon of the configuration is reached, whatever else stands there.
+/// The address and token of the configured daemon; other settings can be invalid.
 ///
 /// # Errors
-/// What is wrong with these settings, for exit code 2.
+/// The problems of these settings, with exit code 2.
 pub fn own_daemon(args: &ConfigArgs) -> Result<OwnDaemon, CliError> {
     settings::own_daemon(&sources(args)?).map_err(|problems| explained(args, problems))
 }
@@ -112,7 +112,7 @@ fn sources(args: &ConfigArgs) -> Result<Sources, CliError> {
     Ok(sources)
 }
 
-/// What is wrong, and what a service has that files do not show while it is stopped.
+/// The problems, with a hint about files that exist only while the service runs.
 fn explained(args: &ConfigArgs, problems: Problems) -> CliError {
     let mut error = unusable(problems);
     if args.service.is_some() && error.message.contains("/run/credentials/") {
@@ -123,7 +123,7 @@ fn explained(args: &ConfigArgs, problems: Problems) -> CliError {
     error
 }
 
-/// All that is wrong with a configuration, as the error of a verb.
+/// The problems of a configuration as the error of a verb.
 pub fn unusable(problems: Problems) -> CliError {
     let count = problems.0.len();
     let noun = if count == 1 { "problem" } else { "problems" };

@@ -1,8 +1,8 @@
 //! `headgate connector`: the connectors of a running daemon.
 //!
-//! Called by the command line; asks the admin API.
+//! Called by the command line; calls the admin API.
 //!
-//! **Invariant**: a connector goes with its keys, so it is not deleted without a yes.
+//! **Invariant**: deleting a connector deletes its keys, so it requires a confirmation.
 
 use reqwest::Method;
 use serde_json::{Map, Value};
@@ -169,7 +169,7 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
     }
 }
 
-/// Whether nothing says yet what identifies the items of a tool.
+/// Whether a webhook connector has neither an item key nor a preset.
 fn is_unidentified(body: &Map<String, Value>) -> bool {
     body.get("kind").is_some_and(|kind| kind == "webhook")
         && ["item_key", "preset"]
@@ -184,7 +184,7 @@ fn unidentified_words(name: &str) -> String {
     )
 }
 
-/// Makes a connector with its first key, and a stream for it if there is none.
+/// Creates a connector with its first key, and the stream if it does not exist.
 async fn create_with_key(args: CreateArgs) -> Result<(), CliError> {
     let mut body = args.settings.0;
     body.insert("name".to_owned(), args.name.as_str().into());

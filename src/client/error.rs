@@ -1,17 +1,17 @@
-//! How a verb of the command line ends when it does not succeed.
+//! The error of a verb of the command line.
 //!
-//! Every verb's `run` returns it; `main` prints the message on standard error and exits with the code.
+//! Every verb's `run` returns it; `main` prints the message to standard error and exits with the code.
 //!
-//! **Invariant**: the message is safe to print: what came from a server has been escaped before.
+//! **Invariant**: the message is safe to print: text from a server was escaped before.
 
 use std::fmt;
 
-/// The exit code of a verb that could not do its work.
+/// The exit code of a verb that failed.
 pub const FAILED: u8 = 1;
-/// The exit code of wrong use: arguments, environment, files named by them.
+/// The exit code of wrong use: invalid arguments, environment or files named by them.
 pub const WRONG_USE: u8 = 2;
 
-/// An exit code, and a sentence that says what to do next.
+/// An exit code, and a message that says what to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CliError {
     /// The process's exit code, never 0.
@@ -21,7 +21,7 @@ pub struct CliError {
 }
 
 impl CliError {
-    /// The work was understood and could not be done: exit code 1.
+    /// The verb was valid but failed: exit code 1.
     pub fn failed(message: impl Into<String>) -> CliError {
         CliError {
             code: FAILED,
@@ -29,7 +29,7 @@ impl CliError {
         }
     }
 
-    /// The caller has to change the command: exit code 2.
+    /// The user must change the command: exit code 2.
     pub fn wrong_use(message: impl Into<String>) -> CliError {
         CliError {
             code: WRONG_USE,

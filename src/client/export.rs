@@ -1,9 +1,9 @@
 //! `headgate export`: all items of a stream as a table, to a file or to standard output.
 //!
-//! Called by the command line; asks the admin API, which writes the rows while they are read.
+//! Called by the command line; calls the admin API, which streams the rows.
 //!
-//! **Invariant**: a file has its name when it is whole. An export that ends early is a failure, also if some of it has
-//! been printed.
+//! **Invariant**: a file gets its name only when it is complete. An export that ends early is a failure, even if a part
+//! of it was printed.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -57,7 +57,7 @@ enum Format {
 }
 
 impl Format {
-    /// How its path ends, and what the answer is.
+    /// The extension in the path, and the content type of the response.
     fn parts(self) -> (&'static str, &'static str) {
         match self {
             Self::Csv => ("csv", "text/csv"),
@@ -89,7 +89,7 @@ pub async fn run(args: ExportArgs) -> Result<(), CliError> {
         let mut out = io::stdout().lock();
         while let Some(piece) = rows.chunk().await? {
             match out.write_all(&piece) {
-                // Whoever reads has enough.
+                // The reader has closed the pipe.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
                 done => done.map_err(|error| CliError::failed(format!("cannot print: {error}")))?,
             }
@@ -121,7 +121,7 @@ pub async fn run(args: ExportArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The name that a file has until it is whole.
+/// The name of an incomplete file.
 fn part_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".part");

@@ -1,8 +1,8 @@
-//! `headgate healthcheck`: whether the daemon takes requests, as an exit code.
+//! `headgate healthcheck`: whether the daemon accepts requests, as an exit code.
 //!
-//! For containers and service managers, which call it again and again.
+//! For containers and service managers, which run it periodically.
 //!
-//! **Invariant**: exit code 0 means that the service said so in time; everything else is 1 with a reason.
+//! **Invariant**: exit code 0 means that the service confirmed it in time; any other result is 1 with a reason.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::configuration::{ConfigArgs, load};
 use super::error::CliError;
 use super::output::print;
 
-/// How long an answer may take.
+/// Maximum time for a response.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Arguments of `headgate healthcheck`.
@@ -39,7 +39,7 @@ pub struct HealthcheckArgs {
 /// Runs the verb.
 ///
 /// # Errors
-/// Exit code 1, whatever it is: some container engines know no other.
+/// Exit code 1 for all errors: some container engines accept no other.
 pub async fn run(args: HealthcheckArgs) -> Result<(), CliError> {
     let checked = check(&args).await;
     checked.map_err(|error| CliError::failed(error.message))?;
@@ -60,7 +60,7 @@ async fn check(args: &HealthcheckArgs) -> Result<(), CliError> {
             }
         }
     };
-    // The certificate has the name that callers know, not the address of this machine; and nothing secret is sent.
+    // The certificate has the public name, not the address of this machine; and no secret is sent.
     let client = match args.url {
         Some(_) => Client::without_secret(&url)?,
         None => Client::of_own_daemon(&url)?,

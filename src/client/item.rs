@@ -1,6 +1,6 @@
 //! `headgate item`: one item of the data pool of a running daemon.
 //!
-//! Called by the command line; asks the admin API.
+//! Called by the command line; calls the admin API.
 //!
 //! **Invariant**: an item is removed only by a verb that names its stream and its key.
 
@@ -118,7 +118,7 @@ const HISTORY: &[Column<PastValueData>] = &[
     Column::new("REQUEST", |one| one.request_id.clone()),
 ];
 
-/// As it was sent, with what it is where that is not the source's value.
+/// The value as it was sent; for other entries, their kind.
 fn value(one: &PastValueData) -> String {
     let value = one.value.as_ref().map(|value| value.get().to_owned());
     let value = cut(value.unwrap_or_else(|| "null".to_owned()));
@@ -182,7 +182,7 @@ async fn history(args: &HistoryArgs) -> Result<(), CliError> {
     })
 }
 
-/// A line for each field, values as they were sent.
+/// One line per field, with values as they were sent.
 fn described(item: &StoredItem) -> String {
     let mut text = format!(
         "key: {}\nupdated: {}\nversion: {}\nrequest: {}\nfields\n",

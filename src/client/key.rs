@@ -1,8 +1,8 @@
 //! `headgate key`: the ingest keys of a running daemon, and keys for a configuration file.
 //!
-//! Called by the command line; all but `key new` ask the admin API.
+//! Called by the command line; all verbs except `key new` call the admin API.
 //!
-//! **Invariant**: the key is printed once, on standard output, and kept nowhere.
+//! **Invariant**: a key is printed once, on standard output, and stored nowhere.
 
 use reqwest::Method;
 use serde::Serialize;
@@ -280,7 +280,7 @@ async fn take_secret(key: &Named) -> Result<(), CliError> {
 async fn revoke(key: &Named) -> Result<(), CliError> {
     let keys = key.keys()?;
     keys.revoke(&key.name).await?;
-    // Those that rotations replaced are listed under the name and their public ids.
+    // Keys that a rotation replaced are listed as the name and their public id.
     let listed: Vec<KeyData> = keys.entries(usize::MAX).await?;
     let older = listed.iter().filter_map(|listed| {
         let name = plain(&listed.settings["name"]);
@@ -302,7 +302,7 @@ async fn revoke(key: &Named) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Prints an ingest key that the daemon made. One that verifies signatures has no text.
+/// Prints a new ingest key. A key that verifies signatures has no text.
 fn print_key(
     keys: &Resource,
     output: MadeOutput,
@@ -326,7 +326,7 @@ fn print_key(
     }
 }
 
-/// Prints a key that the daemon made: itself on standard output, all else beside it.
+/// Prints a new key: the key on standard output, everything else on standard error.
 pub(super) fn print_made(
     output: MadeOutput,
     made: &impl Serialize,
@@ -344,7 +344,7 @@ pub(super) fn print_made(
     }
 }
 
-/// Reads a duration: seconds, or a number with s, m, h or d.
+/// Parses a duration: seconds, or a number with s, m, h or d.
 fn seconds(text: &str) -> Result<u64, String> {
     let (number, unit) = match text.strip_suffix(|unit: char| unit.is_ascii_lowercase()) {
         Some(number) => (number, &text[number.len()..]),

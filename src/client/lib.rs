@@ -1,6 +1,6 @@
-//! The verbs of the command line that talk to a running daemon over HTTP, and what every verb prints with.
+//! The verbs of the command line that call a running daemon over HTTP, and the output functions of all verbs.
 //!
-//! **Invariant**: names neither the daemon nor anything that serves: a client knows addresses, keys and answers.
+//! **Invariant**: the package depends on neither the daemon nor any server: it uses only addresses, keys and responses.
 #![deny(unsafe_code)]
 
 mod acts;

@@ -1,8 +1,8 @@
-//! `headgate operate-key`: the read keys of a running daemon that can also override and hold what their streams show.
+//! `headgate operate-key`: the read keys of a running daemon that can also override and hold items.
 //!
-//! Called by the command line; asks the admin API.
+//! Called by the command line; calls the admin API.
 //!
-//! **Invariant**: the verbs are those of `read-key`; a key of another kind is not listed and not made here.
+//! **Invariant**: the verbs are those of `read-key`; keys of other kinds are neither listed nor created here.
 
 use super::error::CliError;
 use super::read_key::{ChangeArgs, CreateArgs, Kind, Named, ReadKeyCommand, run_as};

@@ -1,10 +1,10 @@
 //! What the command line prints: standard output, notes on standard error, tables, JSON.
 //!
-//! Every verb prints through here, so that `headgate … | head` ends quietly and text that came from
-//! a server can't steer the reader's terminal.
+//! Every verb prints with it, so that `headgate … | head` ends without an error and text from a server cannot control
+//! the terminal.
 //!
-//! **Invariant**: no control character out of a table cell, a JSON string or a text given to [`shown`]
-//! reaches the terminal as itself.
+//! **Invariant**: control characters in a table cell, a JSON string or a text given to [`shown`] never reach the
+//! terminal unescaped.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
@@ -16,7 +16,7 @@ use super::error::CliError;
 use super::zone::local;
 pub use base::text::{visible as shown, visible_json as shown_json, visible_lines as shown_lines};
 
-/// How much of a long text a table shows.
+/// Maximum characters of a cell.
 const CELL_CHARS_MAX: usize = 80;
 
 /// How a list is printed.
@@ -30,7 +30,7 @@ pub enum ListOutput {
     Ndjson,
 }
 
-/// Prints a list; an empty one as `none`, beside standard output.
+/// Prints a list; for an empty list, prints `none` to standard error.
 pub fn print_list<T: Serialize, D: fmt::Display>(
     output: ListOutput,
     entries: &[T],
@@ -38,7 +38,7 @@ pub fn print_list<T: Serialize, D: fmt::Display>(
     table: impl FnOnce(&[T]) -> D,
 ) -> Result<(), CliError> {
     match output {
-        // What is raw JSON in an entry is laid out like the rest.
+        // Raw JSON in an entry is formatted like the rest.
         ListOutput::Json => print(&json_pretty(&json(&entries))?),
         ListOutput::Ndjson => entries
             .iter()
@@ -51,7 +51,7 @@ pub fn print_list<T: Serialize, D: fmt::Display>(
     }
 }
 
-/// Asks for a yes on the terminal; `what_for` is what cannot be done without one.
+/// Asks for confirmation on the terminal; `what_for` is the act that requires it.
 pub fn confirmed(question: &str, what_for: &str) -> Result<bool, CliError> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
@@ -72,7 +72,7 @@ pub(super) fn is_yes(answer: &str) -> bool {
     matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
 }
 
-/// Writes to standard output. A reader that has gone away (`| head`) is no error.
+/// Writes to standard output. A closed pipe (`| head`) is not an error.
 pub fn print(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -83,8 +83,8 @@ pub fn print(text: &str) -> Result<(), CliError> {
     }
 }
 
-/// Ends when nobody reads standard output any more, which a verb that prints rarely would learn late. Where
-/// that can't be known (a file, another system) it never ends.
+/// Ends when the reader of standard output has closed it, which a verb that prints rarely would notice late. If that
+/// cannot be detected (a file, another system), it never ends.
 pub async fn closed() {
     #[cfg(target_os = "linux")]
     if let Ok(pipe) = std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned()
@@ -95,7 +95,7 @@ pub async fn closed() {
     std::future::pending::<()>().await;
 }
 
-/// True as soon as the other side of a pipe is closed, false if that can't be known.
+/// Returns `true` as soon as the other end of a pipe is closed, `false` if that cannot be detected.
 #[cfg(target_os = "linux")]
 async fn is_closed_at_last(pipe: std::os::fd::OwnedFd) -> bool {
     // Unchecked, because the check would make standard output non-blocking, for other programs too.
@@ -106,12 +106,12 @@ async fn is_closed_at_last(pipe: std::os::fd::OwnedFd) -> bool {
     }
 }
 
-/// Writes a line to standard error; where that is closed, there is nobody to tell.
+/// Writes a line to standard error; errors are ignored.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// A value as JSON without quotes; nothing for null. Not escaped.
+/// A value as JSON without quotes; empty for null. Not escaped.
 pub fn plain(value: &impl Serialize) -> String {
     match json(value) {
         Value::Null => String::new(),
@@ -120,17 +120,17 @@ pub fn plain(value: &impl Serialize) -> String {
     }
 }
 
-/// A time as people read it; nothing for null. Not escaped.
+/// A readable time; empty for null. Not escaped.
 pub fn when(value: &impl Serialize) -> String {
     local(&plain(value))
 }
 
-/// A value as JSON, of which each part can be reached.
+/// A value as JSON whose parts are accessible.
 pub(super) fn json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
 
-/// The beginning of a text that would fill the screen as a table's cell. Not escaped.
+/// The beginning of a text that is too long for a cell. Not escaped.
 pub fn cut(text: String) -> String {
     match text.char_indices().nth(CELL_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -138,7 +138,7 @@ pub fn cut(text: String) -> String {
     }
 }
 
-/// JSON for people, several lines, with a line break at the end.
+/// Formatted JSON with a line break at the end.
 pub fn json_pretty(value: &impl Serialize) -> Result<String, CliError> {
     written(serde_json::to_string_pretty(value))
 }
@@ -148,22 +148,21 @@ pub fn json_line(value: &impl Serialize) -> Result<String, CliError> {
     written(serde_json::to_string(value))
 }
 
-/// Plain aligned columns, two spaces apart. `Display` writes it, a line break after every row. A column without anything
-/// below its heading is left out.
+/// Plain aligned columns, two spaces apart. `Display` writes a line break after every row. An empty column is left out.
 #[derive(Debug)]
 pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table with its line of headings.
+    /// A table with its headings.
     pub fn new(headings: &[&str]) -> Table {
         Table {
             rows: vec![headings.iter().map(|heading| heading.to_string()).collect()],
         }
     }
 
-    /// Adds a row; the cells are escaped here.
+    /// Adds a row and escapes its cells.
     pub fn row(&mut self, cells: &[&str]) {
         let cells = cells.iter().map(|cell| shown(cell).into_owned());
         self.rows.push(cells.collect());
@@ -193,7 +192,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Ends JSON with a line break, and escapes what JSON itself allows in its strings but terminals obey.
+/// Ends JSON with a line break, and escapes characters that JSON strings allow but terminals interpret.
 fn written(json: serde_json::Result<String>) -> Result<String, CliError> {
     let json = json.map_err(|error| CliError::failed(format!("cannot write JSON: {error}")))?;
     let mut safe = shown_json(&json).into_owned();

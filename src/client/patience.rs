@@ -1,15 +1,15 @@
-//! How long the verbs that go on over outages wait for a daemon that has never answered them.
+//! The maximum wait for a daemon that has never answered, for verbs that retry during outages.
 //!
-//! `tail` and `send` ask it before each pause.
+//! `tail` and `send` call it before each pause.
 //!
-//! **Invariant**: once the daemon has answered, nothing here ends a verb.
+//! **Invariant**: after the daemon has answered once, this wait never ends a verb.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use super::error::CliError;
 
-/// How long they wait, unless they are told to wait on.
+/// Maximum wait without `--wait`.
 pub const ABSENT_MAX: Duration = Duration::from_secs(10);
 
 /// Whether to wait on.
@@ -21,21 +21,21 @@ pub struct WaitArgs {
 }
 
 impl WaitArgs {
-    /// How long to wait for a first answer; none: as long as the verb tries.
+    /// Maximum wait for a first response; `None`: as long as the verb retries.
     pub fn absent_max(self) -> Option<Duration> {
         (!self.wait).then_some(ABSENT_MAX)
     }
 }
 
-/// The wait for a first answer.
+/// The wait for a first response.
 #[derive(Debug)]
 pub struct Patience {
-    /// When it ends; none: never, or there was an answer.
+    /// The end of the wait; `None`: no limit, or the daemon has answered.
     until: Cell<Option<Instant>>,
 }
 
 impl Patience {
-    /// Begins to wait.
+    /// Starts the wait.
     pub fn new(absent_max: Option<Duration>) -> Self {
         let until = absent_max.and_then(|max| Instant::now().checked_add(max));
         Self {
@@ -43,15 +43,15 @@ impl Patience {
         }
     }
 
-    /// The daemon has answered.
+    /// Records a response of the daemon.
     pub fn answered(&self) {
         self.until.set(None);
     }
 
-    /// After a try without an answer: the pause before the next one, or the end.
+    /// After an attempt without a response: returns the pause before the next one, or the end.
     ///
     /// # Errors
-    /// It has been long enough. The message begins with `reason`.
+    /// The maximum wait is over. The message begins with `reason`.
     pub fn pause(&self, pause: Duration, reason: &str) -> Result<Duration, CliError> {
         let Some(until) = self.until.get() else {
             return Ok(pause);

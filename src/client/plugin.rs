@@ -1,7 +1,7 @@
-//! `headgate plugin list`, and the verbs that add, replace and remove the plugins of a running daemon.
+//! `headgate plugin list`, and the verbs that add, replace and remove plugins of a running daemon.
 //!
-//! **Invariant**: one that cannot be used is listed with the reason. The command line fetches components; the daemon calls
-//! nobody.
+//! **Invariant**: an unusable plugin is listed with the reason. The command line fetches components; the daemon makes
+//! no such calls.
 
 mod archive;
 mod fetch;
@@ -107,7 +107,7 @@ pub async fn list(args: &PluginListArgs) -> Result<(), CliError> {
 /// Adds a plugin, or replaces one that was added.
 ///
 /// # Errors
-/// The component cannot be fetched, or the daemon does not take it.
+/// The component cannot be fetched, or the daemon rejects it.
 pub async fn add(args: &PluginAddArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let all = match archive::read(Path::new(&args.source))? {
@@ -132,10 +132,10 @@ pub async fn add(args: &PluginAddArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Fetches a plugin from where it came from.
+/// Fetches a plugin from its source again.
 ///
 /// # Errors
-/// It cannot be fetched, or the daemon does not take it.
+/// It cannot be fetched, or the daemon rejects it.
 pub async fn update(args: &PluginNameArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let before: PluginData = client.get(&path_of(&args.name)).await?;
@@ -159,7 +159,7 @@ pub async fn update(args: &PluginNameArgs) -> Result<(), CliError> {
     put(&client, fetched).await
 }
 
-/// Has a plugin be what it was before it was replaced.
+/// Restores the version of a plugin before its last replacement.
 ///
 /// # Errors
 /// It was never replaced, or the daemon does not answer.

@@ -1,8 +1,8 @@
-//! `headgate preset list`, `show`, `new` and `guess`, and deliveries that were captured.
+//! `headgate preset list`, `show`, `new` and `guess`, and captured deliveries.
 //!
 //! Called by the command line.
 //!
-//! **Invariant**: no daemon is asked: presets are files.
+//! **Invariant**: no daemon is called: presets are files.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::error::CliError;
 use crate::output::{Table, json_line, json_pretty, note, print, shown, shown_lines};
 use webhook::{ItemKey, Path as ItemPath, Preset, SentDelivery};
 
-/// The most bytes of a delivery that was captured.
+/// Maximum bytes of a captured delivery.
 const DELIVERY_BYTES_MAX: u64 = 16 * 1_024 * 1_024;
 
-/// A preset to begin with.
+/// The template of a new preset.
 const SCAFFOLD: &str = include_str!("preset/scaffold.toml");
 
 /// Arguments of `headgate preset list`.
@@ -62,7 +62,7 @@ pub struct ShowArgs {
 /// Runs `headgate preset list`.
 ///
 /// # Errors
-/// Presets of the configuration are wrong.
+/// Presets of the configuration are invalid.
 pub fn list(args: &ListArgs) -> Result<(), CliError> {
     use_presets(&args.config)?;
     let all = webhook::presets();
@@ -78,7 +78,7 @@ pub fn list(args: &ListArgs) -> Result<(), CliError> {
 /// Runs `headgate preset show`.
 ///
 /// # Errors
-/// There is no such preset, or one of the configuration is wrong.
+/// The preset does not exist, or a preset of the configuration is invalid.
 pub fn show(args: &ShowArgs) -> Result<(), CliError> {
     use_presets(&args.config)?;
     print(&shown_lines(&preset(&args.name)?.to_toml()))
@@ -113,7 +113,7 @@ pub struct FitArgs {
 /// Runs `headgate preset new`.
 ///
 /// # Errors
-/// The name is none, or the file is there.
+/// The name is invalid, or the file exists.
 pub fn new(args: &NewArgs) -> Result<(), CliError> {
     let text = SCAFFOLD.replace("NAME", &args.name);
     let read = Preset::read(&args.name, &text);
@@ -130,7 +130,7 @@ pub fn new(args: &NewArgs) -> Result<(), CliError> {
 /// Runs `headgate preset guess`.
 ///
 /// # Errors
-/// The file is no delivery, or no preset fits.
+/// The file is not a delivery, or no preset matches.
 pub fn fit(args: &FitArgs) -> Result<(), CliError> {
     use_presets(&args.config)?;
     let sent = captured(&args.delivery)?;
@@ -159,7 +159,7 @@ pub fn fit(args: &FitArgs) -> Result<(), CliError> {
 /// The preset of this name.
 ///
 /// # Errors
-/// There is none.
+/// The preset does not exist.
 pub fn preset(name: &str) -> Result<&'static Preset, CliError> {
     webhook::preset(name).ok_or_else(|| {
         CliError::wrong_use(format!(
@@ -216,10 +216,10 @@ fn described(preset: &Preset) -> Value {
     })
 }
 
-/// A delivery of a file: perhaps a line with its method and target, the lines of its headers, an empty line, its body.
+/// Reads a delivery from a file: an optional line with its method and target, its headers, an empty line, its body.
 ///
 /// # Errors
-/// It cannot be read, or is none.
+/// It cannot be read, or is not a delivery.
 pub fn captured(file: &Path) -> Result<SentDelivery, CliError> {
     use std::io::Read as _;
     let wrong = |what: &str| {

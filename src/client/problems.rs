@@ -1,8 +1,8 @@
-//! `headgate problems`: what does not work of a running daemon, and since when.
+//! `headgate problems`: the problems of a running daemon, and their start.
 //!
-//! Called by the command line; asks the admin API.
+//! Called by the command line; calls the admin API.
 //!
-//! **Invariant**: shows what `headgate status` counts.
+//! **Invariant**: it lists the problems that `headgate status` counts.
 
 use super::error::CliError;
 use super::output::{plain, when};

@@ -1,8 +1,8 @@
 //! `headgate read-key`: the read keys of a running daemon.
 //!
-//! Called by the command line; asks the admin API.
+//! Called by the command line; calls the admin API.
 //!
-//! **Invariant**: the key is printed once, on standard output, alone on its line, and kept nowhere.
+//! **Invariant**: the key is printed once, alone on a line of standard output, and stored nowhere.
 
 use reqwest::Method;
 
@@ -21,12 +21,12 @@ pub struct ReadKeyArgs {
     command: ReadKeyCommand,
 }
 
-/// Which read keys a verb is about.
+/// The kind of read keys of a verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// All of them.
+    /// All read keys.
     Any,
-    /// Those that can also act.
+    /// Operate keys.
     Operate,
 }
 
@@ -108,7 +108,7 @@ pub async fn run(args: ReadKeyArgs) -> Result<(), CliError> {
     run_as(Kind::Any, args.command).await
 }
 
-/// Runs a verb on keys of a kind.
+/// Runs a verb for keys of a kind.
 pub(super) async fn run_as(kind: Kind, command: ReadKeyCommand) -> Result<(), CliError> {
     let (noun, verb, page) = match kind {
         Kind::Any => (

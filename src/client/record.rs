@@ -1,8 +1,8 @@
-//! The options of a record on the command line, from its rows.
+//! The options of a record on the command line, generated from its rows.
 //!
 //! Flattened into the arguments of the verbs that create and change records.
 //!
-//! **Invariant**: what was not given is not sent, so a change leaves it as it is.
+//! **Invariant**: an option that was not given is not sent, so its setting stays unchanged.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, Error};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::resource::{delete_when, none_or_time, number_or, text_or_none};
 use settings::{Connector, Field, Key, ReadKey, Shape, Stream};
 
-/// Numbers of [`BODIES`].
+/// Indexes of [`BODIES`].
 pub(super) const NEW_STREAM: usize = 0;
 pub(super) const STREAM: usize = 1;
 pub(super) const NEW_CONNECTOR: usize = 2;
@@ -21,7 +21,7 @@ pub(super) const KEY: usize = 5;
 pub(super) const NEW_READ_KEY: usize = 6;
 pub(super) const READ_KEY: usize = 7;
 
-/// The rows of each body, and whether it makes a record.
+/// The rows of each body, and whether it creates a record.
 const BODIES: [(&[Field], bool); 8] = [
     (Stream::FIELDS, true),
     (Stream::FIELDS, false),
@@ -33,12 +33,12 @@ const BODIES: [(&[Field], bool); 8] = [
     (ReadKey::FIELDS, false),
 ];
 
-/// What was given of a body.
+/// The given options of a body.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settings<const BODY: usize>(pub(super) Map<String, Value>);
 
 impl<const BODY: usize> Settings<BODY> {
-    /// The options that there are, for a message.
+    /// All options, for a message.
     pub(super) fn options() -> String {
         let options: Vec<String> = rows(BODY).map(|row| format!("--{}", option(row))).collect();
         options.join(", ")
@@ -69,7 +69,7 @@ impl<const BODY: usize> clap::FromArgMatches for Settings<BODY> {
     }
 }
 
-/// The rows with an option. A name is an argument without one, and a table that no option can say has words of its own.
+/// The rows with an option. A name is an argument, and a table that no option can express has separate options.
 fn rows(body: usize) -> impl Iterator<Item = &'static Field> {
     let (fields, is_new) = BODIES[body];
     fields.iter().filter(move |row| {
@@ -86,7 +86,7 @@ fn option(row: &Field) -> String {
 }
 
 fn argument(row: &'static Field, is_new: bool) -> Arg {
-    // clap keeps what it is given as long as the program runs.
+    // clap requires a static name.
     let option: &'static str = option(row).leak();
     let arg = Arg::new(option).long(option).help(help(row, is_new));
     let arg = match row.placeholder {
@@ -110,7 +110,7 @@ fn argument(row: &'static Field, is_new: bool) -> Arg {
     }
 }
 
-/// The sentence about it, and how to say none.
+/// The description, and how to unset the setting.
 fn help(row: &Field, is_new: bool) -> String {
     let about = row.about().trim_end_matches('.');
     let more = match (row.shape, row.none, row.none_word) {
@@ -124,7 +124,7 @@ fn help(row: &Field, is_new: bool) -> String {
     format!("{about}{more}")
 }
 
-/// What was given of a row.
+/// The value of a row that was given.
 fn given(row: &Field, matches: &ArgMatches) -> Option<Value> {
     let option = option(row);
     let text = || matches.get_one::<String>(&option);

@@ -1,10 +1,10 @@
-//! `headgate requests`: the request log, of one connector or of all, or one request in full with what is kept of it;
-//! sends a request again.
+//! `headgate requests`: the request log of one or all connectors, or one request with its stored content; resends a
+//! request.
 //!
-//! Called by the command line; asks the admin API.
+//! Called by the command line; calls the admin API.
 //!
-//! **Invariant**: entries are printed newest first, and entries of several connectors are as many as
-//! were asked for, with none left out between them.
+//! **Invariant**: entries are printed newest first. Entries of several connectors are merged up to the limit, and none
+//! between them is left out.
 
 use super::client::{AdminArgs, CallError, Client};
 use super::error::CliError;
@@ -119,14 +119,14 @@ struct SendAgainArgs {
     admin: AdminArgs,
 }
 
-/// A status by its name, as an argument.
+/// The status argument.
 pub(super) fn status() -> impl TypedValueParser<Value = Status> {
     PossibleValuesParser::new(Status::ALL.map(Status::as_str)).try_map(|name| {
         Status::from_name(&name).ok_or_else(|| format!("no status is called {name}"))
     })
 }
 
-/// What a connector is called.
+/// The ID and name of a connector.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Connector {
     pub(super) id: String,
@@ -153,7 +153,7 @@ pub async fn run(args: RequestsArgs) -> Result<(), CliError> {
     })
 }
 
-/// Prints a request with what is kept of it.
+/// Prints a request with its stored content.
 async fn show(client: &Client, id: &str, output: ListOutput) -> Result<(), CliError> {
     let path = format!("/api/admin/requests/{}", percent_encoded(id));
     let request: LoggedRequest = client.get(&path).await?;
@@ -175,7 +175,7 @@ async fn show(client: &Client, id: &str, output: ListOutput) -> Result<(), CliEr
     })
 }
 
-/// A request's content with a line for each field of an item.
+/// The content of a request, with one line per field of an item.
 fn for_people(content: &ContentData) -> Value {
     let mut shown = json(content);
     for (index, item) in content.items.iter().enumerate() {
@@ -232,7 +232,7 @@ async fn send_again(args: &SendAgainArgs) -> Result<(), CliError> {
     }
 }
 
-/// The newest entries that match, over all connectors asked for.
+/// The newest entries that match, of all selected connectors.
 async fn newest(client: &Client, args: &RequestsArgs) -> Result<Vec<LoggedRequest>, CliError> {
     let connectors = match args.connector.as_deref() {
         Some(wanted) => vec![named(client, wanted).await?],
@@ -247,7 +247,7 @@ async fn newest(client: &Client, args: &RequestsArgs) -> Result<Vec<LoggedReques
             percent_encoded(&connector.id)
         );
         entries.extend(client.list(&path, &filter, limit).await?);
-        // Each connector's newest `limit` are enough: no other can be among the newest of all.
+        // The newest `limit` entries of each connector are enough: no other can be among the newest of all.
         entries.sort_by(|a, b| by_time(b, a));
         entries.truncate(limit);
     }
@@ -259,7 +259,7 @@ pub(super) async fn connectors(client: &Client) -> Result<Vec<Connector>, CallEr
     client.list("/api/admin/connectors", "", usize::MAX).await
 }
 
-/// The connector of this name or id; also one that was deleted, while the log has requests of it.
+/// The connector with this name or ID; also a deleted one, while the log has its requests.
 async fn named(client: &Client, wanted: &str) -> Result<Connector, CliError> {
     let unknown = match matching(connectors(client).await?, Some(wanted)) {
         Ok(mut found) => return Ok(found.remove(0)),
@@ -275,7 +275,7 @@ async fn named(client: &Client, wanted: &str) -> Result<Connector, CliError> {
     }
 }
 
-/// All of them, or the one that is wanted, by name or id.
+/// All connectors, or the one with the name or ID `wanted`.
 pub(super) fn matching(
     connectors: Vec<Connector>,
     wanted: Option<&str>,
@@ -283,7 +283,7 @@ pub(super) fn matching(
     let Some(wanted) = wanted else {
         return Ok(connectors);
     };
-    // A name goes before an id that happens to be the same text.
+    // A name takes precedence over an equal ID.
     let found = connectors.iter().find(|connector| connector.name == wanted);
     let found = found.or_else(|| connectors.iter().find(|connector| connector.id == wanted));
     if let Some(connector) = found {
@@ -322,7 +322,7 @@ fn filter(args: &RequestsArgs) -> String {
     query
 }
 
-/// Times are UTC in one form and ids are UUIDv7, so the order of their texts is that of time.
+/// Times are UTC in one format and IDs are UUIDv7, so text order is time order.
 pub(super) fn by_time(a: &LoggedRequest, b: &LoggedRequest) -> Ordering {
     (&a.timestamp, &a.request_id).cmp(&(&b.timestamp, &b.request_id))
 }
@@ -340,12 +340,12 @@ const COLUMNS: &[Column<LoggedRequest>] = &[
     Column::new("ERRORS", errors),
 ];
 
-/// An entry's errors on one line, cut where they would fill the screen.
+/// The errors of an entry on one line, shortened.
 pub(super) fn errors(entry: &LoggedRequest) -> String {
     cut(entry.errors.join("; "))
 }
 
-/// A request in full: a line for each field, lists and objects indented below theirs.
+/// A request in full: one line per field, with lists and objects indented.
 fn described(request: &Value) -> String {
     let mut text = String::new();
     describe(request, 0, &mut text);
@@ -379,8 +379,7 @@ fn describe(value: &Value, depth: usize, text: &mut String) {
     }
 }
 
-/// Reads `15m` as fifteen minutes ago, or an RFC 3339 time.
-/// Reads a moment: how long ago, or an RFC 3339 time.
+/// Parses a time: an age such as `15m`, or an RFC 3339 time.
 pub fn moment(text: &str) -> Result<Unix, String> {
     moment_before(text, Unix::now())
 }

@@ -1,8 +1,8 @@
-//! What the admin API lists, creates, changes and deletes by name.
+//! Objects that the admin API lists, creates, changes and deletes by name.
 //!
-//! The verbs for streams, connectors, keys, read keys and sinks say what is particular to each.
+//! The verbs for streams, connectors, keys, read keys and sinks define the parts that differ.
 //!
-//! **Invariant**: what was not given is not sent, so a change leaves it as it is.
+//! **Invariant**: a setting that was not given is not sent, so it stays unchanged.
 
 use reqwest::Method;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -31,19 +31,19 @@ pub struct Column<T> {
 }
 
 impl<T> Column<T> {
-    /// One with this heading, and with what is to be said of an entry.
+    /// A column with this heading, and a function for its cells.
     pub const fn new(heading: &'static str, cell: fn(&T) -> String) -> Self {
         Self { heading, cell }
     }
 }
 
-/// Where something is defined that cannot be changed at run time.
+/// Marks an object that is defined in the configuration, and cannot be changed at run time.
 pub(super) fn declared(is_declared: bool) -> String {
     let file = if is_declared { "file" } else { "" };
     file.to_owned()
 }
 
-/// A row for each entry.
+/// A table with one row per entry.
 pub fn table<T>(columns: &[Column<T>], entries: &[T]) -> Table {
     let headings: Vec<&str> = columns.iter().map(|column| column.heading).collect();
     let mut table = Table::new(&headings);
@@ -55,7 +55,7 @@ pub fn table<T>(columns: &[Column<T>], entries: &[T]) -> Table {
     table
 }
 
-/// All things of one kind.
+/// The objects of one kind.
 pub struct Resource {
     client: Client,
     noun: &'static str,
@@ -63,7 +63,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// Those at a path of the admin API.
+    /// The objects at a path of the admin API.
     pub fn new(
         admin: &AdminArgs,
         noun: &'static str,
@@ -73,7 +73,7 @@ impl Resource {
         Ok(Self { client, noun, path })
     }
 
-    /// The first `limit` of them.
+    /// The first `limit` objects.
     pub(super) async fn entries<T: DeserializeOwned>(
         &self,
         limit: usize,
@@ -81,7 +81,7 @@ impl Resource {
         Ok(self.client.list(&self.path, "", limit).await?)
     }
 
-    /// Prints all of them, or that there are none.
+    /// Prints all objects, or `none`.
     pub(super) async fn list<T: Serialize + DeserializeOwned>(
         &self,
         output: ListOutput,
@@ -91,7 +91,7 @@ impl Resource {
         self.first(usize::MAX, output, none, columns).await
     }
 
-    /// The same of those that are wanted.
+    /// As `list`, for the objects that `wanted` selects.
     pub(super) async fn list_those<T: Serialize + DeserializeOwned>(
         &self,
         wanted: impl Fn(&T) -> bool,
@@ -104,7 +104,7 @@ impl Resource {
         print_list(output, &entries, none, |entries| table(columns, entries))
     }
 
-    /// The same of the first `limit`.
+    /// As `list`, for the first `limit` objects.
     pub(super) async fn first<T: Serialize + DeserializeOwned>(
         &self,
         limit: usize,
@@ -116,7 +116,7 @@ impl Resource {
         print_list(output, &entries, none, |entries| table(columns, entries))
     }
 
-    /// Calls the path, or one below it, and returns the data of the answer.
+    /// Calls the path, or a path below it, and returns the data of the response.
     pub async fn call<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -128,7 +128,7 @@ impl Resource {
         Ok(self.client.change(method, &path, body.as_ref()).await?)
     }
 
-    /// Calls one below the path without a body, and returns the data of the answer, or why there is none.
+    /// Calls a path below without a body; returns the data of the response, or the error of the call.
     pub(super) async fn ask<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -138,12 +138,12 @@ impl Resource {
         self.client.change(method, &path, None).await
     }
 
-    /// The error for an answer that lacks what it must have.
+    /// The error for a response that lacks required data.
     pub(super) fn foreign(&self, reason: &str) -> CliError {
         self.client.foreign(reason.to_owned()).into()
     }
 
-    /// Creates one.
+    /// Creates an object.
     pub(super) async fn create(
         &self,
         name: &str,
@@ -154,7 +154,7 @@ impl Resource {
         print(&format!("{} {} created\n", self.noun, shown(name)))
     }
 
-    /// Changes one; `options` are those of which one has to be given.
+    /// Changes an object; `options` lists the options, one of which is required.
     pub(super) async fn change(
         &self,
         name: &str,
@@ -178,14 +178,14 @@ impl Resource {
         self.say(&done, "revoked")
     }
 
-    /// Deletes one, `query` included in the call.
+    /// Deletes an object; `query` is appended to the URL.
     pub(super) async fn delete(&self, name: &str, query: &str) -> Result<(), CliError> {
         let below = format!("/{}{query}", percent_encoded(name));
         let done = self.call(Method::DELETE, &below, None).await?;
         self.say(&done, "deleted")
     }
 
-    /// Says what was done; of a key also its public beginning.
+    /// Prints what was done; for a key, with its public prefix.
     fn say(&self, done: &Named, what: &str) -> Result<(), CliError> {
         let prefix = match &done.prefix {
             Some(prefix) => format!(" ({})", shown(prefix)),
@@ -199,7 +199,7 @@ impl Resource {
     }
 }
 
-/// What answers have of all things that have names.
+/// The common members of responses.
 #[derive(Deserialize)]
 struct Named {
     name: String,
@@ -207,7 +207,7 @@ struct Named {
     prefix: Option<String>,
 }
 
-/// The body of a call: what was given.
+/// The body of a call: the fields that were given.
 pub fn given<const N: usize>(fields: [(&'static str, Option<Value>); N]) -> Map<String, Value> {
     let given = fields
         .into_iter()
@@ -215,7 +215,7 @@ pub fn given<const N: usize>(fields: [(&'static str, Option<Value>); N]) -> Map<
     given.collect()
 }
 
-/// Reads a number, or the word that stands for none.
+/// Parses a number, or the word for null.
 pub(super) fn number_or(
     none: &'static str,
 ) -> impl Fn(&str) -> Result<Value, String> + Clone + Send + Sync + 'static {
@@ -227,7 +227,7 @@ pub(super) fn number_or(
     }
 }
 
-/// A rule of removals, `FIELD=VALUE,VALUE`, or none.
+/// Parses a removal rule, `FIELD=VALUE,VALUE`; empty for null.
 pub(super) fn delete_when(text: &str) -> Result<Value, String> {
     if text.is_empty() {
         return Ok(Value::Null);
@@ -239,7 +239,7 @@ pub(super) fn delete_when(text: &str) -> Result<Value, String> {
     Ok(json!({"field": field, "is": values}))
 }
 
-/// Reads a text, of which an empty one stands for none.
+/// Parses a text; empty for null.
 pub(super) fn text_or_none(text: &str) -> Result<Value, std::convert::Infallible> {
     Ok(match text {
         "" => Value::Null,
@@ -247,7 +247,7 @@ pub(super) fn text_or_none(text: &str) -> Result<Value, std::convert::Infallible
     })
 }
 
-/// Reads a time, which the daemon checks, or the word that stands for none.
+/// Parses a time, which the daemon validates, or the word for null.
 pub(super) fn none_or_time(
     none: &'static str,
 ) -> impl Fn(&str) -> Result<Value, std::convert::Infallible> + Clone + Send + Sync + 'static {

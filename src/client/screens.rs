@@ -1,8 +1,8 @@
 //! `headgate screen list` and `reload`: the screens of a running daemon.
 //!
-//! Called by the command line; asks the admin API.
+//! Called by the command line; calls the admin API.
 //!
-//! **Invariant**: what is reloaded is said with how many connections that was.
+//! **Invariant**: a reload reports the number of reloaded connections.
 
 use reqwest::Method;
 
@@ -48,7 +48,7 @@ pub async fn list(args: ListArgs) -> Result<(), CliError> {
     screens.list(args.output, none, COLUMNS).await
 }
 
-/// Has a screen load its page again.
+/// Makes a screen reload its page.
 ///
 /// # Errors
 /// There is no such screen, or the daemon does not answer.

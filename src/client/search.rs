@@ -1,8 +1,8 @@
-//! `headgate search`: items, requests, dead letters and everything that has a name, by a text.
+//! `headgate search`: a text search in items, requests, dead letters and names.
 //!
-//! Called by the command line; asks the admin API.
+//! Called by the command line; calls the admin API.
 //!
-//! **Invariant**: it continues until it has as many hits as were asked for, or everything was searched.
+//! **Invariant**: it continues until the limit of hits is reached, or everything was searched.
 
 use super::client::AdminArgs;
 use super::error::CliError;

@@ -1,16 +1,14 @@
-//! `headgate send`: a JSON or NDJSON file, or standard input, submitted in batches.
+//! `headgate send`: submits a JSON or NDJSON file, or standard input, in batches.
 //!
-//! Called by the command line. Reads on a thread of its own (`batch`, `split`), sends in order
-//! (`deliver`, `upload`), and reports how it went (`report`). With `--spool` the client library for Rust
-//! sends (`spool`).
+//! Called by the command line. It reads on a separate thread (`batch`, `split`), sends in order (`deliver`, `upload`),
+//! and reports the result (`report`). With `--spool`, the client library for Rust sends (`spool`).
 //!
-//! Running the same command on the same input again within 24 hours doubles nothing: every batch has
-//! an idempotency key made of the options and its content. The other side of it: content that went
-//! back to an earlier state is taken for a repeat, too, unless `--idempotency-prefix` differs. The
-//! report counts repeats for that reason.
+//! Running the same command with the same input again within 24 hours creates no duplicates: the idempotency key of a
+//! batch is made of the options and its content. The consequence: content that returned to an earlier state is a
+//! duplicate too, unless `--idempotency-prefix` differs. Therefore the report counts duplicates.
 //!
-//! **Invariant**: batch n+1 is sent only after batch n has been accepted, and what the report calls
-//! sent has been answered with 202.
+//! **Invariant**: batch n+1 is sent only after batch n was accepted, and the report counts only batches that were
+//! answered with 202.
 
 use std::fmt;
 use std::fs::File;
@@ -41,7 +39,7 @@ pub mod split;
 mod spool;
 pub mod upload;
 
-/// How many batches are read ahead of the one that is being sent.
+/// Batches that are read ahead of the one that is being sent.
 const READ_AHEAD: usize = 2;
 
 /// Arguments of `headgate send`.
@@ -109,7 +107,7 @@ pub struct SendArgs {
     output: SendOutput,
 }
 
-/// Without the key.
+/// Omits the key.
 impl fmt::Debug for SendArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SendArgs")
@@ -126,7 +124,7 @@ enum SendOutput {
     Json,
 }
 
-/// Runs the verb. Ctrl-C stops after the request in flight; a second one stops at once.
+/// Runs the verb. Ctrl-C stops after the current request; a second Ctrl-C stops immediately.
 pub async fn run(args: SendArgs) -> Result<(), CliError> {
     if let (Some(folder), true) = (&args.spool, args.rejected) {
         return spool::print_rejected(folder, args.output);
@@ -171,7 +169,7 @@ pub async fn run(args: SendArgs) -> Result<(), CliError> {
     done
 }
 
-/// Ends at the second Ctrl-C, whatever the work does.
+/// Ends at the second Ctrl-C, whatever the state of the work.
 async fn until_stopped(
     work: impl Future<Output = Result<(), CliError>>,
     stop: &CancellationToken,
@@ -235,7 +233,7 @@ impl SendArgs {
     }
 }
 
-/// Reads on a thread, because files and pipes block. It ends with its input, or with the process.
+/// Reads on a thread, because files and pipes block. The thread ends with its input, or with the process.
 fn read_batches(input: Box<dyn Read + Send>, limits: BatchLimits) -> Result<Feed, CliError> {
     let (sender, feed) = mpsc::channel(READ_AHEAD);
     let reader = move || {
@@ -254,7 +252,7 @@ fn read_batches(input: Box<dyn Read + Send>, limits: BatchLimits) -> Result<Feed
     Ok(feed)
 }
 
-/// Opens the input; a regular file's length is known.
+/// Opens the input; returns its length if it is a regular file.
 fn open(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>), CliError> {
     if path.as_os_str() == "-" {
         if io::stdin().is_terminal() {
@@ -302,7 +300,7 @@ fn ingest_key(args: &SendArgs) -> Result<String, CliError> {
     Ok(key.to_owned())
 }
 
-/// Progress and notes on standard error; a bar only where that is a terminal.
+/// Progress and notes on standard error; a progress bar only on a terminal.
 struct Screen {
     bar: Option<ProgressBar>,
 }

@@ -1,8 +1,8 @@
-//! `headgate session`: who is signed in to the admin pages of a running daemon.
+//! `headgate session`: the sessions of the admin pages of a running daemon.
 //!
-//! Called by the command line; asks the admin API.
+//! Called by the command line; calls the admin API.
 //!
-//! **Invariant**: what names a session here opens nothing.
+//! **Invariant**: the ID of a session grants no access.
 
 use reqwest::Method;
 

@@ -1,8 +1,8 @@
 //! `headgate sign-in`: a link that signs in to the admin pages of a running daemon.
 //!
-//! `serve` and `demo` print one in the same words.
+//! `serve` and `demo` print such a link with the same text.
 //!
-//! **Invariant**: the secret comes after the `#`, so that no server and no log of a proxy sees it.
+//! **Invariant**: the secret is in the fragment, so that no server and no log of a proxy receives it.
 
 use reqwest::Method;
 
@@ -28,7 +28,7 @@ pub struct SignInArgs {
 /// Runs the verb.
 ///
 /// # Errors
-/// No browser opens the address, or the daemon gives no link.
+/// The address cannot be opened in a browser, or the daemon returns no link.
 pub async fn run(args: SignInArgs) -> Result<(), CliError> {
     let url = args.admin.url()?;
     let url = url.trim_end_matches('/');
@@ -43,7 +43,7 @@ pub async fn run(args: SignInArgs) -> Result<(), CliError> {
     print(&sentence(url, &shown(&link.path)))
 }
 
-/// How a link is told.
+/// The text with a link.
 pub fn sentence(url: &str, path: &str) -> String {
     format!("one-time link, valid for 10 minutes: {url}{path}\n")
 }

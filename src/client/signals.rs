@@ -1,16 +1,16 @@
-//! The signals that a verb waits for.
+//! The signals that a verb handles.
 //!
-//! **Invariant**: a signal that comes after [`Signals::new`] is not lost.
+//! **Invariant**: a signal after [`Signals::new`] is not lost.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::CliError;
 
-/// SIGTERM, SIGINT and SIGHUP, listened to from before the daemon says that it is ready.
+/// SIGTERM, SIGINT and SIGHUP, handled before the daemon reports that it is ready.
 pub struct Signals {
-    /// The two that end a program.
+    /// The signals that end a program.
     pub end: End,
-    /// The one that has it read its configuration again.
+    /// The signal that reloads the configuration.
     pub hang_up: Signal,
 }
 
@@ -21,10 +21,10 @@ pub struct End {
 }
 
 impl Signals {
-    /// Listens to them from now on.
+    /// Starts to handle the signals.
     ///
     /// # Errors
-    /// The system has no room for another handler.
+    /// The system cannot register another handler.
     pub fn new() -> Result<Self, CliError> {
         let listen = |kind| {
             signal(kind)
@@ -39,7 +39,7 @@ impl Signals {
         })
     }
 
-    /// The next of them, whichever it is.
+    /// Waits for any of the signals.
     pub async fn any(&mut self) {
         tokio::select! {
             () = self.end.next() => {}
@@ -49,7 +49,7 @@ impl Signals {
 }
 
 impl End {
-    /// The next of the two.
+    /// Waits for one of the two signals.
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

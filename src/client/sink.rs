@@ -1,8 +1,8 @@
-//! `headgate sink`: how the sinks are, making and changing them, and what to do about what they did not take.
+//! `headgate sink`: the sinks of a running daemon, their settings, retries and dead letters.
 //!
-//! Called by the command line; asks the admin API.
+//! Called by the command line; calls the admin API.
 //!
-//! **Invariant**: nothing is discarded that was not named, and nothing at all without a yes.
+//! **Invariant**: only named dead letters are discarded, and only after a confirmation or with `--yes`.
 
 pub(super) mod columns;
 mod made;
@@ -203,7 +203,7 @@ impl Chosen {
         self.id.is_empty() && self.request.is_none() && !self.all
     }
 
-    /// The body of a call that sends again.
+    /// The body of a call that retries dead letters.
     fn body(&self) -> Option<Value> {
         match &self.request {
             Some(id) => Some(json!({"request_id": id})),
@@ -256,7 +256,7 @@ async fn list(args: &ListArgs) -> Result<(), CliError> {
     })
 }
 
-/// What is kept for sinks that are not configured any more, and what failing ones do.
+/// The reasons of sinks that are not in the configuration, and of failing ones.
 fn reasons(sinks: &[SinkData]) -> String {
     let stated = |sink: &&SinkData| matches!(&*sink.state, "unconfigured" | "failing");
     let lines = sinks.iter().filter(stated).map(|sink| {
@@ -266,7 +266,7 @@ fn reasons(sinks: &[SinkData]) -> String {
     lines.collect()
 }
 
-/// What is new for sinks and not in use, with the reasons.
+/// The reasons why new settings or plugins of sinks are not in use.
 fn refusals(sinks: &[SinkData]) -> String {
     let refused = sinks
         .iter()
@@ -356,7 +356,7 @@ async fn retries(args: &SinkListArgs) -> Result<(), CliError> {
 async fn give_up(args: &GiveUpArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let name = shown(&args.name);
-    // Nothing is lost by it: what is given up can be sent again.
+    // No data is lost: dead letters can be sent again.
     let asks = args.all && !args.yes && std::io::stdin().is_terminal();
     let question = format!("Move all waiting batches of the sink {name} to the dead letters?");
     if asks && !confirmed(&question, "give up")? {

@@ -1,6 +1,6 @@
-//! `headgate status`: problems, sinks and screens of a running daemon, and an exit code that says whether all is well.
+//! `headgate status`: problems, sinks and screens of a running daemon, and an exit code for the overall state.
 //!
-//! Called by the command line, and by scripts; asks the admin API.
+//! Called by the command line and by scripts; calls the admin API.
 //!
 //! **Invariant**: exit code 0 means that the daemon answered and has no problem.
 
@@ -29,7 +29,7 @@ pub struct StatusArgs {
     admin: AdminArgs,
 }
 
-/// What JSON has: the status, with the screens.
+/// The JSON output: the status with the screens.
 #[derive(Debug, Serialize)]
 struct Glance {
     #[serde(flatten)]
@@ -67,7 +67,7 @@ fn yes(is_so: bool) -> String {
     word.to_owned()
 }
 
-/// A zero is no news.
+/// Zero is shown as an empty cell.
 fn some(count: u64) -> String {
     match count {
         0 => String::new(),
@@ -108,14 +108,14 @@ pub async fn run(args: StatusArgs) -> Result<(), CliError> {
     }
 }
 
-/// For people: what is wrong first.
+/// Text output: problems first.
 fn described(glance: &Glance) -> String {
     let status = &glance.status;
     let mut text = match status.problems.is_empty() {
         true => "No problems.\n".to_owned(),
         false => {
             let mut problems = Table::new(&["KIND", "PROBLEM"]);
-            // A daemon of an older version has no kinds.
+            // Older versions of the daemon send no kinds.
             let mut kinds = status.problem_details.iter().map(|one| &*one.kind);
             for problem in &status.problems {
                 problems.row(&[kinds.next().unwrap_or_default(), problem]);

@@ -1,8 +1,8 @@
 //! `headgate stream`: the streams of a running daemon.
 //!
-//! Called by the command line; asks the admin API.
+//! Called by the command line; calls the admin API.
 //!
-//! **Invariant**: what was not given is not sent, so a change leaves it as it is.
+//! **Invariant**: a setting that was not given is not sent, so it stays unchanged.
 
 use super::acts;
 use super::client::AdminArgs;

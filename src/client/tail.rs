@@ -1,13 +1,13 @@
-//! `headgate tail`: follows streams, or the request log, in the terminal or in a pipe, until it is stopped.
+//! `headgate tail`: follows streams or the request log, in the terminal or in a pipe, until it is stopped.
 //!
-//! Called by the command line. Connects and reconnects (`follow`), reads the event stream (`sse`) and its
-//! messages (`message`), and prints them (`view`).
+//! Called by the command line. It connects and reconnects (`follow`), reads the event stream (`sse`) and its messages
+//! (`message`), and prints them (`view`).
 //!
-//! With a read key it asks the service only. Without one it is for those who run the daemon: the admin API
-//! gives it a ticket for each connection. With `--log` it asks the admin API alone (`log`).
+//! With a read key, it calls only the service. Without one, it is for operators: the admin API issues a ticket for each
+//! connection. With `--log`, it calls only the admin API (`log`).
 //!
-//! **Invariant**: each change is printed once and in order, also over an outage, as long as the service
-//! remembers the position; where it does not, all items follow anew and a note says so.
+//! **Invariant**: each change is printed once and in order, even after an outage, as long as the service can resume
+//! from the position. Otherwise all items are printed again, and a note says so.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _};
@@ -112,7 +112,7 @@ pub struct TailArgs {
     admin: AdminArgs,
 }
 
-/// Without the key.
+/// Omits the key.
 impl fmt::Debug for TailArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TailArgs")
@@ -122,7 +122,7 @@ impl fmt::Debug for TailArgs {
     }
 }
 
-/// Runs the verb. Ctrl-C ends it, or a reader that goes away (`| head`), and neither is a failure.
+/// Runs the verb. Ctrl-C or a closed pipe (`| head`) ends it, and neither is a failure.
 pub async fn run(args: TailArgs) -> Result<(), CliError> {
     if args.log {
         return follow_log(args).await;
@@ -168,7 +168,7 @@ pub async fn run(args: TailArgs) -> Result<(), CliError> {
     until_left(follow.run()).await
 }
 
-/// Follows until somebody ends it, or its reader goes away.
+/// Follows until the user stops it, or the reader of the output closes it.
 async fn until_left(follow: impl Future<Output = Result<(), CliError>>) -> Result<(), CliError> {
     tokio::select! {
         done = follow => done,
@@ -200,7 +200,7 @@ fn default_output(to_terminal: bool) -> TailOutput {
     }
 }
 
-/// The read key, if one is given.
+/// The read key, if given.
 fn read_key(args: &TailArgs) -> Result<Option<String>, CliError> {
     let key = match (&args.key_file, &args.key) {
         (Some(path), _) => std::fs::read_to_string(path).map_err(|error| {
@@ -230,12 +230,12 @@ fn read_key(args: &TailArgs) -> Result<Option<String>, CliError> {
     Ok(Some(key.to_owned()))
 }
 
-/// The width of the terminal that is printed to.
+/// The width of the output terminal.
 #[cfg(unix)]
 fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout());
     let columns = size.map_or(0, |size| usize::from(size.ws_col));
-    // A terminal that does not know its width gets whole lines.
+    // A terminal without a known width gets whole lines.
     if columns == 0 { usize::MAX } else { columns }
 }
 

@@ -1,8 +1,8 @@
-//! `headgate trigger`: a delivery as a tool would send it, to a connector of a running daemon.
+//! `headgate trigger`: sends a delivery, as a provider would, to a connector of a running daemon.
 //!
-//! Called by the command line; asks the admin API, which signs it.
+//! Called by the command line; calls the admin API, which signs the delivery.
 //!
-//! **Invariant**: no secret comes here.
+//! **Invariant**: it handles no secret.
 
 use reqwest::Method;
 use serde_json::Value;

@@ -1,8 +1,9 @@
-//! Times as tables and lines show them: in the time zone of this machine, or in UTC if that was asked for.
+//! Times in tables and lines: in the time zone of this machine, or in UTC with an option.
 //!
-//! What prints times for people asks here; JSON has the times of the daemon as they are.
+//! All text output of times uses it; JSON has the times of the daemon unchanged.
 //!
-//! **Invariant**: a time stays RFC 3339 with its offset, so it can be given to an option. What is no time stays as it is.
+//! **Invariant**: a time stays RFC 3339 with its offset, so it can be used as an option. Any other text stays
+//! unchanged.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +18,7 @@ pub fn use_utc() {
     UTC.store(true, Ordering::Relaxed);
 }
 
-/// A time of the daemon as people read it.
+/// A time of the daemon in this zone.
 pub fn local(time: &str) -> String {
     match UTC.load(Ordering::Relaxed) {
         true => time.to_owned(),

@@ -1,8 +1,8 @@
-//! What a disk takes: the time of a flush, and how fast it takes many bytes.
+//! The speed of a disk: the time of a flush, and the rate of a sequential write.
 //!
-//! The bench asks for it, on a thread that may block.
+//! The bench calls it on a thread that can block.
 //!
-//! **Invariant**: its file is removed when it is done or fails, and takes no more than a small share of what is free.
+//! **Invariant**: its file is removed at the end and after a failure, and uses only a small share of the free space.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,25 +14,25 @@ use serde::Serialize;
 
 use super::times::Times;
 
-/// What a flush follows: a page of a database, roughly what a small commit writes.
+/// The data before each flush: a page of a database, roughly as much as a small commit writes.
 const PAGE: [u8; 4_096] = [b'.'; 4_096];
 const CHUNK_BYTES: usize = 1 << 20;
-/// The most that is written, and the least that must be free for each byte of it.
+/// The maximum of written bytes, and the free bytes that each of them requires.
 const BYTES_MAX: u64 = 256 << 20;
 const FREE_FOR_EACH: u64 = 16;
 
-/// What was measured.
+/// The measured values.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Disk {
-    /// Where.
+    /// The directory.
     pub(super) folder: PathBuf,
-    /// An append of 4 KiB and the flush after it.
+    /// An append of 4 KiB, including its flush.
     pub(super) fsync: Times,
-    /// Bytes written one after the other, the flush at their end included; none: too little is free.
+    /// Rate of a sequential write, including the flush at its end; `None`: too little free space.
     pub(super) write_bytes_per_second: Option<f64>,
 }
 
-/// A file that goes when this does.
+/// A file that is removed when the probe is dropped.
 struct Probe {
     path: PathBuf,
     file: File,
@@ -53,12 +53,12 @@ impl Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        // Nobody is left to tell.
+        // An error cannot be reported here.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Measures in a folder for so long.
+/// Measures in a directory for `time`.
 pub(super) fn measure(folder: &Path, time: Duration) -> io::Result<Disk> {
     let mut probe = Probe::create(folder)?;
     let begun = Instant::now();

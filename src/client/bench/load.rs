@@ -1,9 +1,9 @@
-//! Requests, as many at once as are wanted, each sender with its next one when the answer is there.
+//! Concurrent requests; each sender sends its next request after the response.
 //!
-//! The bench asks for one step after the other.
+//! The bench runs one step after another.
 //!
-//! **Invariant**: every item has one of [`KEYS`] keys and a number that no other request of the process has, so that
-//! each request changes the data pool, and all of it can be removed again.
+//! **Invariant**: every item has one of [`KEYS`] keys and a number that no other request of the process has. So each
+//! request changes the data pool, and all items can be removed again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,25 +22,25 @@ use super::times::Times;
 use crate::client::{Answer, CallError, Client, Refusal};
 use crate::error::CliError;
 
-/// Items that requests name in turn.
+/// The number of keys, which requests use in turn.
 pub(super) const KEYS: u64 = 100;
 const PATH: &str = "/api/ingest";
-/// After an answer that is no 202, so that refusals are no load of their own.
+/// Pause after a response other than 202, so that rejections cause no load.
 const REFUSED_PAUSE: Duration = Duration::from_millis(20);
 
 /// The number of the next item.
 static NUMBER: AtomicU64 = AtomicU64::new(1);
 
-/// What was answered in one step.
+/// The responses of a step.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// From sending to the answer, of the 202s.
+    /// Times from sending to the response, of the 202 responses.
     pub(super) accepted: Vec<Duration>,
-    /// The other answers, by status.
+    /// The other responses, by status.
     pub(super) refused: BTreeMap<u16, u64>,
-    /// Requests without an answer.
+    /// Requests without a response.
     pub(super) broken: u64,
-    /// What the first of those said that were not accepted.
+    /// The message of the first request that was not accepted.
     complaint: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl Answers {
         self.complaint = self.complaint.take().or(other.complaint);
     }
 
-    /// False if it was no 202.
+    /// Records a response; `false` if it is not a 202.
     fn note(&mut self, answer: Result<Answer, CallError>, took: Duration) -> bool {
         let complaint = match answer {
             Ok(answer) if answer.status == 202 => {
@@ -75,27 +75,27 @@ impl Answers {
     }
 }
 
-/// One step, as it is reported.
+/// A step, as it is reported.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Step {
     /// Bytes of a body.
     pub(super) body_bytes: usize,
-    /// Requests that were on their way at once.
+    /// Concurrent requests.
     pub(super) connections: usize,
-    /// 202s in a second.
+    /// 202 responses per second.
     pub(super) requests_per_second: f64,
-    /// From sending to the 202.
+    /// Times from sending to the 202.
     pub(super) accepted: Times,
-    /// Other answers, by status.
+    /// Other responses, by status.
     pub(super) refused: BTreeMap<u16, u64>,
-    /// Requests without an answer.
+    /// Requests without a response.
     pub(super) broken: u64,
-    /// What was busy meanwhile.
+    /// Resource use during the step.
     pub(super) used: Used,
 }
 
 impl Step {
-    /// What was answered, and what was used for it.
+    /// A step with these responses and this resource use.
     pub(super) fn new(body_bytes: usize, connections: usize, answers: Answers, used: Used) -> Self {
         Self {
             body_bytes,
@@ -109,7 +109,7 @@ impl Step {
     }
 }
 
-/// The next item with a body of about so many bytes, and its number.
+/// The next item with a body of about `body_bytes`, and its number.
 pub(super) fn item(body_bytes: usize) -> (u64, Bytes) {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let head = format!(
@@ -128,7 +128,7 @@ pub(super) async fn post(client: &Client, body: Bytes) -> Result<Answer, CallErr
     client.call(Method::POST, PATH, headers, body).await
 }
 
-/// Sends bodies of one size for so long, so many at once.
+/// Sends bodies of one size on several connections for `time`.
 pub(super) async fn run(
     client: &Arc<Client>,
     body_bytes: usize,
@@ -146,7 +146,7 @@ pub(super) async fn run(
             answers.map_err(|error| CliError::failed(format!("a sender ended: {error}")))?;
         all.add(answers);
     }
-    // Too many, or too much at once, is a finding.
+    // A rate limit or a full daemon is a result, not an error.
     let is_limited = [429, 503]
         .iter()
         .any(|status| all.refused.contains_key(status));
@@ -161,7 +161,7 @@ pub(super) async fn run(
 async fn send(client: Arc<Client>, body_bytes: usize, until: Instant) -> Answers {
     let mut answers = Answers::default();
     let mut is_first = true;
-    // However slow the machine is: a request that is not the first, or a complaint.
+    // Even on a slow machine, at least one request after the first, or an error.
     let is_empty = |answers: &Answers| answers.accepted.is_empty() && answers.complaint.is_none();
     while Instant::now() < until || is_empty(&answers) {
         let (_, body) = item(body_bytes);
@@ -170,7 +170,7 @@ async fn send(client: Arc<Client>, body_bytes: usize, until: Instant) -> Answers
         if !answers.note(answer, sent.elapsed()) {
             tokio::time::sleep(REFUSED_PAUSE).await;
         } else if std::mem::take(&mut is_first) {
-            // It may have connected first.
+            // The first request may include connecting.
             answers.accepted.pop();
         }
     }

@@ -1,8 +1,8 @@
-//! What is busy while requests are sent: the cores of this machine, the bench itself, the journal of the daemon.
+//! Resource use while requests are sent: the cores of this machine, the bench itself, the journal of the daemon.
 //!
 //! The bench reads it before and after each step.
 //!
-//! **Invariant**: what can't be known here, such as the cores of another machine, is absent and never zero.
+//! **Invariant**: a value that cannot be measured here, such as the cores of another machine, is absent and never zero.
 
 use std::time::{Duration, Instant};
 
@@ -14,22 +14,22 @@ use serde::Serialize;
 
 use crate::client::Client;
 
-/// What was used in a step.
+/// Resource use of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct Used {
-    /// How long the step took.
+    /// Duration of the step.
     pub(super) seconds: f64,
-    /// The share of all cores of this machine that was busy, 0 to 1; none: the daemon is elsewhere.
+    /// Busy share of all cores of this machine, 0 to 1; `None`: the daemon runs on another machine.
     pub(super) cores_busy: Option<f64>,
-    /// The share of one core that the bench itself took.
+    /// Share of one core that the bench used.
     pub(super) bench_core: f64,
-    /// Groups of requests that the journal committed in a second, each with one flush.
+    /// Commits of the journal per second, each with one flush.
     pub(super) commits_per_second: Option<f64>,
-    /// The share of the time in which the journal was committing.
+    /// Share of the time in which the journal was committing.
     pub(super) journal_busy: Option<f64>,
 }
 
-/// The counters at the beginning of a step.
+/// The counters at the start of a step.
 pub(super) struct Meter<'a> {
     admin: &'a Client,
     local: bool,
@@ -58,7 +58,7 @@ struct Journal {
 }
 
 impl<'a> Meter<'a> {
-    /// Begins now.
+    /// Starts a measurement.
     pub(super) async fn begin(admin: &'a Client, local: bool) -> Self {
         let begun = Reading::now(admin, local).await;
         Self {
@@ -68,9 +68,9 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// What was used since.
+    /// The resource use since the start.
     pub(super) async fn end(self) -> Used {
-        // The time ends before the counters are asked for.
+        // The time ends before the counters are requested.
         let seconds = self.begun.at.elapsed().as_secs_f64();
         let ended = Reading::now(self.admin, self.local).await;
         used(&self.begun, &ended, seconds)
@@ -110,7 +110,7 @@ fn used(begun: &Reading, ended: &Reading, seconds: f64) -> Used {
     }
 }
 
-/// Whether the daemon at this address runs on this machine, as far as the address says.
+/// Whether the daemon at this URL runs on this machine, according to the URL.
 pub(super) fn is_local(url: &str) -> bool {
     let host = |url: Url| {
         let host = url.host_str().unwrap_or_default().to_owned();
@@ -123,7 +123,7 @@ pub(super) fn is_local(url: &str) -> bool {
 /// The first line of `/proc/stat`.
 fn machine(stat: &str) -> Option<Machine> {
     let ticks = stat.lines().next()?.split_ascii_whitespace().skip(1);
-    // Guests are counted in the first two already.
+    // The time of guests is already included in the first two values.
     let ticks: Vec<f64> = ticks.take(8).map_while(|text| text.parse().ok()).collect();
     match ticks[..] {
         [_, _, _, idle, waiting, ..] => Some(Machine {
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(machine("intr 1 2 3"), None);
         assert_eq!(machine(""), None);
         assert_eq!(journal("<html>"), None);
-        // The name of a bucket begins like that of the sum.
+        // The name of a bucket has the same prefix as the sum.
         let bucket = "headgate_journal_commit_seconds_bucket{le=\"0.1\"} 7";
         assert_eq!(journal(bucket), None);
         assert!(own_cpu() > Duration::ZERO);

@@ -1,9 +1,9 @@
-//! How soon a renderer sees what was accepted.
+//! The latency from an accepted request to a renderer.
 //!
-//! The bench asks for it when the data pool has everything that was sent before.
+//! The bench measures it when the data pool has received all earlier requests.
 //!
-//! **Invariant**: requests are sent at a fixed rate below that at which renderers are flushed by default, each with a
-//! number of its own, so that each is seen by itself.
+//! **Invariant**: requests are sent at a fixed rate below the default flush rate of renderers, each with a unique
+//! number, so that each is observed separately.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,39 +21,39 @@ use crate::client::EventStream;
 use crate::error::CliError;
 use crate::tail::sse::{Event, Parser};
 
-/// Between two requests; renderers are flushed 60 times a second by default.
+/// Time between two requests; renderers are flushed 60 times per second by default.
 const EVERY: Duration = Duration::from_millis(25);
 const BODY_BYTES: usize = 200;
 const EVENT_STREAM: &str = "text/event-stream";
-/// How long the snapshot, and the last change, may take.
+/// Maximum time for the snapshot, and for the last change.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// What was measured.
+/// The measured values.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Push {
-    /// From the 202 to the renderer; 0 where the renderer had it first.
+    /// From the 202 to the renderer; 0 if the renderer was first.
     pub(super) after_202: Times,
     /// From sending the request to the renderer.
     pub(super) after_request: Times,
-    /// Changes that the renderer was not shown.
+    /// Changes that the renderer did not receive.
     pub(super) missing: usize,
 }
 
-/// A request that was accepted.
+/// An accepted request.
 struct Sent {
     number: u64,
     at: Instant,
     accepted_at: Instant,
 }
 
-/// A renderer: when it saw which number.
+/// A renderer, which records when it received each number.
 struct Renderer<'a> {
     stream: EventStream<'a>,
     parser: Parser,
     seen: &'a RefCell<HashMap<u64, Instant>>,
 }
 
-/// Follows the stream and sends to it for so long.
+/// Follows the stream, and sends to it for `time`.
 pub(super) async fn run(site: &Site<'_>, time: Duration) -> Result<Push, CliError> {
     let path = format!("/api/live?streams={}", site.name());
     let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(EVENT_STREAM))]);
@@ -98,7 +98,7 @@ async fn send(site: &Site<'_>, time: Duration) -> Result<Vec<Sent>, CliError> {
         let (number, body) = item(BODY_BYTES);
         let at = Instant::now();
         let answer = post(site.sender()?, body).await?;
-        // A refusal has no way to the renderer: the rate of a key is too low for this one, or the daemon is full.
+        // A rejected request never reaches the renderer: its rate exceeds the limit of the key, or the daemon is full.
         if answer.status == 202 {
             all.push(Sent {
                 number,
@@ -125,7 +125,7 @@ fn push(sent: &[Sent], seen: &HashMap<u64, Instant>) -> Push {
 }
 
 impl Renderer<'_> {
-    /// Reads until an event satisfies; an error if the connection ends before.
+    /// Reads until an event satisfies `enough`; an error if the connection ends first.
     async fn until(&mut self, mut enough: impl FnMut(&Event) -> bool) -> Result<(), CliError> {
         loop {
             let chunk = self.stream.chunk().await?;
@@ -183,7 +183,7 @@ mod tests {
             at: after(at),
             accepted_at: after(accepted),
         };
-        // The second is seen before its answer is, the third never.
+        // The renderer receives the second before its response, and the third never.
         let all = [sent(1, 0, 2), sent(2, 25, 29), sent(3, 50, 51)];
         let seen = HashMap::from([(1, after(5)), (2, after(28)), (9, after(60))]);
         let push = push(&all, &seen);

@@ -1,8 +1,8 @@
-//! What the bench says at its end.
+//! The report of the bench.
 //!
-//! The bench fills it in part by part; `Display` writes it for people, its fields are those of `--json`.
+//! The bench fills it in part by part; `Display` formats it as text, and its fields are those of `--json`.
 //!
-//! **Invariant**: what was not measured is absent, and a note says why.
+//! **Invariant**: a value that was not measured is absent, and a note gives the reason.
 
 use std::fmt;
 
@@ -21,32 +21,32 @@ use wire::StatusData;
 pub(super) struct Report {
     /// Version of the daemon.
     version: String,
-    /// Where it was sent to.
+    /// The URL of the service.
     url: String,
-    /// The stream that was made and removed.
+    /// The stream that was created and deleted.
     stream: String,
-    /// What a 202 of this daemon means: `fsync` or `os`.
+    /// The durability of the daemon: `fsync` or `os`.
     durability: String,
     /// Cores of this machine.
     cores: usize,
     /// The disk.
     pub(super) disk: Option<Disk>,
-    /// Requests that the daemon does nothing for.
+    /// Requests for which the daemon does no work.
     pub(super) round_trip: Times,
     /// Requests up to their 202.
     pub(super) ingest: Vec<Step>,
-    /// How long after the last 202 everything was in the data pool.
+    /// Time from the last 202 until all items were in the data pool.
     pub(super) behind_ms: Option<f64>,
-    /// The way to a renderer.
+    /// The latency to a renderer.
     pub(super) push: Option<Push>,
-    /// What keeps it from taking more.
+    /// The limit.
     verdict: Option<Verdict>,
-    /// What was not measured, and why.
+    /// Values that were not measured, and why.
     pub(super) notes: Vec<String>,
 }
 
 impl Report {
-    /// An empty one of a daemon with this status.
+    /// An empty report for a daemon with this status.
     pub(super) fn new(url: &str, status: &StatusData, stream: &str) -> Self {
         Self {
             version: status.version.clone(),
@@ -64,7 +64,7 @@ impl Report {
         }
     }
 
-    /// Says what the limit is; everything else is there.
+    /// Determines the limit; call it last.
     pub(super) fn conclude(&mut self, keep_rate: bool) {
         let facts = Facts {
             keep_rate,

@@ -1,9 +1,9 @@
-//! The stream that the bench sends to, with a connector, a key and a read key, and how all of it goes again.
+//! The stream of the bench with a connector, a key and a read key, and their deletion.
 //!
-//! The bench makes it before it measures and removes it afterwards, whatever happened in between.
+//! The bench creates it before the measurement, and deletes it afterwards in any case.
 //!
-//! **Invariant**: a thing counts as made before it is asked for, so that no answer that was not waited for leaves
-//! something behind.
+//! **Invariant**: an object counts as created before the call that creates it, so that a response that was not awaited
+//! leaves nothing behind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,22 +22,22 @@ use crate::error::CliError;
 use base::clock::{self, Unix};
 use wire::{ConnectorData, MadeKey, MadeReadKey, StreamData};
 
-/// What the parts say that they are for.
+/// The description of the objects.
 const DESCRIPTION: &str = "headgate bench; it can be deleted when no bench runs";
-/// More than any daemon takes.
+/// A rate above the capacity of any daemon.
 const RATE: u64 = 1_000_000;
-/// The keys end by themselves if nobody can remove them any more.
+/// The expiry of the keys, in case they cannot be deleted.
 const EXPIRES_AFTER: Duration = Duration::from_hours(24);
 /// Items with this field are removals.
 const REMOVED: &str = "removed";
-/// How long to wait for the data pool, and how often to look.
+/// Maximum wait for the data pool, and the pause between two checks.
 const POOL_MAX: Duration = Duration::from_secs(60);
 const LOOK_PAUSE: Duration = Duration::from_millis(10);
-/// How long a body that matters is sent again, and how often.
+/// Maximum time for retries of a required request, and the pause between them.
 const REFUSED_MAX: Duration = Duration::from_secs(20);
 const REFUSED_PAUSE: Duration = Duration::from_millis(200);
 
-/// What was made, in the order in which it was.
+/// Created objects, in the order of their creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Stream,
@@ -45,7 +45,7 @@ enum Part {
     ReadKey,
 }
 
-/// The bench's own place in the installation.
+/// The objects of the bench in the installation.
 pub(super) struct Site<'a> {
     admin: &'a Client,
     url: String,
@@ -57,7 +57,7 @@ pub(super) struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// Nothing is made yet.
+    /// A site without objects.
     pub(super) fn new(admin: &'a Client, url: &str, keep_rate: bool) -> Self {
         let id = Uuid::now_v7().simple().to_string();
         let (_, end) = id.split_at(20);
@@ -72,7 +72,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// The name of the stream, and of everything else.
+    /// The name of all objects.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -82,17 +82,17 @@ impl<'a> Site<'a> {
         self.admin
     }
 
-    /// Sends to the stream.
+    /// The client that sends to the stream.
     pub(super) fn sender(&self) -> Result<&Arc<Client>, CliError> {
         self.sender.as_ref().ok_or_else(not_made)
     }
 
-    /// Reads the stream.
+    /// The client that reads the stream.
     pub(super) fn reader(&self) -> Result<&Client, CliError> {
         self.reader.as_ref().ok_or_else(not_made)
     }
 
-    /// Makes the stream, the connector and the keys.
+    /// Creates the stream, the connector and the keys.
     pub(super) async fn make(&mut self) -> Result<(), CliError> {
         let name = self.name.clone();
         self.made.push(Part::Stream);
@@ -129,10 +129,10 @@ impl<'a> Site<'a> {
         Ok(self.admin.change(Method::POST, path, Some(&body)).await?)
     }
 
-    /// Waits until everything that was sent is in the data pool; how long that took, in milliseconds.
+    /// Waits until all items are in the data pool; returns the time in milliseconds.
     pub(super) async fn settle(&self) -> Result<f64, CliError> {
         let begun = Instant::now();
-        // What is sent last arrives last.
+        // Requests are applied in order, so this item arrives last.
         self.must_accept(json!({ "id": "mark" })).await?;
         let path = format!("/api/streams/{}/items/mark", self.name);
         while begun.elapsed() < POOL_MAX {
@@ -149,7 +149,7 @@ impl<'a> Site<'a> {
         )))
     }
 
-    /// Sends a body until it is accepted: the load before it may have used up a rate.
+    /// Retries a request until it is accepted: the load before it may have used up a rate limit.
     async fn must_accept(&self, body: Value) -> Result<(), CliError> {
         let begun = Instant::now();
         let body = Bytes::from(body.to_string());
@@ -165,12 +165,12 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Removes the items and everything that was made; an error says what is left.
+    /// Removes the items and deletes all objects; an error names what is left.
     pub(super) async fn remove(&mut self) -> Result<(), CliError> {
         let emptied = self.empty().await;
         while let Some(part) = self.made.last().copied() {
             let gone = self.delete(part).await;
-            // A failed attempt at making it leaves nothing.
+            // The object does not exist if its creation failed.
             let was_none = |error: &CallError| matches!(error, CallError::Refused(refusal) if refusal.status == 404);
             match gone {
                 Ok(()) => {}
@@ -184,7 +184,7 @@ impl<'a> Site<'a> {
         emptied
     }
 
-    /// Has the items removed, and waits until they are.
+    /// Removes the items, and waits until the removals are applied.
     async fn empty(&self) -> Result<(), CliError> {
         if self.sender.is_none() {
             return Ok(());
@@ -224,7 +224,7 @@ impl<'a> Site<'a> {
         deleted.map(|_: IgnoredAny| ())
     }
 
-    /// What is left, and how to remove it.
+    /// The objects that are left, and how to delete them.
     pub(super) fn left(&self) -> String {
         let name = &self.name;
         let verbs = self.made.iter().rev().map(|part| match part {

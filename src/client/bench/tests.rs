@@ -1,4 +1,4 @@
-//! What `bench` accepts, and whom it would disturb.
+//! Tests of the options of `bench`, and of its check for other sinks.
 //!
 //! Run by `cargo test`. **Invariant**: nothing is sent here.
 

@@ -1,30 +1,30 @@
 //! Percentiles of durations.
 //!
-//! Every part of the bench that measures times tells them like this.
+//! All parts of the bench report times with it.
 //!
-//! **Invariant**: a percentile is one of the values that were measured, never one between two of them.
+//! **Invariant**: a percentile is one of the measured values, never an interpolation.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// A distribution, in milliseconds; all zero if there were none.
+/// A distribution, in milliseconds; all zero if it is empty.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct Times {
-    /// How many there were.
+    /// Number of values.
     pub(super) count: usize,
-    /// Half of them are no longer.
+    /// 50% of the values are not longer.
     pub(super) p50_ms: f64,
-    /// Nine of ten are no longer.
+    /// 90% of the values are not longer.
     pub(super) p90_ms: f64,
-    /// 99 of a hundred are no longer.
+    /// 99% of the values are not longer.
     pub(super) p99_ms: f64,
-    /// The longest.
+    /// The longest value.
     pub(super) max_ms: f64,
 }
 
 impl Times {
-    /// The distribution of these.
+    /// The distribution of these values.
     pub(super) fn of(times: impl IntoIterator<Item = Duration>) -> Self {
         let mut sorted: Vec<Duration> = times.into_iter().collect();
         sorted.sort_unstable();
@@ -37,13 +37,13 @@ impl Times {
         }
     }
 
-    /// The four of them, for a table.
+    /// The four times, as cells of a table.
     pub(super) fn cells(&self) -> [String; 4] {
         [self.p50_ms, self.p90_ms, self.p99_ms, self.max_ms].map(|ms| format!("{ms:.2}"))
     }
 }
 
-/// The smallest value that so many percent of all are not above.
+/// The smallest value that at least `percent` of all values do not exceed.
 fn percentile(sorted: &[Duration], percent: usize) -> f64 {
     let place = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     let value = sorted.get(place).copied().unwrap_or_default();

@@ -1,28 +1,28 @@
-//! What keeps an installation from taking more, in one sentence.
+//! The limit of an installation, in one sentence.
 //!
-//! The report asks for it at its end.
+//! The report determines it at the end.
 //!
-//! **Invariant**: it is said of what was measured: where nothing was used up, it says that.
+//! **Invariant**: the verdict follows from measured values. If no resource was exhausted, it says so.
 
 use serde::Serialize;
 
 use super::load::Step;
 
-/// This share of a core, of all cores or of the journal's time counts as used up.
+/// Shares of a core or of all cores, and of the journal's time, that count as exhausted.
 const CORES_USED_UP: f64 = 0.9;
 const JOURNAL_USED_UP: f64 = 0.7;
-/// This share of the answers tells that the refusals are the limit.
+/// Share of responses from which rejections are the limit.
 const REFUSED_SHARE: f64 = 0.01;
-/// This share of the time of a single request is the way, then the way is what it waits for.
+/// Share of the round trip in the time of a single request from which the network is the limit.
 const WAY_SHARE: f64 = 0.5;
 
-/// What is used up.
+/// The exhausted resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Limit {
-    /// How many requests a key may send.
+    /// The rate limit of a key.
     KeyRate,
-    /// What may wait, or the disk's free space: 503.
+    /// The limit of the backlog, or the free disk space: 503.
     Full,
     /// The cores.
     Cpu,
@@ -30,38 +30,38 @@ pub(super) enum Limit {
     Bench,
     /// Flushes of the journal to the disk.
     Disk,
-    /// The way between the bench and the daemon.
+    /// The network between the bench and the daemon.
     Network,
-    /// Nothing.
+    /// No resource is exhausted.
     None,
 }
 
-/// What the limit is, and why that is said.
+/// The limit, and an explanation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Verdict {
-    /// What is used up.
+    /// The exhausted resource.
     pub(super) limit: Limit,
-    /// The same for people, with what to do about it.
+    /// The limit as text, with what to do about it.
     pub(super) sentence: String,
 }
 
-/// What is known beside the steps.
+/// Values in addition to the steps.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts {
-    /// The key has the rate of every key.
+    /// The key has the default rate limit.
     pub(super) keep_rate: bool,
-    /// A 202 waits for the disk.
+    /// A 202 waits for a flush of the disk.
     pub(super) is_durable: bool,
     /// Median of an empty request.
     pub(super) round_trip_ms: f64,
-    /// Median of a flush; none: it was not measured.
+    /// Median of a flush; `None`: not measured.
     pub(super) fsync_ms: Option<f64>,
     /// Cores of this machine.
     pub(super) cores: usize,
 }
 
 impl Verdict {
-    /// Of the step that took the most requests in a second.
+    /// The verdict from the step with the most requests per second.
     pub(super) fn of(steps: &[Step], facts: Facts) -> Self {
         let fastest = steps
             .iter()
@@ -72,7 +72,7 @@ impl Verdict {
                 sentence: "no requests were measured".to_owned(),
             };
         };
-        // Where requests are refused, the fastest step may be the one before.
+        // If requests are rejected, the fastest step may be an earlier one.
         let refusing = |status| {
             let refusing = |step: &&Step| refused_share(step, status) > REFUSED_SHARE;
             steps.iter().find(refusing)

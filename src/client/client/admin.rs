@@ -1,7 +1,7 @@
-//! How verbs of operators find the admin listener: as the configuration of the daemon says, or as they are told.
+//! How verbs of operators find the admin listener: by the daemon's configuration or by options.
 //!
-//! **Invariant**: a daemon is asked where the configuration says that it listens, with its own token: never another one
-//! that happens to be at the usual port.
+//! **Invariant**: without options, a verb calls the listener of the configuration with its token, and never another
+//! daemon at the default port.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub struct AdminArgs {
     pub config: ConfigArgs,
 }
 
-/// Without the token.
+/// Omits the token.
 impl fmt::Debug for AdminArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AdminArgs")
@@ -41,10 +41,10 @@ impl fmt::Debug for AdminArgs {
 }
 
 impl AdminArgs {
-    /// Where the admin API is: as told, or as configured.
+    /// The URL of the admin API: from the option, or from the configuration.
     ///
     /// # Errors
-    /// The configuration is wrong, or does not say it.
+    /// The configuration is invalid, or has no URL.
     pub fn url(&self) -> Result<String, CliError> {
         match &self.admin_url {
             Some(url) => Ok(url.clone()),
@@ -52,15 +52,15 @@ impl AdminArgs {
         }
     }
 
-    /// A client with the admin token, given or read from its file.
+    /// A client with the admin token from the option or from its file.
     ///
     /// # Errors
-    /// There is no token, or the configuration that says where it is is wrong.
+    /// There is no token, or the configuration with its path is invalid.
     pub fn client(&self) -> Result<Client, CliError> {
         let url = self.url()?;
         let token = self.token()?;
         match self.admin_url {
-            // Its certificate has the name that browsers know, not the address of this machine.
+            // Its certificate has the public name, not the address of this machine.
             None if Url::parse(&url).is_ok_and(|url| is_this_machine(&url)) => {
                 Client::of_own_daemon(&url)?.with(&token)
             }

@@ -1,13 +1,13 @@
-//! Lists of the admin API, page by page.
+//! Lists of the admin API, which are read in pages.
 //!
-//! **Invariant**: a server that gives the same page again is not asked for ever.
+//! **Invariant**: reading ends even if a server returns the same page again.
 
 use serde::de::DeserializeOwned;
 
 use super::{CallError, Client, Envelope};
 use base::text::percent_encoded;
 
-/// How many entries are asked for at once: dead letters of 1 MB each still fit into an answer.
+/// Entries per page: dead letters of 1 MB each still fit into a response.
 const PAGE_ENTRIES_MAX: usize = 50;
 
 impl Client {

@@ -1,8 +1,8 @@
-//! Error answers, decoded into something that people can read.
+//! Error responses, decoded into readable text.
 //!
-//! The client makes one of every answer that is no success; verbs print it.
+//! The client decodes every unsuccessful response; verbs print it.
 //!
-//! **Invariant**: what `Display` writes is safe for a terminal, whoever sent the answer.
+//! **Invariant**: the output of `Display` is safe for a terminal, whoever sent the response.
 
 use std::fmt;
 
@@ -11,32 +11,32 @@ use serde_json::Value;
 use super::Answer;
 use crate::output::shown;
 
-/// How much of an answer that is not ours is shown.
+/// Maximum characters of a response that is not from Headgate.
 const FOREIGN_SHOWN_MAX: usize = 200;
-/// How many keys a sentence names.
+/// Maximum keys in a sentence.
 const KEYS_NAMED_MAX: usize = 5;
-/// How many of the details of an error are shown.
+/// Maximum details of an error.
 const DETAILS_SHOWN_MAX: usize = 20;
 
-/// An error answer: the service's error envelope, or what could be made of another body.
+/// An error response: the service's error envelope, or the text of another body.
 ///
-/// `Display` writes it for people, escaped, the details on lines of their own.
+/// `Display` formats it as escaped text, with the details on separate lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The HTTP status.
     pub status: u16,
-    /// The code, such as `INVALID_PAYLOAD`; none if the answer was not ours.
+    /// The code, such as `INVALID_PAYLOAD`; `None` if the response is not from Headgate.
     pub code: Option<String>,
-    /// The sentence that says what is wrong.
+    /// The message of the error.
     pub message: String,
     /// The request's id, to find it in the request log.
     pub request_id: Option<String>,
-    /// JSON texts, one for each place that is wrong.
+    /// JSON texts, one for each location of the error.
     pub details: Vec<String>,
 }
 
 impl Refusal {
-    /// Reads the service's error envelope; of any other body, keeps the beginning.
+    /// Decodes the service's error envelope; of another body, keeps the beginning.
     pub fn decode(answer: &Answer) -> Refusal {
         let body = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
         let error = &body["error"];
@@ -52,19 +52,19 @@ impl Refusal {
         }
     }
 
-    /// The same of the admin API, which speaks of routes and JSON fields: here of verbs and flags.
+    /// As `decode`, for the admin API: its routes and JSON fields are replaced by verbs and options.
     pub fn of_admin(answer: &Answer) -> Refusal {
         let mut refusal = Refusal::decode(answer);
         let details: Vec<Value> = (refusal.details.iter())
             .filter_map(|detail| serde_json::from_str(detail).ok())
             .collect();
         let code = refusal.code.as_deref().unwrap_or_default();
-        // A name that is nearly right is in the sentence, and no route.
+        // A message with a suggestion contains no route.
         let is_reported = code == "INVALID_REQUEST" && !refusal.message.contains("/api/");
         if let Some(sentence) = in_verbs(code, &details).filter(|_| !is_reported) {
             refusal.message = sentence;
         }
-        // What is no place in a body stands in the sentence already.
+        // Other details are already in the message.
         let is_place = |detail: &Value| detail["item"].is_u64() || detail["line"].is_u64();
         let mut places = details.iter().map(is_place);
         refusal.details.retain(|_| places.next().unwrap_or(true));
@@ -72,7 +72,7 @@ impl Refusal {
     }
 }
 
-/// What the command line says where the admin API's own sentence names a route or a parameter.
+/// The message of the command line, if that of the admin API names a route or a parameter.
 fn in_verbs(code: &str, details: &[Value]) -> Option<String> {
     let text = |detail: &Value, name: &str| detail[name].as_str().map(|text| format!("{text:?}"));
     let (what, verb) = match code {
@@ -139,7 +139,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What to say of an error answer that is not in the service's form.
+/// The message for an error response that is not in the service's form.
 fn foreign_message(answer: &Answer) -> String {
     let location = answer
         .headers

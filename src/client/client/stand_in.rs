@@ -1,6 +1,6 @@
-//! A stand-in for the service: a tiny HTTP server on a real socket that answers as a test says.
+//! A substitute for the service: a small HTTP server on a real socket, whose responses a test defines.
 //!
-//! The tests of the client and of the verbs use it, to see what is really sent and to misbehave.
+//! Tests of the client and of the verbs use it to check requests and to send faulty responses.
 //!
 //! **Invariant**: its thread ends before the test does.
 
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// A request as it came over the socket.
+/// A request as it was received.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Received {
     /// `POST /api/ingest`
@@ -29,7 +29,7 @@ impl Received {
     }
 }
 
-/// What to do with a request.
+/// The reaction to a request.
 pub(crate) enum Reply {
     /// Answer with a status, header lines (each ending in `\r\n`) and a body.
     Answer(u16, String, String),
@@ -48,7 +48,7 @@ pub(crate) struct StandIn {
 }
 
 impl StandIn {
-    /// Answers with what `reply` makes of the request and of the number of requests before it.
+    /// Starts the server; `reply` gets each request and the number of earlier requests.
     pub(crate) fn start(
         mut reply: impl FnMut(&Received, usize) -> Reply + Send + 'static,
     ) -> StandIn {
@@ -85,7 +85,7 @@ impl StandIn {
         format!("http://{}", self.address)
     }
 
-    /// Everything received so far.
+    /// All requests so far.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.received.lock().expect("no test panics here").clone()
     }
@@ -101,7 +101,7 @@ impl Drop for StandIn {
     }
 }
 
-/// Reads one request, replies to it and closes the connection, or gives it back if it is to stay open.
+/// Reads a request, replies to it and closes the connection, or returns it if it must stay open.
 pub(crate) fn serve<S: Read + Write>(
     stream: S,
     reply: impl FnOnce(Received) -> Reply,

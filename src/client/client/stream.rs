@@ -1,9 +1,8 @@
-//! Answers that are read while they come, and may never end.
+//! Responses that are read while they arrive, and may never end.
 //!
-//! `tail` follows streams through it.
+//! `tail` follows streams with it.
 //!
-//! **Invariant**: an answer has a deadline up to its head only; how long to wait for what follows is the
-//! caller's decision.
+//! **Invariant**: the deadline ends with the head of a response; the caller decides how long to wait for the rest.
 
 use bytes::Bytes;
 use reqwest::Method;
@@ -12,15 +11,15 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use super::{CALL_TIMEOUT, CallError, Client, Refusal};
 use crate::output::shown;
 
-/// The body of a successful answer, piece by piece.
+/// The body of a successful response in pieces.
 pub struct EventStream<'a> {
     client: &'a Client,
     response: reqwest::Response,
 }
 
 impl Client {
-    /// Gets an answer of the given content type, to be read while it comes. An error answer is read to its
-    /// end here.
+    /// Requests a response of the given content type, and returns before its body arrives. An error response is read
+    /// completely.
     pub async fn open(
         &self,
         path: &str,
@@ -61,7 +60,7 @@ impl Client {
 }
 
 impl EventStream<'_> {
-    /// What comes next; `None` at the end. Waits for ever; nothing is lost if the caller does not.
+    /// The next piece; `None` at the end. It waits without a limit, and loses nothing if the caller cancels it.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, CallError> {
         let chunk = self.response.chunk().await;
         chunk.map_err(|error| self.client.no_answer(error))

@@ -1,4 +1,4 @@
-//! What the client makes of addresses, answers and silence.
+//! Tests of the client with addresses, responses and missing responses.
 //!
 //! Run by `cargo test`. **Invariant**: only sockets of this machine are used.
 

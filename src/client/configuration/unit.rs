@@ -1,8 +1,8 @@
-//! What a systemd unit gives the daemon: its environment and its configuration file.
+//! The environment and the configuration file that a systemd unit gives to the daemon.
 //!
-//! `--service` reads it, so that a verb sees the configuration that the service has, not that of a shell.
+//! `--service` reads it, so that a verb uses the configuration of the service, not that of a shell.
 //!
-//! **Invariant**: of a unit, nothing is started and nothing is asked of systemd: files say it, also on a machine where the
+//! **Invariant**: nothing is started and systemd is not called: only files are read, so it works on a machine where the
 //! service does not run.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::CliError;
 
-/// Where units are, the first counts.
+/// Directories of units; the first match applies.
 const FOLDERS: [&str; 5] = [
     "/etc/systemd/system",
     "/run/systemd/system",
@@ -21,20 +21,20 @@ const FOLDERS: [&str; 5] = [
     "/lib/systemd/system",
 ];
 
-/// What a service runs with.
+/// The environment of a service.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Unit {
-    /// The environment, later lines over earlier ones.
+    /// The variables; later lines override earlier ones.
     pub(super) env: Vec<(String, String)>,
-    /// What `--config` of the daemon says.
+    /// The option `--config` of the daemon.
     pub(super) config: Option<PathBuf>,
     pub(super) working_dir: Option<PathBuf>,
 }
 
-/// The unit of a name, or in a file.
+/// Reads a unit by name or path.
 ///
 /// # Errors
-/// There is none, or a file that it names cannot be read.
+/// The unit does not exist, or a file that it names cannot be read.
 pub(super) fn read(named: &str) -> Result<Unit, CliError> {
     let is_path = named.contains('/');
     let name = named.rsplit('/').next().unwrap_or(named);
@@ -57,7 +57,7 @@ pub(super) fn read(named: &str) -> Result<Unit, CliError> {
     Reading::new(&name).unit(&lines)
 }
 
-/// Whether a service of this name is installed here.
+/// Whether a service with this name is installed.
 pub(super) fn is_installed(name: &str) -> bool {
     find(name).is_ok()
 }
@@ -72,7 +72,7 @@ fn find(name: &str) -> Result<PathBuf, CliError> {
     })
 }
 
-/// The files that `systemctl edit` and others add, by their names; the same name in an earlier folder counts.
+/// Drop-in files, such as those of `systemctl edit`, by name; an earlier directory overrides a later one.
 fn drop_ins(folders: &[PathBuf], name: &str) -> Vec<PathBuf> {
     let mut found = BTreeMap::new();
     for folder in folders {
@@ -99,7 +99,7 @@ fn cannot_read(path: &Path, error: &std::io::Error) -> CliError {
     CliError::wrong_use(format!("{} cannot be read: {error}{next}", path.display()))
 }
 
-/// The settings of the section `[Service]`, in order, with continued lines in one.
+/// The settings of the section `[Service]`, in order, with continued lines joined.
 fn service_lines(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut is_service = false;
@@ -114,7 +114,7 @@ fn service_lines(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Lines without comments, those that end with a backslash joined with the next.
+/// Lines without comments; a line that ends with a backslash is joined with the next one.
 fn whole_lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut goes_on = false;
@@ -138,7 +138,7 @@ fn whole_lines(text: &str) -> Vec<String> {
     lines
 }
 
-/// The words of a value; quotes keep blanks together, and what stands behind a backslash is meant.
+/// The words of a value; quotes keep spaces together, and a backslash escapes the next character.
 fn words(value: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -163,7 +163,7 @@ fn words(value: &str) -> Vec<String> {
     words
 }
 
-/// What specifiers stand for, and which files are in place of the credentials of a service that does not run.
+/// Values of specifiers, and the files that replace the credentials of a stopped service.
 struct Reading<'a> {
     name: &'a str,
     credentials: String,
@@ -214,7 +214,7 @@ impl<'a> Reading<'a> {
         Ok(unit)
     }
 
-    /// A value with what its specifiers stand for.
+    /// Replaces the specifiers in a value.
     fn filled(&self, value: &str) -> String {
         let stem = self
             .name
@@ -250,7 +250,7 @@ fn pair(word: &str) -> Option<(String, String)> {
     Some((name.to_owned(), value.to_owned()))
 }
 
-/// What `--config` says in a command.
+/// The option `--config` of a command.
 fn config_of(words: &[String]) -> Option<PathBuf> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -264,7 +264,7 @@ fn config_of(words: &[String]) -> Option<PathBuf> {
     None
 }
 
-/// The lines `NAME=value` of a file; one that begins with `-` need not be there.
+/// The lines `NAME=value` of a file; if the name begins with `-`, the file is optional.
 fn environment_file(named: &str) -> Result<Vec<(String, String)>, CliError> {
     let path = named.trim_start_matches('-');
     match fs::read_to_string(path) {
@@ -340,7 +340,7 @@ mod tests {
             assert_eq!(value(&unit, name).as_deref(), Some(expected), "{name}");
         }
 
-        // What is added takes back and sets anew.
+        // A drop-in resets values and sets new ones.
         fs::create_dir(at("gate.service.d")).expect("a folder");
         write(
             "gate.service.d/override.conf",

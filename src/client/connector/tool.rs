@@ -1,6 +1,7 @@
-//! What `headgate connector create` and `headgate key` are told of a tool.
+//! Options of `headgate connector create` and `headgate key` about a provider.
 //!
-//! **Invariant**: a secret comes from a file or from standard input, never from the command line, which others can see.
+//! **Invariant**: a secret is read from a file or from standard input, never from the command line, which other users
+//! can see.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use base::text::percent_encoded;
 use webhook::{Options, Preset, SetupPlaces, ToolSetup};
 use wire::{ConnectorData, PresetData};
 
-/// The longest secret file that is read, in bytes.
+/// Maximum bytes of a secret file.
 const SECRET_BYTES_MAX: u64 = 64 * 1024;
 
 /// What is told of how a tool signs, beside its preset.
@@ -34,14 +35,14 @@ pub(crate) struct VerifyArgs {
     options: Vec<(String, Value)>,
 }
 
-/// How often a daemon is asked for a preset that stands in its folder, and the pause before it is asked again.
+/// Maximum retries until the daemon has loaded a new preset file, and the pause between them.
 const NEW_PRESET_TRIES: u32 = 40;
 const NEW_PRESET_PAUSE: Duration = Duration::from_millis(250);
 
 /// Options that are numbers.
 const NUMBERS: [&str; 2] = ["tolerance_seconds", "answer"];
 
-/// The name and the value of an option.
+/// Parses an option into its name and value.
 fn option(text: &str) -> Result<(String, Value), String> {
     let (name, value) = text
         .split_once('=')
@@ -61,14 +62,14 @@ fn option(text: &str) -> Result<(String, Value), String> {
 }
 
 impl VerifyArgs {
-    /// Whether something was told.
+    /// Whether any option was given.
     pub(crate) fn is_reported(&self) -> bool {
         self.secret.secret_file.is_some()
             || self.verify_token_file.is_some()
             || !self.options.is_empty()
     }
 
-    /// `verify` of a key for this preset with this secret; without one, that of the tool is awaited.
+    /// `verify` of a key with this preset and secret; without a secret, the key waits for that of the provider.
     fn verify(&self, preset: &Preset, secret: Option<String>) -> Result<Value, CliError> {
         let mut verify = Map::new();
         verify.insert("scheme".to_owned(), preset.name.as_str().into());
@@ -117,16 +118,16 @@ pub(crate) struct SecretArgs {
 }
 
 impl SecretArgs {
-    /// The secret, if a file of it was named.
+    /// The secret, if a file was named.
     pub(crate) fn read(&self) -> Result<Option<String>, CliError> {
         self.secret_file.as_deref().map(read_secret).transpose()
     }
 }
 
-/// The secret in a file, or on standard input.
+/// Reads the secret from a file, or from standard input.
 ///
 /// # Errors
-/// It cannot be read, or there is none.
+/// It cannot be read, or is empty.
 pub fn read_secret(file: &Path) -> Result<String, CliError> {
     let failed = |error: std::io::Error| {
         CliError::wrong_use(format!("{} cannot be read: {error}", file.display()))
@@ -148,13 +149,13 @@ pub fn read_secret(file: &Path) -> Result<String, CliError> {
     }
 }
 
-/// Whether the daemon does not know a preset yet that stands in its folder: it looks there every two seconds.
+/// Whether the preset is in a file that the daemon has not loaded yet: it checks its directory every two seconds.
 fn is_new(admin: &AdminArgs, name: &str, refusal: &Refusal) -> bool {
     let is_unknown = refusal.code.as_deref() == Some("PRESET_NOT_FOUND");
     is_unknown && use_presets(&admin.config).is_ok() && webhook::preset(name).is_some()
 }
 
-/// The preset of this name, as the daemon has it.
+/// The daemon's preset with this name.
 pub(crate) async fn preset_of_daemon(admin: &AdminArgs, name: &str) -> Result<Preset, CliError> {
     let presets = Resource::new(admin, "preset", "/api/admin/presets")?;
     let below = format!("/{}", percent_encoded(name));
@@ -174,8 +175,8 @@ pub(crate) async fn preset_of_daemon(admin: &AdminArgs, name: &str) -> Result<Pr
     Preset::read(&found.name, &text).map_err(|error| presets.foreign(&error.to_string()))
 }
 
-/// What makes a key of a tool: how its deliveries are verified, or, where it signs nothing, that its key may stand in a
-/// URL.
+/// The settings of a provider's key: the verification of its deliveries, or, without signatures, the permission to be
+/// in a URL.
 pub(crate) fn key_of(preset: &Preset, told: &VerifyArgs) -> Result<Map<String, Value>, CliError> {
     let mut body = Map::new();
     match (preset.signed(), told.secret.read()?) {
@@ -200,7 +201,7 @@ pub(crate) fn key_of(preset: &Preset, told: &VerifyArgs) -> Result<Map<String, V
     Ok(body)
 }
 
-/// Says what stands in the tool's own settings, or what to do there.
+/// Prints the provider's own settings, or the steps to configure it.
 fn note_setup(setup: &ToolSetup, places: SetupPlaces<'_>) {
     if let Some(snippet) = &setup.snippet {
         let file = setup.file.as_deref().unwrap_or("its configuration");
@@ -216,7 +217,7 @@ fn note_setup(setup: &ToolSetup, places: SetupPlaces<'_>) {
     }
 }
 
-/// Says what to do in the tool, with the key's part of the daemon's answer.
+/// Prints what to configure at the provider, with the key in the response of the daemon.
 pub(super) fn print(preset: &Preset, made: &ConnectorData) {
     let Some(key) = made.keys.first() else {
         return;

@@ -1,9 +1,9 @@
 //! `headgate key new`: keys for a configuration file.
 //!
-//! Called by the verb's `run`. Works without a daemon: a key is declared by its hash, so the file that declares it can
-//! be read by anyone.
+//! Called by the verb's `run`. It works without a daemon: the configuration file contains only the hash of a key, so
+//! any user can read the file.
 //!
-//! **Invariant**: the key is printed once, on standard output, and kept nowhere.
+//! **Invariant**: the key is printed once, on standard output, and stored nowhere.
 
 use serde_json::json;
 

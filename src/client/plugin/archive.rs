@@ -1,8 +1,8 @@
-//! Plugins in one file, for machines that reach nothing else.
+//! Archives of plugins, for machines without access to the sources.
 //!
-//! A tar archive: `plugins.json` with name, source and SHA-256 of each, then the components, by their digests.
+//! A tar archive: `plugins.json` with name, source and SHA-256 of each plugin, then the components, by their digests.
 //!
-//! **Invariant**: what is read is what was written: each component has the digest that the list says.
+//! **Invariant**: each component has the digest in the list.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,7 +16,7 @@ use super::fetch::{COMPONENT_BYTES_MAX, Fetched};
 use crate::error::CliError;
 
 const LIST: &str = "plugins.json";
-/// Where an archive says what it is.
+/// The position of the magic bytes.
 const MAGIC_AT: u64 = 257;
 const MAGIC: &[u8; 5] = b"ustar";
 
@@ -27,7 +27,7 @@ struct Listed {
     sha256: String,
 }
 
-/// Writes an archive, whole or not at all.
+/// Writes an archive, completely or not at all.
 pub(super) fn write(path: &Path, all: &[Fetched]) -> Result<(), CliError> {
     let unfinished = path.with_extension("unfinished");
     let written = write_to(&unfinished, all).and_then(|()| std::fs::rename(&unfinished, path));
@@ -64,7 +64,7 @@ fn add(archive: &mut tar::Builder<File>, name: &str, bytes: &[u8]) -> std::io::R
     archive.append_data(&mut header, name, Cursor::new(bytes))
 }
 
-/// The plugins of an archive; none: the file is none, or there is no such file.
+/// Reads the plugins of an archive; `None`: the file is not an archive, or does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<Fetched>>, CliError> {
     let read = File::open(path).and_then(|file| match is_archive(&file)? {
         true => read_from(file).map(Some),

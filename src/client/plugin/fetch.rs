@@ -1,7 +1,7 @@
 //! Components from files, web servers and registries.
 //!
-//! **Invariant**: what comes from a registry has the digest that was asked for, manifest and component. Nothing is fetched
-//! without TLS, and no credentials go to another host than the one that was named.
+//! **Invariant**: manifests and components from a registry have the requested digest. Nothing is fetched without TLS,
+//! and credentials are sent only to the named host.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use crate::error::CliError;
 use crate::output::shown;
 use base::text::hex;
 
-/// No component may be larger, whatever `plugins.file_max_bytes` says.
+/// Maximum bytes of a component, whatever `plugins.file_max_bytes` is.
 pub(super) const COMPONENT_BYTES_MAX: u64 = 1 << 30;
-/// A manifest names a few layers.
+/// Maximum bytes of a manifest.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 const TIME_MAX: Duration = Duration::from_secs(60);
 const REDIRECTS_MAX: usize = 5;
@@ -51,7 +51,7 @@ impl SignIn {
     }
 }
 
-/// A component, with what it is called where it comes from.
+/// A component, with its name and its source.
 #[derive(Debug)]
 pub(super) struct Fetched {
     pub(super) name: String,
@@ -65,7 +65,7 @@ impl Fetched {
         hex(&Sha256::digest(&self.component))
     }
 
-    /// Refuses another component than the one of this digest.
+    /// Rejects a component with another digest.
     pub(super) fn must_be(&self, sha256: Option<&str>) -> Result<(), CliError> {
         match sha256 {
             Some(wanted) if !wanted.eq_ignore_ascii_case(&self.sha256()) => {
@@ -84,7 +84,7 @@ impl Fetched {
 /// Fetches a component.
 ///
 /// # Errors
-/// It is not there, too large, too slow, or not what its digest says.
+/// It does not exist, is too large or too slow, or has another digest.
 pub(super) async fn fetch(source: &str, sign_in: &SignIn) -> Result<Fetched, CliError> {
     let fetched = async {
         match source.split_once("://") {
@@ -127,7 +127,7 @@ fn of_file(source: &str) -> Result<Fetched, CliError> {
     })
 }
 
-/// Follows redirects, as long as they stay with TLS.
+/// A client that follows redirects only to URLs with TLS.
 fn client() -> Result<Client, CliError> {
     let policy = redirect::Policy::custom(|attempt| {
         if attempt.url().scheme() != "https" {
@@ -158,7 +158,7 @@ async fn of_web(source: &str) -> Result<Fetched, CliError> {
     })
 }
 
-/// A good answer's body.
+/// The body of a successful response.
 async fn body(source: &str, mut answer: Response, bytes_max: u64) -> Result<Vec<u8>, CliError> {
     if answer.status() != StatusCode::OK {
         return Err(failed(
@@ -197,7 +197,7 @@ struct Layer {
 }
 
 impl Manifest {
-    /// The digest of the component: of the only layer, or of the only one that says that it is WebAssembly.
+    /// The digest of the component: of the only layer, or of the only layer with the type of WebAssembly.
     fn component(&self) -> Option<&str> {
         let wasm = |layer: &&Layer| layer.media_type == "application/wasm";
         let mut found = match &self.layers[..] {
@@ -272,7 +272,7 @@ struct Registry<'a> {
     base: String,
     client: Client,
     sign_in: &'a SignIn,
-    /// What the registry wants to be told.
+    /// The credentials for the registry.
     credentials: Option<HeaderValue>,
 }
 
@@ -309,7 +309,7 @@ impl Registry<'_> {
         answer.map_err(|error| failed(self.source, &reason(error)))
     }
 
-    /// The credentials that a challenge asks for.
+    /// The credentials that a challenge requires.
     async fn answer_to(&self, challenge: &str) -> Result<String, CliError> {
         let (scheme, rest) = challenge.split_once(' ').unwrap_or((challenge, ""));
         let own = self.sign_in.both();

@@ -1,4 +1,4 @@
-//! Which entries `requests` asks for, and how it shows them.
+//! Tests of the entries that `requests` requests and shows.
 //!
 //! Run by `cargo test`. **Invariant**: the stand-in pages as the admin API does.
 

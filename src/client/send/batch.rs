@@ -1,10 +1,9 @@
-//! Puts items together into request bodies, and gives each its idempotency key.
+//! Combines items into request bodies, each with its idempotency key.
 //!
-//! `send` reads batches on a thread of its own and sends them in order.
+//! `send` reads batches on a separate thread and sends them in order.
 //!
-//! **Invariant**: no body is longer than the limit it was given, unless it is a single item, and none
-//! is longer than [`ITEM_BYTES_MAX`]. The same input and the same options give the same batches with
-//! the same keys.
+//! **Invariant**: no body exceeds the given limit, unless it is a single item, and none exceeds [`ITEM_BYTES_MAX`]. The
+//! same input and the same options produce the same batches with the same keys.
 
 use std::io::Read;
 
@@ -13,39 +12,39 @@ use sha2::{Digest, Sha256};
 
 use super::split::{ITEM_BYTES_MAX, InputError, Piece, Position, Splitter};
 
-/// One request to be.
+/// The content of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SendBatch {
-    /// Counts from 0.
+    /// The number of the batch, from 0.
     pub number: u64,
     /// One JSON object, or an array of them.
     pub body: Bytes,
-    /// How many items the body holds.
+    /// Items in the body.
     pub items: u64,
-    /// How many bytes of the input have been read for this and all earlier batches.
+    /// Bytes of the input that were read for this and all earlier batches.
     pub input_bytes: u64,
 }
 
-/// What reading the input brings next.
+/// A result of reading the input.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     /// A batch is complete.
     Batch(SendBatch),
-    /// An item was left out, because no request can carry it.
+    /// An item was skipped, because it exceeds the limit of a request.
     TooLarge {
-        /// Where in the input it begins.
+        /// Its position in the input.
         at: Position,
-        /// How long it is.
+        /// Its length.
         bytes: u64,
     },
 }
 
-/// How large batches may become.
+/// Limits of batches.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchLimits {
-    /// The longest body with several items, in bytes; at most [`ITEM_BYTES_MAX`].
+    /// Maximum bytes of a body with several items; at most [`ITEM_BYTES_MAX`].
     pub bytes_max: usize,
-    /// The most items in a body.
+    /// Maximum items in a body.
     pub items_max: u64,
 }
 
@@ -53,7 +52,7 @@ pub struct BatchLimits {
 pub struct Batcher<R> {
     splitter: Splitter<R>,
     limits: BatchLimits,
-    /// `[` and the items so far with commas between them.
+    /// `[` and the items so far, separated by commas.
     pending: Vec<u8>,
     items: u64,
     number: u64,
@@ -75,10 +74,10 @@ impl<R: Read> Batcher<R> {
         }
     }
 
-    /// Reads on until a batch is full or the input ends; `None` when all has been handed out.
+    /// Reads until a batch is full or the input ends; `None` after the last batch.
     ///
-    /// After an error nothing more comes: the items before the fault that no batch has carried yet
-    /// are dropped, so that of a small file with a fault nothing is sent at all.
+    /// After an error, nothing more is returned. Items before the error that are not in a batch yet are dropped, so
+    /// that nothing of a small file with an error is sent.
     pub fn next_event(&mut self) -> Result<Option<Event>, InputError> {
         loop {
             let before = self.splitter.consumed();
@@ -93,7 +92,7 @@ impl<R: Read> Batcher<R> {
                     return Ok(Some(self.take(all)));
                 }
             };
-            // A comma before the item, a bracket behind it.
+            // A comma before the item, and the final bracket.
             if self.items > 0 && self.pending.len() + item.len() + 2 > self.limits.bytes_max {
                 let mut next = Vec::with_capacity(self.limits.bytes_max);
                 next.push(b'[');
@@ -136,9 +135,8 @@ impl<R: Read> Batcher<R> {
 /// The `Idempotency-Key` of a batch: `[prefix-]` and the SHA-256, in hexadecimal, over the stream,
 /// the item-key field, the batch's number and its body.
 ///
-/// The number is part of it, so that equal batches of one input are all applied, in order. The
-/// ingest key is not: the service keeps idempotency keys for each connector and stream, and a
-/// rotated key must not make a repeat look new.
+/// The number is included so that equal batches of one input are all applied, in order. The ingest key is not: the
+/// service keeps idempotency keys per connector and stream, and a rotated key must not make a duplicate look new.
 pub fn idempotency_key(
     prefix: Option<&str>,
     stream: Option<&str>,
@@ -147,7 +145,7 @@ pub fn idempotency_key(
 ) -> String {
     let mut hash = Sha256::new_with_prefix(b"headgate send 1");
     for part in [stream, item_key] {
-        // Lengths keep `ab` + `c` apart from `a` + `bc`, and an absent part from an empty one.
+        // Lengths distinguish `ab` + `c` from `a` + `bc`, and an absent part from an empty one.
         hash.update(
             part.map_or(u64::MAX, |part| part.len() as u64)
                 .to_le_bytes(),

@@ -1,9 +1,9 @@
-//! The loop of `send`: takes what was read and sends it, in order, until the input or the patience ends.
+//! The main loop of `send`: sends batches in order, until the input ends or a batch fails permanently.
 //!
-//! Called by `send`, and by its tests with a stand-in for the service.
+//! Called by `send`, and by its tests with a substitute for the service.
 //!
-//! **Invariant**: the report counts a batch when it has been accepted, never before, so that it is
-//! right at whatever point the loop ends or is dropped.
+//! **Invariant**: the report counts a batch only after it was accepted, so that it is correct whenever the loop ends or
+//! is dropped.
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -15,26 +15,26 @@ use super::upload::{Upload, UploadError};
 use crate::client::CallError;
 use crate::error::CliError;
 
-/// What the reading thread hands over.
+/// The output of the reading thread.
 pub(super) type Feed = mpsc::Receiver<Result<Event, InputError>>;
 
 /// One run of `send`.
 pub(super) struct Delivery<'a> {
-    /// None: a dry run.
+    /// `None`: a dry run.
     pub(super) upload: Option<&'a Upload<'a>>,
-    /// No item key was given, so that items may be known by their position.
+    /// No item key was given, so items may be identified by their position.
     pub(super) positional: bool,
-    /// Cancelled when the user wants to stop.
+    /// Canceled when the user stops the command.
     pub(super) stop: &'a CancellationToken,
-    /// Takes warnings and news for people.
+    /// Receives warnings and notes for the user.
     pub(super) tell: &'a dyn Fn(&str),
-    /// Takes how many bytes of the input have been dealt with.
+    /// Receives the number of processed bytes of the input.
     pub(super) progress: &'a dyn Fn(u64),
     pub(super) report: &'a mut Report,
 }
 
 impl Delivery<'_> {
-    /// Sends all that comes; an error if anything was not sent.
+    /// Sends all batches; an error if anything was not sent.
     pub(super) async fn run(mut self, mut feed: Feed) -> Result<(), CliError> {
         loop {
             let event = tokio::select! {

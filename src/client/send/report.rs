@@ -1,8 +1,8 @@
-//! What `send` says at its end.
+//! The report of `send`.
 //!
-//! `send` fills it in as it goes, and prints it whether or not all went well.
+//! `send` updates it during the run, and prints it after success and failure.
 //!
-//! **Invariant**: counts accepted batches only (of a dry run: those that would be sent).
+//! **Invariant**: it counts only accepted batches (in a dry run: the batches that would be sent).
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use crate::output::shown;
 
-/// The counts of one run; its JSON names are those of `--output json`.
+/// The counts of a run; its JSON names are those of `--output json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// The stream that the batches went to; unknown before the first was accepted.
+    /// The stream of the batches; unknown before the first was accepted.
     pub stream: Option<String>,
     /// Nothing was sent, only read.
     pub dry_run: bool,
@@ -21,21 +21,21 @@ pub struct Report {
     pub items: u64,
     /// Accepted batches.
     pub batches: u64,
-    /// Batches among them that the server had accepted before, and did not process again.
+    /// Accepted batches that were duplicates, which the server did not process again.
     pub replayed: u64,
-    /// Attempts that were followed by another.
+    /// Attempts after which a retry followed.
     pub retries: u64,
-    /// Items left out because no request can carry them.
+    /// Items that were skipped because they exceed the limit of a request.
     pub too_large: u64,
-    /// Items of a spool that were rejected now.
+    /// Items of a spool that were rejected in this run.
     pub refused: u64,
-    /// Files of a spool that stay: batches that were not accepted, and what is no batch.
+    /// Files that stay in the spool: batches that were not accepted, and other files.
     pub kept: u64,
-    /// Items that lie in the directory `rejected` of a spool.
+    /// Items in the directory `rejected` of a spool.
     pub rejected: u64,
     /// Bytes of the accepted batches' bodies.
     pub bytes: u64,
-    /// How long all of it took.
+    /// Duration of the run.
     pub seconds: f64,
 }
 

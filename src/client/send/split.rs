@@ -1,24 +1,22 @@
-//! Cuts a stream of JSON into the texts of its items, without building a tree and without holding
-//! more than one item.
+//! Splits a stream of JSON into the texts of its items, without building a tree and with at most one item in memory.
 //!
-//! The batcher of `send` pulls items out of it. It reads one object, objects one after another
-//! (NDJSON, with or without line breaks inside the objects) or an array of objects, and finds out
-//! which by the first character.
+//! The batcher of `send` uses it. It reads one object, objects one after another (NDJSON, with or without line breaks
+//! inside the objects) or an array of objects. The first character determines which.
 //!
-//! **Invariant**: an item's text is a slice of the input, byte for byte, and is valid JSON in valid
-//! UTF-8; memory use is bounded by [`ITEM_BYTES_MAX`], whatever the input.
+//! **Invariant**: the text of an item is a slice of the input, byte for byte, and is valid JSON in valid UTF-8. Memory
+//! use is limited by [`ITEM_BYTES_MAX`], whatever the input.
 
 use std::io::{self, Read};
 
 use memchr::{memchr_iter, memchr2, memrchr};
 use serde::de::IgnoredAny;
 
-/// The longest item that a request can carry: the body of a request holds 1 MB.
+/// Maximum bytes of an item: the maximum body of a request.
 pub const ITEM_BYTES_MAX: usize = 1_048_576;
 const READ_BYTES: usize = 64 * 1024;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A place in the input; both numbers count from 1, columns count bytes.
+/// A position in the input; line and column are counted from 1, columns in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// The line.
@@ -27,50 +25,50 @@ pub struct Position {
     pub column: u64,
 }
 
-/// What the input holds next.
+/// The next part of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// The text of one JSON object.
     Item(&'a [u8]),
-    /// An object that no request can carry; it has been skipped.
+    /// An object that exceeds the limit of a request; it was skipped.
     TooLarge {
-        /// Where it begins.
+        /// Its position.
         at: Position,
-        /// How long it is.
+        /// Its length.
         bytes: u64,
     },
 }
 
-/// Why the input can't be read any further.
+/// Why the input cannot be read further.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     /// The file or pipe failed.
     #[error("cannot read the input: {0}")]
     Read(#[from] io::Error),
-    /// The input is not the JSON that it should be.
+    /// The input is not valid JSON.
     #[error("line {line}, column {column}: {message}", line = at.line, column = at.column)]
     Syntax {
-        /// Where the fault was noticed.
+        /// The position of the error.
         at: Position,
         /// What was expected there.
         message: String,
     },
 }
 
-/// Reads items out of a stream; see the module.
+/// Reads items from a stream; see the module.
 pub struct Splitter<R> {
     input: R,
     buffer: Vec<u8>,
-    /// Everything in the buffer before it has been handed out.
+    /// Bytes before this index were already returned.
     head: usize,
-    /// The place of the byte at `head`.
+    /// The position of the byte at `head`.
     at: Position,
-    /// How many bytes lie before `head`, from the beginning of the input.
+    /// Bytes of the input before `head`.
     consumed: u64,
     form: Form,
 }
 
-/// Where in the input's outer form the reader stands.
+/// The state of the reader in the outer form of the input.
 #[derive(Clone, Copy)]
 enum Form {
     Start,
@@ -93,12 +91,12 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// How many bytes of the input have been dealt with.
+    /// Bytes of the input that were processed.
     pub fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// The next item; `None` at the end of the input. After an error, there is nothing more to read.
+    /// The next item; `None` at the end of the input. After an error, nothing more can be read.
     pub fn next_piece(&mut self) -> Result<Option<Piece<'_>>, InputError> {
         loop {
             if matches!(self.form, Form::Start) {
@@ -142,7 +140,7 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// Cuts out the object whose `{` is at `head`.
+    /// Reads the object whose `{` is at `head`.
     fn object(&mut self) -> Result<Piece<'_>, InputError> {
         let start = self.at;
         let mut scan = Scan::default();
@@ -174,8 +172,8 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// Skips the rest of an object that is too large, unless its beginning shows that it is none:
-    /// a lost brace makes everything after it look like one endless object.
+    /// Skips the rest of an object that is too large, unless its beginning is invalid: after a missing brace, the whole
+    /// rest of the input looks like one endless object.
     fn skip_object(&mut self, start: Position, mut scan: Scan) -> Result<Piece<'_>, InputError> {
         self.check_beginning(start)?;
         let from = self.consumed;
@@ -192,7 +190,7 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// Checks as much of an object as the buffer holds: it may lack its end, and nothing else.
+    /// Checks the part of an object in the buffer: only its end may be missing.
     fn check_beginning(&self, start: Position) -> Result<(), InputError> {
         let beginning = &self.buffer[self.head..];
         match serde_json::from_slice::<IgnoredAny>(beginning) {
@@ -210,7 +208,7 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// Skips white space and looks at what follows.
+    /// Skips whitespace and returns the next byte.
     fn next_visible(&mut self) -> Result<Option<u8>, InputError> {
         loop {
             let unread = &self.buffer[self.head..];
@@ -236,7 +234,7 @@ impl<R: Read> Splitter<R> {
         Ok(())
     }
 
-    /// Hands out `len` bytes: moves `head` and the position.
+    /// Marks `len` bytes as processed: moves `head` and the position.
     fn advance(&mut self, len: usize) {
         let passed = &self.buffer[self.head..self.head + len];
         match memrchr(b'\n', passed) {
@@ -250,7 +248,7 @@ impl<R: Read> Splitter<R> {
         self.consumed += len as u64;
     }
 
-    /// Reads more; false at the end of the input.
+    /// Reads more; `false` at the end of the input.
     fn fill(&mut self) -> Result<bool, InputError> {
         self.buffer.drain(..self.head);
         self.head = 0;
@@ -274,7 +272,7 @@ impl<R: Read> Splitter<R> {
     }
 }
 
-/// Looks for the end of an object, over as many buffers as it takes.
+/// Finds the end of an object, across several buffers.
 #[derive(Default)]
 struct Scan {
     depth: usize,
@@ -283,7 +281,7 @@ struct Scan {
 }
 
 impl Scan {
-    /// Continues with `bytes`; answers how many of them belong to the object once its end is found.
+    /// Continues with `bytes`; returns how many of them belong to the object when its end is found.
     fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() {
@@ -319,8 +317,8 @@ fn no_end(start: Position) -> InputError {
     }
 }
 
-/// Checks one object's text, which begins at `start`, so that a fault is named by its place in the
-/// input and not by its place in a batch. Does not recurse, so depth is no danger.
+/// Validates the text of an object that begins at `start`, so that the position of an error is that in the input and
+/// not in a batch. It does not recurse, so any depth is safe.
 fn validate(text: &[u8], start: Position) -> Result<(), InputError> {
     let fault = |line: u64, column: u64, message: String| InputError::Syntax {
         at: Position {
@@ -344,7 +342,7 @@ fn validate(text: &[u8], start: Position) -> Result<(), InputError> {
     if simdutf8::basic::from_utf8(text).is_ok() {
         return Ok(());
     }
-    // The slower function knows where the fault is.
+    // The slower function returns the position of the error.
     let valid = simdutf8::compat::from_utf8(text).map_or_else(|e| e.valid_up_to(), str::len);
     let before = &text[..valid];
     let line = memchr_iter(b'\n', before).count() as u64 + 1;

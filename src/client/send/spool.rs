@@ -1,10 +1,9 @@
-//! `send --spool`: what a client library has left in its spool, sent as the library would have sent it, by the library for
-//! Rust.
+//! `send --spool`: sends the spool of a client library as the library would, with the library for Rust.
 //!
-//! Called by `send`. The library works on a thread of its own, because its calls block; what it does comes here as events.
+//! Called by `send`. The library works on a separate thread, because its calls block; its work is reported as events.
 //!
-//! **Invariant**: a user waits, so what blocks ends the command, and so do too many failures in a row. Nothing is lost by
-//! that: a file goes only when Headgate has accepted its batch, or when what it rejected lies in `rejected`.
+//! **Invariant**: a user waits, so a blocked batch ends the command, and so do too many failures in a row. Nothing is
+//! lost: a file is deleted only after Headgate accepted its batch, or after its rejected items are in `rejected`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,26 +22,26 @@ use crate::error::CliError;
 use crate::output::{json_pretty, print, shown};
 use crate::patience::Patience;
 
-/// How many of the rejected parts are shown.
+/// Maximum rejected parts that are shown.
 const REJECTED_SHOWN_MAX: usize = 20;
-/// The longest first pause between attempts.
+/// Maximum first pause between attempts.
 const BACKOFF: Duration = Duration::from_millis(500);
-/// No pause of our own is longer.
+/// Maximum pause of the command itself.
 const BACKOFF_MAX: Duration = Duration::from_secs(15);
 
-/// What the thread is given.
+/// The input of the thread.
 struct Job {
     folder: PathBuf,
     client: Client,
     stream: Option<String>,
     retries_max: u32,
-    /// How long a server is waited for that has never answered; none: for all retries.
+    /// Maximum wait for a server that has never answered; `None`: all retries.
     absent_max: Option<Duration>,
-    /// What lies in `rejected` is sent, too.
+    /// Whether the batches in `rejected` are sent too.
     sends_rejected: bool,
 }
 
-/// What it does.
+/// Reports of the thread.
 enum Event {
     Accepted {
         stream: String,
@@ -54,7 +53,7 @@ enum Event {
     Rejected(usize),
     Retried(String),
     Note(String),
-    /// What stays in files.
+    /// Files that stay.
     Left(u64),
 }
 
@@ -92,7 +91,7 @@ pub(super) async fn run(
     std::thread::Builder::new()
         .name("spool".to_owned())
         .spawn(move || {
-            // Nobody waits for it where the user has stopped twice.
+            // The receiver is dropped if the user has stopped twice.
             done.send(job.empty(&sender, &canceled)).ok();
         })
         .map_err(|error| CliError::failed(format!("cannot start a thread: {error}")))?;
@@ -115,7 +114,7 @@ pub(super) async fn run(
     })
 }
 
-/// Adds up what the thread does, until it ends.
+/// Sums up the events of the thread, until it ends.
 async fn follow(
     mut events: UnboundedReceiver<Event>,
     stop: &CancellationToken,
@@ -317,7 +316,7 @@ fn count(folder: &Path, tell: &dyn Fn(&str), report: &mut Report) -> Result<(), 
     Ok(())
 }
 
-/// `--rejected`: prints what lies there, and sends nothing.
+/// `--rejected`: prints the parts in `rejected`, and sends nothing.
 pub(super) fn print_rejected(folder: &Path, output: SendOutput) -> Result<(), CliError> {
     check_folder(folder, None)?;
     let parts = rejected_parts(folder)?;
@@ -330,7 +329,7 @@ pub(super) fn print_rejected(folder: &Path, output: SendOutput) -> Result<(), Cl
     }
 }
 
-/// Says what lies in `rejected`; how many parts that are.
+/// Prints the parts in `rejected`; returns their number.
 fn list_rejected(
     folder: &Path,
     tell: &dyn Fn(&str),
@@ -363,7 +362,7 @@ fn line_of(part: &RejectedPart) -> String {
     shown(&line).into_owned()
 }
 
-/// An error for people, escaped.
+/// An error as escaped text.
 fn in_words(error: &Error) -> String {
     let status = error
         .status
@@ -374,7 +373,7 @@ fn in_words(error: &Error) -> String {
     shown(&text).into_owned()
 }
 
-/// What ends the command; the batches stay.
+/// The error that ends the command; the batches stay.
 fn failed(error: &Error) -> CliError {
     if error.code == code::CANCELED {
         return stopped();
@@ -385,7 +384,7 @@ fn failed(error: &Error) -> CliError {
     ))
 }
 
-/// What keeps it from beginning.
+/// The error that prevents the start.
 fn refused(error: &Error) -> CliError {
     let text = shown(&error.message).into_owned();
     match error.code.as_str() {

@@ -1,4 +1,4 @@
-//! `send` against a server that fails, refuses and hangs up.
+//! Tests of `send` with a server that fails, rejects and closes connections.
 //!
 //! Run by `cargo test`. **Invariant**: pauses are milliseconds here; nothing waits for a real second.
 
@@ -22,7 +22,7 @@ const PAUSES: Pauses = Pauses {
     second: Duration::from_millis(10),
 };
 
-/// What one run did.
+/// The result of a run.
 struct Run {
     done: Result<(), CliError>,
     report: Report,
@@ -204,7 +204,7 @@ async fn passing_failures_are_tried_again_with_the_same_key_and_body() {
         "{}",
         run.told[2]
     );
-    // Two seconds of ten milliseconds each: the server's wish, not our own pause.
+    // Two seconds of ten milliseconds each: the server's pause, not that of the command.
     assert!(
         run.told[2].ends_with("retry 3 of 5 in 0.0 s"),
         "{}",
@@ -356,7 +356,7 @@ async fn several_batches_without_an_item_key_are_warned_of_once() {
 
 #[tokio::test]
 async fn the_wish_to_stop_ends_a_pause_and_comes_before_the_next_batch() {
-    // A pause of a minute: this test ends only if the wish is heard during it.
+    // A pause of a minute: this test ends only if the stop ends the pause.
     let pauses = Pauses {
         second: Duration::from_secs(1),
         ..PAUSES
@@ -391,6 +391,6 @@ async fn the_wish_to_stop_ends_a_pause_and_comes_before_the_next_batch() {
     });
     let run = run_until(&server, &lines(9), options(), 3, pauses, &stop).await;
     assert!(run.done.is_err());
-    // The batch in flight was finished and counted, the next one not begun.
+    // The current batch was finished and counted, and the next one was not started.
     assert_eq!((server.received().len(), run.report.items), (1, 3));
 }

@@ -1,9 +1,9 @@
-//! Sends one batch until it is accepted, or until trying again is pointless.
+//! Sends a batch until it is accepted, or until a retry is pointless.
 //!
-//! `send` calls it for one batch after the other, in order, because what is accepted later wins.
+//! `send` calls it for each batch in order, because the last accepted update of an item wins.
 //!
-//! **Invariant**: every attempt at a batch carries the same idempotency key and the same bytes, so
-//! that an attempt whose answer was lost is not applied twice.
+//! **Invariant**: every attempt of a batch has the same idempotency key and the same bytes, so that an attempt whose
+//! response was lost is not applied twice.
 
 use std::time::Duration;
 
@@ -22,21 +22,21 @@ use wire::ReceiptData;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const ITEM_KEY: HeaderName = HeaderName::from_static("x-item-key");
-/// The longest prefix that leaves room for the hash in the 255 characters of an idempotency key.
+/// Maximum length of a prefix; the hash must fit into the 255 characters of an idempotency key.
 const PREFIX_LEN_MAX: usize = 190;
 
-/// How long to wait between attempts.
+/// Pauses between attempts.
 #[derive(Debug, Clone, Copy)]
 pub struct Pauses {
-    /// The longest first pause; each further one may be twice as long.
+    /// Maximum first pause; each further one may be twice as long.
     pub first: Duration,
-    /// No pause of our own is longer.
+    /// Maximum pause of the command itself.
     pub max: Duration,
-    /// No pause that the server asks for is longer.
+    /// Maximum pause that the server can request.
     pub asked_max: Duration,
-    /// How long a server is waited for that has never answered; none: for all retries.
+    /// Maximum wait for a server that has never answered; `None`: all retries.
     pub absent_max: Option<Duration>,
-    /// How long a second of the server's `Retry-After` lasts; tests make it short.
+    /// Duration of a second of the server's `Retry-After`; tests make it short.
     pub second: Duration,
 }
 
@@ -53,7 +53,7 @@ impl Default for Pauses {
 }
 
 impl Pauses {
-    /// The pause before the given retry, counted from 1: the server's if it named one, else one of our own.
+    /// The pause before a retry, counted from 1: the server's if it requested one, otherwise a computed one.
     fn before(&self, retry: u32, asked_seconds: Option<u32>) -> Duration {
         match asked_seconds {
             Some(seconds) => self.second.saturating_mul(seconds).min(self.asked_max),
@@ -62,7 +62,7 @@ impl Pauses {
     }
 }
 
-/// Where batches go, and what is said with each.
+/// The destination of batches, and their headers.
 pub struct Upload<'a> {
     client: &'a Client,
     path: String,
@@ -73,44 +73,44 @@ pub struct Upload<'a> {
     patience: Patience,
 }
 
-/// The options of `send` that concern requests.
+/// The options of `send` for requests.
 #[derive(Debug, Clone, Default)]
 pub struct UploadOptions {
-    /// The stream that the key is believed to have.
+    /// The stream that the key is expected to have.
     pub stream: Option<String>,
     /// The field that identifies each item.
     pub item_key: Option<String>,
-    /// What idempotency keys begin with.
+    /// The prefix of idempotency keys.
     pub prefix: Option<String>,
-    /// How many times a batch is tried again.
+    /// Maximum retries of a batch.
     pub retries_max: u32,
 }
 
-/// What became of an accepted batch.
+/// The result of an accepted batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// The stream that it went to.
+    /// Its stream.
     pub stream: String,
-    /// It had been accepted before, and was not processed again.
+    /// It was a duplicate, and was not processed again.
     pub replayed: bool,
 }
 
 /// Why a batch was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum UploadError {
-    /// The server won't have it, or could not be reached often enough.
+    /// The server rejected it, or did not respond in all attempts.
     #[error(transparent)]
     Call(#[from] CallError),
     /// The server has never answered.
     #[error(transparent)]
     Absent(#[from] CliError),
-    /// The user asked to stop while a failed batch waited for its next attempt.
+    /// The user stopped the command before the next attempt.
     #[error("stopped")]
     Stopped,
 }
 
 impl<'a> Upload<'a> {
-    /// Prepares the requests; checks what goes into their headers.
+    /// Prepares the requests, and checks the values of their headers.
     pub fn new(
         client: &'a Client,
         options: &'a UploadOptions,
@@ -151,7 +151,7 @@ impl<'a> Upload<'a> {
         })
     }
 
-    /// Sends a batch, again and again where that can help. `on_retry` is told why, before each pause.
+    /// Sends a batch, with retries if they can help. `on_retry` gets the reason before each pause.
     pub async fn send(
         &self,
         batch: &SendBatch,
@@ -220,7 +220,7 @@ impl<'a> Upload<'a> {
         }
     }
 
-    /// Checks that the server received what was sent.
+    /// Checks that the server received all items.
     fn receipt(&self, answer: &Answer, items: u64) -> Result<Accepted, CallError> {
         let receipt: Envelope<ReceiptData> = self.client.envelope(answer)?;
         let ReceiptData {
@@ -244,7 +244,7 @@ fn is_passing(status: u16) -> bool {
     matches!(status, 408 | 429 | 500..=599)
 }
 
-/// The server's wish in whole seconds; a date, which only foreign proxies send, is ignored.
+/// The server's pause in whole seconds; a date, which only foreign proxies send, is ignored.
 fn retry_after_seconds(headers: &HeaderMap) -> Option<u32> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
 }

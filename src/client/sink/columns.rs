@@ -1,6 +1,6 @@
-//! What lists of sinks, dead letters and retries show of each, and what is shown of one sink.
+//! The columns of lists of sinks, dead letters and retries, and the lines of one sink.
 //!
-//! **Invariant**: a cell is short; JSON has all of it.
+//! **Invariant**: cells are short; JSON output is complete.
 
 use std::fmt::Write as _;
 
@@ -40,7 +40,7 @@ pub(super) const RETRIES: &[Column<RetryData>] = &[
     Column::new("REASON", |retry| cut(plain(&retry.reason))),
 ];
 
-/// A sink as lines for people.
+/// A sink as lines of text.
 pub(super) fn as_text(sink: &SinkData) -> String {
     let mut text = String::new();
     let mut line = |what: &str, said: &str| {

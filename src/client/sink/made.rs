@@ -1,6 +1,6 @@
-//! Sinks that are made at run time: created, changed, shown, paused and deleted.
+//! Sinks that are created at run time: creating, changing, showing, pausing and deleting them.
 //!
-//! **Invariant**: what was not given is not sent, so a change leaves it as it is. No secret is printed.
+//! **Invariant**: a setting that was not given is not sent, so it stays unchanged. No secret is printed.
 
 use std::io::Read as _;
 
@@ -200,7 +200,7 @@ pub(super) struct RefillArgs {
 }
 
 impl SectionArgs {
-    /// What is no text.
+    /// Adds the settings that are not texts.
     fn plain_into(&self, body: &mut Map<String, Value>) {
         let given = [
             ("in_flight", self.in_flight.map(Value::from)),
@@ -211,7 +211,7 @@ impl SectionArgs {
         body.extend(given.filter_map(|(name, value)| Some((name.to_owned(), value?))));
     }
 
-    /// What was given, as a merge patch.
+    /// The given settings as a merge patch.
     pub(super) fn body(&self) -> Result<Map<String, Value>, CliError> {
         let mut body = match &self.section {
             Some(text) => object("--section", text)?,
@@ -252,7 +252,7 @@ impl SectionArgs {
         Ok(body)
     }
 
-    /// What the plugin can reach.
+    /// Adds the grants of the plugin.
     fn grants_into(&self, body: &mut Map<String, Value>) -> Result<(), CliError> {
         let mut http = Map::new();
         for (name, list) in [("hosts", &self.host), ("networks", &self.network)] {
@@ -309,7 +309,7 @@ fn text_or_null(text: &str) -> Value {
     }
 }
 
-/// A text, or the content of the file that it names after an `@`, without the end of the line.
+/// A text, or the content of the file after an `@`, without the final line break.
 fn given(text: &str) -> Result<String, CliError> {
     let Some(file) = text.strip_prefix('@') else {
         return Ok(text.to_owned());
@@ -341,7 +341,7 @@ pub(super) fn object(option: &str, text: &str) -> Result<Map<String, Value>, Cli
 fn secrets(option: &str, all: &[String]) -> Result<Value, CliError> {
     let mut secrets = Map::new();
     for one in all {
-        // The value stays out of the message: it is a secret.
+        // The message omits the value: it is a secret.
         let wrong = || CliError::wrong_use(format!("{option} must be NAME=VALUE or NAME=@FILE"));
         let (name, value) = one.split_once('=').ok_or_else(wrong)?;
         secrets.insert(name.to_owned(), text_or_null(&given(value)?));

@@ -1,6 +1,6 @@
-//! What `sink` asks for, and how it shows what came.
+//! Tests of the calls of `sink`, and of its output.
 //!
-//! Run by `cargo test`. **Invariant**: nothing that a server says reaches the terminal raw.
+//! Run by `cargo test`. **Invariant**: text from a server never reaches the terminal unescaped.
 
 use clap::Parser;
 
@@ -21,7 +21,7 @@ fn parsed(line: &str) -> Result<SinkArgs, clap::Error> {
     Program::try_parse_from(words).map(|program| program.args)
 }
 
-/// Runs a line against a server that says `data`, or refuses with 404 where there is none; what it was asked.
+/// Runs a command line against a server that returns `data`, or 404 without data; also returns its requests.
 async fn asked(line: &str, data: Option<Value>) -> (Result<(), CliError>, Vec<String>) {
     let server = StandIn::start(move |_, _| match &data {
         Some(data) => {

@@ -1,6 +1,6 @@
-//! `headgate sink try`: what a sink would make of an item.
+//! `headgate sink try`: shows what a sink would do with an item.
 //!
-//! **Invariant**: nothing is sent that was not asked for.
+//! **Invariant**: nothing is sent without `--send`.
 
 use std::fmt::Write as _;
 

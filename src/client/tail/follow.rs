@@ -1,9 +1,9 @@
-//! The loop of `tail`: connects, hands on what comes, and connects again, until somebody ends it.
+//! The main loop of `tail`: connects, passes messages on, and reconnects, until it is stopped.
 //!
-//! Called by `tail`, and by its tests with a stand-in for the service.
+//! Called by `tail`, and by its tests with a substitute for the service.
 //!
-//! **Invariant**: the position to resume from moves only when a message has been printed, so no outage
-//! leaves one out. A ticket is used for one connection.
+//! **Invariant**: the position to resume from changes only after a message was printed, so that no outage leaves a
+//! message out. A ticket is used for one connection.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -24,21 +24,21 @@ use base::text::percent_encoded;
 use wire::TicketData;
 
 const EVENT_STREAM: &str = "text/event-stream";
-/// No silence is borne for longer. The service can be set up to send a heartbeat only every 5 minutes.
+/// Maximum silence of a connection. The service can be configured to send a heartbeat only every 5 minutes.
 const SILENCE_MAX: Duration = Duration::from_secs(750);
-/// How many tickets in a row may be refused after a connection that was good.
+/// Maximum rejected tickets in a row after a successful connection.
 const TICKETS_REFUSED_MAX: u32 = 3;
 
-/// How long to wait for what.
+/// Timeouts and pauses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timing {
-    /// A connection that is silent for so long is given up, until it is known how often heartbeats come.
+    /// Maximum silence of a connection, until the interval of heartbeats is known.
     pub(super) silence_max: Duration,
-    /// The longest first pause before a reconnect; each further one may be twice as long.
+    /// Maximum first pause before a reconnect; each further one may be twice as long.
     pub(super) first: Duration,
-    /// No pause is longer.
+    /// Maximum pause.
     pub(super) max: Duration,
-    /// How long a server is waited for that has never answered; none: as long as it takes.
+    /// Maximum wait for a server that has never answered; `None`: no limit.
     pub(super) absent_max: Option<Duration>,
 }
 
@@ -55,7 +55,7 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// The pause before the given attempt, counted from 1: grows from what the server asked for or from our own.
+    /// The pause before an attempt, counted from 1. It starts with the server's pause or the default one, and grows.
     fn pause(&self, attempt: u32, asked: Option<Duration>) -> Duration {
         let first = asked.unwrap_or_default().max(self.first);
         backoff::pause(first, self.max, attempt)
@@ -66,44 +66,43 @@ impl Timing {
 pub(super) struct Follow<'a> {
     /// The service.
     pub(super) service: &'a Client,
-    /// The admin API, asked for a ticket before each connection; none: the service is shown a read key.
+    /// The admin API, which issues a ticket before each connection; `None`: a read key is used.
     pub(super) tickets: Option<&'a Client>,
     pub(super) streams: &'a [String],
-    /// Parameters that say which items, and which of their fields.
+    /// The parameters that select items and fields.
     pub(super) filter: [(&'static str, Option<String>); 2],
     pub(super) max_rate: Option<u16>,
-    /// The position to begin after.
+    /// The position to start after.
     pub(super) since: Option<String>,
     pub(super) timing: Timing,
     pub(super) view: View,
     pub(super) out: &'a mut dyn Write,
-    /// Takes news for people.
+    /// Receives notes for the user.
     pub(super) tell: &'a dyn Fn(&str),
 }
 
-/// What the loop knows from one connection to the next.
+/// The state of the loop across connections.
 #[derive(Default)]
 struct Course {
-    /// There has been a good connection.
+    /// A connection has succeeded before.
     was_connected: bool,
-    /// The user knows that there is no connection.
+    /// The user was notified of the outage.
     is_reported: bool,
-    /// Attempts since the last good connection.
+    /// Attempts since the last successful connection.
     attempts: u32,
-    /// Tickets that were refused since the last good connection.
+    /// Rejected tickets since the last successful connection.
     tickets_refused: u32,
-    /// How long the server wants us to wait.
+    /// The pause that the server requested.
     asked: Option<Duration>,
-    /// How long a silence is borne, where that has been learned.
+    /// Maximum silence, if heartbeats have determined it.
     silence_max: Option<Duration>,
-    /// When the last heartbeat of this connection came.
+    /// Time of the last heartbeat of this connection.
     heartbeat_at: Option<Instant>,
 }
 
 impl Course {
-    /// Learns from heartbeats how long silence is nothing to worry about. (Where they are rarer than that,
-    /// none comes twice in a connection, and each connection that is given up is followed by one with more
-    /// patience.)
+    /// Determines the maximum silence from the interval of heartbeats. (If heartbeats are rarer than the maximum
+    /// silence, no connection receives two of them, and the next connection waits longer.)
     fn heartbeat(&mut self, now: Instant, timing: &Timing) {
         if let Some(before) = self.heartbeat_at.replace(now) {
             let enough = now.duration_since(before).mul_f64(2.5);
@@ -112,18 +111,18 @@ impl Course {
     }
 }
 
-/// Why a connection ended before the user was satisfied.
+/// Why a connection ended early.
 enum Lost {
-    /// There was no answer. Another may succeed.
+    /// No response. A retry may succeed.
     Unanswered(String),
-    /// Another may succeed.
+    /// A retry may succeed.
     ForNow(String),
-    /// No other will.
+    /// A retry cannot succeed.
     ForGood(CliError),
 }
 
 impl Follow<'_> {
-    /// Follows until all changes asked for are printed, or nobody reads them, or the server refuses.
+    /// Follows until all requested changes are printed, the output is closed, or the server rejects the request.
     pub(super) async fn run(mut self) -> Result<(), CliError> {
         let mut course = Course::default();
         let patience = Patience::new(self.timing.absent_max);
@@ -198,7 +197,7 @@ impl Follow<'_> {
         }
     }
 
-    /// A ticket can be refused because the server was started anew after it gave it out.
+    /// A ticket can be rejected because the server restarted after it had issued the ticket.
     fn may_ask_again(&self, course: &Course) -> bool {
         self.tickets.is_some()
             && course.was_connected
@@ -226,7 +225,7 @@ impl Follow<'_> {
         path
     }
 
-    /// Prints a message; true if it was the last that anybody wants.
+    /// Prints a message; `true` if it was the last requested one.
     fn take(&mut self, event: &Event, course: &mut Course) -> Result<bool, Lost> {
         let message = message::read(&event.data).map_err(|error| {
             let error = error.to_string();
@@ -260,7 +259,7 @@ impl Follow<'_> {
         }
         let id = message.id.as_deref().unwrap_or(&event.id);
         if position(id).is_ok() {
-            // At 0 nothing was complete: then the beginning is the place to begin.
+            // At position 0, no snapshot was complete, so start from the beginning.
             self.since = Some(id.to_owned()).filter(|id| !id.ends_with(":0"));
         }
         if self.view.is_done() {
@@ -294,12 +293,12 @@ async fn ticket(admin: &Client, streams: &[String]) -> Result<String, CallError>
     Ok(given.ticket)
 }
 
-/// Whether a failed call is worth another: not if the server was reached and says no.
+/// Whether a failed call can be retried: not if the server rejected it.
 fn lost(error: CallError, course: &Course) -> Lost {
     let passes = match &error {
         CallError::NoAnswer { .. } => true,
         CallError::Refused(Refusal { status, .. }) => matches!(status, 408 | 429 | 500..=599),
-        // A proxy in between may speak for a service that is being started anew.
+        // A proxy may answer while the service restarts.
         CallError::Foreign { .. } => course.was_connected,
     };
     match &error {

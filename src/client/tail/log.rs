@@ -1,10 +1,10 @@
-//! `headgate tail --log`: the request log as it grows.
+//! `headgate tail --log`: follows the request log.
 //!
-//! `tail` calls it. It asks the admin API every second: each connector's pages, newest first, down to the newest entry
-//! that it has seen before. New entries are always above that one.
+//! `tail` calls it. It requests the pages of each connector every second, newest first, down to the newest known entry.
+//! New entries are always above that one.
 //!
-//! **Invariant**: an entry is printed once, and none is left out, also over an outage of the daemon. With `--status`
-//! entries that are still on their way are looked at again, the newest [`WAITING_MAX`] of each connector.
+//! **Invariant**: an entry is printed once, and none is left out, even after an outage of the daemon. With `--status`,
+//! the newest [`WAITING_MAX`] entries of each connector that can still change their status are checked again.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
@@ -20,53 +20,53 @@ use base::text::percent_encoded;
 use wire::{LoggedRequest, Status};
 
 const EVERY: Duration = Duration::from_secs(1);
-/// Entries that are shown of what was there before.
+/// Earlier entries that are shown.
 const BEFORE: usize = 10;
-/// Entries of a connector that are looked at first, each time.
+/// Entries of a connector in the first request, each time.
 const FIRST_PAGE: usize = 50;
 /// Entries of every further page.
 const PAGE: usize = 500;
-/// Entries of a connector whose status is waited for.
+/// Maximum entries of a connector whose status is awaited.
 const WAITING_MAX: usize = 1_000;
 
-/// What is followed, and how.
+/// What to follow, and how.
 pub(super) struct FollowLog<'a> {
     pub(super) admin: &'a Client,
-    /// By name or id; otherwise all.
+    /// The name or ID; `None`: all connectors.
     pub(super) connector: Option<String>,
-    /// Otherwise all.
+    /// The statuses; empty: all.
     pub(super) statuses: Vec<Status>,
     pub(super) output: TailOutput,
-    /// Show some of what was there before.
+    /// Show some earlier entries.
     pub(super) before: bool,
-    /// End after so many new entries.
+    /// End after this number of new entries.
     pub(super) count: Option<u64>,
-    /// How long a daemon is waited for that has never answered; none: as long as it takes.
+    /// Maximum wait for a daemon that has never answered; `None`: no limit.
     pub(super) absent_max: Option<Duration>,
     pub(super) out: &'a mut dyn Write,
-    /// For people.
+    /// Receives notes for the user.
     pub(super) tell: &'a dyn Fn(&str),
 }
 
-/// One connector's log.
+/// The log of a connector.
 #[derive(Default)]
 struct Log {
-    /// The newest entry that was seen.
+    /// The newest known entry.
     newest: Option<String>,
-    /// Seen, not shown, and on their way to another status; the newest first.
+    /// Known entries that were not shown and can still change their status, newest first.
     waiting: Vec<String>,
 }
 
-/// Entries of one connector's log, newest first.
+/// Entries of a connector's log, newest first.
 #[derive(Default)]
 struct News {
     new: Vec<LoggedRequest>,
-    /// Seen before.
+    /// Entries that were already known.
     again: Vec<LoggedRequest>,
 }
 
 impl FollowLog<'_> {
-    /// Follows until enough was printed, or an error that trying again does not mend.
+    /// Follows until enough entries were printed, or an error is permanent.
     pub(super) async fn run(mut self) -> Result<(), CliError> {
         let found = self.first_answer().await?;
         let mut logs = HashMap::new();
@@ -135,14 +135,14 @@ impl FollowLog<'_> {
         }
     }
 
-    /// Adds what is to be printed to `new`, also if it fails in the midst.
+    /// Adds the entries to print to `new`, even if a later call fails.
     async fn look(
         &self,
         logs: &mut HashMap<String, Log>,
         new: &mut Vec<LoggedRequest>,
     ) -> Result<(), CallError> {
         let found = connectors(self.admin).await?;
-        // One that is gone has nothing new.
+        // A deleted connector has no new entries.
         for connector in matching(found, self.connector.as_deref()).unwrap_or_default() {
             let log = logs.entry(connector.id.clone()).or_default();
             match self.news(&connector.id, log).await {
@@ -154,7 +154,7 @@ impl FollowLog<'_> {
         Ok(())
     }
 
-    /// What matters of a log: the entries after the newest that was seen, and those whose status is waited for.
+    /// The new entries of a log, and the known ones whose status is awaited.
     async fn news(&self, id: &str, log: &Log) -> Result<News, CallError> {
         let mut waiting: HashSet<&str> = log.waiting.iter().map(String::as_str).collect();
         let mut is_new = true;
@@ -175,7 +175,7 @@ impl FollowLog<'_> {
                     limit = PAGE;
                     cursor = format!("&cursor={}", percent_encoded(&next));
                 }
-                // Those that are still waited for are too old for the log.
+                // Entries that are still awaited are older than the log.
                 _ => return Ok(news),
             }
         }
@@ -195,7 +195,7 @@ impl FollowLog<'_> {
         Ok((page.data, page.next))
     }
 
-    /// Notes what was seen; what of it is to be printed.
+    /// Updates the known entries; returns those to print.
     fn take(&self, log: &mut Log, news: News) -> Vec<LoggedRequest> {
         if let Some(newest) = news.new.first() {
             log.newest = Some(newest.request_id.clone());
@@ -235,7 +235,7 @@ impl FollowLog<'_> {
     }
 }
 
-/// Whether asking again brings the same: the token is wrong, or it is no daemon.
+/// Whether the error is permanent: the token is invalid, or the server is not Headgate.
 fn is_final(error: &CallError) -> bool {
     match error {
         CallError::NoAnswer { .. } => false,
@@ -244,7 +244,7 @@ fn is_final(error: &CallError) -> bool {
     }
 }
 
-/// An entry as one line for people.
+/// An entry as one line of text.
 fn line(entry: &LoggedRequest) -> String {
     let line = format!(
         "{} {:9} {:>3} {:>6} {}/{} {} {}",

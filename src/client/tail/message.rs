@@ -1,9 +1,9 @@
-//! The messages of the live API, as far as `tail` looks into them.
+//! The messages of the live API that `tail` reads.
 //!
 //! `follow` reads them, `view` shows them.
 //!
-//! **Invariant**: what later versions add never makes reading fail: unknown types are [`Kind::Other`],
-//! unknown members are skipped.
+//! **Invariant**: additions of later versions never cause an error: unknown types are [`Kind::Other`], unknown members
+//! are skipped.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub(super) struct Message<'a> {
     pub(super) body: Body<'a>,
 }
 
-/// What a message says.
+/// The type of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Snapshot,
@@ -36,7 +36,7 @@ pub(super) enum Kind {
     Other,
 }
 
-/// The members beside type and id.
+/// The members other than type and id.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Body<'a> {
@@ -51,7 +51,7 @@ pub(super) struct Body<'a> {
     pub(super) retry_ms: Option<Millis>,
 }
 
-/// An item, its fields unread.
+/// An item with unparsed fields.
 #[derive(Debug, Deserialize)]
 pub(super) struct Item<'a> {
     pub(super) key: String,
@@ -81,7 +81,7 @@ pub(super) fn read(data: &str) -> serde_json::Result<Message<'_>> {
         "bye" => Kind::Bye,
         _ => Kind::Other,
     };
-    // Of an unknown type, members may mean something else.
+    // Members of an unknown type may have another meaning.
     let body = match kind {
         Kind::Other => Body::default(),
         _ => serde_json::from_str(data)?,
@@ -90,7 +90,7 @@ pub(super) fn read(data: &str) -> serde_json::Result<Message<'_>> {
     Ok(Message { kind, id, body })
 }
 
-/// The fields of an item in their order, values as written.
+/// The fields of an item in their order, with values as written.
 pub(crate) struct Fields<'a>(pub(crate) Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Fields<'de> {

@@ -1,25 +1,25 @@
-//! Server-sent events, read from bytes as they come (HTML Living Standard, "Parsing an event stream").
+//! Parses Server-Sent Events from bytes as they arrive (HTML Living Standard, "Parsing an event stream").
 //!
-//! `follow` feeds it what the connection brings.
+//! `follow` passes it the bytes of the connection.
 //!
-//! **Invariant**: the events do not depend on where the bytes were cut, and memory is bounded: no line and
-//! no event is longer than [`EVENT_BYTES_MAX`].
+//! **Invariant**: the events do not depend on where the bytes were split, and memory is limited: no line and no event
+//! exceeds [`EVENT_BYTES_MAX`].
 
 use std::time::Duration;
 
 use memchr::memchr2;
 
-/// The longest line, and the longest data of an event.
+/// Maximum bytes of a line, and of the data of an event.
 pub const EVENT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// A dispatched event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// `message` where the server gave no type.
+    /// `message` if the server sent no type.
     pub kind: String,
-    /// The lines of data, a line feed between them.
+    /// The lines of data, separated by line feeds.
     pub data: String,
-    /// The last id that the server gave, in this event or before it; empty if none.
+    /// The last id from the server, in this event or an earlier one; empty if none.
     pub id: String,
 }
 
@@ -32,11 +32,11 @@ pub struct TooLong(pub usize);
 #[derive(Debug)]
 pub struct Parser {
     bytes_max: usize,
-    /// The beginning of a line whose end has not come.
+    /// The beginning of an incomplete line.
     line: Vec<u8>,
     /// The last byte was a carriage return: a line feed right after it ends no other line.
     after_return: bool,
-    /// No line has ended yet, so a byte order mark may stand before it.
+    /// No line has ended yet, so a byte order mark can be before it.
     first_line: bool,
     kind: String,
     /// Every line of data with a line feed after it.
@@ -65,13 +65,12 @@ impl Parser {
         }
     }
 
-    /// How long the server last asked to wait before a reconnect.
+    /// The server's last pause before a reconnect.
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// Takes the next bytes, hands out the events that they complete. After an error the stream can't be
-    /// read on.
+    /// Parses the next bytes, and passes complete events on. After an error, the stream cannot be read further.
     pub fn push(
         &mut self,
         mut bytes: &[u8],
@@ -100,7 +99,7 @@ impl Parser {
                 line.extend_from_slice(part);
                 let event = self.line_ended(&line)?;
                 line.clear();
-                // The next line may be as long: keep the room, but not that of a giant.
+                // The next line may be as long: keep the memory, except after a very long line.
                 if line.capacity() <= 1 << 20 {
                     self.line = line;
                 }
@@ -146,7 +145,7 @@ impl Parser {
     fn dispatch(&mut self) -> Option<Event> {
         let mut kind = std::mem::take(&mut self.kind);
         let mut data = std::mem::take(&mut self.data);
-        // An event without data is none; an empty line of data has left its line feed.
+        // An event without data is ignored; an empty line of data has left its line feed.
         data.pop()?;
         if kind.is_empty() {
             "message".clone_into(&mut kind);

@@ -1,4 +1,4 @@
-//! Which options `tail` accepts, and where its key comes from.
+//! Tests of the options of `tail`, and of the sources of its key.
 //!
 //! Run by `cargo test`. **Invariant**: nothing is sent here.
 
@@ -39,7 +39,7 @@ fn the_key_comes_from_its_file_or_option_and_must_be_one_that_can_read() {
         &["--key-file", &good, "--key", "rk_given"],
         Ok(Some("rk_from-file")),
     );
-    // A variable that is set to nothing is as good as none.
+    // An empty variable counts as absent.
     check(&["--key", " "], Ok(None));
     check(&[], Ok(None));
     check(&["--key-file", &empty], Err(WRONG_USE));

@@ -1,9 +1,9 @@
-//! What `tail` prints of a message: lines for people, or the message itself.
+//! The output of `tail` for a message: lines of text, or the message itself.
 //!
-//! `follow` asks it for each message that came.
+//! `follow` calls it for each message.
 //!
-//! **Invariant**: a change is a line, whatever its texts contain; what would steer a terminal is escaped,
-//! in JSON wherever it goes to a terminal.
+//! **Invariant**: a change is one line, whatever its texts contain. Characters that could control a terminal are
+//! escaped, in JSON only if the output is a terminal.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -27,16 +27,16 @@ pub(super) enum TailOutput {
     Json,
 }
 
-/// The state of what is printed.
+/// The state of the output.
 pub(super) struct View {
     output: TailOutput,
     /// Print heartbeats (as JSON).
     heartbeats: bool,
     /// Print the first snapshot of each stream.
     first_snapshot: bool,
-    /// How many changes are still to be printed; none: all that come.
+    /// Changes that are still to be printed; `None`: no limit.
     left: Option<u64>,
-    /// The columns of the terminal, if there is one.
+    /// The columns of the terminal, if the output is one.
     columns: Box<dyn Fn() -> Option<usize>>,
     /// Width of the column of streams; 0 if there is only one stream.
     stream_width: usize,
@@ -46,7 +46,7 @@ pub(super) struct View {
     complete: HashSet<String>,
 }
 
-/// What the user wants to see.
+/// The options of the output.
 pub(super) struct ViewOptions {
     pub(super) output: TailOutput,
     pub(super) heartbeats: bool,
@@ -54,7 +54,7 @@ pub(super) struct ViewOptions {
     pub(super) count: Option<u64>,
 }
 
-/// What to do with a message.
+/// The output for a message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Shown {
     /// For standard output: whole lines.
@@ -64,7 +64,7 @@ pub(super) struct Shown {
 }
 
 impl View {
-    /// `columns` tells the width of the terminal that is printed to; lines are not cut if there is none.
+    /// `columns` returns the width of the output terminal; without one, lines are not cut.
     pub(super) fn new(
         options: ViewOptions,
         streams: &[String],
@@ -87,12 +87,12 @@ impl View {
         }
     }
 
-    /// Whether as many changes were printed as were asked for.
+    /// Whether the requested number of changes was printed.
     pub(super) fn is_done(&self) -> bool {
         self.left == Some(0)
     }
 
-    /// What to print of a message. `data` is its text.
+    /// The output for a message. `data` is its text.
     pub(super) fn show(&mut self, data: &str, message: &Message<'_>) -> Shown {
         let body = &message.body;
         let snapshot = message.kind == Kind::Snapshot;
@@ -118,7 +118,7 @@ impl View {
         if kind == Kind::Heartbeat && !self.heartbeats {
             return Shown::default();
         }
-        // Between the tokens of JSON a line break is a space, and inside them there is none.
+        // Between the tokens of JSON, a line break is equivalent to a space; inside a token, there is none.
         let mut text = data.replace(['\n', '\r'], " ");
         if (self.columns)().is_some() {
             text = shown_json(&text).into_owned();
@@ -171,7 +171,7 @@ impl View {
         Shown { text, note }
     }
 
-    /// How many of so many changes are to be printed.
+    /// How many of `changes` are to be printed.
     fn count_off(&mut self, changes: usize) -> usize {
         let Some(left) = &mut self.left else {
             return changes;
@@ -221,7 +221,7 @@ impl View {
     }
 }
 
-/// The time of day without its offset; of another day than that of `now`, the date. Both are RFC 3339 of one zone.
+/// The time of day without its offset; the date if it is not the day of `now`. Both are RFC 3339 in one zone.
 fn time<'a>(moment: &'a str, now: &str) -> &'a str {
     let (date, time) = moment.split_once('T').unwrap_or((moment, ""));
     if now.starts_with(date) {
@@ -231,7 +231,7 @@ fn time<'a>(moment: &'a str, now: &str) -> &'a str {
     }
 }
 
-/// Fields as `name=value`, a space between them.
+/// Fields as `name=value`, separated by spaces.
 fn described(fields: &RawValue) -> String {
     let Ok(Fields(fields)) = serde_json::from_str(fields.get()) else {
         return shown(fields.get()).into_owned();
@@ -256,7 +256,7 @@ fn described(fields: &RawValue) -> String {
     text
 }
 
-/// Whether a text can be read without quotes.
+/// Whether a text is readable without quotes.
 fn is_plain(text: &str) -> bool {
     !text.is_empty()
         && text
@@ -264,7 +264,7 @@ fn is_plain(text: &str) -> bool {
             .all(|c| c.is_alphanumeric() || "-_./:@+#%$€".contains(c))
 }
 
-/// Whether a text without its quotes would be taken for another kind of value.
+/// Whether a text without quotes would look like another kind of value.
 fn is_literal(text: &str) -> bool {
     matches!(text, "null" | "true" | "false") || serde_json::from_str::<f64>(text).is_ok()
 }
@@ -273,7 +273,7 @@ fn pad(line: &mut String, wanted: usize, is: usize) {
     line.extend(std::iter::repeat_n(' ', wanted.saturating_sub(is)));
 }
 
-/// Appends as much of a line as fits into the columns; where something is left out, an ellipsis.
+/// Appends the part of a line that fits into the columns, with an ellipsis if something is left out.
 fn push_cut(line: &str, columns: usize, text: &mut String) {
     let mut used = 0;
     let mut fits = 0;
@@ -284,7 +284,7 @@ fn push_cut(line: &str, columns: usize, text: &mut String) {
             text.push('…');
             return;
         }
-        // One column stays for the ellipsis.
+        // One column is reserved for the ellipsis.
         if used < columns {
             fits = at + c.len_utf8();
         }
@@ -296,8 +296,8 @@ fn width(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
 
-/// Two for the characters of East Asia and for emoji. Rough: a line that is cut a little early is fine, one
-/// that wraps is not.
+/// Two columns for East Asian characters and emoji. It is approximate: a line that is cut a little early is acceptable,
+/// a line that wraps is not.
 fn columns_of(c: char) -> usize {
     let wide = matches!(u32::from(c),
         0x1100..=0x115f | 0x231a..=0x23ff | 0x25fd..=0x27bf | 0x2b00..=0x2bff | 0x2e80..=0xa4cf

@@ -1,4 +1,4 @@
-//! How items share bodies, and what makes a batch the same batch.
+//! Tests of how items are combined into bodies, and of idempotency keys.
 //!
 //! Run by `cargo test`. **Invariant**: everything that goes in is accounted for.
 

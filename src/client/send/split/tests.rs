@@ -1,4 +1,4 @@
-//! What the splitter finds, however the input arrives.
+//! Tests of the splitter with inputs in pieces of any size.
 //!
 //! Run by `cargo test`. **Invariant**: every input is read in several chunk sizes, down to one byte.
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Hands out at most `chunk` bytes at once.
+/// Returns at most `chunk` bytes per read.
 struct Drip<'a>(&'a [u8], usize);
 
 impl Read for Drip<'_> {
@@ -18,7 +18,7 @@ impl Read for Drip<'_> {
     }
 }
 
-/// The items' texts, then how the input ended.
+/// The texts of the items, and how the input ended.
 fn split(input: &[u8], chunk: usize) -> (Vec<String>, Result<(), String>) {
     let mut splitter = Splitter::new(Drip(input, chunk));
     let mut items = Vec::new();
@@ -113,7 +113,7 @@ fn a_fault_is_named_by_its_place_in_the_input() {
         "line 2, column 4: key must be a string",
     );
     check_fault(b"{\"a\":1]", 0, "line 1, column 7: expected `,` or `}`");
-    // For a control character, serde_json names the place before it.
+    // For a control character, serde_json reports the position before it.
     check_fault(
         b"{}\n{\"a\":\n\"\x01\"}",
         1,
@@ -275,7 +275,7 @@ fn a_failing_input_is_reported() {
     assert_eq!(error, "cannot read the input: cable pulled");
 }
 
-/// JSON objects with everything in strings that could confuse a reader of braces.
+/// JSON objects whose strings contain everything that could confuse a parser of braces.
 fn objects() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),

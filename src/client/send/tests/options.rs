@@ -1,4 +1,4 @@
-//! Which options `send` accepts, and where its key comes from.
+//! Tests of the options of `send`, and of the sources of its key.
 //!
 //! Run by `cargo test`. **Invariant**: nothing is sent here.
 

@@ -1,4 +1,4 @@
-//! `tail` against a server that hangs up and falls silent. `refusals` has what ends it.
+//! Tests of `tail` with a server that closes connections and is silent. `refusals` tests permanent errors.
 //!
 //! Run by `cargo test`. **Invariant**: pauses are milliseconds here; nothing waits for a real second.
 
@@ -19,7 +19,7 @@ const TIMING: Timing = Timing {
 };
 const HEADERS: &str = "content-type: text/event-stream; charset=utf-8\r\n";
 
-/// How a test runs `tail`.
+/// The setup of a run.
 struct Setup<'a> {
     admin: Option<&'a StandIn>,
     timing: Timing,
@@ -40,14 +40,14 @@ impl Default for Setup<'_> {
     }
 }
 
-/// What one run did.
+/// The result of a run.
 struct Run {
     done: Result<(), CliError>,
     out: String,
     told: Vec<String>,
 }
 
-/// With tickets of an admin API in place of a read key.
+/// Uses tickets of an admin API in place of a read key.
 fn of_admin(admin: &StandIn) -> Setup<'_> {
     Setup {
         admin: Some(admin),
@@ -113,7 +113,7 @@ fn snapshot(id: &str) -> String {
     format!(r#"{{"type":"snapshot","stream":"orders","id":"{id}","items":[],"complete":true}}"#)
 }
 
-/// A whole answer, after which the connection ends.
+/// A complete response, after which the connection ends.
 fn events(all: &[String]) -> Reply {
     let body = all.iter().map(|data| event(data)).collect();
     Reply::Answer(200, HEADERS.to_owned(), body)
@@ -198,7 +198,7 @@ async fn a_broken_connection_is_resumed_after_the_last_message() {
         run.out,
         format!("{}\n{}\n{}\n", snapshot("7:1"), update(2), update(6))
     );
-    // Once at the beginning of an outage, once at its end.
+    // One note at the start of an outage, and one at its end.
     assert_eq!(run.told, [ENDED, AGAIN, ENDED, AGAIN]);
     let since: Vec<_> = targets(&server)
         .iter()
@@ -269,7 +269,7 @@ async fn without_a_read_key_each_connection_gets_a_ticket() {
             request.target
         );
         match count {
-            // After a good connection a ticket may be refused, before it not.
+            // After a successful connection, `tail` retries after a rejected ticket; before that, it does not.
             0 | 4 => events(&[snapshot("7:1")]),
             1..4 => refusal(401),
             _ => events(&[update(2)]),

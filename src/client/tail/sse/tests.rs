@@ -1,6 +1,6 @@
-//! What the parser makes of streams, whole and cut.
+//! Tests of the parser with whole and split streams.
 //!
-//! Run by `cargo test`. **Invariant**: every case is fed whole and byte by byte.
+//! Run by `cargo test`. **Invariant**: every case is parsed whole and byte by byte.
 
 use std::time::Duration;
 
@@ -137,14 +137,14 @@ fn what_has_no_end_is_refused() {
     check(&": a comment\n".repeat(10), Ok(()));
 }
 
-/// The whole text at once, by other means.
+/// A reference parser for a whole text.
 fn reference(text: &str) -> Vec<Event> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let mut id = String::new();
     let mut events = Vec::new();
     let mut lines: Vec<&str> = Vec::new();
-    // What follows the last line break is no line.
+    // The text after the last line break is not a line.
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     for line in whole.split('\n') {
         if !line.is_empty() {
@@ -181,7 +181,7 @@ proptest! {
     #[test]
     fn any_cuts_give_the_same_events(
         parts in proptest::collection::vec(
-            // The likely ones several times.
+            // Likely parts are listed several times.
             proptest::sample::select(vec![
                 "\n", "\n", "\n", "\n", "\r\n", "\r\n", "\r", "\r", "data: ", "data: ", "data: ", "data",
                 "event:", "id: ", "retry: 5", ": ", "x", "x", "é😀", "\u{feff}", "\0", " ",

@@ -1,6 +1,6 @@
-//! What messages look like.
+//! Tests of the output for messages.
 //!
-//! Run by `cargo test`. **Invariant**: items are of a day long past, so that their time is shown as a date.
+//! Run by `cargo test`. **Invariant**: items are from a day long past, so that their time is shown as a date.
 
 use super::super::message;
 use super::*;
@@ -45,7 +45,7 @@ fn a_change_is_a_line() {
         ),
         "2001-02-03    ~ 1234  note=\"two words\" tags=[\"a\",{\"b\":null}] e={}\n",
     );
-    // From here on, keys are aligned with the longest so far, but not with a giant.
+    // From here on, keys are aligned with the longest so far, but not with a very long one.
     check(&item("update", "17", "{}"), "2001-02-03    ~ 17\n");
     check(
         &item("update", "17", r#"{"a":1}"#),
@@ -216,7 +216,7 @@ fn the_first_snapshot_can_be_left_out_until_it_is_complete() {
         view.first_snapshot = false;
         assert_eq!(show(&mut view, &part).text, "");
         assert_eq!(show(&mut view, last).text, "");
-        // After that it is another one, because the position was lost.
+        // Then it is a new snapshot, because the position was lost.
         assert_ne!(show(&mut view, &part).text, "");
     }
 }

@@ -1,6 +1,6 @@
-//! What ends `tail`, and what does not.
+//! Tests of the errors that end `tail`, and of those that do not.
 //!
-//! Run by `cargo test`. **Invariant**: an end is told from an outage by the number of requests.
+//! Run by `cargo test`. **Invariant**: the number of requests distinguishes an end from an outage.
 
 use super::*;
 use crate::error::FAILED;
@@ -33,7 +33,7 @@ async fn tickets_are_not_asked_for_without_end() {
 async fn a_refusal_ends_it_with_the_servers_words() {
     let words = "SOME_CODE: what to do next (request 0192)";
     for status in [400, 401, 403, 404] {
-        // At once, and after a connection that was good.
+        // On the first connection, and after a successful one.
         for good in [0, 1] {
             let server = StandIn::start(move |_, count| {
                 if count < good {
@@ -109,7 +109,7 @@ async fn answers_of_strangers_end_it() {
     .await;
 }
 
-/// A pipe whose reader has gone, or a disk that is full.
+/// A pipe with a closed reader, or a full disk.
 struct Closed(io::ErrorKind);
 
 impl Write for Closed {
