@@ -26,6 +26,28 @@ pub(super) const AS_STORED: &str = "(NOT EXISTS (SELECT 1 FROM shown WHERE strea
 pub(super) const GONE: &str = "(NOT EXISTS (SELECT 1 FROM shown WHERE stream = ?1)
     OR NOT EXISTS (SELECT 1 FROM shown WHERE shown.stream = ?1 AND shown.key = removed.key))";
 
+/// What changed in a stream after a position, or of the keys that are asked for.
+pub(super) fn changed(of_keys: bool) -> AssertSqlSafe<String> {
+    // The join has each key looked up. With `key IN` SQLite reads the whole stream, which is in the order that is wanted.
+    let (wanted, is_wanted) = match of_keys {
+        false => ("", ""),
+        true => (
+            "(SELECT DISTINCT value FROM json_each(?5)) AS wanted CROSS JOIN",
+            "AND key = wanted.value",
+        ),
+    };
+    // SQLite merges the parts, each in the order of its index.
+    AssertSqlSafe(format!(
+        "SELECT key, fields, updated_at, seq, '' AS overridden FROM {wanted} items
+         WHERE stream = ?1 {is_wanted} AND seq > ?2 AND {AS_STORED}
+         UNION ALL SELECT key, NULL, NULL, seq, '' FROM {wanted} removed
+         WHERE stream = ?1 {is_wanted} AND seq > ?3 AND {GONE}
+         UNION ALL SELECT key, fields, updated_at, seq, overridden FROM {wanted} shown
+         WHERE stream = ?1 {is_wanted} AND seq > iif(fields IS NULL, ?3, ?2) AND seq > ?2
+         ORDER BY seq LIMIT ?4"
+    ))
+}
+
 /// Items as they are shown, with a condition on `items` and the same one on `shown`.
 fn shown_items(of_items: &str, of_shown: &str, end: &str) -> AssertSqlSafe<String> {
     AssertSqlSafe(format!(
@@ -107,22 +129,7 @@ impl Pool {
     ) -> Result<Page, PoolError> {
         // Before the statement begins: it sees everything up to here.
         let head = self.changes.head();
-        // Keys have them found by key, the plus signs see to it.
-        let (of_keys, seq) = match keys {
-            None => ("", "seq"),
-            Some(_) => ("AND key IN (SELECT value FROM json_each(?5))", "+seq"),
-        };
-        // SQLite merges the parts, each in the order of its index.
-        let sql = format!(
-            "SELECT key, fields, updated_at, seq, '' AS overridden FROM items
-             WHERE stream = ?1 {of_keys} AND {seq} > ?2 AND {AS_STORED}
-             UNION ALL SELECT key, NULL, NULL, seq, '' FROM removed
-             WHERE stream = ?1 {of_keys} AND {seq} > ?3 AND {GONE}
-             UNION ALL SELECT key, fields, updated_at, seq, overridden FROM shown
-             WHERE stream = ?1 {of_keys} AND {seq} > iif(fields IS NULL, ?3, ?2) AND seq > ?2
-             ORDER BY seq LIMIT ?4"
-        );
-        let mut query = sqlx::query(AssertSqlSafe(sql))
+        let mut query = sqlx::query(changed(keys.is_some()))
             .bind(stream.to_owned())
             .bind(position.to_column())
             .bind(position.max(removed_after).to_column())
