@@ -8,6 +8,8 @@
 //! - **memory**: of each idle connection, with 1,000 and 10,000, Server-Sent Events and WebSocket.
 //! - **intake**: the 202 with and without 10,000 idle renderers.
 //! - **polls**: the 202 with and without 500 polls a second of a feed of the same stream, and what they cost.
+//! - **filtered**: 10,000 renderers, each with a filter for an item of its own, beside as many unfiltered ones that each
+//!   watch a stream with that item alone; and with 200 conditions between them.
 //! - **conflation**: the rate from which renderers are shown fewer versions than were accepted.
 //!
 //! Push and memory are measured on nginx with nchan too, in the same run, if that is installed. It is there to
@@ -37,6 +39,7 @@ use report::Results;
 mod aims;
 mod conflation;
 pub(crate) mod daemon;
+mod filtered;
 mod idle;
 mod intake;
 mod item;
@@ -58,10 +61,10 @@ pub(crate) struct Options {
     /// The measurements to run, all by default
     #[arg(long = "only", value_name = "NAME,…", value_enum, value_delimiter = ',', default_values_t = Measure::value_variants().to_vec(), hide_default_value = true)]
     measures: Vec<Measure>,
-    /// The programs to run them on, both by default; intake, polls and conflation are of headgate only
+    /// The programs to run them on, both by default; intake, polls, filtered and conflation are of headgate only
     #[arg(long = "server", value_name = "NAME,…", value_enum, value_delimiter = ',', default_values_t = Program::value_variants().to_vec(), hide_default_value = true)]
     programs: Vec<Program>,
-    /// Idle connections of memory and intake
+    /// Connections of memory, intake and filtered
     #[arg(long, value_name = "N", default_value = "10000", value_parser = options::count(100_000))]
     connections: usize,
 }
@@ -77,6 +80,8 @@ pub(crate) enum Measure {
     Intake,
     /// Intake beside many who poll a feed
     Polls,
+    /// CPU time and bytes of many filters
+    Filtered,
     /// The rate at which versions are left out
     Conflation,
 }
@@ -102,8 +107,11 @@ impl Options {
     }
 }
 
+/// Open files for each renderer: a daemon lets renderers have half of its connections.
+const FILES_EACH: usize = 2;
+
 /// Open files beside those of the renderers.
-const OTHER_FILES: usize = 500;
+const OTHER_FILES: usize = 600;
 
 /// Runs the bench.
 pub(crate) fn bench(mut options: Options) -> Result<()> {
@@ -113,10 +121,10 @@ pub(crate) fn bench(mut options: Options) -> Result<()> {
         notes.push("built without optimisation: no figure means anything".to_owned());
     }
     // The largest case of push has its own number of renderers.
-    let wanted = options.connections.max(push::RENDERERS_MAX) + OTHER_FILES;
+    let wanted = options.connections.max(push::RENDERERS_MAX) * FILES_EACH + OTHER_FILES;
     let files = child::raise_open_files(wanted)?;
-    if files < options.connections + OTHER_FILES {
-        options.connections = files.saturating_sub(OTHER_FILES).max(1);
+    if files < options.connections * FILES_EACH + OTHER_FILES {
+        options.connections = (files.saturating_sub(OTHER_FILES) / FILES_EACH).max(1);
         let text = format!(
             "only {} connections, as no more than {files} files may be open (ulimit -n)",
             options.connections
@@ -156,6 +164,7 @@ fn measure(options: &Options, folder: &Path, mut notes: Vec<String>) -> Result<R
         memory: Vec::new(),
         intake: None,
         polls: None,
+        filtered: Vec::new(),
         conflation: Vec::new(),
         notes,
     };
@@ -179,6 +188,9 @@ fn measure(options: &Options, folder: &Path, mut notes: Vec<String>) -> Result<R
         }
         if options.wants(Measure::Polls) {
             results.polls = Some(polls::measure(options, folder)?);
+        }
+        if options.wants(Measure::Filtered) {
+            results.filtered = filtered::measure(options, folder)?;
         }
         if options.wants(Measure::Conflation) {
             results.conflation = conflation::measure(options, folder)?;

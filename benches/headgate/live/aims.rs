@@ -6,6 +6,7 @@
 //! round; a refusal, a broken connection or a value not shown in any round becomes a note.
 
 use super::Program;
+use super::filtered;
 use super::intake::{Intake, IntakeRound};
 use super::polls::{self, PollRound, Polls};
 use super::push::{self, PushRound};
@@ -37,7 +38,7 @@ const OTHERS_SHARE_MAX: f64 = 0.1;
 
 impl Aim {
     /// Says nothing if requests were refused in any of the rounds that it stands on.
-    fn unless<'a>(mut self, mut failures: impl Iterator<Item = &'a Failures>) -> Self {
+    pub(super) fn unless<'a>(mut self, mut failures: impl Iterator<Item = &'a Failures>) -> Self {
         if failures.any(|failures| !failures.is_empty()) {
             self.reached = None;
             self.measured += " (requests were refused)";
@@ -138,6 +139,7 @@ impl Results {
             aims.push(aim.unless(intake.rounds().map(|round| &round.failures)));
         }
         aims.extend(self.polls.iter().flat_map(Polls::aims));
+        aims.extend(filtered::aims(&self.filtered));
         if !self.conflation.is_empty() {
             let stale: usize = self.conflation.iter().map(|step| step.stale_ends).sum();
             let name = "renderers that did not end with the newest value".to_owned();
@@ -184,6 +186,18 @@ impl Results {
                 notes.push(format!("polls: {failed} were not answered with a feed"));
             }
         }
+        for case in &self.filtered {
+            for round in &case.rounds {
+                let title = format!("filtered, {}", case.title);
+                notes.extend(refusals(&title, &round.failures));
+                if round.delivered != round.expected {
+                    let (delivered, expected) = (round.delivered, round.expected);
+                    notes.push(format!(
+                        "{title}: {delivered} versions of {expected} were shown"
+                    ));
+                }
+            }
+        }
         for step in &self.conflation {
             notes.extend(refusals("conflation", &step.failures));
             if step.accepted_per_second < RATE_SHARE_MIN * step.wanted_per_second {
@@ -196,10 +210,12 @@ impl Results {
         let of_push = self.push.iter().flat_map(|case| &case.rounds);
         let of_intake = self.intake.iter().flat_map(Intake::rounds);
         let of_polls = self.polls.iter().flat_map(Polls::rounds);
+        let of_filtered = self.filtered.iter().flat_map(|case| &case.rounds);
         let others: Vec<f64> = of_push
             .map(|round| round.others)
             .chain(of_intake.map(|round| round.others))
             .chain(of_polls.map(|round| round.others))
+            .chain(of_filtered.map(|round| round.others))
             .collect();
         let others = median(&others);
         if others > OTHERS_SHARE_MAX {

@@ -81,7 +81,7 @@ fn one(server: &Server, per_second: f64, duration: Duration) -> Result<Conflatio
     let wanted = Wanted {
         transport: Transport::Sse,
         count: RENDERERS,
-        stream: STREAM,
+        asks: |_| STREAM.to_owned(),
     };
     let renderers = Renderers::connect(server, &wanted, Some(Arc::clone(&versions)))?;
     let answers = sender::send(server, &versions, rate, KEYS)?;
@@ -90,8 +90,10 @@ fn one(server: &Server, per_second: f64, duration: Duration) -> Result<Conflatio
     let stale_ends = deliveries
         .newest
         .iter()
-        .flat_map(|newest| newest.iter().enumerate())
-        .filter(|&(key, &shown)| answers.newest.get(&(key as u64)).copied() != shown)
+        .flat_map(|shown| {
+            let accepted = answers.newest.iter();
+            accepted.filter(|(key, index)| shown.get(key) != Some(index))
+        })
         .count();
     let seconds = answers.took.as_secs_f64();
     Ok(ConflationStep {

@@ -91,7 +91,7 @@ fn case(server: &Server, transport: Transport, many: usize) -> Result<IdleCase> 
         let wanted = Wanted {
             transport,
             count: connections - connected,
-            stream: IDLE_STREAM,
+            asks: |_| IDLE_STREAM.to_owned(),
         };
         groups.push(Renderers::connect(server, &wanted, None)?);
         connected = connections;

@@ -68,7 +68,7 @@ pub(crate) fn measure(options: &Options, folder: &Path) -> Result<Intake> {
     let wanted = Wanted {
         transport: Transport::Sse,
         count: connections,
-        stream: IDLE_STREAM,
+        asks: |_| IDLE_STREAM.to_owned(),
     };
     let renderers = Renderers::connect(&beside, &wanted, None)?;
     let mut intake = Intake {

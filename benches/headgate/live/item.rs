@@ -72,11 +72,6 @@ impl Versions {
         self.sent.len()
     }
 
-    /// How many keys they share.
-    pub(crate) fn keys(&self) -> usize {
-        usize::try_from(self.keys).unwrap_or(usize::MAX)
-    }
-
     /// Whether this one counts.
     pub(crate) fn counts(&self, index: usize) -> bool {
         index >= self.warm_up

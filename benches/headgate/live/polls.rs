@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::Options;
-use super::daemon::{self, Durability, READ_KEY};
+use super::daemon::{self, Durability, READ_KEYS};
 use super::intake::{KEYS, PER_SECOND, SENDERS, WARM_UP};
 use super::item::{STREAM, Versions};
 use super::sender::{self, Failures};
@@ -121,7 +121,8 @@ fn round(server: &Server, duration: Duration, polled: bool) -> Result<PollRound>
 /// One poller: times of its polls in µs, and how many brought nothing.
 fn poll(server: &Server, place: u32, ended: &AtomicBool) -> Result<(Vec<f64>, u64)> {
     let request = format!(
-        "GET /feed/{STREAM}.json?limit={ROWS} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {READ_KEY}\r\n\r\n"
+        "GET /feed/{STREAM}.json?limit={ROWS} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {}\r\n\r\n",
+        READ_KEYS[0]
     );
     let interval = Duration::from_secs(1) / POLLS_PER_SECOND;
     let mut client = Client::connect(server.address)?;

@@ -142,7 +142,7 @@ pub(crate) fn round(
     let wanted = Wanted {
         transport,
         count,
-        stream: STREAM,
+        asks: |_| STREAM.to_owned(),
     };
     let renderers = Renderers::connect(server, &wanted, Some(Arc::clone(&versions)))?;
     sleep(REST);

@@ -7,6 +7,7 @@
 //! counts as connected only when it was sent its snapshot (nchan: its answer), so nothing sent later can miss it.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -54,8 +55,8 @@ pub(crate) struct Wanted {
     pub(crate) transport: Transport,
     /// How many.
     pub(crate) count: usize,
-    /// The stream that each watches.
-    pub(crate) stream: &'static str,
+    /// What the one of this number asks for: a stream, and a filter behind it as in a query.
+    pub(crate) asks: fn(usize) -> String,
 }
 
 /// Connected renderers; they are disconnected when this is dropped.
@@ -101,7 +102,9 @@ pub(crate) struct Deliveries {
     /// The same until the last renderer had it, by version; 0 where none had.
     pub(crate) last_micros: Vec<f64>,
     /// For each renderer the newest version of each key that it was shown.
-    pub(crate) newest: Vec<Vec<Option<usize>>>,
+    pub(crate) newest: Vec<BTreeMap<u64, usize>>,
+    /// Bytes that they were sent when they were ready, frames included.
+    pub(crate) bytes: u64,
 }
 
 impl Renderers {
@@ -116,8 +119,9 @@ impl Renderers {
         let group = Group {
             address: server.address,
             program: server.program,
-            request: server.subscription(wanted.transport, wanted.stream),
-            count: wanted.count,
+            requests: (0..wanted.count)
+                .map(|number| server.subscription(wanted.transport, number, &(wanted.asks)(number)))
+                .collect(),
             versions,
             shared: Arc::clone(&shared),
         };
@@ -201,8 +205,8 @@ impl Drop for Renderers {
 struct Group {
     address: SocketAddr,
     program: Program,
-    request: Vec<u8>,
-    count: usize,
+    /// Of each renderer.
+    requests: Vec<Vec<u8>>,
     versions: Option<Arc<Versions>>,
     shared: Arc<Shared>,
 }
@@ -216,7 +220,7 @@ impl Group {
         let group = Rc::new(self);
         let local = LocalSet::new();
         let connecting = Rc::new(Semaphore::new(CONNECTING_MAX));
-        for number in 0..group.count {
+        for number in 0..group.requests.len() {
             let (group, notes) = (Rc::clone(&group), Rc::clone(&notes));
             let connecting = Rc::clone(&connecting);
             local.spawn_local(async move {
@@ -234,7 +238,7 @@ impl Group {
     async fn render(&self, number: usize, notes: &Notes, connecting: &Semaphore) -> io::Result<()> {
         let mut permit = Some(connecting.acquire().await.map_err(io::Error::other)?);
         let mut stream = connect(self.address).await?;
-        stream.write_all(&self.request).await?;
+        stream.write_all(&self.requests[number]).await?;
         let mut renderer = Renderer {
             number,
             decoder: Decoder::new(),
@@ -269,15 +273,13 @@ struct Notes {
 
 impl Notes {
     fn new(group: &Group) -> Self {
-        let (count, keys) = group
-            .versions
-            .as_ref()
-            .map_or((0, 0), |versions| (versions.count(), versions.keys()));
+        let versions = group.versions.as_ref();
+        let count = versions.map_or(0, |versions| versions.count());
         Self {
             buffer: RefCell::new(vec![0; READ_BYTES]),
             deliveries: RefCell::new(Deliveries {
                 last_micros: vec![0.0; count],
-                newest: vec![vec![None; keys]; if keys == 0 { 0 } else { group.count }],
+                newest: vec![BTreeMap::new(); group.requests.len()],
                 ..Deliveries::default()
             }),
             search: Search::new(),
@@ -330,9 +332,9 @@ fn note(number: usize, message: &[u8], at: Instant, group: &Group, notes: &Notes
     for index in notes.search.found(message, versions) {
         group.shared.delivered.fetch_add(1, Ordering::Relaxed);
         deliveries.versions += 1;
-        let key = versions.key(index) as usize;
-        let newest = &mut deliveries.newest[number][key];
-        *newest = (*newest).max(Some(index));
+        let newest = deliveries.newest[number].entry(versions.key(index));
+        let newest = newest.or_default();
+        *newest = index.max(*newest);
         if let Some(micros) = versions
             .micros_until(index, at)
             .filter(|_| versions.counts(index))
@@ -362,6 +364,10 @@ async fn read(
             }
             Poll::Ready(Ok(())) => {
                 let at = Instant::now();
+                if renderer.ready {
+                    let count = buffer.filled().len() as u64;
+                    notes.deliveries.borrow_mut().bytes += count;
+                }
                 Poll::Ready(renderer.take(buffer.filled(), at, group, notes))
             }
         }

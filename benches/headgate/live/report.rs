@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::Program;
 use super::conflation::{self, ConflationStep};
+use super::filtered::{self, FilteredCase};
 use super::idle::IdleCase;
 use super::intake::{self, Intake, IntakeRound};
 use super::nchan;
@@ -40,6 +41,8 @@ pub(crate) struct Results {
     pub(crate) intake: Option<Intake>,
     /// Intake beside those who poll.
     pub(crate) polls: Option<Polls>,
+    /// Renderers with filters.
+    pub(crate) filtered: Vec<FilteredCase>,
     /// Versions left out.
     pub(crate) conflation: Vec<ConflationStep>,
     /// What the reader must know about this run.
@@ -111,6 +114,7 @@ impl Results {
         self.print_memory();
         self.print_intake();
         self.print_polls();
+        filtered::print(&self.filtered);
         self.print_conflation();
         let aims = self.aims();
         if !aims.is_empty() {

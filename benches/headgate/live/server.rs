@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Program;
-use super::daemon::{INGEST_KEY, READ_KEY};
+use super::daemon::{INGEST_KEY, READ_KEYS};
 use super::item::{self, ITEM_KEY};
 use crate::Result;
 use crate::child::Child;
@@ -50,6 +50,8 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     /// Its counters under `/proc`.
     pub(crate) process: Process,
+    /// The ingest key of an item.
+    pub(crate) ingest_key: fn(u64) -> String,
     child: Child,
 }
 
@@ -67,6 +69,7 @@ impl Server {
             program,
             address,
             process: Process::new(child.id()),
+            ingest_key: |_| INGEST_KEY.to_owned(),
             child,
         })
     }
@@ -86,8 +89,9 @@ impl Server {
         let (head, body) = match self.program {
             Program::Headgate => (
                 format!(
-                    "POST /api/ingest HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {INGEST_KEY}\r\n\
-                     X-Item-Key: {ITEM_KEY}\r\n"
+                    "POST /api/ingest HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {}\r\n\
+                     X-Item-Key: {ITEM_KEY}\r\n",
+                    (self.ingest_key)(key)
                 ),
                 item::nested(key, revision),
             ),
@@ -113,13 +117,14 @@ impl Server {
         }
     }
 
-    /// The request that connects a renderer.
-    pub(crate) fn subscription(&self, transport: Transport, stream: &str) -> Vec<u8> {
+    /// The request that connects the renderer of this number.
+    pub(crate) fn subscription(&self, transport: Transport, number: usize, asks: &str) -> Vec<u8> {
         let head = match self.program {
             Program::Headgate => format!(
-                "GET /api/live?streams={stream} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {READ_KEY}\r\n"
+                "GET /api/live?streams={asks} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {}\r\n",
+                READ_KEYS[number % READ_KEYS.len()]
             ),
-            Program::Nchan => format!("GET /sub?id={stream} HTTP/1.1\r\nHost: 127.0.0.1\r\n"),
+            Program::Nchan => format!("GET /sub?id={asks} HTTP/1.1\r\nHost: 127.0.0.1\r\n"),
         };
         let rest = match transport {
             Transport::Sse => "Accept: text/event-stream\r\n\r\n",
