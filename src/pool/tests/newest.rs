@@ -6,15 +6,7 @@ impl Test {
     /// How SQLite would run this.
     fn plan(&self, sql: &str) -> String {
         let writer = self.pool.lock();
-        let sql = format!("EXPLAIN QUERY PLAN {sql}");
-        let mut statement = writer.connection.prepare(&sql).expect("a statement");
-        let mut rows = statement.raw_query();
-        let mut plan = String::new();
-        while let Some(row) = rows.next().expect("a row") {
-            plan += &row.get::<_, String>(3).expect("a step");
-            plan.push('\n');
-        }
-        plan
+        sqlite::plan(&writer.connection, sql).expect("a plan")
     }
 }
 

@@ -308,18 +308,7 @@ fn nothing_is_sorted_and_nothing_is_looked_through_that_a_mark_can_lead_to() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.db");
     let file = schema::open_writer(&path, Durability::Os).expect("it opens");
-    let plan = |sql: &str| -> String {
-        let mut statement = file
-            .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
-            .expect("a statement");
-        let mut rows = statement.raw_query();
-        let mut plan = String::new();
-        while let Some(row) = rows.next().expect("a row") {
-            plan += &row.get::<_, String>(3).expect("a step");
-            plan.push('\n');
-        }
-        plan
-    };
+    let plan = |sql: &str| sqlite::plan(&file, sql).expect("a plan");
     let mut plans = vec![plan(&super::super::log::of_id())];
     for connector in [Some("shop"), None] {
         for outcomes in [&Outcome::ALL[1..2], &Outcome::ALL] {
