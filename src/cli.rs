@@ -8,6 +8,7 @@
 pub mod audit;
 pub mod backup;
 pub mod check;
+pub mod cluster;
 mod compile_plugin;
 pub mod completions;
 pub mod config;
@@ -113,6 +114,8 @@ enum Verb {
     Requests(requests::RequestsArgs),
     /// Show the state of sinks; retry or discard undelivered items
     Sink(Box<sink::SinkArgs>),
+    /// Show the nodes that share one database
+    Cluster(cluster::ClusterArgs),
     /// Load-test a running daemon and find its bottleneck
     Bench(bench::BenchArgs),
     /// Back up the data of a running daemon to a new directory
@@ -171,6 +174,7 @@ pub fn main() -> ExitCode {
         Verb::Preset(args) => short(preset::run(args)),
         Verb::Requests(args) => short(requests::run(args)),
         Verb::Sink(args) => short(sink::run(*args)),
+        Verb::Cluster(args) => short(cluster::run(args)),
         Verb::Bench(args) => short(bench::run(args)),
         Verb::Backup(args) => short(backup::backup(args)),
         Verb::Restore(args) => backup::restore(&args),

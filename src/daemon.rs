@@ -6,11 +6,13 @@
 //! Threads: a lane each (`daemon/sinks.rs`); the journal's writer and the plugins' clock, by their modules.
 
 mod ballast;
+mod cluster;
 mod connection_limits;
 mod error;
 mod files;
 mod hourly;
 mod memory;
+mod node;
 mod parts;
 mod permissions;
 mod pipeline;
@@ -49,6 +51,8 @@ const MINUTE: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
 pub use connection_limits::ConnectionLimits;
 pub use error::DaemonError;
+use node::RunningNode;
+pub use node::{database_of, make_tables};
 use parts::Parts;
 pub use pipeline::{Delivered, Pipeline};
 pub use reload::{Files, Reload};
@@ -84,6 +88,8 @@ pub struct Daemon {
     sinks: Arc<Sinks>,
     plugins: Arc<Plugins>,
     fail_stop: FailStop,
+    /// In a cluster.
+    node: Option<Arc<RunningNode>>,
     /// Held as long as the daemon lives: nobody else may use the data folder.
     lock: files::Lock,
 }
@@ -148,7 +154,8 @@ impl Daemon {
         let operator = parts.operator(loaded, data_dir, access, &service_listener.address);
         let stop = CancellationToken::new();
         let (delivery, catalog) = (&operator.delivery, &operator.catalog);
-        let sinks = Sinks::start(delivery, catalog, stop.child_token()).await?;
+        let node = stored.node.map(Arc::new);
+        let sinks = Sinks::start(delivery, catalog, stop.child_token(), node.is_none()).await?;
         let mut daemon = Self {
             service_address: service_listener.address.clone(),
             admin_address: admin_listener.address.clone(),
@@ -164,11 +171,14 @@ impl Daemon {
             sinks: Arc::new(sinks),
             plugins,
             fail_stop: stored.fail_stop,
+            node,
             lock,
             sessions: Arc::new(Sessions::new(&operator.access)),
             operator,
         };
-        daemon.reload().log_gaps();
+        if daemon.node.is_none() {
+            daemon.reload().log_gaps();
+        }
         daemon.reload().log_terms();
         let logged = daemon.operator.journal.newest_logged().await?;
         daemon.operator.restore_screens().await;
@@ -176,6 +186,7 @@ impl Daemon {
         daemon.operator.ingest.count_unsettled().await?;
         daemon.spawn(settings, service_listener, admin_listener);
         daemon.follow_sinks();
+        daemon.follow_cluster();
         if let Some(exporter) = exporter {
             daemon.tasks.spawn(exporter.run(daemon.stop.clone()));
         }
@@ -192,13 +203,19 @@ impl Daemon {
     /// ones, the lanes at a batch edge, the files.
     ///
     /// # Errors
-    /// [`DaemonError::StorageFailed`], [`DaemonError::Damaged`].
-    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), DaemonError> {
+    /// [`DaemonError::StorageFailed`], [`DaemonError::Damaged`]; in a cluster also [`DaemonError::Copy`] and
+    /// [`DaemonError::NewerLog`].
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), DaemonError> {
         upgrading::notify("READY=1\n");
         let mut fail_stop = self.fail_stop.watch();
+        let mut unusable = None;
         let failed = tokio::select! {
             () = shutdown => false,
             _ = fail_stop.wait_for(|state| *state != WriteState::Good) => true,
+            why = cluster::copies_are_unusable(self.node.as_ref()) => {
+                unusable = Some(why);
+                true
+            }
         };
         let grace = if failed {
             FAILED_GRACE
@@ -232,7 +249,8 @@ impl Daemon {
         }
         if failed {
             // The files are left as they are: the next start reads what is really there.
-            return self.storage_is_good();
+            self.storage_is_good()?;
+            return unusable.map_or(Ok(()), Err);
         }
         if !self.sinks.ended(self.shutdown_time_max).await {
             // Safe, because nothing of the call is committed.
@@ -240,13 +258,24 @@ impl Daemon {
                 "sink call did not finish before shutdown; the batch is redelivered at the next start"
             );
         }
+        self.close_files().await?;
+        self.storage_is_good()?;
+        drop(self.lock);
+        tracing::info!("stopped");
+        Ok(())
+    }
+
+    async fn close_files(&mut self) -> Result<(), DaemonError> {
+        if let Some(node) = &self.node {
+            node.resign();
+        }
         self.operator.journal.close().await;
         self.operator.pool.close().await?;
         self.operator.keep_screens(true).await;
         self.operator.catalog.close()?;
-        self.storage_is_good()?;
-        drop(self.lock);
-        tracing::info!("stopped");
+        if let Some(node) = self.node.take().and_then(Arc::into_inner) {
+            node.close().await;
+        }
         Ok(())
     }
 
@@ -259,6 +288,27 @@ impl Daemon {
                 Err(DaemonError::Moved(file.display().to_string(), what))
             }
         }
+    }
+
+    /// Runs the sinks when it is the turn of this node, if there are others.
+    fn follow_cluster(&self) {
+        let Operator { catalog, pool, .. } = &self.operator;
+        let Some(node) = &self.node else { return };
+        let stop = || self.stop.clone();
+        self.operator.delivery.set_lease(node.lease.clone());
+        let live = Arc::clone(&self.operator.live);
+        let changes = Arc::clone(&self.operator.sink_changes);
+        node.on_change(move || {
+            live.recheck_keys();
+            changes.ask();
+        });
+        let following = cluster::follow_role(Arc::clone(node), Arc::clone(&self.sinks), stop());
+        self.tasks.spawn(following);
+        let watching = cluster::watch(Arc::clone(node), self.operator.clone(), stop());
+        self.tasks.spawn(watching);
+        let bases = node.bases(&self.data_dir, catalog, pool);
+        self.tasks.spawn(bases.run(node.role(), stop()));
+        node.may_run_sinks();
     }
 
     /// Carries out changes of sinks, and looks at plugins that nobody uses yet.
@@ -333,6 +383,7 @@ impl Daemon {
         self.tasks.spawn(serving);
         let watch = watch::Watch {
             operator: self.operator.clone(),
+            sinks: Arc::clone(&self.sinks),
             data_dir: self.data_dir.clone(),
             disk_free_bytes_min: settings.storage.min_free_bytes,
             payloads: journal::Retention {

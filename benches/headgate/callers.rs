@@ -106,6 +106,7 @@ pub(crate) fn submission(keyed: bool) -> Result<Submission> {
         items: items.into_items(),
         claim,
         second: None,
+        recheck: None,
     })
 }
 

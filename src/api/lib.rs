@@ -11,6 +11,7 @@ mod acts;
 mod audit;
 mod backups;
 mod body;
+mod cluster;
 mod connectors;
 mod dead_letters;
 mod items;
@@ -75,6 +76,7 @@ pub fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
         // Who comes with the link may do no more than who asked for it.
         (Needs::VIEW, sign_in_link::routes(operator, signed_in)),
         (Needs::MANAGE, sessions::routes(operator, signed_in)),
+        (Needs::MANAGE, cluster::routes(operator)),
     ];
     let all = Router::with_path("api/admin");
     (subjects.into_iter()).fold(all, |all, (needs, routes)| {

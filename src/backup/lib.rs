@@ -50,6 +50,11 @@ pub enum BackupError {
     /// Another one is being made.
     #[error("another backup is being made; try again when it is done")]
     Running,
+    /// The node is one of a cluster.
+    #[error(
+        "a node of a cluster makes no backups: its pool.db and catalog.db are copies, and the requests are in PostgreSQL; back up the database with pg_dump, or with a base backup of PostgreSQL"
+    )]
+    OfCluster,
     /// The folder cannot be used.
     #[error("{0}")]
     Folder(String),

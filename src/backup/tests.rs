@@ -115,6 +115,7 @@ fn submission() -> Submission {
         items: items.into_items(),
         claim: None,
         second: None,
+        recheck: None,
     }
 }
 

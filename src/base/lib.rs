@@ -7,6 +7,7 @@ pub mod backoff;
 pub mod budget;
 pub mod clock;
 pub mod key;
+pub mod lease;
 pub mod opaque;
 pub mod order;
 pub mod process;

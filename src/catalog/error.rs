@@ -39,11 +39,13 @@ pub enum ResourceKind {
     Session,
     /// A link that signs in to the admin pages.
     SignInLink,
+    /// A node of a cluster.
+    Node,
 }
 
 impl ResourceKind {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Stream,
         Self::Connector,
         Self::Key,
@@ -56,6 +58,7 @@ impl ResourceKind {
         Self::Ticket,
         Self::Session,
         Self::SignInLink,
+        Self::Node,
     ];
 
     /// In the audit log.
@@ -73,6 +76,7 @@ impl ResourceKind {
             Self::Ticket => "ticket",
             Self::Session => "session",
             Self::SignInLink => "sign_in_link",
+            Self::Node => "node",
         }
     }
 

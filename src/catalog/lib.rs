@@ -92,12 +92,12 @@ struct Store {
     follower: Option<Follower>,
 }
 
-/// Makes an empty file at `path`.
+/// Makes an empty file at `path`, with all tables that opening it makes.
 ///
 /// # Errors
 /// SQLite's.
 pub fn make(path: &Path) -> Result<(), CatalogError> {
-    schema::open(path).map(drop)
+    Ok(schema::open(path)?.execute_batch(uses::LATER_TABLES)?)
 }
 
 /// The same as [`Catalog::verify_audit`] for a file that nobody need use: of a data folder or a backup.

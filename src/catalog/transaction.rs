@@ -15,7 +15,8 @@ use replica::{Again, CommitError, LogError, Said};
 use sqlite::{DiskError, FileError};
 
 impl Catalog {
-    /// Runs a change in a transaction, with its entry in the audit log. What it did counts when this returns.
+    /// Runs a change in a transaction, with its entry in the audit log. What it did counts when this returns, on every node
+    /// that answers.
     pub(super) fn commit<T>(
         &self,
         actor: &Actor,
@@ -41,10 +42,15 @@ impl Catalog {
             let made = schema::load(&store.connection)?;
             Ok((value, made))
         };
-        self.write_then(run, |store, (value, made)| {
+        let (done, seen) = self.write_then(run, |store, (value, made)| {
             store.made = made;
-            (value, self.publish(store))
-        })
+            let entries = self.publish(store);
+            ((value, entries), store.commits.seen())
+        })?;
+        if let Some(seen) = seen {
+            seen.everywhere();
+        }
+        Ok(done)
     }
 
     /// Runs `work` in a transaction: all of it happens, or nothing.
@@ -52,7 +58,11 @@ impl Catalog {
         &self,
         work: impl FnMut(&Store) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError> {
-        self.write_then(work, |_, done| done)
+        self.write_then(work, |store, done| {
+            // No lookup reads it: who waits for lookups need not wait for this.
+            store.commits.seen();
+            done
+        })
     }
 
     /// The same, and then `after` under the same lock.

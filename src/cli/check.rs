@@ -9,13 +9,14 @@ use std::sync::Arc;
 use super::error::{CliError, WRONG_USE};
 use super::output::print;
 use super::{ConfigArgs, invalid_sinks, load, plugins, repair, stream_names};
-use crate::daemon::{ConnectionLimits, Upgrade, look_at_formats};
+use crate::daemon::{ConnectionLimits, DaemonError, Upgrade, database_of, look_at_formats};
 use base::clock::Unix;
 use base::process::{Held, kernel_holds, open_files_to_take};
 use http::tls;
 use observe::metrics::Metrics;
 use plugin::{FolderRoots, GuestLog, Plugin, PluginError, Plugins, SinkContext};
-use settings::{Loaded, Problem, Settings, Sink, quoted, routing_gaps};
+use postgres::Finding;
+use settings::{Engine, Loaded, Problem, Settings, Sink, quoted, routing_gaps};
 
 /// Arguments of `headgate check`.
 #[derive(Debug, clap::Args)]
@@ -49,6 +50,7 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     let names = stream_names::invalid_names(&loaded);
     problems.extend(names.iter().map(Problem::to_string));
     let tried = try_sinks(&loaded, &mut problems)?;
+    let warnings = database(settings, &mut problems);
     if !problems.is_empty() {
         return Err(CliError {
             code: WRONG_USE,
@@ -61,6 +63,7 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     for warning in ending
         .into_iter()
         .chain(stream_names::made_before(&loaded)?)
+        .chain(warnings)
     {
         print(&format!("warning: {warning}\n"))?;
     }
@@ -95,6 +98,32 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
         settings.connectors.len(),
         settings.sinks.len()
     ))
+}
+
+/// Looks at the database of a cluster. Returns warnings; what keeps a node from starting is a problem.
+fn database(settings: &Settings, problems: &mut Vec<String>) -> Vec<String> {
+    if settings.storage.engine == Engine::File {
+        return Vec::new();
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let looked = database_of(settings).and_then(|database| {
+        let runtime = runtime.map_err(DaemonError::Thread)?;
+        Ok(runtime.block_on(database.inspect())?)
+    });
+    let (errors, warnings) = match looked {
+        Ok(found) => found.into_iter().partition(|finding| finding.is_error),
+        Err(error) => {
+            problems.push(format!(
+                "{error}; correct cluster.urls, or start the database"
+            ));
+            (Vec::new(), Vec::new())
+        }
+    };
+    let sentences = |found: Vec<Finding>| found.into_iter().map(|finding| finding.sentence);
+    problems.extend(sentences(errors));
+    sentences(warnings).collect()
 }
 
 /// What is wrong, and in which profile.

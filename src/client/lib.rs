@@ -6,6 +6,7 @@
 mod acts;
 pub mod bench;
 pub mod client;
+pub mod cluster;
 pub mod configuration;
 pub mod connector;
 pub mod error;

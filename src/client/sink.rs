@@ -256,9 +256,10 @@ async fn list(args: &ListArgs) -> Result<(), CliError> {
     })
 }
 
-/// The reasons of sinks that are not in the configuration, and of failing ones.
+/// The reasons of sinks that are not in the configuration or run elsewhere, and of failing ones.
 fn reasons(sinks: &[SinkData]) -> String {
-    let stated = |sink: &&SinkData| matches!(&*sink.state, "unconfigured" | "failing");
+    let stated =
+        |sink: &&SinkData| matches!(&*sink.state, "unconfigured" | "failing" | "elsewhere");
     let lines = sinks.iter().filter(stated).map(|sink| {
         let reason = sink.reason.as_deref().unwrap_or_default();
         format!("\n{}: {}\n", shown(&sink.name), shown(reason))

@@ -8,14 +8,12 @@
 use std::time::Duration;
 
 use base::clock::since_boot;
+use base::lease::{LASTS, Lease};
 use postgres::{DatabaseError, refusal};
 use replica::LogPlace;
 use replica::log::{Log, LogHead};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-
-use crate::Lease;
-use crate::lease::LASTS;
 
 /// What a node does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +55,8 @@ pub struct Candidate {
     log: Log,
     pace: Pace,
     lease: Lease,
+    /// Whether this node may claim the sinks, if nobody has them; none: always.
+    allowed: Option<watch::Receiver<bool>>,
     role: watch::Sender<Role>,
     /// The beat of the owner, and since when it is this one.
     heard: Option<(i64, Duration)>,
@@ -73,9 +73,16 @@ impl Candidate {
             log,
             pace,
             lease: Lease::default(),
+            allowed: None,
             role: watch::Sender::new(Role::Waits),
             heard: None,
         }
+    }
+
+    /// It claims the sinks only while this says so.
+    pub fn allowed_by(self, allowed: watch::Receiver<bool>) -> Self {
+        let allowed = Some(allowed);
+        Self { allowed, ..self }
     }
 
     /// What the node does.
@@ -99,6 +106,10 @@ impl Candidate {
     async fn step(&mut self) {
         let role = *self.role.borrow();
         let asked = match role {
+            Role::Waits if !self.is_allowed() => {
+                self.heard = None;
+                Ok(())
+            }
             Role::Waits => self.ask().await,
             Role::Runs { fence, .. } => {
                 let age = self.lease.age().unwrap_or(self.pace.lasts);
@@ -119,6 +130,12 @@ impl Candidate {
             }
         };
         tokio::time::sleep(pause).await;
+    }
+
+    fn is_allowed(&self) -> bool {
+        self.allowed
+            .as_ref()
+            .is_none_or(|allowed| *allowed.borrow())
     }
 
     /// Claims the sinks, if nobody has them, or who has them is silent.

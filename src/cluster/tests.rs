@@ -4,9 +4,12 @@
     reason = "no daemon tracks the tasks of a test"
 )]
 
+mod members;
+
 use std::time::Duration;
 
 use base::clock::since_boot;
+use base::lease::Lease;
 use postgres::Database;
 use postgres_server::{Line, Postgres, cluster_at};
 use replica::log::Log;
@@ -17,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::candidate::Pace;
-use crate::{Candidate, Lease, Role};
+use crate::{Candidate, Role};
 
 /// Nothing happens because of time.
 const PATIENT: Pace = Pace {

@@ -9,12 +9,14 @@ use thiserror::Error;
 
 use backup::restore::RestoreError;
 use catalog::CatalogError;
+use cluster::JoinError;
 use delivery::AddError;
 use http::listen::ListenError;
 use journal::StorageError;
 use plugin::PluginError;
 use pool::PoolError;
 use repair::RepairError;
+use replica::{ApplyError, AtRestError};
 use sqlite::{FileError, suspect};
 
 /// Why the daemon could not start, or had to end.
@@ -61,6 +63,26 @@ pub enum DaemonError {
     /// There is no room for an upgrade; nothing was changed.
     #[error("{0}")]
     NoRoom(String),
+    /// The node cannot be one of its cluster as it is configured.
+    #[error("{0}")]
+    Cluster(String),
+    /// The database of the cluster cannot be used.
+    #[error("{0}")]
+    Database(#[from] postgres::DatabaseError),
+    /// Another node has its name, or the database cannot be used.
+    #[error("{0}")]
+    Join(#[from] JoinError),
+    /// The copies of this node cannot be brought to what the others have.
+    #[error("{0}")]
+    Copies(#[from] replica::AtRestError),
+    /// The copies are of no use any more: the next start takes new ones.
+    #[error("{0}")]
+    Copy(String),
+    /// A newer version writes the log.
+    #[error(
+        "a newer version of headgate has written the log of the cluster; use that version, or a newer one"
+    )]
+    NewerLog,
     /// There is no room on the disk, not even to look at the files.
     #[error(
         "the disk is full: the files in {0} cannot be opened; free some disk space and start again"
@@ -82,7 +104,8 @@ pub enum DaemonError {
 }
 
 impl DaemonError {
-    /// The exit code of the process: 70 for storage, 2 for files of a newer version, 1 for everything else.
+    /// The exit code of the process: 70 for storage, 78 for a log of a newer version, 2 for files of a newer version and for a
+    /// cluster that this node cannot be in, 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Journal(_)
@@ -94,7 +117,14 @@ impl DaemonError {
             | Self::DiskFull(_)
             | Self::StorageFailed
             | Self::Damaged(_)
-            | Self::Moved(..) => 70,
+            | Self::Moved(..)
+            | Self::Database(_)
+            | Self::Copy(_) => 70,
+            Self::NewerLog | Self::Copies(AtRestError::Apply(ApplyError::Newer(_))) => 78,
+            Self::Cluster(_)
+            | Self::Join(JoinError::Taken { .. })
+            | Self::Copies(AtRestError::OtherFile(_)) => 2,
+            Self::Copies(_) | Self::Join(_) => 70,
             Self::Newer(_) => 2,
             Self::Restore(RestoreError::Backup { .. }) => 1,
             Self::Restore(_) => 70,

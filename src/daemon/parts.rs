@@ -24,7 +24,7 @@ use operate::requests::Requests;
 use operate::{About, Operator, Problems};
 use plugin::Plugins;
 use pool::Pool;
-use settings::{InUse, Loaded, Settings};
+use settings::{ClusterDurability, Engine, InUse, Loaded, Settings};
 
 /// What an operator's parts are made of.
 pub(super) struct Parts<'a> {
@@ -90,6 +90,8 @@ impl Parts<'_> {
             certificates: Arc::default(),
             sink_changes: Arc::default(),
             published: Arc::new(Problems::of_stream(&settings.problems.stream)),
+            cluster: (self.stored.node.as_ref()).map(|node| node.status.clone()),
+            database: (self.stored.node.as_ref()).map(|node| node.database().clone()),
             act_audit: Arc::default(),
         }
     }
@@ -107,12 +109,18 @@ impl Parts<'_> {
 }
 
 fn about(loaded: &Loaded, data_dir: &Path, service_address: &str, started_at: Unix) -> About {
-    let storage = loaded.settings.storage.clone();
+    let (storage, cluster) = (loaded.settings.storage.clone(), &loaded.settings.cluster);
+    let durability = match (storage.engine, cluster.durability) {
+        (Engine::File, _) => storage.durability.as_str(),
+        (Engine::Postgres, ClusterDurability::Standby) => "standby",
+        (Engine::Postgres, ClusterDurability::Local) => "local",
+    };
     About {
         profile: loaded.profile.clone(),
         service_address: service_address.to_owned(),
         data_dir: data_dir.display().to_string(),
-        durability: storage.durability.as_str(),
+        node: loaded.settings.cluster.node.clone(),
+        durability,
         started_at,
         started: Instant::now(),
         storage,

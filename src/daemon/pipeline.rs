@@ -51,7 +51,7 @@ impl Pipeline {
         let lock = files::Lock::take(&folder)?;
         let metrics = Arc::new(Metrics::new());
         let (tracer, _) = Tracer::new(&settings.telemetry.otlp, &metrics);
-        let stored = Stored::open(&folder, settings, &metrics).await?;
+        let stored = Stored::open_files(&folder, settings, &metrics).await?;
         let gate = Arc::new(Gate::default());
         let settled = Box::new(|_: &str| None);
         Ok(Self {

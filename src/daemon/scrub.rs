@@ -62,7 +62,7 @@ impl Scrub {
     }
 
     fn look(&self, stopped: &Arc<AtomicBool>) {
-        for file in repair::files() {
+        for file in repair::files().filter(|file| self.data_dir.join(file).exists()) {
             if stopped.load(Ordering::Relaxed) {
                 return;
             }

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,23 +23,31 @@ pub(super) struct Sinks {
     delivery: Arc<Delivery>,
     catalog: Arc<Catalog>,
     stop: CancellationToken,
+    /// Of several nodes only one runs them.
+    run_here: AtomicBool,
     /// The threads by the names of their sinks. One change at a time holds it.
     threads: Mutex<HashMap<Arc<str>, JoinHandle<()>>>,
 }
 
 impl Sinks {
-    /// A lane for each sink of the catalog, which all end with `stop`. What was to be deleted is gone before.
+    /// A lane for each sink of the catalog, which all end with `stop`. What was to be deleted is gone before. None where they
+    /// do not run here: [`set_run_here`](Self::set_run_here).
     pub(super) async fn start(
         delivery: &Arc<Delivery>,
         catalog: &Arc<Catalog>,
         stop: CancellationToken,
+        run_here: bool,
     ) -> Result<Self, DaemonError> {
         let started = Self {
             delivery: Arc::clone(delivery),
             catalog: Arc::clone(catalog),
             stop,
+            run_here: AtomicBool::new(run_here),
             threads: Mutex::default(),
         };
+        if !run_here {
+            return Ok(started);
+        }
         started.delete_marked().await;
         let sinks = catalog.sinks();
         let settings: Vec<settings::Sink> = sinks.iter().map(|sink| of_lane(sink)).collect();
@@ -50,6 +59,16 @@ impl Sinks {
         }
         drop(threads);
         Ok(started)
+    }
+
+    /// Whether they run on this node.
+    pub(super) fn run_here(&self) -> bool {
+        self.run_here.load(Ordering::Acquire)
+    }
+
+    /// They do from now on, or do no longer; [`apply`](Self::apply) next.
+    pub(super) fn set_run_here(&self, run_here: bool) {
+        self.run_here.store(run_here, Ordering::Release);
     }
 
     /// Makes the running sinks those of the catalog whenever somebody asks for it, until everything stops.
@@ -106,7 +125,11 @@ impl Sinks {
         if self.stop.is_cancelled() {
             return;
         }
-        let sinks = self.catalog.sinks();
+        let run_here = self.run_here();
+        let sinks = match run_here {
+            true => self.catalog.sinks(),
+            false => Vec::new(),
+        };
         for lane in self.delivery.lanes() {
             let crashed = lane.state() == LaneState::Crashed;
             let wanted = sinks.iter().any(|sink| *sink.name() == **lane.name());
@@ -120,11 +143,15 @@ impl Sinks {
             }
             self.delivery.remove(lane.name());
             if !wanted {
-                tracing::info!(
-                    sink = &**lane.name(),
-                    "the sink is stopped: it is no longer configured"
-                );
+                let why = match run_here {
+                    true => "it is no longer configured",
+                    false => "this node no longer runs the sinks",
+                };
+                tracing::info!(sink = &**lane.name(), "the sink is stopped: {why}");
             }
+        }
+        if !run_here {
+            return;
         }
         self.delete_marked().await;
         for sink in &sinks {

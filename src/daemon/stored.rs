@@ -5,15 +5,17 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::node::{Node, RunningNode};
 use super::{DaemonError, files, retention, upgrade};
 use backup::restore::{Restored, restore};
 use catalog::Catalog;
-use journal::Journal;
+use journal::{Journal, PostgresOptions};
 use observe::metrics::Metrics;
 use pool::{Pool, PoolError};
 use repair::Verdict;
-use settings::Settings;
+use settings::{Engine, Settings};
 use sqlite::FailStop;
 
 /// The three files.
@@ -22,11 +24,59 @@ pub(super) struct Stored {
     pub(super) pool: Arc<Pool>,
     pub(super) journal: Arc<Journal>,
     pub(super) fail_stop: FailStop,
+    /// Where the files are copies, and the journal is in a database.
+    pub(super) node: Option<RunningNode>,
 }
 
 impl Stored {
-    /// Opens them, after those that are damaged were repaired.
+    /// Opens them as the settings say.
     pub(super) async fn open(
+        data_dir: &Path,
+        settings: &Settings,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, DaemonError> {
+        match settings.storage.engine {
+            Engine::File => Self::open_files(data_dir, settings, metrics).await,
+            Engine::Postgres => Self::open_copies(data_dir, settings, metrics).await,
+        }
+    }
+
+    /// Opens the copies of a node, which have everything that its cluster has.
+    async fn open_copies(
+        data_dir: &Path,
+        settings: &Settings,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, DaemonError> {
+        let node = Node::join(data_dir, settings, metrics).await?;
+        let fail_stop = FailStop::default();
+        let path = data_dir.join(catalog::FILE);
+        let opened = Catalog::open_logged(&path, settings, &fail_stop, &node.log)?;
+        let catalog = with_warnings(opened);
+        let path = data_dir.join(pool::FILE);
+        let pool = Pool::open_logged(&path, &fail_stop, &node.log).await?;
+        let node = node.run(&catalog, &pool).await?;
+        let options = PostgresOptions {
+            database: node.database().clone(),
+            node: node.id(),
+            log: Some(node.log().clone()),
+            commit_wait: Duration::from_secs(settings.cluster.commit_wait_seconds),
+            pending_bytes_max: settings.limits.max_pending_bytes,
+            seq_floor: pool.highest_seq()?,
+            log_retention: retention(settings),
+            log_retention_bytes: settings.storage.log_retention_bytes,
+        };
+        let journal = Journal::open_postgres(options, Arc::clone(metrics)).await?;
+        Ok(Self {
+            catalog,
+            pool,
+            journal,
+            fail_stop,
+            node: Some(node),
+        })
+    }
+
+    /// Opens the files of a daemon alone, after those that are damaged were repaired.
+    pub(super) async fn open_files(
         data_dir: &Path,
         settings: &Settings,
         metrics: &Arc<Metrics>,
@@ -56,11 +106,8 @@ impl Stored {
     ) -> Result<Self, DaemonError> {
         upgrade::run(data_dir, &upgrade::look(data_dir)?, |_, _| ())?;
         let fail_stop = FailStop::default();
-        let (catalog, warnings) =
-            Catalog::open(&data_dir.join(catalog::FILE), settings, &fail_stop)?;
-        for warning in warnings {
-            tracing::warn!("{warning}");
-        }
+        let path = data_dir.join(catalog::FILE);
+        let catalog = with_warnings(Catalog::open(&path, settings, &fail_stop)?);
         let pool = Pool::open(&data_dir.join(pool::FILE), &fail_stop).await?;
         let journal = Journal::open(
             &data_dir.join(journal::FILE),
@@ -70,12 +117,21 @@ impl Stored {
         )
         .await?;
         Ok(Self {
-            catalog: Arc::new(catalog),
+            catalog,
             pool,
             journal,
             fail_stop,
+            node: None,
         })
     }
+}
+
+/// What does not fit together is told.
+fn with_warnings((catalog, warnings): (Catalog, Vec<String>)) -> Arc<Catalog> {
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    Arc::new(catalog)
 }
 
 /// Repairs what is damaged of a data folder that no daemon uses, and says what it found. Without `yes` nothing is done.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::sinks::Sinks;
 use super::{ballast, memory};
 use base::clock::{self, Lived, Unix};
 use base::order::{ChangeSeq, Seq};
@@ -34,6 +35,8 @@ const KEY_USES_SECONDS: u64 = 60;
 
 pub(super) struct Watch {
     pub(super) operator: Operator,
+    /// Of several nodes, the one that runs them changes the pool.
+    pub(super) sinks: Arc<Sinks>,
     pub(super) data_dir: PathBuf,
     pub(super) disk_free_bytes_min: u64,
     pub(super) payloads: Retention,
@@ -48,10 +51,12 @@ impl Watch {
         let mut still = 0_u64;
         let (mut next_expiry, mut next_end) = (None, NextEnd::default());
         let mut given_back = None;
-        // Of the run before this one, and of streams that the configuration has no more.
-        self.operator.audit_acts().await;
-        self.operator.forget_acts_of_deleted().await;
+        let mut ran_here = false;
         for second in 0_u64.. {
+            let run_here = self.sinks.run_here();
+            if !std::mem::replace(&mut ran_here, run_here) && run_here {
+                self.catch_up_on_acts().await;
+            }
             let low = self.check_disk(&mut given_back).await;
             if !low {
                 ballast::keep(&self.data_dir);
@@ -69,8 +74,11 @@ impl Watch {
             let expired = next_expiry.is_some_and(|at| at <= Lived::now()) || next_end.is_over();
             if still <= STILL_SECONDS || expired || low || second % QUIET_SECONDS == 0 {
                 self.keep(low).await;
-                next_end = self.operator.end_acts().await;
-                next_expiry = self.tend_pool(&stop).await;
+                self.refresh_views().await;
+                if run_here {
+                    next_end = self.operator.end_acts().await;
+                    next_expiry = self.tend_pool(&stop).await;
+                }
             }
             let newest = *self.operator.journal.newest().borrow();
             let renderers = self.operator.metrics.renderers.get();
@@ -83,19 +91,20 @@ impl Watch {
                 memory::trim();
             }
             before = now;
-            if second % EXPIRE_SECONDS == 0 {
-                let oldest = self.operator.journal.oldest_logged().await.ok().flatten();
-                self.on_pool("expire", move |pool| match oldest {
-                    Some(oldest) => pool.forget_before(oldest),
-                    None => Ok(()),
-                })
-                .await;
+            if second % EXPIRE_SECONDS == 0 && run_here {
+                self.forget_old_progress().await;
             }
             let due = tokio::time::sleep_until(clock::next_second().into());
             if stop.run_until_cancelled(due).await.is_none() {
                 return;
             }
         }
+    }
+
+    /// Acts of the run before this one, and of streams that the configuration has no more.
+    async fn catch_up_on_acts(&self) {
+        self.operator.audit_acts().await;
+        self.operator.forget_acts_of_deleted().await;
     }
 
     /// Payloads that no sink needs, and bodies of refused requests, are the first to go when the disk is nearly full.
@@ -111,9 +120,8 @@ impl Watch {
         }
     }
 
-    /// Views, items that expire, removals and past values that nobody needs to know of any more; when the next item expires.
+    /// Items that expire, removals and past values that nobody needs to know of any more; when the next item expires.
     async fn tend_pool(&self, stop: &CancellationToken) -> Option<Lived> {
-        self.refresh_views().await;
         let next = self.operator.expire().await;
         let stopping = stop.clone();
         let bystanders = self.operator.delivery.bystanders();
@@ -127,6 +135,16 @@ impl Watch {
         })
         .await;
         next
+    }
+
+    /// What is older than the request log needs no progress.
+    async fn forget_old_progress(&self) {
+        let oldest = self.operator.journal.oldest_logged().await.ok().flatten();
+        self.on_pool("expire", move |pool| match oldest {
+            Some(oldest) => pool.forget_before(oldest),
+            None => Ok(()),
+        })
+        .await;
     }
 
     /// Views with the fields that came in the last second. Where there are very many, some wait for the next.

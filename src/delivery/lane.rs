@@ -121,6 +121,10 @@ enum StepError {
     Begin(#[from] AddError),
     #[error("{0}")]
     NotGranted(String),
+    #[error(
+        "this node could not tell the database in time that it runs the sinks; another node may run them"
+    )]
+    LeaseOver,
 }
 
 impl Lane {

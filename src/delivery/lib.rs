@@ -9,6 +9,7 @@
 
 mod beginning;
 mod commands;
+mod elsewhere;
 mod installed;
 mod lane;
 mod missing;
@@ -20,8 +21,9 @@ mod trial;
 mod unsettled;
 mod verdict;
 
+use base::lease::Lease;
 use base::order::Seq;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -74,8 +76,12 @@ pub struct Delivery {
     tracer: Tracer,
     /// The stream of the daemon's problems.
     problems: Box<str>,
+    /// Until when sinks may be called; without one, always: no other node has them.
+    lease: OnceLock<Lease>,
     /// In the order of the configuration.
     lanes: RwLock<Vec<Arc<LaneStatus>>>,
+    /// What is shown of sinks that run on another node.
+    elsewhere: RwLock<Vec<Arc<LaneStatus>>>,
     /// The installed plugins, used or not.
     known: installed::Known,
 }
@@ -97,9 +103,17 @@ impl Delivery {
             metrics: Arc::clone(metrics),
             tracer,
             problems: problems.into(),
+            lease: OnceLock::new(),
             lanes: RwLock::default(),
+            elsewhere: RwLock::default(),
             known: installed::Known::default(),
         })
+    }
+
+    /// Sinks are called only while this lease lasts: other nodes may have them afterwards.
+    pub fn set_lease(&self, lease: Lease) {
+        // There is one for the life of the process.
+        let _ = self.lease.set(lease);
     }
 
     /// Creates lanes for sinks without one; they end with `stop`. On a new pool, a sink starts with the first entry; a
@@ -286,9 +300,9 @@ impl Delivery {
         writers.map(|lane| lane.cursor()).min()
     }
 
-    /// The lanes of the sinks that may write a stream to the data pool.
+    /// The lanes, or stand-ins, of the sinks that may write a stream to the data pool.
     pub fn writers(&self, stream: &str) -> Vec<Arc<LaneStatus>> {
-        let mut lanes = self.lanes();
+        let mut lanes = self.shown();
         lanes.retain(|lane| {
             let (sink, writes_pool) = lane.reach();
             writes_pool != Some(false) && sink.matches(stream)

@@ -32,7 +32,7 @@ impl Delivery {
             }
         }
         let inflows: Vec<Inflow> = inflows.into_values().collect();
-        let lanes: Vec<_> = self.lanes().iter().map(|lane| lane.reach()).collect();
+        let lanes: Vec<_> = self.shown().iter().map(|lane| lane.reach()).collect();
         gaps(
             &inflows,
             lanes.iter().map(|(sink, writes)| (&**sink, *writes)),

@@ -37,6 +37,11 @@ pub enum LaneState {
     },
     /// A defect of the daemon ended it; its data waits for the next start.
     Crashed,
+    /// The sink runs on another node. Only a stand-in is in this state, never a lane that runs here.
+    Elsewhere {
+        /// Where it runs, as a sentence.
+        reason: String,
+    },
     /// An operator paused it, until an operator resumes it.
     Held(Hold),
     /// The sink keeps failing: the data waits for the next attempt.

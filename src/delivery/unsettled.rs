@@ -113,14 +113,14 @@ impl Delivery {
 
     /// Sinks that write the data pool, and sinks of which this is not known yet.
     fn pool_writers(&self) -> Vec<Arc<LaneStatus>> {
-        let mut lanes = self.lanes();
+        let mut lanes = self.shown();
         lanes.retain(|lane| lane.reach().1 != Some(false));
         lanes
     }
 
     /// Whether the data pool applies removals of a stream: whether a sink that writes the stream receives them.
     pub fn removes_from_pool(&self, stream: &str) -> bool {
-        let lanes = self.lanes();
+        let lanes = self.shown();
         let mut lanes = lanes.iter().filter(|lane| lane.takes_removals());
         lanes.any(|lane| {
             let (sink, writes_pool) = lane.reach();

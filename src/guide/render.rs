@@ -13,7 +13,7 @@ use std::slice::Iter;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 
 /// The pages, in the order in which they are listed: the names of their files without `.md`.
-const PAGES: [&str; 20] = [
+const PAGES: [&str; 21] = [
     "install",
     "connect",
     "tools",
@@ -28,6 +28,7 @@ const PAGES: [&str; 20] = [
     "operate",
     "watch",
     "backup",
+    "cluster",
     "troubleshoot",
     "sinks",
     "recipes",

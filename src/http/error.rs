@@ -5,6 +5,7 @@
 //! **Invariant**: an error of the core has one status and one code on every route. A response with status 500 never
 //! contains the internal error: that is logged with the request ID.
 
+mod operate;
 mod plugins;
 
 use salvo_core::http::StatusCode;
@@ -19,12 +20,11 @@ use super::middleware::request_id;
 use ::ingest::AgainError;
 use ::ingest::error::AcceptError;
 use ::live::AtCapacity;
-use backup::BackupError;
+use ::operate::trigger::TriggerError;
+use ::operate::{ExpireError, RemoveError};
 use catalog::{CatalogError, FieldError, ResourceKind};
-use delivery::{ReadError, RefillError};
+use delivery::ReadError;
 use journal::StorageError;
-use operate::trigger::TriggerError;
-use operate::{ExpireError, OperateError, RemoveError};
 use pool::PoolError;
 use select::SyntaxError;
 use settings::BodyFault;
@@ -309,6 +309,7 @@ fn of_kind(kind: ResourceKind) -> (&'static str, &'static str) {
         ResourceKind::Sink => ("SINK_NOT_FOUND", "/api/admin/sinks"),
         ResourceKind::Plugin => ("PLUGIN_NOT_FOUND", "/api/admin/plugins"),
         ResourceKind::Item => ("ITEM_NOT_FOUND", "/api/streams/{stream}/items"),
+        ResourceKind::Node => ("NODE_NOT_FOUND", "/api/admin/cluster"),
         ResourceKind::Backup
         | ResourceKind::Ticket
         | ResourceKind::SignInLink
@@ -330,63 +331,6 @@ impl From<AgainError> for ApiError {
             AgainError::NoConnector(_) => Self::conflict("CONNECTOR_GONE", message),
             AgainError::NoStream(_) => Self::conflict("STREAM_GONE", message),
             AgainError::NotKept(_) => Self::new(StatusCode::GONE, "NOT_KEPT", message),
-        }
-    }
-}
-
-impl From<BackupError> for ApiError {
-    fn from(error: BackupError) -> Self {
-        let (status, code) = match &error {
-            BackupError::Folder(_) => (StatusCode::BAD_REQUEST, "INVALID_REQUEST"),
-            BackupError::Running => (StatusCode::CONFLICT, "BACKUP_RUNNING"),
-            BackupError::NotEmpty(_) => (StatusCode::CONFLICT, "FOLDER_NOT_EMPTY"),
-            BackupError::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE"),
-            BackupError::DiskFull(_) => (StatusCode::INSUFFICIENT_STORAGE, "DISK_FULL"),
-            BackupError::Journal(_) => return Self::internal(error),
-            BackupError::Copy { .. } | BackupError::NotGood { .. } | BackupError::Write { .. } => {
-                tracing::error!(%error, "a backup failed");
-                (StatusCode::INTERNAL_SERVER_ERROR, "BACKUP_FAILED")
-            }
-        };
-        Self::new(status, code, error.to_string())
-    }
-}
-
-impl From<OperateError> for ApiError {
-    fn from(error: OperateError) -> Self {
-        let message = error.to_string();
-        let lists = |what: &str| format!("{message}; {what} lists them");
-        match error {
-            OperateError::NoSink => Self::not_found("SINK_NOT_FOUND", lists("/api/admin/sinks")),
-            OperateError::NoLetter | OperateError::NoLetterOfRequest => {
-                Self::not_found("DEAD_LETTER_NOT_FOUND", lists("GET …/dead-letters"))
-            }
-            OperateError::NoRetry => {
-                let message = format!("{message}; GET …/retries lists those that wait");
-                Self::not_found("RETRY_NOT_FOUND", message)
-            }
-            OperateError::Configured => Self::conflict("DECLARED", message),
-            OperateError::Invalid(faults) => Self::from(faults),
-            OperateError::Catalog(error) => Self::from(error),
-            OperateError::Unusable(_) => Self::invalid(message),
-            OperateError::NotEmpty(_) => Self::conflict(
-                "SINK_NOT_EMPTY",
-                format!(
-                    "{message}; wait until it has all, or use discard=true, which deletes that permanently"
-                ),
-            ),
-            OperateError::NothingToFill => Self::conflict("NOTHING_TO_FILL", message),
-            OperateError::NoState(_) => Self::conflict("NO_STATE", message),
-            OperateError::Refill(RefillError::Filling) => Self::conflict(
-                "FILLING",
-                format!("{message}; `filling` of the sink says how far"),
-            ),
-            OperateError::Refill(RefillError::Failed(_)) => Self::busy(message),
-            OperateError::Again(error) => Self::from(error),
-            OperateError::NotStarted => Self::busy(message),
-            OperateError::Crashed => Self::conflict("SINK_CRASHED", message),
-            OperateError::Plugin(error) => Self::from(error),
-            OperateError::Storage(error) => Self::internal(error),
         }
     }
 }

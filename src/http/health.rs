@@ -54,12 +54,15 @@ pub struct GetReady(pub Arc<Gate>);
     tags("health"),
     responses(
         (status_code = 200, body = Success<Health>, description = "The daemon accepts requests."),
-        (status_code = 503, description = "The daemon does not accept requests: it is stopping, or the disk is full."),
+        (status_code = 503, description = "The daemon does not accept requests: it is stopping, or the disk is full. On a node of a cluster also: `details` names `database`, which cannot be reached, or `copy`, which is over 10 s behind."),
     ),
     security(()),
 )]
 impl GetReady {
     async fn handle(&self) -> Result<Success<Health>, ApiError> {
+        if let Some((what, sentence)) = self.0.not_ready() {
+            return Err(ApiError::busy(sentence).with_names("FIELD_NOT_FOUND", [what].into_iter()));
+        }
         self.0.check()?;
         Ok(envelope::ok(HEALTH))
     }

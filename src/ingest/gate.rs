@@ -12,6 +12,8 @@ use crate::error::AcceptError;
 #[derive(Debug, Default)]
 pub struct Gate {
     disk_low: AtomicBool,
+    database_away: AtomicBool,
+    copy_behind: AtomicBool,
     draining: AtomicBool,
 }
 
@@ -19,6 +21,17 @@ impl Gate {
     /// The disk has too little room, or has room again.
     pub fn set_disk_low(&self, low: bool) -> bool {
         self.disk_low.swap(low, Ordering::Relaxed)
+    }
+
+    /// The database of the cluster cannot be reached, or can be reached again. Returns whether it was away.
+    pub fn set_database_away(&self, away: bool) -> bool {
+        self.database_away.swap(away, Ordering::Relaxed)
+    }
+
+    /// The copies of this node are far behind what other nodes wrote, or are not any more: the node takes requests, and
+    /// shows an old state. Returns whether they were behind.
+    pub fn set_copy_behind(&self, behind: bool) -> bool {
+        self.copy_behind.swap(behind, Ordering::Relaxed)
     }
 
     /// The daemon is stopping. There is no way back.
@@ -35,6 +48,8 @@ impl Gate {
             ("the service is stopping", 5)
         } else if self.disk_low.load(Ordering::Relaxed) {
             ("the disk is nearly full", 30)
+        } else if self.database_away.load(Ordering::Relaxed) {
+            ("the database of the cluster cannot be reached", 2)
         } else {
             return Ok(());
         };
@@ -42,6 +57,19 @@ impl Gate {
             reason,
             retry_after_seconds,
         })
+    }
+
+    /// Whether a node of a cluster must get no requests of others: what is the matter, in a word and in a sentence.
+    pub fn not_ready(&self) -> Option<(&'static str, &'static str)> {
+        if self.database_away.load(Ordering::Relaxed) {
+            let sentence = "the database of the cluster cannot be reached";
+            Some(("database", sentence))
+        } else if self.copy_behind.load(Ordering::Relaxed) {
+            let sentence = "the copy of this node is over 10 s behind what other nodes wrote";
+            Some(("copy", sentence))
+        } else {
+            None
+        }
     }
 }
 
@@ -57,6 +85,15 @@ mod tests {
         let text = gate.check().expect_err("closed").to_string();
         assert!(text.contains("disk"), "{text}");
         gate.set_disk_low(false);
+        assert_eq!(gate.check(), Ok(()));
+        gate.set_database_away(true);
+        assert_eq!(gate.not_ready().map(|(what, _)| what), Some("database"));
+        let text = gate.check().expect_err("closed").to_string();
+        assert!(text.contains("database"), "{text}");
+        gate.set_database_away(false);
+        // Requests are stored elsewhere, so an old copy does not refuse them.
+        gate.set_copy_behind(true);
+        assert_eq!(gate.not_ready().map(|(what, _)| what), Some("copy"));
         assert_eq!(gate.check(), Ok(()));
         gate.drain();
         assert!(gate.check().is_err());

@@ -405,6 +405,7 @@ impl From<JournalError> for AcceptError {
             JournalError::Unconfirmed => ("the database has not confirmed the request yet", 5),
             JournalError::Unreachable => ("the database cannot be reached", 2),
             JournalError::Closed => ("the service is stopping", 5),
+            JournalError::NotAdmitted => return Self::Unauthorized,
         };
         Self::Unavailable {
             reason,

@@ -82,6 +82,7 @@ impl Ingest {
                 Lived::at(known.started),
                 (items, merges),
                 [claim, None],
+                Some(&known.caller.key),
             )
             .await;
         self.end_commit(known, committing, &stored);
@@ -173,7 +174,7 @@ impl Ingest {
             )
         };
         let merges = self.merges(&log.stream);
-        self.submit(log, Lived::now(), (items, merges), [None; 2])
+        self.submit(log, Lived::now(), (items, merges), [None; 2], None)
             .await
     }
 }

@@ -178,7 +178,7 @@ impl Ingest {
         }
         let claims = self.claims(&log, &repeats, &body);
         let items = (items, self.merges(&log.stream));
-        let submitted = self.submit(log, Lived::at(started), items, claims);
+        let submitted = self.submit(log, Lived::at(started), items, claims, None);
         let accepted = submitted.await?;
         self.note(Some(&from.connector), received_at, started, &Ok(&accepted));
         Ok(SentAgain {
@@ -225,7 +225,7 @@ impl Ingest {
         let claim = self.claim(&log, &id, letter.fields.as_bytes());
         let items = (items.into_items(), self.merges(&log.stream));
         Ok(self
-            .submit(log, Lived::now(), items, [Some(claim), None])
+            .submit(log, Lived::now(), items, [Some(claim), None], None)
             .await?)
     }
 

@@ -19,7 +19,7 @@ use base::clock::Lived;
 use catalog::IngestKey;
 use item::{Action, Items};
 use journal::log::Endpoint;
-use journal::{Claim, LogEntry, Outcome, Submission};
+use journal::{Claim, LogEntry, Outcome, Recheck, Submission};
 use settings::{OnUpdate, quoted};
 use webhook::handshake::Challenge;
 
@@ -77,11 +77,11 @@ impl Ingest {
         let arrived = Lived::at(known.started);
         let claims = self.claims(&log, &delivery.repeats, body);
         let items = (items, key.rules.merges);
-        let stored = self.submit(log, arrived, items, claims).await;
+        let stored = self.submit(log, arrived, items, claims, Some(key)).await;
         self.end_commit(known, committing, &stored);
         let is_new = matches!(&stored, Ok(accepted) if !accepted.receipt.replayed);
         self.leave_room(room, key, is_new);
-        let mut accepted = stored?;
+        let mut accepted = stored.map_err(|error| self.why_not(key, error))?;
         accepted.status = delivery.status;
         accepted.answer = delivery.answer;
         accepted.without_item_key = delivery.without_item_key;
@@ -91,6 +91,14 @@ impl Ingest {
             signs.unidentified.store(is_new, Ordering::Relaxed);
         }
         Ok(Stored::Accepted(accepted))
+    }
+
+    /// Why a request was not stored whose key may have been revoked meanwhile.
+    fn why_not(&self, key: &IngestKey, error: AcceptError) -> AcceptError {
+        match error {
+            AcceptError::Unauthorized => self.why_gone(key),
+            error => error,
+        }
     }
 
     /// Whether it was taken before.
@@ -111,13 +119,14 @@ impl Ingest {
     }
 
     /// Makes durable what passed every check: the items, and whether updates in their stream are merged. Repeats have either
-    /// of the claims in common.
+    /// of the claims in common. Where other nodes can revoke the key, it is looked at again before anything is stored.
     pub(super) async fn submit(
         &self,
         mut log: LogEntry,
         arrived: Lived,
         (items, merges): (Items, bool),
         [claim, second]: [Option<Claim>; 2],
+        key: Option<&Arc<IngestKey>>,
     ) -> Result<Accepted, AcceptError> {
         log.items = u32::try_from(items.len()).unwrap_or(u32::MAX);
         if log.outcome == Outcome::Accepted && items.action() == Some(Action::Remove) {
@@ -133,6 +142,10 @@ impl Ingest {
             items: items.accepted(merges),
             claim,
             second,
+            recheck: key.filter(|_| self.journal.is_shared()).map(|key| {
+                let key = Arc::clone(key);
+                Recheck::new(move || !key.is_gone())
+            }),
         };
         let receipt = self.journal.submit(submission).await?;
         let counter = match (receipt.replayed, outcome) {

@@ -169,6 +169,7 @@ mod tests {
             items: items.into_items().accepted(true),
             claim: None,
             second: None,
+            recheck: None,
         }
     }
 

@@ -26,7 +26,7 @@ mod recent;
 mod rejected_bodies;
 mod retention;
 
-use base::order::Seq;
+use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,6 +37,7 @@ use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
 use base::clock::Lived;
+use base::order::Seq;
 use item::Items;
 use observe::metrics::Metrics;
 use sqlite::{FailStop, FileError};
@@ -84,6 +85,28 @@ pub struct Submission {
     pub claim: Option<Claim>,
     /// Another one: whichever is held makes it a repeat.
     pub second: Option<Claim>,
+    /// Whether it is still admitted, where other nodes can change that; none: nothing can.
+    pub recheck: Option<Recheck>,
+}
+
+/// Whether a submission is still admitted. It is asked about right before it is stored, and again when the catalog has changed
+/// meanwhile.
+pub struct Recheck(Box<dyn Fn() -> bool + Send + Sync>);
+
+impl Recheck {
+    pub fn new(is_admitted: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Box::new(is_admitted))
+    }
+
+    fn is_admitted(&self) -> bool {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Recheck {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Recheck").finish_non_exhaustive()
+    }
 }
 
 /// An idempotency claim: who may not submit the same again.
@@ -122,6 +145,9 @@ pub enum JournalError {
     /// An operation on one of the items is accepted and not settled, or nobody can tell. Goes on when it is settled.
     #[error("an operation that is not settled names the same item")]
     Unsettled,
+    /// The key was revoked, or what it may do was changed, while the request waited.
+    #[error("the key was changed while the request waited")]
+    NotAdmitted,
     /// The database did not say in time that it is stored. It may be: nobody can tell yet.
     #[error("the database did not confirm the request in time")]
     Unconfirmed,
@@ -381,6 +407,11 @@ impl Journal {
             Engine::File(file) => file.lag(cursor),
             Engine::Postgres(database) => database.lag(cursor),
         }
+    }
+
+    /// Whether other nodes store into it as well.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.engine, Engine::Postgres(_))
     }
 
     /// [`Options::seq_floor`].

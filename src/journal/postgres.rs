@@ -26,6 +26,7 @@ use std::time::Duration;
 use sqlx::Connection as _;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use uuid::Uuid;
 
 use super::queue::Queue;
 use super::recent::Recent;
@@ -35,6 +36,7 @@ use base::order::Seq;
 use committer::Committer;
 use feed::{Feed, Start};
 use observe::metrics::Metrics;
+use replica::SharedLog;
 use upkeep::Keep;
 
 const LOG_READERS_MAX: usize = 3;
@@ -45,6 +47,10 @@ const LANE_READERS_MAX: usize = 3;
 pub struct PostgresOptions {
     /// Where it is.
     pub database: Database,
+    /// The node that may own the sinks, as its claims name it.
+    pub node: Uuid,
+    /// Says which catalog requests are admitted by; none: nobody else changes it.
+    pub log: Option<SharedLog>,
     /// Callers are answered 503 after this time without an answer of the database.
     pub commit_wait: Duration,
     /// Bytes of requests that may wait for the writer.
@@ -63,6 +69,8 @@ pub(super) struct Node {
     shared: Arc<Shared>,
     feed: Arc<Feed>,
     database: Database,
+    #[cfg(test)]
+    id: Uuid,
     /// For the request log.
     log_reads: Connections,
     /// For the lanes: they never wait for somebody who reads the log.
@@ -103,6 +111,8 @@ impl Journal {
             shared: Arc::clone(&shared),
             feed: Arc::clone(&feed),
             database: database.clone(),
+            #[cfg(test)]
+            id: options.node,
             log_reads: Connections::new(database.clone(), LOG_READERS_MAX),
             lane_reads: Connections::new(database.clone(), LANE_READERS_MAX),
             keep: Keep {

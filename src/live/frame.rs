@@ -123,10 +123,13 @@ impl Frame {
         Self::new("fresh", Some(id), 0, |json| about(json, stream, id))
     }
 
-    /// The connection is alive. `time` is RFC 3339.
-    pub fn heartbeat(id: Position, time: &str) -> Self {
+    /// The connection is alive. `time` is RFC 3339. `is_stale`: this node of a cluster is cut off from what others write.
+    pub fn heartbeat(id: Position, time: &str, is_stale: bool) -> Self {
         Self::new("heartbeat", Some(id), 0, |json| {
             let _ = write!(json, r#","id":"{id}","time":"{time}""#);
+            if is_stale {
+                json.push_str(r#","stale":true"#);
+            }
         })
     }
 

@@ -170,6 +170,8 @@ pub struct Live {
     leaving: Mutex<Vec<Arc<Renderer>>>,
     next_id: AtomicU64,
     stopping: AtomicBool,
+    /// This node of a cluster cannot know what other nodes write.
+    cut_from_others: AtomicBool,
     emptied: Notify,
 }
 
@@ -209,6 +211,7 @@ impl Live {
             leaving: Mutex::default(),
             next_id: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
+            cut_from_others: AtomicBool::new(false),
             emptied: Notify::new(),
         }
     }
@@ -224,6 +227,11 @@ impl Live {
             drop(current);
             self.recheck_keys();
         }
+    }
+
+    /// Heartbeats say from now on whether this node of a cluster is cut off from what other nodes write.
+    pub fn set_cut_from_others(&self, is_cut: bool) {
+        self.cut_from_others.store(is_cut, Ordering::Relaxed);
     }
 
     fn stale_after(&self) -> Arc<HashMap<Arc<str>, u64>> {

@@ -364,7 +364,8 @@ impl Subscription {
 
     fn push_heartbeat(&mut self) {
         let time = clock::rfc3339(Unix::now());
-        let frame = Frame::heartbeat(self.position(), &time);
+        let is_stale = self.live.cut_from_others.load(Ordering::Relaxed);
+        let frame = Frame::heartbeat(self.position(), &time, is_stale);
         self.outbox.push_back(frame);
         self.next_heartbeat = Instant::now() + self.live.heartbeat;
     }

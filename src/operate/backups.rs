@@ -17,6 +17,9 @@ impl Operator {
     /// # Errors
     /// See [`BackupError`]; nothing of it is left then.
     pub async fn back_up(&self, dir: &str, by: By) -> Result<Manifest, BackupError> {
+        if self.cluster.is_some() {
+            return Err(BackupError::OfCluster);
+        }
         let manifest = self.backups.make(PathBuf::from(dir)).await?;
         let made = json!({ "bytes": manifest.bytes(), "highest_seq": manifest.highest_seq });
         self.record(

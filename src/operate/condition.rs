@@ -83,7 +83,8 @@ impl Operator {
     pub async fn condition(&self) -> Condition {
         let mut unreadable = Vec::new();
         let mut sinks = Vec::new();
-        for lane in self.delivery.lanes() {
+        seen(self.see_elsewhere().await, "the data pool", &mut unreadable);
+        for lane in self.delivery.shown() {
             let name = Arc::clone(lane.name());
             // In this order: what the cursor has passed is then seen among retries and dead letters.
             let cursor = lane.cursor();
@@ -92,7 +93,7 @@ impl Operator {
         let known = self.pool.known_sinks().await;
         for known in seen(known, "the data pool", &mut unreadable).unwrap_or_default() {
             // Asked again: it may have been added since.
-            if self.delivery.lane(&known.name).is_none() {
+            if self.delivery.shown_of(&known.name).is_none() {
                 let name = known.name.into();
                 sinks.push(self.sink(name, None, known.cursor, &mut unreadable).await);
             }
@@ -115,7 +116,8 @@ impl Operator {
     /// # Errors
     /// [`OperateError::NoSink`], or the pool cannot be read.
     pub async fn condition_of(&self, name: &str) -> Result<SinkCondition, OperateError> {
-        let lane = self.delivery.lane(name);
+        self.see_elsewhere().await?;
+        let lane = self.delivery.shown_of(name);
         let cursor = match &lane {
             Some(lane) => lane.cursor(),
             None => {
@@ -145,7 +147,7 @@ impl Operator {
         let streams = streams.iter().map(|one| &one.settings);
         let reaches: Vec<_> = self
             .delivery
-            .lanes()
+            .shown()
             .iter()
             .map(|lane| lane.reach().0)
             .collect();
@@ -309,6 +311,7 @@ impl SinkCondition {
             Some(LaneState::Filling) => "filling",
             Some(LaneState::Failing { .. } | LaneState::TakesNothing { .. }) => "failing",
             Some(LaneState::Crashed) => "crashed",
+            Some(LaneState::Elsewhere { .. }) => "elsewhere",
             Some(LaneState::Paused { .. } | LaneState::Held(_)) => "paused",
         }
     }
@@ -321,9 +324,9 @@ impl SinkCondition {
         match lane.state() {
             LaneState::Starting | LaneState::Running | LaneState::Filling => (None, None),
             LaneState::Crashed => (Some(CRASHED.to_owned()), None),
-            LaneState::Failing { reason } | LaneState::TakesNothing { reason } => {
-                (Some(reason), None)
-            }
+            LaneState::Failing { reason }
+            | LaneState::TakesNothing { reason }
+            | LaneState::Elsewhere { reason } => (Some(reason), None),
             LaneState::Paused { reason, until } => (Some(reason), Some(until)),
             LaneState::Held(hold) => (Some(why_held(&hold)), None),
         }

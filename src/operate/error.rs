@@ -31,6 +31,9 @@ pub enum OperateError {
         "no waiting batch of the sink has this id; it may have been delivered, or be dead letters"
     )]
     NoRetry,
+    /// The sinks run on another node: on the one of this name, or on none now.
+    #[error("{}", elsewhere(.0.as_deref()))]
+    Elsewhere(Option<String>),
     /// The sink is configured, so its data is not deleted.
     #[error("the sink is in the configuration; remove it there, then delete its data")]
     Configured,
@@ -95,6 +98,13 @@ impl From<ForgetError> for OperateError {
             ForgetError::Configured => Self::Configured,
             ForgetError::Pool(error) => error.into(),
         }
+    }
+}
+
+fn elsewhere(node: Option<&str>) -> String {
+    match node {
+        Some(node) => format!("the sinks run on node {node}; send this there"),
+        None => "no node runs the sinks now; retry when one does".to_owned(),
     }
 }
 

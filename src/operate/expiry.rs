@@ -281,5 +281,6 @@ fn removal(stream: Arc<str>, keys: &[String]) -> Submission {
         items,
         claim: None,
         second: None,
+        recheck: None,
     }
 }

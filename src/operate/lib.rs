@@ -9,6 +9,7 @@ pub mod access;
 pub mod acts;
 mod backups;
 pub mod certificates;
+mod cluster;
 pub mod condition;
 pub mod content;
 mod dead_letters;
@@ -80,7 +81,9 @@ pub struct About {
     pub service_address: String,
     /// The data directory.
     pub data_dir: String,
-    /// `fsync` or `os`.
+    /// Name of this node: of its own choice in a cluster, otherwise that of the host.
+    pub node: String,
+    /// `fsync` or `os`; in a cluster `standby` or `local`.
     pub durability: &'static str,
     /// When the daemon started, by the wall clock.
     pub started_at: Unix,
@@ -129,6 +132,10 @@ pub struct Operator {
     pub sink_changes: Arc<SinkChanges>,
     /// The published problems.
     pub published: Arc<Problems>,
+    /// What this node knows of its cluster; `None`: it is not in one.
+    pub cluster: Option<::cluster::Status>,
+    /// The database of that cluster.
+    pub database: Option<postgres::Database>,
     /// Locked while acts are copied into the audit log.
     pub act_audit: Arc<acts::ActAudit>,
 }

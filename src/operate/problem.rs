@@ -9,6 +9,8 @@ use base::text::percent_encoded;
 pub enum ProblemKind {
     /// Requests are answered 503: the disk is full, or the daemon stops.
     Intake,
+    /// The database of the cluster, the copies of a node, or the setup of a node are not as they must be.
+    Cluster,
     /// The configuration on disk is not in use.
     Configuration,
     /// A certificate expires soon, has expired, or is not valid yet.
@@ -65,8 +67,9 @@ pub enum ProblemKind {
 
 impl ProblemKind {
     /// All kinds.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Intake,
+        Self::Cluster,
         Self::Configuration,
         Self::Certificate,
         Self::NoSink,
@@ -99,6 +102,7 @@ impl ProblemKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Intake => "intake",
+            Self::Cluster => "cluster",
             Self::Configuration => "configuration",
             Self::Certificate => "certificate",
             Self::NoSink => "no_sink",
@@ -134,6 +138,7 @@ impl ProblemKind {
     pub fn severity(self) -> &'static str {
         match self {
             Self::Intake
+            | Self::Cluster
             | Self::NoSink
             | Self::Unreadable
             | Self::SinkFailing
@@ -213,6 +218,7 @@ impl Problem {
             (_, ProblemKind::WrongTokens) => "/audit".to_owned(),
             (_, ProblemKind::NoSink) => "/sinks".to_owned(),
             (_, ProblemKind::Unauthenticated) => "/sources".to_owned(),
+            (_, ProblemKind::Cluster) => "/settings#nodes".to_owned(),
             (_, ProblemKind::Configuration) => "/settings#configuration".to_owned(),
             (_, ProblemKind::Connections | ProblemKind::Limit) => "/#limits".to_owned(),
             _ => "/settings#data".to_owned(),

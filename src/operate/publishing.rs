@@ -180,6 +180,7 @@ fn submission(stream: &Arc<str>, batch: &Batch) -> Submission {
             payload: [0; 8],
         }),
         second: None,
+        recheck: None,
     }
 }
 

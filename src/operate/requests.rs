@@ -182,7 +182,7 @@ impl Requests {
     ) -> Result<Page, ReadError> {
         let mut page = Page::default();
         if status == Status::Processed {
-            let lanes = self.delivery.lanes();
+            let lanes = self.delivery.shown();
             let takes_all = lanes.iter().filter(|lane| lane.sink().takes_all());
             if let Some(cursor) = takes_all.map(|lane| lane.cursor()).min() {
                 // What is behind the cursor of a sink that wants everything still waits.
@@ -193,7 +193,7 @@ impl Requests {
         loop {
             if status == Status::Accepted {
                 // What every lane has passed waits only for a retry.
-                let passed = self.delivery.passed();
+                let passed = self.delivery.shown_passed();
                 if filter.before.is_some_and(|before| before <= passed + 1)
                     || *self.journal.newest().borrow() <= passed
                 {

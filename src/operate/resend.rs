@@ -62,18 +62,18 @@ impl Operator {
     /// Waits until the data pool has all accepted requests: only then can newer values be detected.
     async fn catch_up(&self) -> Result<(), AgainError> {
         let newest = *self.journal.newest().borrow();
-        let lanes = self.delivery.lanes();
-        let has_all = || {
-            let mut pools = lanes.iter().filter(|lane| lane.sink().plugin == POOL);
-            pools.all(|lane| lane.cursor() >= newest)
-        };
         let until = Instant::now() + CATCH_UP_MAX;
-        while !has_all() {
+        loop {
+            self.see_elsewhere().await?;
+            let lanes = self.delivery.shown();
+            let mut pools = lanes.iter().filter(|lane| lane.sink().plugin == POOL);
+            if pools.all(|lane| lane.cursor() >= newest) {
+                return Ok(());
+            }
             if Instant::now() >= until {
                 return Err(AgainError::Behind);
             }
             tokio::time::sleep(CATCH_UP_STEP).await;
         }
-        Ok(())
     }
 }

@@ -43,6 +43,9 @@ impl Operator {
         by: By,
     ) -> Result<GivenUp, OperateError> {
         self.require_sink(sink).await?;
+        if self.is_elsewhere(sink) {
+            return Err(self.no_lane(sink));
+        }
         let given_up = self.delivery.give_up(sink, id).await?;
         if id.is_some() && given_up.retries == 0 {
             return Err(OperateError::NoRetry);

@@ -46,7 +46,8 @@ impl SinkChanges {
     }
 
     /// Requests that the daemon applies the catalog to the running sinks; returns the number of the request.
-    fn ask(&self) -> u64 {
+    /// Asks for the running sinks to be made those of the catalog; the number of the request.
+    pub fn ask(&self) -> u64 {
         let mut number = 0;
         self.asked.send_modify(|asked| {
             *asked += 1;
@@ -88,9 +89,9 @@ impl Operator {
     /// The lane of a configured sink.
     ///
     /// # Errors
-    /// [`OperateError::NoSink`].
+    /// [`OperateError::NoSink`]; [`OperateError::Elsewhere`].
     pub fn lane(&self, sink: &str) -> Result<Arc<LaneStatus>, OperateError> {
-        self.delivery.lane(sink).ok_or(OperateError::NoSink)
+        self.delivery.lane(sink).ok_or_else(|| self.no_lane(sink))
     }
 
     /// Whether a sink exists or has data, configured or not.
@@ -98,7 +99,7 @@ impl Operator {
     /// # Errors
     /// [`OperateError::NoSink`], or the pool cannot be read.
     pub async fn require_sink(&self, sink: &str) -> Result<(), OperateError> {
-        if self.delivery.lane(sink).is_some() {
+        if self.delivery.lane(sink).is_some() || self.is_elsewhere(sink) {
             return Ok(());
         }
         let known = self.pool.known_sinks().await?;
@@ -113,6 +114,9 @@ impl Operator {
     /// # Errors
     /// See [`OperateError`].
     pub async fn forget_sink(&self, sink: &str, by: By) -> Result<Undelivered, OperateError> {
+        if self.is_elsewhere(sink) {
+            return Err(OperateError::Configured);
+        }
         let (delivery, name) = (Arc::clone(&self.delivery), sink.to_owned());
         let catalog = Arc::clone(&self.catalog);
         let forgotten = in_background(move || {
@@ -299,7 +303,9 @@ impl Operator {
     /// The undelivered data of a sink, including that in the journal.
     async fn waiting_for(&self, name: &str) -> Result<SinkBacklog, OperateError> {
         // In this order: what the cursor has passed is then seen among retries and dead letters.
-        let lane = self.lane(name)?;
+        self.see_elsewhere().await?;
+        let lane = self.delivery.shown_of(name);
+        let lane = lane.ok_or_else(|| self.no_lane(name))?;
         // What follows the data pool finds there what it has not.
         if lane.sink().is_latest() {
             return Ok(SinkBacklog::default());
@@ -336,6 +342,7 @@ impl Operator {
         let sink = self.catalog.sink(name).ok_or(OperateError::NoSink)?;
         match self.delivery.lane(name) {
             Some(_) => Ok(sink),
+            None if self.is_elsewhere(name) && !self.runs_sinks() => Ok(sink),
             None => Err(OperateError::NotStarted),
         }
     }

@@ -47,6 +47,7 @@ impl Operator {
                 ProblemKind::Intake,
             );
         }
+        self.of_cluster(&mut problems);
         problems.extend(self.configuration.problem(), ProblemKind::Configuration);
         let shadows = self.catalog.sinks().into_iter().filter(|sink| sink.shadows);
         for sink in shadows {
@@ -81,6 +82,14 @@ impl Operator {
                 counted(count, "payload")
             ), ProblemKind::Quarantine);
         }
+        self.unchecked_logs(condition, &mut problems);
+        problems.extend(lines::problem(), ProblemKind::Log);
+        problems
+    }
+
+    /// Write-ahead logs that are not checkpointed.
+    fn unchecked_logs(&self, condition: &Condition, problems: &mut Found) {
+        let data_dir = Path::new(&self.about.data_dir);
         for (name, bytes) in &condition.files {
             if name.ends_with("-wal") && *bytes >= WAL_BYTES_MAX {
                 let programs = readers::of(&data_dir.join(name.trim_end_matches("-wal")));
@@ -94,8 +103,6 @@ impl Operator {
                 ), ProblemKind::Wal);
             }
         }
-        problems.extend(lines::problem(), ProblemKind::Log);
-        problems
     }
 
     /// Listeners that have reached a limit of connections.
@@ -281,7 +288,10 @@ fn of_sink(sink: &SinkCondition, problems: &mut About<'_>) {
         LaneState::Crashed => {
             problems.push(format!("sink {name}: {CRASHED}"), ProblemKind::SinkCrashed);
         }
-        LaneState::Starting | LaneState::Running | LaneState::Filling => {}
+        LaneState::Starting
+        | LaneState::Running
+        | LaneState::Filling
+        | LaneState::Elsewhere { .. } => {}
     }
     undelivered(sink, problems);
 }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use sqlx::Row;
 
 use super::{Pool, PoolError, Undelivered};
-use base::order::Seq;
+use base::order::{ChangeSeq, Seq};
 
 /// Rows that are deleted in one transaction, at most: lanes wait for it.
 const CHUNK_MAX: u32 = 5_000;
@@ -79,6 +79,21 @@ impl Pool {
             })
         });
         known.collect()
+    }
+
+    /// The sinks with the newest state, each with the last change that it has.
+    ///
+    /// # Errors
+    /// The pool cannot be read.
+    pub async fn latest_places(&self) -> Result<Vec<(String, ChangeSeq)>, PoolError> {
+        let rows = sqlx::query("SELECT sink, seq FROM latest")
+            .fetch_all(&*self.reads)
+            .await?;
+        let places = rows.iter().map(|row| {
+            let place = ChangeSeq::from_column(row.try_get("seq")?);
+            Ok((row.try_get("sink")?, place))
+        });
+        places.collect()
     }
 
     /// Forgets all that is kept of a sink; what that was, or `None` if it is not known. Blocks.

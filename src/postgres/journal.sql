@@ -21,13 +21,13 @@ CREATE TABLE generations (
     -- Time lived when it began.
     lived_ms bigint NOT NULL
 );
--- The last group of each life of a node: whether a group whose answer was lost is committed.
+-- The last group of each life of a node, and when it was stored: whether a group whose answer was lost is committed.
 CREATE TABLE writers (
     node uuid PRIMARY KEY,
     last_group bigint NOT NULL DEFAULT 0,
     last_base bigint NOT NULL DEFAULT 0,
     last_g int NOT NULL DEFAULT 0,
-    joined_lived_ms bigint NOT NULL
+    lived_ms bigint NOT NULL
 ) WITH (fillfactor = 20);
 CREATE TABLE requests (
     g int NOT NULL,
@@ -174,7 +174,7 @@ DECLARE rounds int := 0; lived bigint; n int := cardinality(p_id); base bigint; 
 BEGIN
   PERFORM pg_advisory_xact_lock_shared(1212, 1);                  -- the generation stays until this is committed
   PERFORM FROM writers w WHERE w.node = p_node FOR UPDATE;        -- waits for an attempt of this node; what follows sees its end
-  UPDATE writers w SET last_group = p_group, last_g = c.g, last_base = (pg_current_xact_id()::text::bigint + c.xid_base) << 12
+  UPDATE writers w SET last_group = p_group, last_g = c.g, lived_ms = greatest(p_lived, c.lived_ms), last_base = (pg_current_xact_id()::text::bigint + c.xid_base) << 12
     FROM cluster c, log_head h WHERE w.node = p_node AND w.last_group = p_group - 1 AND h.catalog = p_catalog
   RETURNING w.last_base, c.g, greatest(p_lived, c.lived_ms) INTO base, gen, lived;
   IF NOT FOUND THEN

@@ -9,6 +9,8 @@
 
 mod connections;
 mod error;
+mod inspect;
+mod nodes;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -21,6 +23,8 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, PgConnection};
 
 pub use connections::Connections;
 pub use error::{DatabaseError, may_pass, refusal};
+pub use inspect::Finding;
+pub use nodes::{Beat, NamedNode, NodeSaid, NodeSeen, NodesConnection, works};
 pub use schema::{FORMAT, Made, make};
 
 /// A connection that is not made by then is not.
@@ -180,10 +184,11 @@ impl Database {
             Durability::Standby => "on",
             Durability::Local => "local",
         };
-        // Not as options of the connection: poolers refuse those.
+        // Not as options of the connection: poolers refuse those. A plan over tables without statistics seems dear enough to be
+        // compiled, which takes half a second.
         let settings = format!(
             "SET search_path = {}; SET synchronous_commit = {commit}; SET lock_timeout = 0; \
-             SET statement_timeout = 0; SET idle_in_transaction_session_timeout = '10s'",
+             SET statement_timeout = 0; SET jit = off; SET idle_in_transaction_session_timeout = '10s'",
             self.schema
         );
         sqlx::raw_sql(AssertSqlSafe(settings))

@@ -57,6 +57,28 @@ CREATE TABLE base_loads (
     started timestamptz NOT NULL,
     PRIMARY KEY (pid, started, id)
 );
+-- The nodes, a row for each life of one, written by itself each second. Whether one lives is seen by its beat, which rises.
+CREATE TABLE nodes (
+    node uuid PRIMARY KEY,
+    name text COLLATE "C" NOT NULL,
+    version text NOT NULL,
+    address text NOT NULL,
+    may_run_sinks bool NOT NULL,
+    -- The newest format of the log that it knows.
+    format int NOT NULL,
+    -- Digests of its declared configuration and of its plugins.
+    config bytea NOT NULL,
+    plugins bytea NOT NULL,
+    -- Newest entry, and newest one that changed catalog.db, that its copies have.
+    entry bigint NOT NULL,
+    catalog bigint NOT NULL,
+    delay_ms bigint NOT NULL,
+    renderers bigint NOT NULL,
+    beat bigint NOT NULL,
+    seen timestamptz NOT NULL,
+    pid int NOT NULL,
+    started timestamptz NOT NULL
+) WITH (fillfactor = 20);
 
 -- The digest before the first entry until somebody has begun the log, which gives it one that tells it from every other.
 CREATE FUNCTION no_digest() RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
@@ -68,6 +90,31 @@ CREATE FUNCTION is_connected(p_pid int, p_start timestamptz) RETURNS bool LANGUA
 
 CREATE FUNCTION own_start() RETURNS timestamptz LANGUAGE sql STABLE AS $$
   SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid()) $$;
+
+-- What a node says of itself, and what all have said. The answer comes when the row is committed, so what it reads is on the
+-- standby, too.
+CREATE FUNCTION beat(p_node uuid, p_name text, p_version text, p_address text, p_may_run_sinks bool, p_format int,
+  p_config bytea, p_plugins bytea, p_entry bigint, p_catalog bigint, p_delay_ms bigint, p_renderers bigint)
+RETURNS TABLE (node uuid, name text, version text, address text, may_run_sinks bool, format int, config bytea, plugins bytea,
+  entry bigint, catalog bigint, delay_ms bigint, renderers bigint, beat bigint, seen_ms bigint, age_ms bigint,
+  generation int, owner uuid, server text, standbys text[])
+LANGUAGE plpgsql SET search_path = @schema@ AS $f$
+#variable_conflict use_column
+BEGIN
+  INSERT INTO nodes AS n VALUES (p_node, p_name, p_version, p_address, p_may_run_sinks, p_format, p_config, p_plugins,
+      p_entry, p_catalog, p_delay_ms, p_renderers, 1, clock_timestamp(), pg_backend_pid(), own_start())
+    ON CONFLICT (node) DO UPDATE SET name = p_name, version = p_version, address = p_address, may_run_sinks = p_may_run_sinks,
+      format = p_format, config = p_config, plugins = p_plugins, entry = p_entry, catalog = p_catalog, delay_ms = p_delay_ms,
+      renderers = p_renderers, beat = n.beat + 1, seen = clock_timestamp(), pid = pg_backend_pid(), started = own_start();
+  DELETE FROM nodes n WHERE n.seen < clock_timestamp() - interval '30 hours';
+  RETURN QUERY SELECT n.node, n.name, n.version, n.address, n.may_run_sinks, n.format, n.config, n.plugins, n.entry, n.catalog,
+      n.delay_ms, n.renderers, n.beat, (extract(epoch FROM n.seen) * 1000)::bigint,
+      greatest((extract(epoch FROM clock_timestamp() - n.seen) * 1000)::bigint, 0),
+      c.g, h.owner, current_setting('server_version'),
+      -- Who may not see their state is told of none.
+      (SELECT coalesce(array_agg(DISTINCT r.application_name), '{}') FROM pg_stat_replication r WHERE r.sync_state IN ('sync', 'quorum'))
+    FROM nodes n, cluster c, log_head h;
+END $f$;
 
 -- Entry p_expected + 1. Only who settles compares the fence, p_fence; others pass null. What fails says why: HG003 another
 -- node runs the sinks, HG004 entries are missing here, HG005 a newer version has written, HG008 the copy has another entry

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::log::{BaseError, FollowedEntry, Log};
 use super::{ApplyError, ChainDigest, LogPlace, Recorder, ReplicaFile};
 use ::postgres::DatabaseError;
-use sqlite::{Synchronous, beside};
+use sqlite::{Synchronous, beside, suspect};
 
 /// What a file is called until it is whole.
 const PART: &str = ".part";
@@ -81,6 +81,22 @@ impl CopiesAtRest<'_> {
         }
     }
 
+    /// Deletes the copies that are marked as damaged, with their marks: a base takes their place.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn delete_suspects(self) -> io::Result<()> {
+        for file in self.files {
+            let mark = suspect::mark_of(file);
+            if mark.exists() {
+                tracing::warn!(file = %file.display(), "the copy may be damaged: this node takes a new one");
+                delete(file)?;
+                fs::remove_file(mark)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Has the log begin with the files as they are, which this node has just made and nobody has open. False: another node
     /// was first, and the files are deleted.
     ///
@@ -132,7 +148,10 @@ impl CopiesAtRest<'_> {
             }
             for copy in &mut copies {
                 match copy.apply(&followed.entries) {
-                    Err(error) if is_of_no_use(&error) => return Ok(None),
+                    Err(error) if is_of_no_use(&error) => {
+                        tracing::warn!(%error, "the copies of this node cannot be brought further: it takes new ones");
+                        return Ok(None);
+                    }
                     applied => applied?,
                 }
             }

@@ -40,6 +40,21 @@ pub enum CommitError {
     Left(#[source] rusqlite::Error),
 }
 
+/// A change of the catalog that lookups of this node include.
+#[derive(Debug)]
+pub struct SeenHere {
+    log: SharedLog,
+    n: u64,
+}
+
+impl SeenHere {
+    /// Waits until those of every node that lives do, or until one has had time enough: 1.5 s. Blocks; the file must not be
+    /// locked.
+    pub fn everywhere(self) {
+        self.log.wait_for_all(self.n);
+    }
+}
+
 /// A file that has a log.
 #[derive(Debug)]
 pub struct LoggedFile {
@@ -50,6 +65,8 @@ pub struct LoggedFile {
     place: LogPlace,
     /// What of that is in the file.
     stored: LogPlace,
+    /// The entry of the last transaction; none: it changed nothing.
+    appended: Option<u64>,
 }
 
 impl Commits {
@@ -73,6 +90,7 @@ impl Commits {
             log: log.clone(),
             place,
             stored: place,
+            appended: None,
         })))
     }
 
@@ -82,6 +100,15 @@ impl Commits {
             Self::Alone => None,
             Self::Logged(file) => Some(file),
         }
+    }
+
+    /// What the last transaction has changed can be looked up on this node. None: nothing, or there is no other node.
+    pub fn seen(&mut self) -> Option<SeenHere> {
+        let file = self.logged()?;
+        let n = file.appended.take()?;
+        file.log.catalog_is_seen(n);
+        let log = file.log.clone();
+        Some(SeenHere { log, n })
     }
 
     /// Whether the file has a log.
@@ -122,6 +149,7 @@ impl LoggedFile {
         connection: &Connection,
         say: impl FnOnce() -> Result<Said, rusqlite::Error>,
     ) -> Result<(), CommitError> {
+        self.appended = None;
         let Some(part) = self.recorder.take(connection)? else {
             return Ok(sqlite::commit(connection)?);
         };
@@ -134,7 +162,7 @@ impl LoggedFile {
         let stored = place.store(connection);
         let committed = stored.and_then(|()| sqlite::commit(connection));
         committed.map_err(CommitError::Left)?;
-        (self.place, self.stored) = (place, place);
+        (self.place, self.stored, self.appended) = (place, place, Some(place.n));
         Ok(())
     }
 

@@ -66,6 +66,7 @@ mod encoding;
 pub mod log;
 mod place;
 mod recorder;
+mod running;
 mod shared;
 mod tables;
 #[cfg(test)]
@@ -73,12 +74,13 @@ mod tests;
 
 pub use apply::{AppliedEntry, ApplyError, LogEntry, TouchedTable};
 pub use at_rest::{AtRestError, CopiesAtRest};
-pub use commits::{CommitError, Commits, LoggedFile};
+pub use commits::{CommitError, Commits, LoggedFile, SeenHere};
 pub use encoding::{
     CHANGE_VERSION, COLUMNS_MAX, FileChange, MalformedChange, change, check_change, part_of,
 };
 pub use place::{ChainDigest, LogPlace};
 pub use recorder::Recorder;
+pub use running::MadeCopies;
 pub use shared::{Again, Behind, LogError, Said, SharedLog};
 
 /// The table of a file's place. It is the one that is not recorded.

@@ -5,20 +5,22 @@
 //!
 //! **Invariant**: up to the place both files have each entry that concerns them, or are about to commit it under their lock.
 
+mod seen;
+
 use std::fmt;
 use std::future::Future;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use postgres::DatabaseError;
 use thiserror::Error;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc};
 
 use crate::log::{AppendError, FollowedEntries, Log, NewEntry};
-use crate::{LogEntry, LogPlace};
+use crate::{LogEntry, LogPlace, ReplicaFile, part_of};
+use seen::Seen;
 
-/// Calls that wait for the task: each file has one under way.
-const CALLS_MAX: usize = 4;
 /// A writer waits so long for entries that it lacks.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(10);
 /// Work that is behind runs so often.
@@ -30,12 +32,14 @@ pub struct SharedLog(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    calls: mpsc::Sender<Call>,
+    /// Each file has one call under way at most.
+    calls: mpsc::UnboundedSender<Call>,
     /// An entry follows on the one before: one after the other.
     turn: Mutex<()>,
     state: Mutex<State>,
     moved: Condvar,
     lacking: Notify,
+    seen: Seen,
 }
 
 #[derive(Debug, Default)]
@@ -124,7 +128,7 @@ pub struct Again {
 impl Drop for Again {
     fn drop(&mut self) {
         if let Some(log) = &self.reserved {
-            let _ = log.0.calls.try_send(Call::Release);
+            let _ = log.0.calls.send(Call::Release);
         }
     }
 }
@@ -143,24 +147,26 @@ enum Call {
         before: LogPlace,
         change: Vec<u8>,
         said: Said,
-        answer: oneshot::Sender<Result<LogPlace, AppendError>>,
+        answer: SyncSender<Result<LogPlace, AppendError>>,
     },
     /// Nobody else appends until this node does. Answers how far the log is.
-    Reserve(oneshot::Sender<Result<u64, DatabaseError>>),
+    Reserve(SyncSender<Result<u64, DatabaseError>>),
     Release,
 }
 
 impl SharedLog {
     /// Over a log that is only appended with; `format` is what a node must know to apply the entries. The future is the task
-    /// that owns the log: it ends when nobody has the other part any more. Writers must not run on a thread that drives it.
+    /// that owns the log: it ends when nobody has the other part any more. Writers block, so nothing that it needs may run on
+    /// their threads.
     pub fn over(log: Log, format: i32) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let (calls, called) = mpsc::channel(CALLS_MAX);
+        let (calls, called) = mpsc::unbounded_channel();
         let shared = Self(Arc::new(Shared {
             calls,
             turn: Mutex::default(),
             state: Mutex::default(),
             moved: Condvar::new(),
             lacking: Notify::new(),
+            seen: Seen::default(),
         }));
         (shared, serve(log, called, format))
     }
@@ -179,6 +185,11 @@ impl SharedLog {
     /// Ends when a writer lacks entries: follow now.
     pub async fn lacking(&self) {
         self.0.lacking.notified().await;
+    }
+
+    /// Why nothing is appended any more.
+    pub fn ended(&self) -> Option<LogError> {
+        self.state().ended.clone()
     }
 
     /// Nothing is appended from now on, and nobody waits any more.
@@ -224,6 +235,12 @@ impl SharedLog {
                 return Err(error);
             }
             self.reached(entry.place);
+            if !matches!(part_of(&entry.change, ReplicaFile::Catalog), Ok(None)) {
+                self.catalog_is_seen(entry.place.n);
+            }
+        }
+        if self.place().n >= followed.head.place.n {
+            self.catalog_is_seen(followed.head.catalog);
         }
         Ok(())
     }
@@ -258,7 +275,7 @@ impl SharedLog {
         if file.n > before.n {
             return Err(self.behind(file.n - 1));
         }
-        let (answer, answered) = oneshot::channel();
+        let (answer, answered) = sync_channel(1);
         let call = Call::Append {
             fence,
             before,
@@ -266,10 +283,10 @@ impl SharedLog {
             said,
             answer,
         };
-        if self.0.calls.blocking_send(call).is_err() {
+        if self.0.calls.send(call).is_err() {
             return Err(Refusal::Log(stopping()));
         }
-        match answered.blocking_recv() {
+        match answered.recv() {
             Ok(Ok(place)) => {
                 self.reached(place);
                 Ok(place)
@@ -321,10 +338,10 @@ impl SharedLog {
     }
 
     fn reserve(&self) -> Result<u64, LogError> {
-        let (answer, answered) = oneshot::channel();
-        let sent = self.0.calls.blocking_send(Call::Reserve(answer));
+        let (answer, answered) = sync_channel(1);
+        let sent = self.0.calls.send(Call::Reserve(answer));
         sent.map_err(|_| stopping())?;
-        let head = answered.blocking_recv().map_err(|_| stopping())?;
+        let head = answered.recv().map_err(|_| stopping())?;
         Ok(head?)
     }
 
@@ -380,7 +397,7 @@ impl Behind {
     }
 }
 
-async fn serve(mut log: Log, mut called: mpsc::Receiver<Call>, format: i32) {
+async fn serve(mut log: Log, mut called: mpsc::UnboundedReceiver<Call>, format: i32) {
     while let Some(call) = called.recv().await {
         match call {
             Call::Append {

@@ -100,9 +100,9 @@ impl Checker<'_> {
         match (shape, &mut node.data) {
             (Shape::Table(fields), Data::Table(_)) => Some(self.table(path, node, fields)),
             (Shape::Tables(element), Data::List(_)) => Some(self.tables(path, node, element)),
-            (Shape::List(kind, least), Data::List(elements)) => {
+            (Shape::List(..) | Shape::SecretList, Data::List(elements)) => {
                 let elements = std::mem::take(elements);
-                self.list(path, elements, *kind, *least, node.line)
+                self.list(path, elements, shape, node.line)
             }
             (Shape::Integer(min, max), Data::Integer(number)) => {
                 let checked = self.in_range(*number, *min, *max);
@@ -164,6 +164,9 @@ impl Checker<'_> {
                 let checked = (kind.check)(text);
                 text.make_ascii_lowercase();
                 self.fits(path, node.line, checked).then_some(node)
+            }
+            (Shape::SecretList, Data::Text(_) | Data::Table(_)) => {
+                self.value(path, node, &Shape::Secret)
             }
             (Shape::Secret, Data::Text(_)) => {
                 self.holds_secret = true;
@@ -254,27 +257,29 @@ impl Checker<'_> {
         &mut self,
         path: &str,
         mut elements: Vec<Node>,
-        kind: TextKind,
-        least: usize,
+        shape: &Shape,
         line: Option<usize>,
     ) -> Option<Node> {
+        let (element, least) = match shape {
+            Shape::List(kind, least) => (Shape::Text(*kind), *least),
+            _ => (Shape::Secret, 0),
+        };
         if elements.len() < least {
-            let wants = if self.is_body {
-                "must have"
-            } else {
-                "expected"
-            };
+            let wants = ["expected", "must have"][usize::from(self.is_body)];
             self.report(path, line, format!("{wants} at least one entry"));
             return None;
         }
+        let mut is_whole = true;
         for (index, node) in elements.iter_mut().enumerate() {
             let path = format!("{path}[{index}]");
             let taken = std::mem::replace(node, Node::bare(Data::Text(String::new())));
-            if let Some(kept) = self.value(&path, taken, &Shape::Text(kind)) {
-                *node = kept;
+            match self.value(&path, taken, &element) {
+                Some(kept) => *node = kept,
+                None => is_whole = false,
             }
         }
-        Some(Node {
+        // No other text can stand for a secret.
+        (is_whole || matches!(element, Shape::Text(_))).then_some(Node {
             data: Data::List(elements),
             line,
         })

@@ -17,8 +17,8 @@ use super::record::TextKind;
 use super::run_time::looks_secret;
 pub use addresses::origin;
 pub(super) use addresses::{
-    admin_host, collector, endpoint, folder, host, listen, network, place, postgres_url,
-    public_url, url,
+    admin_host, collector, endpoint, folder, host, listen, network, node_name, place, postgres_url,
+    postgres_urls, public_url, schema_name, url,
 };
 pub(super) use credentials::{
     admin_token, fingerprint, ingest_key, read_key, sha256_of_file, sha256_of_key, sha256_of_token,
@@ -134,6 +134,8 @@ pub(super) mod kinds {
         any_start: true,
         ..TextKind::of(key_fields)
     };
+    pub(crate) const NODE_NAME: TextKind = TextKind::of(node_name);
+    pub(crate) const SCHEMA_NAME: TextKind = TextKind::of(schema_name);
     pub(crate) const LISTEN: TextKind = TextKind::of(listen);
     pub(crate) const PUBLIC_URL: TextKind = TextKind::of(public_url);
     pub(crate) const PLACE: TextKind = TextKind::of(place);

@@ -145,7 +145,9 @@ fn leaf(value: &str, shape: &Shape) -> Result<Data, String> {
             toml()?
         }
         Shape::Secret if value.trim_start().starts_with('{') => toml()?,
+        Shape::SecretList if value.trim_start().starts_with(['{', '[']) => toml()?,
         Shape::Secret
+        | Shape::SecretList
         | Shape::Text(_)
         | Shape::File
         | Shape::Plugin

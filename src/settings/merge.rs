@@ -144,7 +144,7 @@ impl Laying<'_> {
             (_, data) => {
                 // An earlier list may have been longer.
                 self.origins.forget(&path.merged);
-                if let (Shape::List(..), Data::List(elements)) = (shape, data) {
+                if let (Shape::List(..) | Shape::SecretList, Data::List(elements)) = (shape, data) {
                     for (index, element) in elements.iter().enumerate() {
                         self.record(&path.element(index, index), element.line, false);
                     }
@@ -308,7 +308,7 @@ fn drop_shadowed_secrets(earlier: &mut Node, later: &Node, fields: &[Field]) {
             .find(|field| field.name == entry.name)
             .map(|field| &field.shape);
         match (shape, later.get(&entry.name)) {
-            (Some(Shape::Secret), Some(_)) => false,
+            (Some(Shape::Secret | Shape::SecretList), Some(_)) => false,
             (Some(Shape::Table(fields)), Some(over)) => {
                 drop_shadowed_secrets(&mut entry.node, over, fields);
                 true

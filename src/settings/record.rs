@@ -122,6 +122,8 @@ pub enum Shape {
     Choice(&'static [&'static str]),
     /// A secret: its text, or the file or variable that holds it.
     Secret,
+    /// A list of secrets, or one; replaced as a whole.
+    SecretList,
     /// A table of secrets, merged key by key; the kind is that of their names.
     Secrets(TextKind),
     /// A table whose keys are not ours, merged key by key: the plugin's schema checks it.
@@ -203,7 +205,7 @@ impl Shape {
         match self {
             Shape::Table(_) | Shape::Secrets(_) | Shape::Free => "an object".to_owned(),
             Shape::Tables(_) => "a list of objects".to_owned(),
-            Shape::List(..) => "a list of texts".to_owned(),
+            Shape::List(..) | Shape::SecretList => "a list of texts".to_owned(),
             Shape::Integer(..) => "a whole number".to_owned(),
             Shape::Time => "a time like \"2030-01-31T12:00:00Z\"".to_owned(),
             Shape::Boolean | Shape::Choice(_) => self.wants(),
@@ -228,6 +230,9 @@ impl Shape {
                 quoted.join(" or ")
             }
             Shape::Secret => "a string, { file = \"…\" } or { env = \"…\" }".to_owned(),
+            Shape::SecretList => {
+                "a list of strings, a string, { file = \"…\" } or { env = \"…\" }".to_owned()
+            }
             Shape::Time => "an RFC 3339 time such as 2030-01-31T00:00:00Z".to_owned(),
         }
     }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 
 use serde::de::{self, MapAccess, Visitor};
@@ -27,6 +28,42 @@ pub struct Secret {
     source: SecretSource,
     /// Present as soon as the secret was given as text or has been resolved.
     value: Option<String>,
+}
+
+/// Secrets: one, or a list of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "OneOrMany")]
+pub struct SecretList(Vec<Secret>);
+
+impl Deref for SecretList {
+    type Target = Vec<Secret>;
+
+    fn deref(&self) -> &Vec<Secret> {
+        &self.0
+    }
+}
+
+impl DerefMut for SecretList {
+    fn deref_mut(&mut self) -> &mut Vec<Secret> {
+        &mut self.0
+    }
+}
+
+/// How a [`SecretList`] can be written.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(Secret),
+    Many(Vec<Secret>),
+}
+
+impl From<OneOrMany> for SecretList {
+    fn from(given: OneOrMany) -> Self {
+        match given {
+            OneOrMany::One(secret) => Self(vec![secret]),
+            OneOrMany::Many(secrets) => Self(secrets),
+        }
+    }
 }
 
 /// How a secret was given.

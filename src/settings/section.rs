@@ -287,7 +287,7 @@ fn not_in_files(path: &str, value: &Value, faults: &mut Vec<BodyFault>) {
 
 fn audited(value: &mut Value, before: Option<&Value>, shape: &Shape) {
     match (shape, value) {
-        (Shape::Secret, value) => {
+        (Shape::Secret | Shape::SecretList, value) => {
             let is_same = before.is_none_or(|before| *before == *value);
             *value = json!(if is_same { IS_SET } else { CHANGED });
         }

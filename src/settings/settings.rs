@@ -1,7 +1,7 @@
 //! The settings: a record for each section of the configuration.
 //!
 //! Streams, connectors and keys are in `settings/caller.rs`, sinks in `settings/sink.rs`, what they may write in
-//! `settings/writes.rs`.
+//! `settings/writes.rs`, nodes in `settings/cluster.rs`.
 //!
 //! Filled by [`load`](super::load); read by the daemon and handed on to the modules by value.
 //!
@@ -9,6 +9,7 @@
 //! stand last in names.
 
 mod caller;
+mod cluster;
 mod millis;
 mod selection;
 mod sink;
@@ -35,6 +36,7 @@ use token::ADMIN_TOKEN;
 pub use caller::{
     Connector, ConnectorKind, DeleteWhen, Key, OnUpdate, ReadKey, Stream, shown_certificate,
 };
+pub use cluster::{Cluster, ClusterDurability};
 pub use millis::Millis;
 pub use selection::{KeyFields, KeyWhere, SinkFields, SinkWhere};
 pub use sink::{
@@ -56,6 +58,8 @@ record! {
         admin: Admin, Table(Admin::FIELDS);
         /// Data on disk: durability and retention.
         storage: Storage, Table(Storage::FIELDS);
+        /// Nodes that share one PostgreSQL database, with `storage.engine = "postgres"`.
+        cluster: Cluster, Table(Cluster::FIELDS);
         /// What one request and one key can use.
         limits: Limits, Table(Limits::FIELDS);
         /// Live connections of screens and programs.
@@ -174,6 +178,8 @@ record! {
 record! {
     /// `[storage]`: data on disk, its durability and retention.
     pub struct Storage {
+        /// Where accepted requests are stored: `file` for this machine, `postgres` for a database that several nodes share.
+        engine: Engine, Choice(&["file", "postgres"]), guide: "`postgres` requires `cluster.urls`.";
         /// Directory of the databases and the plugin cache; a relative path starts at the working directory.
         data_dir: PathBuf = PathBuf::from("data"), Text(kinds::PATH);
         /// Guarantee of a 202: `fsync` for a request that is on disk, `os` for one that a power cut can lose.
@@ -201,6 +207,17 @@ record! {
         rejected_retention_bytes: u64 = 16 * MIB, Integer(0, 1024 * GIB),
             guide: "Bodies of the connector with the largest share are deleted first.";
     }
+}
+
+/// Where accepted requests are stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// In files of this machine.
+    #[default]
+    File,
+    /// In a PostgreSQL database that several nodes share.
+    Postgres,
 }
 
 /// When the wall clock is trusted to say how long no daemon ran.

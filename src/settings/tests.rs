@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use super::{DEFAULT_TOML, Loaded, Settings, Sources, load};
 
 mod bodies;
+mod cluster;
 mod explain;
 mod layers;
 mod lists;

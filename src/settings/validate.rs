@@ -5,6 +5,7 @@
 //!
 //! **Invariant**: a mistake is reported once: what only follows from a value that was already refused is left out.
 
+mod cluster;
 mod keys;
 mod sinks;
 mod tokens;
@@ -49,6 +50,7 @@ impl<'a> Validator<'a> {
         self.whole("", ROOT);
         self.admin_token(settings);
         self.admin_tokens(settings);
+        self.cluster(settings);
         self.listeners(settings);
         self.encryption(settings);
         self.limits(settings);

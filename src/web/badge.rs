@@ -29,6 +29,7 @@ pub(super) fn sink(state: &str) -> Markup {
     let class = match state {
         "running" => "good",
         "starting" | "filling" => "warn",
+        "elsewhere" => "",
         _ => "bad",
     };
     badge(class, state)

@@ -4,6 +4,7 @@
 //! in the admin API creates a backup.
 
 mod configuration;
+mod nodes;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -65,6 +66,7 @@ async fn page(operator: &Operator, wanted: &Wanted, token: &Markup) -> WithAside
             (backup_table(&backups))
         },
         live: html! {
+            (nodes::section(operator))
             h2 #data { "Data directory" }
             (files(operator, &entries))
         },
@@ -165,6 +167,8 @@ fn files(operator: &Operator, entries: &[(String, u64)]) -> Markup {
             dt { "Free" } dd { (bytes(free)) " on its disk" }
             dt { "Durability" } dd { (operator.about.durability) @match operator.about.durability {
                 "fsync" => ": a 202 means on disk",
+                "standby" => ": a 202 means on a standby of the database, too",
+                "local" => ": a failover can lose acknowledged requests",
                 _ => ": a power failure can lose requests",
             } }
         } }

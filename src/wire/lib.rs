@@ -7,6 +7,7 @@
 
 mod acts;
 mod audit;
+mod cluster;
 mod requests;
 mod resources;
 mod sinks;
@@ -17,6 +18,7 @@ use serde_json::{Map, Value};
 
 pub use acts::*;
 pub use audit::*;
+pub use cluster::*;
 pub use requests::*;
 pub use resources::*;
 pub use sinks::*;

@@ -29,7 +29,7 @@ answers! {
         makes: Vec<String>,
         /// `starting`, `running`, `paused`, `crashed`; `filling`: it receives the items of the data pool; `failing`:
         /// its last batch became dead letters or failed several times with no success since, or its plugin misbehaves;
-        /// `unconfigured`: its backlog is kept until it is configured again, or deleted.
+        /// `elsewhere`: another node of the cluster runs it; `unconfigured`: its backlog is kept until it is configured again, or deleted.
         state: String,
         /// Why it does not run, or how it misbehaves.
         reason: Option<String>,

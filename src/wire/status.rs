@@ -15,7 +15,7 @@ answers! {
         profile: String,
         /// The data directory.
         data_dir: String,
-        /// `fsync` or `os`.
+        /// `fsync` or `os`; in a cluster `standby`, or `local`: a failover can lose acknowledged requests.
         durability: String,
         /// When the daemon started, RFC 3339.
         started_at: String,

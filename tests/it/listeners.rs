@@ -87,6 +87,8 @@ async fn the_openapi_documents_describe_every_route() {
                 ("/api/admin/audit", "get"),
                 ("/api/admin/audit/verify", "get"),
                 ("/api/admin/backups", "post"),
+                ("/api/admin/cluster", "get"),
+                ("/api/admin/cluster/nodes/{name}", "delete"),
                 ("/api/admin/connectors", "get"),
                 ("/api/admin/connectors", "post"),
                 ("/api/admin/connectors/{id}", "delete"),

@@ -18,6 +18,7 @@ mod browser; // pages in a real browser, against the real program
 mod canary; // every secret is put everywhere, and then looked for
 mod catalog; // streams, connectors and keys that are made at run time
 mod clients; // client libraries: their shared cases, and the real daemon, which is killed
+mod cluster;
 mod command_line; // the binary's verbs, against a running daemon
 mod deploy; // the files to deploy from: nginx in front, the unit
 mod encrypted; // TLS, and certificates of clients

@@ -108,6 +108,7 @@ pub(crate) fn filled(path: &str, request_id: &str) -> String {
         ("/dead-letters/{id}", "/dead-letters/1"),
         ("/retries/{id}", "/retries/1"),
         ("/sessions/{id}", "/sessions/none"),
+        ("/nodes/{name}", "/nodes/none"),
         ("/api/admin/search", "/api/admin/search?q=1"),
         ("/streams/{name}", "/streams/orders"),
         ("/export.{format}", "/export.json"),

@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use postgres_server::Postgres;
 use serde_json::Value;
 use settings::BUILT_IN_PLUGINS;
 use sha2::{Digest as _, Sha256};
@@ -151,6 +152,12 @@ fn check(example: &Example) {
     let beside = "[[streams]]\nname = \"orders\"\n";
     fs::write(folder.path().join("config/default.toml"), beside).expect("a file");
     fs::write(folder.path().join("headgate.toml"), &text).expect("a file");
+    let is_node = text.contains("engine = \"postgres\"");
+    let server = is_node.then(|| Postgres::start("readmes"));
+    if matches!(server, Some(None)) {
+        return;
+    }
+    let server = server.flatten();
     let tell = |verb: &[&str]| {
         let mut command = headgate(folder.path());
         command.args(verb).args(["--config", "headgate.toml"]);
@@ -160,6 +167,11 @@ fn check(example: &Example) {
         );
         for variable in values(&text, "env") {
             command.env(variable, secret(variable));
+        }
+        if let Some(server) = &server {
+            // It has no standby.
+            command.env("HEADGATE_CLUSTER__DURABILITY", "local");
+            command.env("HEADGATE_DATABASE", server.url());
         }
         let done = finish(&mut command, "");
         assert_eq!(done.code, Some(0), "{shown}\n{}{}", done.out, done.err);

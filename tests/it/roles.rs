@@ -122,7 +122,9 @@ fn needed(method: &str, path: &str) -> Role {
             "connectors" if last == "trigger" => Role::Operator,
             "streams" if of_api.contains("/items/") || ACTS.contains(&last) => Role::Operator,
             "sinks" if last == "sinks" || method == "PATCH" => Role::Admin,
-            "streams" | "connectors" | "read-keys" | "sessions" | "plugins" => Role::Admin,
+            "streams" | "connectors" | "read-keys" | "sessions" | "plugins" | "cluster" => {
+                Role::Admin
+            }
             _ => Role::Operator,
         };
     }

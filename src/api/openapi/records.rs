@@ -240,6 +240,7 @@ fn of_shape(row: &Field) -> Map<String, Value> {
             })
         }
         Shape::Text(kind) => of_text(&kind),
+        Shape::SecretList => json!({ "type": "array", "items": { "type": "string" } }),
         Shape::Secrets(_) => json!({
             "type": "object", "additionalProperties": secret_or_none(),
         }),

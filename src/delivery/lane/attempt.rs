@@ -12,6 +12,7 @@ use crate::retries::lost_list;
 use crate::verdict::Attempts;
 use crate::{selection, verdict};
 use base::clock::Unix;
+use base::lease::Lease;
 use base::order::Seq;
 use item::batch::{Batch, BatchOrigin};
 use plugin::{Failure, Instance, NotTaken, Progress, RecycleReason, Taken};
@@ -31,6 +32,7 @@ pub(super) struct PreparedCall {
     batch: Batch,
     /// Its spans among those of the lane.
     spans: Range<usize>,
+    lease: Option<Lease>,
 }
 
 /// Result of the preparation of a call.
@@ -44,7 +46,17 @@ pub(super) enum Prepared {
 pub(super) struct Called {
     instance: Instance,
     spans: Range<usize>,
-    result: Result<Taken, NotTaken>,
+    /// None: the lease was over before or meanwhile.
+    result: Option<Result<Taken, NotTaken>>,
+}
+
+/// Waits until no call may be under way any more.
+async fn is_over(lease: &Lease) {
+    while let left = lease.left()
+        && !left.is_zero()
+    {
+        tokio::time::sleep(left).await;
+    }
 }
 
 impl PreparedCall {
@@ -53,8 +65,16 @@ impl PreparedCall {
             mut instance,
             batch,
             spans,
+            lease,
         } = self;
-        let result = instance.write(batch).await;
+        let result = match lease {
+            None => Some(instance.write(batch).await),
+            Some(lease) if lease.may_begin() => tokio::select! {
+                result = instance.write(batch) => Some(result),
+                () = is_over(&lease) => None,
+            },
+            Some(_) => None,
+        };
         Called {
             instance,
             spans,
@@ -268,6 +288,7 @@ impl Lane {
             instance,
             batch,
             spans,
+            lease: self.delivery.lease.get().cloned(),
         })))
     }
 
@@ -299,6 +320,9 @@ impl Lane {
             spans,
             result,
         } = called;
+        let Some(result) = result else {
+            return Err(StepError::LeaseOver);
+        };
         trace::failed(&mut self.spans[spans], &result);
         let traps =
             matches!(&result, Err(not_taken) if matches!(not_taken.failure, Failure::Trap { .. }));

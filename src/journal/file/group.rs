@@ -256,6 +256,7 @@ impl<'a> Group<'a> {
             items,
             claim,
             second,
+            recheck: _,
         } = submission;
         let now = match claim.or(second) {
             Some(_) => Lived::now(),

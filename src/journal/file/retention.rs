@@ -161,6 +161,7 @@ mod tests {
             items: items.into_items(),
             claim: None,
             second: None,
+            recheck: None,
         }
     }
 

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::PostgresOptions;
 use super::feed::Feed;
-use super::group::{Columns, Group, Placed, To};
+use super::group::{Columns, Group, Placed, Waiting};
 use super::in_time;
 use super::text::stored;
 use crate::queue::{self, Job, Queue};
@@ -27,6 +27,7 @@ use ::postgres::{DatabaseError, refusal};
 use base::clock::Lived;
 use base::order::Seq;
 use call::{Outcome, Sent, Session};
+use replica::SharedLog;
 
 /// How often a thread without work looks after what is in doubt.
 const IDLE: Duration = Duration::from_secs(1);
@@ -139,19 +140,39 @@ impl Committer {
     }
 
     /// Has a group committed, and answers who waits.
-    async fn store(&mut self, group: Group) {
+    async fn store(&mut self, mut group: Group) {
         let started = Instant::now();
-        let Group { columns, waiting } = group;
-        let size = columns.len();
-        let mut sent = Sent {
-            columns: Arc::new(columns),
-            number: self.last_group + 1,
-            is_doubtful: false,
-            call: None,
+        let deadline = started + self.options.commit_wait;
+        let (sent, outcome) = loop {
+            // In this order: what is admitted is so by the catalog that is compared.
+            let catalog = self.catalog();
+            group.refuse_changed();
+            if group.waiting.is_empty() {
+                return;
+            }
+            let mut sent = Sent {
+                columns: Arc::new(std::mem::take(&mut group.columns)),
+                number: self.last_group + 1,
+                catalog,
+                is_doubtful: false,
+                call: None,
+            };
+            let outcome = self.call(&mut sent, deadline).await;
+            if !matches!(outcome, Outcome::CatalogChanged)
+                || !self.follow_catalog(catalog, deadline).await
+            {
+                break (sent, outcome);
+            }
+            match Arc::try_unwrap(sent.columns) {
+                Ok(columns) => group.columns = columns,
+                Err(columns) => {
+                    sent.columns = columns;
+                    break (sent, outcome);
+                }
+            }
         };
-        let outcome = self
-            .call(&mut sent, started + self.options.commit_wait)
-            .await;
+        let waiting = std::mem::take(&mut group.waiting);
+        let size = sent.columns.len();
         let refusal = match outcome {
             Outcome::Committed(rows) => {
                 let metrics = &self.shared.metrics;
@@ -161,20 +182,21 @@ impl Committer {
                 return self.answer(&sent.columns, waiting, &rows);
             }
             Outcome::Refused(refusal) => refusal,
+            Outcome::CatalogChanged => JournalError::Unreachable,
             Outcome::Unknown => {
                 self.doubt = Some(sent);
                 JournalError::Unconfirmed
             }
         };
-        for to in waiting {
-            match to {
+        for waiting in waiting {
+            match waiting.to {
                 Some(to) => _ = to.send(Err(refusal)),
                 None => _ = self.shared.metrics.log_entries_dropped.inc(),
             }
         }
     }
 
-    fn answer(&self, columns: &Columns, waiting: Vec<Option<To>>, rows: &[PgRow]) {
+    fn answer(&self, columns: &Columns, waiting: Vec<Waiting>, rows: &[PgRow]) {
         let committed = match columns.committed(rows) {
             Ok(committed) => committed,
             Err(error) => {
@@ -185,11 +207,26 @@ impl Committer {
         let entries = committed.iter().filter(|one| one.is_entry);
         self.feed.committed(entries.map(|one| one.seq));
         // What has no answer is dropped: its caller is told that the journal is closed.
-        for (one, to) in committed.into_iter().zip(waiting) {
-            if let Some(to) = to {
+        for (one, waiting) in committed.into_iter().zip(waiting) {
+            if let Some(to) = waiting.to {
                 let _ = to.send(Ok(one.receipt));
             }
         }
+    }
+
+    /// The catalog that lookups of this node include, by the number of its entry.
+    fn catalog(&self) -> u64 {
+        let log = self.options.log.as_ref();
+        log.map_or(0, SharedLog::catalog)
+    }
+
+    /// Whether lookups include a newer catalog than this one, in time.
+    async fn follow_catalog(&self, catalog: u64, deadline: Instant) -> bool {
+        let Some(log) = &self.options.log else {
+            return false;
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        log.catalog_after(catalog, left).await
     }
 
     /// Whether nothing is in doubt any more.
@@ -207,7 +244,8 @@ impl Committer {
                 self.answer(&sent.columns, Vec::new(), &rows);
                 true
             }
-            Outcome::Refused(_) => true,
+            // The newest attempt has waited for all before it: nothing was stored.
+            Outcome::Refused(_) | Outcome::CatalogChanged => true,
             Outcome::Unknown => {
                 self.doubt = Some(sent);
                 false
@@ -239,7 +277,7 @@ impl Committer {
     async fn call_placed(&mut self, placed: &Placed) -> Result<Receipt, JournalError> {
         let deadline = Instant::now() + self.options.commit_wait;
         loop {
-            let node = self.node;
+            let node = self.options.node;
             let calling = async { placed.call(self.session().await?, node).await };
             let called = in_time(calling).await;
             let Err(error) = called else {

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::text::stored;
 use crate::log::LogEntry;
 use crate::queue::Job;
-use crate::{Claim, JournalError, Receipt, RejectedBody, Submission};
+use crate::{Claim, JournalError, Receipt, Recheck, RejectedBody, Submission};
 use ::postgres::DatabaseError;
 use base::clock::Lived;
 use base::order::Seq;
@@ -102,7 +102,15 @@ pub(super) struct Columns {
 #[derive(Debug, Default)]
 pub(super) struct Group {
     pub(super) columns: Columns,
-    pub(super) waiting: Vec<Option<To>>,
+    pub(super) waiting: Vec<Waiting>,
+}
+
+/// Who waits for a request of a group.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    /// None: what is only logged.
+    pub(super) to: Option<To>,
+    pub(super) recheck: Option<Recheck>,
 }
 
 /// A request of a group that is committed.
@@ -118,9 +126,12 @@ impl Group {
     pub(super) fn add(&mut self, job: Job) -> Result<(), Job> {
         let columns = &mut self.columns;
         match job {
-            Job::Submit(submission, to) if columns.fit(&submission) => {
+            Job::Submit(mut submission, to) if columns.fit(&submission) => {
+                self.waiting.push(Waiting {
+                    to: Some(to),
+                    recheck: submission.recheck.take(),
+                });
                 columns.submit(*submission);
-                self.waiting.push(Some(to));
             }
             Job::Log(entry, body) if columns.len() < REQUESTS_MAX => {
                 if let Some(body) = body {
@@ -128,11 +139,32 @@ impl Group {
                     columns.kept.push((columns.len(), *body));
                 }
                 columns.log(&entry, None, [None; 2]);
-                self.waiting.push(None);
+                self.waiting.push(Waiting::default());
             }
             other => return Err(other),
         }
         Ok(())
+    }
+
+    /// Refuses the requests that are no longer admitted.
+    pub(super) fn refuse_changed(&mut self) {
+        let is_admitted = |waiting: &Waiting| {
+            let recheck = waiting.recheck.as_ref();
+            recheck.is_none_or(Recheck::is_admitted)
+        };
+        let kept: Vec<bool> = self.waiting.iter().map(is_admitted).collect();
+        if kept.iter().all(|kept| *kept) {
+            return;
+        }
+        self.columns.retain(&kept);
+        let waiting = std::mem::take(&mut self.waiting).into_iter().zip(kept);
+        for (waiting, is_kept) in waiting {
+            match (is_kept, waiting.to) {
+                (true, to) => self.waiting.push(Waiting { to, ..waiting }),
+                (false, Some(to)) => _ = to.send(Err(JournalError::NotAdmitted)),
+                (false, None) => {}
+            }
+        }
     }
 }
 
@@ -201,18 +233,54 @@ impl Columns {
             .push(digest.map(|claim| i64::from_be_bytes(claim.payload)));
     }
 
-    /// Calls once: what became of each request.
+    /// Drops the requests that are not kept.
+    fn retain(&mut self, kept: &[bool]) {
+        fn of<T>(column: &mut Vec<T>, kept: &[bool]) {
+            let mut kept = kept.iter();
+            column.retain(|_| kept.next().is_some_and(|kept| *kept));
+        }
+        of(&mut self.ids, kept);
+        of(&mut self.received, kept);
+        of(&mut self.connectors, kept);
+        of(&mut self.streams, kept);
+        of(&mut self.outcomes, kept);
+        of(&mut self.endpoints, kept);
+        of(&mut self.statuses, kept);
+        of(&mut self.items, kept);
+        of(&mut self.bytes, kept);
+        of(&mut self.keys, kept);
+        of(&mut self.clients, kept);
+        of(&mut self.item_keys, kept);
+        of(&mut self.idempotency_keys, kept);
+        of(&mut self.errors, kept);
+        of(&mut self.headers, kept);
+        of(&mut self.again, kept);
+        of(&mut self.senders, kept);
+        of(&mut self.deliveries, kept);
+        of(&mut self.checksums, kept);
+        of(&mut self.arrived, kept);
+        of(&mut self.payloads, kept);
+        of(&mut self.scopes, kept);
+        of(&mut self.seconds, kept);
+        of(&mut self.digests, kept);
+        let place = |at: usize| kept[..at].iter().filter(|kept| **kept).count();
+        self.kept.retain(|(at, _)| kept[*at]);
+        for (at, _) in &mut self.kept {
+            *at = place(*at);
+        }
+    }
+
+    /// Calls once, for a node whose lookups include the catalog's entries up to `catalog`: what became of each request.
     pub(super) async fn call(
         &self,
         connection: &mut PgConnection,
-        node: Uuid,
-        number: i64,
+        (node, number, catalog): (Uuid, i64, i64),
     ) -> Result<Vec<PgRow>, DatabaseError> {
         if self.kept.is_empty() {
-            return self.accept(connection, node, number).await;
+            return self.accept(connection, (node, number, catalog)).await;
         }
         let mut transaction = connection.begin().await?;
-        let rows = self.accept(&mut transaction, node, number).await?;
+        let rows = (self.accept(&mut transaction, (node, number, catalog))).await?;
         for (at, body) in &self.kept {
             let Some(row) = rows.get(*at) else {
                 continue;
@@ -240,12 +308,9 @@ impl Columns {
     async fn accept(
         &self,
         connection: &mut PgConnection,
-        node: Uuid,
-        number: i64,
+        (node, number, catalog): (Uuid, i64, i64),
     ) -> Result<Vec<PgRow>, DatabaseError> {
         let has_claims = !self.held.is_empty();
-        // Nobody writes into the catalog of a node beside the node.
-        let catalog = 0_i64;
         let rows = sqlx::query(ACCEPT)
             .bind(node)
             .bind(number)

@@ -30,6 +30,8 @@ async fn open(url: &str) -> Arc<Journal> {
 async fn open_with(url: &str, commit_wait: Duration) -> Arc<Journal> {
     let options = PostgresOptions {
         database: cluster_at(url, "headgate"),
+        node: Uuid::now_v7(),
+        log: None,
         commit_wait,
         pending_bytes_max: 64 << 20,
         seq_floor: Seq::MIN,
@@ -63,6 +65,7 @@ fn submission(keys: &[&str], claim: Option<&str>) -> Submission {
         items: items.into_items().accepted(false),
         claim: claim.map(|text| claim_of(text, 0)),
         second: None,
+        recheck: None,
     }
 }
 
@@ -380,6 +383,13 @@ async fn what_is_decided_from_what_is_settled_goes_before_what_is_under_way() {
         return;
     };
     let journal = open(&server.url()).await;
+    let Engine::Postgres(node) = &journal.engine else {
+        unreachable!("it was opened so");
+    };
+    server.query(&format!(
+        "UPDATE headgate.log_head SET owner = '{}', fence = 1",
+        node.id
+    ));
     submit(&journal, &["a"], None).await;
     keys_after(&journal, Seq::MIN, 1).await;
     let settled = *journal.newest().borrow();

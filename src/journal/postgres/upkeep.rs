@@ -137,7 +137,7 @@ impl Node {
             .bind(ASIDE_BYTES_MAX)
             .execute(&mut *connection)
             .await?;
-        sqlx::query("DELETE FROM writers WHERE joined_lived_ms < $1 AND node <> ALL (SELECT owner FROM log_head WHERE owner IS NOT NULL)")
+        sqlx::query("DELETE FROM writers WHERE lived_ms < $1")
             .bind((now - LIVES_KEPT).to_column())
             .execute(connection)
             .await?;

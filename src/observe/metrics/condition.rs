@@ -13,13 +13,14 @@ type Labels = [(&'static str, String); 1];
 type ByLabel = Family<Labels, Gauge<i64, AtomicI64>>;
 
 /// The states of a sink; it has one of them.
-pub const SINK_STATES: [&str; 7] = [
+pub const SINK_STATES: [&str; 8] = [
     "starting",
     "running",
     "filling",
     "failing",
     "paused",
     "crashed",
+    "elsewhere",
     "unconfigured",
 ];
 

@@ -69,7 +69,7 @@ impl Requests {
             sinks: Vec::new(),
         };
         let mut reports: Vec<Report> = rows.into_iter().map(report).collect();
-        let lanes = self.delivery.lanes().into_iter();
+        let lanes = self.delivery.shown().into_iter();
         // Others get the newest state, and no request.
         for lane in lanes.filter(|lane| !lane.sink().is_latest()) {
             let sink = lane.sink();
@@ -134,7 +134,7 @@ impl Requests {
                 report.left_behind = left;
             }
         }
-        for lane in self.delivery.lanes() {
+        for lane in self.delivery.shown() {
             let name = &**lane.name();
             let failed = |report: &&mut Report| {
                 let mut sinks = report.sinks.iter();

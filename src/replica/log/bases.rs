@@ -129,6 +129,19 @@ impl Log {
         }))
     }
 
+    /// Bytes of the entries behind one.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn bytes_after(&mut self, n: u64) -> Result<u64, DatabaseError> {
+        let sql = "SELECT coalesce(sum(octet_length(change)), 0)::bigint FROM log WHERE n > $1";
+        let rows = self.ask(sqlx::query(sql).bind(n.cast_signed())).await?;
+        let row = rows
+            .first()
+            .ok_or_else(|| unexpected("the log has no size"))?;
+        Ok(column::<i64>(row, 0)?.unsigned_abs())
+    }
+
     /// Drops bases that are older than the newest and that nobody loads.
     ///
     /// # Errors

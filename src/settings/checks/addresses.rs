@@ -119,6 +119,41 @@ pub(in super::super) fn postgres_url(secret: &str) -> Result<(), String> {
     }
 }
 
+/// Such addresses, separated by white space.
+pub(in super::super) fn postgres_urls(secret: &str) -> Result<(), String> {
+    secret.split_whitespace().try_for_each(postgres_url)
+}
+
+/// Longest name of a schema: it leaves room for what is appended to it.
+const SCHEMA_NAME_MAX: usize = 40;
+
+/// A schema of a PostgreSQL database.
+pub(in super::super) fn schema_name(text: &str) -> Result<(), String> {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    match (1..=SCHEMA_NAME_MAX).contains(&text.len()) && text.bytes().all(is_plain) {
+        true => Ok(()),
+        false => Err(format!(
+            "expected 1 to {SCHEMA_NAME_MAX} characters of a to z, 0 to 9 and _; found {}",
+            quoted(text)
+        )),
+    }
+}
+
+/// Longest name of a node: as that of a host.
+const NODE_NAME_MAX: usize = 63;
+
+/// The name of a node of a cluster.
+pub(in super::super) fn node_name(text: &str) -> Result<(), String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    match (1..=NODE_NAME_MAX).contains(&text.len()) && text.bytes().all(is_plain) {
+        true => Ok(()),
+        false => Err(format!(
+            "expected 1 to {NODE_NAME_MAX} letters, digits, `.`, `_` or `-`; found {}",
+            quoted(text)
+        )),
+    }
+}
+
 /// Where to listen.
 pub(in super::super) fn listen(text: &str) -> Result<(), String> {
     text.parse::<Listen>().map(|_| ())

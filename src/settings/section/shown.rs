@@ -87,7 +87,7 @@ fn database(url: &Secret) -> String {
 fn hide(value: &mut Value, shape: &Shape) {
     match (shape, value) {
         (_, Value::Null) => {}
-        (Shape::Secret, value) => *value = json!({ IS_SET: true }),
+        (Shape::Secret | Shape::SecretList, value) => *value = json!({ IS_SET: true }),
         (Shape::Free, value) => masking::mask(value),
         (shape, Value::Object(members)) => {
             for (name, value) in members {

@@ -17,6 +17,7 @@ const GUIDE: &str = "src/guide/configure.md";
 const TABLES: &[(&str, &[&str])] = &[
     ("server and admin", &["server", "admin"]),
     ("storage", &["storage"]),
+    ("cluster", &["cluster"]),
     ("limits", &["limits"]),
     ("live", &["live"]),
     ("runtime, system and log", &["runtime", "system", "log"]),

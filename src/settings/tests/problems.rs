@@ -237,7 +237,7 @@ fn problems_of_all_sources_come_together_in_order() {
     assert_eq!(
         place.problems(),
         r#"config/default.toml:3: storage.durability: unknown value "o"; did you mean "os"?
-config/default.toml:4: storage.x: unknown key; known here: data_dir, durability, trust_clock, pool_mode, min_free_bytes, log_retention_days, log_retention_bytes, payload_retention_minutes, payload_retention_bytes, rejected_retention_minutes, rejected_retention_bytes
+config/default.toml:4: storage.x: unknown key; known here: engine, data_dir, durability, trust_clock, pool_mode, min_free_bytes, log_retention_days, log_retention_bytes, payload_retention_minutes, payload_retention_bytes, rejected_retention_minutes, rejected_retention_bytes
 site.toml:2: log.format: unknown value "jsn"; did you mean "json"?
 environment variable HEADGATE_ADMIN__LISTEN: admin.listen: "127.0.0.1:8080" collides with server.listen, "127.0.0.1:8080"; each needs its own address
 environment variable HEADGATE_LIMITS__BURST: limits.burst: 0 is out of range; expected 1 to 1000000000"#

@@ -9,6 +9,8 @@ use super::inline;
 
 /// Maximum depth of fields.
 const DEPTH_MAX: usize = 12;
+/// More values are shown as one text: the presets stand in many places.
+const VALUES_MAX: usize = 12;
 const SCHEMAS: &str = "#/components/schemas/";
 const LIMITS: [&str; 6] = [
     "minimum",
@@ -84,7 +86,17 @@ pub(super) fn kind(schema: &Value) -> Markup {
     if let Some(name) = schema["$ref"].as_str() {
         return html! { code { (name.strip_prefix(SCHEMAS).unwrap_or(name)) } };
     }
-    if let Some(values) = schema["enum"].as_array() {
+    let values = schema["enum"].as_array();
+    if let Some(values) = values.filter(|values| values.len() > VALUES_MAX) {
+        let text = |value: &Value| {
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned)
+        };
+        let values: Vec<String> = values.iter().map(text).collect();
+        return html! { "one of " code { (values.join(", ")) } };
+    }
+    if let Some(values) = values {
         return html! { @for (place, value) in values.iter().enumerate() {
             @if place > 0 { " or " }
             code { (value) }

@@ -108,7 +108,7 @@ impl ShowLetter {
             "The sink has no such dead letter. It may have been sent again or discarded.",
         ))?;
         let path = paths::sink(&sink);
-        let configured = self.0.delivery.lane(&sink).is_some();
+        let configured = self.0.delivery.shown_of(&sink).is_some();
         Ok(Page {
             title: format!("Dead letter {id}"),
             place: Place::Sinks,

@@ -206,7 +206,7 @@ fn frames(stream: &str, id: Position, text: &str, changes: &[Change]) -> [Frame;
         Frame::reset(id, text),
         Frame::stale(stream, id, time, id.seq.get()),
         Frame::fresh(stream, id),
-        Frame::heartbeat(id, time),
+        Frame::heartbeat(id, time, text.is_empty()),
     ]
 }
 

@@ -5,13 +5,14 @@
 use super::{code, read, root};
 
 /// Where sentences are: a file, a function if not all of the file is meant, and what stands before each.
-const SENTENCES: [(&str, &str, &str); 15] = [
+const SENTENCES: [(&str, &str, &str); 16] = [
     ("ingest/gate.rs", "pub fn check(", "{ ("),
     ("settings/routing_gaps.rs", "", "sentences.push(format!("),
     ("daemon/reload.rs", "", "let problem = format!("),
     ("repair/report.rs", "", "vec![format!("),
     ("repair/report.rs", "", "problems.push(format!("),
     ("operate/status.rs", "", "problems.push(format!("),
+    ("operate/cluster.rs", "fn of_cluster(", "push(format!("),
     ("operate/certificates.rs", "fn problem(", "Some(format!("),
     (
         "operate/limits.rs",

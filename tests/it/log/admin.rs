@@ -7,7 +7,7 @@ use crate::app::Admin;
 use crate::setup::Setup;
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 82] = [
+const GUARDED: [(Method, &str); 84] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -43,6 +43,8 @@ const GUARDED: [(Method, &str); 82] = [
     (Method::POST, "/api/admin/read-keys/screen/revoke"),
     (Method::GET, "/api/admin/audit"),
     (Method::GET, "/api/admin/audit/verify"),
+    (Method::GET, "/api/admin/cluster"),
+    (Method::DELETE, "/api/admin/cluster/nodes/b"),
     (Method::GET, "/api/admin/sessions"),
     (
         Method::DELETE,

@@ -47,6 +47,7 @@ async fn submit(journal: &Journal) {
         items: items.into_items(),
         claim: None,
         second: None,
+        recheck: None,
     });
     submitted.await.expect("it is taken");
 }
@@ -226,6 +227,7 @@ async fn it_is_known_when_an_entry_arrived_whatever_the_time_of_day_was() {
         items: items.into_items(),
         claim: None,
         second: None,
+        recheck: None,
     });
     submitted.await.expect("it is taken");
     // From memory.

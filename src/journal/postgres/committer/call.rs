@@ -34,6 +34,8 @@ pub(super) struct Session {
 pub(super) struct Sent {
     pub(super) columns: Arc<Columns>,
     pub(super) number: i64,
+    /// The newest entry of the catalog by which its requests are admitted.
+    pub(super) catalog: u64,
     /// It may be committed already.
     pub(super) is_doubtful: bool,
     pub(super) call: Option<Call>,
@@ -50,6 +52,8 @@ pub(super) enum Outcome {
     Committed(Vec<PgRow>),
     /// Nothing of it was stored.
     Refused(JournalError),
+    /// Nothing either: its requests were admitted by an older catalog than the newest.
+    CatalogChanged,
     /// Nobody knows yet.
     Unknown,
 }
@@ -84,7 +88,7 @@ impl Committer {
         loop {
             let call = match &mut sent.call {
                 Some(call) => call,
-                none => match self.begin(&sent.columns, sent.number).await {
+                none => match self.begin(&sent.columns, (sent.number, sent.catalog)).await {
                     Ok(call) => none.insert(call),
                     Err(error) => {
                         self.lost(&error);
@@ -138,6 +142,9 @@ impl Committer {
         if let DatabaseError::Conflict(_) = error {
             return is_late.then_some(Outcome::Refused(JournalError::Overloaded));
         }
+        if error.is(refusal::CATALOG_CHANGED) {
+            return Some(Outcome::CatalogChanged);
+        }
         if error.is(refusal::UNKNOWN_NODE) || error.is(refusal::OTHER_GROUP) {
             // It was not committed and will not be: this life of the node is over.
             self.node = Uuid::new_v4();
@@ -150,14 +157,19 @@ impl Committer {
     }
 
     /// Sends a group.
-    async fn begin(&mut self, columns: &Arc<Columns>, number: i64) -> Result<Call, DatabaseError> {
+    async fn begin(
+        &mut self,
+        columns: &Arc<Columns>,
+        (number, catalog): (i64, u64),
+    ) -> Result<Call, DatabaseError> {
         in_time(self.session()).await?;
         let Some(mut session) = self.session.take() else {
             return Err(DatabaseError::Away("there is no connection".to_owned()));
         };
         let (columns, node, process) = (Arc::clone(columns), self.node, session.process);
         let answer = Box::pin(async move {
-            let answer = columns.call(&mut session.connection, node, number).await;
+            let asked = (node, number, catalog.cast_signed());
+            let answer = columns.call(&mut session.connection, asked).await;
             (session, answer)
         });
         Ok(Call {
@@ -183,16 +195,13 @@ impl Committer {
             }
         };
         if !self.has_joined {
-            sqlx::query("INSERT INTO writers (node, joined_lived_ms) VALUES ($1, $2) ON CONFLICT DO NOTHING")
-                .bind(self.node)
-                .bind(Lived::now().to_column())
-                .execute(&mut session.connection)
-                .await?;
-            // Whoever stores runs the sinks: there is one node.
-            sqlx::query("UPDATE log_head SET owner = $1, fence = fence + 1, beat = beat + 1")
-                .bind(self.node)
-                .execute(&mut session.connection)
-                .await?;
+            sqlx::query(
+                "INSERT INTO writers (node, lived_ms) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+            )
+            .bind(self.node)
+            .bind(Lived::now().to_column())
+            .execute(&mut session.connection)
+            .await?;
             self.has_joined = true;
         }
         Ok(&mut session.connection)

@@ -14,6 +14,7 @@ fn group(requests: &[&Submission]) -> Columns {
         let request = Submission {
             log: request.log.clone(),
             items: request.items.clone(),
+            recheck: None,
             ..**request
         };
         let (to, _) = tokio::sync::oneshot::channel();
@@ -44,8 +45,7 @@ impl Stage {
     }
 
     fn joins(&self, node: Uuid) {
-        let sql =
-            format!("INSERT INTO headgate.writers (node, joined_lived_ms) VALUES ('{node}', 0)");
+        let sql = format!("INSERT INTO headgate.writers (node, lived_ms) VALUES ('{node}', 0)");
         self.server.query(&sql);
     }
 
@@ -77,7 +77,7 @@ async fn an_attempt_that_is_under_way_is_waited_for_and_other_requests_never_tak
     let mut hanging = stage.connection().await;
     let mut attempt = hanging.begin().await.expect("it begins");
     let sent = group(&[first, second]);
-    sent.call(&mut attempt, stage.node, 1)
+    sent.call(&mut attempt, (stage.node, 1, 0))
         .await
         .expect("it is accepted");
     // The node thinks that its group is lost. It calls another one under the same number, and the same once more.
@@ -85,8 +85,8 @@ async fn an_attempt_that_is_under_way_is_waited_for_and_other_requests_never_tak
     let mut other = stage.connection().await;
     let (different, same) = (group(&[second, third]), group(&[first, second]));
     let (different, same, ()) = tokio::join!(
-        different.call(&mut one, stage.node, 1),
-        same.call(&mut other, stage.node, 1),
+        different.call(&mut one, (stage.node, 1, 0)),
+        same.call(&mut other, (stage.node, 1, 0)),
         async {
             stage.until_one_waits().await;
             attempt.commit().await.expect("it is committed");
@@ -100,10 +100,12 @@ async fn an_attempt_that_is_under_way_is_waited_for_and_other_requests_never_tak
     stage
         .server
         .query("UPDATE headgate.log_head SET catalog = 1");
-    let next = group(&[third]).call(&mut one, stage.node, 2).await;
+    let next = group(&[third]).call(&mut one, (stage.node, 2, 0)).await;
     let next = next.map(|rows| rows.len()).expect_err("refused");
     assert!(next.is(refusal::CATALOG_CHANGED), "{next}");
-    let same = group(&[first, second]).call(&mut one, stage.node, 1).await;
+    let same = group(&[first, second])
+        .call(&mut one, (stage.node, 1, 0))
+        .await;
     assert_eq!(same.expect("the same answer").len(), 2);
 }
 
@@ -115,7 +117,9 @@ async fn a_life_that_is_not_known_stores_nothing() {
     let request = submission(&["a"], Some("a"));
     let mut connection = stage.connection().await;
     for (node, number) in [(Uuid::new_v4(), 1), (stage.node, 7)] {
-        let called = group(&[&request]).call(&mut connection, node, number).await;
+        let called = group(&[&request])
+            .call(&mut connection, (node, number, 0))
+            .await;
         let error = called.map(|rows| rows.len()).expect_err("refused");
         assert!(error.is(refusal::UNKNOWN_NODE), "{error}");
     }
@@ -136,7 +140,7 @@ async fn a_claim_of_a_machine_that_was_frozen_holds_as_long_as_any() {
     let request = submission(&["a"], Some("a"));
     let mut connection = stage.connection().await;
     let called = group(&[&request])
-        .call(&mut connection, stage.node, 1)
+        .call(&mut connection, (stage.node, 1, 0))
         .await;
     called.expect("it is accepted");
     let stamped = stage.server.query("SELECT lived_ms FROM headgate.claims");
@@ -163,12 +167,12 @@ async fn nothing_is_read_above_what_may_still_be_committed() {
     let mut attempt = under_way.begin().await.expect("it begins");
     let first = submission(&["first"], None);
     group(&[&first])
-        .call(&mut attempt, slow, 1)
+        .call(&mut attempt, (slow, 1, 0))
         .await
         .expect("it is accepted");
     let second = submission(&["second"], None);
     group(&[&second])
-        .call(&mut connection, stage.node, 1)
+        .call(&mut connection, (stage.node, 1, 0))
         .await
         .expect("it is committed");
     // It is there for everybody, and has the higher number.
@@ -192,7 +196,7 @@ async fn nothing_is_read_above_what_may_still_be_committed() {
         .expect("it has a number");
     let third = submission(&["third"], None);
     group(&[&third])
-        .call(&mut connection, stage.node, 2)
+        .call(&mut connection, (stage.node, 2, 0))
         .await
         .expect("it is committed");
     while read().await.1 < 3 {

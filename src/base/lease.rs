@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use base::clock::{millis, since_boot};
+use crate::clock::{millis, since_boot};
 
 /// A node begins no call of a sink when the database has not answered for so long.
 const CALLS_BEGIN_WITHIN: Duration = Duration::from_secs(4);
 /// Calls have ended by then: another node may take the sinks over.
-pub(crate) const LASTS: Duration = Duration::from_secs(6);
+pub const LASTS: Duration = Duration::from_secs(6);
 
 /// Until when a node may call its sinks. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -31,18 +31,18 @@ impl Lease {
     }
 
     /// The database has answered what was sent then, by [`since_boot`].
-    pub(crate) fn renew(&self, sent: Duration) {
+    pub fn renew(&self, sent: Duration) {
         // 0 is none.
         self.0.store(millis(sent).max(1), Ordering::Release);
     }
 
     /// It is over.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.0.store(0, Ordering::Release);
     }
 
     /// Since what the database answered was sent; none: it is over.
-    pub(crate) fn age(&self) -> Option<Duration> {
+    pub fn age(&self) -> Option<Duration> {
         match self.0.load(Ordering::Acquire) {
             0 => None,
             sent => Some(since_boot().saturating_sub(Duration::from_millis(sent))),

@@ -1,0 +1,384 @@
+//! The nodes of a cluster: each says every second that it lives and what it is, and hears what the others are.
+//!
+//! **Invariant**: a node lives as long as its beat rises, by the clock of who looks. A node that differs from the one that
+//! runs the sinks does not take them over.
+
+mod join;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::Pin;
+use std::time::Duration;
+
+use base::clock::{Unix, since_boot};
+use postgres::{Beat, Database, DatabaseError, NodeSaid, NodeSeen, NodesConnection, within};
+use replica::SharedLog;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::{NodeStatus, Status};
+pub use join::{JoinError, RemoveError, remove};
+
+/// From one beat to the next.
+const EVERY: Duration = Duration::from_secs(1);
+/// While somebody waits for what others have seen.
+const EVERY_AWAITED: Duration = Duration::from_millis(20);
+/// A beat that took so long has not come: the node is cut off.
+const BEAT_MAX: Duration = Duration::from_secs(3);
+/// A node is dead whose beat was the same for so long.
+const LIVES_FOR: Duration = Duration::from_secs(6);
+/// What the server waits for while a commit is on no standby.
+const STANDBY: &str = "SyncRep";
+
+/// What a node is, from its start to its end.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Of one life of the process.
+    pub id: Uuid,
+    /// Its name in the cluster.
+    pub name: String,
+    /// Of Headgate.
+    pub version: String,
+    /// Where it listens.
+    pub address: String,
+    /// It may run the sinks, if it is its turn.
+    pub may_run_sinks: bool,
+    /// The newest format of the log that it knows.
+    pub format: i32,
+}
+
+/// How a node is at the moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Said {
+    /// Newest entry of the log that its copies have.
+    pub place: u64,
+    /// Newest entry that changed `catalog.db`.
+    pub catalog: u64,
+    /// How far its copies are behind the log.
+    pub delay: Duration,
+    /// Connected renderers.
+    pub renderers: u64,
+    /// Digest of the declared configuration.
+    pub config: [u8; 16],
+    /// Digest of the plugins of its sinks.
+    pub plugins: [u8; 16],
+}
+
+/// Asked before each beat.
+type Saying = Box<dyn Fn() -> Said + Send + Sync>;
+/// The answer to a beat, with its connection.
+type Answer = Pin<Box<dyn Future<Output = (NodesConnection, Result<Beat, DatabaseError>)> + Send>>;
+
+/// A beat under way. One whose commit waits for a standby is kept: a second one would wait, too, on another connection.
+struct Call {
+    answer: Answer,
+    process: i32,
+}
+
+/// The beat of a node.
+struct Heard {
+    beat: i64,
+    /// When it rose last, by [`since_boot`]; none: not since this node listens.
+    rose: Option<Duration>,
+}
+
+/// This node among the others.
+pub struct Members {
+    database: Database,
+    member: Member,
+    saying: Saying,
+    status: Status,
+    may_claim: watch::Sender<bool>,
+    connection: Option<NodesConnection>,
+    call: Option<Call>,
+    heard: HashMap<Uuid, Heard>,
+}
+
+impl fmt::Debug for Members {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut members = formatter.debug_struct("Members");
+        members
+            .field("member", &self.member)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Members {
+    fn new(database: Database, member: Member, status: Status, saying: Saying) -> Self {
+        Self {
+            database,
+            member,
+            saying,
+            status,
+            may_claim: watch::Sender::new(false),
+            connection: None,
+            call: None,
+            heard: HashMap::new(),
+        }
+    }
+
+    /// Whether this node may take the sinks over: it is meant to, and does not differ from the node that runs them.
+    pub fn may_claim(&self) -> watch::Receiver<bool> {
+        self.may_claim.subscribe()
+    }
+
+    /// Says every second that this node lives, until `stop`; deletes its row then. Also at once when lookups include a newer
+    /// catalog, and often while somebody waits for others to do so.
+    pub async fn run(mut self, log: SharedLog, stop: CancellationToken) {
+        // What is driven by another runtime would wait for its threads. The name belongs to that connection until the first
+        // beat on another one.
+        let mut joined = self.connection.take();
+        while stop.run_until_cancelled(self.step(&log)).await.is_some() {
+            if self.connection.is_some() {
+                joined = None;
+            }
+        }
+        drop(joined);
+        if let Err(error) = within(BEAT_MAX, self.leave()).await {
+            tracing::debug!(%error, "other nodes hold this one for live for a few seconds more");
+        }
+    }
+
+    /// One beat, and the pause behind it.
+    async fn step(&mut self, log: &SharedLog) {
+        let begun = since_boot();
+        let (mut catalog, mut wanted) = (log.catalog_changes(), log.wanted());
+        match self.beat().await {
+            Ok(beat) => {
+                self.receive(&beat);
+                log.set_seen_everywhere(self.seen_everywhere());
+            }
+            Err(error) => self.lost(&error),
+        }
+        let every = match log.is_awaited() {
+            true => EVERY_AWAITED,
+            false => EVERY,
+        };
+        tokio::select! {
+            () = tokio::time::sleep(every.saturating_sub(since_boot() - begun)) => {}
+            _ = catalog.changed() => {}
+            _ = wanted.changed() => {}
+        }
+    }
+
+    /// The newest entry of the catalog that lookups of all live nodes include. A node that has no copies yet shows nothing.
+    fn seen_everywhere(&self) -> u64 {
+        let nodes = self.status.read().nodes;
+        let open = nodes.iter().filter(|node| node.is_live && node.entry > 0);
+        open.map(|node| node.catalog).min().unwrap_or(0)
+    }
+
+    async fn beat(&mut self) -> Result<Beat, DatabaseError> {
+        let mut call = match self.call.take() {
+            Some(call) => call,
+            None => self.begin().await?,
+        };
+        let Ok((connection, answer)) = tokio::time::timeout(BEAT_MAX, &mut call.answer).await
+        else {
+            return Err(self.late(call).await);
+        };
+        if answer.is_ok() {
+            self.connection = Some(connection);
+        }
+        answer
+    }
+
+    async fn begin(&mut self) -> Result<Call, DatabaseError> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => NodesConnection::to(&self.database).await?,
+        };
+        let said = self.said();
+        Ok(Call {
+            process: connection.process(),
+            answer: Box::pin(async move {
+                let answer = connection.beat(&said).await;
+                (connection, answer)
+            }),
+        })
+    }
+
+    /// Why there is no answer yet. The call is kept while the server works on it.
+    async fn late(&mut self, call: Call) -> DatabaseError {
+        let works = within(BEAT_MAX, postgres::works(&self.database, call.process)).await;
+        match works {
+            Ok(None) => DatabaseError::silent(BEAT_MAX),
+            Ok(Some(event)) if event == STANDBY => {
+                self.call = Some(call);
+                DatabaseError::Away(
+                    "commits wait for a standby that does not answer; start it, or take it out of synchronous_standby_names".to_owned(),
+                )
+            }
+            Ok(Some(_)) | Err(_) => {
+                self.call = Some(call);
+                DatabaseError::silent(BEAT_MAX)
+            }
+        }
+    }
+
+    fn said(&self) -> NodeSaid {
+        let (member, said) = (self.member.clone(), (self.saying)());
+        NodeSaid {
+            node: member.id,
+            name: member.name,
+            version: member.version,
+            address: member.address,
+            may_run_sinks: member.may_run_sinks,
+            format: member.format,
+            config: said.config,
+            plugins: said.plugins,
+            entry: said.place,
+            catalog: said.catalog,
+            delay: said.delay,
+            renderers: said.renderers,
+        }
+    }
+
+    /// Deletes the row of this node.
+    async fn leave(&mut self) -> Result<(), DatabaseError> {
+        self.call = None;
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => NodesConnection::to(&self.database).await?,
+        };
+        connection.forget(&[self.member.id]).await?;
+        connection.close().await;
+        Ok(())
+    }
+
+    /// Keeps that the database does not answer.
+    fn lost(&mut self, error: &DatabaseError) {
+        let why = error.to_string();
+        self.status.change(|cluster| {
+            let database = &mut cluster.database;
+            if std::mem::replace(&mut database.reachable, false) {
+                database.since = Unix::now();
+                tracing::warn!("the database of the cluster is not reachable: {why}");
+            }
+            database.problem = Some(why);
+        });
+    }
+
+    /// Keeps what the database has answered.
+    fn receive(&mut self, beat: &Beat) {
+        let nodes = self.nodes_of(beat);
+        let own = nodes.iter().find(|node| node.is_this);
+        let fits = own.is_some_and(|node| node.problems.is_empty());
+        let may_claim = self.member.may_run_sinks && fits;
+        self.may_claim
+            .send_if_modified(|may| std::mem::replace(may, may_claim) != may_claim);
+        self.status.change(|cluster| {
+            cluster.generation = beat.generation;
+            cluster.nodes = nodes;
+            let database = &mut cluster.database;
+            if !std::mem::replace(&mut database.reachable, true) {
+                database.since = Unix::now();
+                tracing::info!("the database of the cluster is reachable");
+            }
+            database.version.clone_from(&beat.version);
+            database.standbys.clone_from(&beat.standbys);
+            database.problem = None;
+        });
+    }
+
+    /// What the nodes are, by name.
+    fn nodes_of(&mut self, beat: &Beat) -> Vec<NodeStatus> {
+        let now = since_boot();
+        let is_there = |id: &Uuid| beat.nodes.iter().any(|node| node.said.node == *id);
+        self.heard.retain(|id, _| is_there(id));
+        let lives: Vec<bool> = (beat.nodes.iter())
+            .map(|node| self.lives(node, now))
+            .collect();
+        let seen = || beat.nodes.iter().zip(lives.iter().copied());
+        let owner = seen().find(|(node, _)| Some(node.said.node) == beat.owner);
+        let status = |(node, is_live): (&NodeSeen, bool)| NodeStatus {
+            runs_sinks: Some(node.said.node) == beat.owner,
+            problems: match owner {
+                Some((owner, lives)) if is_live => differences(&node.said, &owner.said, lives),
+                _ => Vec::new(),
+            },
+            ..self.status_of(node, is_live)
+        };
+        let mut nodes: Vec<NodeStatus> = seen().map(status).collect();
+        self.name_others(&mut nodes);
+        nodes.sort_by(|one, other| (&one.name, one.id).cmp(&(&other.name, other.id)));
+        nodes
+    }
+
+    /// Whether a node lives: its beat rose, or it was new when this node began to listen.
+    fn lives(&mut self, node: &NodeSeen, now: Duration) -> bool {
+        let first = (node.age < LIVES_FOR).then(|| now.saturating_sub(node.age));
+        let heard = self.heard.entry(node.said.node).or_insert(Heard {
+            beat: node.beat,
+            rose: first,
+        });
+        if heard.beat != node.beat {
+            *heard = Heard {
+                beat: node.beat,
+                rose: Some(now),
+            };
+        }
+        heard.rose.is_some_and(|rose| now < rose + LIVES_FOR)
+    }
+
+    fn status_of(&self, node: &NodeSeen, is_live: bool) -> NodeStatus {
+        let said = &node.said;
+        NodeStatus {
+            id: said.node,
+            name: said.name.clone(),
+            version: said.version.clone(),
+            address: said.address.clone(),
+            format: said.format,
+            is_this: said.node == self.member.id,
+            is_live,
+            runs_sinks: false,
+            catalog: said.catalog,
+            entry: said.entry,
+            delay: said.delay,
+            seen: Unix::MIN + node.seen,
+            renderers: said.renderers,
+            problems: Vec::new(),
+        }
+    }
+
+    /// Another process may have taken the name of this one while it was frozen: the one that began last has it.
+    fn name_others(&self, nodes: &mut [NodeStatus]) {
+        let is_other = |node: &&NodeStatus| {
+            node.is_live && node.name == self.member.name && node.id > self.member.id
+        };
+        let Some(address) = (nodes.iter().find(is_other)).map(|node| node.address.clone()) else {
+            return;
+        };
+        for node in nodes.iter_mut().filter(|node| node.is_this) {
+            node.problems.push(format!(
+                "another node of this name listens on {address}; set another cluster.name for one of the two, and restart it"
+            ));
+        }
+    }
+}
+
+/// In what a node differs from the one that runs the sinks, or ran them last.
+fn differences(node: &NodeSaid, owner: &NodeSaid, owner_lives: bool) -> Vec<String> {
+    let does = match owner_lives {
+        true => "runs the sinks",
+        false => "ran the sinks last",
+    };
+    let compared = [
+        (
+            "declared configuration differs from that",
+            node.config != owner.config,
+        ),
+        ("plugins differ from those", node.plugins != owner.plugins),
+    ];
+    let different = compared
+        .into_iter()
+        .filter(|(_, is_different)| *is_different);
+    let sentences = different.map(|(what, _)| {
+        let owner = &owner.name;
+        format!(
+            "its {what} of node {owner}, which {does}, so it does not take them over; make both equal, or stop {owner} and remove it with `headgate cluster leave {owner}`"
+        )
+    });
+    sentences.collect()
+}

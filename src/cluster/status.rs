@@ -1,0 +1,95 @@
+//! What a node knows of its cluster: read by operators, written by the task that says that the node lives.
+//!
+//! **Invariant**: what is read here costs no question to the database, and stays what it was while the database is away.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base::clock::Unix;
+use uuid::Uuid;
+
+/// What a node knows of its cluster. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Status(Arc<Mutex<ClusterStatus>>);
+
+/// The database and the nodes, as the newest answer of the database says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusterStatus {
+    /// The generation of the journal's tables.
+    pub generation: u32,
+    pub database: DatabaseStatus,
+    /// By name; this one is among them.
+    pub nodes: Vec<NodeStatus>,
+    /// The changes of other nodes cannot be followed for this reason.
+    pub copy_problem: Option<String>,
+}
+
+/// The database of the cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DatabaseStatus {
+    pub reachable: bool,
+    /// Since when it is so.
+    pub since: Unix,
+    /// As the server says it; empty: it never answered.
+    pub version: String,
+    /// The standbys that confirm commits, by name.
+    pub standbys: Vec<String>,
+    /// Why it cannot be reached.
+    pub problem: Option<String>,
+}
+
+/// A node, as it last said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// Of one life of the process.
+    pub id: Uuid,
+    pub name: String,
+    /// Of Headgate.
+    pub version: String,
+    /// Where it listens.
+    pub address: String,
+    /// The newest format of the log that it knows.
+    pub format: i32,
+    /// It is the one that was asked.
+    pub is_this: bool,
+    /// It has said so within the last seconds.
+    pub is_live: bool,
+    pub runs_sinks: bool,
+    /// Newest change of `catalog.db` that its copy has.
+    pub catalog: u64,
+    /// Newest entry of the log that its copies have.
+    pub entry: u64,
+    /// How far its copies are behind the log.
+    pub delay: Duration,
+    /// When it last said that it lives, by the clock of the database.
+    pub seen: Unix,
+    /// Connected renderers.
+    pub renderers: u64,
+    /// What of it differs from this node, and why it does not run the sinks; sentences.
+    pub problems: Vec<String>,
+}
+
+impl ClusterStatus {
+    /// The name of the node that runs the sinks.
+    pub fn runs_sinks(&self) -> Option<&str> {
+        let mut nodes = self.nodes.iter();
+        let node = nodes.find(|node| node.is_live && node.runs_sinks)?;
+        Some(&node.name)
+    }
+}
+
+impl Status {
+    /// What is known now.
+    pub fn read(&self) -> ClusterStatus {
+        self.lock().clone()
+    }
+
+    /// Changes it.
+    pub fn change(&self, change: impl FnOnce(&mut ClusterStatus)) {
+        change(&mut self.lock());
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, ClusterStatus> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

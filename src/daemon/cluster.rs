@@ -1,0 +1,96 @@
+//! What the daemon of a cluster does beside everything else: its lanes come and go with the claim of the sinks, and what
+//! people see says how far this node is.
+//!
+//! **Invariant**: lanes run only under the claim of this node, and a claim is left when none of them runs any more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::DaemonError;
+use super::node::{RunningNode, of_log};
+use super::sinks::Sinks;
+use cluster::Role;
+use operate::Operator;
+
+const EVERY: Duration = Duration::from_secs(1);
+/// A node whose copies are further behind is not ready.
+const BEHIND_MAX: Duration = Duration::from_secs(10);
+
+/// Starts the lanes when this node has the sinks, and stops them when it has them no longer.
+pub(super) async fn follow_role(
+    node: Arc<RunningNode>,
+    sinks: Arc<Sinks>,
+    stop: CancellationToken,
+) {
+    let mut role = node.role();
+    loop {
+        let now = *role.borrow_and_update();
+        match now {
+            Role::Runs { fence, from } => {
+                let taken = tokio::select! {
+                    () = node.take_sinks(fence, from) => true,
+                    _ = role.changed() => false,
+                    () = stop.cancelled() => return,
+                };
+                if !taken {
+                    continue;
+                }
+                sinks.set_run_here(true);
+                sinks.apply().await;
+            }
+            Role::Waits => {
+                sinks.set_run_here(false);
+                sinks.apply().await;
+                node.leave_sinks();
+            }
+        }
+        tokio::select! {
+            changed = role.changed() => if changed.is_err() { return },
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+/// Waits until the copies of this node, if it is in a cluster, are of no use any more; why.
+pub(super) async fn copies_are_unusable(node: Option<&Arc<RunningNode>>) -> DaemonError {
+    match node {
+        Some(node) => of_log(node.copy.ended().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Says how far this node is, until `stop`.
+pub(super) async fn watch(node: Arc<RunningNode>, operator: Operator, stop: CancellationToken) {
+    loop {
+        look(&node, &operator).await;
+        let pause = tokio::time::sleep(EVERY);
+        if stop.run_until_cancelled(pause).await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn look(node: &RunningNode, operator: &Operator) {
+    let Some(status) = &operator.cluster else {
+        return;
+    };
+    let is_behind = node.copy.delay().is_none_or(|delay| delay > BEHIND_MAX);
+    if is_behind != operator.gate.set_copy_behind(is_behind) {
+        match is_behind {
+            true => tracing::error!(
+                "the copies of this node are over 10 s behind what other nodes wrote: it is not ready"
+            ),
+            false => tracing::info!("the copies of this node have what other nodes wrote again"),
+        }
+    }
+    let is_away = !status.read().database.reachable;
+    operator.gate.set_database_away(is_away);
+    operator.live.set_cut_from_others(is_away);
+    let problem = is_behind.then(|| "it could not be read for over 10 s".to_owned());
+    status.change(|status| status.copy_problem = problem.filter(|_| !is_away));
+    if let Err(error) = operator.see_elsewhere().await {
+        tracing::debug!(%error, "cannot read how far the sinks of another node are");
+    }
+}

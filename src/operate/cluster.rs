@@ -1,0 +1,128 @@
+//! What operators see of a cluster on each of its nodes.
+//!
+//! The node that runs the sinks has their lanes. The others show the sinks of the catalog with the state `elsewhere`.
+//!
+//! **Invariant**: what is shown here costs no question to the database, so it is shown while the database is away.
+
+use std::sync::Arc;
+
+use super::problem::{Found, ProblemKind};
+use super::{By, OperateError, Operator};
+use ::cluster::{ClusterStatus, NodeStatus, RemoveError};
+use base::clock::{Unix, rfc3339};
+use catalog::{AuditChange, ResourceKind};
+use pool::PoolError;
+use serde_json::json;
+
+impl Operator {
+    /// Reads again how far the sinks are that run on another node. The daemon of a cluster calls it every second.
+    ///
+    /// # Errors
+    /// The pool cannot be read; what was known before still is.
+    pub async fn see_elsewhere(&self) -> Result<(), PoolError> {
+        let Some(cluster) = &self.cluster else {
+            return Ok(());
+        };
+        let reason = where_sinks_run(&cluster.read());
+        let sinks = self.catalog.sinks();
+        let sinks: Vec<_> = sinks.iter().map(|one| Arc::clone(&one.settings)).collect();
+        self.delivery.stand_in(&sinks, &reason).await
+    }
+
+    /// This daemon as the only node, outside a cluster.
+    pub fn only_node(&self) -> NodeStatus {
+        NodeStatus {
+            name: self.about.node.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            is_this: true,
+            is_live: true,
+            runs_sinks: true,
+            entry: self.pool.changes().head().get(),
+            seen: Unix::now(),
+            renderers: self.live.renderers().len() as u64,
+            ..NodeStatus::default()
+        }
+    }
+
+    /// Gives up the name of a node that is gone.
+    ///
+    /// # Errors
+    /// See [`RemoveError`]; outside a cluster there is no other node.
+    pub async fn remove_node(&self, name: &str, by: By) -> Result<(), RemoveError> {
+        match (&self.cluster, &self.database) {
+            (Some(cluster), Some(database)) => {
+                ::cluster::remove(database, cluster, name).await?;
+            }
+            _ if name == self.about.node => return Err(RemoveError::Live(name.to_owned())),
+            _ => return Err(RemoveError::Unknown(name.to_owned())),
+        }
+        let change = AuditChange::done("delete", ResourceKind::Node, name, json!({}));
+        self.record(by, change).await;
+        Ok(())
+    }
+
+    /// Whether a sink of the catalog has no lane because this is a node of a cluster.
+    pub(super) fn is_elsewhere(&self, sink: &str) -> bool {
+        let known = self.cluster.is_some() && self.catalog.sink(sink).is_some();
+        known && self.delivery.lane(sink).is_none()
+    }
+
+    /// Whether this node of a cluster runs the sinks.
+    pub(super) fn runs_sinks(&self) -> bool {
+        let known = self.cluster.as_ref().map(::cluster::Status::read);
+        let mut nodes = known.iter().flat_map(|known| &known.nodes);
+        nodes.any(|node| node.is_this && node.runs_sinks)
+    }
+
+    /// Why a sink has no lane.
+    pub(super) fn no_lane(&self, sink: &str) -> OperateError {
+        match &self.cluster {
+            Some(cluster) if self.is_elsewhere(sink) => {
+                OperateError::Elsewhere(cluster.read().runs_sinks().map(str::to_owned))
+            }
+            _ => OperateError::NoSink,
+        }
+    }
+
+    /// Problems of the cluster.
+    pub(super) fn of_cluster(&self, problems: &mut Found) {
+        let Some(cluster) = &self.cluster else {
+            return;
+        };
+        let ClusterStatus {
+            database,
+            nodes,
+            copy_problem,
+            ..
+        } = cluster.read();
+        let mut push = |sentence| problems.push(sentence, ProblemKind::Cluster);
+        if !database.reachable {
+            let why = database.problem.as_deref().unwrap_or("it does not answer");
+            push(format!(
+                "the database of the cluster has not been reachable since {}, so requests are answered 503 and screens show the last state: {why}",
+                rfc3339(database.since)
+            ));
+        }
+        if let Some(why) = copy_problem {
+            push(format!(
+                "this node cannot follow what other nodes write, so its pages and screens show an older state: {why}"
+            ));
+        }
+        for node in nodes {
+            for why in node.problems {
+                push(format!(
+                    "node {} does not fit the other nodes: {why}",
+                    node.name
+                ));
+            }
+        }
+    }
+}
+
+/// Where the sinks run that do not run here, as a sentence.
+fn where_sinks_run(cluster: &ClusterStatus) -> String {
+    match cluster.runs_sinks() {
+        Some(node) => format!("node {node} runs the sinks"),
+        None => "no node runs the sinks now".to_owned(),
+    }
+}

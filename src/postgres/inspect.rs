@@ -1,0 +1,176 @@
+//! What keeps a node from using the server, or will soon: looked at by the start and by `headgate check`.
+//!
+//! **Invariant**: nothing is changed. Each sentence says what to do.
+
+use std::time::Duration;
+
+use base::clock::Unix;
+use sqlx::{Connection as _, PgConnection};
+
+use crate::{Database, DatabaseError, Durability, FORMAT};
+
+/// PostgreSQL 14.
+const VERSION_MIN: i32 = 140_000;
+/// Clocks that differ by more are told of, and those that differ by very much keep a node from starting.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
+const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(60);
+/// Transactions of others that take longer are told of. Not those that wait for a standby: if one is ended, its commit can be
+/// seen, and no standby has it.
+const LONG_SECONDS: i32 = 60;
+
+/// Something about the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// A node does not start.
+    pub is_error: bool,
+    /// What it is, and what to do.
+    pub sentence: String,
+}
+
+impl Finding {
+    fn error(sentence: String) -> Self {
+        Self {
+            is_error: true,
+            sentence,
+        }
+    }
+
+    fn warning(sentence: String) -> Self {
+        Self {
+            is_error: false,
+            sentence,
+        }
+    }
+}
+
+impl Database {
+    /// Looks at the primary, over a connection of its own.
+    ///
+    /// # Errors
+    /// It cannot be reached.
+    pub async fn inspect(&self) -> Result<Vec<Finding>, DatabaseError> {
+        let mut connection = self.connect().await?;
+        let mut found = Vec::new();
+        of_server(&mut connection, &mut found).await?;
+        if self.durability == Durability::Standby {
+            of_standby(&mut connection, &mut found).await?;
+        }
+        self.of_schema(&mut connection, &mut found).await?;
+        of_clock(&mut connection, &mut found).await?;
+        of_transactions(&mut connection, &mut found).await?;
+        let _ = connection.close().await;
+        Ok(found)
+    }
+
+    async fn of_schema(
+        &self,
+        connection: &mut PgConnection,
+        found: &mut Vec<Finding>,
+    ) -> Result<(), DatabaseError> {
+        let name = &self.schema;
+        let sql = "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($1 || '.cluster') IS NOT NULL,
+            has_database_privilege(current_database(), 'CREATE'), current_user::text, current_database()::text";
+        let (is_there, is_made, may_create, user, database): (bool, bool, bool, String, String) =
+            sqlx::query_as(sql)
+                .bind(name)
+                .fetch_one(&mut *connection)
+                .await?;
+        if !is_there && !may_create {
+            found.push(Finding::error(format!(
+                "the role {user} cannot create the schema {name}; run GRANT CREATE ON DATABASE {database} TO {user}"
+            )));
+        }
+        if is_made {
+            let format: i32 = sqlx::query_scalar("SELECT format FROM cluster")
+                .fetch_one(connection)
+                .await?;
+            if format != FORMAT {
+                let other = DatabaseError::Format(format);
+                found.push(Finding::error(format!(
+                    "{other}; use the version that made it"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn of_server(
+    connection: &mut PgConnection,
+    found: &mut Vec<Finding>,
+) -> Result<(), DatabaseError> {
+    let sql =
+        "SELECT current_setting('server_version_num')::int, current_setting('server_version')";
+    let (number, version): (i32, String) = sqlx::query_as(sql).fetch_one(connection).await?;
+    if number < VERSION_MIN {
+        found.push(Finding::error(format!(
+            "the server is PostgreSQL {version}, and a cluster needs 14 or newer; upgrade the server"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether commits wait for a standby, as `durability = "standby"` promises.
+async fn of_standby(
+    connection: &mut PgConnection,
+    found: &mut Vec<Finding>,
+) -> Result<(), DatabaseError> {
+    let sql = "SELECT current_setting('synchronous_standby_names'),
+        (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum'))";
+    let (names, standbys): (String, i64) = sqlx::query_as(sql).fetch_one(connection).await?;
+    if names.trim().is_empty() {
+        found.push(Finding::error(
+            "no commit of the server waits for a standby, so cluster.durability = \"standby\" cannot be kept; run ALTER SYSTEM SET synchronous_standby_names = 'NAME' and SELECT pg_reload_conf(), or set cluster.durability = \"local\", with which a failover can lose accepted requests".to_owned(),
+        ));
+    } else if standbys == 0 {
+        found.push(Finding::warning(format!(
+            "no standby of synchronous_standby_names = '{names}' is connected, or this role cannot see it; start the standby if it is not running, or run GRANT pg_monitor TO this role"
+        )));
+    }
+    Ok(())
+}
+
+async fn of_clock(
+    connection: &mut PgConnection,
+    found: &mut Vec<Finding>,
+) -> Result<(), DatabaseError> {
+    let before = Unix::now();
+    let sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+    let server: i64 = sqlx::query_scalar(sql).fetch_one(connection).await?;
+    let (server, after) = (Unix::from_column(server), Unix::now());
+    // Between question and answer it may have been any time.
+    let differ = (before - server).max(server - after);
+    if differ <= CLOCKS_DIFFER {
+        return Ok(());
+    }
+    let sentence = format!(
+        "the clocks of this machine and of the database server differ by {} s; have both follow a time server",
+        differ.as_secs()
+    );
+    found.push(Finding {
+        is_error: differ > CLOCKS_DIFFER_MAX,
+        sentence,
+    });
+    Ok(())
+}
+
+async fn of_transactions(
+    connection: &mut PgConnection,
+    found: &mut Vec<Finding>,
+) -> Result<(), DatabaseError> {
+    let sql = "SELECT pid, extract(epoch FROM clock_timestamp() - xact_start)::bigint, coalesce(application_name, '')
+        FROM pg_stat_activity
+        WHERE xact_start < clock_timestamp() - make_interval(secs => $1) AND pid <> pg_backend_pid()
+            AND backend_type = 'client backend' AND application_name NOT LIKE 'headgate %'
+            AND wait_event IS DISTINCT FROM 'SyncRep' ORDER BY xact_start LIMIT 3";
+    let long: Vec<(i32, i64, String)> = sqlx::query_as(sql)
+        .bind(f64::from(LONG_SECONDS))
+        .fetch_all(connection)
+        .await?;
+    for (process, seconds, application) in long {
+        found.push(Finding::warning(format!(
+            "a transaction of {application:?} (process {process}) has been open for {seconds} s, which keeps the server from cleaning up; end it with SELECT pg_terminate_backend({process})"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,266 @@
+//! Several daemons over one PostgreSQL database.
+//!
+//! Each test starts a server of its own, and the real program for each node.
+//!
+//! **Invariant**: what one node has answered 202 is shown by every node, whichever of them dies.
+
+mod faults;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use postgres_server::Postgres;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::process::{BY_ID, JSON, Process};
+use crate::program::output;
+use crate::setup::Setup;
+use crate::wait::eventually;
+
+const READ_KEY: &str = "rk_live_of_every_node_of_a_cluster";
+
+/// A node of the cluster in this server.
+fn node(server: &Postgres, name: &str) -> Setup {
+    node_at(&server.url(), name)
+}
+
+fn node_at(url: &str, name: &str) -> Setup {
+    Setup::with_streams(&["orders"])
+        .given_read_key("screen", &["orders"], READ_KEY, "")
+        .sink("pool", "pool", "*", "")
+        .set("storage.engine", "postgres")
+        .set("cluster.urls", vec![url])
+        .set("cluster.name", name)
+        .set("cluster.durability", "local")
+        .set("cluster.commit_wait_seconds", 2)
+        .set("live.heartbeat_seconds", 1)
+}
+
+/// The items as a node shows them.
+fn items(node: &Process) -> Vec<(String, Value)> {
+    let mut items = Vec::new();
+    let mut path = "/api/streams/orders/items?limit=1000".to_owned();
+    loop {
+        let answer = node.ask("GET", &path, READ_KEY, "", "").json();
+        let page = answer["data"].as_array().expect("a page");
+        let text = |item: &Value| item["key"].as_str().expect("a key").to_owned();
+        items.extend(page.iter().map(|item| (text(item), item.clone())));
+        match answer["next"].as_str() {
+            Some(next) => path = format!("/api/streams/orders/items?limit=1000&after={next}"),
+            None => return items,
+        }
+    }
+}
+
+/// Waits until a node shows so many items; they.
+fn shows(node: &Process, count: usize) -> Vec<(String, Value)> {
+    eventually("every item is shown", || {
+        let items = items(node);
+        (items.len() == count).then_some(items)
+    })
+}
+
+fn submit(node: &Process, id: &str) -> u16 {
+    let body = json!({ "id": id, "n": 1 }).to_string();
+    node.post("orders", BY_ID, &body).status
+}
+
+/// Submits until it is accepted: a node may be answering 503 meanwhile.
+fn accepted(node: &Process, id: &str) {
+    eventually("it is accepted", || (submit(node, id) == 202).then_some(()));
+}
+
+/// What a node says of all of them.
+fn nodes(node: &Process) -> Vec<Value> {
+    let nodes = node.admin("/api/admin/cluster")["nodes"].clone();
+    nodes.as_array().expect("a list").clone()
+}
+
+/// The name of the live node that runs the sinks, which there is soon.
+fn owner(asked: &Process) -> String {
+    eventually("a node runs the sinks", || {
+        let nodes = nodes(asked);
+        let runs = |node: &&Value| node["runs_sinks"] == true && node["live"] == true;
+        let owner = nodes.iter().find(runs)?;
+        owner["name"].as_str().map(str::to_owned)
+    })
+}
+
+/// Waits until a node answers 200 to `/readyz`, or 503 with this reason.
+fn ready_becomes(node: &Process, reason: Option<&str>) {
+    eventually("it is ready, or no longer", || {
+        let answer = node.ask("GET", "/readyz", "", "", "");
+        match reason {
+            None => (answer.status == 200).then_some(()),
+            Some(reason) => {
+                let fields = answer.json()["error"]["details"][0]["field"].clone();
+                (answer.status == 503 && fields == reason).then_some(())
+            }
+        }
+    });
+}
+
+#[test]
+fn every_node_accepts_and_shows_and_another_runs_the_sinks_when_one_is_killed() {
+    const NAMES: [&str; 3] = ["a", "b", "c"];
+    let Some(server) = Postgres::start("every_node_accepts_and_shows") else {
+        return;
+    };
+    let mut running: Vec<(&str, Process)> = (NAMES.iter())
+        .map(|name| (*name, node(&server, name).spawn()))
+        .collect();
+    for (name, node) in &running {
+        accepted(node, &format!("first-{name}"));
+    }
+    for (_, node) in &running {
+        shows(node, 3);
+    }
+    let mut sent = 3;
+    for round in 0..3 {
+        let killed = owner(&running[0].1);
+        let at = running.iter().position(|(name, _)| *name == killed);
+        let (name, owner_process) = running.remove(at.expect("it is one of them"));
+        let setup = owner_process.setup.clone();
+        owner_process.kill();
+        for (name, node) in &running {
+            accepted(node, &format!("{round}-{name}"));
+            sent += 1;
+        }
+        let shown: Vec<_> = running.iter().map(|(_, node)| shows(node, sent)).collect();
+        assert_eq!(shown[0], shown[1], "the copies are equal");
+        eventually("another one is said to run the sinks", || {
+            (owner(&running[0].1) != killed).then_some(())
+        });
+        // It comes back with what it missed.
+        let back = setup.spawn();
+        assert_eq!(shows(&back, sent), shown[0]);
+        running.push((name, back));
+    }
+    let positions: Vec<_> = (running.iter())
+        .map(|(_, node)| shows(node, sent))
+        .collect();
+    assert!(positions.iter().all(|items| *items == positions[0]));
+    for (_, node) in running {
+        node.stop();
+    }
+    let sums = "SELECT count(*) FROM headgate.nodes";
+    assert_eq!(server.query(sums), "0", "who stops leaves");
+}
+
+#[test]
+fn a_key_counts_on_every_node_when_the_call_returns() {
+    let Some(server) = Postgres::start("a_key_counts_on_every_node") else {
+        return;
+    };
+    let nodes = ["a", "b"].map(|name| node(&server, name).spawn());
+    let post = |node: &Process, secret: &str| {
+        let headers = format!("{JSON}{BY_ID}");
+        let body = r#"{"id": "made"}"#;
+        (node.ask("POST", "/api/ingest", secret, &headers, body)).status
+    };
+    for round in 0..10 {
+        let (one, other) = (&nodes[round % 2], &nodes[(round + 1) % 2]);
+        let name = format!("k{round}");
+        let key = json!({ "name": name, "stream": "orders" });
+        let made = one.make("/api/admin/connectors/tests/keys", &key);
+        let secret = made.secret();
+        assert_eq!(post(other, &secret), 202, "round {round}");
+        let path = format!("/api/admin/connectors/tests/keys/{name}");
+        let revoked = other.call("DELETE", &path, "");
+        assert_eq!(revoked.status, 200, "{}", revoked.body);
+        assert_eq!(post(one, &secret), 401, "round {round}");
+    }
+    // One chain, whichever node wrote an entry.
+    let chains = nodes
+        .each_ref()
+        .map(|node| node.admin("/api/admin/audit/verify"));
+    assert_eq!(chains[0], chains[1]);
+    for node in nodes {
+        node.stop();
+    }
+}
+
+#[test]
+fn a_sink_that_is_made_on_one_node_runs_on_the_one_that_runs_the_sinks() {
+    let Some(server) = Postgres::start("a_sink_that_is_made_on_one_node") else {
+        return;
+    };
+    let nodes = ["a", "b"].map(|name| node(&server, name).spawn());
+    let owner = owner(&nodes[0]);
+    let (runs, waits) = match owner.as_str() {
+        "a" => (&nodes[0], &nodes[1]),
+        _ => (&nodes[1], &nodes[0]),
+    };
+    accepted(waits, "one");
+    let sink = json!({ "name": "copy", "plugin": "filter-map", "streams": ["orders"],
+        "config": { "rules": [] } });
+    waits.make("/api/admin/sinks", &sink);
+    runs.sink_becomes("copy", "running", |sink| sink["state"] == "running");
+    waits.sink_becomes("copy", "elsewhere", |sink| sink["state"] == "elsewhere");
+    let retried = waits.call("POST", "/api/admin/sinks/copy/retry", "");
+    assert_eq!(retried.status, 409, "{}", retried.body);
+    let retried = retried.json();
+    assert_eq!(retried["error"]["code"], "OTHER_NODE", "{retried}");
+    let message = retried["error"]["message"].as_str().expect("a sentence");
+    assert!(message.contains(&owner), "{message}");
+    for node in nodes {
+        node.stop();
+    }
+}
+
+#[test]
+fn a_second_node_of_a_name_does_not_start() {
+    let Some(server) = Postgres::start("a_second_node_of_a_name_does_not_start") else {
+        return;
+    };
+    let first = node(&server, "a").spawn();
+    let second = node(&server, "a")
+        .try_spawn()
+        .expect_err("the name is taken");
+    assert_eq!(second.status.code(), Some(2), "{}", second.log);
+    assert!(
+        second.log.contains("with the name a is running"),
+        "{}",
+        second.log
+    );
+    assert_eq!(submit(&first, "one"), 202);
+    let backup = first.call("POST", "/api/admin/backups", "{}");
+    assert_eq!(backup.status, 409, "{}", backup.body);
+    first.stop();
+}
+
+#[test]
+fn what_a_server_cannot_keep_is_said_by_the_check_and_by_the_start() {
+    let Some(server) = Postgres::start("what_a_server_cannot_keep_is_said") else {
+        return;
+    };
+    let run = |setup: &Setup, verb: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headgate"));
+        let ran = output(command.args(verb).arg("--config").arg(setup.write()));
+        let ran = ran.expect("it runs");
+        let said = [ran.stdout, ran.stderr].concat();
+        (ran.status.code(), String::from_utf8(said).expect("a text"))
+    };
+    let check = |setup: &Setup| run(setup, &["check"]);
+    let init = |setup: &Setup| run(setup, &["cluster", "init"]);
+    let standby = node(&server, "a").set("cluster.durability", "standby");
+    let refused = standby.try_spawn().expect_err("no commit waits");
+    assert_eq!(refused.status.code(), Some(2), "{}", refused.log);
+    for said in [refused.log, check(&standby).1, init(&standby).1] {
+        assert!(said.contains("synchronous_standby_names"), "{said}");
+    }
+    let (code, said) = check(&node_at("postgres://127.0.0.1:1/headgate", "a"));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("the database cannot be used"), "{said}");
+    let usable = node(&server, "a");
+    for (verb, expected) in [
+        (&check as &dyn Fn(&Setup) -> _, "is valid"),
+        (&init, "are made"),
+        (&init, "nothing was changed"),
+    ] {
+        let (code, said): (Option<i32>, String) = verb(&usable);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+}

@@ -1,0 +1,140 @@
+//! What happens to a cluster when its parts fail.
+//!
+//! **Invariant**: nothing that got a 202 is lost or shown twice, and what fails comes back by itself.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use super::*;
+use crate::process::bearer;
+
+/// Waits until a screen of a node is sent this.
+fn sends(node: &Process, text: &str) {
+    let mut screen = TcpStream::connect(node.service).expect("it listens");
+    let asked = format!(
+        "GET /api/live?streams=orders HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n{}\r\n",
+        bearer(READ_KEY)
+    );
+    screen.write_all(asked.as_bytes()).expect("it is sent");
+    let (mut sent, mut part) = (String::new(), [0; 4_096]);
+    while !sent.contains(text) {
+        let length = screen.read(&mut part).expect("it goes on");
+        assert_ne!(length, 0, "it ended: {sent}");
+        sent.push_str(&String::from_utf8_lossy(&part[..length]));
+    }
+}
+
+#[test]
+fn the_database_may_go_and_come_back() {
+    let Some(mut server) = Postgres::start("the_database_may_go_and_come_back") else {
+        return;
+    };
+    let nodes = ["a", "b"].map(|name| node(&server, name).spawn());
+    accepted(&nodes[0], "one");
+    let before = nodes.each_ref().map(|node| shows(node, 1));
+    server.crash();
+    for (node, before) in nodes.iter().zip(&before) {
+        ready_becomes(node, Some("database"));
+        let refused = node.post("orders", BY_ID, r#"{"id": "lost"}"#);
+        assert_eq!(refused.status, 503, "{}", refused.body);
+        assert!(refused.header("retry-after").is_some());
+        assert_eq!(&items(node), before, "the last state is shown");
+        sends(node, r#""stale":true"#);
+    }
+    server.resume();
+    for (number, node) in nodes.iter().enumerate() {
+        accepted(node, &format!("after-{number}"));
+        ready_becomes(node, None);
+    }
+    let shown = nodes.each_ref().map(|node| shows(node, 3));
+    assert_eq!(shown[0], shown[1]);
+    for node in nodes {
+        node.stop();
+    }
+}
+
+#[test]
+fn a_copy_that_is_gone_damaged_or_suspect_is_taken_anew() {
+    let Some(server) = Postgres::start("a_copy_that_is_gone_damaged_or_suspect") else {
+        return;
+    };
+    let first = node(&server, "a").spawn();
+    let mut second = node(&server, "b").spawn();
+    for number in 0..3 {
+        accepted(&second, &format!("{number}"));
+    }
+    let shown = shows(&second, 3);
+    type Harm = fn(&std::path::Path);
+    let harms: [(&str, Harm); 4] = [
+        ("deleted", |pool| {
+            fs::remove_file(pool).expect("it is there")
+        }),
+        ("truncated", |pool| {
+            let file = fs::OpenOptions::new().write(true).open(pool);
+            file.expect("it opens").set_len(5_000).expect("it shrinks");
+        }),
+        ("no database", |pool| {
+            fs::write(pool, "no database").expect("it writes")
+        }),
+        ("suspect", |pool| {
+            sqlite::suspect::mark(pool, "met by a test")
+        }),
+    ];
+    for (name, harm) in harms {
+        let setup = second.setup.clone();
+        second.stop();
+        let pool = setup.data_dir().join("pool.db");
+        harm(&pool);
+        second = setup.spawn();
+        assert_eq!(shows(&second, 3), shown, "{name}");
+    }
+    // A folder with data of its own is nobody's copy, and is left alone.
+    let alone = node(&server, "c").set("storage.engine", "file");
+    let own = alone.spawn();
+    accepted(&own, "own");
+    shows(&own, 1);
+    own.stop();
+    let refused = alone.set("storage.engine", "postgres").try_spawn();
+    let refused = refused.expect_err("it has data of its own");
+    assert_eq!(refused.status.code(), Some(2), "{}", refused.log);
+    assert!(
+        refused.log.contains("no copy of this cluster"),
+        "{}",
+        refused.log
+    );
+    for node in [first, second] {
+        node.stop();
+    }
+}
+
+#[test]
+fn a_frozen_owner_is_replaced_and_writes_nothing_when_it_wakes() {
+    let Some(server) = Postgres::start("a_frozen_owner_is_replaced") else {
+        return;
+    };
+    let nodes = ["a", "b"].map(|name| node(&server, name).spawn());
+    accepted(&nodes[0], "before");
+    nodes.iter().for_each(|node| drop(shows(node, 1)));
+    let frozen = usize::from(owner(&nodes[0]) == "b");
+    let (frozen, other) = (&nodes[frozen], &nodes[1 - frozen]);
+    let begun = Instant::now();
+    frozen.signal(Signal::STOP);
+    accepted(other, "meanwhile");
+    shows(other, 2);
+    // By the clock of the one that waits: not before the lease of the other is over.
+    assert!(
+        begun.elapsed() >= Duration::from_secs(4),
+        "{:?}",
+        begun.elapsed()
+    );
+    frozen.signal(Signal::CONT);
+    accepted(frozen, "awake");
+    let shown = shows(other, 3);
+    assert_eq!(shows(frozen, 3), shown);
+    let events: Vec<_> = shown.iter().map(|(_, item)| item["seq"].clone()).collect();
+    assert_eq!(events.len(), 3);
+    for node in nodes {
+        node.stop();
+    }
+}
