@@ -211,7 +211,7 @@ fn wrong_use(error: &clap::Error) -> ExitCode {
 }
 
 /// Runs a verb that is a client: one thread is enough.
-fn short(verb: impl Future<Output = Result<(), CliError>>) -> Result<(), CliError> {
+fn short<T>(verb: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::error::{CliError, WRONG_USE};
 use super::output::print;
-use super::{ConfigArgs, invalid_sinks, load, plugins, repair, stream_names};
+use super::{ConfigArgs, invalid_sinks, load, plugins, repair, short, stream_names};
 use crate::daemon::{ConnectionLimits, DaemonError, Upgrade, database_of, look_at_formats};
 use base::clock::Unix;
 use base::process::{Held, kernel_holds, open_files_to_take};
@@ -50,7 +50,7 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     let names = stream_names::invalid_names(&loaded);
     problems.extend(names.iter().map(Problem::to_string));
     let tried = try_sinks(&loaded, &mut problems)?;
-    let warnings = database(settings, &mut problems);
+    let warnings = database(settings, &mut problems)?;
     if !problems.is_empty() {
         return Err(CliError {
             code: WRONG_USE,
@@ -101,18 +101,14 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
 }
 
 /// Looks at the database of a cluster. Returns warnings; what keeps a node from starting is a problem.
-fn database(settings: &Settings, problems: &mut Vec<String>) -> Vec<String> {
+fn database(settings: &Settings, problems: &mut Vec<String>) -> Result<Vec<String>, CliError> {
     if settings.storage.engine == Engine::File {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let looked = database_of(settings).and_then(|database| {
-        let runtime = runtime.map_err(DaemonError::Thread)?;
-        Ok(runtime.block_on(database.inspect())?)
-    });
-    let (errors, warnings) = match looked {
+    let look = async || -> Result<Vec<Finding>, DaemonError> {
+        Ok(database_of(settings)?.inspect().await?)
+    };
+    let (errors, warnings) = match short(async { Ok(look().await) })? {
         Ok(found) => found.into_iter().partition(|finding| finding.is_error),
         Err(error) => {
             problems.push(format!(
@@ -123,7 +119,7 @@ fn database(settings: &Settings, problems: &mut Vec<String>) -> Vec<String> {
     };
     let sentences = |found: Vec<Finding>| found.into_iter().map(|finding| finding.sentence);
     problems.extend(sentences(errors));
-    sentences(warnings).collect()
+    Ok(sentences(warnings).collect())
 }
 
 /// What is wrong, and in which profile.

@@ -39,11 +39,11 @@ const LEVEL_EVERY: Duration = Duration::from_millis(5);
 /// A node.
 #[derive(Debug)]
 pub(super) struct Node {
-    pub(super) id: Uuid,
-    pub(super) database: Database,
+    id: Uuid,
+    database: Database,
     pub(super) log: SharedLog,
     facts: Arc<Facts>,
-    pub(super) status: Status,
+    status: Status,
     members: Members,
     threads: Vec<JoinHandle<()>>,
     /// What still appends ends last.

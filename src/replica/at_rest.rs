@@ -239,7 +239,7 @@ fn place_at(path: &Path, file: ReplicaFile, place: LogPlace) -> Result<(), rusql
 }
 
 /// Deletes a file of SQLite with its log, whatever of them there is.
-fn delete(path: &Path) -> io::Result<()> {
+pub(super) fn delete(path: &Path) -> io::Result<()> {
     for end in ["-wal", "-shm", ""] {
         match fs::remove_file(beside(path, end)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

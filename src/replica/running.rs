@@ -2,13 +2,11 @@
 //!
 //! **Invariant**: a base is what both files were at one entry, whatever is appended while it is made.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::LogPlace;
-use super::at_rest::AtRestError;
+use super::at_rest::{AtRestError, delete};
 use super::log::Log;
 use sqlite::beside;
 
@@ -66,12 +64,5 @@ impl Drop for MadeCopies {
             // What stays is overwritten by the next ones.
             let _ = delete(part);
         }
-    }
-}
-
-fn delete(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }
