@@ -8,6 +8,7 @@ pub mod budget;
 pub mod clock;
 pub mod key;
 pub mod lease;
+pub mod node_share;
 pub mod opaque;
 pub mod order;
 pub mod process;

@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 mod audit;
+mod bucket;
 mod change;
 mod connector;
 mod entries;
@@ -17,6 +18,7 @@ mod last_time;
 mod logged;
 mod problems;
 mod quota;
+mod rates;
 mod reader;
 mod rows;
 mod rules;
@@ -50,6 +52,7 @@ pub use error::{CatalogError, FieldError, NamedBy, ResourceKind};
 pub use ingest_key::{IngestKey, KeyState};
 pub use problems::PublishedProblem;
 pub use quota::{Quota, QuotaState};
+pub use rates::{Rate, RateId};
 pub use reader::{POLLS_PER_SECOND, ReadKey, Reader};
 use replica::{Commits, ReplicaFile, SharedLog};
 use rows::Rows;
@@ -62,7 +65,7 @@ use sink::DeclaredSinks;
 pub use sink::{Pause, Sink, shadowed as shadowed_sink};
 use sqlite::{FailStop, FileWriter};
 pub use stream::Stream;
-pub use volume::{OverVolume, Volume, VolumeLeft, VolumeLimits, VolumeState};
+pub use volume::{OverVolume, Volume, VolumeLeft, VolumeLimits, VolumeState, day_of};
 
 /// Streams by their names.
 pub type Streams = BTreeMap<Arc<str>, Arc<Stream>>;
@@ -78,6 +81,8 @@ pub struct Catalog {
     store: Mutex<Store>,
     /// What keys may whose connector has no limits of its own.
     limits: Limits,
+    /// Several nodes have the keys: what each stores is kept elsewhere.
+    is_shared: bool,
     /// What stands before the path in every URL that tools are given.
     public_url: Option<Box<str>>,
 }
@@ -161,7 +166,7 @@ impl Catalog {
         let (sinks, mut others) = declared_sinks.joined(&made.sinks);
         warnings.append(&mut others);
         let entries = Entries::build(rows, sinks, &limits, &Entries::default());
-        let gone = uses::load(&connection, &entries)?;
+        let gone = uses::load(&connection, &entries, log.is_some())?;
         let commits = match log {
             Some(log) => Commits::to(log, &connection, ReplicaFile::Catalog)?,
             None => {
@@ -180,6 +185,7 @@ impl Catalog {
                 follower: None,
             }),
             limits,
+            is_shared: log.is_some(),
             public_url: settings.server.public_url.as_deref().map(Into::into),
         };
         Ok((catalog, warnings))

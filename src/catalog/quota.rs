@@ -2,21 +2,15 @@
 //!
 //! **Invariant**: a flood of refused requests writes one log entry a second, with a count.
 
-use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
 
+use super::bucket::{Bucket, Left, SECOND_NS};
 use base::clock::Unix;
-use governor::clock::{Clock, DefaultClock};
-use governor::middleware::StateInformationMiddleware;
-use governor::state::{InMemoryState, NotKeyed};
-use governor::{Quota as GovernorQuota, RateLimiter};
-
-type Limiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
 
 /// A token bucket: `burst` requests at once, refilled at `requests_per_second`.
 #[derive(Debug)]
 pub struct Quota {
-    limiter: Limiter,
+    pub(super) bucket: Bucket,
     requests_per_second: u32,
     burst: u32,
     flood: Mutex<Flood>,
@@ -45,13 +39,11 @@ struct Flood {
 impl Quota {
     /// Both at least 1; 0 counts as 1.
     pub fn new(requests_per_second: u32, burst: u32) -> Self {
-        let rate = NonZeroU32::new(requests_per_second).unwrap_or(NonZeroU32::MIN);
-        let burst = NonZeroU32::new(burst).unwrap_or(NonZeroU32::MIN);
+        let (rate, burst) = (requests_per_second.max(1), burst.max(1));
         Self {
-            limiter: RateLimiter::direct(GovernorQuota::per_second(rate).allow_burst(burst))
-                .with_middleware(),
-            requests_per_second: rate.get(),
-            burst: burst.get(),
+            bucket: Bucket::new(rate.into(), burst.into()),
+            requests_per_second: rate,
+            burst,
             flood: Mutex::default(),
         }
     }
@@ -85,23 +77,21 @@ impl Quota {
     /// # Errors
     /// The bucket is empty; `reset_seconds` tells when one fits, at least 1.
     pub fn take(&self) -> Result<QuotaState, QuotaState> {
-        let rate = self.requests_per_second;
-        let mut state = QuotaState {
-            remaining: 0,
-            ..self.full()
-        };
-        match self.limiter.check() {
-            Ok(snapshot) => {
-                state.remaining = snapshot.remaining_burst_capacity();
-                state.reset_seconds = u64::from((self.burst - state.remaining).div_ceil(rate));
-                Ok(state)
-            }
-            Err(refused) => {
-                let wait = refused.wait_time_from(DefaultClock::default().now());
-                let whole = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-                state.reset_seconds = whole.max(1);
-                Err(state)
-            }
+        let full = self.full();
+        match self.bucket.take(1, Bucket::now_ns()) {
+            Ok(Left {
+                remaining,
+                missing_ns,
+            }) => Ok(QuotaState {
+                remaining: u32::try_from(remaining).unwrap_or(u32::MAX),
+                reset_seconds: missing_ns.div_ceil(SECOND_NS),
+                ..full
+            }),
+            Err(wait_ns) => Err(QuotaState {
+                remaining: 0,
+                reset_seconds: wait_ns.div_ceil(SECOND_NS).max(1),
+                ..full
+            }),
         }
     }
 

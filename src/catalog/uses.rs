@@ -47,13 +47,17 @@ const TIMES: [Times; 2] = [
 /// A key that is gone, and what takes away the row of it that is left.
 pub(super) type Gone = (&'static str, KeyHash);
 
-/// Tells the keys what is written of them. Returns what is written of keys that are gone, to [`forget`] it.
+/// Tells the keys what is written of them; of what several nodes share, not what they stored. Returns what is written of keys that are gone, to [`forget`] it.
 pub(super) fn load(
     connection: &Connection,
     entries: &Entries,
+    is_shared: bool,
 ) -> Result<Vec<Gone>, rusqlite::Error> {
     connection.execute_batch(LATER_TABLES)?;
-    let mut gone = load_volumes(connection, entries)?;
+    let mut gone = match is_shared {
+        true => Vec::new(),
+        false => load_volumes(connection, entries)?,
+    };
     gone.append(&mut raise(connection, entries)?);
     Ok(gone)
 }
@@ -130,7 +134,8 @@ impl Catalog {
                 |key: &Arc<IngestKey>| Some((table, Arc::clone(key), (table.of)(key).unwritten()?));
             times.extend(keys(&entries).filter_map(unwritten));
         }
-        let stored: Vec<(&Arc<IngestKey>, (u64, u64))> = keys(&entries)
+        let own = keys(&entries).filter(|_| !self.is_shared);
+        let stored: Vec<(&Arc<IngestKey>, (u64, u64))> = own
             .filter_map(|key| Some((key, key.volume.unwritten()?)))
             .collect();
         if times.is_empty() && stored.is_empty() {

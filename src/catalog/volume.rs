@@ -6,20 +6,15 @@
 //! neither locks nor allocates. A body that is the first of a day always fits, and so does one of the largest size after a
 //! pause.
 
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
+use super::bucket::{Bucket, SECOND_NS};
 use base::clock::Unix;
 
 const DAY_SECONDS: u64 = 86_400;
-const SECOND_NS: u64 = 1_000_000_000;
 /// The lower bits of [`Volume::today`]: bytes, at most 16 TiB. Above them stands the day.
 const BYTES_BITS: u32 = 44;
 const BYTES_MASK: u64 = (1 << BYTES_BITS) - 1;
-
-/// The moment from which nanoseconds are counted.
-static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// What a key may store. 0 stands for no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,12 +31,12 @@ pub struct VolumeLimits {
 #[derive(Debug)]
 pub struct Volume {
     limits: VolumeLimits,
-    /// How long an empty bucket fills.
-    burst_ns: u64,
-    /// When the bucket is full again: nanoseconds since [`BEGAN`].
-    full_at_ns: AtomicU64,
+    /// For its rate; none: it has none.
+    pub(super) bucket: Option<Bucket>,
     /// The day since 1970, and the bytes that were stored in it.
     today: AtomicU64,
+    /// The same for what was stored on other nodes.
+    elsewhere: AtomicU64,
     /// What of that is written down.
     written: AtomicU64,
 }
@@ -89,13 +84,6 @@ impl VolumeLimits {
             bytes_per_day,
         }
     }
-
-    /// How long the bucket fills for so many bytes; none: there is no rate.
-    fn cost_ns(&self, bytes: u64) -> Option<u64> {
-        let rate = Some(self.bytes_per_second).filter(|rate| *rate > 0)?;
-        let cost = u128::from(bytes) * u128::from(SECOND_NS) / u128::from(rate);
-        Some(u64::try_from(cost).unwrap_or(u64::MAX))
-    }
 }
 
 impl Volume {
@@ -103,9 +91,12 @@ impl Volume {
     pub fn new(limits: VolumeLimits) -> Self {
         Self {
             limits,
-            burst_ns: limits.cost_ns(limits.burst_bytes).unwrap_or(0),
-            full_at_ns: AtomicU64::new(0),
+            bucket: match limits.bytes_per_second {
+                0 => None,
+                rate => Some(Bucket::new(rate, limits.burst_bytes)),
+            },
             today: AtomicU64::new(0),
+            elsewhere: AtomicU64::new(0),
             written: AtomicU64::new(0),
         }
     }
@@ -113,7 +104,9 @@ impl Volume {
     /// The same with other limits: what was stored today stays so.
     pub(super) fn with(&self, limits: VolumeLimits) -> Self {
         let new = Self::new(limits);
-        (new.today).store(self.today.load(Ordering::Relaxed), Ordering::Relaxed);
+        for (new, old) in [(&new.today, &self.today), (&new.elsewhere, &self.elsewhere)] {
+            new.store(old.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
         new
     }
 
@@ -122,9 +115,15 @@ impl Volume {
         self.limits
     }
 
-    /// Bytes that were stored today.
+    /// Bytes that were stored today, on all nodes.
     pub fn stored_today(&self) -> u64 {
         self.stored_on(day_of(Unix::now()))
+    }
+
+    /// So many bytes were stored on a day since 1970 on all other nodes.
+    pub fn set_elsewhere(&self, (day, bytes): (u64, u64)) {
+        self.elsewhere
+            .store(added(0, day, bytes), Ordering::Relaxed);
     }
 
     /// Takes the bytes of a body that is about to be stored.
@@ -137,9 +136,8 @@ impl Volume {
 
     /// The body was not stored after all.
     pub fn give_back(&self, bytes: u64) {
-        if let Some(cost_ns) = self.limits.cost_ns(bytes) {
-            let sub = |full_at: u64| Some(full_at.saturating_sub(cost_ns));
-            let _ = (self.full_at_ns).fetch_update(Ordering::Relaxed, Ordering::Relaxed, sub);
+        if let Some(bucket) = &self.bucket {
+            bucket.give_back(bytes);
         }
         self.forget(bytes);
     }
@@ -159,14 +157,14 @@ impl Volume {
     }
 
     /// The day since 1970 and the bytes that were stored in it, if that is not written down.
-    pub(super) fn unwritten(&self) -> Option<(u64, u64)> {
+    pub fn unwritten(&self) -> Option<(u64, u64)> {
         let today = self.today.load(Ordering::Relaxed);
         let is_new = today != self.written.load(Ordering::Relaxed);
         is_new.then_some((today >> BYTES_BITS, today & BYTES_MASK))
     }
 
     /// That is written down.
-    pub(super) fn note_written(&self, (day, bytes): (u64, u64)) {
+    pub fn note_written(&self, (day, bytes): (u64, u64)) {
         (self.written).store(added(0, day, bytes), Ordering::Relaxed);
     }
 
@@ -181,8 +179,9 @@ impl Volume {
     fn take_at(&self, bytes: u64, now_ns: u64, now: Unix) -> Result<(), OverVolume> {
         let day = day_of(now);
         let day_max = self.limits.bytes_per_day;
+        let elsewhere = stored_on(self.elsewhere.load(Ordering::Relaxed), day);
         let add = |today: u64| {
-            let stored = stored_on(today, day);
+            let stored = stored_on(today, day).saturating_add(elsewhere);
             let fits = day_max == 0 || stored == 0 || stored.saturating_add(bytes) <= day_max;
             fits.then(|| added(today, day, bytes))
         };
@@ -192,19 +191,12 @@ impl Volume {
             per: "day",
             retry_after_seconds: rest_of_day(now),
         })?;
-        let Some(cost_ns) = self.limits.cost_ns(bytes) else {
+        let Some(bucket) = &self.bucket else {
             return Ok(());
         };
-        let burst_ns = self.burst_ns;
-        let later = |full_at: u64| {
-            let full_at = full_at.max(now_ns).saturating_add(cost_ns);
-            (full_at <= now_ns.saturating_add(burst_ns)).then_some(full_at)
-        };
-        let taken = (self.full_at_ns).fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
-        taken.map(drop).map_err(|full_at| {
+        let taken = bucket.take(bytes, now_ns);
+        taken.map(drop).map_err(|wait_ns| {
             self.forget(bytes);
-            let wait_ns = (full_at.max(now_ns).saturating_add(cost_ns))
-                .saturating_sub(now_ns.saturating_add(burst_ns));
             OverVolume {
                 bytes_max: self.limits.bytes_per_second,
                 per: "second",
@@ -215,17 +207,13 @@ impl Volume {
 
     fn left_at(&self, now_ns: u64, now: Unix) -> VolumeLeft {
         let limits = self.limits;
-        let rate = (limits.bytes_per_second > 0).then(|| {
-            let full_at = self.full_at_ns.load(Ordering::Relaxed);
-            let missing_ns = full_at.saturating_sub(now_ns);
-            let missing = u128::from(missing_ns) * u128::from(limits.bytes_per_second)
-                / u128::from(SECOND_NS);
-            let missing = u64::try_from(missing).unwrap_or(u64::MAX);
+        let rate = self.bucket.as_ref().map(|bucket| {
+            let left = bucket.left(now_ns);
             VolumeState {
                 bytes_max: limits.burst_bytes,
-                window_seconds: limits.burst_bytes.div_ceil(limits.bytes_per_second),
-                remaining: limits.burst_bytes.saturating_sub(missing),
-                reset_seconds: missing_ns.div_ceil(SECOND_NS),
+                window_seconds: bucket.window_seconds(),
+                remaining: left.remaining,
+                reset_seconds: left.missing_ns.div_ceil(SECOND_NS),
             }
         });
         let day = (limits.bytes_per_day > 0).then(|| VolumeState {
@@ -237,21 +225,20 @@ impl Volume {
         VolumeLeft { rate, day }
     }
 
-    /// Nanoseconds since [`BEGAN`], where they matter.
+    /// Nanoseconds, where they matter.
     fn now_ns(&self) -> u64 {
-        match self.limits.bytes_per_second {
-            0 => 0,
-            _ => u64::try_from(BEGAN.elapsed().as_nanos()).unwrap_or(u64::MAX),
-        }
+        self.bucket.as_ref().map_or(0, |_| Bucket::now_ns())
     }
 
     fn stored_on(&self, day: u64) -> u64 {
-        stored_on(self.today.load(Ordering::Relaxed), day)
+        let [own, others] = [&self.today, &self.elsewhere]
+            .map(|stored| stored_on(stored.load(Ordering::Relaxed), day));
+        own.saturating_add(others)
     }
 }
 
 /// Days since 1970.
-fn day_of(now: Unix) -> u64 {
+pub fn day_of(now: Unix) -> u64 {
     now.seconds() / DAY_SECONDS
 }
 
@@ -362,6 +349,18 @@ mod tests {
         assert_eq!(volume.unwritten(), None);
         assert_eq!(volume.take_at(1_000, 0, NOON), Ok(()));
         assert_eq!(volume.unwritten(), Some((20_000, 1_000)));
+    }
+
+    #[test]
+    fn what_other_nodes_store_counts_on_its_own_day() {
+        let volume = volume(0, 1_000);
+        volume.set_elsewhere((20_000, 900));
+        assert_eq!(volume.stored_on(20_000), 900);
+        assert!(volume.take_at(101, 0, NOON).is_err());
+        assert_eq!(volume.take_at(100, 0, NOON), Ok(()));
+        assert_eq!(volume.unwritten(), Some((20_000, 100)), "its own alone");
+        assert_eq!(volume.stored_on(20_000), 1_000);
+        assert_eq!(volume.take_at(1_000, 0, NOON + HALF_DAY), Ok(()));
     }
 
     #[test]

@@ -104,12 +104,16 @@ impl Follower {
     /// Follows until `stop`, or until the files are of no use. Blocks its thread while entries are applied.
     pub async fn run(mut self, stop: CancellationToken) {
         let mut kept = Instant::now();
+        let hints = self.log.hints().clone();
+        let mut hinted = hints.heard();
         loop {
+            hinted.borrow_and_update();
             let Some(round) = stop.run_until_cancelled(self.round()).await else {
                 break;
             };
+            let has_failed = round.is_err();
             let pause = match round {
-                Ok(0) => EVERY,
+                Ok(0) => hints.pause(EVERY),
                 Ok(_) => EVERY_UNDER_LOAD,
                 Err(LogError::Differs | LogError::Newer) => break,
                 Err(error) => {
@@ -125,7 +129,8 @@ impl Follower {
             }
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = self.shared.lacking(), if pause != AGAIN_AFTER => {}
+                () = self.shared.lacking(), if !has_failed => {}
+                Ok(()) = hinted.changed(), if !has_failed => {}
                 () = stop.cancelled() => break,
             }
         }

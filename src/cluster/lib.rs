@@ -4,8 +4,10 @@
 //! to fall silent. Each says every second that it lives ([`Members`]), applies what others have appended to the log
 //! ([`Follower`]), and tells operators what it knows ([`Status`]). The one that runs the sinks also makes [`Bases`].
 //!
-//! Nodes never talk to each other. A node asks the log every 25 ms, and every 5 ms while there is something to read: an idle
-//! node costs the database 40 small queries a second.
+//! Nodes never talk to each other. The database tells them that another one has committed something; a node also asks without
+//! that, four times a second, or every 25 ms where nothing is told. While there is something to read it asks every 5 ms.
+//!
+//! The rates of keys are divided among the nodes ([`Shares`]).
 //!
 //! # A change of the catalog
 //!
@@ -23,6 +25,7 @@ mod bases;
 mod candidate;
 mod follower;
 mod members;
+mod shares;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -31,4 +34,5 @@ pub use bases::Bases;
 pub use candidate::{Candidate, Role};
 pub use follower::{Apply, Copy, Follower, KeepPlaces};
 pub use members::{JoinError, Member, Members, RemoveError, Said, remove};
+pub use shares::{PublishedShare, Shares, ToPublish, Wanted};
 pub use status::{ClusterStatus, DatabaseStatus, NodeStatus, Status};

@@ -76,7 +76,10 @@ async fn look(node: &RunningNode, operator: &Operator) {
     let Some(status) = &operator.cluster else {
         return;
     };
-    let is_behind = node.copy.delay().is_none_or(|delay| delay > BEHIND_MAX);
+    let delay = node.copy.delay();
+    let is_behind = delay.is_none_or(|delay| delay > BEHIND_MAX);
+    let seconds = delay.unwrap_or_default().as_secs_f64();
+    operator.metrics.replica_delay.set(seconds);
     if is_behind != operator.gate.set_copy_behind(is_behind) {
         match is_behind {
             true => tracing::error!(

@@ -7,6 +7,7 @@
 //! thread of a node serves has ended when [`Node::close`] returns.
 
 mod facts;
+mod limits;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -22,6 +23,7 @@ use base::lease::Lease;
 use catalog::Catalog;
 use cluster::{Bases, Candidate, Copy, Follower, KeepPlaces, Member, Members, Role, Status};
 use facts::Facts;
+use limits::KeyLimits;
 use observe::metrics::Metrics;
 use pool::Pool;
 use postgres::{Database, DatabaseOptions, Durability, Finding, Made};
@@ -29,7 +31,7 @@ use replica::log::Log;
 use replica::{
     AtRestError, CopiesAtRest, LogEntry, LogError, LogPlace, ReplicaFile, SharedLog, part_of,
 };
-use settings::{ClusterDurability, Settings};
+use settings::{ClusterDurability, ClusterHints, Settings};
 
 /// The newest format of the log that this version knows.
 const FORMAT: i32 = 1;
@@ -45,6 +47,7 @@ pub(super) struct Node {
     facts: Arc<Facts>,
     status: Status,
     members: Members,
+    hints: ClusterHints,
     threads: Vec<JoinHandle<()>>,
     /// What still appends ends last.
     stop: CancellationToken,
@@ -142,6 +145,7 @@ impl Node {
             facts,
             status,
             members,
+            hints: settings.cluster.hints,
             threads: vec![thread],
             stop,
         })
@@ -152,12 +156,13 @@ impl Node {
         mut self,
         catalog: &Arc<Catalog>,
         pool: &Arc<Pool>,
+        metrics: &Arc<Metrics>,
     ) -> Result<RunningNode, DaemonError> {
         let changed = Arc::default();
         let follower = Follower::new(
             Log::new(self.database.clone(), self.id),
             self.log.clone(),
-            applying(catalog, pool, &changed),
+            applying(catalog, pool, &changed, metrics),
             keeping(catalog, pool),
         );
         let copy = follower.copy();
@@ -181,7 +186,18 @@ impl Node {
             }
         })?);
         let living = self.members.run(self.log.clone(), self.stop.clone());
-        self.threads.push(thread("cluster-members", living)?);
+        let limits = KeyLimits::new(self.id, self.database.clone(), catalog, &self.status);
+        let limits = limits.run(self.stop.clone());
+        let (hints, database) = (self.hints, self.database.clone());
+        let stop = self.stop.clone();
+        self.threads.push(thread("cluster-members", async move {
+            let hinting = async {
+                if hints == ClusterHints::Notify {
+                    database.hints().run(&database, stop).await;
+                }
+            };
+            tokio::join!(living, limits, hinting);
+        })?);
         Ok(RunningNode {
             id: self.id,
             database: self.database,
@@ -304,8 +320,10 @@ fn applying(
     catalog: &Arc<Catalog>,
     pool: &Arc<Pool>,
     changed: &Arc<OnceLock<CatalogChanged>>,
+    metrics: &Arc<Metrics>,
 ) -> cluster::Apply {
     let (catalog, pool, changed) = (Arc::clone(catalog), Arc::clone(pool), Arc::clone(changed));
+    let entries = metrics.replica_entries.clone();
     Box::new(move |before, entry: &LogEntry<'_>| {
         let applied = catalog.follow_entry(before, entry);
         applied.map_err(|error| error.to_string())?;
@@ -315,7 +333,9 @@ fn applying(
             (changed.0)();
         }
         let applied = pool.follow_entry(before, entry);
-        applied.map_err(|error| error.to_string())
+        applied.map_err(|error| error.to_string())?;
+        entries.inc();
+        Ok(())
     })
 }
 

@@ -54,7 +54,7 @@ impl Stored {
         let catalog = with_warnings(opened);
         let path = data_dir.join(pool::FILE);
         let pool = Pool::open_logged(&path, &fail_stop, &node.log).await?;
-        let node = node.run(&catalog, &pool).await?;
+        let node = node.run(&catalog, &pool, metrics).await?;
         let options = PostgresOptions {
             database: node.database().clone(),
             node: node.id(),

@@ -10,6 +10,8 @@ mod listeners;
 mod plugins;
 mod recent;
 
+use std::sync::atomic::AtomicU64;
+
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -79,6 +81,12 @@ fn buckets(start: f64, length: u16) -> Histogram {
     Histogram::new(exponential_buckets(start, 4.0, length))
 }
 
+fn gauge_at(value: i64) -> Gauge {
+    let gauge = Gauge::default();
+    gauge.set(value);
+    gauge
+}
+
 metrics! {
     /// Requests answered 202 that were stored.
     accepted = "accepted";
@@ -146,6 +154,15 @@ metrics! {
         buckets(0.001, 10);
     /// Renderers connected.
     renderers: Gauge, "Renderers connected";
+    /// Nodes of the cluster that live; 1 without a cluster.
+    cluster_nodes: Gauge, "Nodes of the cluster that are running; 1 without a cluster", gauge_at(1);
+    /// 1 if this node runs the sinks.
+    runs_sinks: Gauge, "1 if this node runs the sinks", gauge_at(1);
+    /// How far the copies of this node are behind the log of the cluster, in seconds.
+    replica_delay as "replica_delay_seconds": Gauge<f64, AtomicU64>,
+        "How far the copies of this node are behind the other nodes; 0 without a cluster";
+    /// Changes of other nodes that this one applied to its copies.
+    replica_entries: Counter, "Changes by other nodes that this node applied to its copies";
     /// Size of the disk of the data folder.
     disk_bytes: Gauge, "Size of the disk of the data directory";
     /// Bytes free on the disk of the data folder.

@@ -44,6 +44,21 @@ impl Operator {
         }
     }
 
+    /// Sets the gauges of the cluster, as this node knows it.
+    pub(super) fn measure_cluster(&self) {
+        let Some(known) = self.cluster.as_ref().map(::cluster::Status::read) else {
+            return;
+        };
+        let live = known.nodes.iter().filter(|node| node.is_live).count();
+        let own = known.nodes.iter().find(|node| node.is_this);
+        let metrics = &self.metrics;
+        metrics
+            .cluster_nodes
+            .set(i64::try_from(live).unwrap_or(i64::MAX));
+        let runs_sinks = own.is_some_and(|node| node.runs_sinks && known.database.reachable);
+        metrics.runs_sinks.set(runs_sinks.into());
+    }
+
     /// Gives up the name of a node that is gone.
     ///
     /// # Errors

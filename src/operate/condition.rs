@@ -278,6 +278,7 @@ impl Operator {
         for (kind, count) in self.found(&condition).counts() {
             gauges.set_problems(kind, count);
         }
+        self.measure_cluster();
         let quarantined = condition.quarantined;
         gauges.set(amounts.log_bytes, amounts.payload_bytes, quarantined);
         self.metrics.render()

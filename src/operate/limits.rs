@@ -195,11 +195,9 @@ impl Operator {
     }
 
     fn ingest_keys(&self) -> Vec<Arc<IngestKey>> {
-        let connectors = self.catalog.connectors();
-        let keys = connectors.iter().flat_map(|connector| &connector.keys);
-        keys.filter(|key| key.revoked_at.is_none())
-            .cloned()
-            .collect()
+        let mut keys = self.catalog.ingest_keys();
+        keys.retain(|key| key.revoked_at.is_none());
+        keys
     }
 
     /// Streams that are full or nearly full, and keys that have used their quota of today.

@@ -9,7 +9,9 @@
 
 mod connections;
 mod error;
+mod hints;
 mod inspect;
+mod limits;
 mod nodes;
 mod schema;
 #[cfg(test)]
@@ -23,7 +25,9 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, PgConnection};
 
 pub use connections::Connections;
 pub use error::{DatabaseError, may_pass, refusal};
+pub use hints::Hints;
 pub use inspect::Finding;
+pub use limits::{LimitsConnection, LimitsToPublish, PublishedRate};
 pub use nodes::{Beat, NamedNode, NodeSaid, NodeSeen, NodesConnection, works};
 pub use schema::{FORMAT, Made, make};
 
@@ -86,6 +90,7 @@ pub struct Database {
     servers: Vec<PgConnectOptions>,
     schema: String,
     durability: Durability,
+    hints: Hints,
 }
 
 impl fmt::Debug for Database {
@@ -126,6 +131,7 @@ impl Database {
             servers: options.urls.iter().map(server).collect::<Result<_, _>>()?,
             schema: name.clone(),
             durability: options.durability,
+            hints: Hints::default(),
         })
     }
 
@@ -134,15 +140,27 @@ impl Database {
         &self.schema
     }
 
+    /// The hints between this node and the others.
+    pub fn hints(&self) -> &Hints {
+        &self.hints
+    }
+
     /// A connection to the first of the servers that is a primary, with the settings that every statement needs.
     ///
     /// # Errors
     /// What each server said.
     pub async fn connect(&self) -> Result<PgConnection, DatabaseError> {
+        Ok(self.connect_to_primary().await?.0)
+    }
+
+    /// The same, and the server that it is to.
+    async fn connect_to_primary(&self) -> Result<(PgConnection, &PgConnectOptions), DatabaseError> {
         let mut said = Vec::new();
         for server in &self.servers {
-            match within(CONNECT_MAX, self.connect_to(server)).await {
-                Ok(connection) => return Ok(connection),
+            // On the heap: everything that may have to connect would be as large.
+            let connecting = Box::pin(self.connect_to(server));
+            match within(CONNECT_MAX, connecting).await {
+                Ok(connection) => return Ok((connection, server)),
                 Err(error) => said.push(error.to_string()),
             }
         }

@@ -80,6 +80,26 @@ CREATE TABLE nodes (
     started timestamptz NOT NULL
 ) WITH (fillfactor = 20);
 
+-- What nodes that live use of the rates of keys, in parts of 65,536. Of a rate that nobody comes near there is no row: all
+-- nodes have the same of it.
+CREATE TABLE rate_shares (
+    id bytea NOT NULL,
+    node uuid NOT NULL,
+    share int NOT NULL,
+    -- Units a second that the node was asked for.
+    wanted bigint NOT NULL,
+    PRIMARY KEY (id, node)
+) WITH (fillfactor = 20);
+-- Bytes that each life of a node stored of each key on a day since 1970.
+CREATE TABLE key_bytes (
+    day int NOT NULL,
+    key bytea NOT NULL,
+    node uuid NOT NULL,
+    bytes bigint NOT NULL,
+    changed timestamptz NOT NULL,
+    PRIMARY KEY (day, key, node)
+) WITH (fillfactor = 50);
+
 -- The digest before the first entry until somebody has begun the log, which gives it one that tells it from every other.
 CREATE FUNCTION no_digest() RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
   SELECT '\x00000000000000000000000000000000'::bytea $$;
@@ -229,4 +249,18 @@ BEGIN
     WHERE o.g < c.g AND s.lived_ms <= c.lived_ms - p_kept_ms AND to_regclass('log_' || o.g) IS NOT NULL
       AND coalesce((SELECT max(l.n) FROM log l WHERE l.g = o.g), 0)
         <= (SELECT coalesce(min(b.n), 0) FROM bases b WHERE b.parts IS NOT NULL);
+END $f$;
+
+-- What a node uses of the limits of keys: its shares of rates in place of those it had published, and what it stored.
+CREATE FUNCTION publish_limits(p_node uuid, p_ids bytea[], p_shares int[], p_wanted bigint[], p_withdrawn bytea[],
+  p_keys bytea[], p_days int[], p_bytes bigint[]) RETURNS void LANGUAGE plpgsql SET search_path = @schema@ AS $f$
+BEGIN
+  DELETE FROM rate_shares s WHERE s.node = p_node AND s.id = ANY (p_withdrawn);
+  DELETE FROM rate_shares s WHERE NOT EXISTS (SELECT FROM nodes n WHERE n.node = s.node);
+  INSERT INTO rate_shares SELECT u.id, p_node, u.share, u.wanted FROM unnest(p_ids, p_shares, p_wanted) AS u (id, share, wanted)
+    ON CONFLICT (id, node) DO UPDATE SET share = excluded.share, wanted = excluded.wanted;
+  INSERT INTO key_bytes SELECT u.day, u.key, p_node, u.bytes, clock_timestamp()
+      FROM unnest(p_keys, p_days, p_bytes) AS u (key, day, bytes)
+    ON CONFLICT (day, key, node) DO UPDATE SET bytes = excluded.bytes, changed = excluded.changed;
+  DELETE FROM key_bytes s WHERE s.day < (SELECT max(d) FROM unnest(p_days) AS d) - 1;
 END $f$;

@@ -13,7 +13,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use postgres::{Database, DatabaseError, refusal, within};
+use postgres::{Database, DatabaseError, Hints, refusal, within};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{Connection as _, PgConnection, Postgres};
@@ -119,6 +119,11 @@ impl Log {
         }
     }
 
+    /// The hints of other nodes.
+    pub fn hints(&self) -> &Hints {
+        self.database.hints()
+    }
+
     /// Appends an entry; the place behind it. If the answer is lost, this asks until it is known, however long that takes: the
     /// transaction of the file stays open meanwhile. Do not drop the future.
     ///
@@ -149,7 +154,10 @@ impl Log {
                 let values = (nonce, &place, is_catalog);
                 let appending = self.append_once(entry, values);
                 match within(wait, appending).await {
-                    Ok(()) => return Ok(place),
+                    Ok(()) => {
+                        self.database.hints().give();
+                        return Ok(place);
+                    }
                     Err(error) if leaves_doubt(&error) => {
                         is_in_doubt = true;
                         self.forget_connection();

@@ -75,12 +75,12 @@ pub use schema::{
 pub use secret::{MASK, Secret, SecretList, SecretSource};
 pub use section::{IS_SET, Section, section_toml};
 pub use settings::{
-    ADMIN, Admin, AdminToken, Batch, ClientCertificates, Cluster, ClusterDurability, Connector,
-    ConnectorKind, DeleteWhen, Durability, Engine, Folder, Http, Key, KeyFields, KeyWhere, Leaves,
-    Limits, Listed, Live, Log, LogFormat, Millis, OnUpdate, Ordering, Otlp, Plugins, Pool,
-    PoolMode, Postgres, ProblemStream, ProxyHeader, ReadKey, Replay, Retry, Role, Runtime, Server,
-    Settings, Sink, SinkFields, SinkLimits, SinkMode, SinkWhere, Start, Storage, Stream, System,
-    Telemetry, Tls, TrustClock, Verify, Wire, Writes, shown_certificate,
+    ADMIN, Admin, AdminToken, Batch, ClientCertificates, Cluster, ClusterDurability, ClusterHints,
+    Connector, ConnectorKind, DeleteWhen, Durability, Engine, Folder, Http, Key, KeyFields,
+    KeyWhere, Leaves, Limits, Listed, Live, Log, LogFormat, Millis, OnUpdate, Ordering, Otlp,
+    Plugins, Pool, PoolMode, Postgres, ProblemStream, ProxyHeader, ReadKey, Replay, Retry, Role,
+    Runtime, Server, Settings, Sink, SinkFields, SinkLimits, SinkMode, SinkWhere, Start, Storage,
+    Stream, System, Telemetry, Tls, TrustClock, Verify, Wire, Writes, shown_certificate,
 };
 
 pub use validate::OF_DAEMON;

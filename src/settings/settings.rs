@@ -36,7 +36,7 @@ use token::ADMIN_TOKEN;
 pub use caller::{
     Connector, ConnectorKind, DeleteWhen, Key, OnUpdate, ReadKey, Stream, shown_certificate,
 };
-pub use cluster::{Cluster, ClusterDurability};
+pub use cluster::{Cluster, ClusterDurability, ClusterHints};
 pub use millis::Millis;
 pub use selection::{KeyFields, KeyWhere, SinkFields, SinkWhere};
 pub use sink::{

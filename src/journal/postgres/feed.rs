@@ -22,6 +22,8 @@ use base::order::Seq;
 
 /// How often it is asked for entries of other nodes.
 const EVERY: Duration = Duration::from_millis(25);
+/// It is asked so often for so long after a hint.
+const OFTEN_FOR: Duration = Duration::from_secs(1);
 /// After a failure.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
 /// A horizon that does not move for so long is held by a transaction of somebody else.
@@ -121,6 +123,7 @@ impl Feed {
             false
         });
         self.hint.notify_one();
+        self.database.hints().give();
     }
 
     /// How many entries lie after a cursor.
@@ -136,13 +139,20 @@ impl Feed {
 
     /// Reads on until it is stopped.
     pub(super) async fn run(&self, mut stop: watch::Receiver<bool>) {
+        let hints = self.database.hints();
+        let (mut hinted, mut hinted_at) = (hints.heard(), Instant::now());
         loop {
-            let pause = match self.read_on(&mut *self.reading.lock().await).await {
-                Ok(()) => EVERY,
+            hinted.borrow_and_update();
+            let read = self.read_on(&mut *self.reading.lock().await).await;
+            let pause = match &read {
+                // What was hinted at may still be above the horizon.
+                Ok(()) if hinted_at.elapsed() < OFTEN_FOR => EVERY,
+                Ok(()) => hints.pause(EVERY),
                 Err(_) => AGAIN_AFTER,
             };
             tokio::select! {
-                () = self.hint.notified(), if pause == EVERY => {}
+                () = self.hint.notified(), if read.is_ok() => hinted_at = Instant::now(),
+                Ok(()) = hinted.changed(), if read.is_ok() => hinted_at = Instant::now(),
                 () = tokio::time::sleep(pause) => {}
                 _ = stop.wait_for(|stop| *stop) => return,
             }

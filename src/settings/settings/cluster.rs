@@ -24,6 +24,8 @@ record! {
         durability: ClusterDurability, Choice(&["standby", "local"]);
         /// Whether this node can run the sinks.
         sinks: bool = true, Boolean;
+        /// How nodes learn of changes by other nodes: `notify` at once, `poll` every 25 ms, for a pooler in transaction mode.
+        hints: ClusterHints, Choice(&["notify", "poll"]);
         /// Schema of the database that holds the tables: 1 to 40 characters of `a` to `z`, `0` to `9` and `_`.
         schema: String = "headgate".to_owned(), Text(kinds::SCHEMA_NAME);
         /// Seconds that a request waits for the database before it is answered 503.
@@ -44,6 +46,17 @@ pub enum ClusterDurability {
     Standby,
     /// The restart of the primary.
     Local,
+}
+
+/// How nodes learn of what other nodes have committed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClusterHints {
+    /// By `NOTIFY`.
+    #[default]
+    Notify,
+    /// By asking often.
+    Poll,
 }
 
 /// The name of the host, as far as it can be the name of a node.

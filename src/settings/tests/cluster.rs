@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{ClusterDurability, Engine, Settings, explain, render_text};
+use super::super::{ClusterDurability, ClusterHints, Engine, Settings, explain, render_text};
 use super::{Place, check};
 
 #[test]
@@ -24,6 +24,7 @@ fn the_engine_postgres_needs_a_url() {
     let settings = Place::empty().settings();
     assert_eq!(settings.storage.engine, Engine::File);
     assert_eq!(settings.cluster.durability, ClusterDurability::Standby);
+    assert_eq!(settings.cluster.hints, ClusterHints::Notify);
     assert!(!settings.cluster.node.is_empty());
     assert_eq!(Settings::default().cluster.urls(), Vec::<String>::new());
 }

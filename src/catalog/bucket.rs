@@ -1,0 +1,223 @@
+//! A bucket of requests or of bytes that fills at a rate, of which a node of a cluster may have a share.
+//!
+//! **Invariant**: taking neither locks nor allocates, and takes at the same moment share one bucket. A full bucket lets
+//! whatever is asked for through. A share that grows gives nothing at once.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use base::node_share::NodeShare;
+
+pub(super) const SECOND_NS: u64 = 1_000_000_000;
+/// Of the time that a unit takes: nanoseconds have so many more bits.
+const UNIT_BITS: u32 = 20;
+
+/// The moment from which nanoseconds are counted.
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// A bucket that holds `burst` units and fills at `rate` units a second.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    rate: u64,
+    burst: u64,
+    /// How long an empty bucket fills, whatever the share.
+    burst_ns: u64,
+    /// How long a unit of this node's share takes, in nanoseconds with [`UNIT_BITS`] more bits.
+    unit: AtomicU64,
+    /// When the bucket is full again: nanoseconds since [`BEGAN`].
+    full_at_ns: AtomicU64,
+    /// Other nodes have shares as well.
+    is_shared: AtomicBool,
+    /// Units that were asked for since somebody looked, if it is shared.
+    wanted: AtomicU64,
+}
+
+/// What is left of a bucket.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Left {
+    /// Units that may come now.
+    pub(super) remaining: u64,
+    /// How long until it is full.
+    pub(super) missing_ns: u64,
+}
+
+impl Bucket {
+    /// Full, and this node's alone. A rate of 0 counts as 1.
+    pub(super) fn new(rate: u64, burst: u64) -> Self {
+        let rate = rate.max(1);
+        let burst_ns = u128::from(burst) * u128::from(SECOND_NS) / u128::from(rate);
+        Self {
+            rate,
+            burst,
+            burst_ns: u64::try_from(burst_ns).unwrap_or(u64::MAX),
+            unit: AtomicU64::new(unit_of(rate, NodeShare::WHOLE)),
+            full_at_ns: AtomicU64::new(0),
+            is_shared: AtomicBool::new(false),
+            wanted: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// Whole seconds in which an empty bucket fills.
+    pub(super) fn window_seconds(&self) -> u64 {
+        self.burst.div_ceil(self.rate)
+    }
+
+    /// Nanoseconds since [`BEGAN`].
+    pub(super) fn now_ns() -> u64 {
+        u64::try_from(BEGAN.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Takes units.
+    ///
+    /// # Errors
+    /// They are not there; in so many nanoseconds they are.
+    pub(super) fn take(&self, units: u64, now_ns: u64) -> Result<Left, u64> {
+        if self.is_shared.load(Ordering::Relaxed) {
+            self.wanted.fetch_add(units, Ordering::Relaxed);
+        }
+        let unit = self.unit.load(Ordering::Relaxed);
+        let cost_ns = cost_ns(unit, units);
+        let latest = now_ns.saturating_add(self.burst_ns.max(cost_ns));
+        let after = |full_at: u64| full_at.max(now_ns).saturating_add(cost_ns);
+        let later = |full_at: u64| Some(after(full_at)).filter(|full_at| *full_at <= latest);
+        let taken = (self.full_at_ns).fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        match taken {
+            Ok(before) => Ok(self.left_of(unit, after(before), now_ns)),
+            Err(before) => Err(after(before) - latest),
+        }
+    }
+
+    /// They were not used after all.
+    pub(super) fn give_back(&self, units: u64) {
+        let cost_ns = cost_ns(self.unit.load(Ordering::Relaxed), units);
+        let sub = |full_at: u64| Some(full_at.saturating_sub(cost_ns));
+        let _ = (self.full_at_ns).fetch_update(Ordering::Relaxed, Ordering::Relaxed, sub);
+    }
+
+    /// What is left.
+    pub(super) fn left(&self, now_ns: u64) -> Left {
+        let unit = self.unit.load(Ordering::Relaxed);
+        self.left_of(unit, self.full_at_ns.load(Ordering::Relaxed), now_ns)
+    }
+
+    fn left_of(&self, unit: u64, full_at_ns: u64, now_ns: u64) -> Left {
+        let missing_ns = full_at_ns.saturating_sub(now_ns);
+        let there = u128::from(self.burst_ns.saturating_sub(missing_ns)) << UNIT_BITS;
+        let remaining = u64::try_from(there / u128::from(unit)).unwrap_or(u64::MAX);
+        Left {
+            remaining: remaining.min(self.burst),
+            missing_ns,
+        }
+    }
+
+    /// Gives this node a share of the bucket. One that grows holds no more than before at that moment.
+    pub(super) fn set_share(&self, share: NodeShare, now_ns: u64) {
+        let unit = unit_of(self.rate, share);
+        let before = self.unit.load(Ordering::Relaxed);
+        self.is_shared
+            .store(share < NodeShare::WHOLE, Ordering::Relaxed);
+        if unit == before {
+            return;
+        }
+        if unit < before {
+            let drain = |full_at: u64| {
+                let there_ns = (self.burst_ns).saturating_sub(full_at.saturating_sub(now_ns));
+                let there_ns = u128::from(there_ns) * u128::from(unit) / u128::from(before);
+                let there_ns = u64::try_from(there_ns).unwrap_or(u64::MAX);
+                Some(now_ns.saturating_add(self.burst_ns - there_ns.min(self.burst_ns)))
+            };
+            let _ = (self.full_at_ns).fetch_update(Ordering::Relaxed, Ordering::Relaxed, drain);
+        }
+        self.unit.store(unit, Ordering::Relaxed);
+    }
+
+    /// Units that were asked for since this was called last, also those that were refused. Counted while others have a share.
+    pub(super) fn take_wanted(&self) -> u64 {
+        match self.wanted.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.wanted.swap(0, Ordering::Relaxed),
+        }
+    }
+}
+
+/// How long a unit takes at this rate, with [`UNIT_BITS`] more bits.
+fn unit_of(rate: u64, share: NodeShare) -> u64 {
+    let whole = (u128::from(SECOND_NS) << UNIT_BITS) / u128::from(rate);
+    let unit = whole * u128::from(NodeShare::WHOLE.parts()) / u128::from(share.parts());
+    u64::try_from(unit).unwrap_or(u64::MAX).max(1)
+}
+
+fn cost_ns(unit: u64, units: u64) -> u64 {
+    let cost = (u128::from(unit) * u128::from(units)) >> UNIT_BITS;
+    u64::try_from(cost).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes single units until one is refused.
+    fn drain(bucket: &Bucket, now_ns: u64) -> u64 {
+        let mut taken = 0;
+        while bucket.take(1, now_ns).is_ok() {
+            taken += 1;
+        }
+        taken
+    }
+
+    #[test]
+    fn it_holds_the_burst_and_fills_at_the_rate() {
+        for (rate, burst) in [(1, 1), (3, 5), (7, 100), (1_000, 2_000), (999_983, 17)] {
+            let bucket = Bucket::new(rate, burst);
+            assert_eq!(drain(&bucket, 0), burst, "{rate} {burst}");
+            let later = (burst * SECOND_NS).div_ceil(rate) + 1;
+            assert_eq!(drain(&bucket, later), burst, "{rate} {burst}");
+        }
+    }
+
+    #[test]
+    fn shares_of_all_nodes_together_are_the_bucket() {
+        let nodes: Vec<Bucket> = (0..4).map(|_| Bucket::new(1_000, 2_000)).collect();
+        for (node, parts) in nodes.iter().zip([32_768, 16_384, 8_192, 8_192]) {
+            node.set_share(NodeShare::of_parts(parts), 0);
+        }
+        let taken: Vec<u64> = nodes.iter().map(|node| drain(node, 0)).collect();
+        assert_eq!(taken, [1_000, 500, 250, 250]);
+        let taken: Vec<u64> = nodes.iter().map(|node| drain(node, SECOND_NS)).collect();
+        assert_eq!(taken, [500, 250, 125, 125]);
+    }
+
+    #[test]
+    fn a_share_that_grows_gives_nothing_at_once_and_a_small_one_lets_one_through() {
+        let bucket = Bucket::new(100, 200);
+        bucket.set_share(NodeShare::of_parts(655), 0);
+        assert_eq!(drain(&bucket, 0), 1, "1 % of 200");
+        bucket.set_share(NodeShare::WHOLE, 0);
+        assert!(drain(&bucket, 0) <= 1);
+        assert_eq!(drain(&bucket, 3 * SECOND_NS), 200);
+        let slow = Bucket::new(1, 1);
+        slow.set_share(NodeShare::of_parts(NodeShare::WHOLE.parts() / 4), 0);
+        assert_eq!(drain(&slow, 0), 1, "also where its share is less than one");
+        assert_eq!(
+            slow.take(1, SECOND_NS).map(|left| left.remaining),
+            Err(3 * SECOND_NS)
+        );
+        assert_eq!(drain(&slow, 4 * SECOND_NS), 1);
+    }
+
+    #[test]
+    fn what_is_wanted_is_counted_while_others_have_a_share() {
+        let bucket = Bucket::new(10, 10);
+        drain(&bucket, 0);
+        assert_eq!(bucket.take_wanted(), 0);
+        bucket.set_share(NodeShare::of_parts(6_554), 0);
+        assert_eq!(drain(&bucket, 0), 0);
+        assert_eq!(bucket.take_wanted(), 1, "what is refused counts as well");
+        assert_eq!(bucket.take_wanted(), 0);
+    }
+}

@@ -1,0 +1,190 @@
+//! The limits of keys over all nodes: what this node uses of them, and what the others do.
+//!
+//! **Invariant**: a node that hears of the others again after a while uses almost nothing of any rate at first. Bytes of a day
+//! are passed by at most what other nodes store until this one hears of it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::clock::{Unix, since_boot};
+use base::node_share::NodeShare;
+use catalog::{Catalog, KeyHash, RateId};
+use cluster::{PublishedShare, Shares, Status, Wanted};
+use postgres::{Database, DatabaseError, LimitsConnection, LimitsToPublish, within};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// From one look to the next; and while nodes have published shares.
+const EVERY: Duration = Duration::from_secs(1);
+const EVERY_SHARED: Duration = Duration::from_millis(250);
+/// What a key without a daily limit stored is for people: it is published so often.
+const EVERY_UNLIMITED: Duration = Duration::from_mins(1);
+const LOOK_MAX: Duration = Duration::from_secs(3);
+/// A node that has not looked for so long is held for dead by the others.
+const AWAY: Duration = Duration::from_secs(3);
+
+/// What a node stored of keys: a day since 1970 and bytes, by the digest of the key.
+type Stored = HashMap<KeyHash, (u64, u64)>;
+
+/// The limits of keys, which all nodes share.
+pub(super) struct KeyLimits {
+    id: Uuid,
+    database: Database,
+    catalog: Arc<Catalog>,
+    status: Status,
+    shares: Shares<RateId>,
+    connection: Option<LimitsConnection>,
+    /// When this node looked last, by [`since_boot`]; when it began to.
+    looked: Option<Duration>,
+    /// When what keys without a limit stored was published last.
+    published_all: Option<Duration>,
+}
+
+impl KeyLimits {
+    pub(super) fn new(
+        id: Uuid,
+        database: Database,
+        catalog: &Arc<Catalog>,
+        status: &Status,
+    ) -> Self {
+        Self {
+            id,
+            database,
+            catalog: Arc::clone(catalog),
+            status: status.clone(),
+            shares: Shares::new(id),
+            connection: None,
+            looked: None,
+            published_all: None,
+        }
+    }
+
+    /// Looks until `stop`.
+    pub(super) async fn run(mut self, stop: CancellationToken) {
+        while stop.run_until_cancelled(self.step()).await.is_some() {}
+        // What this life stored would be lost else, up to a minute of it.
+        self.published_all = None;
+        if let Err(error) = within(LOOK_MAX, self.look()).await {
+            tracing::debug!(%error, "what keys stored last is not published");
+        }
+        if let Some(connection) = self.connection.take() {
+            connection.close().await;
+        }
+    }
+
+    /// One look, and the pause behind it.
+    async fn step(&mut self) {
+        if let Err(error) = within(LOOK_MAX, self.look()).await {
+            tracing::debug!(%error, "the limits of keys cannot be compared with other nodes");
+            self.connection = None;
+        }
+        tokio::time::sleep(match self.shares.are_published() {
+            true => EVERY_SHARED,
+            false => EVERY,
+        })
+        .await;
+    }
+
+    async fn look(&mut self) -> Result<(), DatabaseError> {
+        let now = since_boot();
+        let since = self.looked.map(|looked| now.saturating_sub(looked));
+        if since.is_some_and(|since| since > AWAY) {
+            self.shares.forget();
+        }
+        let keys = self.catalog.ingest_keys();
+        let rates = keys.iter().flat_map(|key| key.rates());
+        let elapsed = since.unwrap_or(EVERY);
+        let wanted = rates.filter_map(|rate| {
+            let wanted = rate.take_wanted();
+            (wanted > 0).then(|| Wanted {
+                id: rate.id(),
+                per_second: rate.per_second(),
+                wanted: per_second(wanted, elapsed),
+            })
+        });
+        let publish = self.shares.look(now, self.others(), wanted);
+        self.use_shares();
+        let is_due = |before: Duration| now >= before + EVERY_UNLIMITED;
+        let all = self.published_all.is_none_or(is_due);
+        let stored = self.unpublished(all);
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => LimitsConnection::to(&self.database).await?,
+        };
+        let publish = LimitsToPublish {
+            shares: (publish.shares.iter())
+                .map(|(id, share, wanted)| (id.to_vec(), share.parts(), *wanted))
+                .collect(),
+            withdrawn: publish.withdrawn.iter().map(|id| id.to_vec()).collect(),
+            stored: (stored.iter())
+                .map(|(key, (day, bytes))| (*key.as_bytes(), *day, *bytes))
+                .collect(),
+        };
+        connection.publish(self.id, &publish).await?;
+        let shares = connection.shares(self.id).await?;
+        self.shares.hear(shares.into_iter().filter_map(|rate| {
+            Some(PublishedShare {
+                id: rate.id.try_into().ok()?,
+                node: rate.node,
+                share: NodeShare::of_parts(rate.share),
+                wanted: rate.wanted,
+            })
+        }));
+        self.use_shares();
+        let day = catalog::day_of(Unix::now());
+        let elsewhere = connection.stored_elsewhere(self.id, day).await?;
+        for (key, bytes) in elsewhere {
+            if let Some(key) = self.catalog.ingest_key(&KeyHash::from_bytes(key)) {
+                key.volume.set_elsewhere((day, bytes));
+            }
+        }
+        self.connection = Some(connection);
+        self.note_published(stored);
+        if all {
+            self.published_all = Some(now);
+        }
+        self.looked = Some(now);
+        Ok(())
+    }
+
+    /// The other nodes that live.
+    fn others(&self) -> Vec<Uuid> {
+        let nodes = self.status.read().nodes;
+        let others = nodes.iter().filter(|node| node.is_live && !node.is_this);
+        others.map(|node| node.id).collect()
+    }
+
+    fn use_shares(&self) {
+        for key in self.catalog.ingest_keys() {
+            for rate in key.rates() {
+                rate.set_share(self.shares.of(&rate.id()));
+            }
+        }
+    }
+
+    /// What keys stored and other nodes have not heard of: of those with a daily limit, or of all.
+    fn unpublished(&self, all: bool) -> Stored {
+        let keys = self.catalog.ingest_keys();
+        let keys = keys
+            .iter()
+            .filter(|key| all || key.volume.limits().bytes_per_day > 0);
+        keys.filter_map(|key| Some((*key.hash(), key.volume.unwritten()?)))
+            .collect()
+    }
+
+    fn note_published(&self, stored: Stored) {
+        for (key, day) in stored {
+            if let Some(key) = self.catalog.ingest_key(&key) {
+                key.volume.note_written(day);
+            }
+        }
+    }
+}
+
+/// What that is in a second, rounded up.
+fn per_second(wanted: u64, elapsed: Duration) -> u64 {
+    let elapsed = elapsed.as_millis().max(1);
+    let rate = (u128::from(wanted) * 1_000).div_ceil(elapsed);
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}
