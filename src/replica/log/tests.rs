@@ -8,6 +8,7 @@ mod at_rest;
 mod bases;
 mod nodes;
 mod owner;
+mod running;
 
 use std::future::Future;
 

@@ -74,6 +74,18 @@ impl Node {
         }
     }
 
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Both files note where they are.
+    pub(super) fn keep_places(&mut self) {
+        for file in &mut self.files {
+            file.begin();
+            file.commit(file.place, true);
+        }
+    }
+
     /// As after a kill: what was not committed is gone.
     fn killed(&mut self) {
         let database = self.log.database.clone();
