@@ -4,6 +4,7 @@
 //!
 //! **Invariant**: what one node has answered 202 is shown by every node, whichever of them dies.
 
+mod failover;
 mod faults;
 mod limits;
 
@@ -43,12 +44,14 @@ fn items(node: &Process) -> Vec<(String, Value)> {
     let mut items = Vec::new();
     let mut path = "/api/streams/orders/items?limit=1000".to_owned();
     loop {
-        let answer = node.ask("GET", &path, READ_KEY, "", "").json();
+        let answer = node.ask("GET", &path, READ_KEY, "", "");
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        let answer = answer.json();
         let page = answer["data"].as_array().expect("a page");
         let text = |item: &Value| item["key"].as_str().expect("a key").to_owned();
         items.extend(page.iter().map(|item| (text(item), item.clone())));
         match answer["next"].as_str() {
-            Some(next) => path = format!("/api/streams/orders/items?limit=1000&after={next}"),
+            Some(next) => path = format!("/api/streams/orders/items?limit=1000&cursor={next}"),
             None => return items,
         }
     }

@@ -9,6 +9,8 @@
     reason = "blocking helpers around a child process: they poll"
 )]
 
+mod standby;
+
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
@@ -53,11 +55,7 @@ impl Postgres {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let password = folder.path().join("password");
         std::fs::write(&password, PASSWORD).expect("a file");
-        if let Some((user, group)) = unprivileged() {
-            for path in [folder.path(), &password] {
-                std::os::unix::fs::chown(path, Some(user), Some(group)).expect("root may");
-            }
-        }
+        give_to_server(&[folder.path(), &password]);
         let mut postgres = Self {
             programs,
             port: free_port(),
@@ -295,6 +293,15 @@ pub fn free_port() -> u16 {
         let port = u16::try_from(FIRST + place % PORTS).expect("a port");
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
+        }
+    }
+}
+
+/// Lets the server's programs write these, which may run as another user.
+fn give_to_server(paths: &[&Path]) {
+    if let Some((user, group)) = unprivileged() {
+        for path in paths {
+            std::os::unix::fs::chown(path, Some(user), Some(group)).expect("root may");
         }
     }
 }
