@@ -223,6 +223,7 @@ impl Daemon {
             self.shutdown_time_max
         };
         tracing::info!(failed, "stopping");
+        (self.node.iter()).for_each(|node| node.stops_within(grace));
         self.operator.gate.drain();
         self.operator.live.stop();
         self.operator.backups.stop();

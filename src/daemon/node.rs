@@ -12,7 +12,7 @@ mod limits;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ use limits::KeyLimits;
 use observe::metrics::Metrics;
 use pool::Pool;
 use postgres::{Database, DatabaseOptions, Durability, Finding, Made};
-use replica::log::Log;
+use replica::log::{Doubts, Log};
 use replica::{
     AtRestError, CopiesAtRest, LogEntry, LogError, LogPlace, ReplicaFile, SharedLog, part_of,
 };
@@ -48,6 +48,7 @@ pub(super) struct Node {
     status: Status,
     members: Members,
     hints: ClusterHints,
+    doubts: Doubts,
     threads: Vec<JoinHandle<()>>,
     /// What still appends ends last.
     stop: CancellationToken,
@@ -61,6 +62,7 @@ pub(super) struct RunningNode {
     log: SharedLog,
     pub(super) status: Status,
     threads: Vec<JoinHandle<()>>,
+    doubts: Doubts,
     stop: CancellationToken,
     pub(super) copy: Copy,
     pub(super) lease: Lease,
@@ -129,7 +131,8 @@ impl Node {
         }
         log.close().await;
         // Another connection: who serves one must not wait for the threads of requests.
-        let log = Log::new(database.clone(), id);
+        let doubts = Doubts::default();
+        let log = Log::new(database.clone(), id).with_doubts(doubts.clone());
         let (shared, task) = SharedLog::over(log, FORMAT);
         // Once for the life of the process.
         let _ = facts.log.set(shared.clone());
@@ -146,6 +149,7 @@ impl Node {
             status,
             members,
             hints: settings.cluster.hints,
+            doubts,
             threads: vec![thread],
             stop,
         })
@@ -204,6 +208,7 @@ impl Node {
             log: self.log,
             status: self.status,
             threads: self.threads,
+            doubts: self.doubts,
             stop: self.stop,
             copy,
             lease,
@@ -265,6 +270,12 @@ impl RunningNode {
         let log = Log::new(self.database.clone(), self.id);
         let files = [data_dir.join(pool::FILE), data_dir.join(catalog::FILE)];
         Bases::new(log, FORMAT, files, keeping(catalog, pool))
+    }
+
+    /// The node stops: what became of a change is asked for no longer than so long, so that a database that is away does not
+    /// keep the process.
+    pub(super) fn stops_within(&self, grace: Duration) {
+        self.doubts.end_at(Instant::now() + grace);
     }
 
     /// Lets another node have the sinks, as soon as no lane runs here.

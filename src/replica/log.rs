@@ -11,6 +11,7 @@ mod follow;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use postgres::{Database, DatabaseError, Hints, refusal, within};
@@ -18,6 +19,7 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{Connection as _, PgConnection, Postgres};
 use thiserror::Error;
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{LogPlace, MalformedChange, ReplicaFile, part_of};
@@ -45,6 +47,35 @@ pub struct Log {
     answer_max: Duration,
     /// A transaction is open, and the head of the log is locked in it.
     is_reserved: bool,
+    doubts: Doubts,
+}
+
+/// For how long a node asks what became of an entry: for ever, until it stops. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Doubts(Arc<watch::Sender<Option<Instant>>>);
+
+impl Default for Doubts {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(None)))
+    }
+}
+
+impl Doubts {
+    /// The node stops: from then on an append whose answer is lost is [`AppendError::Unknown`]. Nothing is lost by that: the
+    /// next start follows the log, whatever is in it.
+    pub fn end_at(&self, at: Instant) {
+        self.0.send_replace(Some(at));
+    }
+
+    /// Waits for it.
+    async fn ended(&self) {
+        let mut ends = self.0.subscribe();
+        let at = ends.wait_for(Option::is_some).await;
+        match at.map(|at| *at) {
+            Ok(Some(at)) => tokio::time::sleep_until(at.into()).await,
+            _ => std::future::pending().await,
+        }
+    }
 }
 
 /// What is to be appended.
@@ -116,7 +147,13 @@ impl Log {
             used_at: Instant::now(),
             answer_max: ANSWER_MAX,
             is_reserved: false,
+            doubts: Doubts::default(),
         }
+    }
+
+    /// The same, which asks for no longer than this says.
+    pub fn with_doubts(self, doubts: Doubts) -> Self {
+        Self { doubts, ..self }
     }
 
     /// The hints of other nodes.
@@ -137,6 +174,20 @@ impl Log {
 
     /// The same under a nonce, by which an attempt is known again.
     async fn append_as(
+        &mut self,
+        entry: &NewEntry<'_>,
+        nonce: i64,
+    ) -> Result<LogPlace, AppendError> {
+        let doubts = self.doubts.clone();
+        let ended = tokio::select! {
+            appended = self.append_until_known(entry, nonce) => return appended,
+            () = doubts.ended() => AppendError::Unknown,
+        };
+        self.forget_connection();
+        Err(ended)
+    }
+
+    async fn append_until_known(
         &mut self,
         entry: &NewEntry<'_>,
         nonce: i64,

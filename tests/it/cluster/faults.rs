@@ -6,8 +6,10 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
+use postgres_server::Line;
+
 use super::*;
-use crate::process::bearer;
+use crate::process::{Client, bearer};
 
 /// Waits until a screen of a node is sent this.
 fn sends(node: &Process, text: &str) {
@@ -137,4 +139,48 @@ fn a_frozen_owner_is_replaced_and_writes_nothing_when_it_wakes() {
     for node in nodes {
         node.stop();
     }
+}
+
+#[test]
+fn a_node_stops_while_nobody_knows_what_became_of_a_change() {
+    let Some(server) = Postgres::start("a_node_stops_while_nobody_knows") else {
+        return;
+    };
+    let line = Line::to(&server);
+    let setup = node_at(&line.url(), "a").set("server.shutdown_seconds", 1);
+    let first = setup.spawn();
+    accepted(&first, "one");
+    shows(&first, 1);
+    // The change is committed, and nobody is told.
+    line.stall_at("made-in-doubt");
+    let stream = json!({ "name": "made-in-doubt" }).to_string();
+    let (mut client, token) = (
+        Client::connect(first.admin).expect("it listens"),
+        first.setup.admin_token(),
+    );
+    let asking = std::thread::spawn(move || {
+        let answer = client.call("POST", "/api/admin/streams", &token, &stream);
+        answer.is_ok_and(|answer| answer.status == 201)
+    });
+    eventually("it is in the log", || {
+        let sql = "SELECT count(*) FROM headgate.log WHERE position('made-in-doubt'::bytea IN change) > 0";
+        (server.query(sql) == "1").then_some(())
+    });
+    first.terminate();
+    let ended = first.ended();
+    assert!(
+        !asking.join().expect("no panic"),
+        "nobody said that it is made"
+    );
+    assert!(ended.log.contains("stopping"), "{}", ended.log);
+    line.go_on();
+    let next = setup.spawn();
+    shows(&next, 1);
+    let streams = next.list("/api/admin/streams");
+    assert!(
+        streams
+            .iter()
+            .any(|stream| stream["name"] == "made-in-doubt")
+    );
+    next.stop();
 }
