@@ -28,6 +28,8 @@ const EVERY_AWAITED: Duration = Duration::from_millis(20);
 const BEAT_MAX: Duration = Duration::from_secs(3);
 /// A node is dead whose beat was the same for so long.
 const LIVES_FOR: Duration = Duration::from_secs(6);
+/// From one look at transactions that are open for long to the next.
+const TRANSACTIONS_EVERY: Duration = Duration::from_secs(10);
 /// What the server waits for while a commit is on no standby.
 const STANDBY: &str = "SyncRep";
 
@@ -93,6 +95,8 @@ pub struct Members {
     connection: Option<NodesConnection>,
     call: Option<Call>,
     heard: HashMap<Uuid, Heard>,
+    /// When was looked for transactions that are open for long, by [`since_boot`].
+    looked_at: Option<Duration>,
 }
 
 impl fmt::Debug for Members {
@@ -115,6 +119,7 @@ impl Members {
             connection: None,
             call: None,
             heard: HashMap::new(),
+            looked_at: None,
         }
     }
 
@@ -148,6 +153,7 @@ impl Members {
             Ok(beat) => {
                 self.receive(&beat);
                 log.set_seen_everywhere(self.seen_everywhere());
+                self.look_for_transactions(begun).await;
             }
             Err(error) => self.lost(&error),
         }
@@ -160,6 +166,29 @@ impl Members {
             _ = catalog.changed() => {}
             _ = wanted.changed() => {}
         }
+    }
+
+    /// Keeps which transactions of others hold the server up, from time to time.
+    async fn look_for_transactions(&mut self, now: Duration) {
+        let is_due = |before| now >= before + TRANSACTIONS_EVERY;
+        let Some(mut connection) = self
+            .connection
+            .take_if(|_| self.looked_at.is_none_or(is_due))
+        else {
+            return;
+        };
+        self.looked_at = Some(now);
+        match within(BEAT_MAX, connection.long_transactions()).await {
+            Ok(long) => self
+                .status
+                .change(|status| status.database.transactions = long),
+            // Of a connection that has not answered nothing is used any more.
+            Err(error) => {
+                tracing::debug!(%error, "cannot see who holds the database up");
+                return;
+            }
+        }
+        self.connection = Some(connection);
     }
 
     /// The newest entry of the catalog that lookups of all live nodes include. A node that has no copies yet shows nothing.

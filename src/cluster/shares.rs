@@ -155,7 +155,7 @@ impl<Id: Copy + Eq + Hash> Shares<Id> {
     }
 
     /// Takes what the other nodes have published, which was read after what this node had to publish was there.
-    pub fn hear(&mut self, published: impl IntoIterator<Item = PublishedShare<Id>>) {
+    pub fn receive(&mut self, published: impl IntoIterator<Item = PublishedShare<Id>>) {
         for rate in self.rates.values_mut() {
             rate.others.clear();
         }
@@ -282,14 +282,14 @@ mod tests {
         }
 
         /// One node reads what there is.
-        fn hear(&mut self, at: usize) {
+        fn read(&mut self, at: usize) {
             let all = (self.published.iter()).map(|(node, (share, wanted))| PublishedShare {
                 id: 0,
                 node: *node,
                 share: *share,
                 wanted: *wanted,
             });
-            self.nodes[at].hear(all);
+            self.nodes[at].receive(all);
         }
 
         fn used(&self) -> Vec<u32> {
@@ -307,7 +307,7 @@ mod tests {
                         self.publish(at, wanted[at]);
                         acts.push((at, true));
                     }
-                    true => self.hear(at),
+                    true => self.read(at),
                 }
                 let used: u32 = self.used().iter().sum();
                 let spare = NodeShare::MIN.parts() * 8;
@@ -394,11 +394,11 @@ mod tests {
             wanted: RATE,
         };
         shares.look(Duration::ZERO, other.clone(), [wanted]);
-        shares.hear([]);
+        shares.receive([]);
         assert!(shares.of(&0).parts() < NodeShare::WHOLE.parts() / 20);
         assert!(shares.of(&1).parts() < NodeShare::WHOLE.parts() / 20);
         shares.look(NEW_FOR, other, [wanted]);
-        shares.hear([]);
+        shares.receive([]);
         assert_eq!(shares.of(&0), NodeShare::of_equals(2));
         assert_eq!(shares.of(&1), NodeShare::of_equals(2));
         shares.forget();

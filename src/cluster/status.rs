@@ -36,6 +36,8 @@ pub struct DatabaseStatus {
     pub standbys: Vec<String>,
     /// Why it cannot be reached.
     pub problem: Option<String>,
+    /// Transactions of others that have been open for a minute, as sentences.
+    pub transactions: Vec<String>,
 }
 
 /// A node, as it last said.

@@ -192,14 +192,8 @@ impl Node {
         let living = self.members.run(self.log.clone(), self.stop.clone());
         let limits = KeyLimits::new(self.id, self.database.clone(), catalog, &self.status);
         let limits = limits.run(self.stop.clone());
-        let (hints, database) = (self.hints, self.database.clone());
-        let stop = self.stop.clone();
+        let hinting = hinting(self.hints, self.database.clone(), self.stop.clone());
         self.threads.push(thread("cluster-members", async move {
-            let hinting = async {
-                if hints == ClusterHints::Notify {
-                    database.hints().run(&database, stop).await;
-                }
-            };
             tokio::join!(living, limits, hinting);
         })?);
         Ok(RunningNode {
@@ -323,6 +317,13 @@ fn member(id: Uuid, settings: &Settings) -> Member {
         address: settings.server.listen.to_string(),
         may_run_sinks: settings.cluster.sinks,
         format: FORMAT,
+    }
+}
+
+/// Sends and receives the hints of nodes, where they are used.
+async fn hinting(hints: ClusterHints, database: Database, stop: CancellationToken) {
+    if hints == ClusterHints::Notify {
+        database.hints().run(&database, stop).await;
     }
 }
 

@@ -118,6 +118,9 @@ impl Operator {
                 rfc3339(database.since)
             ));
         }
+        for sentence in database.transactions {
+            push(format!("the server of the cluster is held up: {sentence}"));
+        }
         if let Some(why) = copy_problem {
             push(format!(
                 "this node cannot follow what other nodes write, so its pages and screens show an older state: {why}"

@@ -73,37 +73,37 @@ impl Hints {
     /// Gives the hints of this node and hears those of the others, until `stop`.
     pub async fn run(&self, database: &Database, stop: CancellationToken) {
         let both = async {
-            tokio::join!(self.tell_others(database), self.hear_others(database));
+            tokio::join!(self.send_hints(database), self.receive_hints(database));
         };
         stop.run_until_cancelled(both).await;
         self.0.are_heard.store(false, Ordering::Relaxed);
     }
 
-    async fn tell_others(&self, database: &Database) {
+    async fn send_hints(&self, database: &Database) {
         loop {
-            if let Err(error) = self.tell_until_lost(database).await {
+            if let Err(error) = self.send_until_lost(database).await {
                 tracing::debug!(%error, "other nodes get no hints of this one");
             }
             tokio::time::sleep(AGAIN_AFTER).await;
         }
     }
 
-    async fn tell_until_lost(&self, database: &Database) -> Result<(), DatabaseError> {
+    async fn send_until_lost(&self, database: &Database) -> Result<(), DatabaseError> {
         let mut connection = database.connect().await?;
         loop {
             self.0.given.notified().await;
-            let tell = sqlx::query("SELECT pg_notify($1, $2)")
+            let notify = sqlx::query("SELECT pg_notify($1, $2)")
                 .bind(database.schema())
                 .bind(self.0.id.to_string());
-            let told = async { Ok(tell.execute(&mut connection).await?) };
-            within(ANSWER_MAX, told).await?;
+            let sent = async { Ok(notify.execute(&mut connection).await?) };
+            within(ANSWER_MAX, sent).await?;
             tokio::time::sleep(EVERY).await;
         }
     }
 
-    async fn hear_others(&self, database: &Database) {
+    async fn receive_hints(&self, database: &Database) {
         loop {
-            let heard = self.hear_until_lost(database).await;
+            let heard = self.receive_until_lost(database).await;
             self.0.are_heard.store(false, Ordering::Relaxed);
             if let Err(error) = heard {
                 tracing::debug!(%error, "this node gets no hints of others");
@@ -112,7 +112,7 @@ impl Hints {
         }
     }
 
-    async fn hear_until_lost(&self, database: &Database) -> Result<(), DatabaseError> {
+    async fn receive_until_lost(&self, database: &Database) -> Result<(), DatabaseError> {
         let mut listener = within(ANSWER_MAX, Box::pin(listener(database))).await?;
         self.0.are_heard.store(true, Ordering::Relaxed);
         let own = self.0.id.to_string();

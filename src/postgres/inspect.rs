@@ -16,7 +16,7 @@ const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
 const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(60);
 /// Transactions of others that take longer are told of. Not those that wait for a standby: if one is ended, its commit can be
 /// seen, and no standby has it.
-const LONG_SECONDS: i32 = 60;
+pub(super) const OPEN_FOR: Duration = Duration::from_mins(1);
 
 /// Something about the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,19 +158,40 @@ async fn of_transactions(
     connection: &mut PgConnection,
     found: &mut Vec<Finding>,
 ) -> Result<(), DatabaseError> {
+    let sentences = long_transactions(connection, OPEN_FOR).await?;
+    found.extend(sentences.into_iter().map(Finding::warning));
+    Ok(())
+}
+
+/// Transactions of others that have been open for so long, each with what ends it; prepared ones too.
+pub(super) async fn long_transactions(
+    connection: &mut PgConnection,
+    open_for: Duration,
+) -> Result<Vec<String>, DatabaseError> {
     let sql = "SELECT pid, extract(epoch FROM clock_timestamp() - xact_start)::bigint, coalesce(application_name, '')
         FROM pg_stat_activity
         WHERE xact_start < clock_timestamp() - make_interval(secs => $1) AND pid <> pg_backend_pid()
             AND backend_type = 'client backend' AND application_name NOT LIKE 'headgate %'
             AND wait_event IS DISTINCT FROM 'SyncRep' ORDER BY xact_start LIMIT 3";
     let long: Vec<(i32, i64, String)> = sqlx::query_as(sql)
-        .bind(f64::from(LONG_SECONDS))
+        .bind(open_for.as_secs_f64())
+        .fetch_all(&mut *connection)
+        .await?;
+    let sql = "SELECT gid, extract(epoch FROM clock_timestamp() - prepared)::bigint FROM pg_prepared_xacts
+        WHERE prepared < clock_timestamp() - make_interval(secs => $1) ORDER BY prepared LIMIT 3";
+    let prepared: Vec<(String, i64)> = sqlx::query_as(sql)
+        .bind(open_for.as_secs_f64())
         .fetch_all(connection)
         .await?;
-    for (process, seconds, application) in long {
-        found.push(Finding::warning(format!(
+    let long = long.into_iter().map(|(process, seconds, application)| {
+        format!(
             "a transaction of {application:?} (process {process}) has been open for {seconds} s, which keeps the server from cleaning up; end it with SELECT pg_terminate_backend({process})"
-        )));
-    }
-    Ok(())
+        )
+    });
+    let prepared = prepared.into_iter().map(|(name, seconds)| {
+        format!(
+            "the prepared transaction {name:?} has been open for {seconds} s, which keeps the server from cleaning up; end it with ROLLBACK PREPARED or COMMIT PREPARED"
+        )
+    });
+    Ok(long.chain(prepared).collect())
 }

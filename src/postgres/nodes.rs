@@ -8,6 +8,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{Connection as _, PgConnection, Row as _};
 use uuid::Uuid;
 
+use super::inspect::{OPEN_FOR, long_transactions};
 use super::{Database, DatabaseError};
 
 /// What a node says of itself.
@@ -110,6 +111,14 @@ impl NodesConnection {
     /// The database's.
     pub async fn beat(&mut self, said: &NodeSaid) -> Result<Beat, DatabaseError> {
         beat(&mut self.connection, said).await
+    }
+
+    /// Transactions of others that have been open for a minute, as sentences.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn long_transactions(&mut self) -> Result<Vec<String>, DatabaseError> {
+        long_transactions(&mut self.connection, OPEN_FOR).await
     }
 
     /// The nodes that have a name, but for `node`.

@@ -81,3 +81,32 @@ async fn a_server_that_is_not_there_is_away_and_the_next_is_asked() {
         "{refused:?}"
     );
 }
+
+#[tokio::test]
+async fn transactions_that_are_open_for_long_are_named() {
+    let Some(server) = Postgres::start("transactions_that_are_open_for_long_are_named") else {
+        return;
+    };
+    let own = server.cluster("headgate").await;
+    let mut connection = own.connect().await.expect("it connects");
+    let now = Duration::ZERO;
+    let none = inspect::long_transactions(&mut connection, now).await;
+    assert_eq!(none, Ok(Vec::new()));
+    let other = server_of(&server.url()).expect("a URL");
+    let mut other = PgConnection::connect_with(&other.application_name("report"))
+        .await
+        .expect("it connects");
+    let begin = sqlx::raw_sql("BEGIN; SELECT pg_current_xact_id()");
+    begin.execute(&mut other).await.expect("it begins");
+    let long = inspect::long_transactions(&mut connection, now).await;
+    let [sentence] = &*long.expect("it looks") else {
+        panic!("not one");
+    };
+    assert!(sentence.contains("\"report\""), "{sentence}");
+    let end = sentence.split("end it with ").nth(1).expect("what ends it");
+    // In seconds at most, and when it has gone.
+    let end = end.replace(')', ", 180000)");
+    assert_eq!(server.query(&end), "t");
+    let none = inspect::long_transactions(&mut connection, now).await;
+    assert_eq!(none, Ok(Vec::new()));
+}

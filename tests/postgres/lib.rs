@@ -105,15 +105,38 @@ impl Postgres {
             .to_owned()
     }
 
+    /// A transaction of somebody else, which has a number, and is open until this is dropped.
+    pub fn begin(&self) -> OpenTransaction {
+        let mut command = self.client();
+        let mut client = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("psql starts");
+        let input = client.stdin.as_mut().expect("a pipe");
+        let begin = input.write_all(b"BEGIN; SELECT pg_current_xact_id();\n");
+        begin.expect("it is sent");
+        let mut said = [0];
+        let output = client.stdout.as_mut().expect("a pipe");
+        output.read_exact(&mut said).expect("it has begun");
+        OpenTransaction(client)
+    }
+
     fn psql(&self, sql: &str) -> Output {
-        Command::new(self.programs.join("psql"))
-            .args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet"])
-            .args(["--set", "ON_ERROR_STOP=1", "--command", sql])
-            .arg(self.url())
-            .env("PGCONNECT_TIMEOUT", "30")
+        self.client()
+            .args(["--command", sql])
             .stdin(Stdio::null())
             .output()
             .expect("psql starts")
+    }
+
+    fn client(&self) -> Command {
+        let mut command = Command::new(self.programs.join("psql"));
+        command
+            .args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet"])
+            .args(["--set", "ON_ERROR_STOP=1", "--dbname", &self.url()])
+            .env("PGCONNECT_TIMEOUT", "30");
+        command
     }
 
     /// Ends the server at once, as a crash would.
@@ -176,6 +199,17 @@ impl Postgres {
 impl Drop for Postgres {
     fn drop(&mut self) {
         self.end(Signal::QUIT);
+    }
+}
+
+/// A transaction that is open.
+#[derive(Debug)]
+pub struct OpenTransaction(Child);
+
+impl Drop for OpenTransaction {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use base::clock::{Unix, since_boot};
 use base::node_share::NodeShare;
 use catalog::{Catalog, KeyHash, RateId};
-use cluster::{PublishedShare, Shares, Status, Wanted};
-use postgres::{Database, DatabaseError, LimitsConnection, LimitsToPublish, within};
+use cluster::{PublishedShare, Shares, Status, ToPublish, Wanted};
+use postgres::{Database, DatabaseError, LimitsConnection, LimitsToPublish, PublishedRate, within};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -88,6 +88,38 @@ impl KeyLimits {
 
     async fn look(&mut self) -> Result<(), DatabaseError> {
         let now = since_boot();
+        let publish = self.plan(now);
+        self.use_shares();
+        let is_due = |before: Duration| now >= before + EVERY_UNLIMITED;
+        let all = self.published_all.is_none_or(is_due);
+        let stored = self.unpublished(all);
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => LimitsConnection::to(&self.database).await?,
+        };
+        let publish = to_publish(&publish, &stored);
+        connection.publish(self.id, &publish).await?;
+        let shares = connection.shares(self.id).await?;
+        self.shares
+            .receive(shares.into_iter().filter_map(published_share));
+        self.use_shares();
+        let day = catalog::day_of(Unix::now());
+        for (key, bytes) in connection.stored_elsewhere(self.id, day).await? {
+            if let Some(key) = self.catalog.ingest_key(&KeyHash::from_bytes(key)) {
+                key.volume.set_elsewhere((day, bytes));
+            }
+        }
+        self.connection = Some(connection);
+        self.note_published(stored);
+        if all {
+            self.published_all = Some(now);
+        }
+        self.looked = Some(now);
+        Ok(())
+    }
+
+    /// What this node was asked for, and what it has to publish because of that.
+    fn plan(&mut self, now: Duration) -> ToPublish<RateId> {
         let since = self.looked.map(|looked| now.saturating_sub(looked));
         if since.is_some_and(|since| since > AWAY) {
             self.shares.forget();
@@ -103,49 +135,7 @@ impl KeyLimits {
                 wanted: per_second(wanted, elapsed),
             })
         });
-        let publish = self.shares.look(now, self.others(), wanted);
-        self.use_shares();
-        let is_due = |before: Duration| now >= before + EVERY_UNLIMITED;
-        let all = self.published_all.is_none_or(is_due);
-        let stored = self.unpublished(all);
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => LimitsConnection::to(&self.database).await?,
-        };
-        let publish = LimitsToPublish {
-            shares: (publish.shares.iter())
-                .map(|(id, share, wanted)| (id.to_vec(), share.parts(), *wanted))
-                .collect(),
-            withdrawn: publish.withdrawn.iter().map(|id| id.to_vec()).collect(),
-            stored: (stored.iter())
-                .map(|(key, (day, bytes))| (*key.as_bytes(), *day, *bytes))
-                .collect(),
-        };
-        connection.publish(self.id, &publish).await?;
-        let shares = connection.shares(self.id).await?;
-        self.shares.hear(shares.into_iter().filter_map(|rate| {
-            Some(PublishedShare {
-                id: rate.id.try_into().ok()?,
-                node: rate.node,
-                share: NodeShare::of_parts(rate.share),
-                wanted: rate.wanted,
-            })
-        }));
-        self.use_shares();
-        let day = catalog::day_of(Unix::now());
-        let elsewhere = connection.stored_elsewhere(self.id, day).await?;
-        for (key, bytes) in elsewhere {
-            if let Some(key) = self.catalog.ingest_key(&KeyHash::from_bytes(key)) {
-                key.volume.set_elsewhere((day, bytes));
-            }
-        }
-        self.connection = Some(connection);
-        self.note_published(stored);
-        if all {
-            self.published_all = Some(now);
-        }
-        self.looked = Some(now);
-        Ok(())
+        self.shares.look(now, self.others(), wanted)
     }
 
     /// The other nodes that live.
@@ -180,6 +170,29 @@ impl KeyLimits {
             }
         }
     }
+}
+
+fn to_publish(shares: &ToPublish<RateId>, stored: &Stored) -> LimitsToPublish {
+    let ToPublish { shares, withdrawn } = shares;
+    LimitsToPublish {
+        shares: (shares.iter())
+            .map(|(id, share, wanted)| (id.to_vec(), share.parts(), *wanted))
+            .collect(),
+        withdrawn: withdrawn.iter().map(|id| id.to_vec()).collect(),
+        stored: (stored.iter())
+            .map(|(key, (day, bytes))| (*key.as_bytes(), *day, *bytes))
+            .collect(),
+    }
+}
+
+/// None: its ID is none of this version.
+fn published_share(rate: PublishedRate) -> Option<PublishedShare<RateId>> {
+    Some(PublishedShare {
+        id: rate.id.try_into().ok()?,
+        node: rate.node,
+        share: NodeShare::of_parts(rate.share),
+        wanted: rate.wanted,
+    })
 }
 
 /// What that is in a second, rounded up.

@@ -184,3 +184,22 @@ fn a_node_stops_while_nobody_knows_what_became_of_a_change() {
     );
     next.stop();
 }
+
+#[test]
+fn a_transaction_of_somebody_else_holds_nothing_up() {
+    let Some(server) = Postgres::start("a_transaction_of_somebody_else") else {
+        return;
+    };
+    let node = node(&server, "a").spawn();
+    accepted(&node, "one");
+    shows(&node, 1);
+    let held = server.begin();
+    for (number, id) in ["two", "three"].into_iter().enumerate() {
+        accepted(&node, id);
+        shows(&node, number + 2);
+    }
+    drop(held);
+    accepted(&node, "four");
+    shows(&node, 4);
+    node.stop();
+}
