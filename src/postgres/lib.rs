@@ -10,6 +10,7 @@
 mod connections;
 mod error;
 mod inspect;
+mod moving;
 mod nodes;
 mod schema;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, PgConnection};
 pub use connections::Connections;
 pub use error::{DatabaseError, may_pass, refusal};
 pub use inspect::Finding;
+pub use moving::{MoveIn, MoveOut, MovedRows, STATEMENT_MAX, Target};
 pub use nodes::{Beat, NamedNode, NodeSaid, NodeSeen, NodesConnection, works};
 pub use schema::{FORMAT, Made, make};
 
