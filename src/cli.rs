@@ -17,6 +17,7 @@ pub mod demo;
 pub mod licenses;
 mod logging;
 pub mod man;
+pub mod migrate;
 pub mod plugin;
 mod port;
 pub mod preset;
@@ -116,6 +117,8 @@ enum Verb {
     Sink(Box<sink::SinkArgs>),
     /// Show the nodes that share one database
     Cluster(cluster::ClusterArgs),
+    /// Move a data directory into a cluster, or a cluster into a data directory
+    Migrate(migrate::MigrateArgs),
     /// Load-test a running daemon and find its bottleneck
     Bench(bench::BenchArgs),
     /// Back up the data of a running daemon to a new directory
@@ -175,6 +178,7 @@ pub fn main() -> ExitCode {
         Verb::Requests(args) => short(requests::run(args)),
         Verb::Sink(args) => short(sink::run(*args)),
         Verb::Cluster(args) => short(cluster::run(args)),
+        Verb::Migrate(args) => short(migrate::run(args)),
         Verb::Bench(args) => short(bench::run(args)),
         Verb::Backup(args) => short(backup::backup(args)),
         Verb::Restore(args) => backup::restore(&args),

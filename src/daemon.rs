@@ -12,6 +12,7 @@ mod error;
 mod files;
 mod hourly;
 mod memory;
+mod moving;
 mod node;
 mod parts;
 mod permissions;
@@ -32,7 +33,6 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use backup::restore::MARK;
 use base::clock;
 use base::process;
 use http::host::Hosts;
@@ -51,6 +51,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
 pub use connection_limits::ConnectionLimits;
 pub use error::DaemonError;
+pub use moving::{MOVED_MARK, MovedIn, MovedOut, move_in, move_out};
 use node::RunningNode;
 pub use node::{database_of, make_tables};
 use parts::Parts;
@@ -131,7 +132,7 @@ impl Daemon {
         upgrade::look(data_dir)?;
         clock::trust(settings.storage.trust_clock.into());
         permissions::close(data_dir, settings.storage.pool_mode);
-        require_whole(data_dir)?;
+        moving::must_be_usable(data_dir, settings.storage.engine)?;
         files::open_plugins(&settings.storage.plugins_dir())?;
         let admin_token = files::admin_token(&settings.admin)?;
         upgrading::run(data_dir, settings).await?;
@@ -424,17 +425,6 @@ async fn bind_both(settings: &Settings) -> Result<(Bound, Bound), DaemonError> {
         service.map_err(of(SERVICE_LISTEN))?,
         admin.map_err(of(ADMIN_LISTEN))?,
     ))
-}
-
-/// Refuses a folder that holds the half of a backup.
-fn require_whole(data_dir: &Path) -> Result<(), DaemonError> {
-    if !data_dir.join(MARK).exists() {
-        return Ok(());
-    }
-    Err(DaemonError::DataFolder(format!(
-        "the restore of a backup into {} did not come to its end; empty the folder and run `headgate restore` again",
-        data_dir.display()
-    )))
 }
 
 /// Makes a data folder if it is missing, for this user only; its absolute path.

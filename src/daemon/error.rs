@@ -75,6 +75,16 @@ pub enum DaemonError {
     /// The copies of this node cannot be brought to what the others have.
     #[error("{0}")]
     Copies(#[from] replica::AtRestError),
+    /// What was stored is not what was read. Nothing was moved.
+    #[error(
+        "what was stored differs from what was read ({0}), so nothing was moved: run the command again, and report it if this is repeated"
+    )]
+    Differs(String),
+    /// The database did not confirm the end of a move.
+    #[error(
+        "{0}; the move may be complete: run the same command again, which compares in that case"
+    )]
+    MoveUnknown(#[source] postgres::DatabaseError),
     /// The copies are of no use any more: the next start takes new ones.
     #[error("{0}")]
     Copy(String),
@@ -119,6 +129,8 @@ impl DaemonError {
             | Self::Damaged(_)
             | Self::Moved(..)
             | Self::Database(_)
+            | Self::Differs(_)
+            | Self::MoveUnknown(_)
             | Self::Copy(_) => 70,
             Self::NewerLog | Self::Copies(AtRestError::Apply(ApplyError::Newer(_))) => 78,
             Self::Cluster(_)

@@ -34,7 +34,7 @@ use replica::{
 use settings::{ClusterDurability, ClusterHints, Settings};
 
 /// The newest format of the log that this version knows.
-const FORMAT: i32 = 1;
+pub(super) const FORMAT: i32 = 1;
 /// From a claim until the copies have what the owner before has settled.
 const LEVEL_EVERY: Duration = Duration::from_millis(5);
 

@@ -7,6 +7,7 @@ pub mod copy;
 mod group;
 mod log;
 mod measure;
+pub(super) mod moving;
 pub(super) mod page;
 mod prune;
 mod quarantine;

@@ -17,6 +17,7 @@ mod endpoint;
 mod file;
 pub mod log;
 mod measure;
+pub mod moving;
 mod origin;
 pub mod page;
 mod postgres;
@@ -168,6 +169,9 @@ pub enum StorageError {
     /// The database did not answer, or refused.
     #[error("journal: {0}")]
     Database(#[source] ::postgres::DatabaseError),
+    /// A row is not what it should be.
+    #[error("journal: {0}")]
+    Row(String),
     /// The writer thread could not be started.
     #[error("journal: cannot start the writer thread: {0}")]
     Thread(#[source] std::io::Error),

@@ -33,13 +33,14 @@ pub struct Origin {
 impl Origin {
     /// Writes what is to be known of an entry, and nothing else, into `bytes`.
     pub(super) fn pack(entry: &LogEntry, bytes: &mut Vec<u8>) {
-        bytes.clear();
-        bytes.push(entry.outcome.code().to_le_bytes()[0]);
-        bytes.extend_from_slice(&entry.received_at.ms().to_le_bytes());
-        bytes.extend_from_slice(entry.request_id.as_bytes());
-        bytes.extend_from_slice(entry.connector.as_bytes());
-        bytes.push(BETWEEN);
-        bytes.extend_from_slice(entry.stream.as_bytes());
+        let head = (entry.outcome, entry.received_at, entry.request_id);
+        write(bytes, head, (&entry.connector, &entry.stream));
+    }
+
+    /// The same of what was read.
+    pub(super) fn write(&self, bytes: &mut Vec<u8>) {
+        let head = (self.outcome, self.received_at, self.request_id);
+        write(bytes, head, (&self.connector, &self.stream));
     }
 
     /// Reads it back.
@@ -60,6 +61,20 @@ impl Origin {
             stream: stream.to_owned(),
         })
     }
+}
+
+fn write(
+    bytes: &mut Vec<u8>,
+    (outcome, received_at, request_id): (Outcome, Unix, Uuid),
+    (connector, stream): (&str, &str),
+) {
+    bytes.clear();
+    bytes.push(outcome.code().to_le_bytes()[0]);
+    bytes.extend_from_slice(&received_at.ms().to_le_bytes());
+    bytes.extend_from_slice(request_id.as_bytes());
+    bytes.extend_from_slice(connector.as_bytes());
+    bytes.push(BETWEEN);
+    bytes.extend_from_slice(stream.as_bytes());
 }
 
 #[cfg(test)]

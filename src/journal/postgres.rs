@@ -12,6 +12,7 @@ mod feed;
 mod group;
 mod log;
 mod measure;
+pub(super) mod moving;
 mod reader;
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use base::order::{Epoch, Seq};
+use base::order::{ChangeSeq, Epoch, Seq};
 
 use super::{PoolError, history, rebuilt, schema, sizes, views};
 
@@ -36,6 +36,16 @@ pub fn has_had(path: &Path, stream: &str) -> Result<bool, PoolError> {
     let connection = sqlite::open_reader(path, &Arc::default())?;
     let sql = "SELECT EXISTS (SELECT 1 FROM items WHERE stream = ?1)";
     Ok(connection.query_row(sql, [stream], |row| row.get(0))?)
+}
+
+/// The number of the last change of a pool that nobody writes, and up to where every sink has what was accepted.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn numbers(path: &Path) -> Result<(ChangeSeq, Seq), PoolError> {
+    let connection = sqlite::open_reader(path, &Arc::default())?;
+    let seq = history::read(&connection)?.seq;
+    Ok((seq, copy_state(&connection)?.low_water))
 }
 
 /// Looks into a pool.

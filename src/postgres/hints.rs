@@ -12,13 +12,14 @@ use std::time::Duration;
 use sqlx::Connection as _;
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{Database, DatabaseError, within};
 
-/// From one hint of a node to its next.
-const EVERY: Duration = Duration::from_millis(10);
+/// From one hint of a node to the next but one: the first is for what was accepted, the second for what was made of it.
+const TWO_EVERY: Duration = Duration::from_millis(10);
 /// After a failure.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -90,14 +91,18 @@ impl Hints {
 
     async fn send_until_lost(&self, database: &Database) -> Result<(), DatabaseError> {
         let mut connection = database.connect().await?;
+        let mut before = None;
         loop {
             self.0.given.notified().await;
+            let now = Instant::now();
             let notify = sqlx::query("SELECT pg_notify($1, $2)")
                 .bind(database.schema())
                 .bind(self.0.id.to_string());
             let sent = async { Ok(notify.execute(&mut connection).await?) };
             within(ANSWER_MAX, sent).await?;
-            tokio::time::sleep(EVERY).await;
+            if let Some(before) = before.replace(now) {
+                tokio::time::sleep_until(before + TWO_EVERY).await;
+            }
         }
     }
 

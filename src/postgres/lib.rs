@@ -12,6 +12,7 @@ mod error;
 mod hints;
 mod inspect;
 mod limits;
+mod moving;
 mod nodes;
 mod schema;
 #[cfg(test)]
@@ -28,6 +29,7 @@ pub use error::{DatabaseError, may_pass, refusal};
 pub use hints::Hints;
 pub use inspect::Finding;
 pub use limits::{LimitsConnection, LimitsToPublish, PublishedRate};
+pub use moving::{MoveIn, MoveOut, MovedRows, STATEMENT_MAX, Target};
 pub use nodes::{Beat, NamedNode, NodeSaid, NodeSeen, NodesConnection, works};
 pub use schema::{FORMAT, Made, make};
 

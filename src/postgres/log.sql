@@ -99,6 +99,12 @@ CREATE TABLE key_bytes (
     changed timestamptz NOT NULL,
     PRIMARY KEY (day, key, node)
 ) WITH (fillfactor = 50);
+-- What a data directory had that was moved into this cluster: moved in a second time, it is known again.
+CREATE TABLE moved_in (
+    part text COLLATE "C" PRIMARY KEY,
+    rows bigint NOT NULL,
+    digest bytea NOT NULL
+);
 
 -- The digest before the first entry until somebody has begun the log, which gives it one that tells it from every other.
 CREATE FUNCTION no_digest() RETURNS bytea LANGUAGE sql IMMUTABLE AS $$

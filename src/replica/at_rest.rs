@@ -6,13 +6,16 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::Connection;
+use sqlx::PgConnection;
 use thiserror::Error;
 use uuid::Uuid;
 
+use super::log::bases::store_base;
 use super::log::{BaseError, FollowedEntry, Log};
-use super::{ApplyError, ChainDigest, LogPlace, Recorder, ReplicaFile};
+use super::{ApplyError, ChainDigest, LogPlace, OWN_TABLE, Recorder, ReplicaFile};
 use ::postgres::DatabaseError;
 use sqlite::{Synchronous, beside, suspect};
 
@@ -103,17 +106,7 @@ impl CopiesAtRest<'_> {
     /// # Errors
     /// See [`AtRestError`].
     pub async fn begin_log(self, log: &mut Log) -> Result<bool, AtRestError> {
-        // The digest before the first entry tells this log from every other.
-        let place = LogPlace {
-            n: 0,
-            digest: ChainDigest(Uuid::now_v7().into_bytes()),
-        };
-        let parts = self.files.map(|file| beside(file, PART));
-        for ((file, path), part) in ReplicaFile::ALL.into_iter().zip(self.files).zip(&parts) {
-            place_at(path, file, place)?;
-            delete(part)?;
-            sqlite::copy_at_rest(path, &part.to_string_lossy())?;
-        }
+        let (place, parts) = self.first_base()?;
         let stored = log.store_base(place, self.format, [&parts[0], &parts[1]]);
         let stored = stored.await;
         for part in &parts {
@@ -127,6 +120,51 @@ impl CopiesAtRest<'_> {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The same within a transaction of this connection, in which nobody else can begin it. False: what the database has is
+    /// not what the files have. No statement takes longer than `wait`.
+    ///
+    /// # Errors
+    /// See [`AtRestError`].
+    pub async fn begin_log_within(
+        self,
+        connection: &mut PgConnection,
+        wait: Duration,
+    ) -> Result<bool, AtRestError> {
+        let (place, parts) = self.first_base()?;
+        let files = [&*parts[0], &*parts[1]];
+        let stored = store_base(connection, wait, (place, self.format), files).await?;
+        parts.iter().try_for_each(|part| delete(part))?;
+        Ok(stored.is_equal(connection, wait).await?)
+    }
+
+    /// The files are copies no longer: each is one of a daemon alone.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn leave_log(self) -> Result<(), AtRestError> {
+        for path in self.files {
+            let connection = sqlite::open_writer(path, Synchronous::Full)?;
+            connection.execute_batch(&format!("DROP TABLE IF EXISTS main.{OWN_TABLE}"))?;
+        }
+        Ok(())
+    }
+
+    /// Files to be stored as the base before the first entry, beside the files as they are.
+    fn first_base(self) -> Result<(LogPlace, [PathBuf; 2]), AtRestError> {
+        // The digest before the first entry tells this log from every other.
+        let place = LogPlace {
+            n: 0,
+            digest: ChainDigest(Uuid::now_v7().into_bytes()),
+        };
+        let parts = self.files.map(|file| beside(file, PART));
+        for ((file, path), part) in ReplicaFile::ALL.into_iter().zip(self.files).zip(&parts) {
+            place_at(path, file, place)?;
+            delete(part)?;
+            sqlite::copy_at_rest(path, &part.to_string_lossy())?;
+        }
+        Ok((place, parts))
     }
 
     /// Applies entries until there is none left; none: the copies are missing or of no use.

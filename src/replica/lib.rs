@@ -69,6 +69,7 @@ mod recorder;
 mod running;
 mod shared;
 mod tables;
+mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -82,6 +83,7 @@ pub use place::{ChainDigest, LogPlace};
 pub use recorder::Recorder;
 pub use running::MadeCopies;
 pub use shared::{Again, Behind, LogError, Said, SharedLog};
+pub use tally::{MovedPart, Tally, TallyCounter, is_copy};
 
 /// The table of a file's place. It is the one that is not recorded.
 const OWN_TABLE: &str = "replica";

@@ -6,7 +6,7 @@
 //! **Invariant**: whether an entry was appended is known or asked again, never guessed. What is read was committed before
 //! a write of this connection, so with `durability = "standby"` it is on the standby, too.
 
-mod bases;
+pub(crate) mod bases;
 mod follow;
 #[cfg(test)]
 mod tests;

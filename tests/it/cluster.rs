@@ -7,6 +7,7 @@
 mod failover;
 mod faults;
 mod limits;
+mod moving;
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -10,7 +10,7 @@
 //!
 //! **Invariant**: whatever happens, what was answered 202 is in the pool after the fault is over.
 
-mod bench; // folders, rounds and seeds that all faults share
+pub(crate) mod bench; // folders, rounds and seeds that all faults share
 mod book; // what one connection was answered
 mod calls; // a call of the system that kills, fails, or does half of its work
 mod clock; // the wall clock jumps

@@ -60,7 +60,7 @@ CREATE TABLE claim_runs (
 /// How long a claim holds.
 pub(super) const WINDOW: Duration = Duration::from_hours(24);
 /// Claims of a run. In memory are those that are not in one yet: 2 to 4 MB with so many.
-const RUN_CLAIMS: usize = 32_768;
+pub(super) const RUN_CLAIMS: usize = 32_768;
 const CACHED_CLAIMS_MAX: u64 = 50_000;
 /// Claims deleted in one step.
 const EXPIRE_STEP: usize = 1_000;
@@ -129,6 +129,17 @@ impl Run {
     fn is_over(&self, now: Lived) -> bool {
         self.newest_at + WINDOW <= now
     }
+}
+
+/// Stores claims as a run, of a file that has no log of them. Part of an open transaction.
+pub(super) fn append_run(
+    connection: &Connection,
+    claims: Vec<(Key, Held)>,
+) -> Result<(), rusqlite::Error> {
+    let sql = "SELECT coalesce(max(run), 0) + 1 FROM claim_runs";
+    let number = connection.query_row(sql, [], |row| row.get(0))?;
+    let blocks = filter::blocks_for(RUN_CLAIMS);
+    Turn::new(number, claims, 0, blocks).move_along(connection, usize::MAX)
 }
 
 /// The index. Its methods run inside the writer's transaction.

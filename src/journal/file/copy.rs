@@ -16,7 +16,7 @@ use crate::{Durability, StorageError};
 use base::order::Seq;
 
 /// More requests than the other life can have taken since it was copied.
-const NUMBERS_SKIPPED: u64 = 1 << 40;
+pub(super) const NUMBERS_SKIPPED: u64 = 1 << 40;
 
 /// Where a journal stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

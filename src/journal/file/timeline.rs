@@ -130,7 +130,9 @@ impl Timeline {
 }
 
 /// How much had been lived when the wall clock was last trusted, and what it said.
-fn trusted_last(connection: &Connection) -> Result<Option<(Lived, Unix)>, rusqlite::Error> {
+pub(super) fn trusted_last(
+    connection: &Connection,
+) -> Result<Option<(Lived, Unix)>, rusqlite::Error> {
     let known = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'clock'";
     if connection.query_row(known, [], |row| row.get::<_, i64>(0))? == 0 {
         return Ok(None);

@@ -111,7 +111,7 @@ impl Node {
     pub(crate) async fn has_released_after(&self, seq: Seq) -> Result<bool, DatabaseError> {
         let sql = "SELECT NOT EXISTS (SELECT FROM payloads p WHERE p.seq = r.seq)
                 AND NOT EXISTS (SELECT FROM quarantine q WHERE q.seq = r.seq) AS released
-             FROM requests r WHERE r.seq > $1 AND r.outcome IN (0, 4) ORDER BY r.seq LIMIT 1";
+             FROM requests r WHERE r.seq > $1 AND (r.outcome = 0 OR (r.outcome = 4 AND r.http_status = 202)) ORDER BY r.seq LIMIT 1";
         let query = sqlx::query(sql).bind(seq.to_column());
         let row = self.lane_reads.first(query).await?;
         let released = row.map(|row| row.try_get("released"));

@@ -2,6 +2,7 @@
 
 mod doubt;
 mod generations;
+mod moving;
 mod stories;
 
 use std::sync::Arc;

@@ -6,13 +6,18 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
+use sha2::{Digest as _, Sha256};
+use sqlx::PgConnection;
+use sqlx::postgres::{PgArguments, PgRow, Postgres};
+use sqlx::query::Query;
 use thiserror::Error;
 use uuid::Uuid;
 
-use super::{Log, column, unexpected};
+use super::{Log, column, leaves_doubt, unexpected};
 use crate::{ChainDigest, LogPlace, ReplicaFile};
-use postgres::{DatabaseError, refusal};
+use postgres::{DatabaseError, refusal, within};
 
 /// Bytes of a part.
 const PART_BYTES: u64 = 1 << 20;
@@ -52,38 +57,14 @@ impl Log {
         format: i32,
         files: [&Path; 2],
     ) -> Result<(), BaseError> {
-        let id = Uuid::now_v7();
-        let begin = sqlx::query("SELECT begin_base($1, $2, $3, $4)")
-            .bind(id)
-            .bind(place.n.cast_signed())
-            .bind(place.digest.as_bytes())
-            .bind(format);
-        self.ask(begin).await?;
-        let mut parts = Vec::new();
-        for (file, path) in ReplicaFile::ALL.into_iter().zip(files) {
-            let mut stored = 0_i32;
-            let mut open = File::open(path)?;
-            loop {
-                let mut bytes = Vec::new();
-                (&mut open).take(PART_BYTES).read_to_end(&mut bytes)?;
-                if bytes.is_empty() {
-                    break;
-                }
-                let store = sqlx::query(
-                    "INSERT INTO base_parts (id, file, part, bytes) VALUES ($1, $2, $3, $4)",
-                )
-                .bind(id)
-                .bind(i16::from(file.number()))
-                .bind(stored)
-                .bind(bytes);
-                self.ask(store).await?;
-                stored += 1;
-            }
-            parts.push(stored);
+        self.connected().await?;
+        let answer_max = self.answer_max;
+        let connection = self.open_connection()?;
+        let stored = store_base(connection, answer_max, (place, format), files).await;
+        if matches!(&stored, Err(BaseError::Database(error)) if leaves_doubt(error)) {
+            self.forget_connection();
         }
-        let end = sqlx::query("SELECT end_base($1, $2)").bind(id).bind(parts);
-        self.ask(end).await?;
-        Ok(())
+        stored.map(drop)
     }
 
     /// Writes the newest base into files that are made anew, in the order of [`ReplicaFile::ALL`]; where they are then. None:
@@ -149,4 +130,78 @@ impl Log {
     pub async fn drop_bases(&mut self) -> Result<(), DatabaseError> {
         self.ask(sqlx::query("SELECT drop_bases()")).await.map(drop)
     }
+}
+
+/// A base that was stored.
+#[derive(Debug)]
+pub(crate) struct StoredBase {
+    id: Uuid,
+    /// The SHA-256 of each part, as it was read from the file.
+    parts: Vec<[u8; 32]>,
+}
+
+/// Stores a base over this connection; no statement takes longer than `wait`.
+pub(crate) async fn store_base(
+    connection: &mut PgConnection,
+    wait: Duration,
+    (place, format): (LogPlace, i32),
+    files: [&Path; 2],
+) -> Result<StoredBase, BaseError> {
+    let id = Uuid::now_v7();
+    let begin = sqlx::query("SELECT begin_base($1, $2, $3, $4)")
+        .bind(id)
+        .bind(place.n.cast_signed())
+        .bind(place.digest.as_bytes())
+        .bind(format);
+    rows(connection, wait, begin).await?;
+    let (mut counts, mut parts) = (Vec::new(), Vec::new());
+    for (file, path) in ReplicaFile::ALL.into_iter().zip(files) {
+        let mut stored = 0_i32;
+        let mut open = File::open(path)?;
+        loop {
+            let mut bytes = Vec::new();
+            (&mut open).take(PART_BYTES).read_to_end(&mut bytes)?;
+            if bytes.is_empty() {
+                break;
+            }
+            parts.push(Sha256::digest(&bytes).into());
+            let store = sqlx::query(
+                "INSERT INTO base_parts (id, file, part, bytes) VALUES ($1, $2, $3, $4)",
+            )
+            .bind(id)
+            .bind(i16::from(file.number()))
+            .bind(stored)
+            .bind(bytes);
+            rows(connection, wait, store).await?;
+            stored += 1;
+        }
+        counts.push(stored);
+    }
+    let end = sqlx::query("SELECT end_base($1, $2)").bind(id).bind(counts);
+    rows(connection, wait, end).await?;
+    Ok(StoredBase { id, parts })
+}
+
+impl StoredBase {
+    /// Whether the database has the bytes of the files.
+    pub(crate) async fn is_equal(
+        &self,
+        connection: &mut PgConnection,
+        wait: Duration,
+    ) -> Result<bool, DatabaseError> {
+        let sql = "SELECT sha256(bytes) FROM base_parts WHERE id = $1 ORDER BY file, part";
+        let found = rows(connection, wait, sqlx::query(sql).bind(self.id)).await?;
+        let digests = found.iter().map(|row| column::<&[u8]>(row, 0));
+        let digests = digests.collect::<Result<Vec<_>, _>>()?;
+        Ok(digests.iter().eq(self.parts.iter()))
+    }
+}
+
+async fn rows(
+    connection: &mut PgConnection,
+    wait: Duration,
+    query: Query<'_, Postgres, PgArguments>,
+) -> Result<Vec<PgRow>, DatabaseError> {
+    let asking = async { Ok(query.fetch_all(connection).await?) };
+    within(wait, asking).await
 }

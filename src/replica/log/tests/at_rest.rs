@@ -170,3 +170,35 @@ async fn a_copy_of_no_use_is_taken_anew_and_a_file_of_nobody_is_left_alone() {
     assert!(matches!(refused, Err(AtRestError::NoBase)), "{refused:?}");
     assert!(pool.exists() && catalog.exists());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_is_begun_within_a_transaction_or_not_at_all() {
+    const WAIT: Duration = Duration::from_secs(60);
+    let Some(server) = Postgres::start("a_log_is_begun_within_a_transaction") else {
+        return;
+    };
+    let cluster = Cluster::new(&server, "headgate").await;
+    let mut numbers = Numbers::new();
+    let (folder, other) = (made(&mut numbers), tempfile::tempdir().expect("a folder"));
+    let expected = rows(folder.path());
+    for end in ["ROLLBACK", "COMMIT"] {
+        let before = arrive(&mut cluster.log(), &other).await;
+        assert_eq!(before.expect("it asks"), None, "{end}");
+        let mut connection = cluster.begun().await;
+        let paths = paths(&folder);
+        let begun = copies(&paths).begin_log_within(&mut connection, WAIT).await;
+        assert!(begun.expect("it begins"), "the database has the files");
+        let ended = sqlx::raw_sql(end).execute(&mut connection).await;
+        ended.expect("it ends");
+    }
+    let arrived = arrive(&mut cluster.log(), &other)
+        .await
+        .expect("it arrives");
+    assert_eq!(arrived.map(|place| place.n), Some(0));
+    assert_eq!(rows(other.path()), expected);
+    let pool = &paths(&other)[0];
+    assert!(crate::is_copy(pool).expect("it reads"));
+    copies(&paths(&other)).leave_log().expect("it leaves");
+    assert!(!crate::is_copy(pool).expect("it reads"));
+    assert_eq!(rows(other.path()), expected);
+}
