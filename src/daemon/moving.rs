@@ -270,7 +270,7 @@ fn require_whole(data_dir: &Path) -> Result<(), DaemonError> {
     let has_upgrades = !upgrade::look(data_dir)?.is_empty();
     if has_upgrades || !journal::moving::is_current(&data_dir.join(journal::FILE))? {
         return refused(
-            "an older version has written it: start this version once on it, which upgrades it, stop it, and run the command again",
+            "this version has not used it yet: start this version once on it, which upgrades it, stop it, and run the command again",
         );
     }
     Ok(())

@@ -32,7 +32,7 @@ fn what_cannot_be_moved_is_refused_with_what_to_do() {
     format(known - 1);
     from(&data_dir, 1, "start this version once on it");
     format(known + 1);
-    from(&data_dir, 2, "this version knows");
+    from(&data_dir, 1, "start this version once on it");
     format(known);
     server.crash();
     from(
