@@ -1,4 +1,4 @@
-//! The data folder: its lock and the admin token.
+//! The data folder and its lock.
 //!
 //! **Invariant**: one daemon at a time uses a data folder.
 
@@ -13,9 +13,8 @@ use rustix::process::{getegid, geteuid};
 use tokio_util::sync::CancellationToken;
 
 use super::DaemonError;
+use backup::restore::MARK;
 use base::clock;
-use base::whole_file;
-use catalog::key::{KeyKind, generate};
 use plugin::store::Store;
 use sqlite::{FailStop, Identity};
 
@@ -32,6 +31,17 @@ pub(super) fn open_folder(path: &Path) -> Result<PathBuf, DaemonError> {
                 path.display()
             ))
         })
+}
+
+/// Refuses a folder that holds the half of a backup.
+pub(super) fn require_whole(data_dir: &Path) -> Result<(), DaemonError> {
+    if !data_dir.join(MARK).exists() {
+        return Ok(());
+    }
+    Err(DaemonError::DataFolder(format!(
+        "the restore of a backup into {} did not come to its end; empty the folder and run `headgate restore` again",
+        data_dir.display()
+    )))
 }
 
 /// How long a lock is waited for: a process that was killed, or began another one, may have it for a moment more.
@@ -186,30 +196,4 @@ pub(super) fn open_plugins(folder: &Path) -> Result<(), DaemonError> {
         tracing::warn!(%error, "an interrupted change of the plugins cannot be finished; sinks use the files as they are");
     }
     Ok(())
-}
-
-/// The admin token: from the configuration, or from its file, which is made at the first start.
-pub(super) fn admin_token(settings: &settings::Admin) -> Result<String, DaemonError> {
-    if let Some(token) = &settings.token {
-        return Ok(token.reveal().to_owned());
-    }
-    let path = &settings.token_file;
-    let failed = |error: &dyn std::fmt::Display| {
-        DaemonError::DataFolder(format!(
-            "cannot use the admin token file {}: {error}; see admin.token in the configuration",
-            path.display()
-        ))
-    };
-    match std::fs::read_to_string(path) {
-        Ok(text) if !text.trim().is_empty() => return Ok(text.trim().to_owned()),
-        // A power cut took what was in it: nobody can know the token, a new one is made.
-        Ok(_) => {}
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(&error)),
-        Err(_) => {}
-    }
-    let random = generate(KeyKind::Ingest).map_err(|error| failed(&error))?;
-    let token = format!("at_{}", random.expose().trim_start_matches("ik_live_"));
-    let line = format!("{token}\n");
-    whole_file::write(path, line.as_bytes(), 0o600).map_err(|error| failed(&error))?;
-    Ok(token)
 }

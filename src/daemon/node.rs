@@ -24,7 +24,7 @@ use cluster::{Bases, Candidate, Copy, Follower, KeepPlaces, Member, Members, Rol
 use facts::Facts;
 use observe::metrics::Metrics;
 use pool::Pool;
-use postgres::{Database, DatabaseOptions, Durability, Finding, Made};
+use postgres::{AccessTables, Database, DatabaseOptions, Durability, Finding, Made};
 use replica::log::Log;
 use replica::{
     AtRestError, CopiesAtRest, LogEntry, LogError, LogPlace, ReplicaFile, SharedLog, part_of,
@@ -61,6 +61,8 @@ pub(super) struct RunningNode {
     stop: CancellationToken,
     pub(super) copy: Copy,
     pub(super) lease: Lease,
+    /// Sessions, links, tickets and the admin token of all nodes.
+    pub(super) access: AccessTables,
     role: watch::Receiver<Role>,
     begin: watch::Sender<bool>,
     stop_candidate: CancellationToken,
@@ -184,6 +186,7 @@ impl Node {
         self.threads.push(thread("cluster-members", living)?);
         Ok(RunningNode {
             id: self.id,
+            access: AccessTables::new(self.database.clone()),
             database: self.database,
             log: self.log,
             status: self.status,

@@ -5,6 +5,7 @@
 //! **Invariant**: what one node has answered 202 is shown by every node, whichever of them dies.
 
 mod faults;
+mod signed_in;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
