@@ -5,6 +5,7 @@
 //! **Invariant**: every task of the daemon is spawned here, and has ended when [`Daemon::run`] returns.
 //! Threads: a lane each (`daemon/sinks.rs`); the journal's writer and the plugins' clock, by their modules.
 
+mod admin_token;
 mod ballast;
 mod cluster;
 mod connection_limits;
@@ -42,7 +43,6 @@ use http::{AdminParts, Outside, ServiceParts};
 use observe::metrics::Metrics;
 use observe::telemetry::Tracer;
 use operate::Operator;
-use operate::access::Access;
 use plugin::{FolderRoots, Plugins};
 use settings::{Loaded, Networks, ProxyHeader, Settings};
 use sqlite::{FailStop, WriteState};
@@ -134,7 +134,7 @@ impl Daemon {
         permissions::close(data_dir, settings.storage.pool_mode);
         moving::must_be_usable(data_dir, settings.storage.engine)?;
         files::open_plugins(&settings.storage.plugins_dir())?;
-        let admin_token = files::admin_token(&settings.admin)?;
+        let own_token = admin_token::of_alone(settings)?;
         upgrading::run(data_dir, settings).await?;
         let (service_listener, admin_listener) = bind_both(settings).await?;
         let metrics = Arc::new(Metrics::new());
@@ -151,11 +151,12 @@ impl Daemon {
             metrics: &metrics,
             tracer,
         };
-        let access = Access::new(&admin_token, &settings.admin);
+        let access = admin_token::access(own_token, settings, stored.node.as_ref()).await?;
         let operator = parts.operator(loaded, data_dir, access, &service_listener.address);
         let stop = CancellationToken::new();
         let (delivery, catalog) = (&operator.delivery, &operator.catalog);
         let node = stored.node.map(Arc::new);
+        let sessions = cluster::sessions(&operator.access, node.as_deref());
         let sinks = Sinks::start(delivery, catalog, stop.child_token(), node.is_none()).await?;
         let mut daemon = Self {
             service_address: service_listener.address.clone(),
@@ -174,7 +175,7 @@ impl Daemon {
             fail_stop: stored.fail_stop,
             node,
             lock,
-            sessions: Arc::new(Sessions::new(&operator.access)),
+            sessions: Arc::new(sessions),
             operator,
         };
         if daemon.node.is_none() {
@@ -308,6 +309,8 @@ impl Daemon {
         self.tasks.spawn(following);
         let watching = cluster::watch(Arc::clone(node), self.operator.clone(), stop());
         self.tasks.spawn(watching);
+        let deleting = cluster::delete_ended_access(node.access.clone(), stop());
+        self.tasks.spawn(deleting);
         let bases = node.bases(&self.data_dir, catalog, pool);
         self.tasks.spawn(bases.run(node.role(), stop()));
         node.may_run_sinks();

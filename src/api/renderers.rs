@@ -85,7 +85,7 @@ impl PostAdminTicket {
         let (ticket, streams) = give_ticket(&self.0.live, reader, None, req).await?;
         let streams = json!({ "streams": streams.iter().map(|one| &**one).collect::<Vec<_>>() });
         let change = AuditChange::done("create", ResourceKind::Ticket, &*token.name, streams);
-        self.0.record(by(req), change).await;
+        self.0.record_access(by(req), change).await;
         Ok(ticket)
     }
 }

@@ -28,7 +28,7 @@ fn session_data(one: SignedIn) -> SessionData {
         id: one.id.to_string(),
         token: one.token.name.to_string(),
         role: one.token.role.as_str().to_owned(),
-        client: one.client.to_string(),
+        client: one.client,
         since: clock::rfc3339(one.since),
         last_seen: clock::rfc3339(one.seen_at),
         ends_at: clock::rfc3339(one.ends_at),
@@ -40,9 +40,9 @@ struct ListSessions(Arc<Sessions>);
 /// The sessions of the admin pages, newest first.
 #[endpoint(operation_id = "list_sessions")]
 impl ListSessions {
-    async fn handle(&self) -> Listing<SessionData> {
-        let all = self.0.list().into_iter().map(session_data);
-        envelope::list(all.collect(), None)
+    async fn handle(&self) -> Result<Listing<SessionData>, ApiError> {
+        let all = self.0.list().await?.into_iter().map(session_data);
+        Ok(envelope::list(all.collect(), None))
     }
 }
 
@@ -62,8 +62,11 @@ struct EndSession(Operator, Arc<Sessions>);
 impl EndSession {
     async fn handle(&self, req: &mut Request) -> Result<Success<SessionData>, ApiError> {
         let Self(operator, sessions) = self;
-        let id = param(req, "id").parse().ok();
-        let ended = id.and_then(|id| sessions.end(id)).ok_or_else(|| {
+        let ended = match param(req, "id").parse() {
+            Ok(id) => sessions.end(id).await?,
+            Err(_) => None,
+        };
+        let ended = ended.ok_or_else(|| {
             let message = "no such session; /api/admin/sessions lists them";
             ApiError::not_found("SESSION_NOT_FOUND", message)
         })?;

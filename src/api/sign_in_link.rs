@@ -38,11 +38,11 @@ impl PostSignInLink {
     async fn handle(&self, req: &mut Request) -> Result<Success<SignInLinkData>, ApiError> {
         let Self(operator, sessions) = self;
         let token = token_of(req)?;
-        let invitation = sessions.invite(&token)?;
+        let invitation = sessions.invite(&token).await?;
         let expires_at = clock::rfc3339(invitation.ends_at);
         let told = json!({ "expires_at": expires_at });
         let change = AuditChange::done("create", ResourceKind::SignInLink, &*token.name, told);
-        operator.record(by(req), change).await;
+        operator.record_access(by(req), change).await;
         Ok(envelope::created(SignInLinkData {
             path: invitation.path(),
             expires_at,

@@ -257,7 +257,8 @@ impl Catalog {
         self.read(|entries| entries.readers.values().any(admits))
     }
 
-    fn reader_of(&self, hash: KeyHash) -> Option<Arc<Reader>> {
+    /// The reader whose key or certificate is found by this digest, if it is known and valid now.
+    pub fn reader_of(&self, hash: KeyHash) -> Option<Arc<Reader>> {
         let reader = self.read(|entries| entries.readers.get(&hash).cloned())?;
         reader.is_valid_at(Unix::now()).then_some(reader)
     }

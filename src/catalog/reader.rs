@@ -115,6 +115,8 @@ pub struct Reader {
     pub expires_at: Option<Unix>,
     /// What can be set of its key; of what is no key, the defaults.
     pub settings: Arc<settings::ReadKey>,
+    /// Digest of its key; none: it is no key.
+    pub key: Option<KeyHash>,
     /// What it sees, unless it sees everything.
     limits: Option<Limits>,
     /// How often it may ask for feeds.
@@ -159,6 +161,7 @@ impl Reader {
             streams,
             expires_at: None,
             settings: Arc::default(),
+            key: None,
             limits: None,
             polls: Quota::new(POLLS_PER_SECOND, POLLS_PER_SECOND),
             revoked: AtomicBool::new(false),
@@ -175,6 +178,7 @@ impl Reader {
         Self {
             expires_at: key.expires_at,
             settings: Arc::clone(&key.settings),
+            key: Some(key.hash),
             limits: Limits::of(&key.settings),
             polls: {
                 let rate = key.requests_per_second.unwrap_or(POLLS_PER_SECOND);

@@ -75,7 +75,7 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
             return done.map_err(serve::failed);
         }
         print("\nServing until Ctrl-C.\n");
-        serve::invite(&daemon)?;
+        serve::invite(&daemon).await?;
         let load = || confined.look_at(load(&config_file).and_then(with_fitting_sinks));
         serve::run_until_signalled(daemon, files, signals, load, || None).await
     })

@@ -21,6 +21,7 @@ use super::{ConfigArgs, load_with, logging, program, tentative, with_fitting_sin
 use crate::daemon::{Daemon, DaemonError, Files};
 use base::process;
 use base::text::shell_quoted;
+use http::sessions::SessionError;
 use settings::{Listen, Loaded, Runtime, SettingOption};
 use sqlite::suspect;
 
@@ -71,7 +72,7 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
         let (daemon, files) = start(&loaded, &ports).await?;
         listened = Some((daemon.service_address.clone(), daemon.admin_address.clone()));
         if args.invite || std::io::stdout().is_terminal() {
-            invite(&daemon)?;
+            invite(&daemon).await?;
         } else {
             say_how_to_sign_in(&daemon);
         }
@@ -200,14 +201,23 @@ pub(super) async fn start(loaded: &Loaded, ports: &Ports) -> Result<(Daemon, Fil
 }
 
 /// Prints a link that signs in to the pages once. It is for whoever sees it now: what a log keeps others read later.
-pub(super) fn invite(daemon: &Daemon) -> Result<(), CliError> {
+pub(super) async fn invite(daemon: &Daemon) -> Result<(), CliError> {
     let Some(address) = reachable(&daemon.admin_address) else {
         say_how_to_sign_in(daemon);
         return Ok(());
     };
-    let invitation = daemon.sessions.invite(&daemon.operator.access.main());
-    let invitation =
-        invitation.map_err(|error| CliError::failed(format!("no random numbers: {error}")))?;
+    let main = daemon.operator.access.main();
+    let invitation = match daemon.sessions.invite(&main).await {
+        Ok(invitation) => invitation,
+        Err(SessionError::Random(error)) => {
+            return Err(CliError::failed(format!("no random numbers: {error}")));
+        }
+        Err(SessionError::Database(error)) => {
+            tracing::warn!(%error, "no sign-in link was made");
+            say_how_to_sign_in(daemon);
+            return Ok(());
+        }
+    };
     logging::print(&super::sign_in::sentence(&address, &invitation.path()));
     Ok(())
 }

@@ -278,6 +278,7 @@ impl Members {
 
     /// Keeps that the database does not answer.
     fn lost(&mut self, error: &DatabaseError) {
+        self.database.set_away(true);
         let why = error.to_string();
         self.status.change(|cluster| {
             let database = &mut cluster.database;
@@ -291,6 +292,7 @@ impl Members {
 
     /// Keeps what the database has answered.
     fn receive(&mut self, beat: &Beat) {
+        self.database.set_away(false);
         let nodes = self.nodes_of(beat);
         let own = nodes.iter().find(|node| node.is_this);
         let fits = own.is_some_and(|node| node.problems.is_empty());

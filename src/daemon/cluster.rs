@@ -12,9 +12,15 @@ use super::DaemonError;
 use super::node::{RunningNode, of_log};
 use super::sinks::Sinks;
 use cluster::Role;
+use http::sessions::Sessions;
+use live::tickets::TICKETS_MAX;
 use operate::Operator;
+use operate::access::Access;
+use postgres::AccessTables;
 
 const EVERY: Duration = Duration::from_secs(1);
+/// What has ended is refused at once, and deleted so often.
+const ENDED_EVERY: Duration = Duration::from_secs(15);
 /// A node whose copies are further behind is not ready.
 const BEHIND_MAX: Duration = Duration::from_secs(10);
 
@@ -58,6 +64,28 @@ pub(super) async fn copies_are_unusable(node: Option<&Arc<RunningNode>>) -> Daem
     match node {
         Some(node) => of_log(node.copy.ended().await),
         None => std::future::pending().await,
+    }
+}
+
+/// The sessions of this daemon, or of all nodes.
+pub(super) fn sessions(access: &Arc<Access>, node: Option<&RunningNode>) -> Sessions {
+    match node {
+        Some(node) => Sessions::of_cluster(access, node.access.clone()),
+        None => Sessions::new(access),
+    }
+}
+
+/// Deletes sessions, links and tickets that have ended, of all nodes, until `stop`.
+pub(super) async fn delete_ended_access(access: AccessTables, stop: CancellationToken) {
+    loop {
+        let pause = tokio::time::sleep(ENDED_EVERY);
+        if stop.run_until_cancelled(pause).await.is_none() {
+            access.close().await;
+            return;
+        }
+        if let Err(error) = access.delete_ended(TICKETS_MAX).await {
+            tracing::debug!(%error, "sessions and tickets that have ended cannot be deleted");
+        }
     }
 }
 

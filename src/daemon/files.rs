@@ -1,4 +1,4 @@
-//! The data folder: its lock and the admin token.
+//! The data folder and its lock.
 //!
 //! **Invariant**: one daemon at a time uses a data folder.
 
@@ -14,8 +14,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::DaemonError;
 use base::clock;
-use base::whole_file;
-use catalog::key::{KeyKind, generate};
 use plugin::store::Store;
 use sqlite::{FailStop, Identity};
 
@@ -186,30 +184,4 @@ pub(super) fn open_plugins(folder: &Path) -> Result<(), DaemonError> {
         tracing::warn!(%error, "an interrupted change of the plugins cannot be finished; sinks use the files as they are");
     }
     Ok(())
-}
-
-/// The admin token: from the configuration, or from its file, which is made at the first start.
-pub(super) fn admin_token(settings: &settings::Admin) -> Result<String, DaemonError> {
-    if let Some(token) = &settings.token {
-        return Ok(token.reveal().to_owned());
-    }
-    let path = &settings.token_file;
-    let failed = |error: &dyn std::fmt::Display| {
-        DaemonError::DataFolder(format!(
-            "cannot use the admin token file {}: {error}; see admin.token in the configuration",
-            path.display()
-        ))
-    };
-    match std::fs::read_to_string(path) {
-        Ok(text) if !text.trim().is_empty() => return Ok(text.trim().to_owned()),
-        // A power cut took what was in it: nobody can know the token, a new one is made.
-        Ok(_) => {}
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(&error)),
-        Err(_) => {}
-    }
-    let random = generate(KeyKind::Ingest).map_err(|error| failed(&error))?;
-    let token = format!("at_{}", random.expose().trim_start_matches("ik_live_"));
-    let line = format!("{token}\n");
-    whole_file::write(path, line.as_bytes(), 0o600).map_err(|error| failed(&error))?;
-    Ok(token)
 }

@@ -26,7 +26,7 @@ use facts::Facts;
 use limits::KeyLimits;
 use observe::metrics::Metrics;
 use pool::Pool;
-use postgres::{Database, DatabaseOptions, Durability, Finding, Made};
+use postgres::{AccessTables, Database, DatabaseOptions, Durability, Finding, Made};
 use replica::log::{Doubts, Log};
 use replica::{
     AtRestError, CopiesAtRest, LogEntry, LogError, LogPlace, ReplicaFile, SharedLog, part_of,
@@ -66,6 +66,8 @@ pub(super) struct RunningNode {
     stop: CancellationToken,
     pub(super) copy: Copy,
     pub(super) lease: Lease,
+    /// Sessions, links, tickets and the admin token of all nodes.
+    pub(super) access: AccessTables,
     role: watch::Receiver<Role>,
     begin: watch::Sender<bool>,
     stop_candidate: CancellationToken,
@@ -198,6 +200,7 @@ impl Node {
         })?);
         Ok(RunningNode {
             id: self.id,
+            access: AccessTables::new(self.database.clone()),
             database: self.database,
             log: self.log,
             status: self.status,

@@ -17,6 +17,7 @@ use catalog::Catalog;
 use delivery::Delivery;
 use ingest::{Gate, Ingest, IngestLimits, SettledThrough};
 use live::Live;
+use live::tickets::Tickets;
 use observe::metrics::Metrics;
 use observe::telemetry::Tracer;
 use operate::access::Access;
@@ -52,7 +53,7 @@ impl Parts<'_> {
         let delivery = self.delivery(&settings.problems.stream);
         let connections = ConnectionLimits::of(settings, process::open_files_max()).service;
         let live = Live::new(settings, connections, pool, metrics, tracer.clone());
-        let live = Arc::new(live);
+        let live = Arc::new(live.with_tickets(tickets(self.stored)));
         follow_streams(catalog, pool, &live);
         let gate = Arc::new(Gate::default());
         let started_at = Unix::now();
@@ -126,6 +127,14 @@ fn about(loaded: &Loaded, data_dir: &Path, service_address: &str, started_at: Un
         storage,
         component_bytes_max: usize::try_from(loaded.settings.plugins.file_max_bytes)
             .unwrap_or(usize::MAX),
+    }
+}
+
+/// The tickets of this daemon, or of all nodes.
+fn tickets(stored: &Stored) -> Tickets {
+    match &stored.node {
+        Some(node) => Tickets::of_cluster(node.access.clone(), &stored.catalog),
+        None => Tickets::default(),
     }
 }
 

@@ -17,15 +17,18 @@ use salvo_oapi::{Components, EndpointOutRegister, Operation, ToSchema};
 
 use super::envelope::{self, ErrorBody, Place};
 use super::middleware::request_id;
+use super::sessions::SessionError;
 use ::ingest::AgainError;
 use ::ingest::error::AcceptError;
 use ::live::AtCapacity;
+use ::live::tickets::TicketError;
 use ::operate::trigger::TriggerError;
 use ::operate::{ExpireError, RemoveError};
 use catalog::{CatalogError, FieldError, ResourceKind};
 use delivery::ReadError;
 use journal::StorageError;
 use pool::PoolError;
+use postgres::DatabaseError;
 use select::SyntaxError;
 use settings::BodyFault;
 use sqlite::damage;
@@ -265,15 +268,39 @@ impl From<CatalogError> for ApiError {
             CatalogError::DiskFull => unavailable("the disk is full"),
             CatalogError::Busy => unavailable("another process holds catalog.db"),
             CatalogError::Closed => unavailable("the service is stopping"),
-            CatalogError::Log(error) if error.passes() => {
-                unavailable("the database of the cluster is away")
-            }
+            CatalogError::Log(error) if error.passes() => unavailable(DATABASE_AWAY),
             error
             @ (CatalogError::Randomness(_) | CatalogError::Log(_) | CatalogError::File(_)) => {
                 Self::internal(error)
             }
         }
     }
+}
+
+const DATABASE_AWAY: &str = "the database of the cluster is away";
+
+impl From<TicketError> for ApiError {
+    fn from(error: TicketError) -> Self {
+        match error {
+            TicketError::Random(error) => Self::internal(error),
+            TicketError::Database(error) => database_away(&error),
+        }
+    }
+}
+
+impl From<SessionError> for ApiError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Random(error) => Self::internal(error),
+            SessionError::Database(error) => database_away(&error),
+        }
+    }
+}
+
+/// What only the database knows cannot be asked for.
+fn database_away(error: &DatabaseError) -> ApiError {
+    tracing::debug!(%error, "a request was answered 503");
+    unavailable(DATABASE_AWAY)
 }
 
 fn unavailable(reason: &'static str) -> ApiError {

@@ -72,7 +72,7 @@ pub struct GetLive(pub Readers);
         (status_code = 403, description = "The page's origin is not allowed."),
         (status_code = 404, description = "The key does not read such a stream."),
         (status_code = 429, description = "The key has reached its limit of connections."),
-        (status_code = 503, description = "The daemon is stopping, or the limit of connected renderers is reached."),
+        (status_code = 503, description = "The daemon is stopping, the limit of connected renderers is reached, or the database of the cluster does not answer and a ticket was sent."),
     ),
 )]
 impl GetLive {
@@ -84,7 +84,7 @@ impl GetLive {
             Transport::Sse
         };
         let cut = CancellationToken::new();
-        let wish = self.wish(req, transport, cut.clone());
+        let wish = self.wish(req, transport, cut.clone()).await;
         let mut wish = wish.inspect_err(|error| self.0.note_refused(req, error))?;
         match transport {
             Transport::Sse => {
@@ -123,13 +123,13 @@ impl GetLive {
 }
 
 impl GetLive {
-    fn wish(
+    async fn wish(
         &self,
         req: &mut Request,
         transport: Transport,
         cut: CancellationToken,
     ) -> Result<Subscribe, ApiError> {
-        let (reader, allowed) = self.0.follower(req)?;
+        let (reader, allowed) = self.0.follower(req).await?;
         filter::only(req, &PARAMETERS)?;
         let filter = filter::filter(req)?;
         let streams = match wanted::streams(req.uri().query().unwrap_or_default()) {

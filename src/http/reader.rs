@@ -259,7 +259,7 @@ impl Readers {
 
     /// The reader that follows streams, and the streams that it can follow. The secret is in the header, in `?token=`
     /// or in the subprotocol.
-    pub(super) fn follower(
+    pub(super) async fn follower(
         &self,
         req: &mut Request,
     ) -> Result<(Arc<Reader>, Vec<Arc<str>>), ApiError> {
@@ -278,8 +278,9 @@ impl Readers {
             return Ok((reader, streams));
         };
         if secret.starts_with(tickets::PREFIX) {
-            let comes_from = |bound: &str| comes_from(req.headers(), bound);
-            let grant = self.live.tickets.take(secret, comes_from);
+            let headers = req.headers();
+            let comes_from = |bound: &str| comes_from(headers, bound);
+            let grant = self.live.tickets.take(secret, comes_from).await?;
             let grant = grant.ok_or_else(unauthorized)?;
             return Ok((from_its_place(req, grant.reader)?, grant.streams));
         }

@@ -1,50 +1,71 @@
 //! Sessions of the admin pages.
 //!
 //! The sign-in page creates sessions, and every page requires one. The command line and the admin API create
-//! invitations, and list and end sessions.
+//! invitations, and list and end sessions. A daemon alone keeps them in memory. Nodes of a cluster keep them in its
+//! database, so that a session is valid on every node and ends on all of them at once.
 //!
 //! **Invariant**: only the digest of the secret of a session or invitation is kept. A token has at most `SESSIONS_MAX`
-//! sessions. Each ends at sign-out, after [`SESSION`], with its token, or with the process, and has the current role of
-//! its token. A new key is kept for the page that shows it, for at most `visitor::ISSUED_KEPT`, and is returned once.
+//! sessions. Each ends at sign-out, after [`SESSION`], with its token, or with the process of a daemon alone, and has the
+//! current role of its token. A new key is kept for the page that shows it, for at most `visitor::ISSUED_KEPT`, and is
+//! returned once; in a database it can be read only with the secret of the session.
 
 mod invitation;
+mod issued;
+mod memory;
+mod sealed;
+mod shared;
 mod visitor;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use thiserror::Error;
 use uuid::Uuid;
 
-use base::clock::{self, Lived, Unix};
+use base::clock::{self, Unix};
 use base::text::hex;
 use catalog::{AuditChange, KeyHash, ResourceKind};
 pub use invitation::Invitation;
+pub use issued::IssuedKey;
 use journal::log::Client;
+use memory::State;
 use operate::access::{Access, Token};
-pub use visitor::{IssuedKey, Visitor};
+use postgres::{AccessTables, DatabaseError};
+use shared::SharedSessions;
+pub use visitor::Visitor;
 
 /// Maximum duration of a session.
 pub const SESSION: Duration = Duration::from_hours(12);
 /// Maximum sessions of a token; one more ends the oldest.
 const SESSIONS_MAX: usize = 100;
 
-/// The sessions and the invitations of a daemon.
+/// Why a session or an invitation can be neither made nor looked up.
+#[derive(Debug, Error)]
+pub enum SessionError {
+    /// The system has no random numbers.
+    #[error("the system has no random numbers: {0}")]
+    Random(#[from] getrandom::Error),
+    /// Nobody knows the sessions while the database of the cluster does not answer.
+    #[error("{0}")]
+    Database(#[from] DatabaseError),
+}
+
+/// The sessions and the invitations of a daemon, or of all nodes of a cluster.
 #[derive(Debug)]
 pub struct Sessions {
     access: Arc<Access>,
-    state: Mutex<State>,
+    kept: Kept,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    sessions: HashMap<KeyHash, Session>,
-    /// Invitations by the digest of their token: the digest of their secret, and their expiry.
-    invitations: HashMap<KeyHash, (KeyHash, Lived)>,
+/// Where they are kept.
+#[derive(Debug)]
+enum Kept {
+    Here(Mutex<State>),
+    InDatabase(SharedSessions),
 }
 
 /// A session, as lists show it.
@@ -55,10 +76,10 @@ pub struct SignedIn {
     /// The token of the sign-in.
     pub token: Arc<Token>,
     /// The client of the sign-in.
-    pub client: Client,
+    pub client: String,
     /// Time of the sign-in.
     pub since: Unix,
-    /// Time of the last request for a page.
+    /// Time of the last request for a page; in a cluster, about a minute ago at most.
     pub seen_at: Unix,
     /// Its expiry.
     pub ends_at: Unix,
@@ -69,7 +90,7 @@ impl SignedIn {
     pub fn signed_out(&self) -> AuditChange {
         let was = json!({
             "token": &*self.token.name,
-            "client": self.client.to_string(),
+            "client": self.client,
             "since": clock::rfc3339(self.since),
         });
         AuditChange {
@@ -83,111 +104,80 @@ impl SignedIn {
             )
         }
     }
-}
 
-#[derive(Debug)]
-struct Session {
-    id: Uuid,
-    /// Digest of the token of the sign-in.
-    token: KeyHash,
-    client: Client,
-    since: Unix,
-    seen_at: Unix,
-    ends_at: Lived,
-    form_token: Arc<str>,
-    /// The message about the last write, for the next page.
-    flash: Option<String>,
-    /// A new key, and until when it can be shown.
-    issued: Option<(IssuedKey, Lived)>,
+    /// It ends with its token at the latest.
+    fn within_token(self) -> Self {
+        let ends_at = self.token.expires_at;
+        Self {
+            ends_at: ends_at.map_or(self.ends_at, |end| end.min(self.ends_at)),
+            ..self
+        }
+    }
 }
 
 impl Sessions {
-    /// Without sessions; `access` has the tokens.
+    /// Without sessions, of a daemon alone; `access` has the tokens.
     pub fn new(access: &Arc<Access>) -> Self {
         Self {
             access: Arc::clone(access),
-            state: Mutex::default(),
+            kept: Kept::Here(Mutex::default()),
         }
+    }
+
+    /// Those of a cluster.
+    pub fn of_cluster(access: &Arc<Access>, tables: AccessTables) -> Self {
+        Self {
+            access: Arc::clone(access),
+            kept: Kept::InDatabase(SharedSessions::new(tables)),
+        }
+    }
+
+    /// Whether all nodes of a cluster have them.
+    pub fn are_shared(&self) -> bool {
+        matches!(self.kept, Kept::InDatabase(_))
     }
 
     /// Creates a session with this token; returns its ID and its secret.
     ///
     /// # Errors
-    /// The system has no random numbers.
-    pub fn begin(&self, token: &Token, client: Client) -> Result<(Uuid, String), getrandom::Error> {
+    /// The system has no random numbers, or the database does not answer.
+    pub async fn begin(
+        &self,
+        token: &Token,
+        client: Client,
+    ) -> Result<(Uuid, String), SessionError> {
         let secret = random()?;
-        let (id, now) = (Uuid::now_v7(), Unix::now());
-        let session = Session {
-            id,
-            token: token.hash(),
-            client,
-            since: now,
-            seen_at: now,
-            ends_at: Lived::now() + SESSION,
-            form_token: random()?.into(),
-            flash: None,
-            issued: None,
-        };
-        let mut state = self.lock();
-        self.forget_ended(&mut state);
-        let sessions = &mut state.sessions;
-        let own = |session: &Session| session.token == token.hash();
-        let count = sessions.values().filter(|session| own(session)).count();
-        if count >= SESSIONS_MAX {
-            let own = sessions.iter().filter(|(_, session)| own(session));
-            let oldest = own.min_by_key(|(_, session)| session.ends_at);
-            if let Some(oldest) = oldest.map(|(id, _)| *id) {
-                sessions.remove(&oldest);
+        let id = Uuid::now_v7();
+        match &self.kept {
+            Kept::Here(state) => {
+                let session = memory::Session::new(id, token, client, &secret);
+                memory::lock(state).begin(KeyHash::of(&secret), session, &self.access);
             }
+            Kept::InDatabase(shared) => shared.begin(id, token, client, &secret).await?,
         }
-        sessions.insert(KeyHash::of(&secret), session);
         Ok((id, secret))
     }
 
     /// All sessions, the newest first.
-    pub fn list(&self) -> Vec<SignedIn> {
-        let mut state = self.lock();
-        self.forget_ended(&mut state);
-        let sessions = state.sessions.values();
-        let mut all: Vec<_> = sessions.filter_map(|it| self.shown(it)).collect();
-        all.sort_by_key(|one| std::cmp::Reverse(one.id));
-        all
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn list(&self) -> Result<Vec<SignedIn>, SessionError> {
+        match &self.kept {
+            Kept::Here(state) => Ok(memory::lock(state).list(&self.access)),
+            Kept::InDatabase(shared) => shared.list(&self.access).await,
+        }
     }
 
     /// Ends a session and returns it; `None`: there is no such session.
-    pub fn end(&self, id: Uuid) -> Option<SignedIn> {
-        let mut state = self.lock();
-        self.forget_ended(&mut state);
-        let mut all = state.sessions.iter();
-        let (secret, _) = all.find(|(_, session)| session.id == id)?;
-        let secret = *secret;
-        let session = state.sessions.remove(&secret)?;
-        self.shown(&session)
-    }
-
-    fn shown(&self, session: &Session) -> Option<SignedIn> {
-        let token = self.access.with_hash(session.token)?;
-        let ends_at = clock::unix_of_lived(session.ends_at);
-        Some(SignedIn {
-            id: session.id,
-            client: session.client,
-            since: session.since,
-            seen_at: session.seen_at,
-            ends_at: token.expires_at.map_or(ends_at, |end| end.min(ends_at)),
-            token,
-        })
-    }
-
-    fn forget_ended(&self, state: &mut State) {
-        let now = Lived::now();
-        let goes_on = |session: &Session| {
-            now < session.ends_at && self.access.with_hash(session.token).is_some()
-        };
-        state.sessions.retain(|_, session| goes_on(session));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn end(&self, id: Uuid) -> Result<Option<SignedIn>, SessionError> {
+        match &self.kept {
+            Kept::Here(state) => Ok(memory::lock(state).end(id, &self.access)),
+            Kept::InDatabase(shared) => shared.end(id, &self.access).await,
+        }
     }
 }
 

@@ -42,6 +42,7 @@ pub struct PostTicket(pub Readers);
         (status_code = 201, body = Success<TicketData>, description = "The ticket."),
         (status_code = 403, description = "The page's origin is not allowed."),
         (status_code = 404, description = "The key does not read such a stream."),
+        (status_code = 503, description = "The database of the cluster does not answer."),
     ),
 )]
 impl PostTicket {
@@ -76,7 +77,7 @@ pub async fn give_ticket(
         streams: streams.clone(),
         origin: wanted.origin.or(origin),
     };
-    let (ticket, ends_at) = live.tickets.give(grant)?;
+    let (ticket, ends_at) = live.tickets.give(grant).await?;
     let ticket = TicketData {
         ticket,
         expires_at: clock::rfc3339(ends_at),

@@ -216,6 +216,11 @@ impl Live {
         }
     }
 
+    /// The same with other tickets.
+    pub fn with_tickets(self, tickets: Tickets) -> Self {
+        Self { tickets, ..self }
+    }
+
     /// Sets after how many seconds each stream becomes stale, for connected renderers too.
     pub fn set_stale_after(&self, seconds: HashMap<Arc<str>, u64>) {
         let mut current = self

@@ -96,11 +96,16 @@ struct Refusals {
 impl Access {
     /// The admin token `main`, and the tokens in the configuration.
     pub fn new(main: &str, settings: &settings::Admin) -> Self {
+        Self::of_digest(KeyHash::of(main), settings)
+    }
+
+    /// The same, if only the digest of the admin token is known.
+    pub fn of_digest(main: KeyHash, settings: &settings::Admin) -> Self {
         let main = Token {
             name: ADMIN.into(),
             role: Role::Admin,
             expires_at: None,
-            hash: KeyHash::of(main),
+            hash: main,
         };
         let access = Self {
             main: Arc::new(main),
@@ -127,6 +132,14 @@ impl Access {
     /// The admin token.
     pub fn main(&self) -> Arc<Token> {
         Arc::clone(&self.main)
+    }
+
+    /// Digests of all tokens that are valid now.
+    pub fn digests(&self) -> Vec<[u8; 32]> {
+        let declared = self.declared.read().unwrap_or_else(PoisonError::into_inner);
+        let all = std::iter::once(&self.main).chain(&*declared);
+        let valid = all.filter(|token| token.is_valid());
+        valid.map(|token| *token.hash.as_bytes()).collect()
     }
 
     /// The token with this text, if it is valid now.

@@ -2,7 +2,8 @@
 //!
 //! The admin API and the admin pages call it and only translate, so they show and do the same.
 //!
-//! **Invariant**: an act is in the audit log before its response, with its actor.
+//! **Invariant**: an act is in the audit log before its response, with its actor. Only that access was given may be written
+//! after it, while the database of a cluster takes no entries.
 #![deny(unsafe_code)]
 
 pub mod access;
@@ -36,7 +37,7 @@ mod trial;
 pub mod trigger;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
@@ -71,6 +72,9 @@ pub use publishing::Problems;
 use requests::Requests;
 pub use sinks::{SinkBacklog, SinkChanges};
 pub use trial::{TRIAL_ITEMS_MAX, TrialRequest};
+
+/// Maximum time that somebody who is given access waits for the audit log of a cluster.
+const RECORDED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Facts that do not change while the daemon runs.
 #[derive(Debug)]
@@ -190,6 +194,16 @@ impl Operator {
             }
         })
         .await;
+    }
+
+    /// Records that somebody was given access. If the database of a cluster does not take the entry in time, it is written
+    /// later, and the user does not wait.
+    pub async fn record_access(&self, by: By, change: AuditChange) {
+        let recording = self.record(by, change);
+        match self.cluster {
+            None => recording.await,
+            Some(_) => drop(tokio::time::timeout(RECORDED_WITHIN, recording).await),
+        }
     }
 
     /// A page of the audit log, newest first: at most `limit` matching entries, and whether there are more.

@@ -1,4 +1,4 @@
-//! Connections for reading, made when they are needed and kept for the next.
+//! Connections for single statements, made when they are needed and kept for the next.
 //!
 //! **Invariant**: a connection on which anything but an answer of the server happened is closed, and so is one whose question
 //! was dropped.
@@ -22,18 +22,34 @@ const FRESH: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Connections {
     database: Database,
+    /// Its statements write.
+    writes: bool,
     idle: Mutex<Vec<(PgConnection, Instant)>>,
     turns: Semaphore,
 }
 
 impl Connections {
-    /// At most `max` at a time; none is made yet.
+    /// For reading: at most `max` at a time; none is made yet.
     pub fn new(database: Database, max: usize) -> Self {
         Self {
             database,
+            writes: false,
             idle: Mutex::default(),
             turns: Semaphore::new(max),
         }
+    }
+
+    /// The same for statements that also write.
+    pub fn to_write(database: Database, max: usize) -> Self {
+        Self {
+            writes: true,
+            ..Self::new(database, max)
+        }
+    }
+
+    /// The database that they are to.
+    pub fn database(&self) -> &Database {
+        &self.database
     }
 
     /// All rows of an answer.
@@ -79,7 +95,10 @@ impl Connections {
     async fn connection(&self) -> Result<PgConnection, DatabaseError> {
         loop {
             let Some((mut connection, used)) = self.lock().pop() else {
-                return self.database.connect().await;
+                return match self.writes {
+                    true => self.database.connect_to_write().await,
+                    false => self.database.connect().await,
+                };
             };
             if used.elapsed() < FRESH || connection.ping().await.is_ok() {
                 return Ok(connection);

@@ -7,6 +7,7 @@
 //! compared with the one that the cluster was on.
 #![deny(unsafe_code)]
 
+mod access;
 mod connections;
 mod error;
 mod hints;
@@ -19,11 +20,14 @@ mod schema;
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, PgConnection};
 
+pub use access::{AccessTables, NewSession, SessionRow, TicketRow, VisitRow};
 pub use connections::Connections;
 pub use error::{DatabaseError, may_pass, refusal};
 pub use hints::Hints;
@@ -93,6 +97,16 @@ pub struct Database {
     schema: String,
     durability: Durability,
     hints: Hints,
+    known: Arc<Known>,
+}
+
+/// What is known of a database, whoever found it out.
+#[derive(Debug, Default)]
+struct Known {
+    /// It does not answer.
+    is_away: AtomicBool,
+    /// Place of the server that was the primary last.
+    primary: AtomicUsize,
 }
 
 impl fmt::Debug for Database {
@@ -134,7 +148,18 @@ impl Database {
             schema: name.clone(),
             durability: options.durability,
             hints: Hints::default(),
+            known: Arc::default(),
         })
+    }
+
+    /// Notes whether the database answers: what people wait for is not asked while it does not.
+    pub fn set_away(&self, is_away: bool) {
+        self.known.is_away.store(is_away, Ordering::Relaxed);
+    }
+
+    /// Whether it does not answer, as far as is known.
+    pub fn is_away(&self) -> bool {
+        self.known.is_away.load(Ordering::Relaxed)
     }
 
     /// The schema of the cluster's tables.
@@ -147,7 +172,8 @@ impl Database {
         &self.hints
     }
 
-    /// A connection to the first of the servers that is a primary, with the settings that every statement needs.
+    /// A connection to the first of the servers that is a primary, with the settings that every statement needs. The one that
+    /// was the primary last is asked first: a host that is gone does not answer for seconds.
     ///
     /// # Errors
     /// What each server said.
@@ -158,11 +184,16 @@ impl Database {
     /// The same, and the server that it is to.
     async fn connect_to_primary(&self) -> Result<(PgConnection, &PgConnectOptions), DatabaseError> {
         let mut said = Vec::new();
-        for server in &self.servers {
+        let first = self.known.primary.load(Ordering::Relaxed);
+        for place in (0..self.servers.len()).map(|turn| (first + turn) % self.servers.len()) {
+            let server = &self.servers[place];
             // On the heap: everything that may have to connect would be as large.
             let connecting = Box::pin(self.connect_to(server));
             match within(CONNECT_MAX, connecting).await {
-                Ok(connection) => return Ok((connection, server)),
+                Ok(connection) => {
+                    self.known.primary.store(place, Ordering::Relaxed);
+                    return Ok((connection, server));
+                }
                 Err(error) => said.push(error.to_string()),
             }
         }

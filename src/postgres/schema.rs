@@ -8,7 +8,11 @@ use super::{Database, DatabaseError};
 pub const FORMAT: i32 = 1;
 
 /// The tables and functions in their order; the schema's name stands for `@schema@`.
-const PARTS: [&str; 2] = [include_str!("log.sql"), include_str!("journal.sql")];
+const PARTS: [&str; 3] = [
+    include_str!("log.sql"),
+    include_str!("journal.sql"),
+    include_str!("access.sql"),
+];
 
 /// What [`make`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

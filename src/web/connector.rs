@@ -68,7 +68,7 @@ struct ShowConnector(Operator);
 #[handler]
 impl ShowConnector {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<WithAside, NoPage> {
-        let issued = shown_once::take(req, depot);
+        let issued = shown_once::take(req, depot).await?;
         page(&self.0, req, depot, issued.as_ref()).await
     }
 }

@@ -12,6 +12,7 @@ use salvo_core::http::{Method, ResBody, StatusCode};
 use salvo_core::{Depot, Request, Response, Writer, async_trait};
 
 use super::form_data::FORM_TOKEN;
+use super::key::shown_once;
 use super::text::{plain, text, text_of};
 use base::clock::Unix;
 use catalog::key::KeyText;
@@ -160,14 +161,14 @@ impl FormAnswer {
 #[async_trait]
 impl Writer for Page {
     async fn write(self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        answer(req, depot, res, &self, &html! {});
+        answer(req, depot, res, &self, &html! {}).await;
     }
 }
 
 #[async_trait]
 impl Writer for WithAside {
     async fn write(self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        answer(req, depot, res, &self.0, &self.1);
+        answer(req, depot, res, &self.0, &self.1).await;
     }
 }
 
@@ -179,12 +180,15 @@ impl Writer for FormAnswer {
         };
         match self {
             Self::Done(path, flash) => {
-                visitor.set_flash(flash);
+                visitor.set_flash(flash).await;
                 go(res, &path);
             }
             Self::Issued(key) => {
-                go(res, &key.path);
-                visitor.keep_issued_key(key);
+                let (path, name) = (key.path.clone(), key.key.clone());
+                match visitor.keep_issued_key(key).await {
+                    Ok(()) => go(res, &path),
+                    Err(error) => shown_once::failed(&name, &error, res),
+                }
             }
             Self::Form(status, form) => {
                 let page = Page {
@@ -221,7 +225,7 @@ impl Writer for NoPage {
 }
 
 /// Answers with a page; to a poll, with its live parts if they have changed.
-fn answer(req: &Request, depot: &Depot, res: &mut Response, page: &Page, aside: &Markup) {
+async fn answer(req: &mut Request, depot: &Depot, res: &mut Response, page: &Page, aside: &Markup) {
     let Some(visitor) = Visitor::of(depot) else {
         return;
     };
@@ -239,8 +243,10 @@ fn answer(req: &Request, depot: &Depot, res: &mut Response, page: &Page, aside: 
         let head = html! { header #head hx-swap-oob="true" { (head) } };
         return write(res, StatusCode::OK, html! { (live) (head) (aside) });
     }
-    let is_shown = *req.method() != Method::HEAD;
-    let flash = is_shown.then(|| visitor.take_flash()).flatten();
+    let flash = match *req.method() {
+        Method::HEAD => None,
+        _ => visitor.take_flash().await,
+    };
     write(
         res,
         StatusCode::OK,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use salvo_core::http::Method;
 use salvo_core::http::StatusCode;
-use salvo_core::http::header::{HeaderName, HeaderValue, ORIGIN};
+use salvo_core::http::header::{HeaderName, HeaderValue, ORIGIN, REFRESH, RETRY_AFTER};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
 
 use super::form_data::{FORM_TOKEN, FormData};
@@ -22,7 +22,7 @@ use http::access::{self, Needs};
 use http::error::ApiError;
 use http::head::only_looks;
 use http::host::{Hosts, SEC_FETCH_SITE, from_same_origin};
-use http::sessions::{Sessions, Visitor};
+use http::sessions::{SessionError, Sessions, Visitor};
 use operate::Operator;
 
 const HX_REFRESH: HeaderName = HeaderName::from_static("hx-refresh");
@@ -125,10 +125,23 @@ impl Handler for RequireSession {
         res: &mut Response,
         ctrl: &mut FlowCtrl,
     ) {
-        let secret = cookie::secret(req).map(str::to_owned);
-        let Some(visitor) = secret.and_then(|secret| self.sessions.visitor(&secret)) else {
-            ctrl.skip_rest();
-            return ask_to_sign_in(req, res);
+        let visitor = match cookie::secret(req).map(str::to_owned) {
+            Some(secret) => {
+                let reads = only_looks(req.method());
+                self.sessions.visitor(&secret, reads).await
+            }
+            None => Ok(None),
+        };
+        let visitor = match visitor {
+            Ok(Some(visitor)) => visitor,
+            Ok(None) => {
+                ctrl.skip_rest();
+                return ask_to_sign_in(req, res);
+            }
+            Err(error) => {
+                ctrl.skip_rest();
+                return cannot_look_up(&error, req, res);
+            }
         };
         let admitted = self.admit(visitor, req, depot).await;
         if let Err(refusal) = access::go_on(admitted, req, depot, res, ctrl).await {
@@ -157,12 +170,34 @@ impl RequireSession {
     }
 }
 
-fn ask_to_sign_in(req: &Request, res: &mut Response) {
+/// The session cannot be looked up. A page that only shows something is requested again automatically.
+fn cannot_look_up(error: &SessionError, req: &Request, res: &mut Response) {
+    tracing::debug!(%error, path = req.uri().path(), "a session cannot be looked up");
+    let seconds = HeaderValue::from_static("5");
+    res.headers_mut().insert(RETRY_AFTER, seconds.clone());
+    if only_looks(req.method()) {
+        reload_poll(req, res);
+        res.headers_mut().insert(REFRESH, seconds);
+    }
+    frame::notice(
+        res,
+        StatusCode::SERVICE_UNAVAILABLE,
+        "Database not reachable",
+        "The database of the cluster does not answer, so your session cannot be checked, and nothing was changed. You stay signed in. Retry when the database is back; headgate cluster status shows its state, without a session.",
+    );
+}
+
+/// Reloads the whole page, if only its live parts were requested.
+fn reload_poll(req: &Request, res: &mut Response) {
     if frame::is_poll(req) {
-        // Reloads the whole page, which shows the sign-in form.
         let yes = HeaderValue::from_static("true");
         res.headers_mut().insert(HX_REFRESH, yes);
     }
+}
+
+fn ask_to_sign_in(req: &Request, res: &mut Response) {
+    // The page shows the sign-in form then.
+    reload_poll(req, res);
     let next = match *req.method() {
         Method::GET => req.uri().path_and_query().map_or("/", |next| next.as_str()),
         _ => "/",

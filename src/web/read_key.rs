@@ -46,7 +46,7 @@ struct ShowReadKey(Operator);
 impl ShowReadKey {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
         let Some(mut typed) = Typed::sent(depot) else {
-            let issued = shown_once::take(req, depot);
+            let issued = shown_once::take(req, depot).await?;
             let key = find_key(&self.0, req)?;
             let shown = issued.map(|issued| issued_key(&self.0, req, &key, &issued));
             let typed = initial(depot, &key);

@@ -20,7 +20,7 @@ use super::{cookie, frame};
 use catalog::{AuditChange, ResourceKind};
 use http::access::by_page;
 use http::middleware;
-use http::sessions::{SESSION, Sessions, Visitor};
+use http::sessions::{SESSION, SessionError, Sessions, Visitor};
 use operate::{By, Operator};
 use settings::Role;
 
@@ -52,7 +52,13 @@ impl SignIn {
         let Self(sessions, operator) = self;
         let with_token = operator.access.token(token);
         let who = with_token.as_ref().map(|token| token.who());
-        let known = with_token.or_else(|| sessions.accept_invitation(token));
+        let known = match with_token {
+            Some(token) => Some(token),
+            None => match sessions.accept_invitation(token).await {
+                Ok(known) => known,
+                Err(error) => return failed(&error, next, res),
+            },
+        };
         let by = By {
             who: match (who, &known) {
                 (Some(who), _) => who,
@@ -80,10 +86,9 @@ impl SignIn {
             let page = form(next, Some(&as_sentence(&why)));
             return frame::bare(res, StatusCode::FORBIDDEN, "Sign in", &page);
         }
-        let Ok((id, secret)) = sessions.begin(&known, by.client) else {
-            let why = "The system has no random numbers. Try again.";
-            let page = form(next, Some(why));
-            return frame::bare(res, StatusCode::INTERNAL_SERVER_ERROR, "Sign in", &page);
+        let (id, secret) = match sessions.begin(&known, by.client).await {
+            Ok(begun) => begun,
+            Err(error) => return failed(&error, next, res),
         };
         let change = AuditChange::done(
             "sign_in",
@@ -91,7 +96,7 @@ impl SignIn {
             by.client.to_string(),
             json!({ "session": id.to_string() }),
         );
-        operator.record(by, change).await;
+        operator.record_access(by, change).await;
         cookie::set(req, res, &secret, SESSION.as_secs());
         frame::go(res, next);
     }
@@ -103,12 +108,40 @@ pub(super) struct SignOut(pub(super) Operator);
 #[handler]
 impl SignOut {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        if let Some(ended) = Visitor::of(depot).and_then(Visitor::sign_out) {
-            self.0.record(by_page(req), ended.signed_out()).await;
+        if let Some(visitor) = Visitor::of(depot) {
+            match visitor.sign_out().await {
+                Ok(Some(ended)) => self.0.record(by_page(req), ended.signed_out()).await,
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::debug!(%error, "a session cannot be ended");
+                    let why = "The database of the cluster does not answer, so you are still signed in. Sign out again when it is back.";
+                    let status = StatusCode::SERVICE_UNAVAILABLE;
+                    return frame::notice(res, status, "Still signed in", why);
+                }
+            }
         }
         cookie::set(req, res, "", 0);
         frame::go(res, "/sign-in");
     }
+}
+
+/// Nobody can sign in now, or not with this link.
+fn failed(error: &SessionError, next: &str, res: &mut Response) {
+    let (status, why) = match error {
+        SessionError::Random(_) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The system has no random numbers. Try again.",
+        ),
+        SessionError::Database(_) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "The database of the cluster does not answer, so nobody can sign in. Try again when it is back; headgate cluster status shows its state.",
+        ),
+    };
+    tracing::debug!(%error, "a sign-in failed");
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        res.headers_mut().insert(RETRY_AFTER, 5.into());
+    }
+    frame::bare(res, status, "Sign in", &form(next, Some(why)));
 }
 
 /// The form; after the sign-in, the visitor is redirected to `next`.

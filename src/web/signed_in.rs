@@ -30,10 +30,16 @@ struct ShowSessions(Arc<Sessions>);
 
 #[handler]
 impl ShowSessions {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Page {
-        let own = Visitor::of(depot).map(Visitor::session);
-        let all = self.0.list();
-        Page {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Page, NoPage> {
+        let own = Visitor::of(depot).map(|visitor| visitor.session);
+        let all = self.0.list().await?;
+        let ends = match self.0.are_shared() {
+            true => {
+                "They are signed in on all nodes. A session ends after 12 hours and with its token."
+            }
+            false => "A session ends after 12 hours, with its token, and when the daemon stops.",
+        };
+        Ok(Page {
             title: "Sessions".to_owned(),
             place: Place::Settings,
             head: Head {
@@ -41,11 +47,11 @@ impl ShowSessions {
                 ..Head::default()
             },
             still: html! {
-                p.quiet { "Users of these pages, with their tokens. A session ends after 12 hours, with its token, and when the daemon stops." }
+                p.quiet { "Users of these pages, with their tokens. " (ends) }
             },
-            live: table(&all, own.flatten(), &token(depot), &Sorting::of(req)),
+            live: table(&all, own, &token(depot), &Sorting::of(req)),
             old: false,
-        }
+        })
     }
 }
 
@@ -65,7 +71,7 @@ fn table(all: &[SignedIn], own: Option<Uuid>, token: &Markup, sorting: &Sorting)
             .about(html! { @if own == Some(one.id) { span.quiet { ", you" } } })
             .cells([
                 Cell::text(one.token.role.as_str()),
-                Cell::text(&one.client.to_string()),
+                Cell::text(&one.client),
                 at(one.since),
                 at(one.ends_at),
                 Cell::markup(html! {
@@ -87,7 +93,10 @@ struct EndSession(Operator, Arc<Sessions>);
 impl EndSession {
     async fn handle(&self, req: &mut Request) -> Result<FormAnswer, NoPage> {
         let id = req.param::<String>("id").unwrap_or_default();
-        let ended = id.parse().ok().and_then(|id| self.1.end(id));
+        let ended = match id.parse() {
+            Ok(id) => self.1.end(id).await?,
+            Err(_) => None,
+        };
         let ended = ended.ok_or(NoPage::NotFound(
             "This session no longer exists. The page Settings leads to all sessions.",
         ))?;

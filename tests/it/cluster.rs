@@ -8,6 +8,7 @@ mod failover;
 mod faults;
 mod limits;
 mod moving;
+mod signed_in;
 
 use std::process::Command;
 use std::time::{Duration, Instant};

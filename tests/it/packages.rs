@@ -3,6 +3,7 @@
 //! Each is made by the one script that makes it for everybody, of the program that these tests test.
 
 mod clients; // the packages of the client libraries
+mod cluster; // two nodes: the Compose file and the Kubernetes manifest
 mod container; // the image, run by podman
 mod debian; // the package, installed by dpkg
 mod release; // archives, digests, what is in the program and under which licenses

@@ -8,65 +8,93 @@ use std::time::Duration;
 use salvo_core::Depot;
 use uuid::Uuid;
 
-use super::{Sessions, SignedIn};
+use super::sealed::{Content, Seal, form_token};
+use super::{IssuedKey, Kept, SessionError, Sessions, SignedIn, memory};
 use base::clock::{Lived, Unix};
 use catalog::KeyHash;
-use catalog::key::KeyText;
 use operate::access::Token;
+use postgres::DatabaseError;
 
 /// Maximum time that a new key is kept for the page that shows it.
 pub(super) const ISSUED_KEPT: Duration = Duration::from_mins(5);
 
-/// A session of the admin pages.
+/// A session of the admin pages, at one of its requests.
 #[derive(Debug, Clone)]
 pub struct Visitor {
     sessions: Arc<Sessions>,
     /// Digest of the session's secret.
-    id: KeyHash,
+    secret: KeyHash,
+    /// The ID of the session in lists.
+    pub session: Uuid,
     /// The token of the sign-in, in its current state.
     pub token: Arc<Token>,
     /// The token that every form of this session must contain.
     pub form_token: Arc<str>,
+    /// What the database keeps for the next page, in a cluster.
+    waiting: Option<Waiting>,
 }
 
-/// A new key, for the one page that shows it.
-#[derive(Debug)]
-pub struct IssuedKey {
-    /// Path and query of that page.
-    pub path: String,
-    /// Name of the key.
-    pub key: String,
-    /// The key itself.
-    pub secret: KeyText,
-    /// After a rotation: the name of the previous key, and its expiry.
-    pub previous: Option<(String, Unix)>,
-}
-
-impl IssuedKey {
-    /// A key without a previous one.
-    pub fn new(path: String, key: &str, secret: KeyText) -> Self {
-        Self {
-            path,
-            key: key.to_owned(),
-            secret,
-            previous: None,
-        }
-    }
+/// What the database keeps for a page.
+#[derive(Debug, Clone)]
+struct Waiting {
+    seal: Seal,
+    has_flash: bool,
+    /// Path of the page that shows a new key.
+    issued_for: Option<String>,
 }
 
 impl Sessions {
-    /// The visitor with this session secret.
-    pub fn visitor(self: &Arc<Self>, secret: &str) -> Option<Visitor> {
-        let id = KeyHash::of(secret);
-        let mut state = self.lock();
-        self.forget_ended(&mut state);
-        let session = state.sessions.get_mut(&id)?;
+    /// The visitor with this session secret, at a request of its. `reads`: the request changes nothing, so it needs no
+    /// database for a session that this node has seen just now.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn visitor(
+        self: &Arc<Self>,
+        secret: &str,
+        reads: bool,
+    ) -> Result<Option<Visitor>, SessionError> {
+        let hash = KeyHash::of(secret);
+        let shared = match &self.kept {
+            Kept::Here(state) => {
+                let visitor = memory::lock(state).visitor(self, hash);
+                return Ok(visitor);
+            }
+            Kept::InDatabase(shared) => shared,
+        };
+        let Some(visit) = shared.visit(hash, reads).await? else {
+            return Ok(None);
+        };
+        let Some(token) = self.access.with_hash(KeyHash::from_bytes(visit.token)) else {
+            return Ok(None);
+        };
+        Ok(Some(Visitor {
+            sessions: Arc::clone(self),
+            secret: hash,
+            session: visit.id,
+            token,
+            form_token: form_token(secret),
+            waiting: Some(Waiting {
+                seal: Seal::of(secret),
+                has_flash: visit.has_flash,
+                issued_for: visit.issued_for,
+            }),
+        }))
+    }
+}
+
+impl memory::State {
+    fn visitor(&mut self, sessions: &Arc<Sessions>, secret: KeyHash) -> Option<Visitor> {
+        self.forget_ended(&sessions.access);
+        let session = self.sessions.get_mut(&secret)?;
         session.seen_at = Unix::now();
         Some(Visitor {
-            sessions: Arc::clone(self),
-            id,
-            token: self.access.with_hash(session.token)?,
+            sessions: Arc::clone(sessions),
+            secret,
+            session: session.id,
+            token: sessions.access.with_hash(session.token)?,
             form_token: Arc::clone(&session.form_token),
+            waiting: None,
         })
     }
 }
@@ -78,43 +106,110 @@ impl Visitor {
     }
 
     /// Ends the session and returns it, if it still exists.
-    pub fn sign_out(&self) -> Option<SignedIn> {
-        let session = self.sessions.lock().sessions.remove(&self.id)?;
-        self.sessions.shown(&session)
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn sign_out(&self) -> Result<Option<SignedIn>, SessionError> {
+        match &self.sessions.kept {
+            Kept::Here(state) => Ok(memory::lock(state).remove(self.secret, &self.sessions.access)),
+            Kept::InDatabase(_) => self.sessions.end(self.session).await,
+        }
     }
 
-    /// The ID of the session in lists.
-    pub fn session(&self) -> Option<Uuid> {
-        let state = self.sessions.lock();
-        state.sessions.get(&self.id).map(|session| session.id)
-    }
-
-    /// Keeps a message for the next page of the visitor.
-    pub fn set_flash(&self, sentence: String) {
-        if let Some(session) = self.sessions.lock().sessions.get_mut(&self.id) {
-            session.flash = Some(sentence);
+    /// Keeps a message for the next page of the visitor. If that fails, there is none.
+    pub async fn set_flash(&self, sentence: String) {
+        match (&self.sessions.kept, &self.waiting) {
+            (Kept::Here(state), _) => {
+                if let Some(session) = memory::lock(state).sessions.get_mut(&self.secret) {
+                    session.flash = Some(sentence);
+                }
+            }
+            (Kept::InDatabase(shared), Some(Waiting { seal, .. })) => {
+                let Some(sealed) = seal.seal(Content::Flash, sentence.as_bytes()) else {
+                    return;
+                };
+                let kept = shared.tables.set_flash(*self.secret.as_bytes(), &sealed);
+                note_lost(kept.await);
+            }
+            (Kept::InDatabase(_), None) => {}
         }
     }
 
     /// Returns the kept message once.
-    pub fn take_flash(&self) -> Option<String> {
-        let mut state = self.sessions.lock();
-        state.sessions.get_mut(&self.id)?.flash.take()
-    }
-
-    /// Keeps a new key for the page that shows it. It replaces a key that was not shown.
-    pub fn keep_issued_key(&self, key: IssuedKey) {
-        let ends_at = Lived::now() + ISSUED_KEPT;
-        if let Some(session) = self.sessions.lock().sessions.get_mut(&self.id) {
-            session.issued = Some((key, ends_at));
+    pub async fn take_flash(&self) -> Option<String> {
+        match (&self.sessions.kept, &self.waiting) {
+            (Kept::Here(state), _) => {
+                let mut state = memory::lock(state);
+                state.sessions.get_mut(&self.secret)?.flash.take()
+            }
+            (Kept::InDatabase(shared), Some(waiting)) if waiting.has_flash => {
+                let taken = shared.tables.take_flash(*self.secret.as_bytes());
+                let sealed = note_lost(taken.await)??;
+                let text = waiting.seal.unseal(Content::Flash, &sealed)?;
+                String::from_utf8(text).ok()
+            }
+            (Kept::InDatabase(_), _) => None,
         }
     }
 
+    /// Keeps a new key for the page that shows it. It replaces a key that was not shown.
+    ///
+    /// # Errors
+    /// The database does not answer, or there are no random numbers: no page will show it.
+    pub async fn keep_issued_key(&self, key: IssuedKey) -> Result<(), SessionError> {
+        match (&self.sessions.kept, &self.waiting) {
+            (Kept::Here(state), _) => {
+                let ends_at = Lived::now() + ISSUED_KEPT;
+                if let Some(session) = memory::lock(state).sessions.get_mut(&self.secret) {
+                    session.issued = Some((key, ends_at));
+                }
+            }
+            (Kept::InDatabase(shared), Some(Waiting { seal, .. })) => {
+                let sealed = seal.seal(Content::IssuedKey, &key.write());
+                let sealed = sealed.ok_or(getrandom::Error::UNEXPECTED)?;
+                let secret = *self.secret.as_bytes();
+                (shared.tables)
+                    .keep_issued(secret, key.page(), &sealed, ISSUED_KEPT)
+                    .await?;
+            }
+            (Kept::InDatabase(_), None) => {}
+        }
+        Ok(())
+    }
+
     /// Returns the kept key of this page once.
-    pub fn take_issued_key(&self, path: &str) -> Option<IssuedKey> {
-        let mut state = self.sessions.lock();
-        let kept = &mut state.sessions.get_mut(&self.id)?.issued;
-        let (key, ends_at) = kept.take_if(|(key, _)| key.path.split('?').next() == Some(path))?;
+    ///
+    /// # Errors
+    /// The database does not answer. The key is still kept, or lost if the answer is.
+    pub async fn take_issued_key(&self, page: &str) -> Result<Option<IssuedKey>, SessionError> {
+        match (&self.sessions.kept, &self.waiting) {
+            (Kept::Here(state), _) => Ok(memory::lock(state).take_issued_key(self.secret, page)),
+            (Kept::InDatabase(shared), Some(waiting))
+                if waiting.issued_for.as_deref() == Some(page) =>
+            {
+                let taken = shared.tables.take_issued(*self.secret.as_bytes(), page);
+                let text = taken
+                    .await?
+                    .and_then(|sealed| waiting.seal.unseal(Content::IssuedKey, &sealed));
+                Ok(text.and_then(|text| IssuedKey::read(&text)))
+            }
+            (Kept::InDatabase(_), _) => Ok(None),
+        }
+    }
+}
+
+impl memory::State {
+    fn take_issued_key(&mut self, secret: KeyHash, page: &str) -> Option<IssuedKey> {
+        let kept = &mut self.sessions.get_mut(&secret)?.issued;
+        let (key, ends_at) = kept.take_if(|(key, _)| key.page() == page)?;
         (Lived::now() < ends_at).then_some(key)
     }
+}
+
+/// What is nice to have is logged where it is missing.
+fn note_lost<T>(answer: Result<T, DatabaseError>) -> Option<T> {
+    let answer = answer.inspect_err(|error| {
+        tracing::debug!(%error, "the message of a page cannot be kept or read");
+    });
+    answer.ok()
 }

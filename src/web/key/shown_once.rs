@@ -4,22 +4,33 @@
 //! browser removes it when the user leaves the page.
 
 use maud::{Markup, html};
-use salvo_core::http::Method;
-use salvo_core::{Depot, Request};
+use salvo_core::http::{Method, StatusCode};
+use salvo_core::{Depot, Request, Response};
 
-use crate::frame::is_poll;
+use crate::frame::{NoPage, is_poll, notice};
 use crate::snippets::{self, Address, Sample};
 use crate::text::{text, time};
 use base::clock::{self, Unix};
-use http::sessions::{IssuedKey, Visitor};
+use http::sessions::{IssuedKey, SessionError, Visitor};
 
 /// The new key for this page, if any.
-pub(crate) fn take(req: &Request, depot: &Depot) -> Option<IssuedKey> {
+pub(crate) async fn take(req: &mut Request, depot: &Depot) -> Result<Option<IssuedKey>, NoPage> {
     // The user sees neither of these responses.
-    if is_poll(req) || *req.method() == Method::HEAD {
-        return None;
+    let is_seen = !is_poll(req) && *req.method() != Method::HEAD;
+    match Visitor::of(depot).filter(|_| is_seen) {
+        Some(visitor) => Ok(visitor.take_issued_key(req.uri().path()).await?),
+        None => Ok(None),
     }
-    Visitor::of(depot)?.take_issued_key(req.uri().path())
+}
+
+/// A new key cannot be kept for the page that would show it.
+pub(crate) fn failed(key: &str, error: &SessionError, res: &mut Response) {
+    tracing::debug!(%error, "a new key cannot be shown");
+    let why = format!(
+        "The key {key} was created, but it cannot be shown: the database of the cluster does not answer. When it is back, rotate or delete the key."
+    );
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    notice(res, status, "The key cannot be shown", &why);
 }
 
 /// The key, and what to do with it. The heading has the focus.

@@ -68,7 +68,7 @@ impl Feeds {
         let stream = find_stream(&self.0, req)?;
         let path = format!("{}/feeds", paths::stream(&stream.name));
         let Some(mut typed) = Typed::sent(depot) else {
-            let issued = shown_once::take(req, depot);
+            let issued = shown_once::take(req, depot).await?;
             let typed = Typed::new(depot, "", &[("fields", chosen(req))]);
             let page = page(&self.0, req, &stream, (&path, &typed), issued.as_ref());
             return Ok(typed.show(page.await?));

@@ -10,7 +10,7 @@ use crate::program::output;
 use crate::setup::Setup;
 
 /// The secret that a page shows once.
-pub(super) fn secret(page: &str) -> Option<String> {
+pub(crate) fn secret(page: &str) -> Option<String> {
     let (_, rest) = page.split_once(r#"<code id="secret">"#)?;
     Some(rest.split('<').next()?.to_owned())
 }

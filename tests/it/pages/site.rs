@@ -24,6 +24,19 @@ impl Site {
         }
     }
 
+    /// The same browser, whose next requests reach another node of the cluster.
+    pub(crate) fn at(&self, node: &Process) -> Self {
+        // Its name has the port, which is that of the load balancer on all nodes.
+        let own = self.address.port().to_string();
+        let cookie = self
+            .cookie
+            .replacen(&own, &node.admin.port().to_string(), 1);
+        Self {
+            address: node.admin,
+            cookie,
+        }
+    }
+
     /// Somebody who has signed in with the admin token.
     pub(crate) fn signed_in(process: &Process) -> Self {
         let mut site = Self::of(process);
