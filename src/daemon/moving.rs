@@ -23,7 +23,7 @@ use super::node::{FORMAT, database_of, make_tables};
 use super::{DaemonError, upgrade};
 use backup::restore::MARK;
 use base::{clock, whole_file};
-use journal::moving::Progress;
+use journal::moving::MoveProgress;
 use postgres::{Database, MoveIn, MoveOut, MovedRows, STATEMENT_MAX, Target};
 use repair::Verdict;
 use replica::log::Log;
@@ -66,7 +66,7 @@ pub struct MovedOut {
 pub async fn move_in(
     settings: &Settings,
     from: &Path,
-    progress: Progress<'_>,
+    progress: MoveProgress<'_>,
 ) -> Result<MovedIn, DaemonError> {
     let from = source(from)?;
     let own = open_folder(&settings.storage.data_dir)?;
@@ -107,7 +107,7 @@ struct Moving<'a> {
 
 impl Moving<'_> {
     /// What was moved, and whether that was before.
-    async fn run(&self, progress: Progress<'_>) -> Result<(Vec<MovedPart>, bool), DaemonError> {
+    async fn run(&self, progress: MoveProgress<'_>) -> Result<(Vec<MovedPart>, bool), DaemonError> {
         if let Some(stored) = self.target().await?.1 {
             progress("comparing with what was moved before");
             return Ok((self.compare(&stored)?, true));
@@ -350,7 +350,7 @@ fn must_be_of_daemon_alone(data_dir: &Path) -> Result<(), DaemonError> {
 pub async fn move_out(
     settings: &Settings,
     to: &Path,
-    progress: Progress<'_>,
+    progress: MoveProgress<'_>,
 ) -> Result<MovedOut, DaemonError> {
     let claimed = Claimed::empty(to)?;
     let database = database_of(settings)?;
@@ -395,7 +395,7 @@ async fn write_folder(
     folder: &Path,
     database: &Database,
     source: &mut MoveOut,
-    progress: Progress<'_>,
+    progress: MoveProgress<'_>,
 ) -> Result<Vec<MovedPart>, DaemonError> {
     let files = [folder.join(pool::FILE), folder.join(catalog::FILE)];
     let copies = CopiesAtRest {

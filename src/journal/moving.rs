@@ -208,7 +208,7 @@ impl Part {
 pub(super) type Row = Vec<Value>;
 
 /// Is called with what is being done.
-pub type Progress<'a> = &'a mut dyn FnMut(&str);
+pub type MoveProgress<'a> = &'a mut dyn FnMut(&str);
 
 /// A row of this part is not what it should be.
 pub(super) fn unreadable(part: Part, key: &Value, column: &str) -> StorageError {
@@ -230,7 +230,7 @@ pub(super) fn unreadable(part: Part, key: &Value, column: &str) -> StorageError 
 pub async fn move_in(
     path: &Path,
     target: &mut MoveIn,
-    progress: Progress<'_>,
+    progress: MoveProgress<'_>,
 ) -> Result<Vec<MovedPart>, StorageError> {
     let source = FileRows::open(path)?;
     let connection = target.connection();
@@ -264,7 +264,7 @@ pub async fn move_in(
 pub async fn move_out(
     source: &mut MoveOut,
     path: &Path,
-    progress: Progress<'_>,
+    progress: MoveProgress<'_>,
 ) -> Result<Vec<MovedPart>, StorageError> {
     let connection = source.snapshot().await.map_err(StorageError::Database)?;
     let place = bounded(database::place(connection)).await?;
