@@ -335,7 +335,8 @@ fn must_be_of_daemon_alone(data_dir: &Path) -> Result<(), DaemonError> {
     }
     // Only a copy has no journal beside it.
     let is_alone = data_dir.join(journal::FILE).exists() || !data_dir.join(pool::FILE).exists();
-    if is_alone || !of_node(data_dir)? {
+    // What cannot be read is no copy: the start repairs it, or sets it aside.
+    if is_alone || !of_node(data_dir).unwrap_or(false) {
         return Ok(());
     }
     Err(DaemonError::DataFolder(format!(
