@@ -52,18 +52,13 @@ async fn of_cluster(settings: &Settings, node: &RunningNode) -> Result<KeyHash, 
     let known = match node.access.admin_token().await? {
         Some(known) => KeyHash::from_bytes(known),
         None => {
-            let made = match &own {
-                Some(_) => None,
-                None => Some(make(path)?),
+            let token = match &own {
+                Some(own) => KeyHash::of(own),
+                None => KeyHash::of(&make(path)?),
             };
-            let token = own
-                .as_ref()
-                .or(made.as_ref())
-                .map(|token| KeyHash::of(token));
-            let token = token.unwrap_or(KeyHash::NONE);
             let known = node.access.put_admin_token(*token.as_bytes()).await?;
             let known = KeyHash::from_bytes(known);
-            if made.is_some() && known != token {
+            if own.is_none() && known != token {
                 // Another node was first.
                 std::fs::remove_file(path).map_err(|error| failed(path, &error))?;
             }

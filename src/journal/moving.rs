@@ -1,6 +1,6 @@
 //! Moves what a journal holds from a file into the database of a cluster, and back.
 //!
-//! Both engines have the same five parts ([`Part`]). A part is read and stored in batches of rows. Each row is counted where
+//! Both engines have the same five parts (`Part`). A part is read and stored in batches of rows. Each row is counted where
 //! it comes from and again where it was stored (`replica::Tally`), so that the two can be compared.
 //!
 //! **Invariant**: numbers and times stay what they are. Nothing of the source is changed.
@@ -204,6 +204,37 @@ impl Part {
     }
 }
 
+/// A part that is being read: how far, and what was counted.
+struct Reading {
+    part: Part,
+    /// Rows behind it are next.
+    key: Value,
+    counter: TallyCounter,
+}
+
+impl Reading {
+    /// From its first row.
+    fn of(part: Part) -> Self {
+        Self {
+            part,
+            key: part.before(),
+            counter: TallyCounter::default(),
+        }
+    }
+
+    /// Counts the next rows. False: there are none, and the part is read.
+    fn count(&mut self, rows: &[Row]) -> bool {
+        let Some(last) = rows.last() else {
+            return false;
+        };
+        self.key = last[0].clone();
+        for row in rows {
+            self.part.count(&mut self.counter, row);
+        }
+        true
+    }
+}
+
 /// The values of a row, in the order of [`Part::columns`].
 pub(super) type Row = Vec<Value>;
 
@@ -238,18 +269,17 @@ pub async fn move_in(
     let mut moved = Vec::new();
     for part in Part::ALL {
         progress(part.name());
-        let mut counter = TallyCounter::default();
-        let mut key = part.before();
+        let mut reading = Reading::of(part);
         loop {
-            let rows = source.after(part, &key)?;
-            let Some(last) = rows.last() else { break };
-            key = last[0].clone();
-            rows.iter().for_each(|row| part.count(&mut counter, row));
+            let rows = source.after(part, &reading.key)?;
+            if !reading.count(&rows) {
+                break;
+            }
             bounded(database::store(connection, part, rows)).await?;
         }
         moved.push(MovedPart {
             name: part.name(),
-            source: counter.end(),
+            source: reading.counter.end(),
             target: stored_tally(connection, part).await?,
         });
     }
@@ -272,16 +302,15 @@ pub async fn move_out(
     let mut tallies = Vec::new();
     for part in Part::ALL {
         progress(part.name());
-        let mut counter = TallyCounter::default();
-        let mut key = part.before();
+        let mut reading = Reading::of(part);
         loop {
-            let rows = bounded(database::after(connection, part, &key)).await?;
-            let Some(last) = rows.last() else { break };
-            key = last[0].clone();
-            rows.iter().for_each(|row| part.count(&mut counter, row));
+            let rows = bounded(database::after(connection, part, &reading.key)).await?;
+            if !reading.count(&rows) {
+                break;
+            }
             target.store(part, rows)?;
         }
-        tallies.push((part, counter.end()));
+        tallies.push((part, reading.counter.end()));
     }
     target.end(&place)?;
     let written = FileRows::open(path)?;
@@ -317,15 +346,9 @@ pub fn is_current(path: &Path) -> Result<bool, StorageError> {
 impl FileRows {
     /// What the file has of a part.
     fn tally(&self, part: Part) -> Result<Tally, StorageError> {
-        let mut counter = TallyCounter::default();
-        let mut key = part.before();
-        loop {
-            let rows = self.after(part, &key)?;
-            let Some(last) = rows.last() else { break };
-            key = last[0].clone();
-            rows.iter().for_each(|row| part.count(&mut counter, row));
-        }
-        Ok(counter.end())
+        let mut reading = Reading::of(part);
+        while reading.count(&self.after(part, &reading.key)?) {}
+        Ok(reading.counter.end())
     }
 }
 
@@ -334,15 +357,9 @@ async fn stored_tally(
     connection: &mut sqlx::PgConnection,
     part: Part,
 ) -> Result<Tally, StorageError> {
-    let mut counter = TallyCounter::default();
-    let mut key = part.before();
-    loop {
-        let rows = bounded(database::after(connection, part, &key)).await?;
-        let Some(last) = rows.last() else { break };
-        key = last[0].clone();
-        rows.iter().for_each(|row| part.count(&mut counter, row));
-    }
-    Ok(counter.end())
+    let mut reading = Reading::of(part);
+    while reading.count(&bounded(database::after(connection, part, &reading.key)).await?) {}
+    Ok(reading.counter.end())
 }
 
 /// The answer of the database, if it comes in time.

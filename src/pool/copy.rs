@@ -13,6 +13,7 @@ use rusqlite::Connection;
 use base::order::{ChangeSeq, Epoch, Seq};
 
 use super::{PoolError, history, rebuilt, schema, sizes, views};
+use sqlite::has_table;
 
 /// Where a pool stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,12 +83,12 @@ pub fn begin_salvaged(
          DELETE FROM history WHERE rowid > (SELECT min(rowid) FROM history);
          UPDATE history SET seq = max(seq, coalesce((SELECT max(seq) FROM items), 0), coalesce((SELECT max(seq) FROM removed), 0));",
     )?;
-    if has_tables(connection, &["acts", "shown"])? {
+    if has_table(connection, "acts")? && has_table(connection, "shown")? {
         connection.execute_batch(
             "UPDATE history SET seq = max(seq, coalesce((SELECT max(seq) FROM shown), 0), coalesce((SELECT max(n) FROM acts), 0));",
         )?;
     }
-    if has_tables(connection, &["past_values", "recorded_streams"])? {
+    if has_table(connection, "past_values")? && has_table(connection, "recorded_streams")? {
         connection.execute_batch(
             "UPDATE history SET seq = max(seq, coalesce((SELECT max(seq) FROM past_values), 0), coalesce((SELECT max(since) FROM recorded_streams), 0));",
         )?;
@@ -100,18 +101,6 @@ pub fn begin_salvaged(
         rebuilt::note(connection)?;
     }
     sizes::count_anew(connection)
-}
-
-/// Whether the file is of a format that has these tables.
-fn has_tables(connection: &Connection, names: &[&str]) -> Result<bool, rusqlite::Error> {
-    let known = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
-    let mut ask = connection.prepare(known)?;
-    for name in names {
-        if ask.query_row([name], |row| row.get::<_, i64>(0))? == 0 {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Makes the copy at `path` a pool of its own: it has another epoch, and the numbers of changes go on far above those that

@@ -30,10 +30,7 @@ impl Pool {
     ) -> Result<Seq, PoolError> {
         self.write(|writer| {
             let connection = &writer.connection;
-            let known =
-                "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'rebuilt'";
-            let tables: i64 = connection.query_row(known, [], |row| row.get(0))?;
-            if tables == 0 {
+            if !sqlite::has_table(connection, "rebuilt")? {
                 return Ok(cursor);
             }
             let must = connection.execute("DELETE FROM rebuilt WHERE sink = ?1", [sink])? > 0;

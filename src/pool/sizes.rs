@@ -93,10 +93,9 @@ pub(super) fn replaced() -> Option<usize> {
 /// Counts everything anew: of a file that was made of what could be read of another. One of an older format is counted
 /// when it is brought to this one.
 pub(super) fn count_anew(connection: &Connection) -> Result<(), rusqlite::Error> {
-    let known = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'stream_sizes'";
-    match connection.query_row(known, [], |row| row.get::<_, i64>(0))? {
-        0 => Ok(()),
-        _ => connection.execute_batch(&format!("DELETE FROM stream_sizes; {COUNT}")),
+    match sqlite::has_table(connection, "stream_sizes")? {
+        true => connection.execute_batch(&format!("DELETE FROM stream_sizes; {COUNT}")),
+        false => Ok(()),
     }
 }
 

@@ -121,9 +121,7 @@ fn highest(connection: &Connection) -> Result<Seq, RepairError> {
         ("bodies", "seq"),
         ("log_spans", "last_seq"),
     ] {
-        let known =
-            "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1)";
-        if super::exists(connection, known, table)? {
+        if sqlite::has_table(connection, table)? {
             let sql = format!("SELECT coalesce(max({column}), 0) FROM {table}");
             let found: i64 = connection.query_row(&sql, [], |row| row.get(0))?;
             highest = highest.max(found);

@@ -45,8 +45,8 @@
 //!
 //! The format of an entry has room for parts of both files; nobody makes one yet.
 //!
-//! A format is raised by an entry as well: one that has the new format and no rows, at which each node upgrades its file.
-//! Upgrades are functions of the file alone then. An entry of a newer format ends a node that does not know it.
+//! An entry of a newer format ends a node that does not know it. No version raises the format yet. The one that does has to
+//! append an entry with the new format and no rows, at which each node upgrades its file by a function of the file alone.
 //!
 //! # Tables and rows
 //!

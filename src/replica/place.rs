@@ -63,9 +63,7 @@ impl LogPlace {
     /// # Errors
     /// SQLite's.
     pub fn stored(connection: &Connection) -> Result<Option<Self>, rusqlite::Error> {
-        let sql = "SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND name = ?1";
-        let tables: i64 = connection.query_row(sql, [OWN_TABLE], |row| row.get(0))?;
-        if tables == 0 {
+        if !sqlite::has_table(connection, OWN_TABLE)? {
             return Ok(None);
         }
         let sql = "SELECT n, digest FROM main.replica WHERE one = 1";

@@ -6,8 +6,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rusqlite::Connection;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension as _};
 use sha2::{Digest as _, Sha256};
 
 use super::OWN_TABLE;
@@ -61,8 +61,7 @@ impl Tally {
 
     /// The digest in hexadecimal digits.
     pub fn hex(&self) -> String {
-        let digits = self.digest.iter().map(|byte| format!("{byte:02x}"));
-        digits.collect()
+        base::text::hex(&self.digest)
     }
 
     /// From what was stored of it; none: it is no digest.
@@ -143,12 +142,7 @@ fn tables(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
 /// # Errors
 /// SQLite's.
 pub fn is_copy(path: &Path) -> Result<bool, rusqlite::Error> {
-    let connection = sqlite::open_reader(path, &Arc::default())?;
-    let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1";
-    let found: Option<i64> = connection
-        .query_row(sql, [OWN_TABLE], |row| row.get(0))
-        .optional()?;
-    Ok(found.is_some())
+    sqlite::has_table(&sqlite::open_reader(path, &Arc::default())?, OWN_TABLE)
 }
 
 #[cfg(test)]

@@ -276,6 +276,12 @@ pub fn upgrade(connection: &Connection, known: i64, from: &[&str]) -> Result<(),
     Ok(())
 }
 
+/// Whether the file has this table.
+pub fn has_table(connection: &Connection, name: &str) -> Result<bool, rusqlite::Error> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = ?1)";
+    connection.query_row(sql, [name], |row| row.get(0))
+}
+
 /// The format that the file's owner wrote into it.
 pub fn format(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))

@@ -10,6 +10,8 @@ mod limits;
 mod moving;
 mod signed_in;
 
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -17,7 +19,7 @@ use postgres_server::Postgres;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::process::{BY_ID, JSON, Process};
+use crate::process::{BY_ID, JSON, Process, bearer};
 use crate::program::output;
 use crate::setup::Setup;
 use crate::wait::eventually;
@@ -39,6 +41,17 @@ fn node_at(url: &str, name: &str) -> Setup {
         .set("cluster.durability", "local")
         .set("cluster.commit_wait_seconds", 2)
         .set("live.heartbeat_seconds", 1)
+}
+
+/// A renderer of a node at this address, which reads what it is sent.
+fn screen(service: SocketAddr) -> TcpStream {
+    let mut screen = TcpStream::connect(service).expect("it listens");
+    let asked = format!(
+        "GET /api/live?streams=orders HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n{}\r\n",
+        bearer(READ_KEY)
+    );
+    screen.write_all(asked.as_bytes()).expect("it is sent");
+    screen
 }
 
 /// The items as a node shows them.

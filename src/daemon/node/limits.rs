@@ -3,13 +3,12 @@
 //! **Invariant**: a node that hears of the others again after a while uses almost nothing of any rate at first. Bytes of a day
 //! are passed by at most what other nodes store until this one hears of it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::clock::{Unix, since_boot};
 use base::node_share::NodeShare;
-use catalog::{Catalog, KeyHash, RateId};
+use catalog::{Catalog, IngestKey, KeyHash, RateId};
 use cluster::{PublishedShare, Shares, Status, ToPublish, Wanted};
 use postgres::{Database, DatabaseError, LimitsConnection, LimitsToPublish, PublishedRate, within};
 use tokio_util::sync::CancellationToken;
@@ -24,8 +23,8 @@ const LOOK_MAX: Duration = Duration::from_secs(3);
 /// A node that has not looked for so long is held for dead by the others.
 const AWAY: Duration = Duration::from_secs(3);
 
-/// What a node stored of keys: a day since 1970 and bytes, by the digest of the key.
-type Stored = HashMap<KeyHash, (u64, u64)>;
+/// What a node stored of a key: a day since 1970, and bytes.
+type Stored = (Arc<IngestKey>, (u64, u64));
 
 /// The limits of keys, which all nodes share.
 pub(super) struct KeyLimits {
@@ -88,11 +87,12 @@ impl KeyLimits {
 
     async fn look(&mut self) -> Result<(), DatabaseError> {
         let now = since_boot();
-        let publish = self.plan(now);
-        self.use_shares();
+        let keys = self.catalog.ingest_keys();
+        let publish = self.plan(now, &keys);
+        self.use_shares(&keys);
         let is_due = |before: Duration| now >= before + EVERY_UNLIMITED;
         let all = self.published_all.is_none_or(is_due);
-        let stored = self.unpublished(all);
+        let stored = unpublished(&keys, all);
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => LimitsConnection::to(&self.database).await?,
@@ -102,7 +102,7 @@ impl KeyLimits {
         let shares = connection.shares(self.id).await?;
         self.shares
             .receive(shares.into_iter().filter_map(published_share));
-        self.use_shares();
+        self.use_shares(&keys);
         let day = catalog::day_of(Unix::now());
         for (key, bytes) in connection.stored_elsewhere(self.id, day).await? {
             if let Some(key) = self.catalog.ingest_key(&KeyHash::from_bytes(key)) {
@@ -110,7 +110,9 @@ impl KeyLimits {
             }
         }
         self.connection = Some(connection);
-        self.note_published(stored);
+        for (key, day) in stored {
+            key.volume.note_written(day);
+        }
         if all {
             self.published_all = Some(now);
         }
@@ -119,12 +121,11 @@ impl KeyLimits {
     }
 
     /// What this node was asked for, and what it has to publish because of that.
-    fn plan(&mut self, now: Duration) -> ToPublish<RateId> {
+    fn plan(&mut self, now: Duration, keys: &[Arc<IngestKey>]) -> ToPublish<RateId> {
         let since = self.looked.map(|looked| now.saturating_sub(looked));
         if since.is_some_and(|since| since > AWAY) {
             self.shares.forget();
         }
-        let keys = self.catalog.ingest_keys();
         let rates = keys.iter().flat_map(|key| key.rates());
         let elapsed = since.unwrap_or(EVERY);
         let wanted = rates.filter_map(|rate| {
@@ -145,34 +146,23 @@ impl KeyLimits {
         others.map(|node| node.id).collect()
     }
 
-    fn use_shares(&self) {
-        for key in self.catalog.ingest_keys() {
-            for rate in key.rates() {
-                rate.set_share(self.shares.of(&rate.id()));
-            }
-        }
-    }
-
-    /// What keys stored and other nodes have not heard of: of those with a daily limit, or of all.
-    fn unpublished(&self, all: bool) -> Stored {
-        let keys = self.catalog.ingest_keys();
-        let keys = keys
-            .iter()
-            .filter(|key| all || key.volume.limits().bytes_per_day > 0);
-        keys.filter_map(|key| Some((*key.hash(), key.volume.unwritten()?)))
-            .collect()
-    }
-
-    fn note_published(&self, stored: Stored) {
-        for (key, day) in stored {
-            if let Some(key) = self.catalog.ingest_key(&key) {
-                key.volume.note_written(day);
-            }
+    fn use_shares(&self, keys: &[Arc<IngestKey>]) {
+        for rate in keys.iter().flat_map(|key| key.rates()) {
+            rate.set_share(self.shares.of(&rate.id()));
         }
     }
 }
 
-fn to_publish(shares: &ToPublish<RateId>, stored: &Stored) -> LimitsToPublish {
+/// What keys stored and was not published: of those with a daily limit, or of all.
+fn unpublished(keys: &[Arc<IngestKey>], all: bool) -> Vec<Stored> {
+    let keys = keys
+        .iter()
+        .filter(|key| all || key.volume.limits().bytes_per_day > 0);
+    keys.filter_map(|key| Some((Arc::clone(key), key.volume.unwritten()?)))
+        .collect()
+}
+
+fn to_publish(shares: &ToPublish<RateId>, stored: &[Stored]) -> LimitsToPublish {
     let ToPublish { shares, withdrawn } = shares;
     LimitsToPublish {
         shares: (shares.iter())
@@ -180,7 +170,7 @@ fn to_publish(shares: &ToPublish<RateId>, stored: &Stored) -> LimitsToPublish {
             .collect(),
         withdrawn: withdrawn.iter().map(|id| id.to_vec()).collect(),
         stored: (stored.iter())
-            .map(|(key, (day, bytes))| (*key.as_bytes(), *day, *bytes))
+            .map(|(key, (day, bytes))| (*key.hash().as_bytes(), *day, *bytes))
             .collect(),
     }
 }

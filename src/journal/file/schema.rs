@@ -196,8 +196,7 @@ pub(super) fn last_seq(connection: &Connection) -> Result<Seq, rusqlite::Error> 
 /// Numbers that are given to no request, because another life of this file may have given them out: those after
 /// `start`, up to and including `end`. Only a file that was restored has any.
 pub(super) fn skipped(connection: &Connection) -> Result<Vec<Range<Seq>>, rusqlite::Error> {
-    let known = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'skipped'";
-    if connection.query_row(known, [], |row| row.get::<_, i64>(0))? == 0 {
+    if !sqlite::has_table(connection, "skipped")? {
         return Ok(Vec::new());
     }
     let mut statement = connection.prepare("SELECT after, through FROM skipped ORDER BY after")?;

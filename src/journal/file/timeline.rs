@@ -133,8 +133,7 @@ impl Timeline {
 pub(super) fn trusted_last(
     connection: &Connection,
 ) -> Result<Option<(Lived, Unix)>, rusqlite::Error> {
-    let known = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'clock'";
-    if connection.query_row(known, [], |row| row.get::<_, i64>(0))? == 0 {
+    if !sqlite::has_table(connection, "clock")? {
         return Ok(None);
     }
     let last = connection.query_row("SELECT lived_ms, unix_ms FROM clock", [], |row| {

@@ -126,9 +126,8 @@ async fn what_is_accepted_and_not_settled_counts() {
         .stream_with("orders", "items_max = 3")
         .connector("shop", "item_key = \"id\"")
         .key("shop", "orders")
-        // As long as the test lives the pool hears of nothing.
         .set("pool.enabled", false)
-        .sink("late", "pool", "*", "batch = { linger_ms = 3_600_000 }")
+        .sink("late", "pool", "*", "enabled = false")
         .start()
         .await;
     let new = |from: u32| (from..from + 8).map(|id| format!("{{\"id\": {id}}}"));

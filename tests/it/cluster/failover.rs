@@ -2,22 +2,17 @@
 //!
 //! **Invariant**: what was answered 202 with `durability = "standby"` is there after each of them, and no renderer starts over.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Read as _;
+use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::process::{Client, bearer};
+use crate::process::Client;
 
 /// What a renderer at this address is sent, until `ended`.
 fn followed(service: SocketAddr, ended: &AtomicBool, sent: &Mutex<String>) {
-    let mut screen = TcpStream::connect(service).expect("it listens");
-    let asked = format!(
-        "GET /api/live?streams=orders HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n{}\r\n",
-        bearer(READ_KEY)
-    );
-    screen.write_all(asked.as_bytes()).expect("it is sent");
+    let mut screen = screen(service);
     let mut part = [0; 4_096];
     // A heartbeat comes each second.
     while !ended.load(Ordering::Relaxed) {

@@ -3,22 +3,16 @@
 //! **Invariant**: nothing that got a 202 is lost or shown twice, and what fails comes back by itself.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::Read as _;
 
 use postgres_server::Line;
 
 use super::*;
-use crate::process::{Client, bearer};
+use crate::process::Client;
 
 /// Waits until a screen of a node is sent this.
 fn sends(node: &Process, text: &str) {
-    let mut screen = TcpStream::connect(node.service).expect("it listens");
-    let asked = format!(
-        "GET /api/live?streams=orders HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n{}\r\n",
-        bearer(READ_KEY)
-    );
-    screen.write_all(asked.as_bytes()).expect("it is sent");
+    let mut screen = screen(node.service);
     let (mut sent, mut part) = (String::new(), [0; 4_096]);
     while !sent.contains(text) {
         let length = screen.read(&mut part).expect("it goes on");

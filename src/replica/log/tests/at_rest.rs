@@ -13,23 +13,26 @@ use crate::tests::random::{change_something, targets};
 use crate::tests::{Numbers, content, make as make_file, open};
 use crate::{AtRestError, CopiesAtRest, Tally};
 
-fn paths(folder: &TempDir) -> [PathBuf; 2] {
+pub(super) fn paths(folder: &TempDir) -> [PathBuf; 2] {
     ReplicaFile::ALL.map(|file| path(folder.path(), file))
 }
 
-fn copies(paths: &[PathBuf; 2]) -> CopiesAtRest<'_> {
+pub(super) fn copies(paths: &[PathBuf; 2]) -> CopiesAtRest<'_> {
     CopiesAtRest {
         files: [&paths[0], &paths[1]],
         format: 1,
     }
 }
 
-async fn arrive(log: &mut Log, folder: &TempDir) -> Result<Option<LogPlace>, AtRestError> {
+pub(super) async fn arrive(
+    log: &mut Log,
+    folder: &TempDir,
+) -> Result<Option<LogPlace>, AtRestError> {
     copies(&paths(folder)).bring_to_head(log).await
 }
 
 /// Files that no other folder has.
-fn made(numbers: &mut Numbers) -> TempDir {
+pub(super) fn made(numbers: &mut Numbers) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for file in ReplicaFile::ALL {
         let path = path(folder.path(), file);

@@ -1,24 +1,17 @@
 //! Bases of files that a node goes on using.
 
+use super::at_rest::{arrive, copies, made, paths};
 use super::nodes::{Node, path};
 use super::*;
-use crate::tests::{Numbers, make as make_file};
-use crate::{AtRestError, CopiesAtRest, MadeCopies};
+use crate::tests::Numbers;
+use crate::{AtRestError, MadeCopies};
 
 const FORMAT: i32 = 1;
 
 /// The files of a node that has begun the log.
-async fn begun(cluster: &Cluster<'_>) -> Node {
-    let folder = tempfile::tempdir().expect("a folder");
-    let paths = ReplicaFile::ALL.map(|file| path(folder.path(), file));
-    for (file, path) in ReplicaFile::ALL.into_iter().zip(&paths) {
-        make_file(file, path);
-    }
-    let copies = CopiesAtRest {
-        files: [&paths[0], &paths[1]],
-        format: FORMAT,
-    };
-    let begun = copies.begin_log(&mut cluster.log()).await;
+async fn begun(cluster: &Cluster<'_>, numbers: &mut Numbers) -> Node {
+    let folder = made(numbers);
+    let begun = copies(&paths(&folder)).begin_log(&mut cluster.log()).await;
     assert!(begun.expect("it begins"));
     Node::of(cluster, folder)
 }
@@ -41,7 +34,7 @@ async fn a_new_node_takes_the_base_of_a_running_one() {
     };
     let cluster = Cluster::new(&server, "headgate").await;
     let (mut numbers, mut log) = (Numbers::new(), cluster.log());
-    let mut node = begun(&cluster).await;
+    let mut node = begun(&cluster, &mut numbers).await;
     let mut bases = Vec::new();
     for round in 0..12 {
         for _ in 0..numbers.below(4) {
@@ -64,12 +57,7 @@ async fn a_new_node_takes_the_base_of_a_running_one() {
             log.drop_bases().await.expect("they are dropped");
         }
         let folder = tempfile::tempdir().expect("a folder");
-        let paths = ReplicaFile::ALL.map(|file| path(folder.path(), file));
-        let copies = CopiesAtRest {
-            files: [&paths[0], &paths[1]],
-            format: FORMAT,
-        };
-        let place = copies.bring_to_head(&mut log).await.expect("it arrives");
+        let place = arrive(&mut log, &folder).await.expect("it arrives");
         let head = log.head().await.expect("it answers");
         assert_eq!(place, Some(head.place));
         let other = Node::of(&cluster, folder);
@@ -92,7 +80,7 @@ async fn copies_between_which_the_catalog_was_changed_are_no_base() {
     };
     let cluster = Cluster::new(&server, "headgate").await;
     let (mut numbers, mut log) = (Numbers::new(), cluster.log());
-    let mut node = begun(&cluster).await;
+    let mut node = begun(&cluster, &mut numbers).await;
     let catalog = |head: LogHead| head.catalog;
     let mut refused = 0;
     for _ in 0..20 {
