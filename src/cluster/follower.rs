@@ -70,6 +70,22 @@ impl Copy {
         }
     }
 
+    /// Waits until it has everything that there was at a time, by [`since_boot`].
+    ///
+    /// # Errors
+    /// Why it never will.
+    pub async fn has_all_until(&self, time: Duration) -> Result<(), LogError> {
+        let has_all = async {
+            while self.0.level.load(Ordering::Acquire) < millis(time) {
+                tokio::time::sleep(EVERY_UNDER_LOAD).await;
+            }
+        };
+        tokio::select! {
+            () = has_all => Ok(()),
+            why = self.ended() => Err(why),
+        }
+    }
+
     /// Waits until nothing is followed any more; why.
     pub async fn ended(&self) -> LogError {
         let mut state = self.0.state.subscribe();

@@ -14,7 +14,8 @@
 //! It is in the log before it is answered. Requests are stored only by the newest catalog: each group names the newest change
 //! that lookups of its node include, and the database refuses a group that names an older one. So a revoked key submits
 //! nowhere once the call has returned. The call itself returns when every node that lives has said that its lookups include
-//! the change, or after 1.5 s: a new key works everywhere at once. A screen sees nothing newer than the revocation of its
+//! the change, or after 7 s: a new key works everywhere at once. A node that is frozen is held for dead after 6 s; one that
+//! starts says where its copies are before it serves anybody. A screen sees nothing newer than the revocation of its
 //! key, because both files follow one log, the catalog first.
 //!
 //! **Invariant**: the node that runs the sinks is known by the number of its claim. The log refuses what another number

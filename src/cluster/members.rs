@@ -128,6 +128,16 @@ impl Members {
         self.may_claim.subscribe()
     }
 
+    /// Says how far the copies of this node are: from then on, who waits until every node sees a change waits for this one.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn announce(&mut self) -> Result<(), DatabaseError> {
+        let beat = self.beat().await?;
+        self.receive(&beat);
+        Ok(())
+    }
+
     /// Says every second that this node lives, until `stop`; deletes its row then. Also at once when lookups include a newer
     /// catalog, and often while somebody waits for others to do so.
     pub async fn run(mut self, log: SharedLog, stop: CancellationToken) {

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::DaemonError;
+use base::clock::since_boot;
 use base::lease::Lease;
 use catalog::Catalog;
 use cluster::{Bases, Candidate, Copy, Follower, KeepPlaces, Member, Members, Role, Status};
@@ -176,6 +177,9 @@ impl Node {
         let following = follower.run(self.stop.clone());
         self.threads.push(thread("cluster-copies", following)?);
         copy.caught_up().await.map_err(of_log)?;
+        self.members.announce().await?;
+        // Who changed the catalog before did not wait for this node.
+        copy.has_all_until(since_boot()).await.map_err(of_log)?;
         let beginning = Arc::clone(pool);
         let begun = tokio::task::spawn_blocking(move || beginning.begin()).await;
         begun.map_err(|error| DaemonError::Cluster(error.to_string()))??;

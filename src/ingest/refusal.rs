@@ -85,18 +85,26 @@ impl Refusal<'_> {
 }
 
 impl Ingest {
-    /// A request whose key is not valid. It is logged if the key was valid once, which its sender is not told.
+    /// A request whose key is not valid. It is logged if the key was valid once, which its sender is not told. While this node
+    /// cannot read what other nodes change, a key that it does not know may be a new one: its sender is to try again.
     pub(super) fn refuse_unknown<'a>(
         &'a self,
         head: Head<'a>,
         started: Instant,
     ) -> Box<Refusal<'a>> {
         let key = self.ended_key(&head);
+        let error = match self.gate.not_ready() {
+            Some((_, reason)) if key.is_none() => AcceptError::Unavailable {
+                reason,
+                retry_after_seconds: 2,
+            },
+            _ => AcceptError::Unauthorized,
+        };
         Box::new(Refusal {
             head,
             started,
             caller: None,
-            error: AcceptError::Unauthorized,
+            error,
             entry: key.and_then(|key| self.entry_of_ended(&head, &key)),
             budget: None,
             bytes_max: 0,

@@ -48,7 +48,7 @@ pub struct SeenHere {
 }
 
 impl SeenHere {
-    /// Waits until those of every node that lives do, or until one has had time enough: 1.5 s. Blocks; the file must not be
+    /// Waits until those of every node that lives do, or until one has had time enough: 7 s. Blocks; the file must not be
     /// locked.
     pub fn everywhere(self) {
         self.log.wait_for_all(self.n);

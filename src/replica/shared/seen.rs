@@ -9,8 +9,9 @@ use tokio::sync::watch;
 
 use super::SharedLog;
 
-/// A change returns after this time, whoever has not seen it: a node that is frozen holds up nobody for longer.
-const SEEN_WITHIN: Duration = Duration::from_millis(1_500);
+/// A change returns after this time, whoever has not seen it. It is a second longer than a node that is frozen is held for
+/// live, so that only a database that does not answer makes a change return before every live node has seen it.
+const SEEN_WITHIN: Duration = Duration::from_secs(7);
 
 /// How far lookups are, by the numbers of entries.
 #[derive(Debug, Default)]

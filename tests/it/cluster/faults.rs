@@ -35,6 +35,10 @@ fn the_database_may_go_and_come_back() {
         let refused = node.post("orders", BY_ID, r#"{"id": "lost"}"#);
         assert_eq!(refused.status, 503, "{}", refused.body);
         assert!(refused.header("retry-after").is_some());
+        let unknown = "ik_live_made_elsewhere_000000000000000";
+        let headers = format!("{JSON}{BY_ID}");
+        let refused = node.ask("POST", "/api/ingest", unknown, &headers, "{}");
+        assert_eq!(refused.status, 503, "it may be a new one: {}", refused.body);
         assert_eq!(&items(node), before, "the last state is shown");
         sends(node, r#""stale":true"#);
     }
