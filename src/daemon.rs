@@ -309,6 +309,9 @@ impl Daemon {
         self.tasks.spawn(following);
         let watching = cluster::watch(Arc::clone(node), self.operator.clone(), stop());
         self.tasks.spawn(watching);
+        let (operator, tasks) = (self.operator.clone(), self.tasks.clone());
+        let answering = cluster::answer_asks(Arc::clone(node), operator, tasks, stop());
+        self.tasks.spawn(answering);
         let deleting = cluster::delete_ended_access(node.access.clone(), stop());
         self.tasks.spawn(deleting);
         let bases = node.bases(&self.data_dir, catalog, pool);

@@ -107,7 +107,7 @@ impl SendAgain {
     async fn handle(&self, req: &mut Request) -> Result<Success<SentAgainData>, ApiError> {
         let sink = param(req, "name");
         // Before the body: what is wrong with it does not matter if there is no such sink.
-        self.0.lane(&sink)?;
+        self.0.require_sink(&sink).await?;
         let body: Option<AgainSelection> = body::small_json(req).await?;
         let body = body.unwrap_or_default();
         let selection = match (body.ids, body.request_id) {
@@ -153,7 +153,7 @@ struct DiscardLetters(Operator);
 impl DiscardLetters {
     async fn handle(&self, req: &mut Request) -> Result<Success<DiscardedData>, ApiError> {
         let sink = param(req, "name");
-        self.0.lane(&sink)?;
+        self.0.require_sink(&sink).await?;
         let discarded = self.0.discard_letters(&sink, query(req)?, by(req)).await?;
         Ok(envelope::ok(DiscardedData { discarded }))
     }

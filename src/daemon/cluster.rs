@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::DaemonError;
 use super::node::{RunningNode, of_log};
@@ -21,6 +22,8 @@ use postgres::AccessTables;
 const EVERY: Duration = Duration::from_secs(1);
 /// What has ended is refused at once, and deleted so often.
 const ENDED_EVERY: Duration = Duration::from_secs(15);
+/// The node that runs the sinks looks so often for what operators ask on the others.
+const ASKS_EVERY: Duration = Duration::from_millis(250);
 /// A node whose copies are further behind is not ready.
 const BEHIND_MAX: Duration = Duration::from_secs(10);
 
@@ -85,6 +88,33 @@ pub(super) async fn delete_ended_access(access: AccessTables, stop: Cancellation
         }
         if let Err(error) = access.delete_ended(TICKETS_MAX).await {
             tracing::debug!(%error, "sessions and tickets that have ended cannot be deleted");
+        }
+    }
+}
+
+/// Does what operators ask for on other nodes, whenever this one runs the sinks, until `stop`. What takes long holds up no
+/// other question.
+pub(super) async fn answer_asks(
+    node: Arc<RunningNode>,
+    operator: Operator,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+) {
+    loop {
+        let pause = tokio::time::sleep(ASKS_EVERY);
+        if stop.run_until_cancelled(pause).await.is_none() {
+            node.asks.close().await;
+            return;
+        }
+        loop {
+            match operator.take_ask().await {
+                Ok(Some(taken)) => drop(tasks.spawn(taken.answer())),
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::debug!(%error, "cannot read what operators ask for on other nodes");
+                    break;
+                }
+            }
         }
     }
 }

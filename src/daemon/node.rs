@@ -27,7 +27,7 @@ use facts::Facts;
 use limits::KeyLimits;
 use observe::metrics::Metrics;
 use pool::Pool;
-use postgres::{AccessTables, Database, DatabaseOptions, Durability, Finding, Made};
+use postgres::{AccessTables, Asks, Database, DatabaseOptions, Durability, Finding, Made};
 use replica::log::{Doubts, Log};
 use replica::{
     AtRestError, CopiesAtRest, LogEntry, LogError, LogPlace, ReplicaFile, SharedLog, part_of,
@@ -69,6 +69,8 @@ pub(super) struct RunningNode {
     pub(super) lease: Lease,
     /// Sessions, links, tickets and the admin token of all nodes.
     pub(super) access: AccessTables,
+    /// What operators ask on nodes that do not run the sinks.
+    pub(super) asks: Asks,
     role: watch::Receiver<Role>,
     begin: watch::Sender<bool>,
     stop_candidate: CancellationToken,
@@ -176,10 +178,7 @@ impl Node {
         let _ = self.facts.copy.set(copy.clone());
         let following = follower.run(self.stop.clone());
         self.threads.push(thread("cluster-copies", following)?);
-        copy.caught_up().await.map_err(of_log)?;
-        self.members.announce().await?;
-        // Who changed the catalog before did not wait for this node.
-        copy.has_all_until(since_boot()).await.map_err(of_log)?;
+        self.catch_up(&copy).await?;
         let beginning = Arc::clone(pool);
         let begun = tokio::task::spawn_blocking(move || beginning.begin()).await;
         begun.map_err(|error| DaemonError::Cluster(error.to_string()))??;
@@ -205,6 +204,7 @@ impl Node {
         Ok(RunningNode {
             id: self.id,
             access: AccessTables::new(self.database.clone()),
+            asks: Asks::new(self.database.clone()),
             database: self.database,
             log: self.log,
             status: self.status,
@@ -218,6 +218,14 @@ impl Node {
             stop_candidate,
             changed,
         })
+    }
+
+    /// Returns when the copies have all that there was, and other nodes know of this one.
+    async fn catch_up(&mut self, copy: &Copy) -> Result<(), DaemonError> {
+        copy.caught_up().await.map_err(of_log)?;
+        self.members.announce().await?;
+        // Who changed the catalog before did not wait for this node.
+        copy.has_all_until(since_boot()).await.map_err(of_log)
     }
 }
 

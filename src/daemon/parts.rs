@@ -55,8 +55,7 @@ impl Parts<'_> {
         let live = Live::new(settings, connections, pool, metrics, tracer.clone());
         let live = Arc::new(live.with_tickets(tickets(self.stored)));
         follow_streams(catalog, pool, &live);
-        let gate = Arc::new(Gate::default());
-        let started_at = Unix::now();
+        let (gate, started_at) = (Arc::new(Gate::default()), Unix::now());
         (metrics.started_at).set(i64::try_from(started_at.seconds()).unwrap_or(i64::MAX));
         let settled = Arc::clone(&delivery);
         let settled = Box::new(move |stream: &str| settled.settled_through(stream));
@@ -93,6 +92,7 @@ impl Parts<'_> {
             published: Arc::new(Problems::of_stream(&settings.problems.stream)),
             cluster: (self.stored.node.as_ref()).map(|node| node.status.clone()),
             database: (self.stored.node.as_ref()).map(|node| node.database().clone()),
+            asks: (self.stored.node.as_ref()).map(|node| node.asks.clone()),
             act_audit: Arc::default(),
         }
     }

@@ -91,11 +91,9 @@ impl Operator {
 
     /// Why a sink has no lane.
     pub(super) fn no_lane(&self, sink: &str) -> OperateError {
-        match &self.cluster {
-            Some(cluster) if self.is_elsewhere(sink) => {
-                OperateError::Elsewhere(cluster.read().runs_sinks().map(str::to_owned))
-            }
-            _ => OperateError::NoSink,
+        match self.is_elsewhere(sink) {
+            true => self.elsewhere(),
+            false => OperateError::NoSink,
         }
     }
 

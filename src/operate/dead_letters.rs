@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use serde_json::json;
 
+use super::asks::Task;
 use super::resend::{CATCH_UP_MAX, CATCH_UP_STEP};
 use super::{By, OperateError, Operator, in_background};
 use catalog::{AuditChange, ResourceKind};
@@ -63,6 +64,15 @@ impl Operator {
         overwrite: bool,
         by: By,
     ) -> Result<LettersSent, OperateError> {
+        if self.is_elsewhere(sink) {
+            let task = Task::SendLetters(selection, overwrite);
+            let sent = self.ask(sink, task, &by).await;
+            return sent.map(|(sent, skipped, left)| LettersSent {
+                sent,
+                skipped,
+                left,
+            });
+        }
         let lane = self.lane(sink)?;
         let found = self.find_letters(&lane, &selection).await?;
         let how = match overwrite {
@@ -93,6 +103,10 @@ impl Operator {
         selection: Selection,
         by: By,
     ) -> Result<u64, OperateError> {
+        if self.is_elsewhere(sink) {
+            let task = Task::DiscardLetters(selection);
+            return self.ask(sink, task, &by).await;
+        }
         let lane = self.lane(sink)?;
         let found = self.find_letters(&lane, &selection).await?;
         let discarded = self.change_letters(lane, selection, found.newest, Change::Discard, by);

@@ -31,9 +31,20 @@ pub enum OperateError {
         "no waiting batch of the sink has this id; it may have been delivered, or be dead letters"
     )]
     NoRetry,
-    /// The sinks run on another node: on the one of this name, or on none now.
+    /// The sinks run on another node, which did not do it: on the one of this name, or on none now.
     #[error("{}", elsewhere(.0.as_deref()))]
     Elsewhere(Option<String>),
+    /// The node that runs the sinks could not do it.
+    #[error("node {0}, which runs the sinks: {1}")]
+    OnNode(String, String),
+    /// The node that runs the sinks began, and did not say how it ended.
+    #[error(
+        "node {0} was asked to do this and did not say how it ended; look whether it was done before you repeat it"
+    )]
+    Unanswered(String),
+    /// The database of the cluster, through which that node is asked.
+    #[error("the node that runs the sinks cannot be asked; nothing was changed: {0}")]
+    Database(#[from] postgres::DatabaseError),
     /// The sink is configured, so its data is not deleted.
     #[error("the sink is in the configuration; remove it there, then delete its data")]
     Configured,
@@ -103,8 +114,12 @@ impl From<ForgetError> for OperateError {
 
 fn elsewhere(node: Option<&str>) -> String {
     match node {
-        Some(node) => format!("the sinks run on node {node}; send this there"),
-        None => "no node runs the sinks now; retry when one does".to_owned(),
+        Some(node) => format!(
+            "node {node}, which runs the sinks, did not answer; nothing was changed, so try again"
+        ),
+        None => {
+            "no node runs the sinks now; nothing was changed, so try again when one does".to_owned()
+        }
     }
 }
 

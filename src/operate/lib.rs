@@ -8,6 +8,7 @@
 
 pub mod access;
 pub mod acts;
+mod asks;
 mod backups;
 pub mod certificates;
 mod cluster;
@@ -56,6 +57,7 @@ use pool::Pool;
 use settings::{InUse, Storage};
 
 use access::Access;
+pub use asks::TakenAsk;
 use certificates::Certificates;
 pub use dead_letters::LettersSent;
 pub use error::OperateError;
@@ -140,6 +142,8 @@ pub struct Operator {
     pub cluster: Option<::cluster::Status>,
     /// The database of that cluster.
     pub database: Option<postgres::Database>,
+    /// What operators ask on its nodes that do not run the sinks.
+    pub asks: Option<postgres::Asks>,
     /// Locked while acts are copied into the audit log.
     pub act_audit: Arc<acts::ActAudit>,
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::asks::Task;
 use super::{By, OperateError, Operator, in_background};
 use catalog::{AuditChange, ResourceKind};
 use delivery::{GivenUp, LaneState};
@@ -16,6 +17,9 @@ impl Operator {
     /// # Errors
     /// See [`OperateError`].
     pub async fn retry(&self, sink: &str, by: By) -> Result<u64, OperateError> {
+        if self.is_elsewhere(sink) {
+            return self.ask(sink, Task::Retry, &by).await;
+        }
         let lane = self.lane(sink)?;
         if lane.state() == LaneState::Crashed {
             return Err(OperateError::Crashed);
@@ -44,7 +48,8 @@ impl Operator {
     ) -> Result<GivenUp, OperateError> {
         self.require_sink(sink).await?;
         if self.is_elsewhere(sink) {
-            return Err(self.no_lane(sink));
+            let given_up = self.ask(sink, Task::GiveUp(id), &by).await;
+            return given_up.map(|(retries, items)| GivenUp { retries, items });
         }
         let given_up = self.delivery.give_up(sink, id).await?;
         if id.is_some() && given_up.retries == 0 {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use tokio::sync::{Mutex, MutexGuard, watch};
 
+use super::asks::Task;
 use super::{By, OperateError, Operator, in_background};
 use catalog::{Actor, AuditChange, Catalog, CatalogError, ResourceKind, Sink};
 use delivery::{LaneState, LaneStatus, Refilled};
@@ -214,6 +215,10 @@ impl Operator {
     /// # Errors
     /// See [`OperateError`]; nothing was changed then.
     pub async fn refill_sink(&self, name: &str, by: By) -> Result<Refilled, OperateError> {
+        if self.is_elsewhere(name) {
+            let refilled = self.ask(name, Task::Refill, &by).await;
+            return refilled.map(|(number, items)| Refilled { number, items });
+        }
         let _one = self.sink_changes.one_change().await;
         let lane = self.lane(name)?;
         if lane.state() == LaneState::Crashed {

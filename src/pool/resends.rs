@@ -35,7 +35,7 @@ const CHUNK_MAX: usize = 1_000;
 const REASON: &str = "sent again by an operator";
 
 /// Which dead letters of a sink.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Selection {
     /// Every one.
     All,

@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 mod access;
+mod asks;
 mod connections;
 mod error;
 mod hints;
@@ -28,6 +29,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, PgConnection};
 
 pub use access::{AccessTables, NewSession, SessionRow, TicketRow, VisitRow};
+pub use asks::{AskState, Asks};
 pub use connections::Connections;
 pub use error::{DatabaseError, may_pass, refusal};
 pub use hints::Hints;

@@ -8,10 +8,11 @@ use super::{Database, DatabaseError};
 pub const FORMAT: i32 = 1;
 
 /// The tables and functions in their order; the schema's name stands for `@schema@`.
-const PARTS: [&str; 3] = [
+const PARTS: [&str; 4] = [
     include_str!("log.sql"),
     include_str!("journal.sql"),
     include_str!("access.sql"),
+    include_str!("asks.sql"),
 ];
 
 /// What [`make`] found.

@@ -42,7 +42,10 @@ impl From<OperateError> for ApiError {
                 let message = format!("{message}; GET …/retries lists those that wait");
                 Self::not_found("RETRY_NOT_FOUND", message)
             }
-            OperateError::Elsewhere(_) => Self::conflict("OTHER_NODE", message),
+            OperateError::Elsewhere(_)
+            | OperateError::OnNode(..)
+            | OperateError::Unanswered(_)
+            | OperateError::Database(_) => Self::busy(message),
             OperateError::Configured => Self::conflict("DECLARED", message),
             OperateError::Invalid(faults) => Self::from(faults),
             OperateError::Catalog(error) => Self::from(error),

@@ -1,0 +1,162 @@
+//! What operators ask of the node that runs the sinks, and its answers. What they say is known to `operate` alone.
+//!
+//! **Invariant**: a question is taken by one node, once. What was withdrawn is never taken.
+
+use std::sync::Arc;
+
+use sqlx::Row as _;
+use uuid::Uuid;
+
+use super::{Connections, Database, DatabaseError};
+
+const CONNECTIONS_MAX: usize = 4;
+
+/// This table. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Asks(Arc<Connections>);
+
+/// What has become of a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AskState {
+    /// No node has taken it.
+    Waits,
+    /// The node of this name does it.
+    Taken(String),
+    /// The answer.
+    Answered(Vec<u8>),
+    /// The database has lost it.
+    Gone,
+}
+
+impl Asks {
+    /// No connection is made yet. All are to be used by one runtime.
+    pub fn new(database: Database) -> Self {
+        Self(Arc::new(Connections::to_write(database, CONNECTIONS_MAX)))
+    }
+
+    /// Stores a question; those that nobody came back for are deleted after an hour.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn ask(&self, id: Uuid, what: &[u8]) -> Result<(), DatabaseError> {
+        let sql =
+            "WITH old AS (DELETE FROM asks WHERE asked < clock_timestamp() - interval '1 hour')
+            INSERT INTO asks (id, what) VALUES ($1, $2)";
+        self.0.all(sqlx::query(sql).bind(id).bind(what)).await?;
+        Ok(())
+    }
+
+    /// Takes the oldest question that nobody has taken, for the node of this name.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn take(&self, node: &str) -> Result<Option<(Uuid, Vec<u8>)>, DatabaseError> {
+        let sql =
+            "UPDATE asks SET taken_by = $1 WHERE id = (SELECT id FROM asks WHERE taken_by IS NULL
+            ORDER BY asked LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, what";
+        let row = self.0.first(sqlx::query(sql).bind(node)).await?;
+        row.map(|row| Ok((row.try_get("id")?, row.try_get("what")?)))
+            .transpose()
+    }
+
+    /// Answers a question.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn answer(&self, id: Uuid, answer: &[u8]) -> Result<(), DatabaseError> {
+        let sql = "UPDATE asks SET answer = $2 WHERE id = $1";
+        self.0.all(sqlx::query(sql).bind(id).bind(answer)).await?;
+        Ok(())
+    }
+
+    /// What has become of a question.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn state(&self, id: Uuid) -> Result<AskState, DatabaseError> {
+        let sql = "SELECT taken_by, answer FROM asks WHERE id = $1";
+        let Some(row) = self.0.first(sqlx::query(sql).bind(id)).await? else {
+            return Ok(AskState::Gone);
+        };
+        let (taken_by, answer) = (row.try_get("taken_by")?, row.try_get("answer")?);
+        Ok(match (taken_by, answer) {
+            (_, Some(answer)) => AskState::Answered(answer),
+            (Some(node), None) => AskState::Taken(node),
+            (None, None) => AskState::Waits,
+        })
+    }
+
+    /// Deletes a question that nobody has taken; whether it was there.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn withdraw(&self, id: Uuid) -> Result<bool, DatabaseError> {
+        let sql = "DELETE FROM asks WHERE id = $1 AND taken_by IS NULL RETURNING id";
+        Ok(self.0.first(sqlx::query(sql).bind(id)).await?.is_some())
+    }
+
+    /// Deletes a question whose answer was read.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn delete(&self, id: Uuid) -> Result<(), DatabaseError> {
+        let statement = sqlx::query("DELETE FROM asks WHERE id = $1").bind(id);
+        self.0.all(statement).await?;
+        Ok(())
+    }
+
+    /// Closes the connections.
+    pub async fn close(&self) {
+        self.0.close().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DatabaseOptions, Durability, make};
+    use postgres_server::Postgres;
+
+    #[tokio::test]
+    async fn a_question_is_taken_by_one_node_and_never_when_it_was_withdrawn() {
+        let Some(server) = Postgres::start("a_question_is_taken_by_one_node") else {
+            return;
+        };
+        let options = DatabaseOptions {
+            urls: vec![server.url()],
+            schema: "asks".to_owned(),
+            name: "a".to_owned(),
+            durability: Durability::Local,
+        };
+        let database = Database::new(&options).expect("plain");
+        let mut connection = database.connect().await.expect("it connects");
+        make(&database, &mut connection).await.expect("made");
+        let (one, other) = (Asks::new(database.clone()), Asks::new(database));
+        for round in 0..50_u8 {
+            let id = Uuid::now_v7();
+            one.ask(id, &[round]).await.expect("stored");
+            assert_eq!(one.state(id).await, Ok(AskState::Waits));
+            let (taken, also, withdrawn) =
+                tokio::join!(one.take("one"), other.take("other"), other.withdraw(id));
+            let taken = [taken.expect("an answer"), also.expect("an answer")];
+            let mut takers = taken.iter().zip(["one", "other"]);
+            let taker = takers.find_map(|(took, name)| took.as_ref().map(|took| (took, name)));
+            let withdrawn = withdrawn.expect("an answer");
+            let times = taken.iter().flatten().count() + usize::from(withdrawn);
+            assert_eq!(times, 1, "{taken:?} {withdrawn}");
+            let Some((took, name)) = taker else {
+                assert_eq!(one.state(id).await, Ok(AskState::Gone));
+                continue;
+            };
+            assert_eq!(*took, (id, vec![round]));
+            assert_eq!(one.state(id).await, Ok(AskState::Taken(name.to_owned())));
+            other.answer(id, b"done").await.expect("stored");
+            assert_eq!(
+                one.state(id).await,
+                Ok(AskState::Answered(b"done".to_vec()))
+            );
+            one.delete(id).await.expect("deleted");
+            assert_eq!(one.state(id).await, Ok(AskState::Gone));
+        }
+    }
+}
