@@ -28,7 +28,8 @@ CREATE TABLE invitations (
     ends timestamptz NOT NULL
 );
 -- A restart after a crash empties it, and so does a failover: who lost a ticket asks for another one. So it writes no log, waits
--- for no standby, and what was used never comes back.
+-- for no standby, and what was used never comes back. A statement says so nevertheless: whatever else it writes, as where it
+-- tidies up a page of the catalog, would have its commit wait.
 CREATE UNLOGGED TABLE tickets (
     sha256 bytea PRIMARY KEY,
     name text COLLATE "C" NOT NULL,
@@ -126,6 +127,7 @@ CREATE FUNCTION give_ticket(p_sha256 bytea, p_name text, p_key bytea, p_key_ends
   p_seconds float8, p_max int) RETURNS bigint LANGUAGE plpgsql SET search_path = @schema@ AS $f$
 DECLARE at timestamptz := clock_timestamp() + make_interval(secs => p_seconds);
 BEGIN
+  PERFORM commit_here('off');
   INSERT INTO tickets VALUES (p_sha256, p_name, p_key, to_timestamp(p_key_ends_ms / 1000.0), p_streams, p_origin, at);
   DELETE FROM tickets t WHERE t.sha256 IN (SELECT o.sha256 FROM tickets o WHERE o.name = p_name
     ORDER BY o.ends DESC OFFSET p_max FOR UPDATE SKIP LOCKED);

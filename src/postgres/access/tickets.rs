@@ -57,7 +57,7 @@ impl AccessTables {
     /// # Errors
     /// The database's.
     pub async fn take_ticket(&self, sha256: [u8; 32]) -> Result<Option<TicketRow>, DatabaseError> {
-        let sql = "DELETE FROM tickets WHERE sha256 = $1
+        let sql = "WITH here AS MATERIALIZED (SELECT commit_here('off')) DELETE FROM tickets USING here WHERE sha256 = $1
             RETURNING name, key, unix_ms(key_ends) AS key_ends, streams, origin, ends > clock_timestamp() AS in_time";
         let row = self.first(sqlx::query(sql).bind(sha256)).await?;
         let Some(row) = row.filter(|row| row.try_get("in_time").unwrap_or(false)) else {
