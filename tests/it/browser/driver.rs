@@ -1,4 +1,4 @@
-//! The browser: chromedriver in a process of its own, and windows of its one Chromium.
+//! The browsers: each a chromedriver in a process of its own, and windows of its one Chromium.
 //!
 //! **Invariant**: no process and no file of the browser outlives the tests, however they end: a shell waits for the
 //! end of its input, which only this process holds open, and then kills the whole group.
@@ -10,6 +10,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,7 @@ pub(super) mod key {
     pub(in super::super) const DOWN: char = '\u{e015}';
 }
 
-/// The one Chromium of this process.
+/// A Chromium of this process.
 #[derive(Debug)]
 struct Browser {
     chromedriver: SocketAddr,
@@ -63,7 +64,9 @@ struct Focus {
     log: Vec<String>,
 }
 
-static BROWSER: OnceLock<Browser> = OnceLock::new();
+/// A script that is awaited holds up all windows of its browser, so there are two.
+static BROWSERS: [OnceLock<Browser>; 2] = [const { OnceLock::new() }; 2];
+static WINDOWS: AtomicUsize = AtomicUsize::new(0);
 
 impl Browser {
     fn start() -> Self {
@@ -165,7 +168,8 @@ impl Window {
                 return None;
             }
         }
-        let browser = BROWSER.get_or_init(Browser::start);
+        let number = WINDOWS.fetch_add(1, Ordering::Relaxed) % BROWSERS.len();
+        let browser = BROWSERS[number].get_or_init(Browser::start);
         Some(Self::of(browser))
     }
 

@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use super::{LIMITS, QUICK_RETRIES, beside_a_good_sink, guest, keys, nobody_else_suffers};
+use super::{
+    LIMITS, QUICK_RETRIES, beside_a_good_sink, beside_a_good_sink_within, guest, keys,
+    nobody_else_suffers,
+};
 use crate::command_line::run;
 use crate::process::BY_ID;
 use crate::setup::Setup;
@@ -135,9 +138,11 @@ fn rejecting_an_item_that_does_not_exist_is_a_trap_and_stages_nothing() {
 
 #[test]
 fn what_a_sink_derives_and_keeps_is_bounded() {
+    // Whatever else the machine does, the bytes end the call.
+    let limits = "[plugins]\nmemory_max_bytes = 8388608\ncpu_timeout_ms = 1_000_000\nwrite_timeout_ms = 10_000_000\n";
     for name in ["derives_without_end", "fills_its_state"] {
         let more = "retry = { first_ms = 10, max_ms = 40, attempts = 1 }\n";
-        let process = beside_a_good_sink(name, more).spawn();
+        let process = beside_a_good_sink_within(limits, name, more).spawn();
         process.failed("hostile", BY_ID, r#"{"id": "a"}"#);
         let letters = process.dead_letters("hostile");
         let reason = letters[0]["reason"].as_str().expect("text");
