@@ -11,14 +11,18 @@ use cluster::{ClusterStatus, DatabaseStatus, NodeStatus};
 use http::envelope::{self, Success};
 use http::error::ApiError;
 use operate::Operator;
-use wire::{ClusterData, ClusterDatabaseData, ClusterNodeData, RemovedNodeData};
+use wire::{ClusterData, ClusterDatabaseData, ClusterNodeData, RemovedNodeData, SinksOwnerData};
 
 /// The cluster.
 pub(super) fn routes(operator: &Operator) -> Router {
     Router::with_path("cluster")
         .oapi_tag("status")
         .get(GetCluster(operator.clone()))
-        .push(Router::with_path("nodes/{name}").delete(RemoveNode(operator.clone())))
+        .push(
+            Router::with_path("nodes/{name}")
+                .delete(RemoveNode(operator.clone()))
+                .push(Router::with_path("claim").post(ClaimSinks(operator.clone()))),
+        )
 }
 
 struct GetCluster(Operator);
@@ -80,6 +84,29 @@ impl RemoveNode {
         let name = param(req, "name");
         self.0.remove_node(&name, by(req)).await?;
         Ok(envelope::ok(RemovedNodeData { name }))
+    }
+}
+
+struct ClaimSinks(Operator);
+
+/// Have a node run the sinks.
+///
+/// The node that runs them stops them and gives them to this one. Calls to receivers that are in progress end before.
+#[endpoint(
+    operation_id = "claim_sinks",
+    parameters(("name" = String, Path, description = "Name of the node.")),
+    responses(
+        (status_code = 200, body = Success<SinksOwnerData>, description = "The node runs the sinks."),
+        (status_code = 404, description = "No such node."),
+        (status_code = 409, description = "The node is away, its configuration excludes it, or it differs from the others."),
+        (status_code = 503, description = "The node that runs the sinks did not answer, or no node does."),
+    ),
+)]
+impl ClaimSinks {
+    async fn handle(&self, req: &mut Request) -> Result<Success<SinksOwnerData>, ApiError> {
+        let name = param(req, "name");
+        self.0.claim_sinks(&name, by(req)).await?;
+        Ok(envelope::ok(SinksOwnerData { name }))
     }
 }
 

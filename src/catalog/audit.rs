@@ -23,9 +23,10 @@ const COLUMNS: &str =
     "id, at_ms, who, client, action, kind, name, connector, before, after, digest";
 
 /// Every verb of [`Change::action`].
-pub const ACTIONS: [&str; 32] = [
+pub const ACTIONS: [&str; 33] = [
     "add",
     "change",
+    "claim",
     "create",
     "delete",
     "discard",

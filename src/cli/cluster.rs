@@ -24,6 +24,8 @@ enum ClusterCommand {
     Init(InitArgs),
     /// Show the nodes, which of them runs the sinks, and the database
     Status(::client::cluster::StatusArgs),
+    /// Have a node run the sinks
+    Claim(::client::cluster::ClaimArgs),
     /// Remove a node that will not return
     Leave(::client::cluster::LeaveArgs),
 }
@@ -45,6 +47,7 @@ pub async fn run(args: ClusterArgs) -> Result<(), CliError> {
     match args.command {
         ClusterCommand::Init(args) => init(&args).await,
         ClusterCommand::Status(args) => ::client::cluster::status(args).await,
+        ClusterCommand::Claim(args) => ::client::cluster::claim(args).await,
         ClusterCommand::Leave(args) => ::client::cluster::leave(args).await,
     }
 }

@@ -1,4 +1,5 @@
-//! `headgate cluster status` and `leave`: the nodes of a cluster and their database, and removing one that is gone.
+//! `headgate cluster status`, `claim` and `leave`: the nodes of a cluster and their database, which of them runs the sinks, and
+//! removing one that is gone.
 //!
 //! Called by the command line; calls the admin API of one node.
 //!
@@ -11,7 +12,7 @@ use super::error::CliError;
 use super::output::{ListOutput, json_line, json_pretty, plain, print, shown, when};
 use super::resource::{Column, Resource, table};
 use base::text::percent_encoded;
-use wire::{ClusterData, ClusterDatabaseData, ClusterNodeData, RemovedNodeData};
+use wire::{ClusterData, ClusterDatabaseData, ClusterNodeData, RemovedNodeData, SinksOwnerData};
 
 /// Arguments of `headgate cluster status`.
 #[derive(Debug, clap::Args)]
@@ -23,6 +24,20 @@ pub struct StatusArgs {
     /// Output format
     #[arg(long, value_enum, default_value = "table")]
     output: ListOutput,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// Arguments of `headgate cluster claim`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The node that runs them stops them first. Use it before you stop that node's machine for maintenance.
+
+Example:
+  headgate cluster claim b")]
+pub struct ClaimArgs {
+    /// Name of the node that is to run the sinks
+    name: String,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -68,6 +83,17 @@ pub async fn status(args: StatusArgs) -> Result<(), CliError> {
         ListOutput::Ndjson => json_line(&cluster)?,
         ListOutput::Table => described(&cluster),
     })
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// The daemon does not answer, there is no such node, or it cannot run the sinks.
+pub async fn claim(args: ClaimArgs) -> Result<(), CliError> {
+    let nodes = Resource::new(&args.admin, "node", "/api/admin/cluster/nodes")?;
+    let below = format!("/{}/claim", percent_encoded(&args.name));
+    let owner: SinksOwnerData = nodes.call(Method::POST, &below, None).await?;
+    print(&format!("node {} runs the sinks\n", shown(&owner.name)))
 }
 
 /// Runs the verb.

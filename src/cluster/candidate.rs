@@ -14,6 +14,9 @@ use replica::LogPlace;
 use replica::log::{Log, LogHead};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::HandOver;
 
 /// What a node does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +61,7 @@ pub struct Candidate {
     /// Whether this node may claim the sinks, if nobody has them; none: always.
     allowed: Option<watch::Receiver<bool>>,
     role: watch::Sender<Role>,
+    hand_over: HandOver,
     /// The beat of the owner, and since when it is this one.
     heard: Option<(i64, Duration)>,
 }
@@ -75,6 +79,7 @@ impl Candidate {
             lease: Lease::default(),
             allowed: None,
             role: watch::Sender::new(Role::Waits),
+            hand_over: HandOver::default(),
             heard: None,
         }
     }
@@ -83,6 +88,11 @@ impl Candidate {
     pub fn allowed_by(self, allowed: watch::Receiver<bool>) -> Self {
         let allowed = Some(allowed);
         Self { allowed, ..self }
+    }
+
+    /// It gives the sinks to another node when this says so.
+    pub fn giving(self, hand_over: HandOver) -> Self {
+        Self { hand_over, ..self }
     }
 
     /// What the node does.
@@ -97,7 +107,19 @@ impl Candidate {
 
     /// Asks until `stop`, and lets go of the sinks then: no lane runs any more.
     pub async fn run(mut self, stop: CancellationToken) {
-        while stop.run_until_cancelled(self.step()).await.is_some() {}
+        let hand_over = self.hand_over.clone();
+        loop {
+            let to = tokio::select! {
+                () = self.step() => continue,
+                to = hand_over.wanted() => to,
+                () = stop.cancelled() => break,
+            };
+            let given = stop.run_until_cancelled(self.give_to(to)).await;
+            hand_over.end();
+            if given.is_none() {
+                break;
+            }
+        }
         self.resign().await;
         self.log.close().await;
     }
@@ -179,6 +201,27 @@ impl Candidate {
                 self.heard = Some((head.beat, now));
                 false
             }
+        }
+    }
+
+    /// Stops the lanes, and gives the sinks to another node then.
+    async fn give_to(&mut self, node: Uuid) {
+        let Role::Runs { fence, .. } = *self.role.borrow() else {
+            return;
+        };
+        tracing::info!("this node gives the sinks to another one");
+        self.role.send_replace(Role::Waits);
+        let hand_over = self.hand_over.clone();
+        let mut stopped = std::pin::pin!(hand_over.lanes_stopped());
+        // Calls under way end under this claim.
+        while (tokio::time::timeout(self.pace.renews, &mut stopped).await).is_err() {
+            if let Err(error) = self.renew(fence).await {
+                tracing::debug!(%error, "the claim of the sinks cannot be renewed");
+            }
+        }
+        self.lease.end();
+        if let Err(error) = self.log.hand_over(fence, node).await {
+            tracing::warn!(%error, "the sinks could not be given to another node");
         }
     }
 

@@ -25,6 +25,7 @@
 mod bases;
 mod candidate;
 mod follower;
+mod hand_over;
 mod members;
 mod shares;
 mod status;
@@ -34,6 +35,7 @@ mod tests;
 pub use bases::Bases;
 pub use candidate::{Candidate, Role};
 pub use follower::{Apply, Copy, Follower, KeepPlaces};
+pub use hand_over::HandOver;
 pub use members::{JoinError, Member, Members, RemoveError, Said, remove};
 pub use shares::{PublishedShare, Shares, ToPublish, Wanted};
 pub use status::{ClusterStatus, DatabaseStatus, NodeStatus, Status};

@@ -374,6 +374,7 @@ impl Members {
             is_this: said.node == self.member.id,
             is_live,
             runs_sinks: false,
+            may_run_sinks: said.may_run_sinks,
             catalog: said.catalog,
             entry: said.entry,
             delay: said.delay,

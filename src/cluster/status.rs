@@ -8,9 +8,15 @@ use std::time::Duration;
 use base::clock::Unix;
 use uuid::Uuid;
 
+use crate::HandOver;
+
 /// What a node knows of its cluster. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Status(Arc<Mutex<ClusterStatus>>);
+pub struct Status {
+    known: Arc<Mutex<ClusterStatus>>,
+    /// What an operator wants of it.
+    pub hand_over: HandOver,
+}
 
 /// The database and the nodes, as the newest answer of the database says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,6 +63,8 @@ pub struct NodeStatus {
     /// It has said so within the last seconds.
     pub is_live: bool,
     pub runs_sinks: bool,
+    /// `cluster.sinks` says so.
+    pub may_run_sinks: bool,
     /// Newest change of `catalog.db` that its copy has.
     pub catalog: u64,
     /// Newest entry of the log that its copies have.
@@ -92,6 +100,6 @@ impl Status {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, ClusterStatus> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

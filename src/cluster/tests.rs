@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::candidate::Pace;
-use crate::{Candidate, Role};
+use crate::{Candidate, HandOver, Role};
 
 /// Nothing happens because of time.
 const PATIENT: Pace = Pace {
@@ -31,6 +31,8 @@ const PATIENT: Pace = Pace {
 };
 
 struct Node {
+    id: Uuid,
+    hand_over: HandOver,
     role: watch::Receiver<Role>,
     lease: Lease,
     stop: CancellationToken,
@@ -39,9 +41,13 @@ struct Node {
 
 impl Node {
     fn start(database: &Database, pace: Pace) -> Self {
-        let candidate = Candidate::with(Log::new(database.clone(), Uuid::now_v7()), pace);
+        let (id, hand_over) = (Uuid::now_v7(), HandOver::default());
+        let candidate = Candidate::with(Log::new(database.clone(), id), pace);
+        let candidate = candidate.giving(hand_over.clone());
         let stop = CancellationToken::new();
         Self {
+            id,
+            hand_over,
             role: candidate.role(),
             lease: candidate.lease(),
             task: tokio::spawn(candidate.run(stop.clone())),
@@ -97,6 +103,45 @@ async fn one_node_runs_the_sinks_and_another_when_it_has_gone() {
     let late = frozen.append(&late).await;
     assert!(matches!(late, Err(AppendError::NotTheOwner)), "{late:?}");
     third.stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sinks_are_given_to_the_node_that_is_named_when_no_lane_runs() {
+    let Some(server) = Postgres::start("the_sinks_are_given_to_the_node_that_is_named") else {
+        return;
+    };
+    let database = server.cluster("headgate").await;
+    let mut first = Node::start(&database, PATIENT);
+    let fence = first.runs().await;
+    first.hand_over.set_lanes_run(true);
+    let mut others: Vec<Node> = (0..4).map(|_| Node::start(&database, PATIENT)).collect();
+    for round in 1..4 {
+        let to = others[round % 4].id;
+        let giving = first.hand_over.clone();
+        let given = tokio::spawn(async move { giving.give_to(to).await });
+        first.waits().await;
+        // Its lanes run still, so it renews its claim, and nobody has another one.
+        let beat = "SELECT beat FROM headgate.log_head";
+        let before = server.query(beat);
+        while server.query(beat) == before {
+            tokio::task::yield_now().await;
+        }
+        assert!(first.lease.may_begin() && !given.is_finished());
+        assert!(others.iter().all(|node| *node.role.borrow() == Role::Waits));
+        first.hand_over.set_lanes_run(false);
+        given.await.expect("no panic");
+        assert!(!first.lease.may_begin());
+        let next = &mut others[round % 4];
+        assert_eq!(
+            next.runs().await,
+            fence + i64::try_from(round).expect("small")
+        );
+        next.hand_over.set_lanes_run(true);
+        std::mem::swap(&mut first, next);
+    }
+    // Of no node that waits anything is taken.
+    others[0].hand_over.give_to(first.id).await;
+    first.runs().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -38,6 +38,7 @@ pub(super) async fn follow_role(
         let now = *role.borrow_and_update();
         match now {
             Role::Runs { fence, from } => {
+                node.status.hand_over.set_lanes_run(true);
                 let taken = tokio::select! {
                     () = node.take_sinks(fence, from) => true,
                     _ = role.changed() => false,
@@ -53,6 +54,7 @@ pub(super) async fn follow_role(
                 sinks.set_run_here(false);
                 sinks.apply().await;
                 node.leave_sinks();
+                node.status.hand_over.set_lanes_run(false);
             }
         }
         tokio::select! {

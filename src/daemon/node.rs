@@ -184,6 +184,7 @@ impl Node {
         begun.map_err(|error| DaemonError::Cluster(error.to_string()))??;
         let candidate = Candidate::new(Log::new(self.database.clone(), self.id));
         let candidate = candidate.allowed_by(self.members.may_claim());
+        let candidate = candidate.giving(self.status.hand_over.clone());
         let (role, lease) = (candidate.role(), candidate.lease());
         let (begin, mut begins) = watch::channel(false);
         let stop_candidate = self.stop.child_token();

@@ -37,6 +37,8 @@ pub(super) enum Task {
     Refill,
     SendLetters(Selection, bool),
     DiscardLetters(Selection),
+    /// The sinks, to the node with this ID.
+    HandOver(String),
 }
 
 /// A question.
@@ -216,7 +218,7 @@ impl Operator {
     pub async fn take_ask(&self) -> Result<Option<TakenAsk>, DatabaseError> {
         let asks = self.asks.as_ref().filter(|_| self.runs_sinks());
         let Some(asks) = asks else { return Ok(None) };
-        let taken = asks.take(&self.about.node).await?;
+        let taken = asks.take(&self.about.node, TAKEN_WITHIN).await?;
         Ok(taken.map(|(id, question)| TakenAsk {
             operator: self.clone(),
             asks: asks.clone(),
@@ -259,6 +261,12 @@ impl Operator {
                     left,
                 } = sent.await?;
                 json!((sent, skipped, left))
+            }
+            Task::HandOver(node) => {
+                if let (Some(cluster), Ok(node)) = (&self.cluster, Uuid::parse_str(&node)) {
+                    cluster.hand_over.give_to(node).await;
+                }
+                Value::Null
             }
             Task::DiscardLetters(letters) => {
                 json!(self.discard_letters(&sink, letters, by).await?)

@@ -5,7 +5,9 @@
 //! **Invariant**: what is shown here costs no question to the database, so it is shown while the database is away.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use super::asks::Task;
 use super::problem::{Found, ProblemKind};
 use super::{By, OperateError, Operator};
 use ::cluster::{ClusterStatus, NodeStatus, RemoveError};
@@ -13,6 +15,40 @@ use base::clock::{Unix, rfc3339};
 use catalog::{AuditChange, ResourceKind};
 use pool::PoolError;
 use serde_json::json;
+
+/// A node that is given the sinks has them after this time.
+const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+const LOOKS_EVERY: Duration = Duration::from_millis(100);
+
+/// Why a node does not run the sinks that an operator wants to run them.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// There is none.
+    #[error("there is no node {0} in the cluster; `headgate cluster status` lists the nodes")]
+    Unknown(String),
+    /// It could not.
+    #[error("node {0} cannot run the sinks: {1}")]
+    CannotRun(String, String),
+    /// It did not.
+    #[error(
+        "node {0} was given the sinks and does not run them yet; look at `headgate cluster status`"
+    )]
+    NotTaken(String),
+    /// The node that runs them was not asked, or did not answer.
+    #[error(transparent)]
+    Asked(#[from] OperateError),
+}
+
+/// Why a node cannot run the sinks.
+fn why_not(node: &NodeStatus) -> Option<String> {
+    if !node.is_live {
+        return Some("it is away; start it".to_owned());
+    }
+    if !node.may_run_sinks {
+        return Some("cluster.sinks is false in its configuration".to_owned());
+    }
+    node.problems.first().cloned()
+}
 
 impl Operator {
     /// Reads again how far the sinks are that run on another node. The daemon of a cluster calls it every second.
@@ -73,6 +109,54 @@ impl Operator {
         }
         let change = AuditChange::done("delete", ResourceKind::Node, name, json!({}));
         self.record(by, change).await;
+        Ok(())
+    }
+
+    /// Has the sinks run on the node of this name; returns when they do.
+    ///
+    /// # Errors
+    /// See [`ClaimError`].
+    pub async fn claim_sinks(&self, name: &str, by: By) -> Result<(), ClaimError> {
+        let Some(cluster) = &self.cluster else {
+            return match name == self.about.node {
+                true => Ok(()),
+                false => Err(ClaimError::Unknown(name.to_owned())),
+            };
+        };
+        let known = cluster.read();
+        let named = known.nodes.iter().filter(|node| node.name == name);
+        let node = named.max_by_key(|node| (node.is_live, node.id));
+        let node = node.ok_or_else(|| ClaimError::Unknown(name.to_owned()))?;
+        if node.runs_sinks && node.is_live {
+            return Ok(());
+        }
+        if let Some(why) = why_not(node) {
+            return Err(ClaimError::CannotRun(name.to_owned(), why));
+        }
+        let before = known.runs_sinks().map(str::to_owned);
+        match self.runs_sinks() {
+            true => cluster.hand_over.give_to(node.id).await,
+            false => {
+                self.ask("", Task::HandOver(node.id.to_string()), &by)
+                    .await?
+            }
+        }
+        self.taken_by(cluster, name).await?;
+        let change =
+            AuditChange::done("claim", ResourceKind::Node, name, json!({ "from": before }));
+        self.record(by, change).await;
+        Ok(())
+    }
+
+    /// Waits until the node of this name runs the sinks.
+    async fn taken_by(&self, cluster: &::cluster::Status, name: &str) -> Result<(), ClaimError> {
+        let until = Instant::now() + TAKEN_WITHIN;
+        while cluster.read().runs_sinks() != Some(name) {
+            if Instant::now() >= until {
+                return Err(ClaimError::NotTaken(name.to_owned()));
+            }
+            tokio::time::sleep(LOOKS_EVERY).await;
+        }
         Ok(())
     }
 

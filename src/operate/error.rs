@@ -43,7 +43,9 @@ pub enum OperateError {
     )]
     Unanswered(String),
     /// The database of the cluster, through which that node is asked.
-    #[error("the node that runs the sinks cannot be asked; nothing was changed: {0}")]
+    #[error(
+        "the node that runs the sinks could not be asked: {0}; look whether it was done before you repeat it"
+    )]
     Database(#[from] postgres::DatabaseError),
     /// The sink is configured, so its data is not deleted.
     #[error("the sink is in the configuration; remove it there, then delete its data")]

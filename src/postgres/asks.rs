@@ -3,6 +3,7 @@
 //! **Invariant**: a question is taken by one node, once. What was withdrawn is never taken.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sqlx::Row as _;
 use uuid::Uuid;
@@ -46,15 +47,22 @@ impl Asks {
         Ok(())
     }
 
-    /// Takes the oldest question that nobody has taken, for the node of this name.
+    /// Takes the oldest question that nobody has taken, for the node of this name; none that is older than this, because
+    /// who asked has given it up.
     ///
     /// # Errors
     /// The database's.
-    pub async fn take(&self, node: &str) -> Result<Option<(Uuid, Vec<u8>)>, DatabaseError> {
+    pub async fn take(
+        &self,
+        node: &str,
+        age_max: Duration,
+    ) -> Result<Option<(Uuid, Vec<u8>)>, DatabaseError> {
         let sql =
             "UPDATE asks SET taken_by = $1 WHERE id = (SELECT id FROM asks WHERE taken_by IS NULL
+            AND asked > clock_timestamp() - make_interval(secs => $2)
             ORDER BY asked LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, what";
-        let row = self.0.first(sqlx::query(sql).bind(node)).await?;
+        let take = sqlx::query(sql).bind(node).bind(age_max.as_secs_f64());
+        let row = self.0.first(take).await?;
         row.map(|row| Ok((row.try_get("id")?, row.try_get("what")?)))
             .transpose()
     }
@@ -117,6 +125,8 @@ mod tests {
     use crate::{DatabaseOptions, Durability, make};
     use postgres_server::Postgres;
 
+    const LONG: Duration = Duration::from_hours(1);
+
     #[tokio::test]
     async fn a_question_is_taken_by_one_node_and_never_when_it_was_withdrawn() {
         let Some(server) = Postgres::start("a_question_is_taken_by_one_node") else {
@@ -136,8 +146,12 @@ mod tests {
             let id = Uuid::now_v7();
             one.ask(id, &[round]).await.expect("stored");
             assert_eq!(one.state(id).await, Ok(AskState::Waits));
-            let (taken, also, withdrawn) =
-                tokio::join!(one.take("one"), other.take("other"), other.withdraw(id));
+            assert_eq!(one.take("late", Duration::ZERO).await, Ok(None));
+            let (taken, also, withdrawn) = tokio::join!(
+                one.take("one", LONG),
+                other.take("other", LONG),
+                other.withdraw(id)
+            );
             let taken = [taken.expect("an answer"), also.expect("an answer")];
             let mut takers = taken.iter().zip(["one", "other"]);
             let taker = takers.find_map(|(took, name)| took.as_ref().map(|took| (took, name)));

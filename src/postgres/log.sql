@@ -199,6 +199,13 @@ END $f$;
 CREATE FUNCTION resign(p_node uuid, p_fence bigint) RETURNS void LANGUAGE sql SET search_path = @schema@ AS $$
   UPDATE log_head SET owner = NULL, beat = beat + 1 WHERE owner = p_node AND fence = p_fence $$;
 
+-- The owner gives the sinks to another node: nobody else claims them, unless that one is silent.
+CREATE FUNCTION hand_over(p_node uuid, p_fence bigint, p_to uuid) RETURNS void LANGUAGE plpgsql SET search_path = @schema@ AS $f$
+BEGIN
+  UPDATE log_head SET owner = p_to, fence = fence + 1, beat = beat + 1 WHERE owner = p_node AND fence = p_fence;
+  IF NOT FOUND THEN RAISE EXCEPTION 'another node runs the sinks' USING ERRCODE = 'HG003'; END IF;
+END $f$;
+
 -- Begins to store a whole copy. The log must have had its last entry: what differs is nobody's base.
 CREATE FUNCTION begin_base(p_id uuid, p_n bigint, p_digest bytea, p_format int) RETURNS void
 LANGUAGE plpgsql SET search_path = @schema@ AS $f$

@@ -342,6 +342,16 @@ impl Log {
         self.ask(resign).await.map(drop)
     }
 
+    /// Gives the sinks to another node, which claims them next.
+    ///
+    /// # Errors
+    /// The database's; [`refusal::NOT_THE_OWNER`].
+    pub async fn hand_over(&mut self, fence: i64, to: Uuid) -> Result<(), DatabaseError> {
+        let hand_over = sqlx::query("SELECT hand_over($1, $2, $3)");
+        let hand_over = hand_over.bind(self.node).bind(fence).bind(to);
+        self.ask(hand_over).await.map(drop)
+    }
+
     /// All rows of an answer.
     async fn ask(
         &mut self,

@@ -36,6 +36,12 @@ answers! {
         problem: Option<String>,
     }
 
+    /// The node that runs the sinks.
+    pub struct SinksOwnerData {
+        /// Its name.
+        name: String,
+    }
+
     /// A node that was removed.
     pub struct RemovedNodeData {
         /// Its name.

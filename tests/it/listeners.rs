@@ -89,6 +89,7 @@ async fn the_openapi_documents_describe_every_route() {
                 ("/api/admin/backups", "post"),
                 ("/api/admin/cluster", "get"),
                 ("/api/admin/cluster/nodes/{name}", "delete"),
+                ("/api/admin/cluster/nodes/{name}/claim", "post"),
                 ("/api/admin/connectors", "get"),
                 ("/api/admin/connectors", "post"),
                 ("/api/admin/connectors/{id}", "delete"),

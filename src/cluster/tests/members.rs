@@ -108,6 +108,7 @@ async fn nodes_see_each_other_and_one_that_stops_is_gone() {
         address: "a.example:8080".to_owned(),
         format: 1,
         is_live: true,
+        may_run_sinks: true,
         catalog: 5,
         entry: 7,
         delay: Duration::from_millis(40),

@@ -5,7 +5,7 @@
 use salvo_core::http::StatusCode;
 
 use super::ApiError;
-use ::operate::OperateError;
+use ::operate::{ClaimError, OperateError};
 use backup::BackupError;
 use cluster::RemoveError;
 use delivery::RefillError;
@@ -68,6 +68,18 @@ impl From<OperateError> for ApiError {
             OperateError::Crashed => Self::conflict("SINK_CRASHED", message),
             OperateError::Plugin(error) => Self::from(error),
             OperateError::Storage(error) => Self::internal(error),
+        }
+    }
+}
+
+impl From<ClaimError> for ApiError {
+    fn from(error: ClaimError) -> Self {
+        let message = error.to_string();
+        match error {
+            ClaimError::Unknown(_) => Self::not_found("NODE_NOT_FOUND", message),
+            ClaimError::CannotRun(..) => Self::conflict("NODE_CANNOT_RUN_SINKS", message),
+            ClaimError::NotTaken(_) => Self::busy(message),
+            ClaimError::Asked(error) => error.into(),
         }
     }
 }

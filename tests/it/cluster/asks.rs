@@ -152,6 +152,50 @@ fn a_sink_is_operated_on_any_node() {
 }
 
 #[test]
+fn the_sinks_run_on_the_node_that_an_operator_names() {
+    const NAMES: [&str; 3] = ["a", "b", "c"];
+    let Some(server) = Postgres::start("the_sinks_run_on_the_node_that_is_named") else {
+        return;
+    };
+    let (taken, status, sink) = with_a_receiver();
+    status.store(200, Ordering::Relaxed);
+    let nodes = NAMES.map(|name| node(&server, name).spawn());
+    nodes[0].make("/api/admin/sinks", &sink);
+    let mut sent = Vec::new();
+    for round in 0..9 {
+        // Asked of each node, for each.
+        let (asked, name) = (&nodes[round / 3], NAMES[round % 3]);
+        let path = format!("/api/admin/cluster/nodes/{name}/claim");
+        let done = asked.call("POST", &path, "");
+        assert_eq!(done.status, 200, "{}", done.body);
+        assert_eq!(owner(asked), name);
+        let id = format!("{round}");
+        accepted(asked, &id);
+        sent.push(id);
+        eventually("it is delivered", || (ids(&taken) == sent).then_some(()));
+    }
+    let excluded = node(&server, "d").set("cluster.sinks", false).spawn();
+    for (name, refused) in [
+        ("d", (409, "NODE_CANNOT_RUN_SINKS")),
+        ("e", (404, "NODE_NOT_FOUND")),
+    ] {
+        let path = format!("/api/admin/cluster/nodes/{name}/claim");
+        let said = eventually("the node is known", || {
+            let said = code(&nodes[1].call("POST", &path, ""));
+            (name == "e" || said.0 != 404).then_some(said)
+        });
+        assert_eq!(said, (refused.0, refused.1.to_owned()));
+    }
+    let claims = nodes[2].list("/api/admin/audit?limit=100");
+    let claims = claims.iter().filter(|entry| entry["action"] == "claim");
+    assert!(claims.count() >= 8);
+    excluded.stop();
+    for node in nodes {
+        node.stop();
+    }
+}
+
+#[test]
 fn what_no_node_can_do_is_refused_and_never_done_later() {
     let Some(server) = Postgres::start("what_no_node_can_do_is_refused") else {
         return;

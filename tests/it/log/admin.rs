@@ -7,7 +7,7 @@ use crate::app::Admin;
 use crate::setup::Setup;
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 84] = [
+const GUARDED: [(Method, &str); 85] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -45,6 +45,7 @@ const GUARDED: [(Method, &str); 84] = [
     (Method::GET, "/api/admin/audit/verify"),
     (Method::GET, "/api/admin/cluster"),
     (Method::DELETE, "/api/admin/cluster/nodes/b"),
+    (Method::POST, "/api/admin/cluster/nodes/b/claim"),
     (Method::GET, "/api/admin/sessions"),
     (
         Method::DELETE,
@@ -206,7 +207,7 @@ async fn bad_queries_are_400_and_say_what_is_wanted() {
         (
             "/api/admin/audit",
             "action=creat",
-            "one of add, change, create,",
+            "one of add, change, claim, create,",
         ),
         ("/api/admin/audit", "kind=streams", "one of stream,"),
         ("/api/admin/audit", "name=", "1 to 256"),
