@@ -107,6 +107,14 @@ fn owner(asked: &Process) -> String {
     })
 }
 
+/// Of the nodes `a` and `b`: the one that runs the sinks, and the other.
+fn owner_first([a, b]: [Process; 2]) -> [Process; 2] {
+    match owner(&a).as_str() {
+        "a" => [a, b],
+        _ => [b, a],
+    }
+}
+
 /// Waits until a node answers 200 to `/readyz`, or 503 with this reason.
 fn ready_becomes(node: &Process, reason: Option<&str>) {
     eventually("it is ready, or no longer", || {
@@ -206,19 +214,14 @@ fn a_sink_that_is_made_on_one_node_runs_on_the_one_that_runs_the_sinks() {
     let Some(server) = Postgres::start("a_sink_that_is_made_on_one_node") else {
         return;
     };
-    let nodes = ["a", "b"].map(|name| node(&server, name).spawn());
-    let owner = owner(&nodes[0]);
-    let (runs, waits) = match owner.as_str() {
-        "a" => (&nodes[0], &nodes[1]),
-        _ => (&nodes[1], &nodes[0]),
-    };
-    accepted(waits, "one");
+    let [runs, waits] = owner_first(["a", "b"].map(|name| node(&server, name).spawn()));
+    accepted(&waits, "one");
     let sink = json!({ "name": "copy", "plugin": "filter-map", "streams": ["orders"],
         "config": { "rules": [] } });
     waits.make("/api/admin/sinks", &sink);
     runs.sink_becomes("copy", "running", |sink| sink["state"] == "running");
     waits.sink_becomes("copy", "elsewhere", |sink| sink["state"] == "elsewhere");
-    for node in nodes {
+    for node in [runs, waits] {
         node.stop();
     }
 }

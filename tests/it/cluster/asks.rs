@@ -57,22 +57,13 @@ fn code(answer: &Answer) -> (u16, String) {
     (answer.status, code.as_str().expect("a code").to_owned())
 }
 
-/// The node that runs the sinks, and one that does not.
-fn sorted(nodes: [Process; 2]) -> [Process; 2] {
-    let [a, b] = nodes;
-    match owner(&a).as_str() {
-        "a" => [a, b],
-        _ => [b, a],
-    }
-}
-
 #[test]
 fn a_sink_is_operated_on_any_node() {
     let Some(server) = Postgres::start("a_sink_is_operated_on_any_node") else {
         return;
     };
     let (taken, status, sink) = with_a_receiver();
-    let [runs, waits] = sorted(["a", "b"].map(|name| node(&server, name).spawn()));
+    let [runs, waits] = owner_first(["a", "b"].map(|name| node(&server, name).spawn()));
     waits.make("/api/admin/sinks", &sink);
     runs.sink_becomes("copy", "running", |sink| sink["state"] == "running");
     accepted(&waits, "one");
