@@ -168,7 +168,9 @@ mod tests {
 
     /// The date of a day since 1970, counted off.
     fn date(mut day: u32) -> (u32, u32, u32) {
-        let leap = |year: u32| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let leap = |year: u32| {
+            year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+        };
         let mut year = 1970;
         while day >= 365 + u32::from(leap(year)) {
             day -= 365 + u32::from(leap(year));
