@@ -42,7 +42,7 @@ impl MadeCopies {
     }
 
     /// Has the log keep them as a base. False: they are not of one entry, because the catalog was changed meanwhile; make
-    /// others.
+    /// others. The base before the first entry is there since the log began.
     ///
     /// # Errors
     /// The log's.
@@ -51,6 +51,9 @@ impl MadeCopies {
         // Nothing has changed the catalog since the lower of both.
         if log.head().await?.catalog > pool.n.min(catalog.n) {
             return Ok(false);
+        }
+        if pool.n == 0 {
+            return Ok(true);
         }
         let [one, other] = &self.parts;
         log.store_base(pool, format, [one, other]).await?;

@@ -96,3 +96,21 @@ async fn copies_between_which_the_catalog_was_changed_are_no_base() {
     }
     assert!((1..20).contains(&refused), "{refused}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn copies_of_before_the_first_entry_are_the_base_that_there_is() {
+    let Some(server) = Postgres::start("copies_of_before_the_first_entry") else {
+        return;
+    };
+    let mut numbers = Numbers::new();
+    for round in 0..8 {
+        let cluster = Cluster::new(&server, &format!("round_{round}")).await;
+        let mut log = cluster.log();
+        let mut node = begun(&cluster, &mut numbers).await;
+        let made = copied(&node);
+        node.work(&mut numbers).await;
+        let head = log.head().await.expect("it answers");
+        assert_eq!(stored(&made, &mut log).await, head.catalog == 0);
+        assert_eq!(log.head().await.expect("it answers").base, 0);
+    }
+}
