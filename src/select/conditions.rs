@@ -11,6 +11,7 @@ use std::hash::{Hash, Hasher};
 
 use item::members;
 
+use crate::by_name::ByName;
 use crate::error::{SyntaxError, is_spaced};
 use crate::marks::escape_into;
 use crate::number::Decimal;
@@ -28,7 +29,7 @@ pub struct Where {
     /// Those on what the daemon knows, the cheapest first.
     own: Vec<usize>,
     /// Those on fields, by the name as JSON writes it.
-    fields: BTreeMap<String, OfField>,
+    fields: ByName<String, OfField>,
     /// Fields that an item must have, or its conditions do not hold.
     needed: usize,
 }
@@ -90,22 +91,24 @@ impl Where {
         let mut order: Vec<usize> = (0..conditions.len()).collect();
         order.sort_by_key(|at| conditions[*at].test.cost());
         let mut compiled = Self::default();
+        let mut fields: BTreeMap<String, OfField> = BTreeMap::new();
         for at in order {
             match &conditions[at].source {
                 Source::Own(_) => compiled.own.push(at),
                 Source::Field(name) => {
-                    let of_field = compiled.fields.entry(name.clone()).or_default();
+                    let of_field = fields.entry(name.clone()).or_default();
                     of_field.conditions.push(at);
                 }
             }
         }
-        for of_field in compiled.fields.values_mut() {
+        for of_field in fields.values_mut() {
             let mut all = of_field.conditions.iter();
             of_field.hold_without = all.all(|at| conditions[*at].holds(&Value::Empty));
             compiled.needed += usize::from(!of_field.hold_without);
         }
         Self {
             conditions,
+            fields: fields.into(),
             ..compiled
         }
     }
@@ -197,7 +200,8 @@ impl Where {
         if self.fields.is_empty() {
             return true;
         }
-        let mut needed = self.needed;
+        // An item has a field once: behind the last one nothing is read.
+        let (mut needed, mut unseen) = (self.needed, self.fields.len());
         for (name, json) in members(record.fields) {
             let Some(of_field) = self.fields.get(name) else {
                 continue;
@@ -208,6 +212,10 @@ impl Where {
                 return false;
             }
             needed -= usize::from(!of_field.hold_without);
+            unseen -= 1;
+            if unseen == 0 {
+                break;
+            }
         }
         needed == 0
     }

@@ -4,15 +4,19 @@
 //! **Invariant**: of an item each name is written once. A field that is named has its own place; what a beginning stands for
 //! makes room for it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use item::{field_name, members, string_into};
 
+use crate::by_name::ByName;
 use crate::error::{SyntaxError, is_spaced, quoted};
 use crate::marks::{LastBackslash, Mark, end, entries, escape_into, marks, plain, split_at_first};
 use crate::scope::{Own, Record, Scope, Source};
 use crate::{ENTRIES_MAX, check_length};
+
+/// The values of so many entries need no memory of their own.
+const FEW: usize = 16;
 
 /// What is said of a list that does both.
 const NOT_BOTH: &str = "a list names fields or leaves fields out, not both";
@@ -327,15 +331,15 @@ pub struct Chooser<'a> {
     fields: &'a Fields,
     /// Of each entry: its name as JSON writes it, with the colon.
     names: Vec<String>,
-    /// The entries that a field has.
-    places: HashMap<&'a str, Vec<usize>>,
+    /// The entries that a field has, by its name as JSON writes it: several where it is named several times.
+    places: ByName<&'a str, Vec<usize>>,
     /// Names that beginnings make room for, as JSON writes them.
     taken: HashSet<String>,
 }
 
 impl<'a> Chooser<'a> {
     fn new(fields: &'a Fields) -> Self {
-        let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         let (mut names, mut taken) = (Vec::new(), HashSet::new());
         for (at, entry) in fields.entries.iter().enumerate() {
             let mut quoted = String::new();
@@ -352,7 +356,7 @@ impl<'a> Chooser<'a> {
         Self {
             fields,
             names,
-            places,
+            places: places.into(),
             taken,
         }
     }
@@ -378,7 +382,7 @@ impl<'a> Chooser<'a> {
     }
 
     fn is_left_out(&self, quoted: &str) -> bool {
-        if self.places.contains_key(quoted) {
+        if self.places.get(quoted).is_some() {
             return true;
         }
         let name = field_name(quoted);
@@ -390,15 +394,31 @@ impl<'a> Chooser<'a> {
 
     fn named_into(&self, record: &Record<'_>, begin: usize, out: &mut String) {
         let entries = &self.fields.entries;
-        let mut values = vec![None; entries.len()];
-        for (name, value) in members(record.fields) {
-            for place in self.places.get(name).into_iter().flatten() {
+        let (mut few, mut many) = ([None; FEW], Vec::new());
+        let values = match few.get_mut(..entries.len()) {
+            Some(values) => values,
+            None => {
+                many.resize(entries.len(), None);
+                &mut many[..]
+            }
+        };
+        // An item has a field once: behind the last one nothing is read.
+        let mut unseen = self.places.len();
+        let mut fields = members(record.fields);
+        while unseen > 0
+            && let Some((name, value)) = fields.next()
+        {
+            let Some(places) = self.places.get(name) else {
+                continue;
+            };
+            unseen -= 1;
+            for place in places {
                 values[*place] = Some(value);
             }
         }
         let mut written = HashSet::new();
         for ((entry, name), value) in entries.iter().zip(&self.names).zip(values) {
-            match (entry, value) {
+            match (entry, *value) {
                 (FieldEntry::One { .. }, Some(value)) => {
                     comma(begin, out);
                     out.extend([name, value]);

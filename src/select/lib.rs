@@ -8,6 +8,7 @@
 //! value; numbers are compared and rounded as decimals, never as floating point.
 #![deny(unsafe_code)]
 
+mod by_name;
 mod conditions;
 mod error;
 mod fields;

@@ -39,17 +39,27 @@ impl Decimal {
         if has_leading_zero || !are_digits(whole) || !are_digits(fraction) {
             return None;
         }
-        let all = format!("{whole}{fraction}");
-        let digits = all.trim_start_matches('0');
-        let zeros = (all.len() - digits.len()) as i64;
-        let digits = digits.trim_end_matches('0');
+        // Zeros before the first digit and behind the last one say nothing of the digits.
+        let mut first = whole.trim_start_matches('0');
+        let mut zeros = whole.len() - first.len();
+        let mut second = fraction.trim_end_matches('0');
+        if first.is_empty() {
+            let behind = second.trim_start_matches('0');
+            zeros += second.len() - behind.len();
+            second = behind;
+        }
+        if second.is_empty() {
+            first = first.trim_end_matches('0');
+        }
+        let digits = [first, second].concat();
         if digits.is_empty() {
             return Some(Self::zero());
         }
         Some(Self {
             is_negative,
-            digits: digits.to_owned(),
-            exponent: (exponent + whole.len() as i64 - zeros).clamp(-EXPONENT_MAX, EXPONENT_MAX),
+            digits,
+            exponent: (exponent + whole.len() as i64 - zeros as i64)
+                .clamp(-EXPONENT_MAX, EXPONENT_MAX),
         })
     }
 
