@@ -59,8 +59,9 @@ CREATE TABLE claim_runs (
 
 /// How long a claim holds.
 pub(super) const WINDOW: Duration = Duration::from_hours(24);
-/// Claims of a run. In memory are those that are not in one yet: 2 to 4 MB with so many.
-pub(super) const RUN_CLAIMS: usize = 32_768;
+/// Claims of a run. In memory are those that are not in one yet: at most 2 MB in a table of 32,768 places, which would
+/// be of twice the size with 28,673.
+pub(super) const RUN_CLAIMS: usize = 28_000;
 const CACHED_CLAIMS_MAX: u64 = 50_000;
 /// Claims deleted in one step.
 const EXPIRE_STEP: usize = 1_000;
