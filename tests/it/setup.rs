@@ -7,6 +7,7 @@
 //! **Invariant**: a test names everything that it depends on, and nothing of the environment of the tests reaches the
 //! daemon's configuration.
 
+mod engine;
 mod file;
 
 use std::collections::BTreeMap;
@@ -88,6 +89,7 @@ impl Setup {
             // What the daemon says by itself would come between what tests count.
             .set("problems.stream", "")
             .set("admin.backup_dirs", vec![backups])
+            .on_engine()
     }
 
     /// The stream `orders` and the connector `shop` with a key for it.

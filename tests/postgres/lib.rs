@@ -14,10 +14,11 @@ mod standby;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use postgres::{Database, DatabaseOptions, Durability};
@@ -73,6 +74,29 @@ impl Postgres {
         assert!(made.status.success(), "{made:?}");
         postgres.resume();
         Some(postgres)
+    }
+
+    /// The address of a server that all who ask share, and that ends with this process.
+    pub fn shared_url() -> Option<&'static str> {
+        static URL: OnceLock<Option<String>> = OnceLock::new();
+        let start = || {
+            let server = Self::start("whoever shares a server")?;
+            let url = server.url();
+            let id = server.server.as_ref().expect("it runs").id().to_string();
+            // Ends when this process does: the other end of its input is closed then.
+            let end = "read -r _; kill -QUIT \"$1\"; while kill -0 \"$1\"; do sleep 0.1; done; rm -rf \"$2\"";
+            let ended = Command::new("sh")
+                .args(["-c", end, "sh", &id])
+                .arg(server.folder.path())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .process_group(0)
+                .spawn();
+            std::mem::forget((ended.expect("a shell"), server));
+            Some(url)
+        };
+        URL.get_or_init(start).as_deref()
     }
 
     /// Its address for a sink's section.
@@ -149,7 +173,18 @@ impl Postgres {
         let log = std::fs::File::create(self.folder.path().join("log")).expect("a file");
         let server = self
             .program("postgres")
-            .args(["-D", "data", "-h", "127.0.0.1", "-k", "", "-F", "-p"])
+            .args([
+                "-D",
+                "data",
+                "-h",
+                "127.0.0.1",
+                "-k",
+                "",
+                "-F",
+                "-N",
+                "500",
+                "-p",
+            ])
             .arg(self.port.to_string())
             .stdout(Stdio::null())
             .stderr(log)
