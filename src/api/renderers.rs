@@ -38,17 +38,19 @@ impl ListRenderers {
     async fn handle(&self) -> Result<Listing<RendererData>, ApiError> {
         let acts = self.0.in_pool(Pool::act_counts).await?;
         let renderers = self.0.renderers();
-        let renderers = renderers.iter().map(|one| renderer_data(one, &acts));
+        let node = self.0.node();
+        let renderers = renderers.iter().map(|one| renderer_data(one, &acts, node));
         Ok(envelope::list(renderers.collect(), None))
     }
 }
 
-fn renderer_data(connected: &Connected, acts: &[ActCounts]) -> RendererData {
+fn renderer_data(connected: &Connected, acts: &[ActCounts], node: Option<&str>) -> RendererData {
     let renderer = &connected.renderer;
     let held = connected.held(acts);
     let held = held.map(|(stream, held)| (stream.to_owned(), hold_data(held.clone())));
     RendererData {
         id: renderer.id,
+        node: node.map(str::to_owned),
         key: renderer.key.to_string(),
         operate: renderer.operates(),
         streams: renderer.streams.iter().map(ToString::to_string).collect(),

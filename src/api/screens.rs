@@ -33,6 +33,7 @@ fn screen_data(screen: ScreenStatus) -> ScreenData {
         state: screen.state.as_str().to_owned(),
         since: screen.since.map(clock::rfc3339),
         connections: screen.connected.len() as u64,
+        node: screen.elsewhere,
         last_seen,
         client: record.client,
         agent: record.agent,

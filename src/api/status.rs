@@ -81,6 +81,7 @@ impl GetStatus {
         let (about, metrics) = (&operator.about, &operator.metrics);
         envelope::ok(StatusData {
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            node: operator.node().map(str::to_owned),
             profile: about.profile.clone(),
             data_dir: about.data_dir.clone(),
             durability: about.durability.to_owned(),

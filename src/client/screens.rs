@@ -27,7 +27,10 @@ pub struct ReloadArgs {
 
 const COLUMNS: &[Column<ScreenData>] = &[
     Column::new("SCREEN", |one| plain(&one.name)),
-    Column::new("STATE", |one| plain(&one.state)),
+    Column::new("STATE", |one| match &one.node {
+        Some(node) => format!("{} on node {}", plain(&one.state), plain(node)),
+        None => plain(&one.state),
+    }),
     Column::new("SINCE", |one| when(&one.since)),
     Column::new("CONNECTIONS", |one| plain(&one.connections)),
     Column::new("FROM", |one| plain(&one.client)),

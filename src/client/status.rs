@@ -124,8 +124,9 @@ fn described(glance: &Glance) -> String {
         }
     };
     text += &format!(
-        "\nheadgate {}, {} requests accepted since {}\n",
+        "\nheadgate {}{}, {} requests accepted since {}\n",
         shown(&status.version),
+        (status.node.as_ref()).map_or_else(String::new, |node| format!(", node {}", shown(node))),
         status.requests.accepted,
         shown(&when(&status.started_at))
     );

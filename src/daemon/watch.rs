@@ -51,7 +51,7 @@ impl Watch {
         let mut still = 0_u64;
         let (mut next_expiry, mut next_end) = (None, NextEnd::default());
         let mut given_back = None;
-        let mut ran_here = false;
+        let (mut ran_here, mut screens_seen) = (false, 0);
         for second in 0_u64.. {
             let run_here = self.sinks.run_here();
             if !std::mem::replace(&mut ran_here, run_here) && run_here {
@@ -67,6 +67,7 @@ impl Watch {
             self.operator.journal.notice_damage();
             let minute_is_over = second % KEY_USES_SECONDS == KEY_USES_SECONDS - 1;
             self.operator.keep_screens(minute_is_over).await;
+            self.operator.merge_screens(&mut screens_seen).await;
             if minute_is_over {
                 let catalog = Arc::clone(&self.operator.catalog);
                 let _ = tokio::task::spawn_blocking(move || catalog.keep_uses()).await;

@@ -3,10 +3,12 @@
 //! Connections update a record when they begin and end, feeds when a client requests one. The daemon stores the
 //! records, and restores them after a start.
 //!
+//! Nodes of a cluster share the stored records: each takes the newer ones of the others.
+//!
 //! **Invariant**: no function here waits for the disk, and the times of a record only increase.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use base::clock::{Lived, Unix};
@@ -81,10 +83,15 @@ pub struct ScreenRecord {
     /// Time between two requests for a feed; `None`: there were not two requests.
     pub interval: Option<Duration>,
     pub is_feed: bool,
+    /// Of a cluster: the node that it is connected to, or that it polls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     seen: At,
     /// Reason of the last rejection.
     pub refused: Option<String>,
     refused_when: At,
+    /// When an operator had it reload.
+    reloaded: At,
 }
 
 impl ScreenRecord {
@@ -108,6 +115,10 @@ impl ScreenRecord {
         self.name.is_some() || self.is_feed
     }
 
+    fn changed(&self) -> Lived {
+        self.seen.lived.max(self.refused_when.lived)
+    }
+
     fn see(&mut self, asker: &Asker) {
         self.client = Some(asker.client.clone());
         self.agent.clone_from(&asker.agent);
@@ -129,9 +140,46 @@ struct Kept {
 
 /// The records of all screens.
 #[derive(Debug, Default)]
-pub struct Screens(Mutex<BTreeMap<Box<str>, Kept>>);
+pub struct Screens {
+    records: Mutex<BTreeMap<Box<str>, Kept>>,
+    /// Of a cluster: this node.
+    node: OnceLock<String>,
+}
 
 impl Screens {
+    /// Names this node of a cluster: records say from then on where a screen is connected.
+    pub fn set_node(&self, name: &str) {
+        self.node.get_or_init(|| name.to_owned());
+    }
+
+    /// Takes what other nodes have stored since. Returns the screens that an operator has had reload.
+    pub fn merge(&self, records: Vec<(String, ScreenRecord)>) -> Vec<String> {
+        let mut all = self.all();
+        let mut reloaded = Vec::new();
+        for (key, mut record) in records {
+            let kept = all.entry(key.as_str().into()).or_default();
+            let before = kept.record.reloaded;
+            match record.reloaded.lived > before.lived {
+                true => reloaded.push(key),
+                false => record.reloaded = before,
+            }
+            kept.record.reloaded = record.reloaded;
+            if record.changed() > kept.record.changed() {
+                *kept = Kept {
+                    record,
+                    is_written: true,
+                    is_urgent: false,
+                };
+            }
+        }
+        reloaded
+    }
+
+    /// Records that an operator has a screen reload.
+    pub fn reload(&self, key: &str) {
+        self.note(key, true, |record| record.reloaded = At::now());
+    }
+
     /// Restores the stored records.
     pub fn restore(&self, records: Vec<(String, ScreenRecord)>) {
         let mut all = self.all();
@@ -153,6 +201,7 @@ impl Screens {
     pub(crate) fn connected(&self, key: &str, asker: &Asker, screen: Option<&Screen>) {
         self.note(key, true, |record| {
             record.see(asker);
+            record.node = self.node.get().cloned();
             if let Some(screen) = screen {
                 record.name = Some(screen.name.clone());
                 record.shows.clone_from(&screen.page);
@@ -164,13 +213,19 @@ impl Screens {
     }
 
     pub(crate) fn left(&self, key: &str) {
-        self.note(key, true, ScreenRecord::see_again);
+        self.note(key, true, |record| {
+            record.see_again();
+            record.node = None;
+        });
     }
 
     /// Updates the records of connected screens, once per minute.
     pub fn still_here<'a>(&self, keys: impl Iterator<Item = &'a str>) {
         for key in keys {
-            self.note(key, false, ScreenRecord::see_again);
+            self.note(key, false, |record| {
+                record.see_again();
+                record.node = self.node.get().cloned();
+            });
         }
     }
 
@@ -187,6 +242,7 @@ impl Screens {
                 (before, None) => before,
             };
             record.see(asker);
+            record.node = self.node.get().cloned();
             record.is_feed = true;
             record.shows = Some(feed.to_owned());
         });
@@ -238,13 +294,53 @@ impl Screens {
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Kept>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a node has not stored yet, as another one reads it.
+    fn stored(screens: &Screens) -> Vec<(String, ScreenRecord)> {
+        let taken = screens.take_unwritten(true, |_, _| true);
+        let written = serde_json::to_string(&taken).expect("JSON");
+        serde_json::from_str(&written).expect("records")
+    }
+
+    #[test]
+    fn nodes_know_where_a_screen_is_and_that_it_is_to_reload() {
+        let [here, there] = ["a", "b"].map(|name| {
+            let screens = Screens::default();
+            screens.set_node(name);
+            screens
+        });
+        let node_of = |screens: &Screens| screens.of("lobby").expect("it is known").node;
+        let wait = |before: Option<Lived>| while Some(Lived::now()) == before {};
+        here.connected("lobby", &asker(), None);
+        assert_eq!(there.merge(stored(&here)), [""; 0]);
+        assert_eq!(node_of(&there).as_deref(), Some("a"));
+        assert!(stored(&there).is_empty(), "it is stored already");
+
+        there.reload("lobby");
+        let reload = stored(&there);
+        assert_eq!(here.merge(reload.clone()), ["lobby"]);
+        assert_eq!(here.merge(reload), [""; 0], "once");
+        assert_eq!(node_of(&here).as_deref(), Some("a"));
+
+        // It moves: what is older is not taken.
+        wait(here.of("lobby").map(|record| record.changed()));
+        there.connected("lobby", &asker(), None);
+        let moved = stored(&there);
+        here.merge(moved);
+        assert_eq!(node_of(&here).as_deref(), Some("b"));
+        wait(there.of("lobby").map(|record| record.changed()));
+        there.left("lobby");
+        let old = here.of("lobby").map(|record| ("lobby".to_owned(), record));
+        there.merge(old.into_iter().collect());
+        assert_eq!(node_of(&there), None);
+    }
 
     fn asker() -> Asker {
         Asker {

@@ -65,6 +65,19 @@ impl Operator {
         self.delivery.stand_in(&sinks, &reason).await
     }
 
+    /// The name of this node, if it is one of a cluster.
+    pub fn node(&self) -> Option<&str> {
+        self.cluster.as_ref().map(|_| &*self.about.node)
+    }
+
+    /// Renderers that are connected to other live nodes of the cluster.
+    pub fn renderers_elsewhere(&self) -> u64 {
+        let nodes = self.cluster.as_ref().map(|cluster| cluster.read().nodes);
+        let others = nodes.iter().flatten();
+        let others = others.filter(|node| node.is_live && !node.is_this);
+        others.map(|node| node.renderers).sum()
+    }
+
     /// This daemon as the only node, outside a cluster.
     pub fn only_node(&self) -> NodeStatus {
         NodeStatus {

@@ -21,6 +21,8 @@ const FIRST_POLL: Duration = Duration::from_mins(1);
 const INTERVALS: u32 = 3;
 /// The minimum, for short intervals.
 const INTERVALS_MIN: Duration = Duration::from_secs(10);
+/// Another node of a cluster stores once a minute that a screen is still there.
+const ELSEWHERE: Duration = Duration::from_mins(2);
 
 /// State of a screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,20 +62,36 @@ pub struct ScreenStatus {
     pub state: ScreenState,
     /// Since when it is connected, away or rejected.
     pub since: Option<Unix>,
+    /// Of a cluster: the other node that it is connected to, or that it polls.
+    pub elsewhere: Option<String>,
 }
 
 impl ScreenStatus {
-    fn of(key: Arc<ReadKey>, record: ScreenRecord, connected: Vec<Arc<Renderer>>) -> Self {
+    /// `others` are the other live nodes of a cluster.
+    fn of(
+        key: Arc<ReadKey>,
+        record: ScreenRecord,
+        connected: Vec<Arc<Renderer>>,
+        others: &[String],
+    ) -> Self {
         let unseen = record.unseen_for(Lived::now());
+        let elsewhere = record.node.clone().filter(|node| others.contains(node));
+        let elsewhere = elsewhere.filter(|_| connected.is_empty());
         let polls = record
             .interval
             .map_or(FIRST_POLL, |one| (one * INTERVALS).max(INTERVALS_MIN));
+        let polls = match elsewhere {
+            Some(_) => polls + ELSEWHERE,
+            None => polls,
+        };
+        let is_seen_there = elsewhere.is_some() && unseen.is_some_and(|unseen| unseen <= ELSEWHERE);
         let (state, since) = match connected.first() {
             Some(first) => (ScreenState::Here, Some(first.connected_at)),
             None if record.refused_at().is_some() => (ScreenState::Refused, record.refused_at()),
             None if record.is_feed && unseen.is_some_and(|unseen| unseen <= polls) => {
                 (ScreenState::Polling, record.seen_at())
             }
+            None if is_seen_there && !record.is_feed => (ScreenState::Here, record.seen_at()),
             None if unseen.is_some() => (ScreenState::Away, record.seen_at()),
             None => (ScreenState::Never, None),
         };
@@ -83,12 +101,19 @@ impl ScreenStatus {
             connected,
             state,
             since,
+            elsewhere: elsewhere
+                .filter(|_| matches!(state, ScreenState::Here | ScreenState::Polling)),
         }
     }
 
     /// Whether it is present.
     pub fn is_there(&self) -> bool {
         matches!(self.state, ScreenState::Here | ScreenState::Polling)
+    }
+
+    /// Whether another node has a page of it reload.
+    pub fn is_reloaded_elsewhere(&self) -> bool {
+        self.elsewhere.is_some() && self.state == ScreenState::Here && self.record.name.is_some()
     }
 
     /// The sentence about an expected screen.
@@ -109,6 +134,7 @@ impl Operator {
     /// The screens, by the names of their read keys.
     pub fn screens(&self) -> Vec<ScreenStatus> {
         let renderers = self.live.renderers();
+        let others = self.other_nodes();
         let keys = self.catalog.read_keys().into_iter();
         let screens = keys.filter_map(|key| {
             let record = self.live.screens.of(&key.name);
@@ -121,21 +147,39 @@ impl Operator {
                 .iter()
                 .filter(|one| *one.key == *key.name && one.is_of_key());
             let own = own.cloned().collect();
-            Some(ScreenStatus::of(key, record.unwrap_or_default(), own))
+            let record = record.unwrap_or_default();
+            Some(ScreenStatus::of(key, record, own, &others))
         });
         screens.collect()
     }
 
-    /// Makes the screens of a read key reload their pages; returns their number.
+    /// The other live nodes of a cluster.
+    fn other_nodes(&self) -> Vec<String> {
+        let Some(cluster) = &self.cluster else {
+            return Vec::new();
+        };
+        let nodes = cluster.read().nodes.into_iter();
+        let others = nodes.filter(|node| node.is_live && !node.is_this);
+        others.map(|node| node.name).collect()
+    }
+
+    /// Makes the screens of a read key reload their pages; returns their number. Of a screen that is connected to another
+    /// node one is counted.
     ///
     /// # Errors
     /// The screen does not exist.
     pub async fn reload_screen(&self, name: &str, by: By) -> Result<usize, OperateError> {
-        if !self.screens().iter().any(|one| *one.key.name == *name) {
+        let screens = self.screens();
+        let Some(screen) = screens.iter().find(|one| *one.key.name == *name) else {
             let kind = ResourceKind::ReadKey;
             return Err(OperateError::Catalog(CatalogError::NotFound(kind)));
+        };
+        let mut reached = self.live.reload(name);
+        if self.cluster.is_some() {
+            self.live.screens.reload(name);
+            self.keep_screens(false).await;
+            reached += usize::from(screen.is_reloaded_elsewhere());
         }
-        let reached = self.live.reload(name);
         let done = json!({ "told": reached });
         let change = AuditChange::done("reload", ResourceKind::ReadKey, name, done);
         self.record(by, change).await;
@@ -144,22 +188,53 @@ impl Operator {
 
     /// Restores the stored records of screens.
     pub async fn restore_screens(&self) {
+        if self.cluster.is_some() {
+            self.live.screens.set_node(&self.about.node);
+        }
+        self.live.screens.restore(self.stored_screens().await);
+    }
+
+    /// Takes the records that other nodes of a cluster have stored, and reloads the screens here that an operator has had
+    /// reload there. `seen` is the change of the catalog up to which this was done before.
+    pub async fn merge_screens(&self, seen: &mut u64) {
+        let Some(cluster) = &self.cluster else {
+            return;
+        };
+        let nodes = cluster.read().nodes;
+        let catalog = nodes
+            .iter()
+            .find(|node| node.is_this)
+            .map(|node| node.catalog);
+        let Some(catalog) = catalog.filter(|catalog| *catalog != *seen) else {
+            return;
+        };
+        *seen = catalog;
+        for key in self.live.screens.merge(self.stored_screens().await) {
+            self.live.reload(&key);
+        }
+    }
+
+    async fn stored_screens(&self) -> Vec<(String, ScreenRecord)> {
         let catalog = Arc::clone(&self.catalog);
         match in_background(move || catalog.screens()).await {
             Ok(rows) => {
                 let rows = rows
                     .into_iter()
                     .filter_map(|(key, seen)| Some((key, serde_json::from_str(&seen).ok()?)));
-                self.live.screens.restore(rows.collect());
+                rows.collect()
             }
-            Err(error) => tracing::warn!(%error, "cannot read the states of screens"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot read the states of screens");
+                Vec::new()
+            }
         }
     }
 
     /// Stores which screens connected and disconnected; once per minute, with `all`, also when present screens were
     /// seen.
     pub async fn keep_screens(&self, all: bool) {
-        if all {
+        // Of two connections of a screen one may have left.
+        if all || self.cluster.is_some() {
             let renderers = self.live.renderers();
             let own = renderers.iter().filter(|one| one.is_of_key());
             self.live.screens.still_here(own.map(|one| &*one.key));

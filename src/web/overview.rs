@@ -90,7 +90,7 @@ fn problem_list(operator: &Operator, condition: &Condition, problems: &[Problem]
 fn all_is_well(operator: &Operator, condition: &Condition) -> String {
     let hour = operator.metrics.recent.hour(None, Unix::now());
     let sum: Minute = hour.into_iter().sum();
-    let screens = operator.renderers().len() as u64;
+    let screens = operator.renderers().len() as u64 + operator.renderers_elsewhere();
     let lag: u64 = condition.sinks.iter().map(|sink| sink.lag).sum();
     let sinks = match (condition.sinks.len(), lag) {
         (0, _) => "no sinks".to_owned(),
@@ -99,10 +99,18 @@ fn all_is_well(operator: &Operator, condition: &Condition) -> String {
         (_, lag) => format!("the sinks are {} behind", count(lag, "request")),
     };
     format!(
-        "Everything works: {} in the last hour, {sinks}, {} connected.",
+        "Everything works: {} in the last hour{}, {sinks}, {} connected.",
         count(sum.requests, "request"),
+        on_node(operator),
         count(screens, "screen")
     )
+}
+
+/// What a figure is of that each node of a cluster has for itself; empty outside one.
+fn on_node(operator: &Operator) -> String {
+    operator
+        .node()
+        .map_or_else(String::new, |node| format!(" on node {node}"))
 }
 
 /// Holds and overrides, and the connected operate keys; empty if there are none.
@@ -145,7 +153,7 @@ fn last_hour(operator: &Operator) -> Markup {
     // Percentiles are upper ends of histogram classes; the maximum is exact.
     let took = took.map(|took| took.map(|took| took.min(sum.took_max)));
     html! {
-        h2 { "Last hour" }
+        h2 { "Last hour" (on_node(operator)) }
         div.panel { (chart::requests_of_hour(&hour, now.seconds() / 60)) }
         div.tiles {
             section.tile { p.number { (grouped(sum.accepted())) } h3 { "requests accepted" } }
@@ -172,6 +180,7 @@ fn milliseconds(duration: Duration) -> String {
 fn sinks(operator: &Operator, condition: &Condition, sorting: &Sorting) -> Markup {
     let renderers = operator.renderers();
     let behind = renderers.iter().filter(|one| one.lag > 0).count() as u64;
+    let elsewhere = operator.renderers_elsewhere();
     html! {
         h2 { "Sinks" }
         (super::sink_table::table(&condition.sinks, sorting))
@@ -182,9 +191,10 @@ fn sinks(operator: &Operator, condition: &Condition, sorting: &Sorting) -> Marku
                 @if operator.catalog.read_keys().is_empty() { a href="/new/read-key" { "Create a read key" } " to show a stream on a screen." }
                 @else { a href="/docs/show" { "Open a stream on a screen" } " with one of the " a href="/renderers" { "read keys" } "." }
             } @else {
-                (count(renderers.len() as u64, "screen")) " connected, "
+                (count(renderers.len() as u64, "screen")) " connected" (on_node(operator)) ", "
                 @if behind == 0 { "all up to date." } @else { (grouped(behind)) " behind." }
             }
+            @if elsewhere > 0 { " Other " a href="/settings" { "nodes" } " have " (count(elsewhere, "screen")) "." }
         }
     }
 }

@@ -72,7 +72,7 @@ async fn page(operator: &Operator, token: &Markup, sorting: &Sorting) -> Result<
     let live = html! {
         (screens(operator, token, sorting))
         (keys(operator, sorting))
-        h2 { "Connected" }
+        h2 { "Connected" @if let Some(node) = operator.node() { " to node " (node) } }
         @if renderers.is_empty() {
             p.panel { "No connected screens. Open " code { "/render/STREAM#READ_KEY" } " of the service listener in a browser: " a href="/docs/show" { "Show on a screen" } "." }
         } @else {
@@ -115,7 +115,9 @@ fn screens(operator: &Operator, token: &Markup, sorting: &Sorting) -> Markup {
 fn screen_row(screen: &ScreenStatus, token: &Markup) -> Row {
     let (key, record) = (&screen.key, &screen.record);
     let shows = record.shows.as_deref().or(key.page.as_deref());
-    let reload = match screen.connected.iter().any(|one| one.screen.is_some()) {
+    let connected = &mut screen.connected.iter();
+    let is_reloaded = connected.any(|one| one.screen.is_some()) || screen.is_reloaded_elsewhere();
+    let reload = match is_reloaded {
         true => Cell::markup(html! {
             form method="post" action={ "/screens/" (segment(&key.name)) "/reload" } { (token) button.plain { "Reload" } }
         }),
@@ -138,6 +140,9 @@ fn screen_row(screen: &ScreenStatus, token: &Markup) -> Row {
 /// The state in words, with the reason of a rejection.
 fn state(screen: &ScreenStatus) -> String {
     let why = screen.record.refused.as_deref().unwrap_or_default();
+    if let Some(node) = &screen.elsewhere {
+        return format!("{} on node {node}", screen.state.as_str());
+    }
     match (screen.state, screen.connected.len()) {
         (ScreenState::Here, 0 | 1) => "here".to_owned(),
         (ScreenState::Here, count) => format!("here, {count} connections"),

@@ -11,6 +11,9 @@ answers! {
     pub struct StatusData {
         /// Version of the daemon.
         version: String,
+        /// Of a cluster: the node that answers. Requests, files and what is used of limits are its own.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
         /// Name of the configuration profile.
         profile: String,
         /// The data directory.
@@ -142,6 +145,9 @@ answers! {
     pub struct RendererData {
         /// Rises with each connection.
         id: u64,
+        /// Of a cluster: the node that it is connected to. The others list their own.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
         /// Name of its read key.
         key: String,
         /// Whether it is an operate key.
@@ -174,8 +180,11 @@ answers! {
         state: String,
         /// Since when it is connected, away or refused, or when it last asked, RFC 3339.
         since: Option<String>,
-        /// How many connections it has.
+        /// How many connections it has to the node that answers.
         connections: u64,
+        /// Of a cluster: the other node that it is connected to, or that it polls.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
         /// When it was last connected, RFC 3339.
         last_seen: Option<String>,
         /// Where it was last connected from.

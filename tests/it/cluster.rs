@@ -9,6 +9,7 @@ mod failover;
 mod faults;
 mod limits;
 mod moving;
+mod screens;
 mod signed_in;
 
 use std::io::Write as _;
