@@ -185,6 +185,10 @@ impl Daemon {
         let logged = daemon.operator.journal.newest_logged().await?;
         daemon.operator.restore_screens().await;
         daemon.operator.expire_at_start().await;
+        // In a cluster no sink runs yet: how far they are is in the data pool.
+        if let Err(error) = daemon.operator.see_elsewhere().await {
+            tracing::warn!(%error, "what is not settled does not count in streams that have a quota");
+        }
         daemon.operator.ingest.count_unsettled().await?;
         daemon.spawn(settings, service_listener, admin_listener);
         daemon.follow_sinks();
