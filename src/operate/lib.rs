@@ -181,9 +181,13 @@ impl Operator {
         work: impl FnOnce(&Catalog, &Actor) -> Result<T, CatalogError> + Send + 'static,
     ) -> Result<T, CatalogError> {
         let (catalog, live) = (Arc::clone(&self.catalog), Arc::clone(&self.live));
+        let pool = Arc::clone(&self.pool);
         let changed = in_background(move || {
             let changed = work(&catalog, &by.actor());
             live.recheck_keys();
+            if let Err(error) = pool.write_history() {
+                tracing::warn!(%error, "what is set of the history of streams counts a little later");
+            }
             changed
         });
         changed.await

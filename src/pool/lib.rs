@@ -307,6 +307,7 @@ impl Pool {
     /// # Errors
     /// SQLite's; nothing of the step happened.
     pub fn settle(&self, settlement: &Settlement) -> Result<Option<Vec<i64>>, PoolError> {
+        self.write_history()?;
         let done = self.settling(|writer, pass| writer.apply(settlement, pass))?;
         if done.is_some() {
             self.made.committed(&settlement.staged);

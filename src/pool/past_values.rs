@@ -71,6 +71,8 @@ pub(super) struct Recording {
     /// As the file has them.
     of: HashMap<Arc<str>, Recorded>,
     sweep: Sweep,
+    /// What was set is not written yet, or need not be.
+    is_put_off: bool,
 }
 
 /// A stream whose values are recorded, or were.
@@ -253,9 +255,10 @@ impl Pool {
         let is_logged = {
             let mut writer = self.lock();
             writer.recording.wanted = keep;
+            writer.recording.is_put_off = true;
             writer.commits.are_logged()
         };
-        // With a log this may be behind, and who follows may wait for whoever calls this.
+        // With a log this may be behind, and who follows may wait for whoever calls this: what is settled next writes it.
         if is_logged {
             return;
         }
@@ -264,11 +267,24 @@ impl Pool {
         }
     }
 
+    /// Has the file say what is set, if that was put off. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's; the log's.
+    pub fn write_history(&self) -> Result<(), PoolError> {
+        let is_put_off = self.lock().recording.is_put_off;
+        match is_put_off {
+            true => self.apply_history(),
+            false => Ok(()),
+        }
+    }
+
     /// Has the file say what is set.
     fn apply_history(&self) -> Result<(), PoolError> {
         {
-            let writer = self.lock();
+            let mut writer = self.lock();
             if writer.recording.differing(writer.seq).is_empty() {
+                writer.recording.is_put_off = false;
                 return Ok(());
             }
         }
@@ -287,6 +303,7 @@ impl Pool {
         self.write_then(store, |writer, differing| {
             writer.recording.of.extend(differing);
             writer.recording.sweep = Sweep::default();
+            writer.recording.is_put_off = false;
         })
     }
 }

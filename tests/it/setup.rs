@@ -25,6 +25,7 @@ use tempfile::TempDir;
 
 use crate::app::TestApp;
 use crate::process::{Ended, Process};
+pub(crate) use engine::is_alone_in_a_cluster;
 use file::quoted;
 
 /// The admin token of [`Setup::with_streams`].

@@ -8,6 +8,11 @@ use postgres_server::Postgres;
 
 use super::Setup;
 
+/// Whether each daemon is the only node of a cluster of its own, which runs the sinks soon after its start.
+pub(crate) fn is_alone_in_a_cluster() -> bool {
+    std::env::var_os("HEADGATE_TEST_ENGINE").is_some_and(|engine| engine == "postgres")
+}
+
 impl Setup {
     pub(super) fn on_engine(self) -> Self {
         static SCHEMAS: AtomicU32 = AtomicU32::new(0);
