@@ -154,26 +154,29 @@ impl Sinks {
             return;
         }
         self.delete_marked().await;
-        for sink in &sinks {
-            let (name, settings) = (sink.name(), of_lane(sink));
-            match self.delivery.lane(name) {
-                Some(lane) => {
-                    // Before it may do anything with what is new.
-                    hold(&lane, sink);
-                    if let Err(reason) = self.delivery.change(&lane, &settings).await {
-                        tracing::error!(
-                            sink = name,
-                            reason = %reason.escape_debug(),
-                            "new sink settings or plugin failed; keeping the previous ones"
-                        );
-                    }
-                }
-                None => match self.add(&mut threads, sink, &settings).await {
-                    Ok(()) => tracing::info!(sink = name, "a new sink"),
-                    Err(error) => {
-                        tracing::error!(sink = name, %error, "cannot start the new sink")
-                    }
-                },
+        let mut missing = Vec::new();
+        for sink in sinks {
+            let Some(lane) = self.delivery.lane(sink.name()) else {
+                missing.push(sink);
+                continue;
+            };
+            // Before it may do anything with what is new.
+            hold(&lane, &sink);
+            if let Err(reason) = self.delivery.change(&lane, &of_lane(&sink)).await {
+                tracing::error!(
+                    sink = sink.name(),
+                    reason = %reason.escape_debug(),
+                    "new sink settings or plugin failed; keeping the previous ones"
+                );
+            }
+        }
+        // Together: all sinks of a data pool that is new begin with the first request.
+        if self.add(&mut threads, &missing).await.is_ok() {
+            return;
+        }
+        for sink in missing {
+            if let Err(error) = self.add(&mut threads, &[Arc::clone(&sink)]).await {
+                tracing::error!(sink = sink.name(), %error, "cannot start the new sink");
             }
         }
     }
@@ -181,14 +184,16 @@ impl Sinks {
     async fn add(
         &self,
         threads: &mut HashMap<Arc<str>, JoinHandle<()>>,
-        sink: &Sink,
-        settings: &settings::Sink,
+        sinks: &[Arc<Sink>],
     ) -> Result<(), DaemonError> {
-        let lanes = (self.delivery).add(std::slice::from_ref(settings), &self.stop);
-        lanes.await?.into_iter().try_for_each(|lane| {
+        let settings: Vec<settings::Sink> = sinks.iter().map(|sink| of_lane(sink)).collect();
+        let lanes = self.delivery.add(&settings, &self.stop).await?;
+        for (sink, lane) in sinks.iter().zip(lanes) {
             hold(&lane.status(), sink);
-            spawn(threads, lane)
-        })
+            spawn(threads, lane)?;
+            tracing::info!(sink = sink.name(), "a new sink");
+        }
+        Ok(())
     }
 
     /// Waits until all lanes have ended, or until the time is over: then some are still in a call.

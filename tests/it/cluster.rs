@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 
 use crate::process::{BY_ID, JSON, Process, bearer};
 use crate::program::output;
+use crate::receiver::{Receiver, answer};
 use crate::setup::Setup;
 use crate::wait::eventually;
 
@@ -223,6 +224,31 @@ fn a_sink_that_is_made_on_one_node_runs_on_the_one_that_runs_the_sinks() {
     runs.sink_becomes("copy", "running", |sink| sink["state"] == "running");
     waits.sink_becomes("copy", "elsewhere", |sink| sink["state"] == "elsewhere");
     for node in [runs, waits] {
+        node.stop();
+    }
+}
+
+#[test]
+fn what_a_new_cluster_accepts_first_reaches_every_sink() {
+    let Some(server) = Postgres::start("what_a_new_cluster_accepts_first") else {
+        return;
+    };
+    let receiver = Receiver::start(|_, _| answer(200, "", ""));
+    let url = receiver.url("");
+    let more = format!(
+        "config = {{ url = \"{url}/\" }}\nhttp = {{ hosts = [\"{url}\"], networks = [\"127.0.0.0/8\"] }}\n"
+    );
+    for round in 0..4 {
+        let node = node(&server, "a")
+            .set("cluster.schema", format!("first_{round}"))
+            .sink("back", "http-forward", "orders", &more)
+            .spawn();
+        // The sinks may not run yet.
+        accepted(&node, "one");
+        eventually("both sinks have it", || {
+            let is_sent = receiver.seen().len() == round + 1;
+            (is_sent && items(&node).len() == 1).then_some(())
+        });
         node.stop();
     }
 }
