@@ -53,10 +53,14 @@ impl Delivery {
     ) -> Result<(), PoolError> {
         let known = self.pool.known_sinks().await?;
         let places = self.pool.latest_places().await?;
-        let newest = *self.journal.newest().borrow();
+        // All sinks of a data pool that is new begin with the first request, and others that it does not know with the next.
+        let unknown = match known.is_empty() {
+            true => Seq::MIN,
+            false => *self.journal.newest().borrow(),
+        };
         let stand_ins = sinks.iter().map(|sink| {
             let known = known.iter().find(|known| known.name == sink.name);
-            let cursor = known.map_or(newest, |known| known.cursor);
+            let cursor = known.map_or(unknown, |known| known.cursor);
             let status = LaneStatus::elsewhere(sink, cursor, reason);
             let place = places.iter().find(|(name, _)| *name == sink.name);
             if let Some((_, place)) = place {
