@@ -50,13 +50,8 @@ impl Sinks {
         }
         started.delete_marked().await;
         let sinks = catalog.sinks();
-        let settings: Vec<settings::Sink> = sinks.iter().map(|sink| of_lane(sink)).collect();
         let mut threads = started.threads.lock().await;
-        let lanes = delivery.add(&settings, &started.stop).await?;
-        for (sink, lane) in sinks.iter().zip(lanes) {
-            hold(&lane.status(), sink);
-            spawn(&mut threads, lane)?;
-        }
+        started.add(&mut threads, &sinks).await?;
         drop(threads);
         Ok(started)
     }
@@ -170,17 +165,35 @@ impl Sinks {
                 );
             }
         }
-        // Together: all sinks of a data pool that is new begin with the first request.
-        if self.add(&mut threads, &missing).await.is_ok() {
+        self.add_missing(&mut threads, missing).await;
+    }
+
+    /// What cannot be started is told.
+    async fn add_missing(
+        &self,
+        threads: &mut HashMap<Arc<str>, JoinHandle<()>>,
+        missing: Vec<Arc<Sink>>,
+    ) {
+        if missing.is_empty() {
             return;
         }
+        // Together: all sinks of a data pool that is new begin with the first request.
+        if self.add(threads, &missing).await.is_err() {
+            for sink in &missing {
+                let is_there = self.delivery.lane(sink.name()).is_some();
+                if !is_there && let Err(error) = self.add(threads, &[Arc::clone(sink)]).await {
+                    tracing::error!(sink = sink.name(), %error, "cannot start the new sink");
+                }
+            }
+        }
         for sink in missing {
-            if let Err(error) = self.add(&mut threads, &[Arc::clone(&sink)]).await {
-                tracing::error!(sink = sink.name(), %error, "cannot start the new sink");
+            if threads.contains_key(sink.name()) {
+                tracing::info!(sink = sink.name(), "a new sink");
             }
         }
     }
 
+    /// Makes their lanes, and a thread for each.
     async fn add(
         &self,
         threads: &mut HashMap<Arc<str>, JoinHandle<()>>,
@@ -191,7 +204,6 @@ impl Sinks {
         for (sink, lane) in sinks.iter().zip(lanes) {
             hold(&lane.status(), sink);
             spawn(threads, lane)?;
-            tracing::info!(sink = sink.name(), "a new sink");
         }
         Ok(())
     }

@@ -48,10 +48,15 @@ fn node_at(url: &str, name: &str) -> Setup {
 
 /// A renderer of a node at this address, which reads what it is sent.
 fn screen(service: SocketAddr) -> TcpStream {
+    screen_with(service, "streams=orders", READ_KEY)
+}
+
+/// The same with this query and read key.
+fn screen_with(service: SocketAddr, query: &str, key: &str) -> TcpStream {
     let mut screen = TcpStream::connect(service).expect("it listens");
     let asked = format!(
-        "GET /api/live?streams=orders HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n{}\r\n",
-        bearer(READ_KEY)
+        "GET /api/live?{query} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n{}\r\n",
+        bearer(key)
     );
     screen.write_all(asked.as_bytes()).expect("it is sent");
     screen

@@ -1,6 +1,6 @@
 //! Screens: wherever one is connected, every node says so and can have it reload.
 
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::net::TcpStream;
 
 use super::*;
@@ -16,13 +16,7 @@ fn expecting(server: &Postgres, name: &str) -> Setup {
 
 /// The screen, connected to this node.
 fn connected(node: &Process) -> TcpStream {
-    let mut screen = TcpStream::connect(node.service).expect("it listens");
-    let asked = format!(
-        "GET /api/live?streams=orders&screen=left HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n{}\r\n",
-        bearer(LOBBY_KEY)
-    );
-    screen.write_all(asked.as_bytes()).expect("it is sent");
-    screen
+    screen_with(node.service, "streams=orders&screen=left", LOBBY_KEY)
 }
 
 /// Reads what the screen is sent until it has this text.
@@ -45,10 +39,6 @@ fn is_said(node: &Process, state: &str, at: Option<&str>) {
     });
 }
 
-fn problems(node: &Process) -> String {
-    node.admin("/api/admin/status")["problems"].to_string()
-}
-
 #[test]
 fn a_screen_that_is_connected_to_one_node_is_away_for_none_and_reloads_from_any() {
     let Some(server) = Postgres::start("a_screen_that_is_connected_to_one_node") else {
@@ -58,7 +48,7 @@ fn a_screen_that_is_connected_to_one_node_is_away_for_none_and_reloads_from_any(
     let [a, b] = &nodes;
     for node in &nodes {
         eventually("it is missed", || {
-            problems(node).contains("screen lobby").then_some(())
+            node.problems().contains("screen lobby").then_some(())
         });
     }
 
@@ -67,7 +57,7 @@ fn a_screen_that_is_connected_to_one_node_is_away_for_none_and_reloads_from_any(
     is_said(a, "here", Some("b"));
     for node in &nodes {
         eventually("it is missed no longer", || {
-            (!problems(node).contains("screen lobby")).then_some(())
+            (!node.problems().contains("screen lobby")).then_some(())
         });
     }
     let listed = operate(a, ["screen", "list"]).ok();
@@ -91,7 +81,7 @@ fn a_screen_that_is_connected_to_one_node_is_away_for_none_and_reloads_from_any(
     for node in &nodes {
         is_said(node, "away", None);
         eventually("it is missed again", || {
-            problems(node)
+            node.problems()
                 .contains("screen lobby has been away")
                 .then_some(())
         });
