@@ -35,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use base::clock;
+use base::order::Seq;
 use base::process;
 use http::host::Hosts;
 use http::listen::{Bound, Places, Stopper, bind};
@@ -185,14 +186,10 @@ impl Daemon {
         let logged = daemon.operator.journal.newest_logged().await?;
         daemon.operator.restore_screens().await;
         daemon.operator.expire_at_start().await;
-        // In a cluster no sink runs yet: how far they are is in the data pool.
-        if let Err(error) = daemon.operator.see_elsewhere().await {
-            tracing::warn!(%error, "what is not settled does not count in streams that have a quota");
-        }
-        daemon.operator.ingest.count_unsettled().await?;
+        let counted = cluster::count_unsettled(&daemon.operator).await?;
         daemon.spawn(settings, service_listener, admin_listener);
         daemon.follow_sinks();
-        daemon.follow_cluster();
+        daemon.follow_cluster(counted);
         if let Some(exporter) = exporter {
             daemon.tasks.spawn(exporter.run(daemon.stop.clone()));
         }
@@ -297,8 +294,8 @@ impl Daemon {
         }
     }
 
-    /// Runs the sinks when it is the turn of this node, if there are others.
-    fn follow_cluster(&self) {
+    /// Runs the sinks when it is the turn of this node, if there are others. Up to `counted`, what was accepted is.
+    fn follow_cluster(&self, counted: Seq) {
         let Operator { catalog, pool, .. } = &self.operator;
         let Some(node) = &self.node else { return };
         let stop = || self.stop.clone();
@@ -316,6 +313,8 @@ impl Daemon {
         let (operator, tasks) = (self.operator.clone(), self.tasks.clone());
         let answering = cluster::answer_asks(Arc::clone(node), operator, tasks, stop());
         self.tasks.spawn(answering);
+        let counting = cluster::count_elsewhere(self.operator.clone(), counted, stop());
+        self.tasks.spawn(counting);
         let deleting = cluster::delete_ended_access(node.access.clone(), stop());
         self.tasks.spawn(deleting);
         let bases = node.bases(&self.data_dir, catalog, pool);

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::DaemonError;
 use super::node::{RunningNode, of_log};
 use super::sinks::Sinks;
+use base::order::Seq;
 use cluster::Role;
 use http::sessions::Sessions;
 use live::tickets::TICKETS_MAX;
@@ -60,6 +61,35 @@ pub(super) async fn follow_role(
         tokio::select! {
             changed = role.changed() => if changed.is_err() { return },
             () = stop.cancelled() => return,
+        }
+    }
+}
+
+/// What was accepted before the start counts in streams that may hold only so much; up to which entry.
+pub(super) async fn count_unsettled(operator: &Operator) -> Result<Seq, DaemonError> {
+    // In a cluster no sink runs yet: how far they are is in the data pool.
+    if let Err(error) = operator.see_elsewhere().await {
+        tracing::warn!(%error, "what is not settled does not count in streams that have a quota");
+    }
+    Ok(operator.ingest.count_unsettled().await?)
+}
+
+/// So does what any node accepts after this entry, until `stop`.
+pub(super) async fn count_elsewhere(operator: Operator, mut after: Seq, stop: CancellationToken) {
+    let mut newest = operator.journal.newest();
+    loop {
+        let counted = operator.ingest.count_elsewhere(after);
+        match stop.run_until_cancelled(counted).await {
+            None => return,
+            Some(Ok(counted)) => after = counted,
+            Some(Err(error)) => {
+                tracing::debug!(%error, "what other nodes accept is not counted in full streams yet");
+                newest.mark_unchanged();
+            }
+        }
+        let changed = tokio::time::timeout(EVERY, newest.changed());
+        if let None | Some(Ok(Err(_))) = stop.run_until_cancelled(changed).await {
+            return;
         }
     }
 }

@@ -81,6 +81,19 @@ impl Delivery {
         Ok(stood)
     }
 
+    /// Stores where a sink begins that was just made on this node and runs on another one: with the next request of any node.
+    /// One that begins with the journal or with the data pool gets those requests in any case. Blocks.
+    ///
+    /// # Errors
+    /// The pool cannot be written.
+    pub fn begin_elsewhere(&self, sink: &Sink) -> Result<(), PoolError> {
+        if sink.start == Start::Now && !sink.is_latest() && !self.pool.is_new()? {
+            let newest = *self.journal.newest().borrow();
+            self.pool.add_sink(&sink.name, newest)?;
+        }
+        Ok(())
+    }
+
     /// Starts a refill of a lane from the data pool; returns its cursor. Blocks.
     pub(super) async fn fill_anew(&self, sink: &Sink) -> Result<Seq, AddError> {
         let newest = *self.journal.newest().borrow();

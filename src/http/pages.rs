@@ -41,10 +41,10 @@ macro_rules! files {
 }
 
 /// The bold font of screens; the admin pages use it for names.
-pub const BOLD_FONT: &[u8] = include_bytes!("pages/fonts/barlow-condensed-latin-700.woff2");
+pub static BOLD_FONT: &[u8] = include_bytes!("pages/fonts/barlow-condensed-latin-700.woff2");
 
 /// The files of the pages and templates, by path.
-pub(super) const FILES: [(&str, &str, &[u8]); 30] = files![
+pub(super) static FILES: [(&str, &str, &[u8]); 30] = files![
     "headgate.js" SCRIPT "pages/headgate.js",
     "headgate.d.ts" PLAIN "pages/headgate.d.ts",
     "offline.js" SCRIPT "pages/offline.js",

@@ -4,13 +4,13 @@
 //! be updated, and removed, as long as its bytes do not grow. A request that comes before it is full is taken whole: by that
 //! it may be passed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Ingest;
 use super::request::Known;
-use super::unsettled::{Reserved, apply, left_by};
+use super::unsettled::{Reserved, left_by};
 use crate::error::AcceptError;
 use base::order::Seq;
 use catalog::IngestKey;
@@ -44,49 +44,85 @@ impl Room {
 
 impl Ingest {
     /// Has what was accepted before the start and is not settled count in streams that have a quota. The sinks have their
-    /// lanes by then, and no request has come. What cannot be looked through in ten seconds does not count.
+    /// lanes by then, and no request has come. What cannot be looked through in ten seconds does not count. Returns the number
+    /// of the last entry that was looked at.
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub async fn count_unsettled(&self) -> Result<(), StorageError> {
-        let began = Instant::now();
+    pub async fn count_unsettled(&self) -> Result<Seq, StorageError> {
+        let until = Instant::now() + COUNT_TIME;
         let newest = *self.journal.newest().borrow();
-        let mut streams = HashMap::new();
-        for stream in self.catalog.streams() {
-            if (stream.items_max, stream.bytes_max) != (None, None)
-                && let Some(settled) = (self.settled_through)(&stream.name)
-                && settled < newest
-            {
-                streams.insert(stream.name.clone(), (settled, HashMap::new()));
-            }
-        }
-        let Some(mut after) = streams.values().map(|(settled, _)| *settled).min() else {
-            return Ok(());
+        let streams = self.full_streams().into_iter();
+        let unsettled = streams.filter_map(|name| Some(((self.settled_through)(&name)?, name)));
+        let unsettled = unsettled.filter(|(settled, _)| *settled < newest);
+        let Some((after, _)) = unsettled.min() else {
+            return Ok(newest);
         };
-        while after < newest && began.elapsed() < COUNT_TIME {
+        self.count_after(after, newest, until).await?;
+        Ok(newest)
+    }
+
+    /// Has what any node has accepted after this entry count in streams that have a quota, and forgets what is settled. Returns
+    /// the number of the last entry that was looked at. The daemon of a cluster calls it whenever there are entries, and each
+    /// second.
+    ///
+    /// # Errors
+    /// The journal cannot be read: call it again.
+    pub async fn count_elsewhere(&self, after: Seq) -> Result<Seq, StorageError> {
+        let newest = *self.journal.newest().borrow();
+        let counted = match self.full_streams().is_empty() {
+            true => newest,
+            false => {
+                let until = Instant::now() + COUNT_TIME;
+                self.count_after(after, newest, until).await?
+            }
+        };
+        for (name, stream) in self.unsettled.streams() {
+            stream.settle((self.settled_through)(&name).unwrap_or(Seq::MAX));
+        }
+        Ok(counted)
+    }
+
+    /// The streams that may hold only so much.
+    fn full_streams(&self) -> HashSet<Arc<str>> {
+        let streams = self.catalog.streams();
+        let full = streams
+            .iter()
+            .filter(|stream| (stream.items_max, stream.bytes_max) != (None, None));
+        full.map(|stream| Arc::clone(&stream.name)).collect()
+    }
+
+    /// Counts the entries after this one that are not settled, up to `last`; returns how far it came.
+    async fn count_after(
+        &self,
+        mut after: Seq,
+        last: Seq,
+        until: Instant,
+    ) -> Result<Seq, StorageError> {
+        let streams = self.full_streams();
+        while after < last && Instant::now() < until {
             let request = ReadRequest {
                 after,
                 items_max: COUNT_ITEMS,
                 bytes_max: COUNT_BYTES,
-                wanted: &|stream, _| streams.contains_key(stream),
+                wanted: &|stream, _| streams.contains(stream),
             };
             let taken = self.journal.read_after(request).await?;
-            for entry in taken.entries {
-                if let Some((settled, left)) = streams.get_mut(&*entry.stream)
-                    && *settled < entry.seq
-                {
-                    apply::<Box<str>>(entry.items.iter(), left);
-                }
-            }
             if taken.through <= after {
                 break;
             }
+            for entry in taken.entries {
+                let settled = (self.settled_through)(&entry.stream).unwrap_or(Seq::MAX);
+                let stream = self.unsettled.of(&entry.stream);
+                stream.settle(settled);
+                stream.count(&entry.items, entry.seq);
+            }
             after = taken.through;
+            for (_, stream) in self.unsettled.streams() {
+                stream.counted(after);
+            }
         }
-        for (stream, (_, left)) in streams {
-            self.unsettled.of(&stream).begin_with(left, newest);
-        }
-        Ok(())
+        Ok(after)
     }
 
     /// Whether there is room for a request. It is taken.

@@ -7,7 +7,7 @@
 //! writes the stream in the pool has it behind it. A stream without a quota is not here.
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,6 +16,12 @@ use item::{Action, ItemRef, Items};
 
 /// How far the sinks have come that write a stream in the data pool: the lowest of their cursors; none: there is none.
 pub type SettledThrough = Box<dyn Fn(&str) -> Option<Seq> + Send + Sync>;
+
+/// Requests of a stream whose items are held; of older ones only the keys are.
+const HELD_MAX: usize = 4_096;
+const HELD_BYTES_MAX: u64 = 8 << 20;
+/// Operations of which the keys are held together, about.
+const TOGETHER: usize = 1_024;
 
 /// What is not settled yet, by stream.
 #[derive(Debug, Default)]
@@ -27,20 +33,23 @@ pub(super) struct OfStream(Mutex<Held>);
 
 #[derive(Debug, Default)]
 struct Held {
-    /// What was accepted before the start.
-    earlier: Option<Earlier>,
-    requests: Vec<Request>,
-    /// What all of them have, each key as often as it comes.
+    /// What is stored and behind no request that is held: of before the start, of other nodes, and of older requests.
+    stored: VecDeque<Stored>,
+    /// What came here since, in its order.
+    requests: VecDeque<Request>,
+    /// What all of these have, each key as often as it comes.
     sum: Sum,
     next_id: u64,
     settled_through: Seq,
 }
 
-/// What requests of before the start leave, all of them together.
-#[derive(Debug)]
-struct Earlier {
-    left: HashMap<Box<str>, usize>,
+/// What some requests leave, all of them together.
+#[derive(Debug, Default)]
+struct Stored {
+    /// The bytes of the newest fields of each key; none: it is removed.
+    left: HashMap<Box<str>, Option<usize>>,
     sum: Sum,
+    operations: usize,
     /// No number above this one is theirs.
     through: Seq,
 }
@@ -81,7 +90,7 @@ where
 }
 
 /// The same behind what others left.
-pub(super) fn apply<'a, K>(items: impl Iterator<Item = ItemRef<'a>>, left: &mut HashMap<K, usize>)
+fn apply<'a, K>(items: impl Iterator<Item = ItemRef<'a>>, left: &mut HashMap<K, usize>)
 where
     K: From<&'a str> + Borrow<str> + Eq + Hash,
 {
@@ -98,11 +107,23 @@ const WAITING_MAX: u64 = 1 << 16;
 
 impl Unsettled {
     pub(super) fn of(&self, stream: &Arc<str>) -> Arc<OfStream> {
-        let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.lock();
         match streams.get(stream) {
             Some(found) => Arc::clone(found),
             None => Arc::clone(streams.entry(Arc::clone(stream)).or_default()),
         }
+    }
+
+    /// All of them.
+    pub(super) fn streams(&self) -> Vec<(Arc<str>, Arc<OfStream>)> {
+        let streams = self.lock();
+        let all = streams.iter();
+        all.map(|(name, stream)| (Arc::clone(name), Arc::clone(stream)))
+            .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<OfStream>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,18 +135,22 @@ impl OfStream {
             return;
         }
         held.settled_through = through;
-        held.earlier.take_if(|earlier| earlier.through <= through);
+        held.stored.retain(|stored| stored.through > through);
         held.keep(|request| request.through.is_none_or(|own| own > through));
     }
 
-    /// What requests of before the start leave counts, until everything up to `through` is settled.
-    pub(super) fn begin_with(&self, left: HashMap<Box<str>, usize>, through: Seq) {
-        let bytes: usize = left.iter().map(|(key, fields)| key.len() + fields).sum();
-        let sum = Sum {
-            items: left.len() as u64,
-            bytes: bytes as u64,
-        };
-        self.held().earlier = Some(Earlier { left, sum, through });
+    /// An entry of the journal counts until it is settled, whichever node accepted it.
+    pub(super) fn count(&self, items: &Items, seq: Seq) {
+        let mut held = self.held();
+        if seq > held.settled_through {
+            held.store(items, seq);
+        }
+    }
+
+    /// Everything up to this number was [counted](Self::count): what came here counts no longer as a request.
+    pub(super) fn counted(&self, through: Seq) {
+        self.held()
+            .keep(|request| request.through.is_none_or(|own| own > through));
     }
 
     /// From now on these items count. `newest` is the number of the newest accepted entry.
@@ -143,7 +168,7 @@ impl OfStream {
         held.next_id += 1;
         held.sum.items += sum.items;
         held.sum.bytes += sum.bytes;
-        held.requests.push(Request {
+        held.requests.push_back(Request {
             id,
             through: None,
             // They are shared, not copied.
@@ -175,6 +200,53 @@ impl Held {
             keeps
         });
     }
+
+    fn store(&mut self, items: &Items, through: Seq) {
+        match self.stored.back_mut() {
+            Some(last) if last.operations < TOGETHER => last.add(items, through),
+            _ => {
+                let mut stored = Stored::default();
+                stored.add(items, through);
+                self.stored.push_back(stored);
+            }
+        }
+    }
+
+    /// Holds no more than the keys of the oldest requests: a sink may be behind for days.
+    fn shorten(&mut self) {
+        while self.requests.len() > HELD_MAX || self.sum.bytes > HELD_BYTES_MAX {
+            let oldest = self.requests.iter().position(|one| one.through.is_some());
+            let Some(oldest) = oldest.and_then(|place| self.requests.remove(place)) else {
+                return;
+            };
+            self.sum.items -= oldest.sum.items;
+            self.sum.bytes -= oldest.sum.bytes;
+            self.store(&oldest.items, oldest.through.unwrap_or_default());
+        }
+    }
+}
+
+impl Stored {
+    fn add(&mut self, items: &Items, through: Seq) {
+        for item in items.iter() {
+            let bytes = |fields: usize| (item.key.len() + fields) as u64;
+            let after = match item.action {
+                Action::Upsert => Some(item.fields.len()),
+                Action::Remove => None,
+            };
+            let before = self.left.insert(item.key.into(), after).flatten();
+            if let Some(fields) = before {
+                self.sum.items -= 1;
+                self.sum.bytes -= bytes(fields);
+            }
+            if let Some(fields) = after {
+                self.sum.items += 1;
+                self.sum.bytes += bytes(fields);
+            }
+        }
+        self.operations += items.len();
+        self.through = self.through.max(through);
+    }
 }
 
 impl Reserved {
@@ -183,19 +255,28 @@ impl Reserved {
         let held = self.stream.held();
         let own = held.requests.iter().find(|own| own.id == self.id);
         let own = own.map_or_else(Sum::default, |own| own.sum);
-        let earlier = (held.earlier.as_ref()).map_or_else(Sum::default, |earlier| earlier.sum);
-        Sum {
-            items: earlier.items + held.sum.items - own.items,
-            bytes: earlier.bytes + held.sum.bytes - own.bytes,
+        let mut others = Sum {
+            items: held.sum.items - own.items,
+            bytes: held.sum.bytes - own.bytes,
+        };
+        for stored in &held.stored {
+            others.items += stored.sum.items;
+            others.bytes += stored.sum.bytes;
         }
+        others
     }
 
     /// The keys of those before it, with the bytes of the newest fields of each.
     pub(super) fn before(&self) -> HashMap<Box<str>, usize> {
         let held = self.stream.held();
         let before = held.requests.iter().filter(|other| other.id < self.id);
-        let earlier = held.earlier.as_ref();
-        let mut left = earlier.map_or_else(HashMap::new, |earlier| earlier.left.clone());
+        let mut left = HashMap::new();
+        for (key, fields) in held.stored.iter().flat_map(|stored| &stored.left) {
+            match fields {
+                Some(fields) => left.insert(key.clone(), *fields),
+                None => left.remove(key),
+            };
+        }
         apply(before.flat_map(|request| request.items.iter()), &mut left);
         left
     }
@@ -218,6 +299,7 @@ impl Drop for Reserved {
         if let Some(own) = held.requests.iter_mut().find(|own| own.id == self.id) {
             own.through = Some(self.through_if_unknown);
         }
+        held.shorten();
     }
 }
 
@@ -271,8 +353,7 @@ mod tests {
         stream.settle(Seq::new(7));
         assert_eq!(counted(&stream), (sum(0), Vec::new()));
         // What was accepted before a start comes first.
-        let earlier = [("a".into(), 7), ("c".into(), 7)].into();
-        stream.begin_with(earlier, Seq::new(8));
+        stream.count(&items(&["a", "c"]), Seq::new(8));
         stream.settle(Seq::new(6));
         let first = Arc::clone(&stream).reserve(&items(&["b"]), Seq::new(8));
         let whole = (sum(3), vec!["a".into(), "b".into(), "c".into()]);
@@ -286,5 +367,49 @@ mod tests {
         assert_eq!(counted(&stream).0, sum(1));
         stream.settle(Seq::new(8 + WAITING_MAX));
         assert_eq!(counted(&stream).0, sum(0));
+    }
+    #[test]
+    fn of_older_requests_the_keys_are_held_and_count_the_same() {
+        let stream = Unsettled::default().of(&"orders".into());
+        let number_of = |number: usize| Seq::new(number as u64 + 1);
+        let requests = HELD_MAX + TOGETHER;
+        for number in 0..requests {
+            let own =
+                Arc::clone(&stream).reserve(&items(&[&format!("{number:04}")]), number_of(number));
+            own.end(Some(number_of(number)));
+        }
+        assert_eq!(stream.held().requests.len(), HELD_MAX);
+        let all = requests as u64;
+        let (sum, keys) = counted(&stream);
+        assert_eq!((sum.items, keys.len()), (all, requests));
+        assert_eq!(sum.bytes, all * 11);
+        // A removal of what is held by its key alone.
+        let mut removal = ItemsWriter::new(usize::MAX, 0);
+        removal
+            .push_with("0000", "{}", Action::Remove, item::ItemMeta::default())
+            .expect("room");
+        stream.count(&removal.into_items(), number_of(requests));
+        assert_eq!(counted(&stream).1.len(), requests - 1);
+        stream.settle(number_of(TOGETHER - 1));
+        assert_eq!(counted(&stream).1.len(), requests - TOGETHER);
+        stream.settle(number_of(requests));
+        assert_eq!(counted(&stream).0, Sum::default());
+    }
+
+    #[test]
+    fn what_was_read_from_the_journal_counts_in_place_of_the_request_that_came_here() {
+        let stream = Unsettled::default().of(&"orders".into());
+        let own = Arc::clone(&stream).reserve(&items(&["a"]), Seq::new(3));
+        own.end(Some(Seq::new(5)));
+        // One of another node, and its own.
+        stream.count(&items(&["b"]), Seq::new(4));
+        stream.count(&items(&["a"]), Seq::new(5));
+        stream.counted(Seq::new(5));
+        let both = (sum(2), vec!["a".into(), "b".into()]);
+        assert_eq!(counted(&stream), both);
+        assert_eq!(stream.held().requests.len(), 0);
+        stream.settle(Seq::new(5));
+        stream.count(&items(&["b"]), Seq::new(4));
+        assert_eq!(counted(&stream).0, sum(0), "it was settled before");
     }
 }

@@ -156,12 +156,17 @@ impl Operator {
         if sink.start == Start::State || sink.is_latest() {
             self.require_state(&sink)?;
         }
-        let name = sink.name;
+        let name = sink.name.clone();
         let created = name.clone();
         self.change_sinks(by, move |catalog, actor| {
             catalog.create_sink(&created, section, actor)
         })
         .await?;
+        if self.is_elsewhere(&name) {
+            // The node that runs it makes its lane a moment later.
+            let delivery = Arc::clone(&self.delivery);
+            in_background(move || delivery.begin_elsewhere(&sink)).await?;
+        }
         self.running(&name)
     }
 
@@ -283,6 +288,7 @@ impl Operator {
                 catalog.mark_sink(&gone, json!({}), actor)
             })
             .await?;
+            self.deleted_elsewhere(name).await;
             return Ok(SinkBacklog::default());
         }
         if sink.is_declared() {
@@ -302,6 +308,7 @@ impl Operator {
             catalog.mark_sink(&deleted, gone, actor)
         })
         .await?;
+        self.deleted_elsewhere(name).await;
         Ok(waiting)
     }
 

@@ -74,8 +74,9 @@ use wire::Wire;
 const REMOVALS: &str = "headgate:sink/removals@1.2.0";
 const OPERATIONS: &str = "headgate:sink/operations@1.2.0";
 
-/// The plugins in the binary: name in the configuration and component.
-const BUILT_IN: [(&str, &[u8]); 9] = [
+/// The plugins in the binary: name in the configuration and component. Of a constant, each unit of code that names it may have
+/// copies of the components.
+static BUILT_IN: [(&str, &[u8]); 9] = [
     (
         "pool",
         include_bytes!(concat!(env!("OUT_DIR"), "/pool.wasm")),

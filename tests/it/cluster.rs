@@ -5,6 +5,7 @@
 //! **Invariant**: what one node has answered 202 is shown by every node, whichever of them dies.
 
 mod asks;
+mod books;
 mod failover;
 mod faults;
 mod limits;
@@ -217,17 +218,39 @@ fn a_key_counts_on_every_node_when_the_call_returns() {
 }
 
 #[test]
-fn a_sink_that_is_made_on_one_node_runs_on_the_one_that_runs_the_sinks() {
+fn a_sink_that_is_made_on_one_node_gets_what_any_node_accepts_from_then_on() {
     let Some(server) = Postgres::start("a_sink_that_is_made_on_one_node") else {
         return;
     };
+    let receiver = Receiver::start(|_, _| answer(200, "", ""));
+    let url = receiver.url("");
     let [runs, waits] = owner_first(["a", "b"].map(|name| node(&server, name).spawn()));
-    accepted(&waits, "one");
-    let sink = json!({ "name": "copy", "plugin": "filter-map", "streams": ["orders"],
-        "config": { "rules": [] } });
-    waits.make("/api/admin/sinks", &sink);
-    runs.sink_becomes("copy", "running", |sink| sink["state"] == "running");
-    waits.sink_becomes("copy", "elsewhere", |sink| sink["state"] == "elsewhere");
+    accepted(&waits, "before");
+    shows(&waits, 1);
+    let sink = json!({ "name": "copy", "plugin": "http-forward", "streams": ["orders"],
+        "config": { "url": format!("{url}/") },
+        "http": { "hosts": [url], "networks": ["127.0.0.0/8"] } });
+    for round in 0..6 {
+        waits.make("/api/admin/sinks", &sink);
+        // The lane may not run yet.
+        accepted(&waits, &format!("one-{round}"));
+        accepted(&runs, &format!("two-{round}"));
+        let is_sent = |id: &str| {
+            let id = format!("{id}-{round}");
+            receiver.seen().iter().any(|seen| seen.body.contains(&id))
+        };
+        eventually("both are sent", || {
+            (is_sent("one") && is_sent("two")).then_some(())
+        });
+        waits.sink_becomes("copy", "elsewhere", |sink| sink["state"] == "elsewhere");
+        let deleted = waits.call("DELETE", "/api/admin/sinks/copy?discard=true", "");
+        assert_eq!(deleted.status, 200, "{}", deleted.body);
+        // What nobody is to get any more: a sink of the same name is another one.
+        accepted(&waits, &format!("none-{round}"));
+    }
+    let others = receiver.seen().into_iter();
+    let others: Vec<_> = others.filter(|seen| seen.body.contains("none")).collect();
+    assert!(others.is_empty(), "{others:?}");
     for node in [runs, waits] {
         node.stop();
     }

@@ -147,7 +147,7 @@ fn the_largest_log_forgets_its_oldest_changes_and_says_so() {
         "the small one stays"
     );
     let floor = changes.lock().streams["a"].floor.get();
-    assert!((200..400).contains(&floor), "{floor}");
+    assert!((300..400).contains(&floor), "{floor}");
     assert_eq!(after(&changes, "a", floor - 1), None);
     assert_eq!(
         after(&changes, "a", floor),

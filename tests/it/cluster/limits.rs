@@ -123,3 +123,42 @@ fn bytes_of_a_day_count_on_all_nodes_and_survive_each_of_them() {
     a.stop();
     b.stop();
 }
+
+#[test]
+fn what_other_nodes_accept_counts_in_a_full_stream_before_a_sink_has_it() {
+    let Some(server) = Postgres::start("what_other_nodes_accept_counts") else {
+        return;
+    };
+    let [runs, waits] = owner_first(["a", "b"].map(|name| {
+        node(&server, name)
+            .of_stream("orders", "items_max = 4")
+            .spawn()
+    }));
+    accepted(&waits, "before");
+    shows(&runs, 1);
+    let paused = |is: bool| {
+        let verb = if is { "pause" } else { "resume" };
+        let path = format!("/api/admin/sinks/pool/{verb}");
+        let answer = runs.call("POST", &path, "");
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    };
+    paused(true);
+    for id in ["one", "two", "three"] {
+        accepted(&runs, id);
+    }
+    // Each node reads what the other has accepted: some may come before.
+    let mut more = 0;
+    eventually("the stream is full on the other node", || {
+        more += 1;
+        (submit(&waits, &format!("more-{more}")) == 429).then_some(())
+    });
+    accepted(&waits, "two");
+    assert_eq!(submit(&runs, "another"), 429);
+    paused(false);
+    shows(&waits, 3 + more);
+    assert_eq!(submit(&waits, "another"), 429);
+    accepted(&waits, "three");
+    for node in [runs, waits] {
+        node.stop();
+    }
+}
