@@ -143,6 +143,8 @@ fn node_data(node: NodeStatus) -> ClusterNodeData {
         delay: u64::try_from(node.delay.as_millis()).unwrap_or(u64::MAX),
         seen: clock::rfc3339(node.seen),
         renderers: node.renderers,
-        problems: node.problems,
+        problems: (node.problems.into_iter())
+            .chain(node.token_problem)
+            .collect(),
     }
 }

@@ -65,6 +65,8 @@ pub struct Said {
     pub config: [u8; 16],
     /// Digest of the plugins of its sinks.
     pub plugins: [u8; 16],
+    /// Digest of the admin tokens that it accepts; `None`: it does not know yet.
+    pub tokens: Option<[u8; 16]>,
 }
 
 /// Asked before each beat.
@@ -267,6 +269,7 @@ impl Members {
             format: member.format,
             config: said.config,
             plugins: said.plugins,
+            tokens: said.tokens,
             entry: said.place,
             catalog: said.catalog,
             delay: said.delay,
@@ -339,6 +342,10 @@ impl Members {
                 Some((owner, lives)) if is_live => differences(&node.said, &owner.said, lives),
                 _ => Vec::new(),
             },
+            token_problem: match owner {
+                Some((owner, true)) if is_live => other_tokens(&node.said, &owner.said),
+                _ => None,
+            },
             ..self.status_of(node, is_live)
         };
         let mut nodes: Vec<NodeStatus> = seen().map(status).collect();
@@ -381,6 +388,7 @@ impl Members {
             seen: Unix::MIN + node.seen,
             renderers: said.renderers,
             problems: Vec::new(),
+            token_problem: None,
         }
     }
 
@@ -423,4 +431,15 @@ fn differences(node: &NodeSaid, owner: &NodeSaid, owner_lives: bool) -> Vec<Stri
         )
     });
     sentences.collect()
+}
+
+/// How the admin tokens of a node differ from those of the one that runs the sinks. Who does not say has no others.
+fn other_tokens(node: &NodeSaid, owner: &NodeSaid) -> Option<String> {
+    let differ = node.tokens? != owner.tokens?;
+    differ.then(|| {
+        format!(
+            "its admin tokens differ from those of node {}, so not every user can sign in to both; set admin.token and admin.tokens equally on all nodes, and restart those that you change",
+            owner.name
+        )
+    })
 }

@@ -77,6 +77,8 @@ pub struct NodeStatus {
     pub renderers: u64,
     /// What of it differs from this node, and why it does not run the sinks; sentences.
     pub problems: Vec<String>,
+    /// In what the admin tokens that it accepts differ; a sentence. It can run the sinks nevertheless.
+    pub token_problem: Option<String>,
 }
 
 impl ClusterStatus {

@@ -102,10 +102,13 @@ pub(super) async fn copies_are_unusable(node: Option<&Arc<RunningNode>>) -> Daem
     }
 }
 
-/// The sessions of this daemon, or of all nodes.
+/// The sessions of this daemon, or of all nodes, which know from now on whose sessions this one accepts.
 pub(super) fn sessions(access: &Arc<Access>, node: Option<&RunningNode>) -> Sessions {
     match node {
-        Some(node) => Sessions::of_cluster(access, node.access.clone()),
+        Some(node) => {
+            node.set_access(access);
+            Sessions::of_cluster(access, node.access.clone())
+        }
         None => Sessions::new(access),
     }
 }

@@ -26,6 +26,7 @@ use cluster::{Bases, Candidate, Copy, Follower, KeepPlaces, Member, Members, Rol
 use facts::Facts;
 use limits::KeyLimits;
 use observe::metrics::Metrics;
+use operate::access::Access;
 use pool::Pool;
 use postgres::{AccessTables, Asks, Database, DatabaseOptions, Durability, Finding, Made};
 use replica::log::{Doubts, Log};
@@ -65,6 +66,7 @@ pub(super) struct RunningNode {
     threads: Vec<JoinHandle<()>>,
     doubts: Doubts,
     stop: CancellationToken,
+    facts: Arc<Facts>,
     pub(super) copy: Copy,
     pub(super) lease: Lease,
     /// Sessions, links, tickets and the admin token of all nodes.
@@ -208,6 +210,7 @@ impl Node {
             asks: Asks::new(self.database.clone()),
             database: self.database,
             log: self.log,
+            facts: self.facts,
             status: self.status,
             threads: self.threads,
             doubts: self.doubts,
@@ -250,6 +253,12 @@ impl RunningNode {
     pub(super) fn on_change(&self, changed: impl Fn() + Send + Sync + 'static) {
         // Once for the life of the process.
         let _ = self.changed.set(CatalogChanged(Box::new(changed)));
+    }
+
+    /// The node says from now on which admin tokens it accepts.
+    pub(super) fn set_access(&self, access: &Arc<Access>) {
+        // Once for the life of the process.
+        let _ = self.facts.access.set(Arc::clone(access));
     }
 
     /// The node may run the sinks from now on.

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use super::{By, Operator};
 use base::clock::{self, Lived, Unix};
@@ -114,6 +115,23 @@ impl Access {
         };
         access.renew(settings);
         access
+    }
+
+    /// A digest of all tokens, in any order; the same on nodes of a cluster that accept the same tokens.
+    pub fn digest(&self) -> [u8; 16] {
+        let declared = self.declared.read().unwrap_or_else(PoisonError::into_inner);
+        let line = |token: &Arc<Token>| {
+            let expires = token.expires_at.map(clock::rfc3339);
+            let role = token.role.as_str();
+            format!("{} {role} {expires:?} {}", token.name, token.hash)
+        };
+        let mut lines: Vec<String> = declared.iter().chain([&self.main]).map(line).collect();
+        lines.sort_unstable();
+        let digest = Sha256::digest(lines.join("\n"));
+        let mut short = [0; 16];
+        let bytes = short.len();
+        short.copy_from_slice(&digest[..bytes]);
+        short
     }
 
     /// Replaces the tokens after a change of the configuration. The admin token stays as it was at the start.
@@ -264,6 +282,24 @@ mod tests {
             said(&of("ops")).map(|it| it.to_string()),
             ["token ops", "page of token ops", "link of token ops"]
         );
+    }
+
+    #[test]
+    fn the_digest_is_that_of_all_tokens_in_any_order() {
+        let of = |main: &str, tokens| Access::new(main, &admin(tokens)).digest();
+        let one = || declared("one", Role::Viewer, "one-one-one", None);
+        let two = |role, secret| declared("two", role, secret, None);
+        let both = of(MAIN, vec![one(), two(Role::Operator, "two-two-two")]);
+        let turned = of(MAIN, vec![two(Role::Operator, "two-two-two"), one()]);
+        assert_eq!(turned, both);
+        for other in [
+            of("another", vec![one(), two(Role::Operator, "two-two-two")]),
+            of(MAIN, vec![one(), two(Role::Viewer, "two-two-two")]),
+            of(MAIN, vec![one(), two(Role::Operator, "three-three")]),
+            of(MAIN, vec![one()]),
+        ] {
+            assert_ne!(other, both);
+        }
     }
 
     #[test]

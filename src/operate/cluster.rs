@@ -243,7 +243,7 @@ impl Operator {
             ));
         }
         for node in nodes {
-            for why in node.problems {
+            for why in node.problems.into_iter().chain(node.token_problem) {
                 push(format!(
                     "node {} does not fit the other nodes: {why}",
                     node.name

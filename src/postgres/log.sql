@@ -69,6 +69,8 @@ CREATE TABLE nodes (
     -- Digests of its declared configuration and of its plugins.
     config bytea NOT NULL,
     plugins bytea NOT NULL,
+    -- Of the admin tokens that it accepts; null: it does not know yet.
+    tokens bytea,
     -- Newest entry, and newest one that changed catalog.db, that its copies have.
     entry bigint NOT NULL,
     catalog bigint NOT NULL,
@@ -120,20 +122,20 @@ CREATE FUNCTION own_start() RETURNS timestamptz LANGUAGE sql STABLE AS $$
 -- What a node says of itself, and what all have said. The answer comes when the row is committed, so what it reads is on the
 -- standby, too.
 CREATE FUNCTION beat(p_node uuid, p_name text, p_version text, p_address text, p_may_run_sinks bool, p_format int,
-  p_config bytea, p_plugins bytea, p_entry bigint, p_catalog bigint, p_delay_ms bigint, p_renderers bigint)
+  p_config bytea, p_plugins bytea, p_tokens bytea, p_entry bigint, p_catalog bigint, p_delay_ms bigint, p_renderers bigint)
 RETURNS TABLE (node uuid, name text, version text, address text, may_run_sinks bool, format int, config bytea, plugins bytea,
-  entry bigint, catalog bigint, delay_ms bigint, renderers bigint, beat bigint, seen_ms bigint, age_ms bigint,
+  tokens bytea, entry bigint, catalog bigint, delay_ms bigint, renderers bigint, beat bigint, seen_ms bigint, age_ms bigint,
   generation int, owner uuid, server text, standbys text[])
 LANGUAGE plpgsql SET search_path = @schema@ AS $f$
 #variable_conflict use_column
 BEGIN
   INSERT INTO nodes AS n VALUES (p_node, p_name, p_version, p_address, p_may_run_sinks, p_format, p_config, p_plugins,
-      p_entry, p_catalog, p_delay_ms, p_renderers, 1, clock_timestamp(), pg_backend_pid(), own_start())
+      p_tokens, p_entry, p_catalog, p_delay_ms, p_renderers, 1, clock_timestamp(), pg_backend_pid(), own_start())
     ON CONFLICT (node) DO UPDATE SET name = p_name, version = p_version, address = p_address, may_run_sinks = p_may_run_sinks,
-      format = p_format, config = p_config, plugins = p_plugins, entry = p_entry, catalog = p_catalog, delay_ms = p_delay_ms,
+      format = p_format, config = p_config, plugins = p_plugins, tokens = p_tokens, entry = p_entry, catalog = p_catalog, delay_ms = p_delay_ms,
       renderers = p_renderers, beat = n.beat + 1, seen = clock_timestamp(), pid = pg_backend_pid(), started = own_start();
   DELETE FROM nodes n WHERE n.seen < clock_timestamp() - interval '30 hours';
-  RETURN QUERY SELECT n.node, n.name, n.version, n.address, n.may_run_sinks, n.format, n.config, n.plugins, n.entry, n.catalog,
+  RETURN QUERY SELECT n.node, n.name, n.version, n.address, n.may_run_sinks, n.format, n.config, n.plugins, n.tokens, n.entry, n.catalog,
       n.delay_ms, n.renderers, n.beat, (extract(epoch FROM n.seen) * 1000)::bigint,
       greatest((extract(epoch FROM clock_timestamp() - n.seen) * 1000)::bigint, 0),
       c.g, h.owner, current_setting('server_version'),

@@ -30,6 +30,8 @@ pub struct NodeSaid {
     pub config: [u8; 16],
     /// Of the plugins of its sinks.
     pub plugins: [u8; 16],
+    /// Of the admin tokens that it accepts; `None`: it does not say.
+    pub tokens: Option<[u8; 16]>,
     /// Newest entry of the log that its copies have.
     pub entry: u64,
     /// Newest entry that changed `catalog.db`.
@@ -185,21 +187,23 @@ pub async fn works(database: &Database, process: i32) -> Result<Option<String>, 
 
 async fn beat(connection: &mut PgConnection, said: &NodeSaid) -> Result<Beat, DatabaseError> {
     let delay = i64::try_from(said.delay.as_millis()).unwrap_or(i64::MAX);
-    let rows = sqlx::query("SELECT * FROM beat($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)")
-        .bind(said.node)
-        .bind(&said.name)
-        .bind(&said.version)
-        .bind(&said.address)
-        .bind(said.may_run_sinks)
-        .bind(said.format)
-        .bind(said.config)
-        .bind(said.plugins)
-        .bind(said.entry.cast_signed())
-        .bind(said.catalog.cast_signed())
-        .bind(delay)
-        .bind(said.renderers.cast_signed())
-        .fetch_all(connection)
-        .await?;
+    let rows =
+        sqlx::query("SELECT * FROM beat($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)")
+            .bind(said.node)
+            .bind(&said.name)
+            .bind(&said.version)
+            .bind(&said.address)
+            .bind(said.may_run_sinks)
+            .bind(said.format)
+            .bind(said.config)
+            .bind(said.plugins)
+            .bind(said.tokens)
+            .bind(said.entry.cast_signed())
+            .bind(said.catalog.cast_signed())
+            .bind(delay)
+            .bind(said.renderers.cast_signed())
+            .fetch_all(connection)
+            .await?;
     let mut beat = Beat::default();
     if let Some(row) = rows.first() {
         let version: String = row.try_get("server")?;
@@ -228,6 +232,7 @@ fn seen(row: &PgRow) -> Result<NodeSeen, DatabaseError> {
         format: row.try_get("format")?,
         config: row.try_get("config")?,
         plugins: row.try_get("plugins")?,
+        tokens: row.try_get("tokens")?,
         entry: number("entry")?,
         catalog: number("catalog")?,
         delay: time("delay_ms")?,

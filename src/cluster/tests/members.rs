@@ -236,6 +236,44 @@ async fn a_node_that_differs_from_who_runs_the_sinks_says_so_and_does_not_claim(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_with_other_admin_tokens_says_so_and_may_claim_nevertheless() {
+    let Some(server) = Postgres::start("a_node_with_other_admin_tokens") else {
+        return;
+    };
+    let database = server.cluster("headgate").await;
+    let with = |tokens| Said {
+        tokens,
+        ..Said::default()
+    };
+    let one = Living::start(&database, "a", with(Some([1; 16]))).await;
+    let same = Living::start(&database, "b", with(Some([1; 16]))).await;
+    let other = Living::start(&database, "c", with(Some([2; 16]))).await;
+    // What a node does not say does not differ.
+    let silent = Living::start(&database, "d", Said::default()).await;
+    let problem = |cluster: &ClusterStatus, name: &str| {
+        node(cluster, name).and_then(|node| node.token_problem.clone())
+    };
+    let mut log = Log::new(database.clone(), one.id);
+    log.claim(None).await.expect("it answers").expect("free");
+    for living in [&one, &same, &other, &silent] {
+        let known = living
+            .knows(|cluster| problem(cluster, "c").is_some())
+            .await;
+        let why = problem(&known, "c").expect("it differs");
+        let said = "its admin tokens differ from those of node a,";
+        assert!(why.starts_with(said), "{why}");
+        for name in ["a", "b", "d"] {
+            assert_eq!(problem(&known, name), None, "{name}");
+        }
+        assert!(known.nodes.iter().all(|node| node.problems.is_empty()));
+        assert!(*living.may_claim.borrow());
+    }
+    for living in [one, same, other, silent] {
+        living.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_is_away_is_told_of_and_comes_back_by_itself() {
     let Some(mut server) = Postgres::start("a_database_that_is_away_is_told_of") else {
         return;

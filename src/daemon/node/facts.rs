@@ -1,6 +1,7 @@
 //! What this node says of itself to the others, every second.
 //!
-//! **Invariant**: two nodes with the same declared configuration and the same components say the same digests.
+//! **Invariant**: two nodes with the same declared configuration, the same components and the same admin tokens say the same
+//! digests.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -10,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use cluster::{Copy, Said};
 use observe::metrics::Metrics;
+use operate::access::Access;
 use replica::SharedLog;
 use settings::Settings;
 
@@ -17,7 +19,7 @@ use settings::Settings;
 type Seen = (String, u64, Option<SystemTime>);
 type ShortDigest = [u8; 16];
 
-/// What is known of this node; the log and the copies are known later than the rest.
+/// What is known of this node; the log, the copies and the admin tokens are known later than the rest.
 #[derive(Debug)]
 pub(super) struct Facts {
     config: ShortDigest,
@@ -25,6 +27,7 @@ pub(super) struct Facts {
     metrics: Arc<Metrics>,
     pub(super) log: OnceLock<SharedLog>,
     pub(super) copy: OnceLock<Copy>,
+    pub(super) access: OnceLock<Arc<Access>>,
 }
 
 impl Facts {
@@ -38,6 +41,7 @@ impl Facts {
             metrics: Arc::clone(metrics),
             log: OnceLock::new(),
             copy: OnceLock::new(),
+            access: OnceLock::new(),
         }
     }
 
@@ -52,6 +56,7 @@ impl Facts {
             renderers: self.metrics.renderers.get().unsigned_abs(),
             config: self.config,
             plugins: self.plugins.digest(),
+            tokens: self.access.get().map(|access| access.digest()),
         }
     }
 }

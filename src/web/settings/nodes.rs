@@ -5,9 +5,13 @@
 use maud::{Markup, html};
 
 use super::{grouped, text, time};
+use crate::text::text_of;
 use base::clock::rfc3339;
 use cluster::{ClusterStatus, DatabaseStatus, NodeStatus};
 use operate::Operator;
+
+/// Maximum characters of a problem.
+const PROBLEM_CHARS_MAX: usize = 600;
 
 /// The section of the nodes.
 pub(super) fn section(operator: &Operator) -> Markup {
@@ -53,7 +57,7 @@ fn row(node: &NodeStatus) -> Markup {
         td data-label="Node" {
             (text(&node.name))
             @if node.is_this { span.quiet { ", this one" } }
-            @for why in &node.problems { p.quiet { (text(why)) } }
+            @for why in node.problems.iter().chain(&node.token_problem) { p.quiet { (text_of(why, PROBLEM_CHARS_MAX)) } }
         }
         td data-label="Version" { (text(&node.version)) }
         td data-label="State" { span class={ "badge " (state.0) } { (state.1) } }
