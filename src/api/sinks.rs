@@ -10,7 +10,6 @@ use serde_json::Value;
 use super::body;
 use super::{by, param};
 use base::clock;
-use delivery::LaneStatus;
 use http::access::require_role;
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
@@ -48,8 +47,7 @@ pub(super) fn made(operator: &Operator) -> Router {
 
 /// What answers have of a sink. What is in use counts; `section` is what was said.
 fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>) -> SinkData {
-    let lane = of.lane.as_ref();
-    let sink = lane.map(|lane| lane.reach().0);
+    let sink = of.lane.as_ref().map(|lane| lane.reach().0);
     let wanted = operator.catalog.sink(&of.name);
     let pause = wanted.as_ref().and_then(|wanted| wanted.pause.as_ref());
     let mut shown = sink.as_ref().map(|sink| sink.shown()).unwrap_or_default();
@@ -67,6 +65,7 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
         writes: (sink.as_ref()).map_or_else(Vec::new, |sink| sink.writes().patterns(&sink.streams)),
         makes: list(sink.as_ref().map(|sink| &sink.makes)),
         state: of.state().to_owned(),
+        node: of.node.clone(),
         reason,
         paused_until: paused_until.map(clock::rfc3339),
         cursor: of.cursor.get(),
@@ -79,7 +78,7 @@ fn sink_data(operator: &Operator, of: &SinkCondition, backlog_bytes: Option<u64>
         backlog_bytes,
         retries: of.retries(),
         dead_letters: of.dead_letters(),
-        last_error: lane.and_then(|lane| last_error(lane)),
+        last_error: last_error(of),
         refused: of.refused(),
         declared: wanted.as_ref().is_some_and(|wanted| wanted.is_declared()),
         created_at: (wanted.as_ref())
@@ -124,8 +123,8 @@ fn latest_data(of: &SinkCondition) -> Option<LatestData> {
     })
 }
 
-fn last_error(lane: &LaneStatus) -> Option<SinkError> {
-    let (at, reason) = lane.last_error()?;
+fn last_error(of: &SinkCondition) -> Option<SinkError> {
+    let (at, reason) = of.lane.as_ref()?.last_error()?;
     let at = clock::rfc3339(at);
     Some(SinkError { at, reason })
 }

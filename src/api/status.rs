@@ -127,6 +127,7 @@ impl ListProblems {
         let problems = self.0.problem_items().await.into_iter();
         let problems = problems.map(|(key, item)| ProblemItemData {
             key,
+            node: item.node,
             kind: item.kind,
             subject: item.subject,
             message: item.message,

@@ -243,6 +243,11 @@ impl LaneStatus {
         }
     }
 
+    /// Whether this stands for a lane of another node.
+    pub fn is_stand_in(&self) -> bool {
+        matches!(self.shown().state, LaneState::Elsewhere { .. })
+    }
+
     /// The last failure: its time and its reason.
     pub fn last_error(&self) -> Option<(Unix, String)> {
         self.shown().last_error.clone()

@@ -199,7 +199,7 @@ impl Operator {
                 (AskState::Gone, None) => return Err(self.elsewhere()),
                 (AskState::Answered(answer), node) => {
                     let _ = asks.delete(id).await;
-                    let node = node.unwrap_or_else(|| self.owner().unwrap_or_default());
+                    let node = node.unwrap_or_else(|| self.sinks_owner().unwrap_or_default());
                     let answer = serde_json::from_slice(&answer);
                     return match answer {
                         Ok(answer) => Ok((node, answer)),
@@ -274,14 +274,8 @@ impl Operator {
         })
     }
 
-    /// The node that runs the sinks.
-    fn owner(&self) -> Option<String> {
-        let cluster = self.cluster.as_ref()?.read();
-        cluster.runs_sinks().map(str::to_owned)
-    }
-
     pub(super) fn elsewhere(&self) -> OperateError {
-        OperateError::Elsewhere(self.owner())
+        OperateError::Elsewhere(self.sinks_owner())
     }
 
     /// Whether a node of this name lives.

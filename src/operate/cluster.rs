@@ -72,6 +72,12 @@ impl Operator {
         self.cluster.as_ref().map(|_| &*self.about.node)
     }
 
+    /// The node that runs the sinks; `None`: none does now, or this is no node of a cluster.
+    pub fn sinks_owner(&self) -> Option<String> {
+        let cluster = self.cluster.as_ref()?.read();
+        cluster.runs_sinks().map(str::to_owned)
+    }
+
     /// Renderers that are connected to other live nodes of the cluster.
     pub fn renderers_elsewhere(&self) -> u64 {
         let nodes = self.cluster.as_ref().map(|cluster| cluster.read().nodes);

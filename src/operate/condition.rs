@@ -65,6 +65,8 @@ pub struct SinkCondition {
     pub waited: Option<Duration>,
     /// `None`: the pool cannot be read.
     pub undelivered: Option<Undelivered>,
+    /// In a cluster, the node that runs it; `None`: none does.
+    pub node: Option<String>,
 }
 
 /// Values that take longer to measure.
@@ -204,6 +206,7 @@ impl Operator {
         let at = oldest.map(|(at, _)| at);
         SinkCondition {
             name,
+            node: lane.as_ref().and_then(|_| self.sinks_owner()),
             lane,
             cursor,
             // The lane may not have looked yet at what the file has.
@@ -301,6 +304,12 @@ impl SinkCondition {
             .as_ref()
             .map(|(_, left)| left.rows + left.waiting);
         left.unwrap_or(0)
+    }
+
+    /// The node that runs it, if this one has no lane of it: only that one knows how its calls end.
+    pub fn elsewhere(&self) -> Option<&str> {
+        let is_elsewhere = self.lane.as_ref().is_some_and(|lane| lane.is_stand_in());
+        self.node.as_deref().filter(|_| is_elsewhere)
     }
 
     /// One of [`SINK_STATES`](observe::metrics::SINK_STATES).

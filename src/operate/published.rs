@@ -41,10 +41,17 @@ pub struct ProblemItem {
     pub resolved_at: Option<String>,
     /// Path of the page that shows it, on the admin listener.
     pub page: String,
+    /// In a cluster, the node that has it and says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
 }
 
-/// Problems as items of the stream, by their keys. Problems with the same key are one item.
-pub(super) fn items(problems: &[Problem], since: Unix) -> BTreeMap<String, ProblemItem> {
+/// Problems of this node as items of the stream, by their keys. Problems with the same key are one item.
+pub(super) fn items(
+    problems: &[Problem],
+    node: Option<&str>,
+    since: Unix,
+) -> BTreeMap<String, ProblemItem> {
     let mut items: BTreeMap<String, ProblemItem> = BTreeMap::new();
     for problem in problems {
         let subject = problem.subject.named().1.unwrap_or("daemon");
@@ -62,6 +69,7 @@ pub(super) fn items(problems: &[Problem], since: Unix) -> BTreeMap<String, Probl
             since: rfc3339(since),
             resolved_at: None,
             page: problem.page(),
+            node: node.map(str::to_owned),
         };
         items.insert(key, item);
     }
@@ -215,6 +223,7 @@ impl Published {
                 since: rfc3339(now.1),
                 resolved_at: None,
                 page: "/".to_owned(),
+                node: None,
             };
             self.stands(MANY, item, now);
         } else if let Some(known) = self.known.get_mut(MANY).filter(|known| known.stands) {

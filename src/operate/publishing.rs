@@ -71,7 +71,7 @@ impl Operator {
     /// The current problems as items of the stream, by their keys.
     pub async fn problem_items(&self) -> BTreeMap<String, ProblemItem> {
         let condition = self.condition().await;
-        let mut found = items(&self.problems(&condition), Unix::now());
+        let mut found = items(&self.problems(&condition), self.node(), Unix::now());
         self.published.published().dated(&mut found);
         found
     }
@@ -94,7 +94,7 @@ impl Operator {
             }
             let condition = self.condition().await;
             let now = (Lived::now(), Unix::now());
-            let found = items(&self.problems(&condition), now.1);
+            let found = items(&self.problems(&condition), self.node(), now.1);
             self.published.published().compare(found, now);
             if is_restored
                 && self.gate.check().is_ok()

@@ -28,6 +28,7 @@ use salvo_core::{Depot, Request, Router, handler};
 use super::frame::{self, Head, NoPage, Page, Place, WithAside};
 use super::guard::AsWrite;
 use super::key::shown_once;
+use super::node::on_node;
 use super::text::grouped;
 use super::{chart, form, paths, snippets};
 use base::clock::Unix;
@@ -110,7 +111,7 @@ async fn page(
     let page = Page {
         title: connector.name.to_string(),
         place: Place::Connectors,
-        head: head(&connector, &path, &hour),
+        head: head(operator, &connector, &path, &hour),
         still: html! {
             @if let Some(issued) = issued { (sending::issued(&connector, &address, issued)) }
             (first.line(issued.is_some(), is_missing))
@@ -124,7 +125,7 @@ async fn page(
         live: html! {
             @if query.before.is_none() { (own_secret::awaited(&connector, depot)) }
             @if tab == Tab::Keys { (keys) }
-            @if is_newest { (last_hour(&hour)) (reasons) }
+            @if is_newest { (last_hour(operator, &hour)) (reasons) }
             (first.news(is_missing))
             @if shows_log {
                 (log::entries(&path, &page_of_log, &query))
@@ -136,7 +137,7 @@ async fn page(
 }
 
 /// The state of the connector, and links to its forms.
-fn head(connector: &Connector, path: &str, hour: &[Minute]) -> Head {
+fn head(operator: &Operator, connector: &Connector, path: &str, hour: &[Minute]) -> Head {
     let sum: Minute = hour.iter().copied().sum();
     let kind = connector
         .preset()
@@ -146,7 +147,7 @@ fn head(connector: &Connector, path: &str, hour: &[Minute]) -> Head {
         state: html! {
             @if sum.errors > 0 { span.badge.warn { "Rejecting" } }
             @else if sum.requests > 0 { span.badge.good { "Accepting" } }
-            span.quiet { (kind) ", " (grouped(sum.accepted())) " accepted, " (grouped(sum.errors)) " rejected in the last hour" }
+            span.quiet { (kind) ", " (grouped(sum.accepted())) " accepted, " (grouped(sum.errors)) " rejected in the last hour" (on_node(operator)) }
         },
         actions: html! {
             @if trial::tool_of(connector).is_some() { a.button.main href={ (path) "?tab=setup#event" } { "Send test" } }
@@ -189,11 +190,11 @@ async fn deleted(operator: &Operator, name: String, query: &LogQuery) -> Result<
     })
 }
 
-fn last_hour(hour: &[Minute]) -> Markup {
+fn last_hour(operator: &Operator, hour: &[Minute]) -> Markup {
     let sum: Minute = hour.iter().copied().sum();
     html! {
         p.row {
-            span { "Last hour: " strong { (grouped(sum.requests)) } " requests, " strong { (grouped(sum.items)) } " items, " (error_rate(sum)) " rejected" }
+            span { "Last hour" (on_node(operator)) ": " strong { (grouped(sum.requests)) } " requests, " strong { (grouped(sum.items)) } " items, " (error_rate(sum)) " rejected" }
             (chart::sparkline("requests of each minute of the last hour", hour))
         }
     }

@@ -23,6 +23,7 @@ mod grid;
 mod guard;
 mod held;
 mod key;
+mod node;
 mod origin;
 mod overview;
 mod paths;

@@ -10,6 +10,7 @@ use salvo_core::{Request, handler};
 use super::frame::{Head, NoPage, Page, Place};
 use super::grid::Sorting;
 use super::held::in_short;
+use super::node::on_node;
 use super::text::{bytes, count, grouped, text, text_of, time};
 use super::{chart, paths};
 use base::clock::{self, Unix};
@@ -62,7 +63,7 @@ async fn page(operator: &Operator, sorting: &Sorting) -> Result<Page, NoPage> {
             (last_hour(operator))
             (sinks(operator, &condition, sorting))
             (about(operator))
-            (limits(&operator.limits(&amounts)))
+            (limits(operator, &operator.limits(&amounts)))
         },
         old: false,
     })
@@ -104,13 +105,6 @@ fn all_is_well(operator: &Operator, condition: &Condition) -> String {
         on_node(operator),
         count(screens, "screen")
     )
-}
-
-/// What a figure is of that each node of a cluster has for itself; empty outside one.
-fn on_node(operator: &Operator) -> String {
-    operator
-        .node()
-        .map_or_else(String::new, |node| format!(" on node {node}"))
 }
 
 /// Holds and overrides, and the connected operate keys; empty if there are none.
@@ -216,7 +210,7 @@ fn about(operator: &Operator) -> Markup {
         ("Rejected: storage unavailable", metrics.unavailable.get()),
     ];
     html! {
-        h2 { "Since the start" }
+        h2 { "Since the start" (on_node(operator)) }
         div.panel { dl {
             // Counters at zero are hidden.
             @for (name, count) in counts.into_iter().filter(|(name, count)| *count > 0 || *name == "Accepted") {
@@ -226,19 +220,24 @@ fn about(operator: &Operator) -> Markup {
             dt { "Profile" } dd { (text(&operator.about.profile)) }
             dt { "Data directory" } dd { (text(&operator.about.data_dir)) }
             dt { "Free on its disk" } dd { (bytes(free / FREE_STEP * FREE_STEP)) }
-            dt { "Durability" } dd { @if operator.about.durability == "fsync" { "flushed to disk before the 202" } @else { "handed to the operating system before the 202" } }
+            dt { "Durability" } dd { @match operator.about.durability {
+                "fsync" => "flushed to disk before the 202",
+                "standby" => "on a standby of the database before the 202",
+                "local" => "on the primary of the database before the 202: a failover can lose acknowledged requests",
+                _ => "handed to the operating system before the 202",
+            } }
         } }
     }
 }
 
-fn limits(limits: &[LimitUse]) -> Markup {
+fn limits(operator: &Operator, limits: &[LimitUse]) -> Markup {
     let (near, far): (Vec<&LimitUse>, Vec<&LimitUse>) = limits.iter().partition(|limit| {
         limit
             .max
             .is_some_and(|max| percent(limit.used, max) >= NEAR_PERCENT)
     });
     html! {
-        h2 #limits { "Limits" }
+        h2 #limits { "Limits" (on_node(operator)) }
         @if !near.is_empty() { (limit_table(&near)) }
         details.panel {
             summary {

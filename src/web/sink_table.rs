@@ -7,6 +7,7 @@
 use maud::{Markup, html};
 
 use super::grid::{Cell, Column, Grid, Row, Sorting, count_of};
+use super::node::of_sink;
 use super::text::{count, grouped, text, text_of, time};
 use super::{badge, paths};
 use base::clock;
@@ -44,7 +45,7 @@ fn row(sink: &SinkCondition) -> Row {
     let address = paths::sink(&sink.name);
     let letters = format!("{address}#dead-letters");
     Row::of(&*sink.name, address).cells([
-        Cell::markup(badge::sink(sink.state())).valued(sink.state()),
+        Cell::markup(html! { (badge::sink(sink.state())) (of_sink(sink)) }).valued(sink.state()),
         Cell::text(&sink.plugin()),
         Cell::text(&sink.streams_in_words()),
         Cell::text(&grouped(sink.lag)),
@@ -62,6 +63,8 @@ pub(super) fn known(number: Option<u64>) -> String {
 /// The problems of a sink.
 pub(super) fn problems(sink: &SinkCondition) -> Markup {
     let (reason, paused_until) = sink.reason();
+    // That another node runs it is no problem.
+    let reason = reason.filter(|_| sink.state() != "elsewhere" || sink.node.is_none());
     html! {
         @if let Some(reason) = reason {
             p.problem role="alert" {

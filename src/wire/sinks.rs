@@ -31,6 +31,10 @@ answers! {
         /// its last batch became dead letters or failed several times with no success since, or its plugin misbehaves;
         /// `elsewhere`: another node of the cluster runs it; `unconfigured`: its backlog is kept until it is configured again, or deleted.
         state: String,
+        /// Of a cluster: the node that runs it, if there is one. Its last failure, what it refused and why newer settings are not
+        /// in use are known on that node only.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
         /// Why it does not run, or how it misbehaves.
         reason: Option<String>,
         /// When a paused sink is retried, RFC 3339.

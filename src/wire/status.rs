@@ -89,6 +89,9 @@ answers! {
     pub struct ProblemItemData {
         /// Key of its item: kind and subject.
         key: String,
+        /// Of a cluster: the node that answers, and has the problem. Others can have it, too.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
         /// Its kind, as in `headgate_problems`.
         kind: String,
         /// Name of the sink, the stream or whatever it is about, or `daemon`.

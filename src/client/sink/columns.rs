@@ -11,7 +11,11 @@ use wire::{DeadLetterData, RetryData, SinkData};
 pub(crate) const SINKS: &[Column<SinkData>] = &[
     Column::new("NAME", |sink| plain(&sink.name)),
     Column::new("PLUGIN", |sink| plain(&sink.plugin)),
-    Column::new("STATE", |sink| plain(&sink.state)),
+    Column::new("STATE", |sink| match &sink.node {
+        None => plain(&sink.state),
+        Some(node) if sink.state == "elsewhere" => format!("on node {}", plain(node)),
+        Some(node) => format!("{} on node {}", plain(&sink.state), plain(node)),
+    }),
     Column::new("LAG", |sink| plain(&sink.lag)),
     Column::new("RETRIES", |sink| plain(&sink.retries)),
     Column::new("DEAD LETTERS", |sink| plain(&sink.dead_letters)),
@@ -51,6 +55,7 @@ pub(super) fn as_text(sink: &SinkData) -> String {
     };
     line("name", &sink.name);
     line("state", &sink.state);
+    line("node", sink.node.as_deref().unwrap_or_default());
     line("reason", sink.reason.as_deref().unwrap_or_default());
     line("refused", sink.refused.as_deref().unwrap_or_default());
     line("plugin", &sink.plugin);

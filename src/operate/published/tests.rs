@@ -29,7 +29,8 @@ impl Watched {
     /// So many seconds pass with these problems, looked at each.
     fn pass(&mut self, seconds: u64, problems: &[Problem]) {
         for _ in 0..seconds {
-            self.told.compare(items(problems, self.now.1), self.now);
+            self.told
+                .compare(items(problems, None, self.now.1), self.now);
             let due = self.told.due(self.now);
             self.told.note(&due);
             for one in due {
@@ -122,7 +123,7 @@ fn problems_with_one_key_are_one_item() {
         subject: ProblemSubject::Daemon,
         sentence: sentence.to_owned(),
     };
-    let found = items(&[of_daemon("a"), of_daemon("b")], Unix::from_ms(0));
+    let found = items(&[of_daemon("a"), of_daemon("b")], None, Unix::from_ms(0));
     let found: Vec<_> = found.iter().collect();
     assert_eq!(found.len(), 1);
     assert_eq!(
@@ -146,7 +147,7 @@ fn the_next_daemon_goes_on_where_the_one_before_it_was() {
     let heard = watched.heard();
     let keys: Vec<_> = heard.iter().map(|one| (&*one.1, &*one.2)).collect();
     assert_eq!(keys, [("sink_behind:other", "resolved")]);
-    let mut found = items(&[behind("team")], watched.now.1);
+    let mut found = items(&[behind("team")], None, watched.now.1);
     watched.told.dated(&mut found);
     assert_eq!(found["sink_behind:team"].since, since);
 }

@@ -55,6 +55,9 @@ async fn page(operator: &Operator, sorting: &Sorting) -> Result<Page, NoPage> {
         } @else {
             (Grid::new("Connectors", "Connector", columns).sorted(rows.iter().map(row), usize::MAX, sorting).pager(count_of(&count(rows.len() as u64, "connector"))).markup())
         }
+        @if let Some(node) = operator.node().filter(|_| !rows.is_empty()) {
+            p.quiet { "Last hour, Rejected and Requests are those of node " (text(node)) "." }
+        }
         @if !deleted.is_empty() {
             p { "Deleted, with requests in the log: " @for (place, name) in deleted.iter().enumerate() {
                 @if place > 0 { ", " } a href=(paths::connector(name)) { (text(name)) }
