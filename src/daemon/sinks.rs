@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::DaemonError;
 use catalog::{Catalog, Sink};
-use delivery::{Delivery, ForgetError, Hold, Lane, LaneState, LaneStatus};
+use delivery::{Delivery, ForgetError, Hold, Lane, LaneState};
 use operate::SinkChanges;
 
 #[derive(Debug)]
@@ -156,7 +156,7 @@ impl Sinks {
                 continue;
             };
             // Before it may do anything with what is new.
-            hold(&lane, &sink);
+            lane.hold(Hold::of(&sink));
             if let Err(reason) = self.delivery.change(&lane, &of_lane(&sink)).await {
                 tracing::error!(
                     sink = sink.name(),
@@ -202,7 +202,7 @@ impl Sinks {
         let settings: Vec<settings::Sink> = sinks.iter().map(|sink| of_lane(sink)).collect();
         let lanes = self.delivery.add(&settings, &self.stop).await?;
         for (sink, lane) in sinks.iter().zip(lanes) {
-            hold(&lane.status(), sink);
+            lane.status().hold(Hold::of(sink));
             spawn(threads, lane)?;
         }
         Ok(())
@@ -225,14 +225,6 @@ fn of_lane(sink: &Sink) -> settings::Sink {
         enabled: true,
         ..settings::Sink::clone(&sink.settings)
     }
-}
-
-fn hold(lane: &LaneStatus, sink: &Sink) {
-    let pause = sink.pause.as_ref();
-    lane.hold(pause.map(|pause| Hold {
-        by: Arc::clone(&pause.by),
-        at: pause.at,
-    }));
 }
 
 /// How much more willing a thread that runs a plugin from a file is to wait for others, as the system counts it. One that

@@ -3,14 +3,14 @@
 //! The daemon of a cluster calls [`Delivery::stand_in`] while another node runs the sinks; status, pages and statuses
 //! of requests read [`Delivery::shown`].
 //!
-//! **Invariant**: a stand-in delivers nothing and holds nothing back: it has settings, and the cursor that the copy of
-//! the pool has. [`Delivery::lane`] never returns one.
+//! **Invariant**: a stand-in delivers nothing and holds nothing back: it has settings, whether an operator has paused the
+//! sink, and the cursor that the copy of the pool has. [`Delivery::lane`] never returns one.
 
 use std::sync::{Arc, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Delivery, LaneState, LaneStatus};
+use super::{Delivery, Hold, LaneState, LaneStatus};
 use base::order::Seq;
 use pool::PoolError;
 
@@ -48,7 +48,7 @@ impl Delivery {
     /// The pool cannot be read; what was shown before still is.
     pub async fn stand_in(
         &self,
-        sinks: &[Arc<settings::Sink>],
+        sinks: &[Arc<catalog::Sink>],
         reason: &str,
     ) -> Result<(), PoolError> {
         let known = self.pool.known_sinks().await?;
@@ -59,10 +59,12 @@ impl Delivery {
             false => *self.journal.newest().borrow(),
         };
         let stand_ins = sinks.iter().map(|sink| {
-            let known = known.iter().find(|known| known.name == sink.name);
+            let known = known.iter().find(|known| known.name == sink.name());
             let cursor = known.map_or(unknown, |known| known.cursor);
-            let status = LaneStatus::elsewhere(sink, cursor, reason);
-            let place = places.iter().find(|(name, _)| *name == sink.name);
+            let status = LaneStatus::elsewhere(&sink.settings, cursor, reason);
+            status.hold(Hold::of(sink));
+            status.set_writes_pool(self.known.may_write_pool(&sink.settings));
+            let place = places.iter().find(|(name, _)| *name == sink.name());
             if let Some((_, place)) = place {
                 status.set_place(*place);
             }

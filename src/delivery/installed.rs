@@ -44,6 +44,15 @@ impl Known {
         let (_, facts) = known.get(plugin).filter(|(known, _)| *known == look)?;
         Some(facts.clone())
     }
+
+    /// Whether a sink may write the data pool; `None`: its component was not inspected, or cannot be used.
+    pub(super) fn may_write_pool(&self, sink: &settings::Sink) -> Option<bool> {
+        let certain = settings::routing_gaps::writes_pool(sink);
+        certain.or_else(|| {
+            let facts = self.get(&sink.plugin)?.ok()?;
+            Some(facts.asks_for.contains(&"pool"))
+        })
+    }
 }
 
 fn look(plugin: &str) -> Look {
@@ -120,4 +129,47 @@ fn components(folder: &Path) -> Vec<PathBuf> {
         .collect();
     found.sort();
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_says_whether_it_may_write_the_data_pool_once_it_was_inspected() {
+        let known = Known::default();
+        for (path, asks_for) in [
+            ("/nowhere/one.wasm", vec!["http"]),
+            ("/nowhere/two.wasm", vec!["http", "pool"]),
+        ] {
+            let sink = settings::Sink {
+                plugin: path.to_owned(),
+                writes: Some(vec!["*".to_owned()]),
+                ..settings::Sink::default()
+            };
+            let writes_nothing = settings::Sink {
+                writes: Some(Vec::new()),
+                ..sink.clone()
+            };
+            assert_eq!(known.may_write_pool(&writes_nothing), Some(false));
+            assert_eq!(known.may_write_pool(&sink), None);
+            let expected = asks_for.contains(&"pool");
+            let facts = PluginFacts {
+                name: path.to_owned(),
+                version: String::new(),
+                sha256: String::new(),
+                bytes: 0,
+                asks_for,
+                removals: false,
+                schema: String::new(),
+            };
+            let facts = Ok(Arc::new(facts));
+            let inspected = |look: Look| (look, facts.clone());
+            known.lock().insert(path.to_owned(), inspected(look(path)));
+            assert_eq!(known.may_write_pool(&sink), Some(expected));
+            // The file that was inspected was another one.
+            known.lock().insert(path.to_owned(), inspected((7, None)));
+            assert_eq!(known.may_write_pool(&sink), None);
+        }
+    }
 }

@@ -62,6 +62,17 @@ pub struct Hold {
     pub at: Option<Unix>,
 }
 
+impl Hold {
+    /// The pause of a sink of the catalog; `None`: nobody has paused it.
+    pub fn of(sink: &catalog::Sink) -> Option<Self> {
+        let pause = sink.pause.as_ref()?;
+        Some(Self {
+            by: Arc::clone(&pause.by),
+            at: pause.at,
+        })
+    }
+}
+
 /// Settings, and a plugin that was started with them once.
 #[derive(Debug)]
 pub(super) struct Assignment {
@@ -354,6 +365,11 @@ impl LaneStatus {
         shown.plugin = Some(plugin.sha256().to_owned());
         shown.writes_pool = Some(plugin.writes_pool());
         shown.takes_removals = plugin.takes_removals();
+    }
+
+    /// What is known of the plugin of a stand-in, which loads none.
+    pub(super) fn set_writes_pool(&self, writes_pool: Option<bool>) {
+        self.shown().writes_pool = writes_pool;
     }
 
     pub(super) fn set_cursor(&self, cursor: Seq) {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::asks::Task;
 use super::problem::{Found, ProblemKind};
-use super::{By, OperateError, Operator};
+use super::{By, OperateError, Operator, in_background};
 use ::cluster::{ClusterStatus, NodeStatus, RemoveError};
 use base::clock::{Unix, rfc3339};
 use catalog::{AuditChange, ResourceKind};
@@ -41,6 +41,11 @@ pub enum ClaimError {
     Asked(#[from] OperateError),
 }
 
+/// Whether [`Operator::claim_sinks`] can have this node run the sinks, which it does not do now.
+pub fn can_take_sinks(node: &NodeStatus) -> bool {
+    !node.runs_sinks && why_not(node).is_none()
+}
+
 /// Why a node cannot run the sinks.
 fn why_not(node: &NodeStatus) -> Option<String> {
     if !node.is_live {
@@ -63,7 +68,6 @@ impl Operator {
         };
         let reason = where_sinks_run(&cluster.read());
         let sinks = self.catalog.sinks();
-        let sinks: Vec<_> = sinks.iter().map(|one| Arc::clone(&one.settings)).collect();
         self.delivery.stand_in(&sinks, &reason).await
     }
 
@@ -179,6 +183,19 @@ impl Operator {
             tokio::time::sleep(LOOKS_EVERY).await;
         }
         Ok(())
+    }
+
+    /// Waits until the node that runs the sinks has deleted what is kept for one that an operator has deleted here: another one of
+    /// its name must not begin with that. What takes longer is deleted later.
+    pub(super) async fn deleted_elsewhere(&self, sink: &str) {
+        let until = Instant::now() + TAKEN_WITHIN;
+        while !self.runs_sinks() && self.sinks_owner().is_some() && Instant::now() < until {
+            let (catalog, name) = (Arc::clone(&self.catalog), sink.to_owned());
+            if !in_background(move || catalog.sinks_to_delete().contains(&name)).await {
+                return;
+            }
+            tokio::time::sleep(LOOKS_EVERY).await;
+        }
     }
 
     /// Whether a sink of the catalog has no lane because this is a node of a cluster.

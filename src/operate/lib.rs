@@ -59,7 +59,7 @@ use settings::{InUse, Storage};
 use access::Access;
 pub use asks::TakenAsk;
 use certificates::Certificates;
-pub use cluster::ClaimError;
+pub use cluster::{ClaimError, can_take_sinks};
 pub use dead_letters::LettersSent;
 pub use error::OperateError;
 pub use expiry::{ExpireError, ExpiredItems};

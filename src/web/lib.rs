@@ -78,6 +78,7 @@ pub fn routes(parts: &AdminParts) -> Router {
         (Needs::RUN, stream::act_routes(&parts.operator)),
         (Needs::VIEW, stream::export_routes(&parts.operator)),
         (Needs::RUN, settings),
+        (Needs::MANAGE, settings::of_nodes(&parts.operator)),
         (
             Needs::MANAGE,
             signed_in::routes(&parts.operator, &parts.sessions),

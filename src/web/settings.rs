@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, handler};
+use salvo_core::{Depot, Request, Router, handler};
 
 use super::form_data::FormData;
 use super::frame::{FormAnswer, Head, NoPage, Page, Place, WithAside, aside, token};
 use super::guard::by;
+use super::node::on_node;
 use super::text::{as_sentence, bytes, count, grouped, plain, text, time};
 use backup::BackupError;
 use backup::manifest::Manifest;
@@ -28,17 +29,22 @@ const BACKUPS_MAX: usize = 50;
 /// Maximum entries of the data directory that are counted, including its subdirectories.
 const ENTRIES_MAX: usize = 10_000;
 
+/// Routes that decide which node runs the sinks.
+pub(super) fn of_nodes(operator: &Operator) -> Router {
+    Router::with_path("settings/nodes/{name}/claim").post(nodes::ClaimOnPage(operator.clone()))
+}
+
 /// `GET /settings`
 pub(super) struct Settings(pub(super) Operator);
 
 #[handler]
 impl Settings {
     async fn handle(&self, req: &Request, depot: &Depot) -> WithAside {
-        page(&self.0, &Wanted::of(req), &token(depot)).await
+        page(&self.0, &Wanted::of(req), depot).await
     }
 }
 
-async fn page(operator: &Operator, wanted: &Wanted, token: &Markup) -> WithAside {
+async fn page(operator: &Operator, wanted: &Wanted, depot: &Depot) -> WithAside {
     let backups = operator.backups.clone();
     let data_dir = PathBuf::from(&operator.about.data_dir);
     let read = move || (backups.found(), entries(&data_dir));
@@ -55,7 +61,7 @@ async fn page(operator: &Operator, wanted: &Wanted, token: &Markup) -> WithAside
             (configuration::settings(operator, wanted))
             h2 #backups { "Backups" }
             form.panel method="post" action="/settings/back-up" {
-                (token)
+                (token(depot))
                 label for="dir" { "Directory on the daemon's machine, missing or empty" }
                 div.row {
                     input.long #dir name="dir" required value=(operator.backups.suggested().to_string_lossy());
@@ -66,8 +72,8 @@ async fn page(operator: &Operator, wanted: &Wanted, token: &Markup) -> WithAside
             (backup_table(&backups))
         },
         live: html! {
-            (nodes::section(operator))
-            h2 #data { "Data directory" }
+            (nodes::section(operator, depot))
+            h2 #data { "Data directory" (on_node(operator)) }
             (files(operator, &entries))
         },
         old: false,
@@ -84,6 +90,7 @@ fn about(operator: &Operator) -> Markup {
     html! {
         div.panel { dl {
             dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) ", built " (built) ", " (std::env::consts::OS) " on " (std::env::consts::ARCH) }
+            @if let Some(node) = operator.node() { dt { "Node" } dd { (text(node)) } }
             dt { "Profile" } dd { (text(&operator.about.profile)) }
             dt { "Started" } dd { (time(&clock::rfc3339(operator.about.started_at))) }
             dt { "Service" } dd.mono { (text(&operator.about.service_address)) }

@@ -18,6 +18,7 @@ use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
 
 use super::frame::{Head, NoPage, Page, Place, more, token};
+use super::node::of_sink;
 use super::sink_table::{known, problems};
 use super::text::{as_sentence, count, grouped, text, text_of, time};
 use super::{badge, form, paths};
@@ -121,6 +122,7 @@ fn state(sink: &SinkCondition) -> Markup {
     let given_up = sink.dead_letters().unwrap_or(0);
     html! {
         (badge::sink(sink.state()))
+        (of_sink(sink))
         span.quiet {
             (text(&sink.plugin())) ", "
             @if sink.lag == 0 { "up to date" } @else { (count(sink.lag, "request")) " behind" }
@@ -138,12 +140,10 @@ fn buttons(operator: &Operator, sink: &SinkCondition, token: &Markup) -> Markup 
     let is_made = (wanted.as_ref()).is_some_and(|wanted| !wanted.is_declared() || wanted.shadows);
     let waiting_batches = sink.retries().unwrap_or(0);
     let given_up = sink.dead_letters().unwrap_or(0);
-    let fills = (sink.lane.as_ref())
-        .is_some_and(|lane| lane.reach().1 == Some(false) && !lane.is_filling());
     let rarely = html! {
         @if configured {
             form method="post" action={ (path) "/retry" } { (token) button.plain { "Run retries now" } }
-            @if fills {
+            @if can_be_filled(sink) {
                 form method="post" action={ (path) "/refill" } data-confirm="Send the sink all items of the data pool again?" { (token) button.plain { "Fill again" } }
             }
         }
@@ -180,6 +180,15 @@ fn buttons(operator: &Operator, sink: &SinkCondition, token: &Markup) -> Markup 
     }
 }
 
+/// Whether a fill of the sink can begin now. How far a fill is that runs on another node is in the data pool.
+fn can_be_filled(sink: &SinkCondition) -> bool {
+    let is_filling = sink.filling.as_ref().is_some_and(|(one, _)| !one.is_over);
+    let lane = sink.lane.as_ref();
+    lane.is_some_and(|lane| {
+        lane.reach().1 == Some(false) && !lane.is_filling() && !(lane.is_stand_in() && is_filling)
+    })
+}
+
 fn facts(operator: &Operator, sink: &SinkCondition) -> Markup {
     let notes = sink
         .lane
@@ -188,7 +197,7 @@ fn facts(operator: &Operator, sink: &SinkCondition) -> Markup {
     let last_error = sink.lane.as_ref().and_then(|lane| lane.last_error());
     html! {
         div.panel { dl {
-            dt { "State" } dd { (badge::sink(sink.state())) }
+            dt { "State" } dd { (badge::sink(sink.state())) (of_sink(sink)) }
             dt { "Plugin" } dd { (text(&sink.plugin())) }
             dt { "Streams" } dd { (text(&sink.streams_in_words())) }
             @if let Some(conditions) = sink.conditions() { dt { "Where" } dd { code { (text(&conditions)) } } }
@@ -204,6 +213,7 @@ fn facts(operator: &Operator, sink: &SinkCondition) -> Markup {
                     dt { "Follows" } dd { "the newest state, " @if lane.sink().shown { "as it is shown, " } "at most " (count(lane.sink().max_rate.into(), "call")) " per second" }
                     dt { "Waiting" } dd { (count(sink.lag, "changed item")) }
                     dt { "Refused" } dd { @match lane.rejected() {
+                        _ if sink.elsewhere().is_some() => { (known_there(sink)) },
                         (items, Some(reason)) => { (count(items, "item")) " since the start, the last: " (text_of(&reason, REASON_CHARS_MAX)) },
                         (_, None) => { "none since the start" },
                     } }
@@ -219,10 +229,16 @@ fn facts(operator: &Operator, sink: &SinkCondition) -> Markup {
             dt { "Dead letters" } dd { (known(sink.dead_letters())) }
             dt { "Last failure" } dd { @match last_error {
                 Some((at, reason)) => { (time(&clock::rfc3339(at))) ": " (text_of(&reason, REASON_CHARS_MAX)) },
+                None if sink.elsewhere().is_some() => { (known_there(sink)) },
                 None => { "none since the start" },
             } }
         } }
     }
+}
+
+/// In place of what only the node knows that runs the sink.
+fn known_there(sink: &SinkCondition) -> Markup {
+    html! { @if let Some(node) = sink.elsewhere() { "only node " (text(node)) " knows" } }
 }
 
 fn retries_table(retries: &[Waiting], path: &str, token: &Markup) -> Markup {

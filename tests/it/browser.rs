@@ -9,6 +9,7 @@
 mod admin; // the pages of the admin listener
 mod axe; // what axe-core finds on the pages
 mod client; // headgate.js: resuming, storage, transports, values
+mod cluster; // two nodes: the sinks move, and a sink is operated where it does not run
 mod columns; // the columns of a stream's feeds: dragged, moved, typed
 mod cookies; // who gets the cookie of a session
 mod crash; // kill -9 under load

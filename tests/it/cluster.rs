@@ -10,6 +10,7 @@ mod failover;
 mod faults;
 mod limits;
 mod moving;
+mod pages;
 mod screens;
 mod signed_in;
 
@@ -27,11 +28,12 @@ use crate::program::output;
 use crate::receiver::{Receiver, answer};
 use crate::setup::Setup;
 use crate::wait::eventually;
+pub(crate) use asks::{ids, with_a_receiver};
 
 const READ_KEY: &str = "rk_live_of_every_node_of_a_cluster";
 
 /// A node of the cluster in this server.
-fn node(server: &Postgres, name: &str) -> Setup {
+pub(crate) fn node(server: &Postgres, name: &str) -> Setup {
     node_at(&server.url(), name)
 }
 
@@ -106,7 +108,7 @@ fn nodes(node: &Process) -> Vec<Value> {
 }
 
 /// The name of the live node that runs the sinks, which there is soon.
-fn owner(asked: &Process) -> String {
+pub(crate) fn owner(asked: &Process) -> String {
     eventually("a node runs the sinks", || {
         let nodes = nodes(asked);
         let runs = |node: &&Value| node["runs_sinks"] == true && node["live"] == true;
@@ -116,7 +118,7 @@ fn owner(asked: &Process) -> String {
 }
 
 /// Of the nodes `a` and `b`: the one that runs the sinks, and the other.
-fn owner_first([a, b]: [Process; 2]) -> [Process; 2] {
+pub(crate) fn owner_first([a, b]: [Process; 2]) -> [Process; 2] {
     match owner(&a).as_str() {
         "a" => [a, b],
         _ => [b, a],

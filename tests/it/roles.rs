@@ -142,6 +142,7 @@ fn needed(method: &str, path: &str) -> Role {
         }
         "new" | "sources" | "streams" | "read-keys" | "sessions" => Role::Admin,
         "sinks" if ["change", "delete"].contains(&last) => Role::Admin,
+        "settings" if last == "claim" => Role::Admin,
         _ => Role::Operator,
     }
 }

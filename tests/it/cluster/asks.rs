@@ -11,10 +11,10 @@ use crate::process::Answer;
 use crate::receiver::{Receiver, answer};
 
 /// The IDs that a receiver has taken.
-type Taken = Arc<Mutex<BTreeSet<String>>>;
+pub(crate) type Taken = Arc<Mutex<BTreeSet<String>>>;
 
 /// A receiver that answers with this status, and a sink that sends to it. What it does not take is tried again in a day.
-fn with_a_receiver() -> (Taken, Arc<AtomicU16>, Value) {
+pub(crate) fn with_a_receiver() -> (Taken, Arc<AtomicU16>, Value) {
     let (taken, status) = (Taken::default(), Arc::new(AtomicU16::new(503)));
     let (takes, told) = (Arc::clone(&taken), Arc::clone(&status));
     let receiver = Receiver::start(move |seen, _| {
@@ -41,7 +41,7 @@ fn with_a_receiver() -> (Taken, Arc<AtomicU16>, Value) {
     (taken, status, sink)
 }
 
-fn ids(taken: &Taken) -> Vec<String> {
+pub(crate) fn ids(taken: &Taken) -> Vec<String> {
     let taken = taken.lock().expect("no panic while held");
     taken.iter().cloned().collect()
 }
