@@ -163,6 +163,9 @@ metrics! {
         "How far the copies of this node are behind the other nodes; 0 without a cluster";
     /// Changes of other nodes that this one applied to its copies.
     replica_entries: Counter, "Changes by other nodes that this node applied to its copies";
+    /// For how long the number below which nothing will be committed any more has been the same, in seconds.
+    horizon_age as "horizon_age_seconds": Gauge<f64, AtomicU64>,
+        "How long this node has read no newer requests from the database; 0 without a cluster";
     /// Size of the disk of the data folder.
     disk_bytes: Gauge, "Size of the disk of the data directory";
     /// Bytes free on the disk of the data folder.

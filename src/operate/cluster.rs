@@ -19,8 +19,6 @@ use serde_json::json;
 /// A node that is given the sinks has them after this time.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
-/// What is kept for a deleted sink is gone after this time, if a node runs the sinks.
-const DELETED_WITHIN: Duration = Duration::from_secs(8);
 
 /// Why a node does not run the sinks that an operator wants to run them.
 #[derive(Debug, thiserror::Error)]
@@ -185,8 +183,8 @@ impl Operator {
         Ok(())
     }
 
-    /// Waits until the node that runs the sinks has deleted what is kept for one that an operator has deleted here: another one of
-    /// its name must not begin with that. What takes longer is deleted later.
+    /// Waits until the node that runs the sinks has deleted what is kept for one that an operator has deleted here. What takes longer
+    /// is deleted later; until then nobody can use the name, because another sink of this name must not begin with that.
     pub(super) async fn deleted_elsewhere(&self, sink: &str) {
         let until = Instant::now() + TAKEN_WITHIN;
         while !self.runs_sinks() && self.sinks_owner().is_some() && Instant::now() < until {
@@ -209,25 +207,6 @@ impl Operator {
         let known = self.cluster.as_ref().map(::cluster::Status::read);
         let mut nodes = known.iter().flat_map(|known| &known.nodes);
         nodes.any(|node| node.is_this && node.runs_sinks)
-    }
-
-    /// Waits until what is kept for a deleted sink is gone, if another node is to delete it. A node that does not answer does so
-    /// when it is back, or the one that takes the sinks over: until then nobody can use the name.
-    pub(super) async fn deleted_elsewhere(&self, sink: &str) {
-        if self.cluster.is_none() {
-            return;
-        }
-        let deleted = async {
-            while self
-                .catalog
-                .sinks_to_delete()
-                .iter()
-                .any(|name| name == sink)
-            {
-                tokio::time::sleep(LOOKS_EVERY).await;
-            }
-        };
-        let _ = tokio::time::timeout(DELETED_WITHIN, deleted).await;
     }
 
     /// Why a sink has no lane.

@@ -143,7 +143,13 @@ impl Feed {
         let (mut hinted, mut hinted_at) = (hints.heard(), Instant::now());
         loop {
             hinted.borrow_and_update();
-            let read = self.read_on(&mut *self.reading.lock().await).await;
+            let read = {
+                let mut reading = self.reading.lock().await;
+                let read = self.read_on(&mut reading).await;
+                let age = reading.horizon.1.elapsed().as_secs_f64();
+                self.shared.metrics.horizon_age.set(age);
+                read
+            };
             let pause = match &read {
                 // What was hinted at may still be above the horizon.
                 Ok(()) if hinted_at.elapsed() < OFTEN_FOR => EVERY,

@@ -1,7 +1,7 @@
 //! One fault after the other while requests come, and the books of everybody afterwards.
 //!
 //! Who sends knows what was accepted, the receiver of a sink what was sent on, a renderer what it was shown on its way from node
-//! to node. `HEADGATE_TEST_ROUNDS` says how many faults there are, `HEADGATE_TEST_SEED` which.
+//! to node. `HEADGATE_FAULT_ROUNDS` says how many faults there are.
 //!
 //! **Invariant**: what got a 202 is on every node and at the receiver, under one request ID, in its order; a renderer goes on where
 //! it was, on any node.
@@ -16,6 +16,7 @@ use tokio::sync::RwLock;
 use super::*;
 use crate::app::Random;
 use crate::app::renderer::{Content, Renderer, Transport};
+use crate::faults::{number, random};
 use crate::process::{Answer, Client, SetOnDrop};
 
 /// Items of each sender.
@@ -258,13 +259,6 @@ impl Load {
     }
 }
 
-/// A setting of these tests that is a number.
-fn set(name: &str) -> Option<u64> {
-    let set = std::env::var_os(name)?;
-    let number = set.to_str().and_then(|text| text.parse().ok());
-    Some(number.unwrap_or_else(|| panic!("{name} is a number, not {set:?}")))
-}
-
 /// What the receiver of a sink was sent, in its order, by item.
 type Sent = Arc<Mutex<BTreeMap<String, Vec<u64>>>>;
 
@@ -311,8 +305,9 @@ fn one_fault_after_the_other_loses_and_doubles_nothing() {
         primary,
         standby,
     };
-    let rounds = set("HEADGATE_TEST_ROUNDS").unwrap_or(FAULTS.len() as u64);
-    let seed = set("HEADGATE_TEST_SEED").unwrap_or(1);
+    let rounds = number("HEADGATE_FAULT_ROUNDS").unwrap_or(FAULTS.len() as u64);
+    let mut random = random("one_fault_after_the_other");
+    let seed = random.next();
     let load = Load {
         nodes: RwLock::new(cluster.live().map(|node| node.service).collect()),
         accepted: AtomicUsize::new(0),
@@ -335,7 +330,6 @@ fn one_fault_after_the_other_loses_and_doubles_nothing() {
                 move || load.send(sender, seed)
             })
         });
-        let mut random = Random(seed);
         for round in 0..rounds {
             load.goes_on(20);
             let at = usize::try_from(round).expect("few") % FAULTS.len();
