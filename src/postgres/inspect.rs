@@ -62,6 +62,18 @@ impl Database {
         Ok(found)
     }
 
+    /// Whether commits of the primary wait for a standby that is connected now, so that `durability = "standby"` can be
+    /// kept. `false` also if this role cannot see the standbys.
+    ///
+    /// # Errors
+    /// It cannot be reached.
+    pub async fn has_standby(&self) -> Result<bool, DatabaseError> {
+        let mut connection = self.connect().await?;
+        let (names, standbys) = standbys(&mut connection).await?;
+        let _ = connection.close().await;
+        Ok(!names.trim().is_empty() && standbys > 0)
+    }
+
     async fn of_schema(
         &self,
         connection: &mut PgConnection,
@@ -115,9 +127,7 @@ async fn of_standby(
     connection: &mut PgConnection,
     found: &mut Vec<Finding>,
 ) -> Result<(), DatabaseError> {
-    let sql = "SELECT current_setting('synchronous_standby_names'),
-        (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum'))";
-    let (names, standbys): (String, i64) = sqlx::query_as(sql).fetch_one(connection).await?;
+    let (names, standbys) = standbys(connection).await?;
     if names.trim().is_empty() {
         found.push(Finding::error(
             "no commit of the server waits for a standby, so cluster.durability = \"standby\" cannot be kept; run ALTER SYSTEM SET synchronous_standby_names = 'NAME' and SELECT pg_reload_conf(), or set cluster.durability = \"local\", with which a failover can lose accepted requests".to_owned(),
@@ -128,6 +138,13 @@ async fn of_standby(
         )));
     }
     Ok(())
+}
+
+/// The standbys that commits wait for: their names as they are set, and how many of them are connected.
+async fn standbys(connection: &mut PgConnection) -> Result<(String, i64), DatabaseError> {
+    let sql = "SELECT current_setting('synchronous_standby_names'),
+        (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum'))";
+    Ok(sqlx::query_as(sql).fetch_one(connection).await?)
 }
 
 async fn of_clock(

@@ -1,8 +1,10 @@
 //! The tables and functions of a cluster: made once, looked at by every connection that is to write.
 
+use std::time::Duration;
+
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-use super::{Database, DatabaseError};
+use super::{Database, DatabaseError, within};
 
 /// Of the schema; stands in `cluster.format`.
 pub const FORMAT: i32 = 1;
@@ -14,6 +16,9 @@ const PARTS: [&str; 4] = [
     include_str!("access.sql"),
     include_str!("asks.sql"),
 ];
+
+/// A node that was killed can have locks until its server has noticed.
+const DROP_MAX: Duration = Duration::from_mins(1);
 
 /// What [`make`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,4 +66,24 @@ pub async fn make(
     }
     transaction.commit().await?;
     Ok(Made::Now)
+}
+
+impl Database {
+    /// Deletes the schema with everything in it; without one, nothing. For a cluster that nobody needs any more, none of whose
+    /// nodes runs.
+    ///
+    /// # Errors
+    /// The database's; [`DatabaseError::Away`] if it was not done within a minute.
+    pub async fn drop_schema(&self) -> Result<(), DatabaseError> {
+        let dropping = async {
+            let mut connection = self.connect().await?;
+            let sql = format!("DROP SCHEMA IF EXISTS {} CASCADE", self.schema());
+            sqlx::raw_sql(AssertSqlSafe(sql))
+                .execute(&mut connection)
+                .await?;
+            let _ = connection.close().await;
+            Ok(())
+        };
+        within(DROP_MAX, dropping).await
+    }
 }

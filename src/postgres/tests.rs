@@ -39,6 +39,23 @@ async fn the_schema_is_made_once_and_used_by_everybody() {
     assert_eq!(newer, Err(DatabaseError::Format(99)));
 }
 
+#[tokio::test]
+async fn a_schema_is_dropped_and_no_other_one() {
+    let Some(server) = Postgres::start("a_schema_is_dropped_and_no_other_one") else {
+        return;
+    };
+    let [gone, stays] = ["gone_1", "stays_1"];
+    let database = server.cluster(gone).await;
+    server.cluster(stays).await;
+    assert_eq!(database.has_standby().await, Ok(false));
+    // The second time there is none.
+    for _ in 0..2 {
+        assert_eq!(database.drop_schema().await, Ok(()));
+        let left = "SELECT nspname FROM pg_namespace WHERE nspname IN ('gone_1', 'stays_1')";
+        assert_eq!(server.query(left), stays);
+    }
+}
+
 #[test]
 fn a_name_or_url_that_will_not_do_is_named_without_its_secret() {
     for (url, schema) in [
