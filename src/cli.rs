@@ -7,6 +7,7 @@
 
 pub mod audit;
 pub mod backup;
+pub mod bench;
 pub mod check;
 pub mod cluster;
 mod compile_plugin;
@@ -27,7 +28,7 @@ pub mod serve;
 mod stream_names;
 
 use ::client::{
-    bench, client, connector, error, export, healthcheck, item, key, operate_key, output, problems,
+    client, connector, error, export, healthcheck, item, key, operate_key, output, problems,
     read_key, requests, resource, screens, search, send, session, sign_in, signals, sink, status,
     stream, tail, trigger, zone,
 };
@@ -119,8 +120,8 @@ enum Verb {
     Cluster(cluster::ClusterArgs),
     /// Move a data directory into a cluster, or a cluster into a data directory
     Migrate(migrate::MigrateArgs),
-    /// Load-test a running daemon and find its bottleneck
-    Bench(bench::BenchArgs),
+    /// Load-test a running daemon and find its bottleneck, or measure daemons that it starts itself
+    Bench(Box<bench::BenchVerbArgs>),
     /// Back up the data of a running daemon to a new directory
     Backup(backup::BackupArgs),
     /// Create a data directory from a backup
@@ -143,6 +144,9 @@ pub fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1).peekable();
     if arguments.next_if_eq(compile_plugin::VERB).is_some() {
         return exit_code(compile_plugin::run(arguments));
+    }
+    if arguments.next_if_eq(bench::NODE_VERB).is_some() {
+        return exit_code(bench::run_node(arguments));
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -179,7 +183,7 @@ pub fn main() -> ExitCode {
         Verb::Sink(args) => short(sink::run(*args)),
         Verb::Cluster(args) => short(cluster::run(args)),
         Verb::Migrate(args) => short(migrate::run(args)),
-        Verb::Bench(args) => short(bench::run(args)),
+        Verb::Bench(args) => bench::run(*args),
         Verb::Backup(args) => short(backup::backup(args)),
         Verb::Restore(args) => backup::restore(&args),
         Verb::Repair(args) => repair::run(&args),

@@ -16,6 +16,7 @@ use reqwest::header::HeaderMap;
 use tokio::time::Instant;
 
 use self::disk::Disk;
+pub use self::load::BenchLoad;
 use self::load::Step;
 use self::meter::Meter;
 use self::report::Report;
@@ -30,6 +31,7 @@ use wire::StatusData;
 mod disk;
 mod load;
 mod meter;
+pub mod nodes;
 mod push;
 mod report;
 mod site;
@@ -44,37 +46,28 @@ const CONNECTIONS: [usize; 3] = [1, 8, 64];
 const DISK_SHARE: f64 = 0.1;
 const LOAD_SHARE: f64 = 0.6;
 const PUSH_SHARE: f64 = 0.2;
+/// How long it takes, and what the parts need at least, in seconds.
+const SECONDS: u32 = 15;
+const SECONDS_MIN: u32 = 3;
 /// Empty requests that measure the round trip.
 const ROUND_TRIPS: usize = 100;
 
 /// Arguments of `headgate bench`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  headgate bench
-  headgate bench --seconds 60 --json > bench.json
-  headgate bench --url https://gate.example --admin-url http://127.0.0.1:8081 --data-dir /var/lib/headgate
-
-It LOADS the installation: while it runs, other requests compete for the same disk and cores. It does not touch other
-data: it creates a separate stream, connector, key and read key, and deletes them with their items at the end, also
-after Ctrl-C. Entries in the request log and the audit log remain, and an empty view in pool.db.
-
-It needs an admin token that can create streams. To measure the disk and cores too, run it on the machine of the daemon,
-as the user of the daemon, who can write to the data directory. The result includes the cores that the benchmark uses:
-to exclude them, run it on another machine.")]
 pub struct BenchArgs {
-    /// About how long it takes
-    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(3..=600))]
-    seconds: u32,
+    /// About how long it takes [default: 15]; with --nodes, how long each load lasts [default: 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub seconds: Option<u32>,
     /// Print the result as JSON
     #[arg(long)]
-    json: bool,
+    pub json: bool,
     /// Where the service listens: http://host:port or unix:/path
     #[arg(long, env = "HEADGATE_URL", default_value = "http://127.0.0.1:8080")]
     url: String,
-    /// Measure the disk of this directory [default: the daemon's data directory, if it is on this machine]
+    /// Measure the disk of this directory [default: the daemon's data directory, if it is on this machine]; with --nodes,
+    /// the data directories are made in it [default: the directory for temporary files]
     #[arg(long, value_name = "DIR")]
-    disk_dir: Option<PathBuf>,
+    pub disk_dir: Option<PathBuf>,
     /// Keep the default rate limit of the key (limits.requests_per_second), to measure what one sender gets
     #[arg(long)]
     keep_rate: bool,
@@ -87,7 +80,7 @@ pub struct BenchArgs {
 
 impl BenchArgs {
     fn part(&self, share: f64) -> Duration {
-        Duration::from_secs_f64(f64::from(self.seconds) * share)
+        Duration::from_secs_f64(f64::from(self.seconds.unwrap_or(SECONDS)) * share)
     }
 }
 
@@ -96,6 +89,11 @@ impl BenchArgs {
 /// # Errors
 /// The daemon does not answer or rejects a call, a signal arrived, or something could not be deleted.
 pub async fn run(args: BenchArgs) -> Result<(), CliError> {
+    if let Some(short) = args.seconds.filter(|seconds| *seconds < SECONDS_MIN) {
+        return Err(CliError::wrong_use(format!(
+            "--seconds {short} is too short to measure a running daemon: give {SECONDS_MIN}..=600"
+        )));
+    }
     let mut signals = Signals::new()?;
     let admin = args.admin.client()?;
     let status: StatusData = admin.get("/api/admin/status").await?;
@@ -104,7 +102,7 @@ pub async fn run(args: BenchArgs) -> Result<(), CliError> {
     note(&format!(
         "loading {} for about {} s; Ctrl-C stops and cleans up",
         shown(&args.url),
-        args.seconds
+        args.seconds.unwrap_or(SECONDS)
     ));
     let work = async {
         site.make().await?;
@@ -179,7 +177,13 @@ async fn measure(
     for bytes in SIZES {
         for connections in CONNECTIONS {
             let meter = Meter::begin(site.admin(), local).await;
-            let answers = load::run(site.sender()?, bytes, connections, time).await?;
+            let load = BenchLoad {
+                connections,
+                item_bytes: bytes,
+                items: 1,
+                time,
+            };
+            let answers = load::run(std::slice::from_ref(site.sender()?), load).await?;
             let used = meter.end().await;
             report
                 .ingest
@@ -188,7 +192,8 @@ async fn measure(
     }
     if pool {
         report.behind_ms = Some(site.settle().await?);
-        report.push = Some(push::run(site, args.part(PUSH_SHARE)).await?);
+        let time = args.part(PUSH_SHARE);
+        report.push = Some(push::run(site.reader()?, site.sender()?, site.name(), time).await?);
     } else {
         report.notes.push(
             "no running sink writes this stream to the data pool, so nothing was pushed".to_owned(),
@@ -207,7 +212,11 @@ async fn disk(args: &BenchArgs, status: &StatusData, local: bool) -> Result<Disk
             return Err("the daemon is on another machine: its disk was not measured".to_owned());
         }
     };
-    let time = args.part(DISK_SHARE);
+    disk_of(folder, args.part(DISK_SHARE)).await
+}
+
+/// Measures the disk of a directory; the error is the reason why it was not measured.
+async fn disk_of(folder: PathBuf, time: Duration) -> Result<Disk, String> {
     let measured = tokio::task::spawn_blocking(move || {
         let named = shown(&folder.to_string_lossy()).into_owned();
         disk::measure(&folder, time).map_err(|error| {

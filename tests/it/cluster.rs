@@ -5,6 +5,7 @@
 //! **Invariant**: what one node has answered 202 is shown by every node, whichever of them dies.
 
 mod asks;
+mod bench;
 mod books;
 mod failover;
 mod faults;

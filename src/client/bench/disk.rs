@@ -89,6 +89,20 @@ fn write(file: &mut File, bytes_max: u64, time: Duration) -> io::Result<Option<f
     Ok((written > 0).then(|| written as f64 / seconds))
 }
 
+/// Whether a directory is in memory, where a flush costs nothing; `false` where the system does not report it.
+pub(super) fn is_in_memory(folder: &Path) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        const TMPFS: rustix::fs::FsWord = 0x0102_1994;
+        rustix::fs::statfs(folder).is_ok_and(|system| system.f_type == TMPFS)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = folder;
+        false
+    }
+}
+
 fn free_bytes(folder: &Path) -> io::Result<u64> {
     let system = rustix::fs::statvfs(folder)?;
     Ok(system.f_bavail.saturating_mul(system.f_frsize))

@@ -31,11 +31,26 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(20);
 /// The number of the next item.
 static NUMBER: AtomicU64 = AtomicU64::new(1);
 
+/// What is sent.
+#[derive(Debug, Clone, Copy)]
+pub struct BenchLoad {
+    /// Concurrent requests.
+    pub connections: usize,
+    /// About the bytes of an item.
+    pub item_bytes: usize,
+    /// Items of a request. More than one are an array.
+    pub items: usize,
+    /// How long.
+    pub time: Duration,
+}
+
 /// The responses of a step.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     /// Times from sending to the response, of the 202 responses.
     pub(super) accepted: Vec<Duration>,
+    /// 202 responses to first requests, which may have included connecting: they have no time.
+    pub(super) untimed: u64,
     /// The other responses, by status.
     pub(super) refused: BTreeMap<u16, u64>,
     /// Requests without a response.
@@ -47,6 +62,7 @@ pub(super) struct Answers {
 impl Answers {
     fn add(&mut self, other: Self) {
         self.accepted.extend(other.accepted);
+        self.untimed += other.untimed;
         for (status, count) in other.refused {
             *self.refused.entry(status).or_default() += count;
         }
@@ -128,17 +144,26 @@ pub(super) async fn post(client: &Client, body: Bytes) -> Result<Answer, CallErr
     client.call(Method::POST, PATH, headers, body).await
 }
 
-/// Sends bodies of one size on several connections for `time`.
-pub(super) async fn run(
-    client: &Arc<Client>,
-    body_bytes: usize,
-    connections: usize,
-    time: Duration,
-) -> Result<Answers, CliError> {
-    let until = Instant::now() + time;
+/// A body with as many items; one alone is no array.
+fn body(load: BenchLoad) -> Bytes {
+    if load.items == 1 {
+        return item(load.item_bytes).1;
+    }
+    let mut body = Vec::with_capacity(load.items * (load.item_bytes + 1) + 1);
+    for place in 0..load.items {
+        body.push(if place == 0 { b'[' } else { b',' });
+        body.extend_from_slice(&item(load.item_bytes).1);
+    }
+    body.push(b']');
+    Bytes::from(body)
+}
+
+/// Sends bodies of one size, on connections that are spread over the clients.
+pub(super) async fn run(clients: &[Arc<Client>], load: BenchLoad) -> Result<Answers, CliError> {
+    let until = Instant::now() + load.time;
     let mut senders = JoinSet::new();
-    for _ in 0..connections {
-        senders.spawn(send(Arc::clone(client), body_bytes, until));
+    for client in clients.iter().cycle().take(load.connections) {
+        senders.spawn(send(Arc::clone(client), load, until));
     }
     let mut all = Answers::default();
     while let Some(answers) = senders.join_next().await {
@@ -158,13 +183,13 @@ pub(super) async fn run(
     }
 }
 
-async fn send(client: Arc<Client>, body_bytes: usize, until: Instant) -> Answers {
+async fn send(client: Arc<Client>, load: BenchLoad, until: Instant) -> Answers {
     let mut answers = Answers::default();
     let mut is_first = true;
     // Even on a slow machine, at least one request after the first, or an error.
     let is_empty = |answers: &Answers| answers.accepted.is_empty() && answers.complaint.is_none();
     while Instant::now() < until || is_empty(&answers) {
-        let (_, body) = item(body_bytes);
+        let body = body(load);
         let sent = Instant::now();
         let answer = post(&client, body).await;
         if !answers.note(answer, sent.elapsed()) {
@@ -172,6 +197,7 @@ async fn send(client: Arc<Client>, body_bytes: usize, until: Instant) -> Answers
         } else if std::mem::take(&mut is_first) {
             // The first request may include connecting.
             answers.accepted.pop();
+            answers.untimed += 1;
         }
     }
     answers
@@ -193,6 +219,22 @@ mod tests {
             assert!(number > before);
             before = number;
         }
+    }
+
+    #[test]
+    fn several_items_are_an_array() {
+        let load = |items| BenchLoad {
+            connections: 1,
+            item_bytes: 200,
+            items,
+            time: Duration::ZERO,
+        };
+        let sent = |items| serde_json::from_slice::<serde_json::Value>(&body(load(items)));
+        assert!(sent(1).expect("JSON").is_object());
+        let several = sent(3).expect("JSON");
+        let numbers = several.as_array().expect("an array").iter();
+        let numbers: Vec<_> = numbers.map(|item| item["number"].as_u64()).collect();
+        assert!(numbers.len() == 3 && numbers.is_sorted(), "{several}");
     }
 
     #[test]

@@ -15,9 +15,8 @@ use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::load::{item, post};
-use super::site::Site;
 use super::times::Times;
-use crate::client::EventStream;
+use crate::client::{Client, EventStream};
 use crate::error::CliError;
 use crate::tail::sse::{Event, Parser};
 
@@ -31,6 +30,8 @@ const SEEN_WITHIN: Duration = Duration::from_secs(10);
 /// The measured values.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Push {
+    /// From sending the request to its 202.
+    pub(super) accepted: Times,
     /// From the 202 to the renderer; 0 if the renderer was first.
     pub(super) after_202: Times,
     /// From sending the request to the renderer.
@@ -47,31 +48,26 @@ struct Sent {
 }
 
 /// A renderer, which records when it received each number.
-struct Renderer<'a> {
+pub(super) struct Renderer<'a> {
     stream: EventStream<'a>,
     parser: Parser,
-    seen: &'a RefCell<HashMap<u64, Instant>>,
+    seen: &'a Seen,
 }
 
-/// Follows the stream, and sends to it for `time`.
-pub(super) async fn run(site: &Site<'_>, time: Duration) -> Result<Push, CliError> {
-    let path = format!("/api/live?streams={}", site.name());
-    let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(EVENT_STREAM))]);
-    let seen = RefCell::new(HashMap::new());
-    let mut renderer = Renderer {
-        stream: site.reader()?.open(&path, headers, EVENT_STREAM).await?,
-        parser: Parser::default(),
-        seen: &seen,
-    };
-    let ready = tokio::time::timeout(
-        SEEN_WITHIN,
-        renderer.until(|event| is_complete(&event.data)),
-    );
-    ready.await.map_err(|_| {
-        CliError::failed("the renderer received no snapshot: see `problems` of the daemon's status")
-    })??;
+/// When each number was received first.
+pub(super) type Seen = RefCell<HashMap<u64, Instant>>;
+
+/// Follows the stream with one client, and sends to it with the other for `time`: one request after the other.
+pub(super) async fn run(
+    reader: &Client,
+    sender: &Client,
+    stream: &str,
+    time: Duration,
+) -> Result<Push, CliError> {
+    let seen = Seen::default();
+    let mut renderer = Renderer::open(reader, stream, &seen).await?;
     let sent = tokio::select! {
-        sent = send(site, time) => sent?,
+        sent = send(sender, time) => sent?,
         ended = renderer.until(|_| false) => return Err(ended.err().unwrap_or_else(cut)),
     };
     let all_seen = || {
@@ -88,7 +84,7 @@ pub(super) async fn run(site: &Site<'_>, time: Duration) -> Result<Push, CliErro
 }
 
 /// Sends at the fixed rate.
-async fn send(site: &Site<'_>, time: Duration) -> Result<Vec<Sent>, CliError> {
+async fn send(sender: &Client, time: Duration) -> Result<Vec<Sent>, CliError> {
     let until = Instant::now() + time;
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -97,7 +93,7 @@ async fn send(site: &Site<'_>, time: Duration) -> Result<Vec<Sent>, CliError> {
         due.tick().await;
         let (number, body) = item(BODY_BYTES);
         let at = Instant::now();
-        let answer = post(site.sender()?, body).await?;
+        let answer = post(sender, body).await?;
         // A rejected request never reaches the renderer: its rate exceeds the limit of the key, or the daemon is full.
         if answer.status == 202 {
             all.push(Sent {
@@ -118,13 +114,43 @@ fn push(sent: &[Sent], seen: &HashMap<u64, Instant>) -> Push {
     let after_202 =
         Times::of(shown().map(|(sent, at)| at.saturating_duration_since(sent.accepted_at)));
     Push {
+        accepted: Times::of(sent.iter().map(|sent| sent.accepted_at - sent.at)),
         missing: sent.len() - after_202.count,
         after_202,
         after_request: Times::of(shown().map(|(sent, at)| at.saturating_duration_since(sent.at))),
     }
 }
 
-impl Renderer<'_> {
+impl<'a> Renderer<'a> {
+    /// Connects, and waits for the snapshot.
+    pub(super) async fn open(
+        reader: &'a Client,
+        stream: &str,
+        seen: &'a Seen,
+    ) -> Result<Self, CliError> {
+        let path = format!("/api/live?streams={stream}");
+        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(EVENT_STREAM))]);
+        let mut renderer = Self {
+            stream: reader.open(&path, headers, EVENT_STREAM).await?,
+            parser: Parser::default(),
+            seen,
+        };
+        let ready = renderer.until(|event| is_complete(&event.data));
+        let ready = tokio::time::timeout(SEEN_WITHIN, ready).await;
+        ready.map_err(|_| {
+            CliError::failed(
+                "the renderer received no snapshot: see `problems` of the daemon's status",
+            )
+        })??;
+        Ok(renderer)
+    }
+
+    /// Reads until it has received this number.
+    pub(super) async fn until_seen(&mut self, number: u64) -> Result<(), CliError> {
+        let seen = self.seen;
+        self.until(|_| seen.borrow().contains_key(&number)).await
+    }
+
     /// Reads until an event satisfies `enough`; an error if the connection ends first.
     async fn until(&mut self, mut enough: impl FnMut(&Event) -> bool) -> Result<(), CliError> {
         loop {
@@ -188,6 +214,7 @@ mod tests {
         let seen = HashMap::from([(1, after(5)), (2, after(28)), (9, after(60))]);
         let push = push(&all, &seen);
         assert_eq!(push.missing, 1);
+        assert_eq!((push.accepted.count, push.accepted.max_ms), (3, 4.0));
         assert_eq!((push.after_202.count, push.after_202.max_ms), (2, 3.0));
         assert_eq!(
             (push.after_202.p50_ms, push.after_request.max_ms),

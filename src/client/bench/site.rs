@@ -31,8 +31,8 @@ const EXPIRES_AFTER: Duration = Duration::from_hours(24);
 /// Items with this field are removals.
 const REMOVED: &str = "removed";
 /// Maximum wait for the data pool, and the pause between two checks.
-const POOL_MAX: Duration = Duration::from_secs(60);
-const LOOK_PAUSE: Duration = Duration::from_millis(10);
+pub(super) const POOL_MAX: Duration = Duration::from_secs(60);
+pub(super) const LOOK_PAUSE: Duration = Duration::from_millis(10);
 /// Maximum time for retries of a required request, and the pause between them.
 const REFUSED_MAX: Duration = Duration::from_secs(20);
 const REFUSED_PAUSE: Duration = Duration::from_millis(200);
@@ -131,38 +131,14 @@ impl<'a> Site<'a> {
 
     /// Waits until all items are in the data pool; returns the time in milliseconds.
     pub(super) async fn settle(&self) -> Result<f64, CliError> {
-        let begun = Instant::now();
-        // Requests are applied in order, so this item arrives last.
-        self.must_accept(json!({ "id": "mark" })).await?;
-        let path = format!("/api/streams/{}/items/mark", self.name);
-        while begun.elapsed() < POOL_MAX {
-            let reader = self.reader()?;
-            let item = reader.call(Method::GET, &path, HeaderMap::new(), Bytes::new());
-            match item.await?.status {
-                200 => return Ok(begun.elapsed().as_secs_f64() * 1e3),
-                _ => tokio::time::sleep(LOOK_PAUSE).await,
-            }
-        }
-        Err(CliError::failed(format!(
-            "the accepted requests are not in the data pool after {} s: see `headgate sink list` for the state of its sink",
-            POOL_MAX.as_secs()
-        )))
-    }
-
-    /// Retries a request until it is accepted: the load before it may have used up a rate limit.
-    async fn must_accept(&self, body: Value) -> Result<(), CliError> {
-        let begun = Instant::now();
-        let body = Bytes::from(body.to_string());
-        loop {
-            let answer = post(self.sender()?, body.clone()).await?;
-            match answer.status {
-                202 => return Ok(()),
-                429 | 503 if begun.elapsed() < REFUSED_MAX => {
-                    tokio::time::sleep(REFUSED_PAUSE).await;
-                }
-                _ => return Err(CallError::Refused(Refusal::decode(&answer)).into()),
-            }
-        }
+        let settled = settled(self.sender()?, self.reader()?, &self.name, POOL_MAX).await?;
+        let settled = settled.ok_or_else(|| {
+            CliError::failed(format!(
+                "the accepted requests are not in the data pool after {} s: see `headgate sink list` for the state of its sink",
+                POOL_MAX.as_secs()
+            ))
+        });
+        Ok(settled?.as_secs_f64() * 1e3)
     }
 
     /// Removes the items and deletes all objects; an error names what is left.
@@ -195,7 +171,7 @@ impl<'a> Site<'a> {
         let items = keys
             .map(|key| json!({ "id": key, REMOVED: "yes" }))
             .collect();
-        self.must_accept(Value::Array(items)).await?;
+        must_accept(self.sender()?, Value::Array(items)).await?;
         let begun = Instant::now();
         let path = format!("/api/admin/streams/{}", self.name);
         while begun.elapsed() < POOL_MAX {
@@ -239,6 +215,43 @@ impl<'a> Site<'a> {
                 "to delete the remains of the benchmark, run {}",
                 verbs.join(", ")
             ),
+        }
+    }
+}
+
+/// Waits until the data pool has everything that was accepted before; returns the time, or `None` after `time_max`.
+pub(super) async fn settled(
+    sender: &Client,
+    reader: &Client,
+    stream: &str,
+    time_max: Duration,
+) -> Result<Option<Duration>, CliError> {
+    let begun = Instant::now();
+    // Requests are applied in order, so this item arrives last.
+    must_accept(sender, json!({ "id": "mark" })).await?;
+    let path = format!("/api/streams/{stream}/items/mark");
+    while begun.elapsed() < time_max {
+        let item = reader.call(Method::GET, &path, HeaderMap::new(), Bytes::new());
+        match item.await?.status {
+            200 => return Ok(Some(begun.elapsed())),
+            _ => tokio::time::sleep(LOOK_PAUSE).await,
+        }
+    }
+    Ok(None)
+}
+
+/// Retries a request until it is accepted: the load before it may have used up a rate limit.
+async fn must_accept(sender: &Client, body: Value) -> Result<(), CliError> {
+    let begun = Instant::now();
+    let body = Bytes::from(body.to_string());
+    loop {
+        let answer = post(sender, body.clone()).await?;
+        match answer.status {
+            202 => return Ok(()),
+            429 | 503 if begun.elapsed() < REFUSED_MAX => {
+                tokio::time::sleep(REFUSED_PAUSE).await;
+            }
+            _ => return Err(CallError::Refused(Refusal::decode(&answer)).into()),
         }
     }
 }

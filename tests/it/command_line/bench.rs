@@ -1,13 +1,15 @@
-//! `bench` against a running daemon: what it finds out, and that nothing of it is left.
+//! `bench` against a running daemon, and with one that it starts: what it finds out, and that nothing of it is left.
 
+use std::net::TcpStream;
+use std::path::Path;
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{Done, admin_args, headgate, operate, run};
+use super::{Done, admin_args, finish_within, headgate, operate, run};
 use crate::process::Process;
-use crate::program;
+use crate::program::{self, BUILD_MAX};
 use crate::setup::Setup;
 use crate::wait::eventually;
 
@@ -141,4 +143,70 @@ fn who_is_not_there_and_who_would_be_disturbed_is_said() {
     );
     nothing_is_left(&process);
     process.stop();
+}
+
+/// What is in a folder.
+fn listed(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).expect("a folder");
+    let name = |file: std::io::Result<std::fs::DirEntry>| file.expect("a file").file_name();
+    files
+        .map(|file| name(file).to_string_lossy().into_owned())
+        .collect()
+}
+
+#[test]
+fn a_daemon_that_it_starts_is_measured_and_deleted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = headgate(folder.path());
+    command
+        .args(["bench", "--nodes", "0", "--seconds", "1"])
+        .args(["--connections", "4", "--items", "10", "--disk-dir", "."])
+        // Nothing of these reaches the daemon.
+        .env("HEADGATE_STORAGE__DATA_DIR", folder.path().join("other"))
+        .env("HEADGATE_CONFIG", "missing.toml");
+    let told = finish_within(BUILD_MAX, &mut command, "").ok();
+    let figure = |name: &str| -> f64 {
+        let line = told.lines().find_map(|line| line.strip_prefix(name));
+        let figure = line.unwrap_or_else(|| panic!("{name}: {told}")).trim();
+        figure.parse().unwrap_or_else(|_| panic!("{name}: {told}"))
+    };
+    for name in [
+        "requests/s",
+        "items/s ",
+        "202 after, ms, p99",
+        "items/s into the data pool",
+        "alone: on a screen after, ms, p50",
+    ] {
+        assert!(figure(name) > 0.0, "{name}: {told}");
+    }
+    assert!(figure("items/s ") > figure("requests/s"), "{told}");
+    assert!(told.contains("EMBEDDED"), "{told}");
+    assert!(!told.contains("RATIO"), "{told}");
+    assert_eq!(listed(folder.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_daemon_that_it_started_ends_when_it_is_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = headgate(folder.path());
+    command
+        .args(["bench", "--nodes", "0", "--seconds", "600"])
+        .args(["--disk-dir", "."])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().expect("the program starts");
+    let address = eventually("its daemon listens", || {
+        let own = listed(folder.path()).pop()?;
+        let log = folder.path().join(own).join("embedded/log");
+        let log = std::fs::read_to_string(log).ok()?;
+        let (_, rest) = log.split_once("service listening on http://")?;
+        let (address, _) = rest.split_once('\n')?;
+        Some(address.to_owned())
+    });
+    TcpStream::connect(&address).expect("it listens");
+    child.kill().expect("a child");
+    child.wait().expect("a child");
+    eventually("its daemon has ended", || {
+        TcpStream::connect(&address).is_err().then_some(())
+    });
 }
