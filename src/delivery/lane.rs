@@ -6,6 +6,7 @@
 //! dead letters of items that the sink did not accept.
 
 mod attempt;
+mod divide;
 mod fill;
 mod flight;
 mod follow;
@@ -73,6 +74,8 @@ pub struct Lane {
     retries: RetryQueue,
     /// The last step was a retry: new entries are next, so that neither starves.
     retried: bool,
+    /// What was settled last changed more than an entry of the log may: the next batches are divided instead.
+    is_dividing: bool,
     /// New batches that failed since the last one that succeeded.
     failures: u32,
     /// A change of the failing state that is not stored yet: the reason, or that the sink works again.
@@ -155,6 +158,7 @@ impl Lane {
             filling: None,
             retries: RetryQueue::default(),
             retried: false,
+            is_dividing: false,
             failures: 0,
             failing: None,
             pauses: 0,

@@ -145,6 +145,11 @@ impl PoolError {
         }
     }
 
+    /// Whether the log of the cluster takes only parts of it. Nothing happened.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, Self::Log(LogError::TooLarge { .. }))
+    }
+
     /// Whether there was no room on the disk.
     pub fn is_full(&self) -> bool {
         match self {
@@ -308,7 +313,9 @@ impl Pool {
     /// SQLite's; nothing of the step happened.
     pub fn settle(&self, settlement: &Settlement) -> Result<Option<Vec<i64>>, PoolError> {
         self.write_history()?;
-        let done = self.settling(|writer, pass| writer.apply(settlement, pass))?;
+        let done = self.settling(settlement.is_divisible, |writer, pass| {
+            writer.apply(settlement, pass)
+        })?;
         if done.is_some() {
             self.made.committed(&settlement.staged);
         }

@@ -84,6 +84,10 @@ pub struct Settlement {
     pub latest: Option<LatestStep>,
     /// Why the sink is failing from now on, or that it is not any more; none: nothing changed.
     pub failing: Option<Option<String>>,
+    /// It can be done in parts: with a log, a change of over 64 MiB is refused. See [`PoolError::is_too_large`].
+    ///
+    /// [`PoolError::is_too_large`]: super::PoolError::is_too_large
+    pub is_divisible: bool,
 }
 
 impl Writer {

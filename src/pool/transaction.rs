@@ -14,26 +14,37 @@ use super::{Pool, PoolError, Writer, history, low_water};
 use replica::{Again, CommitError, LogError, Said};
 use sqlite::DiskError;
 
+/// What a transaction is to the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TransactionKind {
+    /// What a sink has settled; whether that can be done in parts.
+    Settlement {
+        is_divisible: bool,
+    },
+    Other,
+}
+
 impl Pool {
     /// Runs what changes items, in a transaction of its own; then keeps what it changed for who listens, and wakes them.
     pub(super) fn change<T>(
         &self,
         work: impl FnMut(&mut Writer, &mut ChangeSet<'_>) -> Result<T, rusqlite::Error>,
     ) -> Result<T, PoolError> {
-        self.change_as(false, work)
+        self.change_as(TransactionKind::Other, work)
     }
 
     /// The same of what a sink has settled: of several nodes only one may.
     pub(super) fn settling<T>(
         &self,
+        is_divisible: bool,
         work: impl FnMut(&mut Writer, &mut ChangeSet<'_>) -> Result<T, rusqlite::Error>,
     ) -> Result<T, PoolError> {
-        self.change_as(true, work)
+        self.change_as(TransactionKind::Settlement { is_divisible }, work)
     }
 
     fn change_as<T>(
         &self,
-        is_settlement: bool,
+        kind: TransactionKind,
         mut work: impl FnMut(&mut Writer, &mut ChangeSet<'_>) -> Result<T, rusqlite::Error>,
     ) -> Result<T, PoolError> {
         let run = |writer: &mut Writer| {
@@ -46,7 +57,7 @@ impl Pool {
             let reserved = history::reserve(&writer.connection, seq, reserved, is_exact)?;
             Ok((done, reserved, pass))
         };
-        let (done, changed) = self.run(is_settlement, run, |writer, (done, reserved, pass)| {
+        let (done, changed) = self.run(kind, run, |writer, (done, reserved, pass)| {
             writer.reserved = reserved;
             self.sizes.committed(std::mem::take(&mut writer.counting));
             if pass.seq() == writer.seq {
@@ -76,12 +87,12 @@ impl Pool {
         work: impl FnMut(&mut Writer) -> Result<T, rusqlite::Error>,
         after: impl FnOnce(&mut Writer, T) -> R,
     ) -> Result<R, PoolError> {
-        self.run(false, work, after)
+        self.run(TransactionKind::Other, work, after)
     }
 
     fn run<T, R>(
         &self,
-        is_settlement: bool,
+        kind: TransactionKind,
         mut work: impl FnMut(&mut Writer) -> Result<T, rusqlite::Error>,
         after: impl FnOnce(&mut Writer, T) -> R,
     ) -> Result<R, PoolError> {
@@ -91,7 +102,7 @@ impl Pool {
             if writer.connection.is_stopped() {
                 return Err(PoolError::Closed);
             }
-            let done = writer.in_transaction(is_settlement, &mut work);
+            let done = writer.in_transaction(kind, &mut work);
             writer.views.ended(done.is_ok());
             let behind = match done {
                 Ok(done) => {
@@ -113,7 +124,7 @@ impl Writer {
     /// Runs `work` in a transaction of its own, which stays open if anything fails.
     pub(super) fn in_transaction<T>(
         &mut self,
-        is_settlement: bool,
+        kind: TransactionKind,
         work: &mut impl FnMut(&mut Self) -> Result<T, rusqlite::Error>,
     ) -> Result<T, CommitError> {
         self.clear()?;
@@ -123,7 +134,7 @@ impl Writer {
         self.commits.begin(&self.connection)?;
         let done = work(self)?;
         let connection = &self.connection;
-        let say = || said(connection, is_settlement);
+        let say = || said(connection, kind);
         self.commits.commit(connection, say)?;
         Ok(done)
     }
@@ -163,9 +174,10 @@ impl Writer {
 }
 
 /// What the log is told of the open transaction.
-fn said(connection: &Connection, is_settlement: bool) -> Result<Said, rusqlite::Error> {
+fn said(connection: &Connection, kind: TransactionKind) -> Result<Said, rusqlite::Error> {
     Ok(Said {
-        is_settlement,
+        is_settlement: kind != TransactionKind::Other,
+        is_divisible: kind == TransactionKind::Settlement { is_divisible: true },
         seq: history::read(connection)?.seq.get(),
         low_water: low_water(connection)?.get(),
     })

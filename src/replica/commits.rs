@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::shared::Refusal;
 use crate::{
-    ApplyError, Behind, LogEntry, LogError, LogPlace, Recorder, ReplicaFile, Said, SharedLog,
+    ApplyError, Behind, LogEntry, LogError, LogPlace, Recorder, ReplicaFile, SharedLog,
     TouchedTable, change, part_of,
 };
 
@@ -20,6 +20,30 @@ pub enum Commits {
     Alone,
     /// To the log, and then to the file.
     Logged(Box<LoggedFile>),
+}
+
+/// What a writer says of its entry.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Said {
+    /// It is what sinks have settled: only the node that runs them may.
+    pub is_settlement: bool,
+    /// Number of the newest change of the pool; 0: this is none of the pool.
+    pub seq: u64,
+    /// Up to here every sink has the accepted requests; 0, likewise.
+    pub low_water: u64,
+    /// The work can be done in parts: see [`LogError::TooLarge`].
+    pub is_divisible: bool,
+}
+
+impl Said {
+    /// Largest change of the file. A server and each node have an entry in memory several times, and the server takes less
+    /// than 1 GiB at once.
+    fn bytes_max(self) -> usize {
+        match self.is_divisible {
+            true => 64 << 20,
+            false => 512 << 20,
+        }
+    }
 }
 
 /// Why a transaction was not committed. It is still open, but for [`CommitError::Left`].
@@ -153,8 +177,13 @@ impl LoggedFile {
         let Some(part) = self.recorder.take(connection)? else {
             return Ok(sqlite::commit(connection)?);
         };
+        let said = say()?;
+        let (bytes, bytes_max) = (part.0.len(), said.bytes_max());
+        if bytes > bytes_max {
+            return Err(LogError::TooLarge { bytes, bytes_max }.into());
+        }
         let change = change(&[(self.file, part)]);
-        let place = match self.log.append(self.place, change, say()?) {
+        let place = match self.log.append(self.place, change, said) {
             Ok(place) => place,
             Err(Refusal::Behind(behind)) => return Err(CommitError::Behind(behind)),
             Err(Refusal::Log(error)) => return Err(error.into()),

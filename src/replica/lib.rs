@@ -75,14 +75,14 @@ mod tests;
 
 pub use apply::{AppliedEntry, ApplyError, LogEntry, TouchedTable};
 pub use at_rest::{AtRestError, CopiesAtRest};
-pub use commits::{CommitError, Commits, LoggedFile, SeenHere};
+pub use commits::{CommitError, Commits, LoggedFile, Said, SeenHere};
 pub use encoding::{
     CHANGE_VERSION, COLUMNS_MAX, FileChange, MalformedChange, change, check_change, part_of,
 };
 pub use place::{ChainDigest, LogPlace};
 pub use recorder::Recorder;
 pub use running::MadeCopies;
-pub use shared::{Again, Behind, LogError, Said, SharedLog};
+pub use shared::{Again, Behind, LogError, SharedLog};
 pub use tally::{MovedPart, Tally, TallyCounter, is_copy};
 
 /// The table of a file's place. It is the one that is not recorded.

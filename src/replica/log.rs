@@ -45,6 +45,8 @@ pub struct Log {
     connection: Option<PgConnection>,
     used_at: Instant,
     answer_max: Duration,
+    /// So many times as long an answer with entries may take: twice as long after each that did not come.
+    follow_waits: u32,
     /// A transaction is open, and the head of the log is locked in it.
     is_reserved: bool,
     doubts: Doubts,
@@ -146,6 +148,7 @@ impl Log {
             connection: None,
             used_at: Instant::now(),
             answer_max: ANSWER_MAX,
+            follow_waits: 1,
             is_reserved: false,
             doubts: Doubts::default(),
         }
@@ -357,8 +360,15 @@ impl Log {
         &mut self,
         query: Query<'_, Postgres, PgArguments>,
     ) -> Result<Vec<PgRow>, DatabaseError> {
+        self.ask_within(self.answer_max, query).await
+    }
+
+    async fn ask_within(
+        &mut self,
+        answer_max: Duration,
+        query: Query<'_, Postgres, PgArguments>,
+    ) -> Result<Vec<PgRow>, DatabaseError> {
         self.connected().await?;
-        let answer_max = self.answer_max;
         let connection = self.open_connection()?;
         let asking = async { Ok(query.fetch_all(connection).await?) };
         let rows = within(answer_max, asking).await;

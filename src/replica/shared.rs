@@ -18,7 +18,7 @@ use thiserror::Error;
 use tokio::sync::{Notify, mpsc};
 
 use crate::log::{AppendError, FollowedEntries, Log, NewEntry};
-use crate::{LogEntry, LogPlace, ReplicaFile, part_of};
+use crate::{LogEntry, LogPlace, ReplicaFile, Said, part_of};
 use seen::Seen;
 
 /// A writer waits so long for entries that it lacks.
@@ -56,17 +56,6 @@ struct State {
     failure: Option<LogError>,
 }
 
-/// What a writer says of its entry.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Said {
-    /// It is what sinks have settled: only the node that runs them may.
-    pub is_settlement: bool,
-    /// Number of the newest change of the pool; 0: this is none of the pool.
-    pub seq: u64,
-    /// Up to here every sink has the accepted requests; 0, likewise.
-    pub low_water: u64,
-}
-
 /// Why a file cannot commit. Nothing of the work happened, but of [`LogError::Unknown`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LogError {
@@ -89,6 +78,16 @@ pub enum LogError {
         "a newer version of headgate has written the log; nothing was changed. Use that version, or a newer one"
     )]
     Newer,
+    /// The change is larger than an entry may be: 64 MiB of work that can be done in parts, otherwise 512 MiB.
+    #[error(
+        "a change of {bytes} bytes is too large for the log, which takes {bytes_max} at once; nothing was changed. Send fewer items in a request, or lower the history of the stream"
+    )]
+    TooLarge {
+        /// What the file has changed.
+        bytes: usize,
+        /// What it may.
+        bytes_max: usize,
+    },
     /// The answer was lost, and what could tell is kept no longer. The work may have happened: it must not be done again
     /// without a look.
     #[error(

@@ -88,6 +88,17 @@ impl Lane {
     /// the sink works again. The batch may not be at fault then, so the attempt does not count. It does count if
     /// nothing else could ever end a bad batch that holds up all others.
     pub(super) async fn try_again(&mut self, id: i64) -> Result<Step, StepError> {
+        match self.attempt(id, None).await {
+            Err(error) if error.is_too_large() => {
+                self.instances.clear();
+                self.attempt(id, Some(&error.to_string())).await
+            }
+            tried => tried,
+        }
+    }
+
+    /// The same, but for the call if its results were `too_large` to be stored.
+    async fn attempt(&mut self, id: i64, too_large: Option<&str>) -> Result<Step, StepError> {
         let Some(retry) = self.delivery.pool.retry(&self.name, id)? else {
             // Somebody has given it up.
             self.retries.remove(id);
@@ -98,10 +109,14 @@ impl Lane {
         let batch = self.batch_of(&retry, &mut settlement).await?;
         let is_split = self.split_off_blocked(&retry, &batch, &mut settlement);
         settlement.retry_done = Some(retry);
-        if is_split || batch.is_empty() {
+        if let Some(reason) = too_large.filter(|_| !is_split) {
+            self.divide_retry(&batch, attempts.next(), reason, &mut settlement);
+        }
+        if is_split || batch.is_empty() || too_large.is_some() {
             self.settle(settlement).await?;
             return Ok(Step::Worked);
         }
+        settlement.is_divisible = self.can_divide(batch.len() as usize);
         let failed = match self.write(batch.clone()).await? {
             Ok(taken) => {
                 let Taken { staged, rejected } = taken;

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use super::divide::bytes_of;
 use super::{Lane, Step, StepError};
 use crate::verdict::Attempts;
 use crate::{selection, verdict};
@@ -31,12 +32,18 @@ enum Cut {
 }
 
 impl Lane {
-    /// New entries: a batch, or several that are settled together.
+    /// New entries: a batch, or several that are settled together. What changes too much for one entry of the log becomes
+    /// retries of its parts.
     pub(super) async fn take_next(&mut self) -> Result<Step, StepError> {
+        let taken = self.take_new().await;
+        self.divides(taken)
+    }
+
+    async fn take_new(&mut self) -> Result<Step, StepError> {
         self.linger().await;
         let mut settlement = self.settlement();
         let mut done = Vec::new();
-        let mut items = 0;
+        let (mut items, mut bytes) = (0, 0);
         loop {
             let batches = match self.call.clone() {
                 Some(call) => self.called_before(call, &mut settlement).await?,
@@ -48,6 +55,9 @@ impl Lane {
             };
             if batches.is_empty() {
                 break;
+            }
+            if self.is_dividing {
+                return self.divide(&batches, settlement).await;
             }
             let results = self.write_all(&batches).await?;
             let mut failed = None;
@@ -61,6 +71,7 @@ impl Lane {
                         self.note_taken(&batch, &rejected);
                         verdict::dead_letter(&batch, Attempts::FIRST, rejected, &mut settlement);
                         items += batch.len() as usize;
+                        bytes += bytes_of(&batch);
                         done.push(batch);
                     }
                     Err(not_taken) => {
@@ -71,6 +82,7 @@ impl Lane {
             if done.len() > before {
                 self.failures = 0;
             }
+            settlement.is_divisible = self.can_divide(items);
             if let Some((reason, is_down)) = failed {
                 self.settle(settlement).await?;
                 done.iter().for_each(|batch| self.count(batch));
@@ -79,12 +91,22 @@ impl Lane {
                 }
                 return Ok(Step::Worked);
             }
-            if keeps_state || !self.goes_on(items) {
+            if keeps_state || !self.goes_on(items, bytes) {
                 break;
             }
         }
+        self.settle_taken(settlement, &done, items).await
+    }
+
+    /// Settles new batches that were accepted.
+    async fn settle_taken(
+        &mut self,
+        settlement: Settlement,
+        done: &[Batch],
+        items: usize,
+    ) -> Result<Step, StepError> {
         self.settle(settlement).await?;
-        for batch in &done {
+        for batch in done {
             self.succeeded(batch);
         }
         self.last_items = items;
@@ -146,10 +168,11 @@ impl Lane {
         }
     }
 
-    /// Whether another batch can be settled together with those before it, which have this number of items. Alternating
-    /// updates and removals make small batches, and a flush for each of them would be expensive.
-    fn goes_on(&self, items: usize) -> bool {
+    /// Whether another batch can be settled together with those before it, which have this number of items and bytes.
+    /// Alternating updates and removals make small batches, and a flush for each of them would be expensive.
+    fn goes_on(&self, items: usize, bytes: usize) -> bool {
         items < self.sink.batch.items_max
+            && bytes < self.sink.batch.bytes_max
             && self.sink.ordering != Ordering::Strict
             && !self.reaches_others()
             && self.pauses == 0

@@ -5,6 +5,7 @@
 )]
 
 mod faults;
+mod large;
 
 use std::time::Duration;
 

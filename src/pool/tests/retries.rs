@@ -4,6 +4,7 @@ use std::num::NonZero;
 
 use super::*;
 use crate::resends::Selection;
+use crate::transaction::TransactionKind;
 use base::clock::Lived;
 use item::Version;
 
@@ -281,7 +282,7 @@ async fn a_panic_in_a_transaction_costs_that_transaction_only() {
     let panicking = std::panic::AssertUnwindSafe(|| {
         let mut writer = test.pool.lock();
         let _ = writer.in_transaction(
-            false,
+            TransactionKind::Other,
             &mut |writer: &mut Writer| -> Result<(), rusqlite::Error> {
                 writer.connection.execute("DELETE FROM cursors", [])?;
                 panic!("a defect");

@@ -9,6 +9,8 @@ use super::{Log, column, unexpected};
 use crate::{ChainDigest, LogEntry, LogPlace};
 use postgres::DatabaseError;
 
+/// The longest wait for entries is so many times that for other answers.
+const WAITS_MAX: u32 = 16;
 const HEAD: &str =
     "SELECT head, digest, catalog, seq, format, low_water, base, owner, fence, beat FROM log_head";
 /// The head, as [`HEAD`] has it, and entries behind `$1`: at most 500, and 8 MiB unless the first is larger.
@@ -88,8 +90,16 @@ impl Log {
     /// # Errors
     /// The database's.
     pub async fn follow(&mut self, after: LogPlace) -> Result<FollowedEntries, DatabaseError> {
+        // One large entry may take longer than any other answer, on a slow line: a node must not begin it again for ever.
+        self.connected().await?;
         let query = sqlx::query(FOLLOW).bind(after.n.cast_signed());
-        let rows = self.ask(query).await?;
+        let answer_max = self.answer_max.saturating_mul(self.follow_waits);
+        let rows = self.ask_within(answer_max, query).await;
+        self.follow_waits = match &rows {
+            Err(DatabaseError::Away(_)) => (2 * self.follow_waits).min(WAITS_MAX),
+            _ => 1,
+        };
+        let rows = rows?;
         let (head, first) = head(&rows)?;
         let mut entries = Vec::new();
         if column::<Option<i64>>(first, 10)?.is_some() {

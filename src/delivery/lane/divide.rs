@@ -1,0 +1,163 @@
+//! Divides batches whose results one entry of the cluster's log cannot take: their parts become retries, which are settled one
+//! by one. Daemons without a cluster never do so.
+//!
+//! **Invariant**: an item is given up only if its results alone are too large. The order of the items of a key stays.
+
+use super::{Lane, Step, StepError};
+use crate::verdict::{self, Attempts};
+use base::clock::{Lived, Unix};
+use item::batch::{Batch, Slice};
+use pool::Settlement;
+
+/// Reason of a retry that is a part of a batch.
+const DIVIDED: &str = "the results of a larger batch were too large to be stored at once";
+
+impl StepError {
+    /// Whether the results of the step are to be stored in parts.
+    pub(super) fn is_too_large(&self) -> bool {
+        matches!(self, Self::Pool(error) if error.is_too_large())
+    }
+}
+
+impl Lane {
+    /// Whether results of this number of items are stored in parts already if they are large. Calls of others are not
+    /// repeated for that.
+    pub(super) fn can_divide(&self, items: usize) -> bool {
+        items > 1 && !self.reaches_others()
+    }
+
+    /// What became of new batches; if their results are too large, the next step divides them.
+    pub(super) fn divides(&mut self, taken: Result<Step, StepError>) -> Result<Step, StepError> {
+        let too_large = taken.as_ref().err().filter(|error| error.is_too_large());
+        self.is_dividing = too_large.is_some();
+        let Some(error) = too_large else {
+            return taken;
+        };
+        tracing::info!(sink = &*self.name, %error, "the results of the sink are stored in parts");
+        // What it did since is not stored.
+        self.instances.clear();
+        Ok(Step::Worked)
+    }
+
+    /// Makes retries of the halves of new batches, in place of calls.
+    pub(super) async fn divide(
+        &mut self,
+        batches: &[Batch],
+        mut settlement: Settlement,
+    ) -> Result<Step, StepError> {
+        for batch in batches {
+            halve(batch, Attempts::FIRST, &mut settlement);
+        }
+        self.settle(settlement).await?;
+        Ok(Step::Worked)
+    }
+
+    /// The same of a retry whose results were too large, in place of another attempt. One item becomes a dead letter.
+    pub(super) fn divide_retry(
+        &mut self,
+        batch: &Batch,
+        attempts: Attempts,
+        reason: &str,
+        settlement: &mut Settlement,
+    ) {
+        match batch.len() {
+            0 => {}
+            1 => {
+                give_up(batch, attempts, reason, settlement);
+                self.note_failed(false, true, attempts.batch, reason);
+            }
+            _ => halve(batch, Attempts::FIRST, settlement),
+        }
+    }
+}
+
+/// The halves of the batch are retried, or its one item.
+fn halve(batch: &Batch, attempts: Attempts, settlement: &mut Settlement) {
+    let now = Lived::now();
+    let retry = |batch: &Batch| verdict::retry(batch, attempts, now, DIVIDED);
+    match batch.halves() {
+        Some((left, right)) => settlement.retries.extend([&left, &right].map(retry)),
+        None => settlement.retries.push(retry(batch)),
+    }
+}
+
+fn give_up(batch: &Batch, attempts: Attempts, reason: &str, settlement: &mut Settlement) {
+    let all = attempts.earlier.saturating_add(attempts.batch);
+    let letters = verdict::letters(batch, all, reason, Unix::now());
+    settlement.dead_letters.extend(letters);
+}
+
+/// About the bytes of a batch: the whole of each request that it has items of.
+pub(super) fn bytes_of(batch: &Batch) -> usize {
+    let slices = batch.slices().iter();
+    slices
+        .map(|slice: &Slice| slice.entry.items.byte_len())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{bytes_of, give_up, halve};
+    use crate::verdict::Attempts;
+    use base::clock::Unix;
+    use base::order::Seq;
+    use item::ItemsWriter;
+    use item::batch::{Batch, Entry, Slice};
+    use pool::Settlement;
+
+    fn batch(items: u32) -> Batch {
+        let mut writer = ItemsWriter::new(1 << 20, 64);
+        for item in 0..items {
+            writer.push(&item.to_string(), "{}").expect("it fits");
+        }
+        let entry = Entry {
+            seq: Seq::new(7),
+            request_id: uuid::Uuid::nil(),
+            stream: "s".into(),
+            received_at: Unix::MIN,
+            arrived: None,
+            items: writer.into_items(),
+        };
+        Batch::new(vec![Slice::whole(entry.into())], 1)
+    }
+
+    /// First and last position of each retry.
+    fn parts(settlement: &Settlement) -> Vec<(u32, u32)> {
+        let parts = settlement.retries.iter().flat_map(|retry| &retry.parts);
+        parts.map(|part| (part.1.get(), part.2.get())).collect()
+    }
+
+    #[test]
+    fn a_batch_is_halved_in_its_order_until_one_item_is_left() {
+        let mut settlement = Settlement::default();
+        halve(&batch(5), Attempts::FIRST, &mut settlement);
+        assert_eq!(parts(&settlement), [(0, 2), (2, 5)]);
+        assert!(settlement.retries.iter().all(|retry| retry.attempts == 1));
+        // With others it may have been too much; alone it is tried once.
+        let mut settlement = Settlement::default();
+        halve(&batch(1), Attempts::FIRST, &mut settlement);
+        assert_eq!(parts(&settlement), [(0, 1)]);
+        assert!(settlement.dead_letters.is_empty());
+    }
+
+    #[test]
+    fn an_item_that_is_too_large_alone_is_a_dead_letter_with_the_reason() {
+        let mut settlement = Settlement::default();
+        let attempts = Attempts {
+            batch: 1,
+            earlier: 2,
+        };
+        give_up(&batch(1), attempts, "too large", &mut settlement);
+        assert!(settlement.retries.is_empty());
+        let [letter] = &settlement.dead_letters[..] else {
+            panic!("{settlement:?}");
+        };
+        assert_eq!((&*letter.reason, letter.attempts), ("too large", 3));
+    }
+
+    #[test]
+    fn the_bytes_of_a_batch_are_those_of_its_requests() {
+        let one = batch(100);
+        assert!(bytes_of(&one) > 200, "{}", bytes_of(&one));
+    }
+}
