@@ -12,6 +12,7 @@ mod faults;
 mod limits;
 mod moving;
 mod pages;
+mod same;
 mod screens;
 mod signed_in;
 
@@ -39,15 +40,23 @@ pub(crate) fn node(server: &Postgres, name: &str) -> Setup {
 }
 
 fn node_at(url: &str, name: &str) -> Setup {
-    Setup::with_streams(&["orders"])
+    let setup = Setup::with_streams(&["orders"])
         .given_read_key("screen", &["orders"], READ_KEY, "")
         .sink("pool", "pool", "*", "")
+        .set("live.heartbeat_seconds", 1);
+    in_cluster(setup, url, name)
+}
+
+/// The same setup as a node.
+fn in_cluster(setup: Setup, url: &str, name: &str) -> Setup {
+    setup
         .set("storage.engine", "postgres")
         .set("cluster.urls", vec![url])
+        // All nodes share it, whatever engine the tests run on.
+        .set("cluster.schema", "headgate")
         .set("cluster.name", name)
         .set("cluster.durability", "local")
         .set("cluster.commit_wait_seconds", 2)
-        .set("live.heartbeat_seconds", 1)
 }
 
 /// A renderer of a node at this address, which reads what it is sent.
@@ -68,8 +77,14 @@ fn screen_with(service: SocketAddr, query: &str, key: &str) -> TcpStream {
 
 /// The items as a node shows them.
 fn items(node: &Process) -> Vec<(String, Value)> {
+    items_of(node, "orders")
+}
+
+/// Those of any stream.
+fn items_of(node: &Process, stream: &str) -> Vec<(String, Value)> {
     let mut items = Vec::new();
-    let mut path = "/api/streams/orders/items?limit=1000".to_owned();
+    let first = format!("/api/streams/{stream}/items?limit=1000");
+    let mut path = first.clone();
     loop {
         let answer = node.ask("GET", &path, READ_KEY, "", "");
         assert_eq!(answer.status, 200, "{}", answer.body);
@@ -78,7 +93,7 @@ fn items(node: &Process) -> Vec<(String, Value)> {
         let text = |item: &Value| item["key"].as_str().expect("a key").to_owned();
         items.extend(page.iter().map(|item| (text(item), item.clone())));
         match answer["next"].as_str() {
-            Some(next) => path = format!("/api/streams/orders/items?limit=1000&cursor={next}"),
+            Some(next) => path = format!("{first}&cursor={next}"),
             None => return items,
         }
     }

@@ -1,0 +1,248 @@
+//! Histories: what is sent and done, as it can be repeated, and cut into less.
+//!
+//! **Invariant**: an operation says by its number what it is about, so that a history without some of its operations is one,
+//! too.
+
+use serde_json::{Value, json};
+
+use crate::app::Random;
+
+/// Operations of a history.
+const OPERATIONS: usize = 30;
+pub(super) const STREAMS: [&str; 3] = ["plain", "versioned", "merged"];
+/// Ends of keys. A receiver that is closed refuses items of the last but one, and is away for those of the last.
+pub(super) const KEYS: [&str; 5] = ["0", "1", "2", "refused", "away"];
+const VERSIONS: u64 = 6;
+const FIELDS: u64 = 3;
+
+/// One operation, and the node of the cluster that it goes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Op {
+    pub(super) number: usize,
+    pub(super) node: usize,
+    pub(super) act: Act,
+}
+
+/// What is sent or done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Act {
+    /// An item alone, or an array of them.
+    Send {
+        stream: usize,
+        items: Vec<Change>,
+    },
+    Remove {
+        stream: usize,
+        key: usize,
+    },
+    /// What another operation sent, with its idempotency key, and with the same body or another one.
+    Repeat {
+        of: usize,
+        is_other: bool,
+    },
+    /// The key of a stream is deleted, used, and another one is made.
+    NewKey {
+        stream: usize,
+    },
+    /// The receiver takes everything for a while, and what waits for a retry is tried.
+    Recover,
+    /// What waits for a retry becomes dead letters.
+    GiveUp,
+    /// Dead letters of an operation, or all of them, are sent again to a receiver that takes everything.
+    SendAgain {
+        of: Option<usize>,
+    },
+    Discard {
+        of: usize,
+    },
+}
+
+/// What is asked of an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Change {
+    key: usize,
+    version: Option<u64>,
+    removes: bool,
+    field: u64,
+}
+
+impl Act {
+    /// Whether it removes an item.
+    pub(super) fn removes(&self) -> bool {
+        match self {
+            Self::Send { items, .. } => items.iter().any(|item| item.removes),
+            Self::Remove { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// The body of a request, whose keys begin with `prefix`; none: it is no request with a body.
+    pub(super) fn body(&self, number: usize, prefix: &str, is_other: bool) -> Option<String> {
+        let Self::Send { items, .. } = self else {
+            return None;
+        };
+        let item = |(at, change): (usize, &Change)| {
+            let mut item = json!({ "id": format!("{prefix}{}", KEYS[change.key]) });
+            if let Some(version) = change.version {
+                item["rev"] = version.into();
+            }
+            match change.removes {
+                true => item["op"] = "del".into(),
+                false => item[format!("f{}", change.field)] = (number * 10 + at).into(),
+            }
+            if is_other {
+                item["other"] = true.into();
+            }
+            item
+        };
+        let mut items: Vec<Value> = items.iter().enumerate().map(item).collect();
+        Some(match items.len() {
+            1 => items.remove(0).to_string(),
+            _ => Value::Array(items).to_string(),
+        })
+    }
+}
+
+/// Any history.
+pub(super) fn history(random: &mut Random, nodes: usize) -> Vec<Op> {
+    let op = |number| Op {
+        number,
+        node: below(random, nodes),
+        act: act(random, number),
+    };
+    (0..OPERATIONS).map(op).collect()
+}
+
+fn below(random: &mut Random, end: usize) -> usize {
+    usize::try_from(random.within(0..end as u64)).expect("small")
+}
+
+fn act(random: &mut Random, number: usize) -> Act {
+    let stream = below(random, STREAMS.len());
+    let earlier = below(random, number.max(1));
+    match random.within(0..28) {
+        0..14 => Act::Send {
+            stream,
+            items: changes(random, stream),
+        },
+        14..17 => Act::Remove {
+            stream,
+            key: below(random, KEYS.len()),
+        },
+        17..22 => Act::Repeat {
+            of: earlier,
+            is_other: random.once_in(3),
+        },
+        22 => Act::NewKey { stream },
+        23 => Act::Recover,
+        24 => Act::GiveUp,
+        25 | 26 => Act::SendAgain {
+            of: (!random.once_in(2)).then_some(earlier),
+        },
+        _ => Act::Discard { of: earlier },
+    }
+}
+
+/// Some changes, of which none removes what one before it has sent.
+fn changes(random: &mut Random, stream: usize) -> Vec<Change> {
+    let mut items: Vec<Change> = Vec::new();
+    for _ in 0..random.within(1..5) {
+        let mut next = change(random, stream);
+        next.removes &= items.iter().all(|one| one.key != next.key);
+        items.push(next);
+    }
+    items
+}
+
+fn change(random: &mut Random, stream: usize) -> Change {
+    // The first stream has neither versions nor a rule for removals.
+    let has_rules = stream > 0;
+    Change {
+        key: below(random, KEYS.len()),
+        version: (has_rules && !random.once_in(3)).then(|| random.within(0..VERSIONS)),
+        removes: has_rules && random.once_in(5),
+        field: random.within(0..FIELDS),
+    }
+}
+
+/// A shorter history that fails, too, with what it fails with: parts are left out, large ones first, within so many tries.
+pub(super) fn shortened(
+    ops: Vec<Op>,
+    differences: Vec<String>,
+    tries: usize,
+    mut play: impl FnMut(&[Op]) -> Vec<String>,
+) -> (Vec<Op>, Vec<String>) {
+    let (mut ops, mut differences, mut left) = (ops, differences, tries);
+    let mut size = ops.len() / 2;
+    while size > 0 {
+        let (mut start, mut is_shorter) = (0, false);
+        while start < ops.len() && ops.len() > 1 {
+            if left == 0 {
+                return (ops, differences);
+            }
+            left -= 1;
+            let mut fewer = ops.clone();
+            fewer.drain(start..(start + size).min(ops.len()));
+            match play(&fewer) {
+                found if found.is_empty() || fewer.is_empty() => start += size,
+                found => (ops, differences, is_shorter) = (fewer, found, true),
+            }
+        }
+        if !is_shorter {
+            size /= 2;
+        }
+    }
+    (ops, differences)
+}
+
+#[test]
+fn a_history_is_the_same_for_the_same_seed_and_has_everything() {
+    let histories = |seed| {
+        let mut random = Random(seed);
+        (0..40).map(|_| history(&mut random, 3)).collect::<Vec<_>>()
+    };
+    assert_eq!(histories(7), histories(7));
+    assert_ne!(histories(7), histories(8));
+    let all = histories(7).concat();
+    let has = |is_it: fn(&Act) -> bool| all.iter().filter(|op| is_it(&op.act)).count();
+    for is_it in [
+        (|act| matches!(act, Act::Send { items, .. } if items.len() > 1)) as fn(&Act) -> bool,
+        |act| matches!(act, Act::Remove { .. }),
+        |act| matches!(act, Act::Repeat { is_other: true, .. }),
+        |act| {
+            matches!(
+                act,
+                Act::Repeat {
+                    is_other: false,
+                    ..
+                }
+            )
+        },
+        |act| matches!(act, Act::NewKey { .. }),
+        |act| matches!(act, Act::Recover),
+        |act| matches!(act, Act::GiveUp),
+        |act| matches!(act, Act::SendAgain { of: Some(_) }),
+        |act| matches!(act, Act::SendAgain { of: None }),
+        |act| matches!(act, Act::Discard { .. }),
+    ] {
+        assert!(has(is_it) > 3);
+    }
+}
+
+#[test]
+fn a_history_that_fails_is_cut_to_what_it_fails_by() {
+    let whole = history(&mut Random(1), 3);
+    let fails = |ops: &[Op]| -> Vec<String> {
+        let has = |number| ops.iter().any(|op| op.number == number);
+        match has(4) && has(23) {
+            true => vec!["differs".to_owned()],
+            false => Vec::new(),
+        }
+    };
+    let (short, differences) = shortened(whole.clone(), fails(&whole), 1_000, fails);
+    let numbers: Vec<usize> = short.iter().map(|op| op.number).collect();
+    assert_eq!(numbers, [4, 23]);
+    assert_eq!(differences, ["differs"]);
+    let (none, _) = shortened(whole.clone(), fails(&whole), 0, fails);
+    assert_eq!(none, whole);
+}
