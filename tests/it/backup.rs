@@ -76,6 +76,9 @@ fn post(
 
 #[test]
 fn a_backup_under_load_holds_every_request_that_was_acknowledged_before_it_exactly_once() {
+    if crate::setup::file_only("a node makes no backups") {
+        return;
+    }
     let before = folder();
     let process = before.spawn();
     // What waits for its sink lies in the journal, behind its cursor.
@@ -222,6 +225,9 @@ fn private(dir: &Path, files: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renderer_of_the_life_before_is_told_everything_afresh() {
+    if crate::setup::file_only("a node makes no backups") {
+        return;
+    }
     let setup = Setup::screen();
     let app = setup.clone().start().await;
     let put = async |app: &crate::app::TestApp, number: u32, value: &str| {
@@ -289,6 +295,9 @@ async fn a_renderer_of_the_life_before_is_told_everything_afresh() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lives_of_a_backup_that_is_restored_twice_never_take_each_other_for_themselves() {
+    if crate::setup::file_only("a node makes no backups") {
+        return;
+    }
     let setup = Setup::screen();
     let app = setup.clone().start().await;
     let setup = app.stop().await;
@@ -357,6 +366,9 @@ fn fill(process: &Process) {
 
 #[test]
 fn one_that_is_killed_is_no_backup_and_while_it_runs_there_is_no_other() {
+    if crate::setup::file_only("a node makes no backups") {
+        return;
+    }
     let folder = folder();
     let mut process = folder.spawn();
     fill(&process);
@@ -422,6 +434,9 @@ fn backup(folder: &Setup) -> PathBuf {
 
 #[test]
 fn a_backup_that_is_not_as_it_was_made_is_refused_and_nothing_is_left() {
+    if crate::setup::file_only("a node makes no backups") {
+        return;
+    }
     let folder = folder();
     let dir = backup(&folder);
     let manifest = std::fs::read_to_string(dir.join("manifest.json")).expect("a manifest");
@@ -470,6 +485,9 @@ fn a_backup_that_is_not_as_it_was_made_is_refused_and_nothing_is_left() {
 
 #[test]
 fn a_restore_takes_a_folder_of_its_own_only() {
+    if crate::setup::file_only("a node makes no backups") {
+        return;
+    }
     let folder = folder();
     let dir = backup(&folder);
     let process = folder.spawn();
@@ -494,6 +512,9 @@ fn a_restore_takes_a_folder_of_its_own_only() {
 
 #[test]
 fn the_command_makes_backups_and_says_what_is_wrong() {
+    if crate::setup::file_only("a node makes no backups") {
+        return;
+    }
     let folder = folder();
     let process = folder.spawn();
     process.accepted(ORDERS, BY_ID, r#"{"id": "one"}"#);

@@ -163,6 +163,9 @@ fn daemon() -> (Setup, Process, Receiver) {
 
 #[test]
 fn no_secret_is_found_anywhere() {
+    if crate::setup::file_only("a node makes no backups") {
+        return;
+    }
     let (mut folder, process, receiver) = daemon();
     let mut seen = Seen::default();
     let mut secrets: Vec<String> = [

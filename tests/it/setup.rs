@@ -25,7 +25,7 @@ use tempfile::TempDir;
 
 use crate::app::TestApp;
 use crate::process::{Ended, Process};
-pub(crate) use engine::is_alone_in_a_cluster;
+pub(crate) use engine::{file_only, is_alone_in_a_cluster};
 use file::quoted;
 
 /// The admin token of [`Setup::with_streams`].
@@ -365,7 +365,9 @@ impl Setup {
 
     /// Runs `command`, which becomes the program, and waits until it listens. Relative paths start in the folder.
     pub(crate) fn spawn_as(&self, command: Command) -> Result<Process, Ended> {
-        Process::watch(self.child(command), self.clone())
+        let process = Process::watch(self.child(command), self.clone())?;
+        self.wait_for_sinks(&process);
+        Ok(process)
     }
 
     /// Starts the daemon as a process of its own, wherever it listens, and waits for nothing.

@@ -29,9 +29,12 @@ impl Setup {
         read_only(&self.data_dir().join("pool.db"))
     }
 
-    /// The journal, to be read.
+    /// The journal, to be read. Of a node: a copy of its table `requests` as it is now.
     pub(crate) fn journal(&self) -> Connection {
-        read_only(&self.data_dir().join("journal.db"))
+        match self.database() {
+            None => read_only(&self.data_dir().join("journal.db")),
+            Some((url, schema)) => requests_of(url, schema),
+        }
     }
 
     /// Changes a file of the data folder behind the daemon's back.
@@ -107,4 +110,24 @@ pub(crate) fn one<T: FromSql>(database: &Connection, sql: &str) -> T {
 
 fn json(fields: &str) -> Value {
     serde_json::from_str(fields).expect("fields are JSON")
+}
+
+/// The request log of a cluster, as the file of a daemon alone has it.
+fn requests_of(url: &str, schema: &str) -> Connection {
+    let sql = format!(
+        "SELECT coalesce(json_agg(r), '[]') FROM (SELECT seq, request_id, connector, stream, outcome, endpoint, http_status,
+             items, idempotency_key FROM {schema}.requests ORDER BY seq) r"
+    );
+    let rows = postgres_server::query_at(url, &sql);
+    let copy = Connection::open_in_memory().expect("memory");
+    let made = copy.execute_batch(
+        "CREATE TABLE requests (seq INTEGER PRIMARY KEY, request_id BLOB, connector TEXT, stream TEXT, outcome INTEGER,
+             endpoint INTEGER, http_status INTEGER, items INTEGER, idempotency_key TEXT)",
+    );
+    made.expect("a table");
+    let sql = "INSERT INTO requests SELECT value ->> 'seq', unhex(value ->> 'request_id', '-'), value ->> 'connector',
+            value ->> 'stream', value ->> 'outcome', value ->> 'endpoint', value ->> 'http_status', value ->> 'items',
+            value ->> 'idempotency_key' FROM json_each(?1)";
+    copy.execute(sql, [rows]).expect("rows");
+    copy
 }

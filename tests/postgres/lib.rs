@@ -121,12 +121,7 @@ impl Postgres {
     /// What a statement returns: a line for each row, columns between `|`. It must succeed.
     #[track_caller]
     pub fn query(&self, sql: &str) -> String {
-        let output = self.psql(sql);
-        assert!(output.status.success(), "{sql}: {output:?}");
-        String::from_utf8(output.stdout)
-            .expect("text")
-            .trim_end()
-            .to_owned()
+        answered(self.client(), sql)
     }
 
     /// A transaction of somebody else, which has a number, and is open until this is dropped.
@@ -155,12 +150,7 @@ impl Postgres {
     }
 
     fn client(&self) -> Command {
-        let mut command = Command::new(self.programs.join("psql"));
-        command
-            .args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet"])
-            .args(["--set", "ON_ERROR_STOP=1", "--dbname", &self.url()])
-            .env("PGCONNECT_TIMEOUT", "30");
-        command
+        client(&self.programs, &self.url())
     }
 
     /// Ends the server at once, as a crash would.
@@ -257,6 +247,34 @@ pub fn cluster_at(url: &str, schema: &str) -> Database {
         durability: Durability::Local,
     };
     Database::new(&options).expect("a URL and a plain name")
+}
+
+/// What a statement returns from the server at this address, as [`Postgres::query`] has it. It must succeed.
+#[track_caller]
+pub fn query_at(url: &str, sql: &str) -> String {
+    let programs = programs().expect("PostgreSQL is installed");
+    answered(client(&programs, url), sql)
+}
+
+fn client(programs: &Path, url: &str) -> Command {
+    let mut command = Command::new(programs.join("psql"));
+    command
+        .args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet"])
+        .args(["--set", "ON_ERROR_STOP=1", "--dbname", url])
+        .env("PGCONNECT_TIMEOUT", "30");
+    command
+}
+
+#[track_caller]
+fn answered(mut client: Command, sql: &str) -> String {
+    let output = client
+        .args(["--command", sql])
+        .stdin(Stdio::null())
+        .output();
+    let output = output.expect("psql starts");
+    assert!(output.status.success(), "{sql}: {output:?}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.trim_end().to_owned()
 }
 
 /// What lies between Headgate and a server, and may stall.

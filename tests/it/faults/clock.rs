@@ -29,6 +29,9 @@ const TIDIED: Duration = Duration::from_secs(4);
 
 #[test]
 fn jumps_of_the_clock_under_load_lose_and_repeat_nothing() {
+    if crate::setup::file_only("a node does not start with another clock than the server's") {
+        return;
+    }
     let mut random = bench::random("jumps of the clock");
     let folder = bench::folder();
     let Some(preload) = Preload::new("jumps of the clock", &folder) else {
@@ -94,6 +97,9 @@ fn a_key_that_was_used_is_used_whatever_the_clock_did_since() {
 
 #[test]
 fn hours_without_a_daemon_count_where_the_clock_is_trusted() {
+    if crate::setup::file_only("a node does not start with another clock than the server's") {
+        return;
+    }
     // The kernel says of the clock of these tests that it is not synchronized.
     for (trust, counts) in [("always", true), ("auto", false), ("never", false)] {
         let folder = folder().set("storage.trust_clock", trust);
@@ -126,6 +132,9 @@ fn hours_without_a_daemon_count_where_the_clock_is_trusted() {
 
 #[test]
 fn a_clock_that_was_ahead_for_a_while_deletes_nothing() {
+    if crate::setup::file_only("a node does not start with another clock than the server's") {
+        return;
+    }
     let folder = folder();
     let Some(preload) = Preload::new("the log and the clock", &folder) else {
         return;
@@ -185,6 +194,9 @@ fn a_retry_waits_for_its_pause_and_no_longer_wherever_the_clock_goes() {
 
 #[test]
 fn a_clock_that_is_ahead_at_the_first_start_and_right_afterwards_does_no_harm() {
+    if crate::setup::file_only("a node does not start with another clock than the server's") {
+        return;
+    }
     let (folder, _receiver) = refused_at_first(3);
     let Some(preload) = Preload::new("a clock that is ahead at the start", &folder) else {
         return;

@@ -75,6 +75,9 @@ fn ready(process: &Process) -> u16 {
 
 #[test]
 fn a_nearly_full_disk_is_answered_503_before_it_is_full_and_recovers_by_itself() {
+    if crate::setup::file_only("requests are on the disk of the server") {
+        return;
+    }
     let folder = folder()
         .set("storage.min_free_bytes", 8_000_000)
         .set("storage.payload_retention_minutes", 60);
@@ -114,6 +117,9 @@ fn a_nearly_full_disk_is_answered_503_before_it_is_full_and_recovers_by_itself()
 
 #[test]
 fn a_full_disk_is_answered_503_loses_nothing_and_recovers_by_itself() {
+    if crate::setup::file_only("requests are on the disk of the server") {
+        return;
+    }
     let folder = folder();
     let Some(disk) = Disk::mount("a full disk", &folder, "size=32m") else {
         return;
@@ -187,6 +193,9 @@ fn logs(folder: &Setup) -> u64 {
 
 #[test]
 fn a_small_disk_is_not_refused_for_the_daemons_own_logs() {
+    if crate::setup::file_only("requests are on the disk of the server") {
+        return;
+    }
     const FREE_MIN: u64 = 8_000_000;
     let folder = folder()
         .set("storage.min_free_bytes", FREE_MIN)
@@ -226,6 +235,9 @@ fn a_small_disk_is_not_refused_for_the_daemons_own_logs() {
 
 #[test]
 fn a_backup_that_finds_no_room_says_so_and_leaves_nothing() {
+    if crate::setup::file_only("a node makes no backups") {
+        return;
+    }
     let folder = folder();
     let Some(disk) = Disk::mount("a full disk under a backup", &folder, "size=64m") else {
         return;
@@ -277,6 +289,9 @@ fn a_backup_that_finds_no_room_says_so_and_leaves_nothing() {
 
 #[test]
 fn a_backup_does_not_take_the_room_that_requests_need() {
+    if crate::setup::file_only("a node makes no backups") {
+        return;
+    }
     let folder = folder()
         .set("storage.min_free_bytes", 8_000_000)
         .set("storage.payload_retention_minutes", 60);
@@ -315,6 +330,9 @@ fn backup(admin: SocketAddr, dir: &Path) -> Answer {
 
 #[test]
 fn a_journal_that_cannot_be_written_ends_the_process_with_70_and_loses_nothing() {
+    if crate::setup::file_only("requests are on the disk of the server") {
+        return;
+    }
     let folder = folder();
     if Command::new("bash").arg("-c").arg(":").status().is_err() {
         return skipped("a journal that cannot be written", "there is no bash");

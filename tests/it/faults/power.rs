@@ -46,6 +46,9 @@ const STARTED_ONE_IN: u64 = 15;
 
 #[test]
 fn what_was_acknowledged_survives_a_power_cut_at_any_moment() {
+    if crate::setup::file_only("it changes or watches the file of the journal") {
+        return;
+    }
     let mut random = bench::random("power cuts");
     let folder = bench::folder();
     let Some(preload) = Preload::new("power cuts", &folder) else {
@@ -309,6 +312,9 @@ fn waiting(journal: &Connection, cursor: i64) -> HashSet<i64> {
 
 #[test]
 fn a_power_cut_at_any_moment_of_the_first_start_leaves_a_folder_that_starts() {
+    if crate::setup::file_only("it changes or watches the file of the journal") {
+        return;
+    }
     let mut random = bench::random("power cuts at the first start");
     let folder = bench::folder().without_token();
     let Some(preload) = Preload::new("power cuts at the first start", &folder) else {
