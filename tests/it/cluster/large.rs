@@ -42,8 +42,17 @@ impl Body {
     }
 }
 
-/// What a node has: key, length and digest of each item, and number and bytes of past values, but for those of the first items.
-fn stored(node: &Process) -> (Vec<(String, usize, u64)>, (i64, i64)) {
+/// What a node has.
+#[derive(Debug, PartialEq, Eq)]
+struct Stored {
+    /// Key, length and digest of each item.
+    items: Vec<(String, usize, u64)>,
+    /// Number of past values, but for those of the first items, and bytes of their names and values.
+    past: i64,
+    past_bytes: i64,
+}
+
+fn stored(node: &Process) -> Stored {
     let pool = node.setup.pool();
     let sql = "SELECT key, fields FROM items WHERE stream = 'orders' ORDER BY key";
     let mut statement = pool.prepare(sql).expect("the table items");
@@ -57,7 +66,12 @@ fn stored(node: &Process) -> (Vec<(String, usize, u64)>, (i64, i64)) {
     let sql = "SELECT count(*), coalesce(sum(length(field) + length(value)), 0) FROM past_values
         WHERE key NOT LIKE 'first-%'";
     let past = pool.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)));
-    (items.expect("it reads"), past.expect("it reads"))
+    let (past, past_bytes) = past.expect("it reads");
+    Stored {
+        items: items.expect("it reads"),
+        past,
+        past_bytes,
+    }
 }
 
 /// Submits bodies of these requests at once, each to the node of its place, until it is accepted: a node has memory for some.
@@ -90,7 +104,7 @@ fn equal_copies(nodes: &[Process], items: usize, past: i64) {
         (usize::try_from(count) == Ok(items)).then(|| stored(node))
     };
     let first = eventually("every item is there", || {
-        looked_at(&nodes[0]).filter(|stored| stored.1.0 == past)
+        looked_at(&nodes[0]).filter(|stored| stored.past == past)
     });
     for node in &nodes[1..] {
         eventually("the copies are equal", || {
@@ -101,7 +115,7 @@ fn equal_copies(nodes: &[Process], items: usize, past: i64) {
 
 /// Nothing was given up, the nodes live, and a small request reaches all of them.
 fn everything_works(nodes: &mut [Process], items: usize) {
-    let past = stored(&nodes[0]).1.0;
+    let past = stored(&nodes[0]).past;
     accepted(&nodes[1], "small");
     // Two fields.
     equal_copies(nodes, items + 1, past + 2);
