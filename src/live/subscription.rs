@@ -415,7 +415,7 @@ fn resume_from(live: &Live, request: &Subscribe) -> Option<Position> {
     };
     // Removals of items that the limits hide would reveal their keys.
     let may_go_on = since.seq == ChangeSeq::MIN || !request.filter.hides();
-    (may_go_on && live.pool.reaches_back_to(since)).then_some(since)
+    (may_go_on && live.pool.resumes_from(since)).then_some(since)
 }
 
 impl Drop for Subscription {

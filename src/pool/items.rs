@@ -93,9 +93,15 @@ impl Pool {
 
     /// Whether everything that changed after the position can still be told.
     pub fn reaches_back_to(&self, position: Position) -> bool {
+        self.resumes_from(position) && position.seq <= self.changes.head()
+    }
+
+    /// The same for who follows what changes. Another node of a cluster may have told of changes that this copy does not have
+    /// yet: they are not told again, and what comes after them is.
+    pub fn resumes_from(&self, position: Position) -> bool {
         position.epoch == self.epoch()
             && position.seq >= ChangeSeq::new(self.floor.load(Ordering::Acquire))
-            && position.seq <= self.changes.head()
+            && (self.is_logged || position.seq <= self.changes.head())
     }
 
     /// At most `limit` keys of a stream, those after `after`, in their order.

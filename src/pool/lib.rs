@@ -174,6 +174,8 @@ pub struct Pool {
     writer: Mutex<Writer>,
     reads: Opaque<sqlx::SqlitePool>,
     path: PathBuf,
+    /// Whether it is one of several copies.
+    is_logged: bool,
     /// Of all files of the data folder.
     fail_stop: FailStop,
     /// The latest changes, for who listens.
@@ -257,6 +259,7 @@ impl Pool {
             }),
             reads,
             path: path.to_owned(),
+            is_logged: log.is_some(),
             fail_stop: fail_stop.clone(),
             changes: Arc::new(Changes::starting_at(history.seq)),
             made,

@@ -375,3 +375,34 @@ async fn a_node_that_followed_decides_and_tells_as_the_one_that_wrote() {
     let seqs = "SELECT count(*) - count(DISTINCT seq) FROM items";
     assert_eq!(one.query("pool.db", seqs), 0);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_follows_goes_on_at_a_node_that_is_behind() {
+    let Some(server) = Postgres::start("who_follows_goes_on_at_a_node_that_is_behind") else {
+        return;
+    };
+    let database = server.cluster("headgate").await;
+    let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    let (first, following) = Node::start(&database, folders[0].path()).await;
+    let behind = Node::open(&database, folders[1].path()).await;
+    behind.catch_up().await;
+    first.claim().await;
+    block_in_place(|| {
+        let added = first.pool.add_sink("pool", Seq::new(0));
+        added.expect("it writes");
+        let batch = batch_of(STREAM, 1, &[("a", r#"{"x":1}"#)]);
+        first.settle(&batch).expect("it settles");
+    });
+    let told = first.pool.position();
+    assert!(behind.pool.position().seq < told.seq);
+    assert!(behind.pool.resumes_from(told));
+    assert!(!behind.pool.reaches_back_to(told));
+    let of_another_life = Position {
+        epoch: base::order::Epoch::default(),
+        ..told
+    };
+    assert!(!behind.pool.resumes_from(of_another_life));
+    behind.catch_up().await;
+    assert!(behind.pool.reaches_back_to(told));
+    following.abort();
+}
