@@ -8,7 +8,9 @@
 //! A removal with a version of its source is remembered longer: what is older by that version may come from outside at any
 //! time. The newest of these are kept, by count.
 //!
-//! Nothing here looks at a clock: how far every sink that may write the pool has come says what can still arrive.
+//! Nothing here looks at a clock: how far every sink has come says what can still arrive. One that never writes the pool counts,
+//! too, because it may make a dead letter that is sent again; but where it is far behind, the newest tombstones are kept for it,
+//! by count.
 //!
 //! **Invariant**: when renderers cannot be told of a removal any more, the history's floor has risen to it: nobody
 //! resumes from before it and misses it.
@@ -51,7 +53,7 @@ pub(super) struct Removals {
     of: HashMap<Arc<str>, OfStream>,
     /// What this transaction removed and was not there.
     absent: Vec<(Arc<str>, String)>,
-    /// Sinks that never write the pool, as a JSON list: what they are behind of brings nothing back.
+    /// Sinks that never write the pool, as a JSON list: what they are behind of brings nothing back by itself.
     bystanders: String,
     /// How many renderers can be told of.
     told_max: i64,
@@ -232,7 +234,7 @@ impl Removals {
         if self.absent.is_empty() {
             return Ok(());
         }
-        let settled = self.settled(connection)?;
+        let settled = settled_by_all(connection)?;
         let mut forget = connection.prepare_cached(&format!(
             "DELETE FROM removed WHERE stream = ?1 AND key = ?2 AND seq = 0 AND version IS NULL AND accepted_seq <= ?3 AND {NO_LETTER}"
         ))?;
@@ -244,11 +246,20 @@ impl Removals {
         Ok(())
     }
 
+    /// What sinks that never write the pool are behind of counts as settled.
     fn settled(&self, connection: &Connection) -> Result<Seq, rusqlite::Error> {
-        connection
-            .prepare_cached(SETTLED)?
-            .query_row([&self.bystanders], |row| row.get(0).map(Seq::from_column))
+        settled_but_for(connection, &self.bystanders)
     }
+}
+
+fn settled_by_all(connection: &Connection) -> Result<Seq, rusqlite::Error> {
+    settled_but_for(connection, "[]")
+}
+
+fn settled_but_for(connection: &Connection, sinks: &str) -> Result<Seq, rusqlite::Error> {
+    connection
+        .prepare_cached(SETTLED)?
+        .query_row([sinks], |row| row.get(0).map(Seq::from_column))
 }
 
 /// Forgets how an item was removed: it is back, and its row says what its key has reached.

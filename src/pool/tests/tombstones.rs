@@ -83,23 +83,68 @@ async fn what_never_was_and_nothing_can_bring_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_sink_that_never_writes_the_pool_holds_no_removal_up() {
+async fn a_sink_that_never_writes_the_pool_holds_only_so_many_removals_up() {
     let test = Test::new().await;
     test.passes("pool", 4);
     for sink in ["late", "receiver"] {
         test.pool.add_sink(sink, Seq::new(1)).expect("it writes");
     }
-    test.remove(STREAM, "never", 4);
+    test.remove(STREAM, "never", 3);
+    test.remove(STREAM, "nor", 4);
     let forget = |bystanders: &[&str]| {
         let bystanders: Vec<String> = bystanders.iter().map(ToString::to_string).collect();
         let forgotten = test.pool.forget_removed(&bystanders, || false);
         forgotten.expect("it forgets");
     };
+    let keep = |most| test.pool.lock().removals.keep_published(most);
+    keep(0);
     forget(&["receiver"]);
-    assert_eq!(test.tombstones(), "never!", "another may write it");
+    assert_eq!(test.tombstones(), "never! nor!", "another may write it");
     test.passes("late", 4);
+    keep(9);
+    forget(&["receiver"]);
+    assert_eq!(
+        test.tombstones(),
+        "never! nor!",
+        "it may become a dead letter"
+    );
+    keep(1);
+    forget(&["receiver"]);
+    assert_eq!(test.tombstones(), "nor!");
+    test.passes("receiver", 4);
+    keep(9);
     forget(&["receiver"]);
     assert_eq!(test.tombstones(), "");
+}
+
+#[tokio::test]
+async fn a_dead_letter_of_a_slower_sink_does_not_bring_back_what_was_never_shown() {
+    let test = Test::new().await;
+    test.pool.add_sink("slow", Seq::new(0)).expect("it writes");
+    // Both in one transaction: nobody is told of the item.
+    test.passes("pool", 2);
+    test.remove(STREAM, "a", 2);
+    let forgotten = test.pool.forget_removed(&["slow".to_owned()], || false);
+    forgotten.expect("it forgets");
+    let settlement = Settlement {
+        sink: "slow".into(),
+        cursor: Some(Seq::new(2)),
+        dead_letters: vec![letter(1, 0, "a")],
+        ..Settlement::default()
+    };
+    test.pool.settle(&settlement).expect("it settles");
+    test.forget();
+    let limits = ResendLimits {
+        items_max: 9,
+        bytes_max: 999,
+    };
+    let unsettled = std::collections::HashMap::new();
+    let later = LaterChanges::Stays {
+        in_pool: false,
+        unsettled: &unsettled,
+    };
+    let sent = (test.pool).send_again("slow", &Selection::All, i64::MAX, limits, later);
+    assert_eq!(sent.expect("it looks"), 0, "the removal is newer");
 }
 
 #[tokio::test]

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{NO_LETTER, Removals};
+use super::{NO_LETTER, Removals, settled_by_all};
 use crate::past_values::Recording;
 use crate::{Pool, PoolError};
-use base::order::ChangeSeq;
+use base::order::{ChangeSeq, Seq};
 
 /// Tombstones that are looked at in one transaction.
 const CHUNK: u32 = 1_000;
@@ -61,7 +61,7 @@ impl Removals {
         let Some(excess) = forgetting.excess else {
             return Ok(None);
         };
-        let settled = self.settled(connection)?;
+        let settled = settled_by_all(connection)?;
         let through: Option<i64> = connection
             .prepare_cached(
                 "SELECT max(seq) FROM (SELECT seq FROM removed WHERE seq > 0 AND seq <= ?1 ORDER BY seq LIMIT ?2)",
@@ -93,13 +93,30 @@ impl Removals {
         Ok(Some(ChangeSeq::from_column(through)))
     }
 
+    /// Up to here no sink needs tombstones that renderers are not told of. For those that never write the pool the newest are kept,
+    /// by count.
+    fn needed_by_none(&self, connection: &Connection) -> Result<Seq, rusqlite::Error> {
+        let (by_all, by_writers) = (settled_by_all(connection)?, self.settled(connection)?);
+        if by_all == by_writers {
+            return Ok(by_all);
+        }
+        let excess = connection
+            .prepare_cached(
+                "SELECT accepted_seq FROM removed WHERE seq = 0 AND version IS NULL
+                 ORDER BY accepted_seq DESC LIMIT 1 OFFSET ?1",
+            )?
+            .query_row([self.told_max], |row| row.get(0).map(Seq::from_column))
+            .optional()?;
+        Ok(excess.map_or(by_all, |excess| by_all.max(excess.min(by_writers))))
+    }
+
     /// Looks at a chunk of the tombstones that renderers are not told of; true if there may be more.
     fn forget_others(
         &mut self,
         connection: &Connection,
         recording: &Recording,
     ) -> Result<bool, rusqlite::Error> {
-        let settled = self.settled(connection)?;
+        let settled = self.needed_by_none(connection)?;
         let forgetting = &mut self.forgetting;
         if forgetting
             .began
@@ -158,8 +175,8 @@ impl Removals {
 }
 
 impl Pool {
-    /// Forgets removals that nobody needs any more, for a moment, or until `stop` says so. How far `bystanders` are does not
-    /// matter to it: they never write the pool. Blocks.
+    /// Forgets removals that nobody needs any more, for a moment, or until `stop` says so. `bystanders` never write the pool: for
+    /// them it keeps only so many. Blocks.
     ///
     /// # Errors
     /// SQLite's; what was forgotten before stays so.

@@ -58,7 +58,8 @@ async fn what_is_too_large_for_an_entry_is_refused_and_the_rest_goes_on() {
         for half in &halves {
             assert!(settle(half, true).expect("it fits"));
         }
-        assert!(settle(&two, false).expect("it has no parts"));
+        let whole = large(3, &[("c", 40), ("d", 40)]);
+        assert!(settle(&whole, false).expect("it has no parts"));
         assert_eq!(server.query(size), "80");
         // Whatever it is.
         let refused = one.pool.write(|writer| {
@@ -73,5 +74,5 @@ async fn what_is_too_large_for_an_entry_is_refused_and_the_rest_goes_on() {
     });
     other.catch_up().await;
     assert_equal(&[&one, &other]).await;
-    assert_eq!(other.pool.sizes().of(STREAM).items, 3);
+    assert_eq!(other.pool.sizes().of(STREAM).items, 5);
 }
