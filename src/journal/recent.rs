@@ -13,7 +13,7 @@ use base::order::Seq;
 use item::batch::Entry;
 
 /// Bytes of entries that stay in memory for the lanes.
-const RECENT_BYTES_MAX: usize = 8 << 20;
+const RECENT_BYTES_MAX: usize = 10 << 20;
 /// What an entry costs beside its items: itself, what says how it was accepted, and what the allocator rounds up.
 const ENTRY_OVERHEAD_BYTES: usize = 256;
 

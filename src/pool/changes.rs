@@ -24,7 +24,7 @@ use base::order::ChangeSeq;
 pub use change::Change;
 
 /// Bytes of all logs together; beyond it the largest one forgets its oldest changes.
-const LOG_BYTES_MAX: usize = 8 << 20;
+const LOG_BYTES_MAX: usize = 6 << 20;
 /// A log that nobody listens to is kept this long: a renderer that was away for a moment resumes from
 /// memory.
 const LOG_KEPT: Duration = Duration::from_secs(60);
