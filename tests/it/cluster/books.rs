@@ -18,6 +18,7 @@ use crate::app::Random;
 use crate::app::renderer::{Content, Renderer, Transport};
 use crate::faults::{number, random};
 use crate::process::{Answer, Client, SetOnDrop};
+use crate::setup::key_of;
 
 /// Items of each sender.
 const KEYS: u64 = 12;
@@ -62,13 +63,6 @@ struct Load {
     content: OnceLock<Content>,
 }
 
-/// What a sender knows of an item: the last number that was accepted, and the one of which nobody knows.
-#[derive(Debug, Default)]
-struct Known {
-    accepted: u64,
-    maybe: u64,
-}
-
 impl Load {
     fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
@@ -92,25 +86,22 @@ impl Load {
         }
     }
 
-    /// Sends one number after the other of each of its items until the end, each until it is accepted.
-    fn send(&self, sender: u64, seed: u64) -> BTreeMap<String, Known> {
+    /// Sends one number after the other of each of its items until the end, each until it is accepted. The last ones of its items.
+    fn send(&self, sender: u64, seed: u64) -> BTreeMap<String, u64> {
         let mut random = Random(seed ^ (sender + 1));
-        let mut known: BTreeMap<String, Known> = BTreeMap::new();
+        let mut known: BTreeMap<String, u64> = BTreeMap::new();
         for number in 0_u64.. {
             if self.has_ended() {
                 break;
             }
             let id = format!("{sender}-{}", random.within(0..KEYS));
-            let item = known.entry(id.clone()).or_default();
-            item.maybe = item.accepted + 1;
+            let last = known.entry(id.clone()).or_default();
+            *last += 1;
             let headers = format!("{BY_ID}Idempotency-Key: {sender}-{number}\r\n");
-            let body = json!({ "id": id, "n": item.maybe }).to_string();
+            let body = json!({ "id": id, "n": *last }).to_string();
             let answer = eventually("a node accepts it", || {
-                let answer = self.post(&mut random, &headers, &body);
-                (answer.is_some() || self.has_ended()).then_some(answer)
+                self.post(&mut random, &headers, &body)
             });
-            let Some(answer) = answer else { break };
-            item.accepted = item.maybe;
             self.accepted.fetch_add(1, Ordering::Relaxed);
             if random.once_in(5)
                 && let Some(again) = self.post(&mut random, &headers, &body)
@@ -191,7 +182,7 @@ impl Cluster {
             nodes.retain(|node| *node != service);
             node.kill();
         }
-        accepted(self.any(), "mark");
+        mark(self.any());
         harm(&setup);
         let node = setup.spawn();
         load.nodes.blocking_write().push(node.service);
@@ -243,10 +234,18 @@ impl Cluster {
             }
         }
         for node in self.live() {
-            accepted(node, "mark");
+            mark(node);
             ready_becomes(node, None);
         }
     }
+}
+
+/// Has a node accept something that nobody follows.
+fn mark(node: &Process) {
+    eventually("it is accepted", || {
+        let answer = node.post("marks", BY_ID, r#"{"id": "mark"}"#);
+        (answer.status == 202).then_some(())
+    });
 }
 
 impl Load {
@@ -295,6 +294,8 @@ fn one_fault_after_the_other_loses_and_doubles_nothing() {
     );
     let nodes = ["a", "b", "c"].map(|name| {
         let node = node(&primary, name)
+            .stream("marks")
+            .given_key("tests", "marks", &key_of("marks"), "")
             .sink("books", "http-forward", "orders", &more)
             .set("cluster.urls", urls.to_vec())
             .set("cluster.durability", "standby");
@@ -314,7 +315,7 @@ fn one_fault_after_the_other_loses_and_doubles_nothing() {
         ended: AtomicBool::new(false),
         content: OnceLock::new(),
     };
-    accepted(cluster.any(), "mark");
+    mark(cluster.any());
     std::thread::scope(|scope| {
         let _content = EmptyOnDrop(&load.content);
         let ends = SetOnDrop(&load.ended);
@@ -338,7 +339,7 @@ fn one_fault_after_the_other_loses_and_doubles_nothing() {
         }
         drop(ends);
         let known = senders.map(|sender| sender.join().expect("no panic"));
-        let known: BTreeMap<String, Known> = known.into_iter().flatten().collect();
+        let known: BTreeMap<String, u64> = known.into_iter().flatten().collect();
         let shown = agreed(&cluster, &known, &sent);
         let of_stream = shown.into_iter().collect();
         let content = Content::from([("orders".to_owned(), of_stream)]);
@@ -364,16 +365,14 @@ impl Drop for EmptyOnDrop<'_> {
 }
 
 /// Waits until every node shows the same, and what is known; and until the receiver has each number, the last one last.
-fn agreed(cluster: &Cluster, known: &BTreeMap<String, Known>, sent: &Sent) -> Vec<(String, Value)> {
+fn agreed(cluster: &Cluster, known: &BTreeMap<String, u64>, sent: &Sent) -> Vec<(String, Value)> {
     let last = |items: &[(String, Value)], id: &String| {
         let item = items.iter().find(|(key, _)| key == id);
         item.map_or(0, |(_, item)| item["fields"]["n"].as_u64().unwrap_or(0))
     };
     let is_known = |items: &[(String, Value)]| {
-        known.iter().all(|(id, known)| {
-            let last = last(items, id);
-            last == known.accepted || last == known.maybe
-        })
+        let mut known = known.iter();
+        known.all(|(id, number)| last(items, id) == *number)
     };
     let shown = eventually("every node shows the same, and all of it", || {
         let shown: Vec<_> = cluster.live().map(items).collect();
@@ -382,13 +381,11 @@ fn agreed(cluster: &Cluster, known: &BTreeMap<String, Known>, sent: &Sent) -> Ve
     });
     eventually("the receiver has each number, the last one last", || {
         let sent = sent.lock().expect("no panic while held");
-        let has_all = known.iter().all(|(id, known)| {
+        let has_all = known.iter().all(|(id, number)| {
             let none = Vec::new();
             let of_item = sent.get(id).unwrap_or(&none);
             let numbers: BTreeSet<u64> = of_item.iter().copied().collect();
-            let last = last(&shown, id);
-            (1..=known.accepted).all(|number| numbers.contains(&number))
-                && of_item.last().is_none_or(|sent| *sent == last)
+            (1..=*number).all(|one| numbers.contains(&one)) && of_item.last() == Some(number)
         });
         has_all.then_some(())
     });
