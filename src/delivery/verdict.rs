@@ -264,7 +264,7 @@ pub(super) fn unreadable(seq: Seq, row: Option<&LogRow>, reason: String) -> Dead
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::time::Duration;
 
     use super::{ASKED_PAUSE_MAX, Attempts, defer, rest, schedule_retry};
@@ -276,7 +276,7 @@ mod tests {
     use pool::{Part, Settlement};
     use settings::Sink;
 
-    fn batch(items: u32) -> Batch {
+    pub(crate) fn batch(items: u32) -> Batch {
         let mut writer = ItemsWriter::new(1 << 20, 64);
         for item in 0..items {
             writer.push(&item.to_string(), "{}").expect("it fits");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::Ingest;
 use super::request::Known;
-use super::unsettled::{Reserved, left_by};
+use super::unsettled::{OfStream, Reserved, left_by};
 use crate::error::AcceptError;
 use base::order::Seq;
 use catalog::IngestKey;
@@ -52,13 +52,13 @@ impl Ingest {
     pub async fn count_unsettled(&self) -> Result<Seq, StorageError> {
         let until = Instant::now() + COUNT_TIME;
         let newest = *self.journal.newest().borrow();
-        let streams = self.full_streams().into_iter();
-        let unsettled = streams.filter_map(|name| Some(((self.settled_through)(&name)?, name)));
-        let unsettled = unsettled.filter(|(settled, _)| *settled < newest);
-        let Some((after, _)) = unsettled.min() else {
-            return Ok(newest);
-        };
-        self.count_after(after, newest, until).await?;
+        let streams = self.limited_streams();
+        let settled = streams
+            .iter()
+            .filter_map(|name| (self.settled_through)(name));
+        if let Some(after) = settled.filter(|settled| *settled < newest).min() {
+            self.count_after(after, newest, &streams, until).await?;
+        }
         Ok(newest)
     }
 
@@ -70,36 +70,45 @@ impl Ingest {
     /// The journal cannot be read: call it again.
     pub async fn count_elsewhere(&self, after: Seq) -> Result<Seq, StorageError> {
         let newest = *self.journal.newest().borrow();
-        let counted = match self.full_streams().is_empty() {
+        let streams = self.limited_streams();
+        let counted = match streams.is_empty() {
             true => newest,
             false => {
                 let until = Instant::now() + COUNT_TIME;
-                self.count_after(after, newest, until).await?
+                self.count_after(after, newest, &streams, until).await?
             }
         };
         for (name, stream) in self.unsettled.streams() {
-            stream.settle((self.settled_through)(&name).unwrap_or(Seq::MAX));
+            self.settle(&name, &stream);
         }
         Ok(counted)
     }
 
     /// The streams that may hold only so much.
-    fn full_streams(&self) -> HashSet<Arc<str>> {
+    fn limited_streams(&self) -> HashSet<Arc<str>> {
         let streams = self.catalog.streams();
-        let full = streams
+        let limited = streams
             .iter()
             .filter(|stream| (stream.items_max, stream.bytes_max) != (None, None));
-        full.map(|stream| Arc::clone(&stream.name)).collect()
+        limited.map(|stream| Arc::clone(&stream.name)).collect()
     }
 
-    /// Counts the entries after this one that are not settled, up to `last`; returns how far it came.
+    /// Forgets what is settled of a stream.
+    fn settle(&self, name: &str, stream: &OfStream) {
+        stream.settle((self.settled_through)(name).unwrap_or(Seq::MAX));
+    }
+
+    /// Counts the entries of these streams after this one that are not settled, up to `last`; returns how far it came.
     async fn count_after(
         &self,
         mut after: Seq,
         last: Seq,
+        streams: &HashSet<Arc<str>>,
         until: Instant,
     ) -> Result<Seq, StorageError> {
-        let streams = self.full_streams();
+        for name in streams {
+            self.settle(name, &self.unsettled.of(name));
+        }
         while after < last && Instant::now() < until {
             let request = ReadRequest {
                 after,
@@ -112,10 +121,7 @@ impl Ingest {
                 break;
             }
             for entry in taken.entries {
-                let settled = (self.settled_through)(&entry.stream).unwrap_or(Seq::MAX);
-                let stream = self.unsettled.of(&entry.stream);
-                stream.settle(settled);
-                stream.count(&entry.items, entry.seq);
+                (self.unsettled.of(&entry.stream)).count(&entry.items, entry.seq);
             }
             after = taken.through;
             for (_, stream) in self.unsettled.streams() {
@@ -173,7 +179,7 @@ impl Ingest {
         }
         let unsettled = self.unsettled.of(&key.stream);
         // Asked first: what is settled by then is in the pool when that is read.
-        unsettled.settle((self.settled_through)(&key.stream).unwrap_or(Seq::MAX));
+        self.settle(&key.stream, &unsettled);
         let reserved = unsettled.reserve(items, *self.journal.newest().borrow());
         let over = self.limit_reached(key, &reserved, items).await;
         if matches!(over, Ok(None)) {

@@ -99,27 +99,8 @@ pub(super) fn bytes_of(batch: &Batch) -> usize {
 mod tests {
     use super::{bytes_of, give_up, halve};
     use crate::verdict::Attempts;
-    use base::clock::Unix;
-    use base::order::Seq;
-    use item::ItemsWriter;
-    use item::batch::{Batch, Entry, Slice};
+    use crate::verdict::tests::batch;
     use pool::Settlement;
-
-    fn batch(items: u32) -> Batch {
-        let mut writer = ItemsWriter::new(1 << 20, 64);
-        for item in 0..items {
-            writer.push(&item.to_string(), "{}").expect("it fits");
-        }
-        let entry = Entry {
-            seq: Seq::new(7),
-            request_id: uuid::Uuid::nil(),
-            stream: "s".into(),
-            received_at: Unix::MIN,
-            arrived: None,
-            items: writer.into_items(),
-        };
-        Batch::new(vec![Slice::whole(entry.into())], 1)
-    }
 
     /// First and last position of each retry.
     fn parts(settlement: &Settlement) -> Vec<(u32, u32)> {
