@@ -4,6 +4,7 @@
 //! acceptance. Every change takes the next number of the one sequence.
 
 mod operation;
+mod row_numbers;
 mod stored;
 mod write;
 
@@ -18,14 +19,15 @@ use super::changes::Change;
 use super::past_values::{By, Differences, Recording, fields_of};
 use super::rules::{self, Became, State};
 use super::sizes::Counting;
+use super::stale;
 use super::tombstones::Removals;
 use super::views::Views;
-use super::{sizes, stale};
 use item::batch::{Action, Batch};
 use operation::{Origin, Row};
+pub(crate) use row_numbers::RowNumbers;
 use settings::OnUpdate;
 pub(crate) use stored::Stored;
-use write::Upsert;
+use write::Overwriting;
 
 const TOUCH: &str = "UPDATE items SET seq = ?3 WHERE stream = ?1 AND key = ?2";
 
@@ -40,6 +42,7 @@ pub(super) struct Target<'a> {
     /// So many values of each field are kept of the stream that is written.
     pub(super) keep: u32,
     pub(super) counting: &'a mut Counting,
+    pub(super) row_numbers: &'a mut RowNumbers,
     /// Who does it.
     pub(super) sink: &'a str,
 }
@@ -58,7 +61,7 @@ pub(super) fn apply(
         .map(|slice| Origin::of(slice, batch))
         .collect();
     let rows = rows_by_key(target, batch, &origins, action)?;
-    let mut upsert = Upsert::prepare(connection)?;
+    let mut overwriting = Overwriting::prepare(connection)?;
     for of_stream in rows.chunk_by(|a, b| a.stream == b.stream) {
         target.keep = (of_stream.first()).map_or(0, |first| target.recording.keep(first.stream));
         for same in of_stream.chunk_by(|a, b| a.item.key == b.item.key) {
@@ -67,7 +70,7 @@ pub(super) fn apply(
                 continue;
             }
             match target.needs_no_look(same) {
-                Some(last) => target.overwrite(last, &mut upsert, published, pass)?,
+                Some(last) => target.overwrite(last, &mut overwriting, published, pass)?,
                 None => _ = target.one_by_one(same, published, pass)?,
             }
         }
@@ -95,16 +98,17 @@ impl Target<'_> {
     fn overwrite<'r>(
         &mut self,
         row: &Row<'r>,
-        upsert: &mut Upsert<'r>,
+        overwriting: &mut Overwriting<'r>,
         published: bool,
         pass: &mut ChangeSet<'_>,
     ) -> Result<(), rusqlite::Error> {
-        sizes::begin_upsert(row.place());
-        if !upsert.write(row, pass.next())? {
+        let (connection, numbers) = (self.connection, &mut *self.row_numbers);
+        let written = overwriting.write(connection, numbers, row, pass.next())?;
+        let Some(replaced) = written else {
             return Ok(());
-        }
+        };
         let (key, fields) = (row.item.key, row.item.fields);
-        (self.counting).wrote(row.stream, key, fields, sizes::replaced());
+        (self.counting).wrote(row.stream, key, fields, replaced);
         if !published {
             pass.keep_quiet();
             return Ok(());

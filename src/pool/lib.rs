@@ -62,6 +62,7 @@ use settings::OnUpdate;
 use sqlite::{FailStop, FileError, FileWriter, Notice};
 
 use acts::ActStreams;
+use apply::RowNumbers;
 use changes::Changes;
 pub use dead_letters::{DeadLetter, Undelivered};
 pub use delivery_status::{GivenUp, SinkState};
@@ -208,6 +209,7 @@ struct Writer {
     recording: Recording,
     /// What the transaction changes of the sizes of streams.
     counting: Counting,
+    row_numbers: RowNumbers,
 }
 
 impl Pool {
@@ -256,6 +258,7 @@ impl Pool {
                 acts,
                 recording,
                 counting: Counting::default(),
+                row_numbers: RowNumbers::default(),
             }),
             reads,
             path: path.to_owned(),

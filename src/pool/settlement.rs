@@ -113,6 +113,7 @@ impl Writer {
             recording: &self.recording,
             keep: 0,
             counting: &mut self.counting,
+            row_numbers: &mut self.row_numbers,
             sink: &settlement.sink,
         };
         let Staged {

@@ -26,8 +26,8 @@ CREATE TABLE stream_sizes (
 const COUNT: &str = "INSERT INTO stream_sizes (stream, items, bytes)
     SELECT stream, count(*), sum(octet_length(key) + octet_length(fields)) FROM items GROUP BY stream;";
 
-/// An SQL function that stands in the `WHERE` of an upsert and is handed the bytes of the fields that are there, and the
-/// place of the operation that they show.
+/// An SQL function that stands in the `WHERE` of an upsert and is handed the bytes of the fields that are there, the place
+/// of the operation that they show, and the number of their row.
 const REPLACES: &str = "headgate_replaces";
 
 /// Keys that one statement looks up.
@@ -61,20 +61,20 @@ pub(super) struct Counting {
 }
 
 thread_local! {
-    /// The bytes of the row that the upsert of this thread is about to replace.
-    static REPLACED: Cell<Option<usize>> = const { Cell::new(None) };
+    /// The bytes and the number of the row that the upsert of this thread is about to replace.
+    static REPLACED: Cell<Option<(usize, i64)>> = const { Cell::new(None) };
     /// The place of the operation that it applies.
     static PLACE: Cell<Place> = const { Cell::new((Seq::MIN, ItemPosition::MIN)) };
 }
 
 /// Lets statements of this connection say what they replace.
 pub(super) fn listen(connection: &Connection) -> Result<(), rusqlite::Error> {
-    connection.create_scalar_function(REPLACES, 3, FunctionFlags::SQLITE_UTF8, |call| {
+    connection.create_scalar_function(REPLACES, 4, FunctionFlags::SQLITE_UTF8, |call| {
         if rules::is_behind(PLACE.get(), rules::place(call.get(1)?, call.get(2)?)) {
             return Ok(false);
         }
-        let bytes: i64 = call.get(0)?;
-        REPLACED.set(usize::try_from(bytes).ok());
+        let bytes = usize::try_from(call.get::<i64>(0)?).unwrap_or_default();
+        REPLACED.set(Some((bytes, call.get(3)?)));
         Ok(true)
     })
 }
@@ -85,8 +85,8 @@ pub(super) fn begin_upsert(place: Place) {
     REPLACED.set(None);
 }
 
-/// The bytes of the fields that the upsert replaced; none: there was no such item.
-pub(super) fn replaced() -> Option<usize> {
+/// The bytes of the fields that the upsert replaced, and the number of their row; none: there was no such item.
+pub(super) fn replaced() -> Option<(usize, i64)> {
     REPLACED.take()
 }
 

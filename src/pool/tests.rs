@@ -14,6 +14,7 @@ mod past_values;
 mod removals;
 mod resends;
 mod retries;
+mod row_numbers;
 mod sizes;
 mod tombstones;
 mod views;

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use rusqlite::{CachedStatement, Connection, params};
 
 use super::operation::{Origin, Row};
+use super::row_numbers::RowNumbers;
 use super::stored::{Stored, StoredRow};
 use super::{State, Target};
 use crate::change_set::ChangeSet;
 use crate::changes::Change;
 use crate::rules::{Reached, Shown};
+use crate::sizes;
 use crate::tombstones::{self, Removed};
 use crate::version_column::Column;
 use base::clock::{Lived, Unix};
@@ -26,7 +28,11 @@ const UPSERT: &str = "INSERT INTO items (stream, key, fields, seq, created_at, u
      updated_at = excluded.updated_at, request_id = excluded.request_id, \
      accepted_seq = excluded.accepted_seq, position = excluded.position, merged = NULL, \
      expires_ms = excluded.expires_ms \
-     WHERE headgate_replaces(octet_length(items.fields), items.accepted_seq, items.position)";
+     WHERE headgate_replaces(octet_length(items.fields), items.accepted_seq, items.position, items.rowid)";
+/// The same of a row that is there, if its number has been guessed right. The signs keep SQLite from looking the key up.
+const UPDATE: &str = "UPDATE items SET fields = ?3, seq = ?4, updated_at = ?5, request_id = ?6, \
+     accepted_seq = ?7, position = ?8, merged = NULL, expires_ms = ?9 \
+     WHERE rowid = ?10 AND +key = ?2 AND +stream = ?1 AND headgate_replaces(octet_length(fields), accepted_seq, position, rowid)";
 /// Whatever it shows now. It is made anew if it had gone in between.
 const WRITE: &str = "INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id, accepted_seq, position, merged, version, version_text, floor, expires_ms, removed_seq, removed_position) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?15, ?16) \
@@ -41,23 +47,68 @@ const SET_FIELDS: &str = "UPDATE items SET fields = ?3, merged = ?4, floor = ?5,
 const SET_FLOOR: &str = "UPDATE items SET floor = ?3, removed_seq = ?4, removed_position = ?5 WHERE stream = ?1 AND key = ?2";
 const DELETE: &str = "DELETE FROM items WHERE stream = ?1 AND key = ?2";
 
-/// The statement that overwrites a row without a look at it.
-pub(super) struct Upsert<'a> {
+/// Overwrites rows without a look at them.
+pub(super) struct Overwriting<'a> {
+    upsert: Overwrite<'a>,
+    update: Overwrite<'a>,
+}
+
+/// A statement that overwrites a row.
+struct Overwrite<'a> {
     statement: CachedStatement<'a>,
     /// Of an array nearly every row has these in common, and they stay bound.
     bound: Option<(&'a Arc<str>, &'a Origin)>,
 }
 
-impl<'a> Upsert<'a> {
+impl<'a> Overwriting<'a> {
     pub(super) fn prepare(connection: &'a Connection) -> Result<Self, rusqlite::Error> {
         Ok(Self {
-            statement: connection.prepare_cached(UPSERT)?,
+            upsert: Overwrite::prepare(connection, UPSERT)?,
+            update: Overwrite::prepare(connection, UPDATE)?,
+        })
+    }
+
+    /// The bytes of the fields that were there, if there were any; `None`: nothing was written, as what is there is behind
+    /// nothing of it.
+    pub(super) fn write(
+        &mut self,
+        connection: &Connection,
+        numbers: &mut RowNumbers,
+        row: &Row<'a>,
+        seq: ChangeSeq,
+    ) -> Result<Option<Option<usize>>, rusqlite::Error> {
+        let guess = numbers.guess(row.stream, row.item.key);
+        if let Some(number) = guess.number {
+            sizes::begin_upsert(row.place());
+            (self.update.statement).raw_bind_parameter(10, number)?;
+            if self.update.write(row, seq)? {
+                return Ok(Some(sizes::replaced().map(|(bytes, _)| bytes)));
+            }
+        }
+        sizes::begin_upsert(row.place());
+        if !self.upsert.write(row, seq)? {
+            return Ok(None);
+        }
+        let replaced = sizes::replaced();
+        let number = replaced.map(|(_, number)| number);
+        numbers.note(
+            guess,
+            number.unwrap_or_else(|| connection.last_insert_rowid()),
+        );
+        Ok(Some(replaced.map(|(bytes, _)| bytes)))
+    }
+}
+
+impl<'a> Overwrite<'a> {
+    fn prepare(connection: &'a Connection, sql: &str) -> Result<Self, rusqlite::Error> {
+        Ok(Self {
+            statement: connection.prepare_cached(sql)?,
             bound: None,
         })
     }
 
-    /// Whether the row was written: not if what is there is behind nothing of it.
-    pub(super) fn write(&mut self, row: &Row<'a>, seq: ChangeSeq) -> Result<bool, rusqlite::Error> {
+    /// Whether a row was written.
+    fn write(&mut self, row: &Row<'a>, seq: ChangeSeq) -> Result<bool, rusqlite::Error> {
         let is_bound = |(stream, origin): (&Arc<str>, &Origin)| {
             stream == row.stream && std::ptr::eq(origin, row.origin)
         };
