@@ -43,7 +43,7 @@ use http::sessions::Sessions;
 use http::{AdminParts, Outside, ServiceParts};
 use observe::metrics::Metrics;
 use observe::telemetry::Tracer;
-use operate::Operator;
+use operate::{Operator, OperatorParts};
 use plugin::{FolderRoots, Plugins};
 use settings::{Loaded, Networks, ProxyHeader, Settings};
 use sqlite::{FailStop, WriteState};
@@ -296,7 +296,7 @@ impl Daemon {
 
     /// Runs the sinks when it is the turn of this node, if there are others. Up to `counted`, what was accepted is.
     fn follow_cluster(&self, counted: Seq) {
-        let Operator { catalog, pool, .. } = &self.operator;
+        let OperatorParts { catalog, pool, .. } = &*self.operator;
         let Some(node) = &self.node else { return };
         let stop = || self.stop.clone();
         self.operator.delivery.set_lease(node.lease.clone());

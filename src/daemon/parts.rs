@@ -22,7 +22,7 @@ use observe::metrics::Metrics;
 use observe::telemetry::Tracer;
 use operate::access::Access;
 use operate::requests::Requests;
-use operate::{About, Operator, Problems};
+use operate::{About, Operator, OperatorParts, Problems};
 use plugin::Plugins;
 use pool::Pool;
 use settings::{ClusterDurability, Engine, InUse, Loaded, Settings};
@@ -67,7 +67,7 @@ impl Parts<'_> {
             tracer.clone(),
             settled,
         );
-        Operator {
+        Operator::from(OperatorParts {
             requests: Requests::new(journal, pool, &delivery),
             catalog: Arc::clone(catalog),
             journal: Arc::clone(journal),
@@ -94,7 +94,7 @@ impl Parts<'_> {
             database: (self.stored.node.as_ref()).map(|node| node.database().clone()),
             asks: (self.stored.node.as_ref()).map(|node| node.asks.clone()),
             act_audit: Arc::default(),
-        }
+        })
     }
 
     fn delivery(&self, problems: &str) -> Arc<Delivery> {

@@ -37,6 +37,8 @@ mod streams;
 mod trial;
 pub mod trigger;
 
+use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -44,6 +46,7 @@ use uuid::Uuid;
 
 use backup::Backups;
 use base::clock::Unix;
+use base::opaque::Opaque;
 use catalog::{
     Actor, AuditChange, AuditEntry, AuditFilter, Catalog, CatalogError, KeyHash, Verified,
 };
@@ -102,9 +105,13 @@ pub struct About {
     pub component_bytes_max: usize,
 }
 
-/// The parts of the daemon that operators see and change.
+/// Acts for operators. What it is made of is not looked into by the compiler for each handler that has one.
 #[derive(Debug, Clone)]
-pub struct Operator {
+pub struct Operator(Opaque<OperatorParts>);
+
+/// The parts of the daemon that operators see and change.
+#[derive(Debug)]
+pub struct OperatorParts {
     /// Streams, connectors, keys.
     pub catalog: Arc<Catalog>,
     /// The request log.
@@ -166,6 +173,20 @@ impl By {
             who: Arc::clone(&self.who),
             client: self.client.to_string(),
         }
+    }
+}
+
+impl Deref for Operator {
+    type Target = OperatorParts;
+
+    fn deref(&self) -> &OperatorParts {
+        &self.0
+    }
+}
+
+impl From<OperatorParts> for Operator {
+    fn from(parts: OperatorParts) -> Self {
+        Self(Opaque::new(parts))
     }
 }
 
@@ -239,14 +260,19 @@ impl Operator {
     }
 }
 
-/// Runs a function that blocks.
-pub async fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // Blocking work is cancelled only when the runtime ends, and this task with it.
-            Err(_) => std::future::pending().await,
-        },
-    }
+/// Runs a function that blocks. Boxed, so that the compiler does not look into what the function has for each handler that
+/// waits.
+pub fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Pin<Box<dyn Future<Output = T> + Send>> {
+    Box::pin(async move {
+        match tokio::task::spawn_blocking(work).await {
+            Ok(done) => done,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // Blocking work is cancelled only when the runtime ends, and this task with it.
+                Err(_) => std::future::pending().await,
+            },
+        }
+    })
 }

@@ -34,8 +34,8 @@ async fn a_row_that_took_the_number_of_another_key_is_left_alone() {
 async fn rows_that_have_other_numbers_now_are_updated_all_the_same() {
     let test = Test::new().await;
     test.upsert(&batch(1, &["a", "b"]), true);
-    let exchange =
-        "UPDATE items SET rowid = rowid + 100; UPDATE items SET rowid = 103 - rowid + 100";
+    let exchange = "UPDATE items SET rowid = rowid + 100; UPDATE items SET rowid = 300 - rowid;
+         UPDATE items SET rowid = rowid - 197";
     let exchanged = test.pool.lock().connection.execute_batch(exchange);
     exchanged.expect("numbers are exchanged");
     test.upsert(&batch(2, &["a"]), true);
@@ -57,20 +57,27 @@ async fn what_is_there_is_not_taken_back_by_what_came_before_it() {
 #[tokio::test]
 async fn a_key_that_was_written_in_vain_is_not_remembered_for_a_row() {
     let test = Test::new().await;
-    let refuse = "CREATE TRIGGER refuse AFTER INSERT ON items WHEN NEW.key = 'z' BEGIN SELECT raise(ABORT, 'no'); END";
-    let made = test.pool.lock().connection.execute_batch(refuse);
-    made.expect("the trigger is made");
+    let pages = |max: u32| {
+        let writer = test.pool.lock();
+        let connection = &writer.connection;
+        (connection.pragma_update_and_check(None, "max_page_count", max, |_| Ok(())))
+            .expect("the maximum is set");
+    };
+    let large = format!(r#"{{"text":"{}"}}"#, "x".repeat(100_000));
+    let both = batch_of(STREAM, 1, &[("a", "{}"), ("z", &large)]);
     let in_vain = Settlement {
         sink: "pool".into(),
         staged: Staged {
-            effects: vec![Effect::Upsert(batch(1, &["a", "z"]))],
+            effects: vec![Effect::Upsert(both)],
             ..Staged::default()
         },
         ..Settlement::default()
     };
-    test.pool
-        .settle(&in_vain)
-        .expect_err("the trigger refuses it");
+    // As many as there are.
+    pages(1);
+    let refused = test.pool.settle(&in_vain).expect_err("there is no room");
+    assert!(refused.is_full(), "{refused}");
+    pages(1_000_000);
     test.upsert(&batch(2, &["b"]), true);
     test.upsert(&batch(3, &["a"]), true);
     assert_eq!(rows(&test), [row("a", 3), row("b", 2)]);
