@@ -338,8 +338,9 @@ fn no_page_that_a_link_leads_to_runs_a_hostile_text() {
     let mut waiting = vec![format!("{origin}/")];
     let mut seen = BTreeSet::new();
     while let Some(url) = waiting.pop() {
-        // Filters add up without end.
-        let is_deep = url.matches("filter=").count() > 1;
+        // Filters add up without end, and each filter in each order would be a thousand times the same page.
+        let filters = url.matches("filter=").count();
+        let is_deep = filters > 1 || filters == 1 && url.contains("sort=");
         if is_deep || url.ends_with("/openapi.json") || !seen.insert(url.clone()) {
             continue;
         }

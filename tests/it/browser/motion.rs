@@ -15,7 +15,7 @@ use crate::faults::number;
 const ITEMS: usize = 180;
 /// Requests that they come in. The last has what every template shows.
 const REQUESTS: usize = 3;
-const CHANGES: usize = 3_600;
+const CHANGES: usize = 1_800;
 /// How often pages are measured. The first time they have built what they will need.
 const SAMPLES: usize = 10;
 /// A number with so many digits is in no other text.
