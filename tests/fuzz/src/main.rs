@@ -1,7 +1,8 @@
 //! The parsers that strangers, operators and plugins reach, each fed by libFuzzer through a function that panics where a
 //! promise is broken.
 //!
-//! One program has all targets, and `HEADGATE_FUZZ_TARGET` names the one to run. `run` builds and starts it.
+//! One program has all targets, and `HEADGATE_FUZZ_TARGET` names the one to run. `run` builds and starts it. Its tests give
+//! each target what its corpus has, without libFuzzer.
 //!
 //! **Invariant**: each target asserts what must hold for every input, and nothing of it is known by reading the code
 //! under test alone: it is compared with another parser, another way, or a secret that no input knows.
@@ -12,6 +13,8 @@ mod batches;
 mod bodies;
 mod changes;
 mod configuration;
+#[cfg(test)]
+mod corpus; // the inputs that are known, and changes of them, as tests
 mod cursors;
 mod flatten;
 mod headers;
@@ -23,6 +26,30 @@ mod verify;
 
 use std::sync::LazyLock;
 
+/// The targets, by name.
+const TARGETS: [(&str, fn(&[u8])); 11] = [
+    ("batches", batches::batches),
+    ("bodies", bodies::bodies),
+    ("changes", changes::changes),
+    ("config", configuration::configuration),
+    ("cursors", cursors::cursors),
+    ("flatten", flatten::flatten),
+    ("headers", headers::headers),
+    ("items", items::items),
+    ("presets", presets::presets),
+    ("select", select::select),
+    ("verify", verify::verify),
+];
+
+/// The target of this name.
+fn target(name: &str) -> fn(&[u8]) {
+    let found = TARGETS.into_iter().find(|(known, _)| *known == name);
+    let (_, target) = found.unwrap_or_else(|| {
+        panic!("HEADGATE_FUZZ_TARGET is `{name}`, which is no target; README.md lists them")
+    });
+    target
+}
+
 static TARGET: LazyLock<fn(&[u8])> = LazyLock::new(|| {
     // The first panic counts, where it happens: libFuzzer shows the calls that led there.
     let report = std::panic::take_hook();
@@ -31,22 +58,7 @@ static TARGET: LazyLock<fn(&[u8])> = LazyLock::new(|| {
         std::process::abort();
     }));
     let name = std::env::var_os("HEADGATE_FUZZ_TARGET").unwrap_or_default();
-    match &*name.to_string_lossy() {
-        "flatten" => flatten::flatten,
-        "verify" => verify::verify,
-        "bodies" => bodies::bodies,
-        "items" => items::items,
-        "config" => configuration::configuration,
-        "headers" => headers::headers,
-        "changes" => changes::changes,
-        "cursors" => cursors::cursors,
-        "batches" => batches::batches,
-        "select" => select::select,
-        "presets" => presets::presets,
-        name => {
-            panic!("HEADGATE_FUZZ_TARGET is `{name}`, which is no target; README.md lists them")
-        }
-    }
+    target(&name.to_string_lossy())
 });
 
 /// What libFuzzer calls with each input.
