@@ -200,6 +200,22 @@ fn imports(code: &str) -> Vec<String> {
         .collect()
 }
 
+/// Tests of a library whose manifest says that it has none would never run.
+#[test]
+fn a_library_that_is_not_tested_has_no_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let is_untested = |source: &Source| {
+        let manifest = std::fs::read_to_string(root.join(&source.module).join("Cargo.toml"));
+        manifest.is_ok_and(|manifest| manifest.lines().any(|line| line == "test = false"))
+    };
+    let untested: Vec<Source> = sources().into_iter().filter(is_untested).collect();
+    assert!(!untested.is_empty(), "none is found");
+    for source in untested {
+        let has_tests = source.code.contains("cfg(test)") || source.code.contains("#[test]");
+        assert!(!has_tests, "{}", source.path.display());
+    }
+}
+
 #[test]
 fn packages_that_belong_apart_stay_apart() {
     let mut breaches = Vec::new();
