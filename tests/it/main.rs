@@ -43,6 +43,7 @@ mod packages; // the image, the package, the files of a release
 mod pages; // the pages of the admin listener over HTTP
 mod pool; // the pool as people query it
 mod privilege; // what the daemon leaves to others: its files, its rights, its limits
+mod problems; // the daemon's own problems as a stream; what waits for long begins before the last tests
 mod process; // the real program in a process of its own
 mod program; // any program, to its end or line by line
 mod reach; // what reaches the data pool, and what is said of what does not
@@ -57,7 +58,6 @@ mod shares; // what one key, screen or stranger can take, and what is left for o
 mod sinks; // sinks that are made at run time: by the admin API, page and command line
 mod stored; // what a daemon has stored, read and changed beside it
 mod structure; // the house rules that a text search can hold
-mod told; // problems of the daemon as a stream
 mod traces; // what a collector is told of a request's way
 mod unauthenticated; // from where requests come, and those whom no key vouches for
 mod wait; // for what happens by itself
