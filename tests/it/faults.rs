@@ -51,7 +51,9 @@ const POSITIONS: &str = "positions";
 
 /// A daemon with the built-in sink.
 fn folder() -> Setup {
-    Setup::with_streams(&[STREAM]).sink("pool", "pool", "*", "")
+    Setup::with_streams(&[STREAM])
+        .compiling()
+        .sink("pool", "pool", "*", "")
 }
 
 /// Waits until everything is delivered; then each of these items must be in the pool.

@@ -7,6 +7,7 @@
 //! **Invariant**: a test names everything that it depends on, and nothing of the environment of the tests reaches the
 //! daemon's configuration.
 
+mod compiled;
 mod engine;
 mod file;
 
@@ -53,6 +54,8 @@ pub(crate) struct Setup {
     changes: Vec<(String, String)>,
     /// Absent: the daemon's own.
     write_stall_max: Option<Duration>,
+    /// Its first start compiles all plugins.
+    is_compiling: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -83,6 +86,7 @@ impl Setup {
             toml: String::new(),
             changes: Vec::new(),
             write_stall_max: None,
+            is_compiling: false,
         };
         setup
             .set("server.listen", "127.0.0.1:0")
@@ -340,6 +344,7 @@ impl Setup {
 
     /// Starts the daemon in this process.
     pub(crate) async fn start(self) -> TestApp {
+        self.spare_compiling();
         let started = TestApp::of(self).await;
         started.unwrap_or_else(|error| panic!("the daemon starts: {error}"))
     }
@@ -358,6 +363,7 @@ impl Setup {
 
     /// The same; [`Ended`] if it ends instead of listening.
     pub(crate) fn try_spawn(&self) -> Result<Process, Ended> {
+        self.spare_compiling();
         let mut command = Command::new(env!("CARGO_BIN_EXE_headgate"));
         command.args(["serve", "--config", "headgate.toml"]);
         self.spawn_as(command)
@@ -372,6 +378,7 @@ impl Setup {
 
     /// Starts the daemon as a process of its own, wherever it listens, and waits for nothing.
     pub(crate) fn spawn_child(&self) -> Child {
+        self.spare_compiling();
         let mut command = Command::new(env!("CARGO_BIN_EXE_headgate"));
         command.args(["serve", "--config", "headgate.toml"]);
         self.spawn_child_as(command)
@@ -384,6 +391,7 @@ impl Setup {
 
     /// The same with its output sent elsewhere.
     pub(crate) fn spawn_to(&self, stdout: Stdio, stderr: Stdio) -> Child {
+        self.spare_compiling();
         let mut command = Command::new(env!("CARGO_BIN_EXE_headgate"));
         command.args(["serve", "--config", "headgate.toml"]);
         self.child_to(command, stdout, stderr)

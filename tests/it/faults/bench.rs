@@ -52,6 +52,7 @@ pub(crate) fn pause(time: Duration) {
 /// A daemon with the built-in sink and every stream of the producer.
 pub(super) fn folder() -> Setup {
     Setup::with_streams(&[ORDERS, PROFILES, READINGS, POSITIONS])
+        .compiling()
         .merging(PROFILES)
         .sink("pool", "pool", "*", "")
         .set("storage.durability", "fsync")

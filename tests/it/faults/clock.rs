@@ -167,6 +167,7 @@ fn refused_at_first(refused: usize) -> (Setup, Receiver) {
          http = {{ hosts = [{host:?}], networks = [\"127.0.0.0/8\"] }}\n"
     );
     let folder = Setup::with_streams(&[STREAM])
+        .compiling()
         .sink("forward", "http-forward", STREAM, &more)
         .sink("pool", "pool", STREAM, "");
     (folder, receiver)
@@ -247,7 +248,12 @@ fn a_step_of_the_clock_changes_no_histogram() {
             "config = {{ url = {url:?} }}\nlimits = {{ write_timeout_ms = 600000 }}\n\
              http = {{ hosts = [{host:?}], networks = [\"127.0.0.0/8\"], timeout_ms = 600000 }}\n"
         );
-        let folder = Setup::with_streams(&[STREAM]).sink("forward", "http-forward", STREAM, &more);
+        let folder = Setup::with_streams(&[STREAM]).compiling().sink(
+            "forward",
+            "http-forward",
+            STREAM,
+            &more,
+        );
         let Some(preload) = Preload::new("histograms and the clock", &folder) else {
             return;
         };
@@ -281,7 +287,9 @@ fn a_step_of_the_clock_changes_no_histogram() {
 
 #[test]
 fn an_override_of_some_seconds_lives_through_a_jump_of_the_clock_and_one_until_a_time_does_not() {
-    let folder = Setup::with_streams(&[STREAM]).sink("pool", "pool", "*", "");
+    let folder = Setup::with_streams(&[STREAM])
+        .compiling()
+        .sink("pool", "pool", "*", "");
     let Some(preload) = Preload::new("overrides and the clock", &folder) else {
         return;
     };

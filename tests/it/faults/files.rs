@@ -180,6 +180,7 @@ fn a_second_daemon_on_the_same_data_is_refused_and_told_who_has_it() {
     let first = folder();
     let mut process = first.spawn();
     let second = Setup::with_streams(&[STREAM])
+        .compiling()
         .sink("pool", "pool", "*", "")
         .data_in(first.data_dir());
     let ended = second.try_spawn().expect_err("it must not start");

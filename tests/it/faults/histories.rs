@@ -88,6 +88,7 @@ impl Life {
     fn new(mut random: Random, sink: &str) -> Self {
         let retry = "retry = { first_ms = 1, max_ms = 5, attempts = 1000000 }\nbatch = { items_max = 20 }\n";
         let folder = Setup::with_streams(&[ORDERS, PROFILES])
+            .compiling()
             .merging(PROFILES)
             .sink("stumbles", sink, "*", retry);
         let preload = Preload::new("jumps of the clock in histories", &folder);

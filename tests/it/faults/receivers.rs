@@ -90,7 +90,7 @@ impl Sender {
 #[test]
 fn a_receiver_that_believes_keys_takes_each_item_once_whatever_is_killed() {
     let mut random = bench::random("receivers");
-    let mut folder = Setup::with_streams(&[STREAM]);
+    let mut folder = Setup::with_streams(&[STREAM]).compiling();
     let receivers = SINKS.map(|(sink, max_items, refused_one_in)| {
         let taken = Taken::default();
         let receiver = Receiver::start({

@@ -40,6 +40,7 @@ fn sigterm_lets_open_requests_finish_and_takes_no_new_ones() {
 /// A daemon whose sink waits in a call of the host, longer than any test.
 fn asleep(shutdown_seconds: u32) -> (Setup, Process) {
     let folder = Setup::with_streams(&[STREAM])
+        .compiling()
         .toml("[plugins]\nwrite_timeout_ms = 600_000")
         .set("server.shutdown_seconds", shutdown_seconds)
         .sink("sleeps", &guest("sleeps"), "*", "");

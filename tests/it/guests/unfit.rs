@@ -12,7 +12,9 @@ fn sink(plugin: &str, config: &str) -> Setup {
     let more = format!(
         "http = {{ hosts = [\"https://a.example\"] }}\npostgres = {{ url = \"postgresql://a@a.example/a\" }}\nconfig = {config}\n"
     );
-    Setup::with_streams(&["hostile"]).sink("hostile", plugin, "hostile", &more)
+    Setup::with_streams(&["hostile"])
+        .compiling()
+        .sink("hostile", plugin, "hostile", &more)
 }
 
 fn check(setup: &Setup) -> Done {
