@@ -24,8 +24,8 @@ struct Random(u64);
 impl Random {
     /// `HEADGATE_SEED`, or the same as ever.
     fn seeded() -> Self {
-        let given = std::env::var("HEADGATE_SEED").ok();
-        let given = given.and_then(|seed| seed.parse().ok());
+        let given = std::env::var_os("HEADGATE_SEED");
+        let given = given.and_then(|seed| seed.to_str()?.parse().ok());
         // 0 would stay 0.
         Self(given.unwrap_or(SEED).max(1))
     }
