@@ -1,4 +1,5 @@
-//! The sink `threshold` does the same in every language; and the other examples do what their READMEs say.
+//! The sink `threshold` does the same in every language, in Rust here and in others as a new project; and the other
+//! examples do what their READMEs say.
 #![expect(
     clippy::disallowed_methods,
     reason = "a large component compiles for longer than the helpers wait"
@@ -10,8 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{
-    C, COMPILED, JAVASCRIPT, PYTHON, RUST, Workshop, available, follow_readme, headgate, shell,
-    tried,
+    COMPILED, JAVASCRIPT, RUST, Workshop, available, follow_readme, headgate, shell, tried,
 };
 use crate::command_line::finish;
 use crate::process::{BY_ID, Process};
@@ -40,7 +40,7 @@ fn checked(workshop: &Workshop, component: &Path, more: &[&str]) -> Value {
 }
 
 /// What all languages have in common.
-fn keeps_what_is_over_the_threshold(workshop: &Workshop, component: &Path) {
+pub(super) fn keeps_what_is_over_the_threshold(workshop: &Workshop, component: &Path) {
     let report: Value = serde_json::from_str(&tried(workshop, component, FOUR).out).expect("JSON");
     let expected = json!({
         "result": "rejected 1 of 4 items",
@@ -118,45 +118,10 @@ fn rust() {
     process.stop();
 }
 
-#[test]
-fn javascript() {
-    if !available("languages::behaviour::javascript", JAVASCRIPT) {
-        return;
-    }
-    let workshop = Workshop::enter("javascript");
-    let project = workshop.example("javascript");
-    let component = follow_readme(&workshop, &project, "threshold.wasm");
-    asks_for_no_wasi(&workshop, &component);
-    keeps_what_is_over_the_threshold(&workshop, &component);
-}
-
-#[test]
-fn python() {
-    if !available("languages::behaviour::python", PYTHON) {
-        return;
-    }
-    let workshop = Workshop::enter("python");
-    let project = workshop.example("python");
-    let component = follow_readme(&workshop, &project, "threshold.wasm");
-    keeps_what_is_over_the_threshold(&workshop, &component);
-}
-
-#[test]
-fn c() {
-    if !available("languages::behaviour::c", C) {
-        return;
-    }
-    let workshop = Workshop::enter("c");
-    let project = workshop.example("c");
-    let component = follow_readme(&workshop, &project, "threshold.wasm");
-    asks_for_no_wasi(&workshop, &component);
-    keeps_what_is_over_the_threshold(&workshop, &component);
-}
-
 /// What the README says of components without WASI.
-fn asks_for_no_wasi(workshop: &Workshop, component: &Path) {
+pub(super) fn asks_for_no_wasi(workshop: &Workshop, component: &Path, name: &str) {
     let report = checked(workshop, component, &["--settings", r#"{"least": 10}"#]);
-    assert_eq!(report["name"], "threshold");
+    assert_eq!(report["name"], name);
     let imports = report["imports"].as_array().expect("a list").iter();
     let wasi = imports.filter(|import| import.as_str().is_some_and(|i| i.starts_with("wasi:")));
     assert_eq!(wasi.count(), 0, "{report}");

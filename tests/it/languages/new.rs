@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use super::behaviour::{asks_for_no_wasi, keeps_what_is_over_the_threshold};
 use super::{C, COMPILED, JAVASCRIPT, PYTHON, RUST, Workshop, available, follow_readme, tried};
 use crate::command_line::{finish, headgate, run};
 
@@ -40,6 +41,11 @@ fn works(test: &str, lang: &str, programs: &[&[&str]], component: &str) {
     check.args(["plugin", "check", "--settings", r#"{"least": 1}"#]);
     let checked = finish(check.arg(&component), "");
     assert!(checked.ok().starts_with("my-sink 0.1.0, "));
+    // It is the example of its language under another name.
+    keeps_what_is_over_the_threshold(&workshop, &component);
+    if ["js", "c"].contains(&lang) {
+        asks_for_no_wasi(&workshop, &component, "my-sink");
+    }
 }
 
 #[test]
