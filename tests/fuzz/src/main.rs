@@ -26,8 +26,11 @@ mod verify;
 
 use std::sync::LazyLock;
 
+/// What is given an input, and panics where a promise is broken.
+type Target = fn(&[u8]);
+
 /// The targets, by name.
-const TARGETS: [(&str, fn(&[u8])); 11] = [
+const TARGETS: [(&str, Target); 11] = [
     ("batches", batches::batches),
     ("bodies", bodies::bodies),
     ("changes", changes::changes),
@@ -42,7 +45,7 @@ const TARGETS: [(&str, fn(&[u8])); 11] = [
 ];
 
 /// The target of this name.
-fn target(name: &str) -> fn(&[u8]) {
+fn target(name: &str) -> Target {
     let found = TARGETS.into_iter().find(|(known, _)| *known == name);
     let (_, target) = found.unwrap_or_else(|| {
         panic!("HEADGATE_FUZZ_TARGET is `{name}`, which is no target; README.md lists them")
@@ -50,7 +53,7 @@ fn target(name: &str) -> fn(&[u8]) {
     target
 }
 
-static TARGET: LazyLock<fn(&[u8])> = LazyLock::new(|| {
+static TARGET: LazyLock<Target> = LazyLock::new(|| {
     // The first panic counts, where it happens: libFuzzer shows the calls that led there.
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
