@@ -2,9 +2,11 @@
 //!
 //! `operate` writes what it is about to tell, then tells it, then marks it as told.
 //!
+//! In a cluster, each node has its own rows: their keys end with its name.
+//!
 //! **Invariant**: what was about to be told when the daemon was killed is told again as it was, under the same id.
 
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use super::{Catalog, CatalogError};
 use base::clock::Lived;
@@ -33,29 +35,35 @@ pub struct PublishedProblem {
 }
 
 impl Catalog {
-    /// What was told in a stream and is open, and what was about to be told. What was told in another stream is forgotten.
-    /// Blocks.
+    /// What was told in a stream and is open, and what was about to be told, by all nodes of a cluster. What was told in another
+    /// stream under keys with this ending is forgotten: those of one node of a cluster, or with `""` all. Blocks.
     ///
     /// # Errors
     /// The file cannot be read or written.
-    pub fn published_problems(&self, stream: &str) -> Result<Vec<PublishedProblem>, CatalogError> {
+    pub fn published_problems(
+        &self,
+        stream: &str,
+        ending: &str,
+    ) -> Result<Vec<PublishedProblem>, CatalogError> {
         self.write(|store| {
             store.connection.execute_batch(TABLE)?;
-            let others = "DELETE FROM published_problems WHERE stream <> ?1";
-            store.connection.execute(others, [stream])?;
-            let sql = "SELECT key, fields, is_open, told_ms, telling FROM published_problems";
-            let mut statement = store.connection.prepare(sql)?;
-            let rows = statement.query_map([], |row| {
-                Ok(PublishedProblem {
-                    key: row.get(0)?,
-                    fields: row.get(1)?,
-                    is_open: row.get(2)?,
-                    told_at: Lived::from_column(row.get(3)?),
-                    telling: row.get(4)?,
-                })
-            })?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            let others = "DELETE FROM published_problems
+                WHERE stream <> ?1 AND (?2 = '' OR substr(key, -length(?2)) = ?2)";
+            store.connection.execute(others, [stream, ending])?;
+            Ok(entries(&store.connection, stream)?)
         })
+    }
+
+    /// The same without a change: what the nodes of a cluster have told by now. Blocks.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn problem_entries(&self, stream: &str) -> Result<Vec<PublishedProblem>, CatalogError> {
+        let store = self.store();
+        match store.connection.is_stopped() {
+            true => Err(CatalogError::Closed),
+            false => Ok(entries(&store.connection, stream)?),
+        }
     }
 
     /// Writes what is about to be told. Blocks.
@@ -85,17 +93,41 @@ impl Catalog {
         })
     }
 
-    /// What was about to be told is told; of what is over nothing more needs to be known. Blocks.
+    /// What was about to be told under these ids is told; of what is over nothing more needs to be known. What other nodes of a
+    /// cluster are about to tell stays. Blocks.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn end_publishing(&self) -> Result<(), CatalogError> {
+    pub fn end_publishing(&self, ids: &[[u8; 16]]) -> Result<(), CatalogError> {
         self.write(|store| {
-            let over = "DELETE FROM published_problems WHERE is_open = 0";
-            store.connection.execute(over, [])?;
-            let told = "UPDATE published_problems SET telling = NULL WHERE telling IS NOT NULL";
-            store.connection.execute(told, [])?;
+            let over = "DELETE FROM published_problems WHERE is_open = 0 AND telling = ?1";
+            let told = "UPDATE published_problems SET telling = NULL WHERE telling = ?1";
+            for sql in [over, told] {
+                let mut end = store.connection.prepare_cached(sql)?;
+                for id in ids {
+                    end.execute([id])?;
+                }
+            }
             Ok(())
         })
     }
+}
+
+fn entries(
+    connection: &Connection,
+    stream: &str,
+) -> Result<Vec<PublishedProblem>, rusqlite::Error> {
+    let sql =
+        "SELECT key, fields, is_open, told_ms, telling FROM published_problems WHERE stream = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([stream], |row| {
+        Ok(PublishedProblem {
+            key: row.get(0)?,
+            fields: row.get(1)?,
+            is_open: row.get(2)?,
+            told_at: Lived::from_column(row.get(3)?),
+            telling: row.get(4)?,
+        })
+    })?;
+    rows.collect()
 }

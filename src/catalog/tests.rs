@@ -4,6 +4,7 @@ mod audit_log;
 mod chained;
 mod copied;
 mod keys;
+mod problems;
 mod renewed;
 mod stored;
 

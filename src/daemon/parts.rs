@@ -89,7 +89,10 @@ impl Parts<'_> {
             configuration: Arc::new(InUse::new(settings::explain(loaded))),
             certificates: Arc::default(),
             sink_changes: Arc::default(),
-            published: Arc::new(Problems::of_stream(&settings.problems.stream)),
+            published: Arc::new(Problems::of_stream(
+                &settings.problems.stream,
+                self.stored.node.as_ref().map(|_| &*settings.cluster.node),
+            )),
             cluster: (self.stored.node.as_ref()).map(|node| node.status.clone()),
             database: (self.stored.node.as_ref()).map(|node| node.database().clone()),
             asks: (self.stored.node.as_ref()).map(|node| node.asks.clone()),

@@ -96,9 +96,10 @@ fn without_own(sink: &Sink, slices: Vec<Slice>, problems: &str) -> Vec<Slice> {
     }
 }
 
-/// Whether a problem with this key is about this sink.
+/// Whether a problem with this key is about this sink. In a cluster, the key ends with `@` and the node that has the problem.
 fn is_about(key: &str, sink: &str) -> bool {
-    key.split_once(':').is_some_and(|(kind, subject)| {
+    key.split_once(':').is_some_and(|(kind, rest)| {
+        let subject = rest.rsplit_once('@').map_or(rest, |(subject, _)| subject);
         subject == sink && (kind.starts_with("sink_") || kind == "configuration")
     })
 }
@@ -147,4 +148,29 @@ fn chosen(fields: &Fields, batch: &Batch) -> Result<Batch, DeriveError> {
         request.update(slice, |own| fields.names(own));
         chooser.choose_into(&request.record(slice, item), out);
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_about;
+
+    #[test]
+    fn a_problem_of_a_sink_is_about_it_whichever_node_has_it() {
+        for key in [
+            "sink_failing:team",
+            "sink_failing:team@b",
+            "configuration:team@a.team",
+        ] {
+            assert!(is_about(key, "team"), "{key}");
+        }
+        for key in [
+            "sink_failing:team2",
+            "sink_failing:other@team",
+            "screen_away:team@a",
+            "many:",
+            "many:@team",
+        ] {
+            assert!(!is_about(key, "team"), "{key}");
+        }
+    }
 }

@@ -1,11 +1,13 @@
 //! Entries of the stream of problems: one when a problem is open, and one when it is resolved.
 //!
-//! `publishing.rs` supplies the current problems every few seconds, and stores the entries that are due.
+//! `publishing.rs` supplies the current problems every few seconds, and stores the entries that are due. In a cluster, each
+//! node has entries of its own; of a node that is gone, the node that runs the sinks publishes that its problems are
+//! resolved.
 //!
 //! **Invariant**: a problem has at most one entry in [`APART`], and all problems at most [`MAX`] in a minute. Other
-//! entries are delayed; until then the item [`MANY`] has their number.
+//! entries are delayed; until then the item [`MANY`] has their number. No entry of a node has the key of another node's.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -21,8 +23,10 @@ const APART: Duration = Duration::from_secs(30);
 const MINUTE: Duration = Duration::from_mins(1);
 /// Maximum entries in a minute, two of which can be of [`MANY`].
 const MAX: usize = 60;
-/// The item for delayed entries.
-const MANY: &str = "many:";
+/// Kind of the item for delayed entries.
+const MANY: &str = "many";
+/// What the message of a resolved problem begins with.
+const RESOLVED: &str = "resolved: ";
 
 /// A problem as an item of the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +50,16 @@ pub struct ProblemItem {
     pub node: Option<String>,
 }
 
+/// What the keys of a node of a cluster end with; empty for a daemon alone. No kind and no subject has an `@`.
+pub(super) fn ending(node: Option<&str>) -> String {
+    node.map(|node| format!("@{node}")).unwrap_or_default()
+}
+
+/// The node of a cluster that an entry with this key is of; `None`: of a daemon alone.
+pub(super) fn node_of(key: &str) -> Option<&str> {
+    key.rsplit_once('@').map(|(_, node)| node)
+}
+
 /// Problems of this node as items of the stream, by their keys. Problems with the same key are one item.
 pub(super) fn items(
     problems: &[Problem],
@@ -53,9 +67,10 @@ pub(super) fn items(
     since: Unix,
 ) -> BTreeMap<String, ProblemItem> {
     let mut items: BTreeMap<String, ProblemItem> = BTreeMap::new();
+    let ending = ending(node);
     for problem in problems {
         let subject = problem.subject.named().1.unwrap_or("daemon");
-        let key = format!("{}:{subject}", problem.kind.as_str());
+        let key = format!("{}:{subject}{ending}", problem.kind.as_str());
         if let Some(item) = items.get_mut(&key) {
             item.message = format!("{}; {}", item.message, problem.sentence);
             continue;
@@ -100,7 +115,7 @@ impl Known {
         let mut item = self.item.clone();
         if !self.stands {
             item.state = "resolved".to_owned();
-            item.message = format!("resolved: {}", item.message);
+            item.message = format!("{RESOLVED}{}", item.message);
             item.resolved_at = Some(rfc3339(self.changed.1));
         }
         PublishedProblem {
@@ -114,20 +129,43 @@ impl Known {
 }
 
 /// States of all problems.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Published {
+    /// The node of a cluster whose problems they are; `None`: those of a daemon alone.
+    node: Option<String>,
+    /// Key of the item for delayed entries.
+    many: String,
+    /// By key. Those of other nodes are resolved, because their node is gone.
     known: BTreeMap<String, Known>,
     /// Times of the entries in the last minute.
     entries: VecDeque<Lived>,
 }
 
 impl Published {
-    /// Restores the entries of the previous run.
+    /// Of this node, or of a daemon alone.
+    pub(super) fn new(node: Option<&str>) -> Self {
+        Self {
+            node: node.map(str::to_owned),
+            many: format!("{MANY}:{}", ending(node)),
+            known: BTreeMap::new(),
+            entries: VecDeque::new(),
+        }
+    }
+
+    /// Whether an entry with this key is of this node. A daemon alone goes on with whatever is in its files.
+    pub(super) fn is_own(&self, key: &str) -> bool {
+        self.node.is_none() || self.node.as_deref() == node_of(key)
+    }
+
+    /// Restores the entries of the previous run of this node.
     pub(super) fn restore(&mut self, rows: &[PublishedProblem], now: Lived) {
         for row in rows {
             let Ok(item) = serde_json::from_str::<ProblemItem>(&row.fields) else {
                 continue;
             };
+            if !self.is_own(&row.key) {
+                continue;
+            }
             let known = Known {
                 item,
                 stands: row.is_open,
@@ -136,6 +174,51 @@ impl Published {
                 told_at: Some(row.told_at),
             };
             self.known.insert(row.key.clone(), known);
+        }
+    }
+
+    /// Compares with what all nodes of a cluster have told. If this one runs the sinks, `live` are the nodes that live: open
+    /// entries of others are resolved. An open entry of this node that another one has resolved meanwhile becomes due again.
+    pub(super) fn share(
+        &mut self,
+        told: &[PublishedProblem],
+        live: Option<&BTreeSet<String>>,
+        now: (Lived, Unix),
+    ) {
+        let node = self.node.clone();
+        let is_own = |key: &str| node.as_deref() == node_of(key);
+        let is_gone = |key: &str| {
+            let is_live =
+                |live: &BTreeSet<String>| node_of(key).is_some_and(|of| live.contains(of));
+            !is_own(key) && live.is_some_and(|live| !is_live(live))
+        };
+        let rows: BTreeMap<&str, &PublishedProblem> =
+            told.iter().map(|row| (&*row.key, row)).collect();
+        for (key, known) in self.known.iter_mut().filter(|(key, _)| is_own(key)) {
+            // What the other node has written down, it may still be about to tell: that is to come first.
+            let is_resolved = rows
+                .get(&**key)
+                .is_none_or(|row| !row.is_open && now.0 - row.told_at >= APART);
+            if known.stands && known.is_open && is_resolved {
+                known.is_open = false;
+            }
+        }
+        let known = &mut self.known;
+        known.retain(|key, _| is_own(key) || (is_gone(key) && rows.contains_key(&**key)));
+        for row in told.iter().filter(|row| is_gone(&row.key)) {
+            let item = serde_json::from_str(&row.fields).map(|item| of_gone(item, row));
+            if let Ok(item) = item
+                && !known.contains_key(&row.key)
+            {
+                let gone = Known {
+                    item,
+                    stands: false,
+                    changed: now,
+                    is_open: true,
+                    told_at: None,
+                };
+                known.insert(row.key.clone(), gone);
+            }
         }
     }
 
@@ -151,7 +234,7 @@ impl Published {
     /// Updates the states with the current problems.
     pub(super) fn compare(&mut self, found: BTreeMap<String, ProblemItem>, now: (Lived, Unix)) {
         for (key, known) in &mut self.known {
-            if known.stands && key != MANY && !found.contains_key(key) {
+            if known.stands && *key != self.many && !found.contains_key(key) {
                 known.stands = false;
                 known.changed = now;
             }
@@ -193,7 +276,11 @@ impl Published {
         self.entries.retain(|at| now.0 - *at < MINUTE);
         let own = self.known.iter();
         let mut due: Vec<_> = own
-            .filter(|(key, known)| *key != MANY && known.is_due(now.0, STANDS))
+            .filter(|(key, known)| {
+                // A node that restarts is back sooner.
+                let stands = if self.is_own(key) { STANDS } else { APART };
+                **key != self.many && known.is_due(now.0, stands)
+            })
             .collect();
         due.sort_by_key(|(_, known)| known.changed.0);
         let room = (MAX - 2).saturating_sub(self.entries.len()).min(due.len());
@@ -203,9 +290,9 @@ impl Published {
             .map(|(key, known)| known.row(key, now.0))
             .collect();
         self.leave(left, now);
-        let many = self.known.get(MANY);
+        let many = self.known.get(&self.many);
         let many = many.filter(|known| known.is_due(now.0, Duration::ZERO));
-        due.extend(many.map(|known| known.row(MANY, now.0)));
+        due.extend(many.map(|known| known.row(&self.many, now.0)));
         due
     }
 
@@ -213,7 +300,7 @@ impl Published {
     fn leave(&mut self, left: usize, now: (Lived, Unix)) {
         if left > 0 {
             let item = ProblemItem {
-                kind: MANY.trim_end_matches(':').to_owned(),
+                kind: MANY.to_owned(),
                 subject: String::new(),
                 message: format!(
                     "{left} more problems began or ended than this stream shows in a minute; the overview lists all current ones"
@@ -223,10 +310,11 @@ impl Published {
                 since: rfc3339(now.1),
                 resolved_at: None,
                 page: "/".to_owned(),
-                node: None,
+                node: self.node.clone(),
             };
-            self.stands(MANY, item, now);
-        } else if let Some(known) = self.known.get_mut(MANY).filter(|known| known.stands) {
+            let many = self.many.clone();
+            self.stands(&many, item, now);
+        } else if let Some(known) = (self.known.get_mut(&self.many)).filter(|known| known.stands) {
             known.stands = false;
             known.changed = now;
         }
@@ -242,6 +330,18 @@ impl Published {
             }
         }
     }
+}
+
+/// The item of a node that is gone: nobody says any more whether its problem lasts.
+fn of_gone(mut item: ProblemItem, row: &PublishedProblem) -> ProblemItem {
+    if !row.is_open {
+        // It was resolved, by that node or for it, and may not have been told.
+        let message = item.message.strip_prefix(RESOLVED);
+        item.message = message.unwrap_or(&item.message).to_owned();
+    } else if let Some(node) = node_of(&row.key) {
+        item.message = format!("node {node} is gone, which said: {}", item.message);
+    }
+    item
 }
 
 #[cfg(test)]

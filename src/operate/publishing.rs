@@ -4,9 +4,9 @@
 //! [`Operator::problem_items`].
 //!
 //! **Invariant**: an entry is in `catalog.db` before it is in the journal. Its idempotency key there prevents a second
-//! entry, wherever the daemon is killed.
+//! entry, wherever the daemon is killed. Entries with one id are of one node.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::published::{ProblemItem, Published, items};
+use super::published::{ProblemItem, Published, ending, items, node_of};
 use super::{Operator, in_background};
 use base::clock::{self, Lived, Unix};
 use catalog::{CatalogError, PublishedProblem};
@@ -29,7 +29,7 @@ const EVERY: Duration = Duration::from_secs(4);
 const KEPT_SECONDS: NonZeroU32 = NonZeroU32::new(24 * 60 * 60).expect("a day");
 
 /// The stream of problems, and its state.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Problems {
     /// `None`: problems are not published.
     stream: Option<Arc<str>>,
@@ -37,11 +37,11 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// With this stream; `""`: none.
-    pub fn of_stream(stream: &str) -> Self {
+    /// With this stream, `""` for none; of this node of a cluster, `None` for a daemon alone.
+    pub fn of_stream(stream: &str, node: Option<&str>) -> Self {
         Self {
             stream: Some(stream).filter(|name| !name.is_empty()).map(Into::into),
-            published: Mutex::default(),
+            published: Mutex::new(Published::new(node)),
         }
     }
 
@@ -56,6 +56,15 @@ impl Problems {
 struct Batch {
     id: [u8; 16],
     told: Vec<PublishedProblem>,
+}
+
+/// What is being told.
+#[derive(Default)]
+struct Telling {
+    /// What is not in the journal yet.
+    batches: VecDeque<Batch>,
+    /// What is, and is not marked as told.
+    told: Vec<[u8; 16]>,
 }
 
 /// Why nothing is published now. The next check tries again.
@@ -78,13 +87,13 @@ impl Operator {
 
     /// Compares the current problems with the published ones, and publishes the differences; does not end.
     pub async fn publish_problems(&self) {
-        let mut batches = VecDeque::new();
+        let mut telling = Telling::default();
         let mut is_restored = false;
         loop {
             if !is_restored {
                 match self.restore_published().await {
-                    Ok(telling) => {
-                        batches = telling;
+                    Ok(batches) => {
+                        telling.batches = batches;
                         is_restored = true;
                     }
                     Err(error) => {
@@ -99,7 +108,7 @@ impl Operator {
             if is_restored
                 && self.gate.check().is_ok()
                 && let Some(stream) = &self.published.stream
-                && let Err(error) = self.publish(stream, &mut batches, now).await
+                && let Err(error) = self.publish(stream, &mut telling, now).await
             {
                 tracing::warn!(%error, "cannot publish problems now");
             }
@@ -112,11 +121,12 @@ impl Operator {
         let Some(stream) = self.published.stream.clone() else {
             return Ok(VecDeque::new());
         };
-        let catalog = Arc::clone(&self.catalog);
-        let rows = in_background(move || catalog.published_problems(&stream)).await?;
-        self.published.published().restore(&rows, Lived::now());
+        let (catalog, ending) = (Arc::clone(&self.catalog), ending(self.node()));
+        let rows = in_background(move || catalog.published_problems(&stream, &ending)).await?;
+        let mut published = self.published.published();
+        published.restore(&rows, Lived::now());
         let mut batches: BTreeMap<[u8; 16], Vec<PublishedProblem>> = BTreeMap::new();
-        for row in rows {
+        for row in rows.into_iter().filter(|row| published.is_own(&row.key)) {
             if let Some(id) = row.telling {
                 batches.entry(id).or_default().push(row);
             }
@@ -129,30 +139,75 @@ impl Operator {
     async fn publish(
         &self,
         stream: &Arc<str>,
-        batches: &mut VecDeque<Batch>,
+        telling: &mut Telling,
         now: (Lived, Unix),
     ) -> Result<(), PublishError> {
-        let mut due = self.published.published().due(now);
+        self.see_other_nodes(stream, now).await?;
+        let due = self.published.published().due(now);
         if !due.is_empty() {
-            let id = Uuid::now_v7().into_bytes();
-            for one in &mut due {
-                one.telling = Some(id);
-            }
-            let (catalog, stream, told) = (Arc::clone(&self.catalog), stream.clone(), due.clone());
-            in_background(move || catalog.publish_problems(&stream, &told)).await?;
-            self.published.published().note(&due);
-            batches.push_back(Batch { id, told: due });
+            let batches = by_node(due);
+            let told: Vec<_> = batches.iter().flat_map(|one| &one.told).cloned().collect();
+            let (catalog, stream, writes) =
+                (Arc::clone(&self.catalog), stream.clone(), told.clone());
+            in_background(move || catalog.publish_problems(&stream, &writes)).await?;
+            self.published.published().note(&told);
+            telling.batches.extend(batches);
         }
-        if batches.is_empty() {
-            return Ok(());
-        }
-        while let Some(batch) = batches.front() {
+        while let Some(batch) = telling.batches.front() {
             self.journal.submit(submission(stream, batch)).await?;
-            batches.pop_front();
+            telling.told.push(batch.id);
+            telling.batches.pop_front();
         }
-        let catalog = Arc::clone(&self.catalog);
-        Ok(in_background(move || catalog.end_publishing()).await?)
+        if !telling.told.is_empty() {
+            let (catalog, ids) = (Arc::clone(&self.catalog), telling.told.clone());
+            in_background(move || catalog.end_publishing(&ids)).await?;
+            telling.told.clear();
+        }
+        Ok(())
     }
+
+    /// In a cluster, compares with what the other nodes have told: the node that runs the sinks speaks for those that are gone.
+    async fn see_other_nodes(
+        &self,
+        stream: &Arc<str>,
+        now: (Lived, Unix),
+    ) -> Result<(), CatalogError> {
+        let Some(cluster) = &self.cluster else {
+            return Ok(());
+        };
+        let (catalog, stream) = (Arc::clone(&self.catalog), stream.clone());
+        let told = in_background(move || catalog.problem_entries(&stream)).await?;
+        let nodes = cluster.read().nodes;
+        let runs_sinks = nodes.iter().any(|node| node.is_this && node.runs_sinks);
+        let live: BTreeSet<String> = (nodes.into_iter())
+            .filter(|node| node.is_live)
+            .map(|node| node.name)
+            .collect();
+        let live = runs_sinks.then_some(&live);
+        self.published.published().share(&told, live, now);
+        Ok(())
+    }
+}
+
+/// Entries that are due, with an id for those of each node.
+fn by_node(due: Vec<PublishedProblem>) -> Vec<Batch> {
+    let mut nodes: BTreeMap<Option<String>, Vec<PublishedProblem>> = BTreeMap::new();
+    for one in due {
+        let node = node_of(&one.key).map(str::to_owned);
+        nodes.entry(node).or_default().push(one);
+    }
+    let batch = |told: Vec<PublishedProblem>| {
+        let id = Uuid::now_v7().into_bytes();
+        let with_id = |one: PublishedProblem| PublishedProblem {
+            telling: Some(id),
+            ..one
+        };
+        Batch {
+            id,
+            told: told.into_iter().map(with_id).collect(),
+        }
+    };
+    nodes.into_values().map(batch).collect()
 }
 
 fn submission(stream: &Arc<str>, batch: &Batch) -> Submission {

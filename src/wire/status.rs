@@ -87,7 +87,7 @@ answers! {
 
     /// A problem, as an item of the stream of problems.
     pub struct ProblemItemData {
-        /// Key of its item: kind and subject.
+        /// Key of its item: kind and subject; in a cluster, also the node.
         key: String,
         /// Of a cluster: the node that answers, and has the problem. Others can have it, too.
         #[serde(skip_serializing_if = "Option::is_none")]

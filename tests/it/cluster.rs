@@ -16,6 +16,7 @@ mod pages;
 mod same;
 mod screens;
 mod signed_in;
+mod told;
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};

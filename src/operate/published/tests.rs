@@ -16,7 +16,7 @@ struct Watched {
 impl Watched {
     fn new() -> Self {
         Self {
-            told: Published::default(),
+            told: Published::new(None),
             now: (Lived::from_ms(1_000_000_000), Unix::from_ms(1_000_000_000)),
             heard: Vec::new(),
         }
@@ -109,7 +109,7 @@ fn what_finds_no_room_is_one_item_until_it_is_told() {
             .filter(|one| (*second..second + 60).contains(&one.0));
         assert!(minute.count() <= MAX, "{second}");
     }
-    let many: Vec<_> = heard.iter().filter(|one| one.1 == MANY).collect();
+    let many: Vec<_> = heard.iter().filter(|one| one.1 == "many:").collect();
     assert_eq!(many.len(), 2, "{many:?}");
     assert_eq!((&*many[0].2, &*many[1].2), ("open", "resolved"));
     assert_eq!(many[0].0, 10);
@@ -141,7 +141,7 @@ fn the_next_daemon_goes_on_where_the_one_before_it_was() {
         .collect();
     let since = watched.told.known["sink_behind:team"].item.since.clone();
     watched.heard();
-    watched.told = Published::default();
+    watched.told = Published::new(None);
     watched.told.restore(&rows, watched.now.0);
     watched.pass(60, &[behind("team")]);
     let heard = watched.heard();
@@ -150,4 +150,176 @@ fn the_next_daemon_goes_on_where_the_one_before_it_was() {
     let mut found = items(&[behind("team")], None, watched.now.1);
     watched.told.dated(&mut found);
     assert_eq!(found["sink_behind:team"].since, since);
+}
+
+/// What all nodes of a cluster have told, by key, as the catalog has it. Each is told at once.
+#[derive(Default)]
+struct Shared {
+    told: BTreeMap<String, PublishedProblem>,
+    /// All that was told: key, state, message.
+    heard: Vec<(String, String, String)>,
+}
+
+impl Watched {
+    fn of_node(name: &str) -> Self {
+        Self {
+            told: Published::new(Some(name)),
+            ..Self::new()
+        }
+    }
+
+    /// The same as [`pass`](Watched::pass) on a node; if it runs the sinks, with the nodes that live.
+    fn pass_in(
+        &mut self,
+        shared: &mut Shared,
+        seconds: u64,
+        problems: &[Problem],
+        live: Option<&[&str]>,
+    ) {
+        let names = |live: &[&str]| live.iter().map(|name| (*name).to_owned()).collect();
+        let live: Option<BTreeSet<String>> = live.map(names);
+        for _ in 0..seconds {
+            let found = items(problems, self.told.node.as_deref(), self.now.1);
+            self.told.compare(found, self.now);
+            let rows: Vec<_> = shared.told.values().cloned().collect();
+            self.told.share(&rows, live.as_ref(), self.now);
+            let due = self.told.due(self.now);
+            self.told.note(&due);
+            for one in due {
+                let item: ProblemItem = serde_json::from_str(&one.fields).expect("an item");
+                shared
+                    .heard
+                    .push((one.key.clone(), item.state, item.message));
+                match one.is_open {
+                    true => drop(shared.told.insert(one.key.clone(), one)),
+                    false => drop(shared.told.remove(&one.key)),
+                }
+            }
+            self.now = (self.now.0 + SECOND, self.now.1 + SECOND);
+        }
+    }
+}
+
+impl Shared {
+    /// Keys and states of what was told since the last call.
+    fn heard(&mut self) -> Vec<(String, String)> {
+        let heard = std::mem::take(&mut self.heard).into_iter();
+        heard.map(|(key, state, _)| (key, state)).collect()
+    }
+}
+
+fn told(key: &str, state: &str) -> (String, String) {
+    (key.to_owned(), state.to_owned())
+}
+
+#[test]
+fn nodes_with_the_same_problem_have_an_entry_each() {
+    let (mut shared, problem) = (Shared::default(), [behind("team")]);
+    let [mut a, mut b] = ["a", "b"].map(Watched::of_node);
+    let live: Option<&[&str]> = Some(&["a", "b"]);
+    a.pass_in(&mut shared, 15, &problem, live);
+    b.pass_in(&mut shared, 15, &problem, None);
+    let of_a = told("sink_behind:team@a", "open");
+    let of_b = told("sink_behind:team@b", "open");
+    assert_eq!(shared.heard(), [of_a, of_b]);
+    a.pass_in(&mut shared, 100, &[], live);
+    assert_eq!(shared.heard(), [told("sink_behind:team@a", "resolved")]);
+    // A restart of one node leaves what the other one has told.
+    let rows: Vec<_> = shared.told.values().cloned().collect();
+    a.told = Published::new(Some("a"));
+    a.told.restore(&rows, a.now.0);
+    a.pass_in(&mut shared, 100, &[], live);
+    b.pass_in(&mut shared, 100, &problem, None);
+    assert_eq!(shared.heard(), []);
+    assert_eq!(node_of("sink_behind:team@b"), Some("b"));
+    assert_eq!(node_of("strangers:daemon"), None);
+}
+
+#[test]
+fn what_a_node_said_that_is_gone_is_resolved_by_the_node_that_runs_the_sinks() {
+    let mut shared = Shared::default();
+    let [mut a, mut b] = ["a", "b"].map(Watched::of_node);
+    b.pass_in(&mut shared, 15, &[behind("team")], None);
+    shared.heard();
+    a.pass_in(&mut shared, 100, &[], Some(&["a", "b"]));
+    a.pass_in(&mut shared, 100, &[], None);
+    a.pass_in(&mut shared, 29, &[], Some(&["a"]));
+    a.pass_in(&mut shared, 1, &[], Some(&["a", "b"]));
+    a.pass_in(&mut shared, 29, &[], Some(&["a"]));
+    assert_eq!(shared.heard(), [], "it lives, or may be restarting");
+    a.pass_in(&mut shared, 10, &[], Some(&["a"]));
+    let message = "resolved: node b is gone, which said: the sink team is behind";
+    let resolved = ("sink_behind:team@b", "resolved", message);
+    let heard = std::mem::take(&mut shared.heard);
+    let heard: Vec<_> = heard
+        .iter()
+        .map(|one| (&*one.0, &*one.1, &*one.2))
+        .collect();
+    assert_eq!(heard, [resolved]);
+    assert!(shared.told.is_empty());
+    // It was only cut off: its problem is still there.
+    b.now = a.now;
+    b.pass_in(&mut shared, 10, &[behind("team")], None);
+    assert_eq!(shared.heard(), [told("sink_behind:team@b", "open")]);
+    b.pass_in(&mut shared, 100, &[], None);
+    assert_eq!(shared.heard(), [told("sink_behind:team@b", "resolved")]);
+}
+
+#[test]
+fn what_another_node_is_about_to_tell_comes_first_and_is_told_if_that_one_is_gone_too() {
+    let mut shared = Shared::default();
+    let [mut a, mut b, mut c] = ["a", "b", "c"].map(Watched::of_node);
+    b.pass_in(&mut shared, 15, &[behind("team")], None);
+    a.now = b.now;
+    a.pass_in(&mut shared, 31, &[], Some(&["a"]));
+    let key = "sink_behind:team@b";
+    // Node a has written it down, and cannot tell it.
+    let (_, _, message) = shared.heard.pop().expect("it is resolved");
+    let item = b.told.known[key].item.clone();
+    let item = ProblemItem { message, ..item };
+    let row = PublishedProblem {
+        key: key.to_owned(),
+        fields: serde_json::to_string(&item).expect("an item"),
+        is_open: false,
+        told_at: a.now.0,
+        telling: Some([1; 16]),
+    };
+    shared.told.insert(key.to_owned(), row.clone());
+    shared.heard();
+    b.now = a.now;
+    b.pass_in(&mut shared, 29, &[behind("team")], None);
+    assert_eq!(shared.heard(), []);
+    b.pass_in(&mut shared, 10, &[behind("team")], None);
+    assert_eq!(shared.heard(), [told(key, "open")]);
+
+    shared.told.insert(key.to_owned(), row);
+    c.now = b.now;
+    c.pass_in(&mut shared, 31, &[], Some(&["c"]));
+    let heard = shared.heard.pop().expect("it is told");
+    let message = "resolved: node b is gone, which said: the sink team is behind";
+    assert_eq!((&*heard.1, &*heard.2), ("resolved", message));
+}
+
+#[test]
+fn a_daemon_alone_resolves_what_nodes_have_told_in_its_files_and_nodes_what_it_has() {
+    let mut shared = Shared::default();
+    let mut node = Watched::of_node("a");
+    node.pass_in(&mut shared, 15, &[behind("team")], None);
+    let rows: Vec<_> = shared.told.values().cloned().collect();
+    let mut alone = Watched::new();
+    alone.told.restore(&rows, alone.now.0);
+    alone.pass(60, &[behind("team")]);
+    let heard = alone.heard();
+    let keys: Vec<_> = heard.iter().map(|one| (&*one.1, &*one.2)).collect();
+    assert_eq!(keys.len(), 2, "{keys:?}");
+    assert!(keys.contains(&("sink_behind:team@a", "resolved")));
+    assert!(keys.contains(&("sink_behind:team", "open")));
+
+    let known = &alone.told.known["sink_behind:team"];
+    let row = known.row("sink_behind:team", alone.now.0);
+    shared = Shared::default();
+    shared.told.insert(row.key.clone(), row);
+    node.pass_in(&mut shared, 40, &[], Some(&["a"]));
+    let heard = shared.heard();
+    assert_eq!(heard.last(), Some(&told("sink_behind:team", "resolved")));
 }
