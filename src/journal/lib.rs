@@ -333,6 +333,7 @@ impl Journal {
 
     /// The same for a refused request, whose body is kept for a while; see [`Journal::keep_bodies`].
     pub fn record_refused(&self, entry: LogEntry, body: Option<RejectedBody>) {
+        let body = body.filter(|body| self.shared.keeps(body));
         let bytes = entry.byte_len() + body.as_ref().map_or(0, RejectedBody::byte_len);
         let job = Job::Log(Box::new(entry), body.map(Box::new));
         if self.queue.push(job, bytes).is_err() {

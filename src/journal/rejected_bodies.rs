@@ -46,6 +46,14 @@ impl Shared {
     pub(super) fn bodies(&self) -> Option<Retention> {
         *self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Whether this one is kept. One that is larger than all may be together is not: it would push out all others.
+    pub(super) fn keeps(&self, body: &RejectedBody) -> bool {
+        let bytes = body.byte_len() as u64;
+        let fits =
+            |retention: Retention| !retention.age_max.is_zero() && bytes <= retention.bytes_max;
+        self.bodies().is_some_and(fits)
+    }
 }
 
 impl Journal {

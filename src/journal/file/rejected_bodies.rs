@@ -41,7 +41,7 @@ impl Bodies {
         Self { shared, held: None }
     }
 
-    /// Keeps one, inside the writer's transaction. One that is larger than all may be together is not kept.
+    /// Keeps one, inside the writer's transaction, if it is to be kept.
     pub(super) fn keep(
         &mut self,
         connection: &Connection,
@@ -49,12 +49,10 @@ impl Bodies {
         log: &LogEntry,
         kept: &RejectedBody,
     ) -> Result<(), rusqlite::Error> {
-        let bytes = kept.byte_len() as u64;
-        let fits =
-            |retention: Retention| !retention.age_max.is_zero() && bytes <= retention.bytes_max;
-        if !self.shared.bodies().is_some_and(fits) {
+        if !self.shared.keeps(kept) {
             return Ok(());
         }
+        let bytes = kept.byte_len() as u64;
         self.held(connection)?;
         connection
             .prepare_cached(
