@@ -1,4 +1,5 @@
 //! The last hour, counted from the request log after a start: what the pages show goes on where the process before ended.
+//! In a cluster, the log is that of all nodes, and what this one shows is its own part: the journal says which it is.
 //!
 //! **Invariant**: an entry that is counted here was logged before the listeners were opened, so none is counted twice.
 
@@ -50,7 +51,9 @@ async fn count_back(operator: &Operator, through: Seq) -> Result<bool, StorageEr
                 items: one.items,
                 ..Minute::default()
             };
-            (operator.metrics.recent).restore(&one.connector, one.minute, requests);
+            if one.requests > 0 {
+                (operator.metrics.recent).restore(&one.connector, one.minute, requests);
+            }
             (operator.catalog).note_use(&one.connector, &one.key, one.newest_at);
         }
         if next.is_none() {

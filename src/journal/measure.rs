@@ -10,7 +10,8 @@ use super::{Engine, Journal, StorageError};
 use base::clock::Unix;
 use base::order::Seq;
 
-/// Requests of one key in one minute.
+/// Requests of one key in one minute. In a cluster, the numbers are of what this node has accepted or rejected, whichever
+/// of its lives; they can be 0, because `newest_at` is of all nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogMinute {
     pub connector: String,
@@ -73,7 +74,8 @@ impl Journal {
         }
     }
 
-    /// Counts the newest entries among these positions that came at or after `since`, by connector, key and minute.
+    /// Counts the newest entries among these positions that came at or after `since`, by connector, key and minute, as
+    /// [`LogMinute`] says.
     /// The second part of the answer is where those begin that were not looked at; none: there are no more.
     pub async fn log_minutes(
         &self,

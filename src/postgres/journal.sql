@@ -27,10 +27,15 @@ CREATE TABLE writers (
     last_group bigint NOT NULL DEFAULT 0,
     last_base bigint NOT NULL DEFAULT 0,
     last_g int NOT NULL DEFAULT 0,
-    lived_ms bigint NOT NULL
+    lived_ms bigint NOT NULL,
+    -- The name of the node, which outlives its process; and the number that stands for this life in `requests`.
+    name text COLLATE "C" NOT NULL DEFAULT '',
+    number int GENERATED ALWAYS AS IDENTITY
 ) WITH (fillfactor = 20);
 CREATE TABLE requests (
     g int NOT NULL,
+    -- Who stored it: `writers.number`. Here it takes no bytes, because seq begins at a multiple of 8. Null: moved in.
+    writer int,
     seq bigint NOT NULL,
     request_id uuid NOT NULL,
     received_ms bigint NOT NULL,
@@ -169,14 +174,14 @@ CREATE FUNCTION accept(p_node uuid, p_group bigint, p_catalog bigint, p_lived bi
 RETURNS TABLE (ord int, seq bigint, first_id uuid, first_items int, differs bool)
 LANGUAGE plpgsql SET search_path = @schema@ SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $f$
 #variable_conflict use_column
-DECLARE rounds int := 0; lived bigint; n int := cardinality(p_id); base bigint; gen int;
+DECLARE rounds int := 0; lived bigint; n int := cardinality(p_id); base bigint; gen int; own int;
   dup_o int[]; dup_id uuid[]; dup_items int[]; dup_differs bool[]; made int; want int;
 BEGIN
   PERFORM pg_advisory_xact_lock_shared(1212, 1);                  -- the generation stays until this is committed
   PERFORM FROM writers w WHERE w.node = p_node FOR UPDATE;        -- waits for an attempt of this node; what follows sees its end
   UPDATE writers w SET last_group = p_group, last_g = c.g, lived_ms = greatest(p_lived, c.lived_ms), last_base = (pg_current_xact_id()::text::bigint + c.xid_base) << 12
     FROM cluster c, log_head h WHERE w.node = p_node AND w.last_group = p_group - 1 AND h.catalog = p_catalog
-  RETURNING w.last_base, c.g, greatest(p_lived, c.lived_ms) INTO base, gen, lived;
+  RETURNING w.last_base, c.g, greatest(p_lived, c.lived_ms), w.number INTO base, gen, lived, own;
   IF NOT FOUND THEN
     -- An UPDATE, not a SELECT: its own commit waits for the standby.
     UPDATE writers w SET last_group = p_group WHERE w.node = p_node AND w.last_group = p_group RETURNING w.last_base, w.last_g INTO base, gen;
@@ -218,7 +223,7 @@ BEGIN
     END LOOP;
   END IF;
   INSERT INTO requests
-    SELECT gen, base + r.o, r.id, r.received, r.bytes, coalesce(d.items, r.items), CASE WHEN d.o IS NULL THEN r.outcome ELSE 2 END,
+    SELECT gen, own, base + r.o, r.id, r.received, r.bytes, coalesce(d.items, r.items), CASE WHEN d.o IS NULL THEN r.outcome ELSE 2 END,
            r.endpoint, r.status, r.connector, r.stream, r.key, r.client, r.item_key, r.idem, d.first,
            CASE WHEN d.differs THEN 'the payload differs from the one that this idempotency key first came with; the first one stands' ELSE r.error END,
            r.headers, r.again, r.sender, r.delivery
@@ -259,7 +264,7 @@ BEGIN
   IF found_id IS NOT NULL OR p_seq < first THEN
     RAISE EXCEPTION 'the place % is taken', p_seq USING ERRCODE = 'HG010';
   END IF;
-  INSERT INTO requests VALUES (gen, p_seq, p_id, p_received, p_bytes, p_items, p_outcome, p_endpoint, p_status, p_connector, p_stream,
+  INSERT INTO requests VALUES (gen, (SELECT w.number FROM writers w WHERE w.node = p_node), p_seq, p_id, p_received, p_bytes, p_items, p_outcome, p_endpoint, p_status, p_connector, p_stream,
     p_key, p_client, NULL, NULL, NULL, p_error, NULL, p_again, NULL, NULL);
   INSERT INTO payloads VALUES (gen, p_seq, p_crc, p_outcome, p_received, p_arrived, p_id, p_stream, p_body);
 END $f$;

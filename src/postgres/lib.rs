@@ -86,7 +86,7 @@ pub struct DatabaseOptions {
     pub urls: Vec<String>,
     /// Schema of the cluster's tables.
     pub schema: String,
-    /// The node's name, for people who look at the server.
+    /// The node's name, for people who look at the server, and for what is counted by node.
     pub name: String,
     /// What a commit waits for.
     pub durability: Durability,
@@ -97,6 +97,7 @@ pub struct DatabaseOptions {
 pub struct Database {
     servers: Vec<PgConnectOptions>,
     schema: String,
+    node: String,
     durability: Durability,
     hints: Hints,
     known: Arc<Known>,
@@ -148,6 +149,7 @@ impl Database {
         Ok(Self {
             servers: options.urls.iter().map(server).collect::<Result<_, _>>()?,
             schema: name.clone(),
+            node: options.name.clone(),
             durability: options.durability,
             hints: Hints::default(),
             known: Arc::default(),
@@ -167,6 +169,11 @@ impl Database {
     /// The schema of the cluster's tables.
     pub fn schema(&self) -> &str {
         &self.schema
+    }
+
+    /// The name of this node in the cluster; it outlives the process.
+    pub fn node(&self) -> &str {
+        &self.node
     }
 
     /// The hints between this node and the others.

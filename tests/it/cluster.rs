@@ -9,6 +9,7 @@ mod bench;
 mod books;
 mod failover;
 mod faults;
+mod figures;
 mod large;
 mod limits;
 mod moving;

@@ -5,3 +5,5 @@ mod entries; // what stands in an entry, and which requests have one
 mod paging; // pages, filters by status and by time
 mod search; // what a text finds, in which order
 mod testimony; // why requests failed, what was discarded, audit, the last hour
+
+pub(crate) use testimony::last_hour;

@@ -92,15 +92,17 @@ impl Node {
             return Ok((Vec::new(), None));
         };
         // 1: refused; 0 and 3: accepted, with a live and a test key; 4: a removal, which is no submission.
-        let sql = "SELECT connector, key, received_ms / 60000 AS minute, count(*) AS requests,
-                 count(*) FILTER (WHERE outcome = 1) AS errors,
-                 coalesce(sum(items) FILTER (WHERE outcome IN (0, 3)), 0)::bigint AS items, max(received_ms) AS newest
-             FROM requests WHERE seq >= $1 AND seq < $2 AND received_ms >= $3 AND outcome <> 4
+        let sql = "SELECT connector, key, received_ms / 60000 AS minute, count(*) FILTER (WHERE own) AS requests,
+                 count(*) FILTER (WHERE own AND outcome = 1) AS errors,
+                 coalesce(sum(items) FILTER (WHERE own AND outcome IN (0, 3)), 0)::bigint AS items, max(received_ms) AS newest
+             FROM (SELECT connector, key, received_ms, outcome, items, writer IN (SELECT number FROM writers WHERE name = $4) AS own
+                 FROM requests WHERE seq >= $1 AND seq < $2 AND received_ms >= $3 AND outcome <> 4) AS part
              GROUP BY connector, key, minute";
         let query = sqlx::query(sql)
             .bind(lowest)
             .bind(range.end.to_column())
-            .bind(since.to_column());
+            .bind(since.to_column())
+            .bind(self.database.node());
         let rows = self.log_reads.all(query).await?;
         let minutes = rows.iter().map(|row| -> Result<LogMinute, sqlx::Error> {
             let number = |name: &str| row.try_get(name).map(i64::unsigned_abs);

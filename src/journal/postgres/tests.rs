@@ -2,6 +2,7 @@
 
 mod doubt;
 mod generations;
+mod minutes;
 mod moving;
 mod stories;
 
@@ -29,8 +30,12 @@ async fn open(url: &str) -> Arc<Journal> {
 }
 
 async fn open_with(url: &str, commit_wait: Duration) -> Arc<Journal> {
+    open_in(cluster_at(url, "headgate"), commit_wait).await
+}
+
+async fn open_in(database: Database, commit_wait: Duration) -> Arc<Journal> {
     let options = PostgresOptions {
-        database: cluster_at(url, "headgate"),
+        database,
         node: Uuid::now_v7(),
         log: None,
         commit_wait,

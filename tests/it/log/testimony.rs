@@ -150,6 +150,15 @@ fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
     assert_eq!(newest["who"], "admin token");
 }
 
+/// What the page of the connector says of the last hour; in a cluster, that of the node.
+pub(crate) fn last_hour(process: &Process) -> String {
+    let page = signed_in(process).page("/sources/tests");
+    let (_, rest) = page.split_once("Last hour").expect("the last hour");
+    let (_, rest) = rest.split_once(": ").expect("figures");
+    let (line, _) = rest.split_once("rejected").expect("a share");
+    line.replace("<strong>", "").replace("</strong>", "")
+}
+
 #[test]
 fn the_last_hour_and_the_last_use_of_a_key_go_over_a_restart() {
     let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "*", "");
@@ -162,13 +171,7 @@ fn the_last_hour_and_the_last_use_of_a_key_go_over_a_restart() {
         let key = "/api/admin/connectors/tests/keys/orders";
         process.admin(key)["last_used_at"].clone()
     };
-    let hour = |process: &Process| {
-        let site = signed_in(process);
-        let page = site.page("/sources/tests");
-        let (_, rest) = page.split_once("Last hour: ").expect("the last hour");
-        let (line, _) = rest.split_once("rejected").expect("a share");
-        line.replace("<strong>", "").replace("</strong>", "")
-    };
+    let hour = last_hour;
     let (before, last) = (hour(&process), used(&process));
     assert_eq!(before, "4 requests, 6 items, 25.0 % ");
     assert!(last.is_string(), "{last}");

@@ -196,10 +196,11 @@ impl Committer {
         };
         if !self.has_joined {
             sqlx::query(
-                "INSERT INTO writers (node, lived_ms) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+                "INSERT INTO writers (node, lived_ms, name) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
             )
             .bind(self.node)
             .bind(Lived::now().to_column())
+            .bind(self.options.database.node())
             .execute(&mut session.connection)
             .await?;
             self.has_joined = true;
