@@ -28,7 +28,9 @@ use limits::KeyLimits;
 use observe::metrics::Metrics;
 use operate::access::Access;
 use pool::Pool;
-use postgres::{AccessTables, Asks, Database, DatabaseOptions, Durability, Finding, Made};
+use postgres::{
+    AccessTables, Asks, Database, DatabaseCall, DatabaseOptions, Durability, Finding, Made,
+};
 use replica::log::{Doubts, Log};
 use replica::{
     AtRestError, CopiesAtRest, LogEntry, LogError, LogPlace, ReplicaFile, SharedLog, part_of,
@@ -116,6 +118,7 @@ impl Node {
         metrics: &Arc<Metrics>,
     ) -> Result<Self, DaemonError> {
         let database = database_of(settings)?;
+        count_calls(&database, metrics);
         make_tables(&database).await?;
         let id = Uuid::now_v7();
         let status = Status::default();
@@ -343,6 +346,16 @@ fn member(id: Uuid, settings: &Settings) -> Member {
         may_run_sinks: settings.cluster.sinks,
         format: FORMAT,
     }
+}
+
+/// Counts how long calls to the database take.
+fn count_calls(database: &Database, metrics: &Metrics) {
+    let seconds = DatabaseCall::ALL.map(|call| metrics.postgres_call(call.as_str()));
+    database.observe_calls(move |call, took| {
+        if let Some(seconds) = seconds.get(call as usize) {
+            seconds.observe(took.as_secs_f64());
+        }
+    });
 }
 
 /// Sends and receives the hints of nodes, where they are used.

@@ -32,7 +32,7 @@ use uuid::Uuid;
 use super::queue::Queue;
 use super::recent::Recent;
 use super::{Engine, Journal, Shared, StorageError};
-use ::postgres::{Connections, Database, DatabaseError, make, within};
+use ::postgres::{Connections, Database, DatabaseCall, DatabaseError, make, within};
 use base::order::Seq;
 use committer::Committer;
 use feed::{Feed, Start};
@@ -114,8 +114,8 @@ impl Journal {
             database: database.clone(),
             #[cfg(test)]
             id: options.node,
-            log_reads: Connections::new(database.clone(), LOG_READERS_MAX),
-            lane_reads: Connections::new(database.clone(), LANE_READERS_MAX),
+            log_reads: Connections::new(database.clone(), DatabaseCall::Log, LOG_READERS_MAX),
+            lane_reads: Connections::new(database.clone(), DatabaseCall::Read, LANE_READERS_MAX),
             keep: Keep {
                 log_retention: options.log_retention,
                 log_retention_bytes: options.log_retention_bytes,

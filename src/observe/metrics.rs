@@ -76,9 +76,16 @@ macro_rules! metrics {
     (@name $field:ident $name:literal) => { $name };
 }
 
+/// A histogram for each kind of call.
+type ByCall = Family<[(&'static str, &'static str); 1], Histogram>;
+
 /// Counts in powers of four.
 fn buckets(start: f64, length: u16) -> Histogram {
     Histogram::new(exponential_buckets(start, 4.0, length))
+}
+
+fn by_call() -> ByCall {
+    ByCall::new_with_constructor(|| buckets(0.000_1, 9))
 }
 
 fn gauge_at(value: i64) -> Gauge {
@@ -152,6 +159,9 @@ metrics! {
     /// Seconds from the arrival of a request to its delivery, for the oldest of each batch.
     delivery_seconds: Histogram, "Seconds from arrival to delivery, for the oldest request of each batch",
         buckets(0.001, 10);
+    /// Seconds that calls to PostgreSQL took; empty without a cluster.
+    postgres_calls as "postgres_call_seconds": ByCall,
+        "Seconds that calls to PostgreSQL took, by what they are for", by_call();
     /// Renderers connected.
     renderers: Gauge, "Renderers connected";
     /// Nodes of the cluster that live; 1 without a cluster.
@@ -181,6 +191,11 @@ metrics! {
 }
 
 impl Metrics {
+    /// The seconds that calls of a kind to PostgreSQL took. From the first question on they are printed.
+    pub fn postgres_call(&self, call: &'static str) -> Histogram {
+        self.postgres_calls.get_or_create_owned(&[("call", call)])
+    }
+
     /// The text that Prometheus reads (OpenMetrics).
     pub fn render(&self) -> String {
         let mut text = String::new();

@@ -17,7 +17,7 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{Postgres, Row as _};
 
-use super::{Connections, Database, DatabaseError, within};
+use super::{Connections, Database, DatabaseCall, DatabaseError, within};
 pub use sessions::{NewSession, SessionRow, VisitRow};
 pub use tickets::TicketRow;
 
@@ -34,7 +34,12 @@ type Statement<'a> = Query<'a, Postgres, PgArguments>;
 impl AccessTables {
     /// No connection is made yet. All are to be used by one runtime.
     pub fn new(database: Database) -> Self {
-        Self(Arc::new(Connections::to_write(database, CONNECTIONS_MAX)))
+        let call = DatabaseCall::Access;
+        Self(Arc::new(Connections::to_write(
+            database,
+            call,
+            CONNECTIONS_MAX,
+        )))
     }
 
     /// Whether the database answers, as far as is known.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sqlx::Row as _;
 use uuid::Uuid;
 
-use super::{Connections, Database, DatabaseError};
+use super::{Connections, Database, DatabaseCall, DatabaseError};
 
 const CONNECTIONS_MAX: usize = 4;
 
@@ -32,7 +32,12 @@ pub enum AskState {
 impl Asks {
     /// No connection is made yet. All are to be used by one runtime.
     pub fn new(database: Database) -> Self {
-        Self(Arc::new(Connections::to_write(database, CONNECTIONS_MAX)))
+        let call = DatabaseCall::Ask;
+        Self(Arc::new(Connections::to_write(
+            database,
+            call,
+            CONNECTIONS_MAX,
+        )))
     }
 
     /// Stores a question; those that nobody came back for are deleted after an hour.

@@ -11,7 +11,7 @@ use sqlx::query::Query;
 use sqlx::{Connection, PgConnection, Postgres};
 use tokio::sync::Semaphore;
 
-use super::{Database, DatabaseError, within};
+use super::{Database, DatabaseCall, DatabaseError, within};
 
 /// Longest wait for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -22,6 +22,8 @@ const FRESH: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Connections {
     database: Database,
+    /// What its statements are for.
+    call: DatabaseCall,
     /// Its statements write.
     writes: bool,
     idle: Mutex<Vec<(PgConnection, Instant)>>,
@@ -29,10 +31,11 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// For reading: at most `max` at a time; none is made yet.
-    pub fn new(database: Database, max: usize) -> Self {
+    /// For reading, for this: at most `max` at a time; none is made yet.
+    pub fn new(database: Database, call: DatabaseCall, max: usize) -> Self {
         Self {
             database,
+            call,
             writes: false,
             idle: Mutex::default(),
             turns: Semaphore::new(max),
@@ -40,10 +43,10 @@ impl Connections {
     }
 
     /// The same for statements that also write.
-    pub fn to_write(database: Database, max: usize) -> Self {
+    pub fn to_write(database: Database, call: DatabaseCall, max: usize) -> Self {
         Self {
             writes: true,
-            ..Self::new(database, max)
+            ..Self::new(database, call, max)
         }
     }
 
@@ -63,7 +66,9 @@ impl Connections {
         let asking = async {
             let _turn = self.turns.acquire().await;
             let mut connection = self.connection().await?;
+            let timer = self.database.timer(self.call);
             let rows = query.fetch_all(&mut connection).await;
+            drop(timer);
             let rows = rows.map_err(DatabaseError::from);
             if !matches!(rows, Err(DatabaseError::Away(_))) {
                 self.lock().push((connection, Instant::now()));

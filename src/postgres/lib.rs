@@ -9,6 +9,7 @@
 
 mod access;
 mod asks;
+mod calls;
 mod connections;
 mod error;
 mod hints;
@@ -30,6 +31,8 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, PgConnection};
 
 pub use access::{AccessTables, NewSession, SessionRow, TicketRow, VisitRow};
 pub use asks::{AskState, Asks};
+use calls::CallObserver;
+pub use calls::{CallTimer, DatabaseCall};
 pub use connections::Connections;
 pub use error::{DatabaseError, may_pass, refusal};
 pub use hints::Hints;
@@ -110,6 +113,7 @@ struct Known {
     is_away: AtomicBool,
     /// Place of the server that was the primary last.
     primary: AtomicUsize,
+    calls: CallObserver,
 }
 
 impl fmt::Debug for Database {

@@ -10,7 +10,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{Connection as _, PgConnection, Row as _};
 use uuid::Uuid;
 
-use super::{Database, DatabaseError};
+use super::{Database, DatabaseCall, DatabaseError};
 
 /// A node reads again what was stored so long ago: a commit can be seen later than the time that it names.
 const READ_AGAIN: Duration = Duration::from_secs(10);
@@ -41,6 +41,7 @@ pub struct PublishedRate {
 #[derive(Debug)]
 pub struct LimitsConnection {
     connection: PgConnection,
+    database: Database,
     /// Everything that was stored before this was read.
     has_read_stored: bool,
 }
@@ -57,6 +58,7 @@ impl LimitsConnection {
             .await?;
         Ok(Self {
             connection,
+            database: database.clone(),
             has_read_stored: false,
         })
     }
@@ -89,6 +91,7 @@ impl LimitsConnection {
             days.push(i32::try_from(*day).unwrap_or(i32::MAX));
             bytes.push(i64::try_from(*stored).unwrap_or(i64::MAX));
         }
+        let _timer = self.database.timer(DatabaseCall::Limits);
         sqlx::query("SELECT publish_limits($1, $2, $3, $4, $5, $6, $7, $8)")
             .bind(node)
             .bind(ids)
@@ -109,6 +112,7 @@ impl LimitsConnection {
     /// The database's.
     pub async fn shares(&mut self, node: Uuid) -> Result<Vec<PublishedRate>, DatabaseError> {
         let sql = "SELECT id, node, share, wanted FROM rate_shares WHERE node <> $1";
+        let _timer = self.database.timer(DatabaseCall::Limits);
         let rows = sqlx::query(sql)
             .bind(node)
             .fetch_all(&mut self.connection)
@@ -138,6 +142,7 @@ impl LimitsConnection {
             AND ($3::interval IS NULL OR s.key IN (SELECT c.key FROM key_bytes c WHERE c.day = $1 AND c.node <> $2
               AND c.changed > clock_timestamp() - $3::interval))
             GROUP BY s.key";
+        let _timer = self.database.timer(DatabaseCall::Limits);
         let rows = sqlx::query(sql)
             .bind(i32::try_from(day).unwrap_or(i32::MAX))
             .bind(node)

@@ -9,7 +9,7 @@ use sqlx::{Connection as _, PgConnection, Row as _};
 use uuid::Uuid;
 
 use super::inspect::{OPEN_FOR, long_transactions};
-use super::{Database, DatabaseError};
+use super::{Database, DatabaseCall, DatabaseError};
 
 /// What a node says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +83,7 @@ pub struct NamedNode {
 #[derive(Debug)]
 pub struct NodesConnection {
     connection: PgConnection,
+    database: Database,
     process: i32,
 }
 
@@ -98,6 +99,7 @@ impl NodesConnection {
             .await?;
         Ok(Self {
             connection,
+            database: database.clone(),
             process,
         })
     }
@@ -112,6 +114,7 @@ impl NodesConnection {
     /// # Errors
     /// The database's.
     pub async fn beat(&mut self, said: &NodeSaid) -> Result<Beat, DatabaseError> {
+        let _timer = self.database.timer(DatabaseCall::Beat);
         beat(&mut self.connection, said).await
     }
 

@@ -7,6 +7,7 @@
 //! a write of this connection, so with `durability = "standby"` it is on the standby, too.
 
 pub(crate) mod bases;
+mod claims;
 mod follow;
 #[cfg(test)]
 mod tests;
@@ -14,7 +15,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use postgres::{Database, DatabaseError, Hints, refusal, within};
+use postgres::{Database, DatabaseCall, DatabaseError, Hints, refusal, within};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{Connection as _, PgConnection, Postgres};
@@ -249,6 +250,7 @@ impl Log {
             .bind(nonce)
             .bind(is_catalog)
             .bind(entry.change);
+        let _timer = self.database.timer(DatabaseCall::Append);
         let connection = self.open_connection()?;
         append.execute(&mut *connection).await?;
         if self.is_reserved {
@@ -306,69 +308,23 @@ impl Log {
         }
     }
 
-    /// Takes the sinks; the number of the claim, or none if another node has them. Give the owner's beat as
-    /// [`LogHead::beat`] has it once it has been the same for 6 s by a clock of this node that counts sleep; without it only
-    /// sinks are taken that nobody has.
-    ///
-    /// # Errors
-    /// The database's; call it again if it is away: the same node gets the same number.
-    pub async fn claim(&mut self, beat: Option<i64>) -> Result<Option<i64>, DatabaseError> {
-        let claim = sqlx::query("SELECT claim($1, $2)")
-            .bind(self.node)
-            .bind(beat);
-        let row = self.ask(claim).await?;
-        let row = row
-            .first()
-            .ok_or_else(|| unexpected("claim answered nothing"))?;
-        column(row, 0)
-    }
-
-    /// Says that the node lives which runs the sinks. Each entry with its fence says so, too.
-    ///
-    /// # Errors
-    /// The database's; [`refusal::NOT_THE_OWNER`].
-    pub async fn renew(&mut self, fence: i64) -> Result<(), DatabaseError> {
-        let renew = sqlx::query("SELECT renew($1, $2)")
-            .bind(self.node)
-            .bind(fence);
-        self.ask(renew).await.map(drop)
-    }
-
-    /// Lets go of the sinks, so that another node need not wait.
-    ///
-    /// # Errors
-    /// The database's.
-    pub async fn resign(&mut self, fence: i64) -> Result<(), DatabaseError> {
-        let resign = sqlx::query("SELECT resign($1, $2)")
-            .bind(self.node)
-            .bind(fence);
-        self.ask(resign).await.map(drop)
-    }
-
-    /// Gives the sinks to another node, which claims them next.
-    ///
-    /// # Errors
-    /// The database's; [`refusal::NOT_THE_OWNER`].
-    pub async fn hand_over(&mut self, fence: i64, to: Uuid) -> Result<(), DatabaseError> {
-        let hand_over = sqlx::query("SELECT hand_over($1, $2, $3)");
-        let hand_over = hand_over.bind(self.node).bind(fence).bind(to);
-        self.ask(hand_over).await.map(drop)
-    }
-
     /// All rows of an answer.
     async fn ask(
         &mut self,
+        call: DatabaseCall,
         query: Query<'_, Postgres, PgArguments>,
     ) -> Result<Vec<PgRow>, DatabaseError> {
-        self.ask_within(self.answer_max, query).await
+        self.ask_within(self.answer_max, call, query).await
     }
 
     async fn ask_within(
         &mut self,
         answer_max: Duration,
+        call: DatabaseCall,
         query: Query<'_, Postgres, PgArguments>,
     ) -> Result<Vec<PgRow>, DatabaseError> {
         self.connected().await?;
+        let _timer = self.database.timer(call);
         let connection = self.open_connection()?;
         let asking = async { Ok(query.fetch_all(connection).await?) };
         let rows = within(answer_max, asking).await;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use observe::metrics::SINK_STATES;
 use operate::ProblemKind;
+use postgres::DatabaseCall;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -40,6 +41,10 @@ async fn printed() -> Printed {
     let (plugins, sink) = (&app.parts.metrics.plugins, Arc::from("pool"));
     plugins.count(&sink, "rows", 1).expect("a name");
     plugins.set(&sink, "lag", 1.0).expect("a name");
+    // Nodes of a cluster print how long each kind of call takes, from their start.
+    for call in DatabaseCall::ALL {
+        let _ = app.parts.metrics.postgres_call(call.as_str());
+    }
     // What operators do to streams does so too.
     let held = "/api/admin/streams/orders/hold";
     let held = app.admin().send(Method::POST, held, &json!({})).await;
@@ -148,7 +153,7 @@ async fn the_guide_describes_every_metric_and_no_other() {
         let told: BTreeSet<&str> = cell.split('`').skip(1).step_by(2).collect();
         let mut expected: BTreeSet<&str> = labels.keys().map(String::as_str).collect();
         // The values of the others are names that operators and plugins give.
-        let fixed = ["outcome", "kind", "state", "listener"];
+        let fixed = ["outcome", "kind", "state", "listener", "call"];
         for label in fixed.iter().filter_map(|label| labels.get(*label)) {
             expected.extend(label.iter().map(String::as_str));
         }

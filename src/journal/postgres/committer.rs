@@ -23,7 +23,7 @@ use super::in_time;
 use super::text::stored;
 use crate::queue::{self, Job, Queue};
 use crate::{Claim, Condition, JournalError, Receipt, Shared, Submission};
-use ::postgres::{DatabaseError, refusal};
+use ::postgres::{DatabaseCall, DatabaseError, refusal};
 use base::clock::Lived;
 use base::order::Seq;
 use call::{Outcome, Sent, Session};
@@ -278,8 +278,10 @@ impl Committer {
         let deadline = Instant::now() + self.options.commit_wait;
         loop {
             let node = self.options.node;
+            let timer = self.options.database.timer(DatabaseCall::Place);
             let calling = async { placed.call(self.session().await?, node).await };
             let called = in_time(calling).await;
+            drop(timer);
             let Err(error) = called else {
                 return Ok(placed.receipt());
             };

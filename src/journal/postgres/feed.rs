@@ -17,7 +17,7 @@ use tokio::sync::{Notify, watch};
 use super::super::Shared;
 use super::in_time;
 use super::reader::read_entry;
-use ::postgres::{Database, DatabaseError};
+use ::postgres::{Database, DatabaseCall, DatabaseError};
 use base::order::Seq;
 
 /// How often it is asked for entries of other nodes.
@@ -186,15 +186,18 @@ impl Feed {
             Some(connection) => connection,
             none => none.insert(self.database.connect().await?),
         };
+        let timer = self.database.timer(DatabaseCall::Horizon);
         let mut horizon = number(connection, HORIZON).await?;
         if horizon <= reading.horizon.0 && reading.horizon.1.elapsed() >= HELD_AFTER {
             horizon = horizon.max(number(connection, "SELECT horizon()").await?);
         }
+        drop(timer);
         if horizon > reading.horizon.0 {
             reading.horizon = (horizon, Instant::now());
         }
         let horizon = reading.horizon.0;
         loop {
+            let timer = self.database.timer(DatabaseCall::Read);
             let rows = sqlx::query(READ)
                 .bind(reading.last.to_column())
                 .bind(horizon.to_column())
@@ -202,6 +205,7 @@ impl Feed {
                 .bind(BYTES_MAX)
                 .fetch_all(&mut *connection)
                 .await?;
+            drop(timer);
             let Some(last) = rows.last() else {
                 break;
             };

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::{Log, column, leaves_doubt, unexpected};
 use crate::{ChainDigest, LogPlace, ReplicaFile};
-use postgres::{DatabaseError, refusal, within};
+use postgres::{DatabaseCall, DatabaseError, refusal, within};
 
 /// Bytes of a part.
 const PART_BYTES: u64 = 1 << 20;
@@ -79,7 +79,7 @@ impl Log {
         files: [&Path; 2],
     ) -> Result<Option<LogPlace>, BaseError> {
         let load = sqlx::query("SELECT id, n, digest, parts FROM load_base($1)").bind(format);
-        let rows = self.ask(load).await?;
+        let rows = self.ask(DatabaseCall::Base, load).await?;
         let Some(base) = rows.first() else {
             return Ok(None);
         };
@@ -96,7 +96,7 @@ impl Log {
                 .bind(id)
                 .bind(i16::from(file.number()))
                 .bind(part);
-                let rows = self.ask(read).await?;
+                let rows = self.ask(DatabaseCall::Base, read).await?;
                 let row = rows
                     .first()
                     .ok_or_else(|| unexpected("a part of the base is missing"))?;
@@ -116,7 +116,8 @@ impl Log {
     /// The database's.
     pub async fn bytes_after(&mut self, n: u64) -> Result<u64, DatabaseError> {
         let sql = "SELECT coalesce(sum(octet_length(change)), 0)::bigint FROM log WHERE n > $1";
-        let rows = self.ask(sqlx::query(sql).bind(n.cast_signed())).await?;
+        let query = sqlx::query(sql).bind(n.cast_signed());
+        let rows = self.ask(DatabaseCall::Base, query).await?;
         let row = rows
             .first()
             .ok_or_else(|| unexpected("the log has no size"))?;
@@ -128,7 +129,8 @@ impl Log {
     /// # Errors
     /// The database's.
     pub async fn drop_bases(&mut self) -> Result<(), DatabaseError> {
-        self.ask(sqlx::query("SELECT drop_bases()")).await.map(drop)
+        let query = sqlx::query("SELECT drop_bases()");
+        self.ask(DatabaseCall::Base, query).await.map(drop)
     }
 }
 

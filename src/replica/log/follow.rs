@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{Log, column, unexpected};
 use crate::{ChainDigest, LogEntry, LogPlace};
-use postgres::DatabaseError;
+use postgres::{DatabaseCall, DatabaseError};
 
 /// The longest wait for entries is so many times that for other answers.
 const WAITS_MAX: u32 = 16;
@@ -81,7 +81,7 @@ impl Log {
     /// # Errors
     /// The database's.
     pub async fn head(&mut self) -> Result<LogHead, DatabaseError> {
-        let rows = self.ask(sqlx::query(HEAD)).await?;
+        let rows = self.ask(DatabaseCall::Claim, sqlx::query(HEAD)).await?;
         Ok(head(&rows)?.0)
     }
 
@@ -94,7 +94,9 @@ impl Log {
         self.connected().await?;
         let query = sqlx::query(FOLLOW).bind(after.n.cast_signed());
         let answer_max = self.answer_max.saturating_mul(self.follow_waits);
-        let rows = self.ask_within(answer_max, query).await;
+        let rows = self
+            .ask_within(answer_max, DatabaseCall::Follow, query)
+            .await;
         self.follow_waits = match &rows {
             Err(DatabaseError::Away(_)) => (2 * self.follow_waits).min(WAITS_MAX),
             _ => 1,

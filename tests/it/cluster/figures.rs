@@ -37,3 +37,32 @@ fn the_last_hour_of_a_node_is_its_own_after_a_restart_too() {
     assert_eq!([&a, &b].map(last_hour), ["4 requests, 4 items, 0 % ", of_b]);
     [a, b].into_iter().for_each(Process::stop);
 }
+
+#[test]
+fn a_node_measures_its_calls_to_the_database_by_what_they_are_for() {
+    let Some(server) = Postgres::start("a_node_measures_its_calls_to_the_database") else {
+        return;
+    };
+    let [runs, waits] = owner_first(["a", "b"].map(|name| node(&server, name).spawn()));
+    for id in ["one", "two", "three"] {
+        accepted(&waits, id);
+    }
+    shows(&waits, 3);
+    for (node, call) in [
+        (&waits, "accept"),
+        (&runs, "append"),
+        (&runs, "read"),
+        (&runs, "claim"),
+        (&waits, "follow"),
+        (&waits, "horizon"),
+        (&waits, "beat"),
+        (&waits, "claim"),
+    ] {
+        let series = format!("headgate_postgres_call_seconds_count{{call=\"{call}\"}}");
+        let count = node.metric(&series);
+        assert!(count.is_some_and(|count| count > 0.0), "{call}: {count:?}");
+    }
+    for node in [runs, waits] {
+        node.stop();
+    }
+}

@@ -15,7 +15,7 @@ use super::super::group::Columns;
 use super::super::in_time;
 use super::{AGAIN_AFTER, Committer, refusal_of};
 use crate::JournalError;
-use ::postgres::{DatabaseError, refusal};
+use ::postgres::{DatabaseCall, DatabaseError, refusal};
 use base::clock::Lived;
 
 /// A call that took so long is looked for at the server.
@@ -167,7 +167,9 @@ impl Committer {
             return Err(DatabaseError::Away("there is no connection".to_owned()));
         };
         let (columns, node, process) = (Arc::clone(columns), self.node, session.process);
+        let timer = self.options.database.timer(DatabaseCall::Accept);
         let answer = Box::pin(async move {
+            let _timer = timer;
             let asked = (node, number, catalog.cast_signed());
             let answer = columns.call(&mut session.connection, asked).await;
             (session, answer)
