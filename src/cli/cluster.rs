@@ -69,6 +69,11 @@ async fn init(args: &InitArgs) -> Result<(), CliError> {
     let database = database_of(settings).map_err(failed)?;
     print(&match make_tables(&database).await.map_err(failed)? {
         Made::Now => format!("the tables of the cluster are made, in the schema {schema}\n"),
+        Made::Upgraded => {
+            format!(
+                "the tables of the cluster in the schema {schema} have the format of this version now\n"
+            )
+        }
         Made::Before => {
             format!("the tables of the cluster are in the schema {schema}; nothing was changed\n")
         }

@@ -45,6 +45,14 @@ fn begins(code: &str, codes: &[&str]) -> bool {
     codes.iter().any(|one| code.starts_with(one))
 }
 
+/// The version that is needed, as a part of a sentence; `version` is empty if nobody knows.
+pub fn needed_version(version: &str) -> String {
+    match version {
+        "" => "a newer version of headgate".to_owned(),
+        version => format!("headgate {version} or newer"),
+    }
+}
+
 /// Whether another attempt may not meet an error of this SQLSTATE again.
 pub fn may_pass(code: &str) -> bool {
     begins(code, &AWAY) || begins(code, &CONFLICTS)
@@ -62,9 +70,18 @@ pub enum DatabaseError {
     /// The transaction lost against another one. Nothing of it was done.
     #[error("the database gave precedence to another transaction: {0}")]
     Conflict(String),
-    /// The schema is of another format.
-    #[error("the schema has format {0}; this version of headgate uses {known}", known = crate::FORMAT)]
-    Format(i32),
+    /// The tables can be used by newer versions only. Nothing was done.
+    #[error(
+        "the tables of the cluster have format {format}, and this version of headgate uses {known}; install {} on this node",
+        needed_version(.version),
+        known = crate::FORMAT
+    )]
+    Newer {
+        /// The oldest format that a version must know.
+        format: i32,
+        /// The version that made it so; empty: nobody knows.
+        version: Box<str>,
+    },
     /// The server refused. Nothing of it was done.
     #[error("the database refused: {message} (SQLSTATE {code})")]
     Refused {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use base::clock::Unix;
 use sqlx::{Connection as _, PgConnection};
 
-use crate::{Database, DatabaseError, Durability, FORMAT};
+use crate::schema::format_of;
+use crate::{Database, DatabaseError, Durability};
 
 /// PostgreSQL 14.
 const VERSION_MIN: i32 = 140_000;
@@ -93,15 +94,7 @@ impl Database {
             )));
         }
         if is_made {
-            let format: i32 = sqlx::query_scalar("SELECT format FROM cluster")
-                .fetch_one(connection)
-                .await?;
-            if format != FORMAT {
-                let other = DatabaseError::Format(format);
-                found.push(Finding::error(format!(
-                    "{other}; use the version that made it"
-                )));
-            }
+            format_of(connection).await?;
         }
         Ok(())
     }

@@ -3,7 +3,10 @@
 SET LOCAL search_path = @schema@;
 CREATE TABLE cluster (
     one bool PRIMARY KEY DEFAULT true CHECK (one),
+    -- Of the tables; the oldest one that a version may know to use them, and the version that raised that.
     format int NOT NULL,
+    oldest int NOT NULL DEFAULT 1,
+    needs text NOT NULL DEFAULT '',
     system_identifier bigint NOT NULL,
     timeline bigint NOT NULL,
     g int NOT NULL,

@@ -34,7 +34,7 @@ pub use asks::{AskState, Asks};
 use calls::CallObserver;
 pub use calls::{CallTimer, DatabaseCall};
 pub use connections::Connections;
-pub use error::{DatabaseError, may_pass, refusal};
+pub use error::{DatabaseError, may_pass, needed_version, refusal};
 pub use hints::Hints;
 pub use inspect::Finding;
 pub use limits::{LimitsConnection, LimitsToPublish, PublishedRate};

@@ -185,12 +185,8 @@ impl MoveOut {
             if !is_made {
                 return Ok(None);
             }
-            let format: i32 = sqlx::query_scalar("SELECT format FROM cluster")
-                .fetch_one(&mut connection)
-                .await?;
-            if format != super::FORMAT {
-                return Err(DatabaseError::Format(format));
-            }
+            // An older version may have made them.
+            super::make(database, &mut connection).await?;
             database.arrive(&mut connection).await?;
             let begun: bool =
                 sqlx::query_scalar("SELECT head > 0 OR digest <> no_digest() FROM log_head")

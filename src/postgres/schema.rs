@@ -1,4 +1,12 @@
-//! The tables and functions of a cluster: made once, looked at by every connection that is to write.
+//! The tables and functions of a cluster: made once, and brought to the format of the newest version by its first node.
+//!
+//! Older nodes work on the same tables meanwhile, so a step to a format adds and takes nothing away: a column with a default,
+//! a table, a function beside the one that it will replace (`accept_2`). What nobody uses any more can go in a later format.
+//! A step that older versions cannot work with sets `cluster.oldest` to the format that it leads to, and `cluster.needs` to
+//! `'@version@'`: from then on they refuse to start, and name that version. So does the log of changes, which has formats of
+//! its own.
+//!
+//! **Invariant**: whoever uses the tables knows the format `cluster.oldest`, or a newer one.
 
 use std::time::Duration;
 
@@ -8,6 +16,10 @@ use super::{Database, DatabaseError, within};
 
 /// Of the schema; stands in `cluster.format`.
 pub const FORMAT: i32 = 1;
+
+/// What leads from each format to the next one, from 1 on. `@schema@` and `@version@` stand for the schema's name and this
+/// version.
+pub(super) const STEPS: &[&str] = &[];
 
 /// The tables and functions in their order; the schema's name stands for `@schema@`.
 const PARTS: [&str; 4] = [
@@ -27,15 +39,27 @@ pub enum Made {
     Now,
     /// The schema of this format.
     Before,
+    /// An older one, which has this format now.
+    Upgraded,
 }
 
-/// Makes the schema, if there is none. Nodes that do so at the same time wait for each other.
+/// Makes the schema if there is none, and brings one of an older version to this format. Nodes that do so at the same time
+/// wait for each other.
 ///
 /// # Errors
-/// The database's; a schema of another format.
+/// The database's; [`DatabaseError::Newer`].
 pub async fn make(
     database: &Database,
     connection: &mut PgConnection,
+) -> Result<Made, DatabaseError> {
+    make_with(database, connection, STEPS).await
+}
+
+/// The same with these steps.
+pub(super) async fn make_with(
+    database: &Database,
+    connection: &mut PgConnection,
+    steps: &[&str],
 ) -> Result<Made, DatabaseError> {
     let mut transaction = connection.begin().await?;
     sqlx::query("SELECT pg_advisory_xact_lock(1212, 0)")
@@ -47,25 +71,62 @@ pub async fn make(
         .fetch_one(&mut *transaction)
         .await?;
     if is_there {
-        let format: i32 = sqlx::query_scalar("SELECT format FROM cluster")
-            .fetch_one(&mut *transaction)
-            .await?;
-        if format != FORMAT {
-            return Err(DatabaseError::Format(format));
+        let found = format_of(&mut transaction).await?;
+        let steps = usize::try_from(found - 1)
+            .ok()
+            .and_then(|from| steps.get(from..));
+        // A newer version may have added what this one does not use.
+        let steps = steps.unwrap_or_default();
+        if steps.is_empty() {
+            return Ok(Made::Before);
         }
-        return Ok(Made::Before);
+        for step in steps {
+            run(&mut transaction, name, step).await?;
+        }
+        let format = found + i32::try_from(steps.len()).unwrap_or(i32::MAX);
+        sqlx::query("UPDATE cluster SET format = $1")
+            .bind(format)
+            .execute(&mut *transaction)
+            .await?;
+        transaction.commit().await?;
+        return Ok(Made::Upgraded);
     }
     let create = format!("CREATE SCHEMA IF NOT EXISTS {name}");
     sqlx::raw_sql(AssertSqlSafe(create))
         .execute(&mut *transaction)
         .await?;
     for part in PARTS {
-        sqlx::raw_sql(AssertSqlSafe(part.replace("@schema@", name)))
-            .execute(&mut *transaction)
-            .await?;
+        run(&mut transaction, name, part).await?;
     }
     transaction.commit().await?;
     Ok(Made::Now)
+}
+
+async fn run(connection: &mut PgConnection, schema: &str, sql: &str) -> Result<(), DatabaseError> {
+    let sql = sql
+        .replace("@schema@", schema)
+        .replace("@version@", env!("CARGO_PKG_VERSION"));
+    sqlx::raw_sql(AssertSqlSafe(sql))
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// The format of the tables, which there are.
+///
+/// # Errors
+/// The database's; [`DatabaseError::Newer`].
+pub(super) async fn format_of(connection: &mut PgConnection) -> Result<i32, DatabaseError> {
+    let sql = "SELECT format, oldest, needs FROM cluster";
+    let (found, oldest, needs): (i32, i32, String) =
+        sqlx::query_as(sql).fetch_one(connection).await?;
+    match oldest > FORMAT {
+        true => Err(DatabaseError::Newer {
+            format: oldest,
+            version: needs.into(),
+        }),
+        false => Ok(found),
+    }
 }
 
 impl Database {

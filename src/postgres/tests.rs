@@ -34,9 +34,58 @@ async fn the_schema_is_made_once_and_used_by_everybody() {
     another.expect("another server");
     let next = "SELECT ((pg_current_xact_id()::text::bigint + xid_base) << 12) > 1 << 30 FROM show_1.cluster";
     assert_eq!(server.query(next), "t");
-    server.query("UPDATE show_1.cluster SET format = 99");
-    let newer = make(&database, &mut one).await;
-    assert_eq!(newer, Err(DatabaseError::Format(99)));
+}
+
+#[tokio::test]
+async fn a_schema_gets_the_additions_of_newer_versions_until_one_needs_a_newer_version() {
+    let Some(server) = Postgres::start("a_schema_gets_the_additions_of_newer_versions") else {
+        return;
+    };
+    let database = server.cluster("headgate").await;
+    let mut one = database.connect().await.expect("it connects");
+    let mut other = database.connect().await.expect("it connects");
+    let of_cluster =
+        |columns: &str| server.query(&format!("SELECT {columns} FROM headgate.cluster"));
+    assert_eq!(usize::try_from(FORMAT), Ok(schema::STEPS.len() + 1));
+    let added = "ALTER TABLE @schema@.writers ADD COLUMN more int NOT NULL DEFAULT 7";
+    let steps = [added];
+    let both = tokio::join!(
+        schema::make_with(&database, &mut one, &steps),
+        schema::make_with(&database, &mut other, &steps)
+    );
+    let mut both = [both.0.expect("made"), both.1.expect("made")];
+    both.sort_by_key(|made| *made == Made::Before);
+    assert_eq!(both, [Made::Upgraded, Made::Before]);
+    assert_eq!(of_cluster("format, oldest"), "2|1");
+    let more = "SELECT count(more) FROM headgate.writers";
+    assert_eq!(server.query(more), "0");
+    // A version that knows nothing of it goes on.
+    assert_eq!(make(&database, &mut one).await, Ok(Made::Before));
+    assert_eq!(of_cluster("format"), "2");
+    assert!(database.inspect().await.is_ok());
+    // One that fails changes nothing.
+    let failing = [added, "CREATE TABLE @schema@.next (a int)", "no statement"];
+    let failed = schema::make_with(&database, &mut one, &failing).await;
+    assert!(failed.is_err(), "{failed:?}");
+    assert_eq!(
+        server.query("SELECT to_regclass('headgate.next') IS NULL"),
+        "t"
+    );
+    let last = "UPDATE @schema@.cluster SET oldest = 3, needs = '@version@'";
+    let made = schema::make_with(&database, &mut other, &[added, last]).await;
+    assert_eq!(made, Ok(Made::Upgraded));
+    let version = env!("CARGO_PKG_VERSION");
+    let newer = || DatabaseError::Newer {
+        format: 3,
+        version: version.into(),
+    };
+    assert_eq!(make(&database, &mut one).await, Err(newer()));
+    assert_eq!(database.inspect().await, Err(newer()));
+    let said = newer().to_string();
+    assert!(
+        said.contains(&format!("headgate {version} or newer")),
+        "{said}"
+    );
 }
 
 #[tokio::test]
