@@ -3,7 +3,8 @@
 //! `main` calls [`main`]. `serve` and `demo` run the daemon; the other verbs work without one or talk
 //! to one over its APIs.
 //!
-//! **Invariant**: exit codes are 0 done, 1 failed, 2 wrong use or configuration, 70 storage failure.
+//! **Invariant**: exit codes are 0 done, 1 failed, 2 wrong use or configuration, 70 storage failure, 78 a cluster that needs
+//! a newer version.
 
 pub mod audit;
 pub mod backup;

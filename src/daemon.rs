@@ -130,17 +130,18 @@ impl Daemon {
     ) -> Result<Self, DaemonError> {
         let settings = &loaded.settings;
         let lock = files::Lock::take(data_dir)?;
-        upgrade::look(data_dir)?;
+        upgrading::look(data_dir, settings)?;
         clock::trust(settings.storage.trust_clock.into());
         permissions::close(data_dir, settings.storage.pool_mode);
         moving::must_be_usable(data_dir, settings.storage.engine)?;
         files::open_plugins(&settings.storage.plugins_dir())?;
         let own_token = admin_token::of_alone(settings)?;
         upgrading::run(data_dir, settings).await?;
-        let (service_listener, admin_listener) = bind_both(settings).await?;
         let metrics = Arc::new(Metrics::new());
+        let node = stored::join(data_dir, settings, &metrics).await?;
+        let (service_listener, admin_listener) = bind_both(settings).await?;
         let (tracer, exporter) = Tracer::new(&settings.telemetry.otlp, &metrics);
-        let stored = Stored::open(data_dir, settings, &metrics).await?;
+        let stored = Stored::open(data_dir, settings, &metrics, node).await?;
         stored.fail_stop.watch_files(lock.identity());
         permissions::open_pool(data_dir, settings.storage.pool_mode);
         let (cache_dir, limits) = (cache_dir(data_dir), (&settings.plugins).into());

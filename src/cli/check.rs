@@ -15,7 +15,7 @@ use base::process::{Held, kernel_holds, open_files_to_take};
 use http::tls;
 use observe::metrics::Metrics;
 use plugin::{FolderRoots, GuestLog, Plugin, PluginError, Plugins, SinkContext};
-use postgres::Finding;
+use postgres::{DatabaseError, Finding};
 use settings::{Engine, Loaded, Problem, Settings, Sink, quoted, routing_gaps};
 
 /// Arguments of `headgate check`.
@@ -70,7 +70,7 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     if let Some(shortage) = ConnectionLimits::of(settings, open_files_to_take()).shortage() {
         print(&format!("note: {shortage}\n"))?;
     }
-    for upgrade in upgrades(&settings.storage.data_dir)? {
+    for upgrade in upgrades(settings)? {
         print(&format!(
             "note: the next start upgrades {}\n",
             upgrade.sentence()
@@ -111,9 +111,10 @@ fn database(settings: &Settings, problems: &mut Vec<String>) -> Result<Vec<Strin
     let (errors, warnings) = match short(async { Ok(look().await) })? {
         Ok(found) => found.into_iter().partition(|finding| finding.is_error),
         Err(error) => {
-            problems.push(format!(
-                "{error}; correct cluster.urls, or start the database"
-            ));
+            problems.push(match error {
+                DaemonError::Database(DatabaseError::Newer { .. }) => error.to_string(),
+                error => format!("{error}; correct cluster.urls, or start the database"),
+            });
             (Vec::new(), Vec::new())
         }
     };
@@ -146,8 +147,12 @@ fn print_unsaid(tried: &[(&Sink, Plugin)]) -> Result<(), CliError> {
 }
 
 /// What a start would upgrade; what would keep it from doing so is a problem.
-fn upgrades(data_dir: &Path) -> Result<Vec<Upgrade>, CliError> {
-    look_at_formats(data_dir).map_err(|error| CliError {
+fn upgrades(settings: &Settings) -> Result<Vec<Upgrade>, CliError> {
+    // The copies of a node are upgraded when all nodes can be.
+    if settings.storage.engine == Engine::Postgres {
+        return Ok(Vec::new());
+    }
+    look_at_formats(&settings.storage.data_dir).map_err(|error| CliError {
         code: WRONG_USE,
         message: error.to_string(),
     })

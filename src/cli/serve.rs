@@ -22,7 +22,7 @@ use crate::daemon::{Daemon, DaemonError, Files};
 use base::process;
 use base::text::shell_quoted;
 use http::sessions::SessionError;
-use settings::{Listen, Loaded, Runtime, SettingOption};
+use settings::{Engine, Listen, Loaded, Runtime, SettingOption, Settings};
 use sqlite::suspect;
 
 /// Arguments of `headgate serve`.
@@ -68,8 +68,11 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
     let ports = Ports::of(&loaded.settings);
     let confined = Confined::by(&loaded)?;
     let served = run_to_end(&loaded.settings.runtime, async {
-        let signals = Signals::new()?;
-        let (daemon, files) = start(&loaded, &ports).await?;
+        let mut signals = Signals::new()?;
+        let (daemon, files) = tokio::select! {
+            started = start(&loaded, &ports) => started?,
+            () = ends_start(&loaded.settings, &mut signals) => return Ok(()),
+        };
         listened = Some((daemon.service_address.clone(), daemon.admin_address.clone()));
         if args.invite || std::io::stdout().is_terminal() {
             invite(&daemon).await?;
@@ -108,6 +111,15 @@ impl ServeArgs {
             })
         });
         options.collect()
+    }
+}
+
+/// A node may wait for others before it is started, for as long as they run: a signal ends it. What a daemon alone does
+/// before, it finishes.
+async fn ends_start(settings: &Settings, signals: &mut Signals) {
+    match settings.storage.engine {
+        Engine::File => std::future::pending().await,
+        Engine::Postgres => signals.end.next().await,
     }
 }
 

@@ -75,7 +75,10 @@ impl Bases {
         }
         let files = self.files.iter().filter_map(|path| path.metadata().ok());
         let bytes: u64 = files.map(|file| file.len()).sum();
-        if !is_old && self.log.bytes_after(head.base).await? < ENTRIES_BYTES_MIN + bytes {
+        // A newer version may pass over the format that the log had: it needs a base of the one that came next.
+        let format = self.log.base_format().await?;
+        let is_due = is_old || format.is_none_or(|format| format < self.format);
+        if !is_due && self.log.bytes_after(head.base).await? < ENTRIES_BYTES_MIN + bytes {
             return Ok(false);
         }
         for _ in 0..TIMES_MAX {

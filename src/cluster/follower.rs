@@ -131,7 +131,7 @@ impl Follower {
             let pause = match round {
                 Ok(0) => hints.pause(EVERY),
                 Ok(_) => EVERY_UNDER_LOAD,
-                Err(LogError::Differs | LogError::Newer) => break,
+                Err(LogError::Differs | LogError::Newer(_)) => break,
                 Err(error) => {
                     tracing::debug!(%error, "cannot follow the changes of other nodes");
                     AGAIN_AFTER
@@ -187,7 +187,7 @@ impl Follower {
     }
 
     fn note_end(&self, error: &LogError) {
-        if matches!(error, LogError::Differs | LogError::Newer) {
+        if matches!(error, LogError::Differs | LogError::Newer(_)) {
             let ended = Some(error.clone());
             self.copy.0.state.send_modify(|(_, end)| *end = ended);
         }

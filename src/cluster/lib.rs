@@ -18,6 +18,13 @@
 //! starts says where its copies are before it serves anybody. A screen sees nothing newer than the revocation of its
 //! key, because both files follow one log, the catalog first.
 //!
+//! # Nodes of two versions
+//!
+//! Each node says which format of the log it knows. One that knows a newer one than the log has does not open its copies: it
+//! says that it lives, follows, and waits until all nodes that live know that format. Then the log is raised, as `replica`
+//! says. So older nodes are never shut out while they live, and a newer one never works on tables that it does not know. A
+//! node that was frozen meanwhile, or begins late with an older version, meets the new format and ends.
+//!
 //! **Invariant**: the node that runs the sinks is known by the number of its claim. The log refuses what another number
 //! settles, whatever a node believes.
 #![deny(unsafe_code)]

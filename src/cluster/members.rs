@@ -3,6 +3,7 @@
 //! **Invariant**: a node lives as long as its beat rises, by the clock of who looks. A node that differs from the one that
 //! runs the sinks does not take them over.
 
+mod formats;
 mod join;
 
 use std::collections::HashMap;
@@ -350,6 +351,7 @@ impl Members {
         };
         let mut nodes: Vec<NodeStatus> = seen().map(status).collect();
         self.name_others(&mut nodes);
+        formats::name_waiting(&mut nodes);
         nodes.sort_by(|one, other| (&one.name, one.id).cmp(&(&other.name, other.id)));
         nodes
     }
@@ -417,7 +419,8 @@ fn differences(node: &NodeSaid, owner: &NodeSaid, owner_lives: bool) -> Vec<Stri
     let compared = [
         (
             "declared configuration differs from that",
-            node.config != owner.config,
+            // Another version writes down other settings of the same files.
+            node.config != owner.config && node.version == owner.version,
         ),
         ("plugins differ from those", node.plugins != owner.plugins),
     ];

@@ -15,8 +15,9 @@ use http::listen::ListenError;
 use journal::StorageError;
 use plugin::PluginError;
 use pool::PoolError;
+use postgres::DatabaseError;
 use repair::RepairError;
-use replica::{ApplyError, AtRestError};
+use replica::{ApplyError, AtRestError, NewerLog};
 use sqlite::{FileError, suspect};
 
 /// Why the daemon could not start, or had to end.
@@ -88,11 +89,9 @@ pub enum DaemonError {
     /// The copies are of no use any more: the next start takes new ones.
     #[error("{0}")]
     Copy(String),
-    /// A newer version writes the log.
-    #[error(
-        "a newer version of headgate has written the log of the cluster; use that version, or a newer one"
-    )]
-    NewerLog,
+    /// A newer version has written the log.
+    #[error("{0}")]
+    NewerLog(NewerLog),
     /// There is no room on the disk, not even to look at the files.
     #[error(
         "the disk is full: the files in {0} cannot be opened; free some disk space and start again"
@@ -114,10 +113,13 @@ pub enum DaemonError {
 }
 
 impl DaemonError {
-    /// The exit code of the process: 70 for storage, 78 for a log of a newer version, 2 for files of a newer version and for a
-    /// cluster that this node cannot be in, 1 for everything else.
+    /// The exit code of the process: 78 for a cluster that needs a newer version, 70 for storage, 2 for files of a newer version
+    /// and for a cluster that this node cannot be in, 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {
+            Self::NewerLog(_)
+            | Self::Copies(AtRestError::Newer(_) | AtRestError::Apply(ApplyError::Newer(_)))
+            | Self::Database(DatabaseError::Newer { .. }) => 78,
             Self::Journal(_)
             | Self::Catalog(_)
             | Self::Pool(_)
@@ -132,7 +134,6 @@ impl DaemonError {
             | Self::Differs(_)
             | Self::MoveUnknown(_)
             | Self::Copy(_) => 70,
-            Self::NewerLog | Self::Copies(AtRestError::Apply(ApplyError::Newer(_))) => 78,
             Self::Cluster(_)
             | Self::Join(JoinError::Taken { .. })
             | Self::Copies(AtRestError::OtherFile(_)) => 2,

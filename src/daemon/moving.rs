@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 use super::files::{Claimed, Lock, open_folder};
-use super::node::{FORMAT, database_of, make_tables};
+use super::node::{copies_at_rest, database_of, make_tables};
 use super::{DaemonError, upgrade};
 use backup::restore::MARK;
 use base::{clock, whole_file};
@@ -27,7 +27,7 @@ use journal::moving::MoveProgress;
 use postgres::{Database, MoveIn, MoveOut, MovedRows, STATEMENT_MAX, Target};
 use repair::Verdict;
 use replica::log::Log;
-use replica::{AtRestError, CopiesAtRest, MovedPart, Tally, is_copy};
+use replica::{AtRestError, MovedPart, Tally, is_copy};
 use settings::{Engine, Settings};
 use sqlite::suspect;
 
@@ -128,10 +128,7 @@ impl Moving<'_> {
         let mut storing = |part: &str| progress(&format!("storing: {part}"));
         parts.extend(journal::moving::move_in(&journal, &mut target, &mut storing).await?);
         progress("storing: copies for the nodes");
-        let copies = CopiesAtRest {
-            files: [&files[0], &files[1]],
-            format: FORMAT,
-        };
+        let copies = copies_at_rest([&files[0], &files[1]]);
         let stored = copies.begin_log_within(target.connection(), STATEMENT_MAX);
         must_be_equal(&parts, stored.await?)?;
         let rows = parts.iter().map(|part| MovedRows {
@@ -399,10 +396,7 @@ async fn write_folder(
     progress: MoveProgress<'_>,
 ) -> Result<Vec<MovedPart>, DaemonError> {
     let files = [folder.join(pool::FILE), folder.join(catalog::FILE)];
-    let copies = CopiesAtRest {
-        files: [&files[0], &files[1]],
-        format: FORMAT,
-    };
+    let copies = copies_at_rest([&files[0], &files[1]]);
     progress("reading pool.db and catalog.db");
     let mut log = Log::new(database.clone(), Uuid::now_v7());
     let place = copies.bring_to_head(&mut log).await;

@@ -6,6 +6,7 @@
 //! **Invariant**: nothing is shown or accepted before the copies have everything that the log had at the start. What a
 //! thread of a node serves has ended when [`Node::close`] returns.
 
+mod arrival;
 mod facts;
 mod limits;
 
@@ -19,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::DaemonError;
+use arrival::Arrival;
+pub(super) use arrival::{FORMAT, copies_at_rest};
 use base::clock::since_boot;
 use base::lease::Lease;
 use catalog::Catalog;
@@ -32,13 +35,9 @@ use postgres::{
     AccessTables, Asks, Database, DatabaseCall, DatabaseOptions, Durability, Finding, Made,
 };
 use replica::log::{Doubts, Log};
-use replica::{
-    AtRestError, CopiesAtRest, LogEntry, LogError, LogPlace, ReplicaFile, SharedLog, part_of,
-};
+use replica::{AtRestError, LogEntry, LogError, LogPlace, ReplicaFile, SharedLog, part_of};
 use settings::{ClusterDurability, ClusterHints, Settings};
 
-/// The newest format of the log that this version knows.
-pub(super) const FORMAT: i32 = 1;
 /// From a claim until the copies have what the owner before has settled.
 const LEVEL_EVERY: Duration = Duration::from_millis(5);
 
@@ -111,7 +110,8 @@ pub fn database_of(settings: &Settings) -> Result<Database, DaemonError> {
 }
 
 impl Node {
-    /// Brings the copies of the folder to the head of the log, which it begins if nobody has. They can be opened then.
+    /// Brings the copies of the folder to the head of the log, which it begins if nobody has. They can be opened then. While
+    /// nodes live that are too old for this version, it waits.
     pub(super) async fn join(
         data_dir: &Path,
         settings: &Settings,
@@ -126,20 +126,17 @@ impl Node {
         let said = Arc::clone(&facts);
         let member = member(id, settings);
         let members = Members::join(database.clone(), member, status.clone(), move || said.say());
-        let members = members.await?;
+        let mut members = members.await?;
         let files = [data_dir.join(pool::FILE), data_dir.join(catalog::FILE)];
-        let copies = CopiesAtRest {
-            files: [&files[0], &files[1]],
-            format: FORMAT,
-        };
+        let copies = copies_at_rest([&files[0], &files[1]]);
         (copies.delete_suspects()).map_err(AtRestError::from)?;
-        let mut log = Log::new(database.clone(), id);
-        while copies.bring_to_head(&mut log).await?.is_none() {
-            pool::copy::make(&files[0])?;
-            catalog::make(&files[1])?;
-            copies.begin_log(&mut log).await?;
-        }
-        log.close().await;
+        let arrival = Arrival {
+            copies,
+            log: Log::new(database.clone(), id),
+            members: &mut members,
+            status: &status,
+        };
+        arrival.run(settings).await?;
         // Another connection: who serves one must not wait for the threads of requests.
         let doubts = Doubts::default();
         let log = Log::new(database.clone(), id).with_doubts(doubts.clone());
@@ -402,7 +399,7 @@ fn keeping(catalog: &Arc<Catalog>, pool: &Arc<Pool>) -> KeepPlaces {
 /// Why the node has to end.
 pub(super) fn of_log(error: LogError) -> DaemonError {
     match error {
-        LogError::Newer => DaemonError::NewerLog,
+        LogError::Newer(newer) => DaemonError::NewerLog(newer),
         error => DaemonError::Copy(error.to_string()),
     }
 }

@@ -29,15 +29,16 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// Opens them as the settings say.
+    /// Opens them: those of a daemon alone, or the copies of a node.
     pub(super) async fn open(
         data_dir: &Path,
         settings: &Settings,
         metrics: &Arc<Metrics>,
+        node: Option<Node>,
     ) -> Result<Self, DaemonError> {
-        match settings.storage.engine {
-            Engine::File => Self::open_files(data_dir, settings, metrics).await,
-            Engine::Postgres => Self::open_copies(data_dir, settings, metrics).await,
+        match node {
+            None => Self::open_files(data_dir, settings, metrics).await,
+            Some(node) => Self::open_copies(data_dir, settings, metrics, node).await,
         }
     }
 
@@ -46,8 +47,8 @@ impl Stored {
         data_dir: &Path,
         settings: &Settings,
         metrics: &Arc<Metrics>,
+        node: Node,
     ) -> Result<Self, DaemonError> {
-        let node = Node::join(data_dir, settings, metrics).await?;
         let fail_stop = FailStop::default();
         let path = data_dir.join(catalog::FILE);
         let opened = Catalog::open_logged(&path, settings, &fail_stop, &node.log)?;
@@ -123,6 +124,18 @@ impl Stored {
             fail_stop,
             node: None,
         })
+    }
+}
+
+/// The node that the settings make of this daemon, if they do; its files can be opened then.
+pub(super) async fn join(
+    data_dir: &Path,
+    settings: &Settings,
+    metrics: &Arc<Metrics>,
+) -> Result<Option<Node>, DaemonError> {
+    match settings.storage.engine {
+        Engine::File => Ok(None),
+        Engine::Postgres => Ok(Some(Node::join(data_dir, settings, metrics).await?)),
     }
 }
 

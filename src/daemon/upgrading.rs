@@ -1,4 +1,5 @@
-//! What both listeners say while files are upgraded, which may take minutes: that the process lives, and how far it is.
+//! What both listeners say while files are upgraded, or a node waits for others, which may take minutes: that the process
+//! lives, and how far it is.
 //!
 //! **Invariant**: nothing but `/healthz` is answered with success, and both listeners are free again before the daemon binds
 //! them for its own.
@@ -12,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use tokio_util::task::TaskTracker;
 
-use super::upgrade;
+use super::upgrade::{self, Upgrade};
 use super::{ConnectionLimits, DaemonError, bind_both, routes};
 use base::process;
 use http::health::Progress;
 use http::listen::{Bound, Places, Stopper};
 use observe::metrics::Metrics;
-use settings::{Networks, Settings};
+use settings::{Engine, Networks, Settings};
 use sqlite::beside;
 
 /// How often a supervisor is told to wait, and for how long more.
@@ -52,13 +53,24 @@ impl State {
     }
 }
 
+/// What is to be upgraded before anything else. The copies of a node are upgraded where the log says so.
+///
+/// # Errors
+/// Those of [`upgrade::look`].
+pub(super) fn look(data_dir: &Path, settings: &Settings) -> Result<Vec<Upgrade>, DaemonError> {
+    match settings.storage.engine {
+        Engine::File => upgrade::look(data_dir),
+        Engine::Postgres => Ok(Vec::new()),
+    }
+}
+
 /// Upgrades the files, if there is something to upgrade, while both listeners say so. What fails is told by the start, which
 /// tries it again.
 ///
 /// # Errors
 /// Those of [`upgrade::look`]; a listener cannot be bound.
 pub(super) async fn run(data_dir: &Path, settings: &Settings) -> Result<(), DaemonError> {
-    let upgrades = upgrade::look(data_dir)?;
+    let upgrades = look(data_dir, settings)?;
     if upgrades.is_empty() {
         return Ok(());
     }
@@ -68,24 +80,45 @@ pub(super) async fn run(data_dir: &Path, settings: &Settings) -> Result<(), Daem
         count: upgrades.len(),
         started: Instant::now(),
     });
-    let tasks = TaskTracker::new();
-    let stoppers = listen(settings, &state, &tasks).await?;
     let told = Arc::clone(&state);
-    let working = tokio::task::spawn_blocking(move || {
+    let upgrade = move || {
         repair::at_start(&told.data_dir)?;
         upgrade::run(&told.data_dir, &upgrades, |place, upgrade| {
             let path = told.data_dir.join(upgrade.file());
             let mut at = told.at.lock().unwrap_or_else(PoisonError::into_inner);
             *at = (place, upgrade.sentence(), path);
         })
-    });
+    };
+    // Begins when both listeners are bound.
+    let working = async { tokio::task::spawn_blocking(upgrade).await };
+    let progress: Progress = Arc::new(move || state.sentence());
+    match serve_while(settings, &progress, working).await? {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "the upgrade did not finish"),
+        Err(error) => tracing::error!(%error, "the upgrade failed because of a defect"),
+    }
+    Ok(())
+}
+
+/// Says on both listeners, in the log and to the supervisor how far `working` is, until it is done. The listeners are free
+/// then.
+///
+/// # Errors
+/// A listener cannot be bound; what was done until then stays so.
+pub(super) async fn serve_while<T>(
+    settings: &Settings,
+    progress: &Progress,
+    working: impl Future<Output = T>,
+) -> Result<T, DaemonError> {
+    let tasks = TaskTracker::new();
+    let stoppers = listen(settings, progress, &tasks).await?;
     tokio::pin!(working);
     let done = loop {
         tokio::select! {
             done = &mut working => break done,
             () = tokio::time::sleep(TOLD_EVERY) => {}
         }
-        let sentence = state.sentence();
+        let sentence = progress();
         tracing::info!("{sentence}");
         notify(&format!(
             "STATUS={sentence}\nEXTEND_TIMEOUT_USEC={}\n",
@@ -97,32 +130,25 @@ pub(super) async fn run(data_dir: &Path, settings: &Settings) -> Result<(), Daem
     }
     tasks.close();
     tasks.wait().await;
-    match done {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "the upgrade did not finish"),
-        Err(error) => tracing::error!(%error, "the upgrade failed because of a defect"),
-    }
-    Ok(())
+    Ok(done)
 }
 
 /// Serves both listeners.
 async fn listen(
     settings: &Settings,
-    state: &Arc<State>,
+    progress: &Progress,
     tasks: &TaskTracker,
 ) -> Result<[Stopper; 2], DaemonError> {
     let (service, admin) = bind_both(settings).await?;
     let metrics = Arc::new(Metrics::new());
     let connections = ConnectionLimits::of(settings, process::open_files_max());
     let serve = |bound: Bound, max: usize| {
-        let state = Arc::clone(state);
-        let progress: Progress = Arc::new(move || state.sentence());
         let places = Places {
             max,
             of_address_max: max,
             exempt: Networks::default(),
         };
-        let routes = routes::upgrading(&progress);
+        let routes = routes::upgrading(progress);
         let (stopper, serving) = bound.serve(
             routes,
             &settings.server,

@@ -9,7 +9,9 @@ CREATE TABLE log_head (
     seq bigint NOT NULL DEFAULT 0,
     -- Newest entry that changed catalog.db.
     catalog bigint NOT NULL DEFAULT 0,
+    -- What a version must know to apply what comes behind the head, and the version that raised it.
     format int NOT NULL DEFAULT 0,
+    version text NOT NULL DEFAULT '',
     -- Up to here every sink has the accepted requests.
     low_water bigint NOT NULL DEFAULT 0,
     -- Newest entry of which there is a whole copy.
@@ -146,14 +148,15 @@ END $f$;
 
 -- Entry p_expected + 1. Only who settles compares the fence, p_fence; others pass null. What fails says why: HG003 another
 -- node runs the sinks, HG004 entries are missing here, HG005 a newer version has written, HG008 the copy has another entry
--- than the log, HG011 nobody can say any more whether this very entry was appended.
+-- than the log, HG011 nobody can say any more whether this very entry was appended. The message of HG005 is for programs: the
+-- format, a blank, the version that is needed.
 CREATE FUNCTION append(p_node uuid, p_fence bigint, p_expected bigint, p_before bytea, p_digest bytea, p_seq bigint,
   p_low_water bigint, p_format int, p_nonce bigint, p_is_catalog bool, p_change bytea) RETURNS void
 LANGUAGE plpgsql SET search_path = @schema@ AS $f$
 DECLARE h log_head;
 BEGIN
   PERFORM pg_advisory_xact_lock_shared(1212, 1);                  -- the generation stays until this is committed
-  UPDATE log_head SET head = head + 1, digest = p_digest, seq = greatest(seq, p_seq), format = greatest(format, p_format),
+  UPDATE log_head SET head = head + 1, digest = p_digest, seq = greatest(seq, p_seq),
       catalog = CASE WHEN p_is_catalog THEN head + 1 ELSE catalog END, low_water = greatest(low_water, p_low_water),
       beat = CASE WHEN p_fence IS NULL THEN beat ELSE beat + 1 END
     WHERE head = p_expected AND digest = p_before AND format <= p_format
@@ -166,7 +169,7 @@ BEGIN
   UPDATE log_head SET seq = seq RETURNING * INTO h;
   IF EXISTS (SELECT FROM log l WHERE l.n = p_expected + 1 AND l.node = p_node AND l.nonce = p_nonce) THEN RETURN; END IF;
   IF h.format > p_format THEN
-    RAISE EXCEPTION 'a newer version of headgate has written format %', h.format USING ERRCODE = 'HG005';
+    RAISE EXCEPTION '% %', h.format, h.version USING ERRCODE = 'HG005';
   END IF;
   IF h.head < p_expected OR (h.head = p_expected AND h.digest <> p_before) THEN
     RAISE EXCEPTION 'entry % is another one here', p_expected USING ERRCODE = 'HG008';
@@ -178,6 +181,16 @@ BEGIN
     RAISE EXCEPTION 'the log is at entry %', h.head USING ERRCODE = 'HG004';
   END IF;
   RAISE EXCEPTION 'another node runs the sinks' USING ERRCODE = 'HG003';
+END $f$;
+
+-- The same for an entry behind which the log has a newer format; HG004: it has it already. It counts as a change of
+-- catalog.db: a node that does not know it accepts nothing any more.
+CREATE FUNCTION raise_format(p_node uuid, p_expected bigint, p_before bytea, p_digest bytea, p_format int, p_version text,
+  p_nonce bigint, p_change bytea) RETURNS void LANGUAGE plpgsql SET search_path = @schema@ AS $f$
+BEGIN
+  PERFORM append(p_node, NULL, p_expected, p_before, p_digest, 0, 0, p_format, p_nonce, true, p_change);
+  UPDATE log_head SET format = p_format, version = p_version WHERE format < p_format;
+  IF NOT FOUND THEN RAISE EXCEPTION 'the log has format % already', p_format USING ERRCODE = 'HG004'; END IF;
 END $f$;
 
 -- Takes the sinks: at once if nobody has them or the owner's connection is gone; from a living owner if p_beat, which the
@@ -219,15 +232,18 @@ BEGIN
   INSERT INTO bases VALUES (p_id, p_n, p_digest, p_format, pg_backend_pid(), own_start(), NULL) ON CONFLICT DO NOTHING;
 END $f$;
 
--- The copy is whole: it has so many parts of each file.
-CREATE FUNCTION end_base(p_id uuid, p_parts int[]) RETURNS void LANGUAGE plpgsql SET search_path = @schema@ AS $f$
-DECLARE stored int[]; at bigint; of bytea;
+-- The copy is whole: it has so many parts of each file. The first of all gives the log its format, and the version that it
+-- needs.
+CREATE FUNCTION end_base(p_id uuid, p_parts int[], p_version text) RETURNS void LANGUAGE plpgsql SET search_path = @schema@ AS $f$
+DECLARE stored int[]; at bigint; of bytea; made int;
 BEGIN
   SELECT array_agg((SELECT count(*)::int FROM base_parts p WHERE p.id = p_id AND p.file = f.ord - 1) ORDER BY f.ord)
     INTO stored FROM unnest(p_parts) WITH ORDINALITY f(parts, ord);
-  UPDATE bases SET parts = p_parts WHERE id = p_id AND stored = p_parts RETURNING n, digest INTO at, of;
+  UPDATE bases SET parts = p_parts WHERE id = p_id AND stored = p_parts RETURNING n, digest, format INTO at, of, made;
   IF NOT FOUND THEN RAISE EXCEPTION 'the base lacks parts' USING ERRCODE = 'HG012'; END IF;
-  UPDATE log_head SET base = greatest(base, at), digest = CASE WHEN head = 0 THEN of ELSE digest END
+  UPDATE log_head SET base = greatest(base, at), digest = CASE WHEN head = 0 THEN of ELSE digest END,
+      format = CASE WHEN digest = no_digest() THEN made ELSE format END,
+      version = CASE WHEN digest = no_digest() THEN p_version ELSE version END
     WHERE at > 0 OR digest IN (of, no_digest());
   IF NOT FOUND THEN RAISE EXCEPTION 'another node has begun the log' USING ERRCODE = 'HG008'; END IF;
 END $f$;

@@ -15,7 +15,9 @@ use uuid::Uuid;
 
 use super::log::bases::store_base;
 use super::log::{BaseError, FollowedEntry, Log};
-use super::{ApplyError, ChainDigest, LogPlace, OWN_TABLE, Recorder, ReplicaFile};
+use super::{
+    ApplyError, ChainDigest, LogPlace, NewerLog, OWN_TABLE, Recorder, ReplicaFile, raised_to,
+};
 use ::postgres::DatabaseError;
 use sqlite::{Synchronous, beside, suspect};
 
@@ -28,10 +30,18 @@ pub enum AtRestError {
     /// It has data of its own.
     #[error("{0} is no copy of this cluster; set storage.data_dir to an empty directory")]
     OtherFile(PathBuf),
-    /// Nobody has what the copies lack.
-    #[error("the log no longer has what this node's copies lack, and no node has stored a base")]
+    /// Nobody has what the copies lack, or nobody who is asked in this version.
+    #[error(
+        "the log no longer has what this node's copies lack, or only in a format that this version passes over, and no node has stored a newer base; start again when one has, which takes a minute after an upgrade"
+    )]
     NoBase,
-    /// A newer version has written.
+    /// The log has a format that this version does not know.
+    #[error("{0}")]
+    Newer(#[from] NewerLog),
+    /// A file cannot be brought to its new format.
+    #[error("the copy {0} cannot be upgraded: {1}")]
+    Upgrade(PathBuf, String),
+    /// An entry cannot be applied.
     #[error("{0}")]
     Apply(#[from] ApplyError),
     /// A base cannot be stored or loaded.
@@ -54,10 +64,18 @@ pub struct CopiesAtRest<'a> {
     pub files: [&'a Path; 2],
     /// The newest format of the log that this version knows.
     pub format: i32,
+    /// Brings a file of a known older format to what it has in `format`; one that has it stays as it is. Blocks. Files with
+    /// equal rows must have equal rows afterwards, whatever node does it at whatever time: nothing of a clock, of chance, or of
+    /// `rowid`, which differs between copies.
+    pub upgrade: UpgradeFile,
 }
+
+/// How a file is brought to the newest format, or why it cannot be.
+pub type UpgradeFile = fn(ReplicaFile, &Path) -> Result<(), String>;
 
 /// One of the two files, open.
 struct Copy {
+    path: PathBuf,
     connection: Connection,
     recorder: Recorder,
     place: LogPlace,
@@ -65,21 +83,30 @@ struct Copy {
 
 impl CopiesAtRest<'_> {
     /// Applies what the copies lack. Where they are missing, damaged or of no use, a base takes their place. None: the log has
-    /// not begun; make the files and [`begin_log`](Self::begin_log). Blocks while files are written.
+    /// not begun; make the files and [`begin_log`](Self::begin_log). Blocks while files are written. The files have the formats
+    /// that the log has there, which may be older ones.
     ///
     /// # Errors
     /// See [`AtRestError`].
     pub async fn bring_to_head(self, log: &mut Log) -> Result<Option<LogPlace>, AtRestError> {
+        let mut taken = None;
         loop {
+            if let Some(newer) = NewerLog::of(&log.head().await?, self.format) {
+                return Err(newer.into());
+            }
             if let Some(place) = self.follow(log).await? {
                 return Ok(Some(place));
             }
             // Whoever begins the log stores a base with it.
             let has_begun = log.head().await?.place != LogPlace::default();
-            match self.take_base(log).await? {
-                true => {}
-                false if has_begun => return Err(AtRestError::NoBase),
-                false => return Ok(None),
+            let before = taken;
+            taken = self.take_base(log).await?;
+            match taken {
+                // What was of no use once is so again.
+                Some(_) if taken == before => return Err(AtRestError::NoBase),
+                Some(_) => {}
+                None if has_begun => return Err(AtRestError::NoBase),
+                None => return Ok(None),
             }
         }
     }
@@ -167,7 +194,7 @@ impl CopiesAtRest<'_> {
         Ok((place, parts))
     }
 
-    /// Applies entries until there is none left; none: the copies are missing or of no use.
+    /// Applies entries up to the head of the log; none: the copies are missing or of no use.
     async fn follow(self, log: &mut Log) -> Result<Option<LogPlace>, AtRestError> {
         let Some(mut copies) = self.open()? else {
             return Ok(None);
@@ -185,15 +212,52 @@ impl CopiesAtRest<'_> {
                 false => {}
             }
             for copy in &mut copies {
-                match copy.apply(&followed.entries) {
-                    Err(error) if is_of_no_use(&error) => {
+                match self.apply(copy, &followed.entries).await {
+                    Err(AtRestError::Apply(error)) if is_of_no_use(&error) => {
                         tracing::warn!(%error, "the copies of this node cannot be brought further: it takes new ones");
                         return Ok(None);
                     }
                     applied => applied?,
                 }
             }
+            // Others append meanwhile: there may always be one more.
+            let head = followed.head.place;
+            if copies.iter().all(|copy| copy.place == head) {
+                return Ok(Some(head));
+            }
         }
+    }
+
+    /// Applies those that a copy lacks, and upgrades it where the log has a newer format.
+    async fn apply(self, copy: &mut Copy, entries: &[FollowedEntry]) -> Result<(), AtRestError> {
+        while let Some((place, format)) = copy.apply(entries)? {
+            if format > self.format {
+                // Raised since this node has asked for the head, which names the version.
+                let newer = NewerLog {
+                    format,
+                    known: self.format,
+                    version: String::new(),
+                };
+                return Err(newer.into());
+            }
+            if format < self.format {
+                // The code that leads to it is in older versions; this one leads to its own format.
+                let reason = format!("entry {} leads to format {format}", place.n);
+                return Err(ApplyError::DoesNotFit(reason).into());
+            }
+            let (file, path, upgrade) = (copy.recorder.file, copy.path.clone(), self.upgrade);
+            tracing::info!(file = %path.display(), entry = place.n, "upgrading the copy");
+            let upgraded = tokio::task::spawn_blocking(move || upgrade(file, &path)).await;
+            let upgraded = upgraded
+                .map_err(|error| error.to_string())
+                .and_then(|done| done);
+            upgraded.map_err(|error| AtRestError::Upgrade(copy.path.clone(), error))?;
+            // Who is killed before this upgrades once more what is upgraded.
+            *copy = Copy::open(&copy.path.clone(), file)?;
+            place.store(&copy.connection)?;
+            copy.place = place;
+        }
+        Ok(())
     }
 
     /// Both, unless one is missing or damaged.
@@ -212,13 +276,13 @@ impl CopiesAtRest<'_> {
         Ok(copies.try_into().ok())
     }
 
-    /// Replaces both by the newest base; false: there is none.
-    async fn take_base(self, log: &mut Log) -> Result<bool, AtRestError> {
+    /// Replaces both by the newest base; where they are then. None: there is none.
+    async fn take_base(self, log: &mut Log) -> Result<Option<LogPlace>, AtRestError> {
         let parts = self.files.map(|file| beside(file, PART));
         let loaded = log.load_base(self.format, [&parts[0], &parts[1]]).await?;
         let Some(place) = loaded else {
             parts.iter().try_for_each(|part| delete(part))?;
-            return Ok(false);
+            return Ok(None);
         };
         for (file, part) in ReplicaFile::ALL.into_iter().zip(&parts) {
             place_at(part, file, place)?;
@@ -228,7 +292,7 @@ impl CopiesAtRest<'_> {
             delete(path)?;
             fs::rename(part, path)?;
         }
-        Ok(true)
+        Ok(Some(place))
     }
 }
 
@@ -238,25 +302,42 @@ impl Copy {
         let place = LogPlace::stored(&connection)?;
         let place = place.ok_or_else(|| AtRestError::OtherFile(path.to_owned()))?;
         Ok(Self {
+            path: path.to_owned(),
             recorder: Recorder::attach(&connection, file)?,
             connection,
             place,
         })
     }
 
-    /// Applies those that it lacks, in one transaction.
-    fn apply(&mut self, entries: &[FollowedEntry]) -> Result<(), ApplyError> {
+    /// Applies those that it lacks, in one transaction. One behind which the log has another format ends it: the place behind
+    /// it, and the format.
+    fn apply(&mut self, entries: &[FollowedEntry]) -> Result<Option<(LogPlace, i32)>, ApplyError> {
         self.recorder.prepare(&self.connection)?;
         sqlite::begin(&self.connection)?;
-        let mut place = self.place;
+        let (mut place, mut raised) = (self.place, None);
         for followed in entries.iter().filter(|entry| entry.place.n > self.place.n) {
+            if let Some(format) = raised_to(&followed.change)? {
+                raised = Some((follows(place, followed)?, format));
+                break;
+            }
             let entry = followed.entry();
             place = self.recorder.apply(&self.connection, place, &entry)?.place;
         }
         place.store(&self.connection)?;
         sqlite::commit(&self.connection)?;
         self.place = place;
-        Ok(())
+        Ok(raised)
+    }
+}
+
+/// The place of an entry that follows on `place`.
+fn follows(place: LogPlace, entry: &FollowedEntry) -> Result<LogPlace, ApplyError> {
+    match entry.place == place.after(&entry.change) {
+        true => Ok(entry.place),
+        false => Err(ApplyError::DoesNotFit(format!(
+            "entry {} does not follow on entry {}",
+            entry.place.n, place.n
+        ))),
     }
 }
 

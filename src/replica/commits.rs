@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::shared::Refusal;
 use crate::{
     ApplyError, Behind, LogEntry, LogError, LogPlace, Recorder, ReplicaFile, SharedLog,
-    TouchedTable, change, part_of,
+    TouchedTable, change, part_of, raised_to,
 };
 
 /// How a file commits.
@@ -211,7 +211,12 @@ impl LoggedFile {
             let is_other = entry.place.n == self.place.n && entry.place != self.place;
             return if is_other { Err(differs()) } else { Ok(false) };
         }
-        match part_of(entry.change, self.file) {
+        // The file has the format that the log is raised to, or this would be an older version, which has ended.
+        let concerns = match raised_to(entry.change) {
+            Ok(Some(format)) if format <= self.log.format() => Ok(None),
+            _ => part_of(entry.change, self.file),
+        };
+        match concerns {
             Ok(Some(_)) => Ok(true),
             Ok(None) => {
                 self.place = entry.place;
@@ -240,7 +245,7 @@ impl LoggedFile {
             Err(ApplyError::File(error)) => return Err(error.into()),
             Err(refused) => {
                 let why = match refused {
-                    ApplyError::Newer(_) => LogError::Newer,
+                    ApplyError::Newer(newer) => LogError::Newer(newer.into()),
                     _ => LogError::Differs,
                 };
                 self.log.end(why.clone());

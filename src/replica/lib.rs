@@ -45,8 +45,25 @@
 //!
 //! The format of an entry has room for parts of both files; nobody makes one yet.
 //!
-//! An entry of a newer format ends a node that does not know it. No version raises the format yet. The one that does has to
-//! append an entry with the new format and no rows, at which each node upgrades its file by a function of the file alone.
+//! # How the format is raised
+//!
+//! The log has a format: it stands for how entries are written and for the formats of both files. All that is appended behind
+//! an entry that raises it is of rows in the new tables. Such an entry says nothing else, and each node brings its own files
+//! to their new formats there, with its own code ([`CopiesAtRest::upgrade`]), before it applies what comes next. So a file is
+//! never upgraded when it is opened, as that of a daemon alone is: a copy that a start has upgraded would fit no entry any
+//! more, and one that is upgraded behind rows of newer nodes would differ from theirs.
+//!
+//! Entries carry no older tables for newer nodes, and no newer ones for older nodes: code for two formats of each table, in
+//! both directions, would be written for every version and tried by nobody. Instead a newer node keeps its copies in the
+//! older format, which needs none of its code, and opens them when the log is raised ([`log::Log::raise`]). `cluster` says
+//! which nodes live; whoever finds that all of them know the new format may raise it, and one of them does.
+//!
+//! What the upgrade makes must follow from the rows alone. Copies have equal rows, not equal files: the numbers that SQLite
+//! gives to rows (`rowid`), and their order without an `ORDER BY`, differ from node to node, and so do clocks and chance. The
+//! digests are of entries, so a copy that is upgraded otherwise would be found by no comparison.
+//!
+//! A version that does not know the format appends and applies nothing ([`NewerLog`]). One that passes over a format, because
+//! the log was raised twice since its copies were made, waits for a base behind both: it has no code that stops in between.
 //!
 //! # Tables and rows
 //!
@@ -63,6 +80,7 @@ mod apply;
 mod at_rest;
 mod commits;
 mod encoding;
+mod format;
 pub mod log;
 mod place;
 mod recorder;
@@ -74,11 +92,13 @@ mod tally;
 mod tests;
 
 pub use apply::{AppliedEntry, ApplyError, LogEntry, TouchedTable};
-pub use at_rest::{AtRestError, CopiesAtRest};
+pub use at_rest::{AtRestError, CopiesAtRest, UpgradeFile};
 pub use commits::{CommitError, Commits, LoggedFile, Said, SeenHere};
 pub use encoding::{
     CHANGE_VERSION, COLUMNS_MAX, FileChange, MalformedChange, change, check_change, part_of,
 };
+pub use format::NewerLog;
+pub(crate) use format::{raise, raised_to};
 pub use place::{ChainDigest, LogPlace};
 pub use recorder::Recorder;
 pub use running::MadeCopies;

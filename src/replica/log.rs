@@ -6,24 +6,26 @@
 //! **Invariant**: whether an entry was appended is known or asked again, never guessed. What is read was committed before
 //! a write of this connection, so with `durability = "standby"` it is on the standby, too.
 
+mod append_error;
 pub(crate) mod bases;
 mod claims;
 mod follow;
+mod raise;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use postgres::{Database, DatabaseCall, DatabaseError, Hints, refusal, within};
+use postgres::{Database, DatabaseCall, DatabaseError, Hints, within};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{Connection as _, PgConnection, Postgres};
-use thiserror::Error;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::{LogPlace, MalformedChange, ReplicaFile, part_of};
+use super::{LogPlace, ReplicaFile, part_of, raised_to};
+pub use append_error::AppendError;
 pub use bases::BaseError;
 pub use follow::{FollowedEntries, FollowedEntry, LogHead};
 
@@ -95,49 +97,8 @@ pub struct NewEntry<'a> {
     pub seq: u64,
     /// Up to here every sink has the accepted requests.
     pub low_water: u64,
-    /// The format that a node must know to apply it.
+    /// The format that the log must have, or an older one; [`Log::raise`] raises it.
     pub format: i32,
-}
-
-/// Why an entry was not appended. In all cases but [`AppendError::Unknown`] it will not be later, either.
-#[derive(Debug, Error)]
-pub enum AppendError {
-    /// There are entries that the copy lacks: follow, and do the work again.
-    #[error("the log has entries that this copy lacks")]
-    Behind,
-    /// Another node runs the sinks.
-    #[error("another node runs the sinks")]
-    NotTheOwner,
-    /// A newer version has written.
-    #[error("a newer version of headgate has written the log; use that version, or a newer one")]
-    Newer,
-    /// The copy has another entry than the log: take a new copy.
-    #[error("this copy has another entry than the log")]
-    Differs,
-    /// The answer was lost, and what could tell is kept no longer.
-    #[error("whether the entry is in the log is unknown")]
-    Unknown,
-    /// The change cannot be read.
-    #[error("{0}")]
-    Malformed(#[from] MalformedChange),
-    /// The database did nothing.
-    #[error("{0}")]
-    Database(#[from] DatabaseError),
-}
-
-impl AppendError {
-    /// What a refusal of `append` means.
-    fn of(error: DatabaseError, is_in_doubt: bool) -> Self {
-        match () {
-            () if error.is(refusal::BEHIND) => Self::Behind,
-            () if error.is(refusal::ENTRY_GONE) && is_in_doubt => Self::Unknown,
-            () if error.is(refusal::ENTRY_GONE) => Self::Behind,
-            () if error.is(refusal::NOT_THE_OWNER) => Self::NotTheOwner,
-            () if error.is(refusal::NEWER_FORMAT) => Self::Newer,
-            () if error.is(refusal::OTHER_ENTRY) => Self::Differs,
-            () => Self::Database(error),
-        }
-    }
 }
 
 impl Log {
@@ -197,7 +158,8 @@ impl Log {
         nonce: i64,
     ) -> Result<LogPlace, AppendError> {
         let place = entry.before.after(entry.change);
-        let is_catalog = part_of(entry.change, ReplicaFile::Catalog)?.is_some();
+        let raises = raised_to(entry.change)?.is_some();
+        let is_catalog = raises || part_of(entry.change, ReplicaFile::Catalog)?.is_some();
         let (mut is_in_doubt, mut pause, mut wait) = (false, PAUSE, self.answer_max);
         loop {
             if let Err(error) = self.connected().await
@@ -207,8 +169,11 @@ impl Log {
             }
             if self.connection.is_some() {
                 let values = (nonce, &place, is_catalog);
-                let appending = self.append_once(entry, values);
-                match within(wait, appending).await {
+                let appended = match raises {
+                    true => within(wait, self.raise_once(entry, nonce, &place)).await,
+                    false => within(wait, self.append_once(entry, values)).await,
+                };
+                match appended {
                     Ok(()) => {
                         self.database.hints().give();
                         return Ok(place);
@@ -219,7 +184,7 @@ impl Log {
                     }
                     Err(error) => {
                         self.release().await;
-                        match AppendError::of(error, is_in_doubt) {
+                        match AppendError::of(error, is_in_doubt, entry.format) {
                             // That this attempt did nothing says nothing of the one before.
                             AppendError::Database(_) if is_in_doubt => {}
                             error => return Err(error),

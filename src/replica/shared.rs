@@ -18,7 +18,7 @@ use thiserror::Error;
 use tokio::sync::{Notify, mpsc};
 
 use crate::log::{AppendError, FollowedEntries, Log, NewEntry};
-use crate::{LogEntry, LogPlace, ReplicaFile, Said, part_of};
+use crate::{LogEntry, LogPlace, NewerLog, ReplicaFile, Said, part_of};
 use seen::Seen;
 
 /// A writer waits so long for entries that it lacks.
@@ -32,6 +32,8 @@ pub struct SharedLog(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
+    /// The newest format of the log that this node knows.
+    format: i32,
     /// Each file has one call under way at most.
     calls: mpsc::UnboundedSender<Call>,
     /// An entry follows on the one before: one after the other.
@@ -74,10 +76,8 @@ pub enum LogError {
     )]
     Differs,
     /// A newer version has written.
-    #[error(
-        "a newer version of headgate has written the log; nothing was changed. Use that version, or a newer one"
-    )]
-    Newer,
+    #[error("{0}; nothing was changed")]
+    Newer(NewerLog),
     /// The change is larger than an entry may be: 64 MiB of work that can be done in parts, otherwise 512 MiB.
     #[error(
         "a change of {bytes} bytes is too large for the log, which takes {bytes_max} at once; nothing was changed. Send fewer items in a request, or lower the history of the stream"
@@ -154,12 +154,13 @@ enum Call {
 }
 
 impl SharedLog {
-    /// Over a log that is only appended with; `format` is what a node must know to apply the entries. The future is the task
+    /// Over a log that is only appended with and has the format `format`, which both files have, too. The future is the task
     /// that owns the log: it ends when nobody has the other part any more. Writers block, so nothing that it needs may run on
     /// their threads.
     pub fn over(log: Log, format: i32) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (calls, called) = mpsc::unbounded_channel();
         let shared = Self(Arc::new(Shared {
+            format,
             calls,
             turn: Mutex::default(),
             state: Mutex::default(),
@@ -174,6 +175,11 @@ impl SharedLog {
     /// of the last one settles any more.
     pub fn set_fence(&self, fence: Option<i64>) {
         self.state().fence = fence;
+    }
+
+    /// The format that both files have.
+    pub(crate) fn format(&self) -> i32 {
+        self.0.format
     }
 
     /// Where both files are.
@@ -200,7 +206,7 @@ impl SharedLog {
     /// What another log of this node has behind both files, for [`apply`](Self::apply). Both are open.
     ///
     /// # Errors
-    /// The database's; [`LogError::Differs`]: the files are of no use.
+    /// The database's; [`LogError::Differs`]: the files are of no use; [`LogError::Newer`]: so is this version.
     pub async fn read(&self, log: &mut Log) -> Result<FollowedEntries, LogError> {
         let (place, furthest) = {
             let state = self.state();
@@ -208,6 +214,10 @@ impl SharedLog {
         };
         let followed = log.follow(place).await.map_err(LogError::from);
         let followed = followed.inspect_err(|error| self.failed(error.clone()))?;
+        if let Some(newer) = NewerLog::of(&followed.head, self.0.format) {
+            self.end(LogError::Newer(newer.clone()));
+            return Err(LogError::Newer(newer));
+        }
         if !followed.fits || followed.head.place.n < furthest {
             self.end(LogError::Differs);
             return Err(LogError::Differs);
@@ -304,13 +314,13 @@ impl SharedLog {
                 return self.behind(before.n.saturating_sub(1));
             }
             AppendError::NotTheOwner => LogError::NotTheOwner,
-            AppendError::Newer => LogError::Newer,
+            AppendError::Newer(newer) => LogError::Newer(newer),
             AppendError::Differs => LogError::Differs,
             AppendError::Unknown => LogError::Unknown,
             AppendError::Malformed(malformed) => LogError::NotFollowed(malformed.to_string()),
             AppendError::Database(error) => LogError::Database(error),
         };
-        if matches!(error, LogError::Differs | LogError::Newer) {
+        if matches!(error, LogError::Differs | LogError::Newer(_)) {
             self.end(error.clone());
         }
         Refusal::Log(error)

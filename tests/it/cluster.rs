@@ -18,6 +18,7 @@ mod same;
 mod screens;
 mod signed_in;
 mod told;
+mod upgrade;
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};

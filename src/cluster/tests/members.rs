@@ -13,18 +13,30 @@ struct Living {
     task: JoinHandle<()>,
 }
 
+/// A version of Headgate, and the newest format of the log that it knows.
+const VERSION: (&str, i32) = ("1.2.3", 1);
+
 async fn join(
     database: &Database,
     name: &str,
     said: Said,
 ) -> Result<(Uuid, Status, Members), JoinError> {
+    join_as(database, name, VERSION, said).await
+}
+
+async fn join_as(
+    database: &Database,
+    name: &str,
+    (version, format): (&str, i32),
+    said: Said,
+) -> Result<(Uuid, Status, Members), JoinError> {
     let member = Member {
         id: Uuid::now_v7(),
         name: name.to_owned(),
-        version: "1.2.3".to_owned(),
+        version: version.to_owned(),
         address: format!("{name}.example:8080"),
         may_run_sinks: true,
-        format: 1,
+        format,
     };
     let (id, status) = (member.id, Status::default());
     let members = Members::join(database.clone(), member, status.clone(), move || said).await?;
@@ -38,7 +50,12 @@ fn log_of(database: &Database) -> SharedLog {
 
 impl Living {
     async fn start(database: &Database, name: &str, said: Said) -> Self {
-        let (id, status, members) = join(database, name, said).await.expect("a free name");
+        Self::start_as(database, name, VERSION, said).await
+    }
+
+    async fn start_as(database: &Database, name: &str, version: (&str, i32), said: Said) -> Self {
+        let joined = join_as(database, name, version, said).await;
+        let (id, status, members) = joined.expect("a free name");
         let stop = CancellationToken::new();
         Self {
             id,
@@ -233,6 +250,42 @@ async fn a_node_that_differs_from_who_runs_the_sinks_says_so_and_does_not_claim(
     two.may_claim.wait_for(|may| *may).await.expect("it lives");
     log.resign(fence).await.expect("it answers");
     two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_of_a_newer_version_is_said_to_wait_for_the_older_ones() {
+    let Some(server) = Postgres::start("a_node_of_a_newer_version_is_said_to_wait") else {
+        return;
+    };
+    let database = server.cluster("headgate").await;
+    // Both read the same files; the newer one knows a setting more.
+    let with = |config| Said {
+        config: [config; 16],
+        ..Said::default()
+    };
+    let old = Living::start(&database, "a", with(1)).await;
+    let mut log = Log::new(database.clone(), old.id);
+    log.claim(None).await.expect("it answers").expect("free");
+    let new = Living::start_as(&database, "b", ("1.3.0", 2), with(2)).await;
+    let known =
+        old.knows(|cluster| node(cluster, "b").is_some_and(|node| !node.problems.is_empty()));
+    let problems = node(&known.await, "b")
+        .expect("it is there")
+        .problems
+        .clone();
+    let waits = "it runs headgate 1.3.0, and waits until these nodes are upgraded or stopped: a (headgate 1.2.3)";
+    assert_eq!(problems, [waits]);
+    // It says so of no node that waits for nobody, and the one that waits says it elsewhere.
+    let known = new.knows(|cluster| is_live(cluster, "a")).await;
+    assert!(
+        known.nodes.iter().all(|node| node.problems.is_empty()),
+        "{known:?}"
+    );
+    assert_eq!(node(&known, "a").map(|node| node.format), Some(1));
+    old.stop().await;
+    new.knows(|cluster| node(cluster, "a").is_none()).await;
+    assert!(*new.may_claim.borrow());
+    new.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -124,6 +124,19 @@ impl Log {
         Ok(column::<i64>(row, 0)?.unsigned_abs())
     }
 
+    /// The newest format of a whole copy; none: there is no copy.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn base_format(&mut self) -> Result<Option<i32>, DatabaseError> {
+        let sql = "SELECT max(format) FROM bases WHERE parts IS NOT NULL";
+        let rows = self.ask(DatabaseCall::Base, sqlx::query(sql)).await?;
+        let row = rows
+            .first()
+            .ok_or_else(|| unexpected("the bases have no format"))?;
+        column(row, 0)
+    }
+
     /// Drops bases that are older than the newest and that nobody loads.
     ///
     /// # Errors
@@ -179,7 +192,10 @@ pub(crate) async fn store_base(
         }
         counts.push(stored);
     }
-    let end = sqlx::query("SELECT end_base($1, $2)").bind(id).bind(counts);
+    let end = sqlx::query("SELECT end_base($1, $2, $3)")
+        .bind(id)
+        .bind(counts)
+        .bind(env!("CARGO_PKG_VERSION"));
     rows(connection, wait, end).await?;
     Ok(StoredBase { id, parts })
 }

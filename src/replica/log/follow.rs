@@ -11,11 +11,10 @@ use postgres::{DatabaseCall, DatabaseError};
 
 /// The longest wait for entries is so many times that for other answers.
 const WAITS_MAX: u32 = 16;
-const HEAD: &str =
-    "SELECT head, digest, catalog, seq, format, low_water, base, owner, fence, beat FROM log_head";
+const HEAD: &str = "SELECT head, digest, catalog, seq, format, low_water, base, owner, fence, beat, version FROM log_head";
 /// The head, as [`HEAD`] has it, and entries behind `$1`: at most 500, and 8 MiB unless the first is larger.
 const FOLLOW: &str = "SELECT h.head, h.digest, h.catalog, h.seq, h.format, h.low_water, h.base, h.owner, h.fence, h.beat,
-        e.n, e.digest, e.change
+        h.version, e.n, e.digest, e.change
     FROM log_head h LEFT JOIN LATERAL (
         SELECT b.n, b.digest, b.change FROM (
             SELECT f.n, f.digest, f.change, sum(octet_length(f.change)) OVER (ORDER BY f.n) AS bytes,
@@ -33,8 +32,10 @@ pub struct LogHead {
     pub catalog: u64,
     /// Number of the newest change of the pool.
     pub seq: u64,
-    /// The newest format of its entries.
+    /// What a node must know to apply what comes behind the newest entry.
     pub format: i32,
+    /// The version that raised it; empty: nobody knows.
+    pub version: String,
     /// Up to here every sink has the accepted requests.
     pub low_water: u64,
     /// The newest entry of which there is a whole copy.
@@ -104,11 +105,11 @@ impl Log {
         let rows = rows?;
         let (head, first) = head(&rows)?;
         let mut entries = Vec::new();
-        if column::<Option<i64>>(first, 10)?.is_some() {
+        if column::<Option<i64>>(first, 11)?.is_some() {
             for row in &rows {
                 entries.push(FollowedEntry {
-                    place: place(row, 10)?,
-                    change: column(row, 12)?,
+                    place: place(row, 11)?,
+                    change: column(row, 13)?,
                 });
             }
         }
@@ -140,6 +141,7 @@ fn head(rows: &[PgRow]) -> Result<(LogHead, &PgRow), DatabaseError> {
         owner: column(row, 7)?,
         fence: column(row, 8)?,
         beat: column(row, 9)?,
+        version: column(row, 10)?,
     };
     Ok((head, row))
 }

@@ -8,10 +8,12 @@ mod at_rest;
 mod bases;
 mod nodes;
 mod owner;
+mod raised;
 mod running;
 
 use std::future::Future;
 
+use postgres::refusal;
 use postgres_server::{Line, Postgres, cluster_at};
 
 use super::*;
@@ -287,13 +289,17 @@ async fn what_does_not_belong_behind_the_head_is_refused_with_its_reason() {
         (head.place, head.catalog, head.low_water, head.seq),
         (three, 1, 9, 9)
     );
-    cluster.query("UPDATE log_head SET format = 2");
+    cluster.query("UPDATE log_head SET format = 2, version = '9.8.7'");
     let older = log.append(&entry(three, &second)).await;
-    assert!(matches!(older, Err(AppendError::Newer)), "{older:?}");
+    let Err(AppendError::Newer(newer)) = older else {
+        panic!("{older:?}");
+    };
+    assert_eq!((newer.format, newer.known), (2, 1));
+    assert_eq!(newer.version, "9.8.7");
     // What the log keeps no longer tells nobody whether it was this attempt.
     cluster.query("DELETE FROM log WHERE n = 1");
     let kept = log.append(&entry(LogPlace::default(), &first)).await;
-    assert!(matches!(kept, Err(AppendError::Newer)), "{kept:?}");
+    assert!(matches!(kept, Err(AppendError::Newer(_))), "{kept:?}");
     cluster.query("UPDATE log_head SET format = 1");
     let kept = log.append(&entry(LogPlace::default(), &first)).await;
     assert!(matches!(kept, Err(AppendError::Behind)), "{kept:?}");
@@ -308,7 +314,10 @@ async fn what_does_not_belong_behind_the_head_is_refused_with_its_reason() {
         code,
         message: "".into(),
     };
-    assert!(matches!(AppendError::of(gone, true), AppendError::Unknown));
+    assert!(matches!(
+        AppendError::of(gone, true, 1),
+        AppendError::Unknown
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

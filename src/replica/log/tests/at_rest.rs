@@ -21,6 +21,7 @@ pub(super) fn copies(paths: &[PathBuf; 2]) -> CopiesAtRest<'_> {
     CopiesAtRest {
         files: [&paths[0], &paths[1]],
         format: 1,
+        upgrade: |_, _| Err("there is no older format".to_owned()),
     }
 }
 

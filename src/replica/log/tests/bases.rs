@@ -118,7 +118,7 @@ async fn a_base_that_is_not_whole_is_none() {
         .await
         .expect("it is stored");
     assert_eq!(load(&mut log).await, None);
-    let lacks = sqlx::query("SELECT end_base(id, '{1,2}') FROM bases");
+    let lacks = sqlx::query("SELECT end_base(id, '{1,2}', '') FROM bases");
     log.ask(postgres::DatabaseCall::Base, lacks)
         .await
         .expect_err("a part of the second file is missing");

@@ -54,6 +54,8 @@ pub(super) struct Node {
     folder: tempfile::TempDir,
     files: Vec<NodeFile>,
     log: Log,
+    /// That its files have.
+    pub(super) format: i32,
 }
 
 impl Node {
@@ -71,7 +73,13 @@ impl Node {
             files: ReplicaFile::ALL.map(open).into(),
             folder,
             log: cluster.log(),
+            format: 1,
         }
+    }
+
+    /// The node ends; its files stay.
+    pub(super) fn end(self) -> tempfile::TempDir {
+        self.folder
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -143,10 +151,13 @@ impl Node {
             };
             let parts: Vec<_> = self.files.iter().filter_map(take).collect();
             let change = change(&parts);
-            let new = entry(self.files[0].place, &change);
+            let new = NewEntry {
+                format: self.format,
+                ..entry(self.files[0].place, &change)
+            };
             assert_eq!(self.files[0].place, self.files[1].place);
             match self.log.append(&new).await {
-                Ok(place) => return self.end(place, &parts, numbers),
+                Ok(place) => return self.commit(place, &parts, numbers),
                 Err(AppendError::Behind) => {
                     for file in &self.files {
                         sqlite::roll_back(&file.connection).expect("it rolls back");
@@ -159,7 +170,12 @@ impl Node {
     }
 
     /// Both files commit, unless the node is killed before, or in between.
-    fn end(&mut self, place: LogPlace, parts: &[(ReplicaFile, FileChange)], numbers: &mut Numbers) {
+    fn commit(
+        &mut self,
+        place: LogPlace,
+        parts: &[(ReplicaFile, FileChange)],
+        numbers: &mut Numbers,
+    ) {
         let ends = match numbers.below(12) {
             0 => 0,
             1 => 1,
