@@ -41,9 +41,10 @@ async fn a_schema_gets_the_additions_of_newer_versions_until_one_needs_a_newer_v
     let Some(server) = Postgres::start("a_schema_gets_the_additions_of_newer_versions") else {
         return;
     };
-    let database = server.cluster("headgate").await;
+    let database = Database::new(&options(&server.url(), "headgate")).expect("plain");
     let mut one = database.connect().await.expect("it connects");
     let mut other = database.connect().await.expect("it connects");
+    assert_eq!(make(&database, &mut one).await, Ok(Made::Now));
     let of_cluster =
         |columns: &str| server.query(&format!("SELECT {columns} FROM headgate.cluster"));
     assert_eq!(usize::try_from(FORMAT), Ok(schema::STEPS.len() + 1));
