@@ -3,7 +3,6 @@
 //!
 //! **Invariant**: starts nothing, and writes nothing but compiled plugins where the daemon keeps them.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use super::error::{CliError, WRONG_USE};
