@@ -89,15 +89,18 @@ impl Parts<'_> {
             configuration: Arc::new(InUse::new(settings::explain(loaded))),
             certificates: Arc::default(),
             sink_changes: Arc::default(),
-            published: Arc::new(Problems::of_stream(
-                &settings.problems.stream,
-                self.stored.node.as_ref().map(|_| &*settings.cluster.node),
-            )),
+            published: Arc::new(self.problems(settings)),
             cluster: (self.stored.node.as_ref()).map(|node| node.status.clone()),
             database: (self.stored.node.as_ref()).map(|node| node.database().clone()),
             asks: (self.stored.node.as_ref()).map(|node| node.asks.clone()),
             act_audit: Arc::default(),
         })
+    }
+
+    fn problems(&self, settings: &Settings) -> Problems {
+        let node = self.stored.node.as_ref();
+        let node = node.map(|_| &*settings.cluster.node);
+        Problems::of_stream(&settings.problems.stream, node)
     }
 
     fn delivery(&self, problems: &str) -> Arc<Delivery> {

@@ -141,12 +141,6 @@ impl Writer {
         if let Some(cursor) = settlement.cursor {
             delivery_status::move_cursor(&self.connection, &settlement.sink, cursor, now)?;
         }
-        if settlement.called {
-            retries::end_call(&self.connection, &settlement.sink)?;
-        }
-        if let Some(call) = &settlement.calling {
-            retries::note_call(&self.connection, &settlement.sink, call)?;
-        }
         self.advance(settlement)?;
         let ids = retries::store_retries(&self.connection, settlement, now)?;
         dead_letters::store_letters(&self.connection, &settlement.sink, &settlement.dead_letters)?;
@@ -155,9 +149,15 @@ impl Writer {
         Ok(Some(ids))
     }
 
-    /// How far a sink is that is filled, or follows the changes.
+    /// How far a sink is with its calls, and one that is filled or follows the changes.
     fn advance(&self, settlement: &Settlement) -> Result<(), rusqlite::Error> {
         let sink = &settlement.sink;
+        if settlement.called {
+            retries::end_call(&self.connection, sink)?;
+        }
+        if let Some(call) = &settlement.calling {
+            retries::note_call(&self.connection, sink, call)?;
+        }
         if let Some(step) = &settlement.fill {
             fills::advance(&self.connection, sink, step)?;
         }

@@ -29,7 +29,8 @@ const UPSERT: &str = "INSERT INTO items (stream, key, fields, seq, created_at, u
      accepted_seq = excluded.accepted_seq, position = excluded.position, merged = NULL, \
      expires_ms = excluded.expires_ms \
      WHERE headgate_replaces(octet_length(items.fields), items.accepted_seq, items.position, items.rowid)";
-/// The same of a row that is there, if its number has been guessed right. The signs keep SQLite from looking the key up.
+/// The same of a row that is there, if its number is still the one that is remembered. The `+` keep SQLite from looking the
+/// key up.
 const UPDATE: &str = "UPDATE items SET fields = ?3, seq = ?4, updated_at = ?5, request_id = ?6, \
      accepted_seq = ?7, position = ?8, merged = NULL, expires_ms = ?9 \
      WHERE rowid = ?10 AND +key = ?2 AND +stream = ?1 AND headgate_replaces(octet_length(fields), accepted_seq, position, rowid)";
@@ -77,8 +78,8 @@ impl<'a> Overwriting<'a> {
         row: &Row<'a>,
         seq: ChangeSeq,
     ) -> Result<Option<Option<usize>>, rusqlite::Error> {
-        let guess = numbers.guess(row.stream, row.item.key);
-        if let Some(number) = guess.number {
+        let remembered = numbers.find(row.stream, row.item.key);
+        if let Some(number) = remembered.number {
             sizes::begin_upsert(row.place());
             (self.update.statement).raw_bind_parameter(10, number)?;
             if self.update.write(row, seq)? {
@@ -92,7 +93,7 @@ impl<'a> Overwriting<'a> {
         let replaced = sizes::replaced();
         let number = replaced.map(|(_, number)| number);
         numbers.note(
-            guess,
+            remembered,
             number.unwrap_or_else(|| connection.last_insert_rowid()),
         );
         Ok(Some(replaced.map(|(bytes, _)| bytes)))

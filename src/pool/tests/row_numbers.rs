@@ -1,4 +1,4 @@
-//! Numbers of rows that the writer remembers: each is a guess, and a wrong one changes nothing.
+//! Numbers of rows that the writer remembers: a wrong one changes nothing.
 
 use super::*;
 

@@ -14,7 +14,7 @@ fn the_last_hour_of_a_node_is_its_own_after_a_restart_too() {
     }
     accepted(&b, "four");
     assert_eq!(b.post("orders", "", "{").status, 400);
-    let (of_a, of_b) = ("3 requests, 3 items, 0 % ", "2 requests, 1 items, 50 % ");
+    let (of_a, of_b) = ("3 requests, 3 items, 0 % ", "2 requests, 1 items, 50.0 % ");
     assert_eq!([&a, &b].map(last_hour), [of_a, of_b]);
     // What is rejected is logged a moment later.
     eventually("it is in the log", || {
