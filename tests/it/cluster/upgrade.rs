@@ -158,6 +158,11 @@ fn a_newer_node_waits_for_older_ones_under_load_and_nothing_is_lost() {
     shows(&old, 1);
     let own = server.query(format);
     server.query(OLDER);
+    // It says so with its next beat.
+    let said = "SELECT max(format) FROM headgate.nodes WHERE name = 'a'";
+    eventually("the first node is older", || {
+        (server.query(said) == "1").then_some(())
+    });
     let port = free_port();
     let newer = node(&server, "b").set("server.listen", format!("127.0.0.1:{port}"));
     // It ends when it is told to, also while it waits.
