@@ -94,6 +94,17 @@ fn rust() -> &'static RustLibrary {
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--locked", "--package", "headgate-send"]);
         build.args(["--features", "conformance", "--message-format", "json"]);
+        // Those that cargo sets for this program: a dependency is built again where they differ, and all that needs it, here
+        // and when cargo is called next.
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if ["CARGO_MANIFEST_", "CARGO_PKG_"]
+                .iter()
+                .any(|set| text.starts_with(set))
+            {
+                build.env_remove(&name);
+            }
+        }
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
         let said = run(build.arg("--target-dir").arg(target.expect("a folder")));
         let mut built = RustLibrary {
