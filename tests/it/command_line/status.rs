@@ -147,12 +147,11 @@ fn a_port_that_is_taken_names_its_setting_and_who_has_it() {
         ("", &["--listen", &address], "server.listen"),
     ] {
         let said = serve(variable, args);
-        let who =
-            format!("cannot listen on {address}: the address is in use by another program: {own};");
-        assert!(
-            said.contains(&who) && said.contains(&format!("set {setting} ")),
-            "{said}"
-        );
+        // A child of another test has the socket, too, until it becomes its program.
+        let taken = format!("cannot listen on {address}: the address is in use by another program");
+        for part in [&*taken, &own, &format!("set {setting} ")] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
     }
     let wrong = run(folder.path(), ["serve", "--listen", "nowhere"]).failed(2);
     assert!(wrong.contains("option --listen: server.listen"), "{wrong}");
