@@ -98,7 +98,7 @@ fn rust() -> &'static RustLibrary {
         // and when cargo is called next.
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            if ["CARGO_MANIFEST_", "CARGO_PKG_"]
+            if ["CARGO_MANIFEST_", "CARGO_PKG_", "OUT_DIR"]
                 .iter()
                 .any(|set| text.starts_with(set))
             {
