@@ -62,16 +62,31 @@ pub(super) async fn make_with(
     steps: &[&str],
 ) -> Result<Made, DatabaseError> {
     let mut transaction = connection.begin().await?;
+    let made = make_in(&mut transaction, database.schema(), steps).await;
+    // Others wait for its end, and this connection may not be used again for long.
+    match &made {
+        Ok(Made::Now | Made::Upgraded) => transaction.commit().await?,
+        Ok(Made::Before) => transaction.rollback().await?,
+        Err(_) => _ = transaction.rollback().await,
+    }
+    made
+}
+
+/// The same in a transaction.
+async fn make_in(
+    transaction: &mut PgConnection,
+    name: &str,
+    steps: &[&str],
+) -> Result<Made, DatabaseError> {
     sqlx::query("SELECT pg_advisory_xact_lock(1212, 0)")
         .execute(&mut *transaction)
         .await?;
-    let name = database.schema();
     let is_there: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
         .bind(format!("{name}.cluster"))
         .fetch_one(&mut *transaction)
         .await?;
     if is_there {
-        let found = format_of(&mut transaction).await?;
+        let found = format_of(transaction).await?;
         let steps = usize::try_from(found - 1)
             .ok()
             .and_then(|from| steps.get(from..));
@@ -81,14 +96,13 @@ pub(super) async fn make_with(
             return Ok(Made::Before);
         }
         for step in steps {
-            run(&mut transaction, name, step).await?;
+            run(transaction, name, step).await?;
         }
         let format = found + i32::try_from(steps.len()).unwrap_or(i32::MAX);
         sqlx::query("UPDATE cluster SET format = $1")
             .bind(format)
             .execute(&mut *transaction)
             .await?;
-        transaction.commit().await?;
         return Ok(Made::Upgraded);
     }
     let create = format!("CREATE SCHEMA IF NOT EXISTS {name}");
@@ -96,9 +110,8 @@ pub(super) async fn make_with(
         .execute(&mut *transaction)
         .await?;
     for part in PARTS {
-        run(&mut transaction, name, part).await?;
+        run(transaction, name, part).await?;
     }
-    transaction.commit().await?;
     Ok(Made::Now)
 }
 
