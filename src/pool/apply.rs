@@ -61,7 +61,7 @@ pub(super) fn apply(
         .map(|slice| Origin::of(slice, batch))
         .collect();
     let rows = rows_by_key(target, batch, &origins, action)?;
-    let mut overwriting = Overwriting::prepare(connection)?;
+    let mut overwriting = Overwriting::on(connection);
     for of_stream in rows.chunk_by(|a, b| a.stream == b.stream) {
         target.keep = (of_stream.first()).map_or(0, |first| target.recording.keep(first.stream));
         for same in of_stream.chunk_by(|a, b| a.item.key == b.item.key) {
@@ -102,8 +102,7 @@ impl Target<'_> {
         published: bool,
         pass: &mut ChangeSet<'_>,
     ) -> Result<(), rusqlite::Error> {
-        let (connection, numbers) = (self.connection, &mut *self.row_numbers);
-        let written = overwriting.write(connection, numbers, row, pass.next())?;
+        let written = overwriting.write(self.row_numbers, row, pass.next())?;
         let Some(replaced) = written else {
             return Ok(());
         };

@@ -50,8 +50,10 @@ const DELETE: &str = "DELETE FROM items WHERE stream = ?1 AND key = ?2";
 
 /// Overwrites rows without a look at them.
 pub(super) struct Overwriting<'a> {
-    upsert: Overwrite<'a>,
-    update: Overwrite<'a>,
+    connection: &'a Connection,
+    /// Each is prepared when the first row needs it.
+    upsert: Option<Overwrite<'a>>,
+    update: Option<Overwrite<'a>>,
 }
 
 /// A statement that overwrites a row.
@@ -62,18 +64,18 @@ struct Overwrite<'a> {
 }
 
 impl<'a> Overwriting<'a> {
-    pub(super) fn prepare(connection: &'a Connection) -> Result<Self, rusqlite::Error> {
-        Ok(Self {
-            upsert: Overwrite::prepare(connection, UPSERT)?,
-            update: Overwrite::prepare(connection, UPDATE)?,
-        })
+    pub(super) fn on(connection: &'a Connection) -> Self {
+        Self {
+            connection,
+            upsert: None,
+            update: None,
+        }
     }
 
     /// The bytes of the fields that were there, if there were any; `None`: nothing was written, as what is there is behind
     /// nothing of it.
     pub(super) fn write(
         &mut self,
-        connection: &Connection,
         numbers: &mut RowNumbers,
         row: &Row<'a>,
         seq: ChangeSeq,
@@ -81,31 +83,41 @@ impl<'a> Overwriting<'a> {
         let remembered = numbers.find(row.stream, row.item.key);
         if let Some(number) = remembered.number {
             sizes::begin_upsert(row.place());
-            (self.update.statement).raw_bind_parameter(10, number)?;
-            if self.update.write(row, seq)? {
+            let update = Overwrite::of(&mut self.update, self.connection, UPDATE)?;
+            update.statement.raw_bind_parameter(10, number)?;
+            if update.write(row, seq)? {
                 return Ok(Some(sizes::replaced().map(|(bytes, _)| bytes)));
             }
         }
         sizes::begin_upsert(row.place());
-        if !self.upsert.write(row, seq)? {
+        let upsert = Overwrite::of(&mut self.upsert, self.connection, UPSERT)?;
+        if !upsert.write(row, seq)? {
             return Ok(None);
         }
         let replaced = sizes::replaced();
         let number = replaced.map(|(_, number)| number);
         numbers.note(
             remembered,
-            number.unwrap_or_else(|| connection.last_insert_rowid()),
+            number.unwrap_or_else(|| self.connection.last_insert_rowid()),
         );
         Ok(Some(replaced.map(|(bytes, _)| bytes)))
     }
 }
 
 impl<'a> Overwrite<'a> {
-    fn prepare(connection: &'a Connection, sql: &str) -> Result<Self, rusqlite::Error> {
-        Ok(Self {
-            statement: connection.prepare_cached(sql)?,
-            bound: None,
-        })
+    fn of<'s>(
+        slot: &'s mut Option<Self>,
+        connection: &'a Connection,
+        sql: &str,
+    ) -> Result<&'s mut Self, rusqlite::Error> {
+        let overwrite = match slot.take() {
+            Some(overwrite) => overwrite,
+            None => Self {
+                statement: connection.prepare_cached(sql)?,
+                bound: None,
+            },
+        };
+        Ok(slot.insert(overwrite))
     }
 
     /// Whether a row was written.
