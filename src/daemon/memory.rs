@@ -1,10 +1,10 @@
-//! The allocator, and giving memory back after a burst.
+//! The allocator, and giving memory back after a burst: what it has freed, and pages of the program itself.
 //!
 //! An allocator keeps what was freed for the next burst; on a machine that renders it belongs to the renderer. Decision
-//! 005 says why it is this one.
+//! 005 says why it is this one. And most of a program's code runs once, at its start or for one page of the admin.
 #![expect(
     unsafe_code,
-    reason = "an allocator, its options, one call of it; argued there"
+    reason = "an allocator, its options, one call of it, and one of the kernel; argued there"
 )]
 
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
@@ -85,3 +85,55 @@ pub(super) fn trim() {
 /// Other C libraries decide for themselves.
 #[cfg(not(target_env = "gnu"))]
 pub(super) fn trim() {}
+
+/// Unmaps the code and the constants of the program. What runs next is mapped again from the page cache, 64 KiB with each
+/// fault, in a microsecond; what only the start needed is not.
+#[cfg(target_os = "linux")]
+pub(super) fn unmap_program() {
+    // SAFETY: it calls `unmap_segments` with what it promises, and has no other precondition.
+    unsafe {
+        libc::dl_iterate_phdr(Some(unmap_segments), std::ptr::null_mut());
+    }
+}
+
+/// Other systems decide for themselves.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn unmap_program() {}
+
+/// # Safety
+/// `object` describes a loaded object.
+#[cfg(target_os = "linux")]
+unsafe extern "C" fn unmap_segments(
+    object: *mut libc::dl_phdr_info,
+    _: libc::size_t,
+    _: *mut libc::c_void,
+) -> libc::c_int {
+    /// Of all Linux systems that the program is built for, or a multiple.
+    const PAGE: usize = 4 << 10;
+    // SAFETY: the caller's promise; the linker wrote the headers, and they last as long as the object.
+    let (base, headers) = unsafe {
+        let object = &*object;
+        let count = usize::from(object.dlpi_phnum);
+        (
+            object.dlpi_addr,
+            std::slice::from_raw_parts(object.dlpi_phdr, count),
+        )
+    };
+    let constant =
+        (headers.iter()).filter(|one| one.p_type == libc::PT_LOAD && one.p_flags & libc::PF_W == 0);
+    for header in constant {
+        let Ok(at) = usize::try_from(base + header.p_vaddr) else {
+            continue;
+        };
+        let begin = at & !(PAGE - 1);
+        let bytes = usize::try_from(header.p_memsz).unwrap_or(0) + (at - begin);
+        // SAFETY: nothing can write to these pages, so that each of them is what the file of the program says
+        // (madvise(2): a later access of a private file mapping is served from the file). Where the system's pages are
+        // larger and this is none, the call changes nothing.
+        unsafe {
+            libc::madvise(begin as *mut libc::c_void, bytes, libc::MADV_DONTNEED);
+        }
+    }
+    // The first object is the program.
+    1
+}

@@ -90,6 +90,7 @@ impl Watch {
             if matches!(still, 1 | 3) {
                 self.operator.pool.shrink();
                 memory::trim();
+                memory::unmap_program();
             }
             before = now;
             if second % EXPIRE_SECONDS == 0 && run_here {

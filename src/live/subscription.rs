@@ -2,15 +2,15 @@
 //!
 //! A subscription holds a position for each of its streams and nothing else that grows. Unsent changes stay in the
 //! pool's memory or file, where newer values replace older ones. Without a usable position, a stream begins with a
-//! snapshot: all its items in the order of their changes, a page at a time. The snapshot is complete when it reaches
-//! the last change from before it began. Items that change meanwhile follow as ordinary changes. So the snapshot ends,
-//! however often the stream changes.
+//! snapshot: all its items in the order of their keys, a page at a time. Then follows what changed since the snapshot
+//! began, as ordinary changes. So the snapshot ends, however often the stream changes.
 //!
 //! **Invariant**: [`Subscription::next`] can be dropped at any await and called again: no message is lost and none is
 //! sent twice.
 
 mod ages;
 mod seen;
+mod snapshot;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::frame::{Frame, FrameKind};
+use super::frame::Frame;
 use super::view::{Inside, View};
 use super::{Live, Permit, RATE_MAX, Renderer, Subscribe};
 use ages::Age;
@@ -28,6 +28,7 @@ use base::order::ChangeSeq;
 use catalog::Reader;
 use pool::changes::{Change, Listener, Recent};
 use pool::{Page, PageLimit, PoolError, Position};
+use snapshot::Snapshot;
 
 /// Approximate bytes of items in a message.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
@@ -36,6 +37,9 @@ const PAGE: PageLimit = PageLimit {
     rows: 1_000,
     bytes: MESSAGE_BYTES_MAX,
 };
+/// Why a client receives everything again that was behind for too long.
+const NOT_STORED: &str =
+    "the changes since the client's position are no longer stored; all items follow";
 /// How long to wait after a failed read of the pool.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
@@ -45,16 +49,25 @@ struct Following {
     stream: Arc<str>,
     /// Every change up to here was sent.
     position: ChangeSeq,
-    /// During a snapshot: the number of the last change when it began.
-    snapshot_from: Option<ChangeSeq>,
+    /// During a snapshot: its progress.
+    snapshot: Option<Snapshot>,
     /// The view of the stream; `None`: all items and fields.
     view: Option<Arc<View>>,
     /// The keys that the client may hold, for streams where an item can begin or cease to match.
     inside: Option<Inside>,
     /// While the earlier state of a resumed client is looked up: progress of the lookup.
-    recalled: Option<ChangeSeq>,
+    recalled: Option<Recalled>,
     /// Watches the age of the data, for streams with a limit.
     age: Option<Age>,
+}
+
+/// Progress of looking up what a resumed client may hold.
+#[derive(Debug, Clone)]
+enum Recalled {
+    /// Items up to this key were looked at.
+    Items(Option<String>),
+    /// All items were, and what changed up to here.
+    Changes(ChangeSeq),
 }
 
 /// Follows streams for one renderer, until it is dropped.
@@ -149,7 +162,10 @@ impl Subscription {
             }
             if self.live.is_stopping() || !self.reader.is_valid_at(Unix::now()) {
                 if self.reader.is_superseded() && !std::mem::replace(&mut self.is_reset, true) {
-                    return Some(self.reset());
+                    // Unsent messages belong to the old limits.
+                    self.outbox.clear();
+                    let reason = "the limits of the read key have changed; all items follow";
+                    return Some(self.reset(reason));
                 }
                 self.ended = true;
                 return Some(Frame::bye());
@@ -181,17 +197,15 @@ impl Subscription {
 
     /// Whether there are changes to check, even if none of them is for the client.
     fn is_busy(&self) -> bool {
-        let looks = |one: &Following| one.snapshot_from.is_some() || one.recalled.is_some();
+        let looks = |one: &Following| one.snapshot.is_some() || one.recalled.is_some();
         self.flushing.is_some() || self.streams.iter().any(looks)
     }
 
     /// Adds the next messages to the outbox, if there are any.
     async fn collect(&mut self) -> Result<(), PoolError> {
-        let snapshot = |following: &Following| following.snapshot_from.is_some();
+        let snapshot = |following: &Following| following.snapshot.is_some();
         if let Some(at) = self.streams.iter().position(snapshot) {
-            let page = self.read(at).await?;
-            self.push_snapshot(at, page);
-            return Ok(());
+            return self.snapshot(at).await;
         }
         if Instant::now() >= self.next_heartbeat {
             self.skip_foreign();
@@ -234,7 +248,11 @@ impl Subscription {
                     return Ok(());
                 }
                 Recent::Behind => {
-                    let page = self.read(at).await?;
+                    let page = self.read_from(at, position).await?;
+                    if !page.is_whole {
+                        self.begin_anew(NOT_STORED);
+                        return Ok(());
+                    }
                     let changes: Vec<Arc<Change>> =
                         page.changes.into_iter().map(Arc::new).collect();
                     self.push_changes(at, &changes);
@@ -263,7 +281,7 @@ impl Subscription {
         let head = changes.head();
         for following in &mut self.streams {
             let keys = following.view.as_ref().and_then(|view| view.keys());
-            if following.snapshot_from.is_none()
+            if following.snapshot.is_none()
                 && changes.has_nothing_after(&following.stream, keys, following.position)
             {
                 // A read from the file can be ahead of the memory.
@@ -273,62 +291,14 @@ impl Subscription {
         head
     }
 
-    /// Reads a page of the unsent changes of one stream from the file.
-    async fn read(&self, at: usize) -> Result<Page, PoolError> {
-        let following = &self.streams[at];
-        let removed_after = following.snapshot_from.unwrap_or_default();
-        self.read_from(following, following.position, removed_after)
-            .await
-    }
-
-    async fn read_from(
-        &self,
-        following: &Following,
-        position: ChangeSeq,
-        removed_after: ChangeSeq,
-    ) -> Result<Page, PoolError> {
+    /// Reads a page of the changes of one stream from the file.
+    async fn read_from(&self, at: usize, position: ChangeSeq) -> Result<Page, PoolError> {
         let _turn = self.live.turn_to_read().await;
+        let following = &self.streams[at];
         let keys = following.view.as_ref().and_then(|view| view.keys());
         let pool = &self.live.pool;
-        pool.changed_after(&following.stream, keys, position, removed_after, PAGE)
+        pool.changed_after(&following.stream, keys, position, PAGE)
             .await
-    }
-
-    fn push_snapshot(&mut self, at: usize, page: Page) {
-        let page = self.streams[at].seen_of(page);
-        let Position { epoch, .. } = self.position();
-        let nowhere = Position {
-            epoch,
-            seq: ChangeSeq::MIN,
-        };
-        let stream = Arc::clone(&self.streams[at].stream);
-        let from = self.streams[at].snapshot_from.unwrap_or_default();
-        let is_last = page.through >= from;
-        let runs: Vec<&[Change]> = page
-            .changes
-            .chunk_by(|a, b| a.removed == b.removed)
-            .collect();
-        let (last, before) = match runs.split_last() {
-            Some((last, before)) if is_last && !last[0].removed => (Some(*last), before),
-            _ => (None, &*runs),
-        };
-        for run in before {
-            let frame = if run[0].removed {
-                Frame::remove(&stream, nowhere, run.iter())
-            } else {
-                let kind = FrameKind::Snapshot { complete: false };
-                Frame::items(kind, &stream, nowhere, run.iter())
-            };
-            self.outbox.push_back(frame);
-        }
-        self.streams[at].position = page.through;
-        if is_last {
-            self.streams[at].snapshot_from = None;
-            let kind = FrameKind::Snapshot { complete: true };
-            let items = last.unwrap_or_default().iter();
-            let frame = Frame::items(kind, &stream, self.position(), items);
-            self.outbox.push_back(frame);
-        }
     }
 
     fn push_changes(&mut self, at: usize, changes: &[Arc<Change>]) {
@@ -348,18 +318,17 @@ impl Subscription {
         }
     }
 
-    /// The key now has other limits. Unsent messages belong to the old ones.
-    fn reset(&mut self) -> Frame {
-        self.outbox.clear();
+    fn reset(&self, reason: &str) -> Frame {
         self.live.metrics.live_resets.inc();
-        let nowhere = Position {
+        Frame::reset(self.nowhere(), reason)
+    }
+
+    /// The position from which a client receives everything.
+    fn nowhere(&self) -> Position {
+        Position {
             seq: ChangeSeq::MIN,
             ..self.position()
-        };
-        Frame::reset(
-            nowhere,
-            "the limits of the read key have changed; all items follow",
-        )
+        }
     }
 
     fn push_heartbeat(&mut self) {
@@ -393,7 +362,7 @@ impl Subscription {
 
     /// The position to resume from after all sent messages.
     fn position(&self) -> Position {
-        let incomplete = |following: &Following| following.snapshot_from.is_some();
+        let incomplete = |following: &Following| following.snapshot.is_some();
         let lowest = self.streams.iter().map(|following| following.position);
         let seq = match self.streams.iter().any(incomplete) {
             true => ChangeSeq::MIN,

@@ -109,10 +109,10 @@ impl Target<'_> {
         let (key, fields) = (row.item.key, row.item.fields);
         (self.counting).wrote(row.stream, key, fields, replaced);
         if !published {
-            pass.keep_quiet();
+            pass.keep_quiet(row.stream, key);
             return Ok(());
         }
-        pass.publish(row.stream, row.origin.received_at, |seq| {
+        pass.publish(row.stream, key, row.origin.received_at, |seq| {
             Change::updated(seq, key, fields, &row.origin.time)
         });
         Ok(())
@@ -280,7 +280,7 @@ pub(super) fn publish(
                 item.key,
                 pass.next().to_column()
             ])?;
-            pass.publish(stream, slice.entry.received_at, |seq| {
+            pass.publish(stream, item.key, slice.entry.received_at, |seq| {
                 Change::updated(seq, item.key, &row.json, &row.updated_at)
             });
         }

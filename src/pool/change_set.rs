@@ -1,10 +1,12 @@
-//! What one transaction changes: the numbers of its changes, and what renderers are to be told.
+//! What one transaction changes: the numbers of its changes, what renderers are to be told, and what the log of changes
+//! says of it.
 //!
-//! **Invariant**: every change takes the next number of the one sequence, told or not.
+//! **Invariant**: every change takes the next number of the one sequence, told or not. Each change of a key is in the log.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::change_log::Appending;
 use super::changes::{Change, Changes, StreamChanges};
 use base::clock::Unix;
 use base::order::ChangeSeq;
@@ -13,9 +15,17 @@ use base::order::ChangeSeq;
 pub(super) struct ChangeSet<'a> {
     seq: ChangeSeq,
     changes: &'a Changes,
-    streams: HashMap<Arc<str>, StreamChanges>,
+    streams: HashMap<Arc<str>, OfStream>,
     /// Renderers are told by [`publish_last`](Self::publish_last) alone.
     withheld: bool,
+}
+
+/// What it changes of a stream.
+#[derive(Default)]
+struct OfStream {
+    /// None: renderers are told nothing.
+    told: Option<StreamChanges>,
+    log: Appending,
 }
 
 impl<'a> ChangeSet<'a> {
@@ -37,28 +47,22 @@ impl<'a> ChangeSet<'a> {
         self.seq + 1
     }
 
-    /// The change with the number [`next`](Self::next) was made; renderers are to hear of it.
+    /// The change of a key with the number [`next`](Self::next) was made; renderers are to hear of it.
     pub(super) fn publish(
         &mut self,
         stream: &Arc<str>,
+        key: &str,
         updated_at: Unix,
         change: impl FnOnce(ChangeSeq) -> Change,
     ) {
         self.seq += 1;
-        // An entry that is there costs no clone of the name, and no second look.
-        let of_stream = match self.streams.get_mut(stream) {
-            Some(of_stream) => of_stream,
-            None => {
-                let new = StreamChanges::of(stream, self.changes);
-                self.streams.entry(Arc::clone(stream)).or_insert(new)
+        let is_told = !self.withheld;
+        self.log(stream, key, |told, seq| {
+            told.updated_at = told.updated_at.max(updated_at);
+            if is_told && let Some(changes) = &mut told.changes {
+                changes.push(change(seq));
             }
-        };
-        of_stream.updated_at = of_stream.updated_at.max(updated_at);
-        if let Some(changes) = &mut of_stream.changes
-            && !self.withheld
-        {
-            changes.push(change(self.seq));
-        }
+        });
     }
 
     /// Changes that are made now have numbers, and what renderers see of them is another matter.
@@ -66,27 +70,67 @@ impl<'a> ChangeSet<'a> {
         self.withheld = withheld;
     }
 
-    /// Renderers are to hear of the change that was made last.
+    /// Renderers are to hear of the change of a key that was made last.
     pub(super) fn publish_last(
         &mut self,
         stream: &Arc<str>,
+        key: &str,
         change: impl FnOnce(ChangeSeq) -> Change,
     ) {
-        let new = || StreamChanges::of(stream, self.changes);
-        let of_stream = self.streams.entry(Arc::clone(stream));
-        if let Some(changes) = &mut of_stream.or_insert_with(new).changes {
-            changes.push(change(self.seq));
-        }
+        self.log(stream, key, |told, seq| {
+            if let Some(changes) = &mut told.changes {
+                changes.push(change(seq));
+            }
+        });
     }
 
-    /// The change was made, and renderers do not hear of it.
-    pub(super) fn keep_quiet(&mut self) {
+    /// The change of a key was made, and renderers do not hear of it.
+    pub(super) fn keep_quiet(&mut self, stream: &Arc<str>, key: &str) {
         self.seq += 1;
+        self.log_last(stream, key);
+    }
+
+    /// The same of the change that was made last.
+    pub(super) fn log_last(&mut self, stream: &Arc<str>, key: &str) {
+        let log = match self.streams.get_mut(stream) {
+            Some(of_stream) => &mut of_stream.log,
+            None => &mut self.streams.entry(Arc::clone(stream)).or_default().log,
+        };
+        log.note(key, self.seq, !self.withheld);
+    }
+
+    /// A number for what changes no key by itself.
+    pub(super) fn count(&mut self) {
+        self.seq += 1;
+    }
+
+    /// The change of a key that was made last is in the log, and `then` has what renderers are told.
+    fn log(
+        &mut self,
+        stream: &Arc<str>,
+        key: &str,
+        then: impl FnOnce(&mut StreamChanges, ChangeSeq),
+    ) {
+        // An entry that is there costs no clone of the name, and no second look.
+        let of_stream = match self.streams.get_mut(stream) {
+            Some(of_stream) => of_stream,
+            None => self.streams.entry(Arc::clone(stream)).or_default(),
+        };
+        of_stream.log.note(key, self.seq, !self.withheld);
+        let changes = self.changes;
+        let told = (of_stream.told).get_or_insert_with(|| StreamChanges::of(stream, changes));
+        then(told, self.seq);
+    }
+
+    /// What is appended to the log of each stream.
+    pub(super) fn appending(&self) -> impl Iterator<Item = (&Arc<str>, &Appending)> {
+        (self.streams.iter()).map(|(stream, of_stream)| (stream, &of_stream.log))
     }
 
     /// The transaction is committed.
     pub(super) fn finish(self) -> Vec<StreamChanges> {
-        self.streams.into_values().collect()
+        let streams = self.streams.into_values();
+        streams.filter_map(|of_stream| of_stream.told).collect()
     }
 }
 

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 
 use base::order::{ChangeSeq, Epoch, Seq};
 
-use super::{PoolError, history, rebuilt, schema, sizes, views};
+use super::{PoolError, change_log, history, rebuilt, schema, sizes, views};
 use sqlite::has_table;
 
 /// Where a pool stands.
@@ -100,6 +100,7 @@ pub fn begin_salvaged(
     if again {
         rebuilt::note(connection)?;
     }
+    change_log::fill_anew(connection)?;
     sizes::count_anew(connection)
 }
 

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row};
 
+use super::change_log::{ChangedRow, StateKind};
 use super::changes::Change;
 use super::{Pool, PoolError, Position};
 use base::order::ChangeSeq;
@@ -26,41 +27,22 @@ pub(super) const AS_STORED: &str = "(NOT EXISTS (SELECT 1 FROM shown WHERE strea
 pub(super) const GONE: &str = "(NOT EXISTS (SELECT 1 FROM shown WHERE stream = ?1)
     OR NOT EXISTS (SELECT 1 FROM shown WHERE shown.stream = ?1 AND shown.key = removed.key))";
 
-/// What changed in a stream after a position, or of the keys that are asked for.
-pub(super) fn changed(of_keys: bool) -> AssertSqlSafe<String> {
-    // The join has each key looked up. With `key IN` SQLite reads the whole stream, which is in the order that is wanted.
-    let (wanted, is_wanted) = match of_keys {
-        false => ("", ""),
-        true => (
-            "(SELECT DISTINCT value FROM json_each(?5)) AS wanted CROSS JOIN",
+/// Items as they are shown, with a condition on `items` and on `shown`: those with a key of the JSON array `keys`, or all.
+fn shown_items(keys: Option<&str>, condition: &str, end: &str) -> AssertSqlSafe<String> {
+    // The join has each key looked up. With `key IN` SQLite reads the whole stream.
+    let (wanted, is_wanted) = match keys {
+        None => (String::new(), ""),
+        Some(keys) => (
+            format!("(SELECT DISTINCT value FROM json_each({keys})) AS wanted CROSS JOIN"),
             "AND key = wanted.value",
         ),
     };
-    // SQLite merges the parts, each in the order of its index.
     AssertSqlSafe(format!(
-        "SELECT key, fields, updated_at, seq, '' AS overridden FROM {wanted} items
-         WHERE stream = ?1 {is_wanted} AND seq > ?2 AND {AS_STORED}
-         UNION ALL SELECT key, NULL, NULL, seq, '' FROM {wanted} removed
-         WHERE stream = ?1 {is_wanted} AND seq > ?3 AND {GONE}
-         UNION ALL SELECT key, fields, updated_at, seq, overridden FROM {wanted} shown
-         WHERE stream = ?1 {is_wanted} AND seq > iif(fields IS NULL, ?3, ?2) AND seq > ?2
-         ORDER BY seq LIMIT ?4"
+        "SELECT key, fields, updated_at, seq, request_id, '' AS overridden FROM {wanted} items
+         WHERE stream = ?1 {is_wanted} AND {condition} AND {AS_STORED}
+         UNION ALL SELECT key, fields, updated_at, seq, request_id, overridden FROM {wanted} shown
+         WHERE stream = ?1 {is_wanted} AND fields IS NOT NULL AND {condition} {end}"
     ))
-}
-
-/// Items as they are shown, with a condition on `items` and the same one on `shown`.
-fn shown_items(of_items: &str, of_shown: &str, end: &str) -> AssertSqlSafe<String> {
-    AssertSqlSafe(format!(
-        "SELECT key, fields, updated_at, seq, request_id, '' AS overridden FROM items
-         WHERE stream = ?1 AND {of_items} AND {AS_STORED}
-         UNION ALL SELECT key, fields, updated_at, seq, request_id, overridden FROM shown
-         WHERE stream = ?1 AND fields IS NOT NULL AND {of_shown} {end}"
-    ))
-}
-
-/// Those that were written last, below a number of changes.
-pub(super) fn newest() -> AssertSqlSafe<String> {
-    shown_items("seq < ?2", "seq < ?2", "ORDER BY seq DESC LIMIT ?3")
 }
 
 /// Some changes of a stream.
@@ -72,7 +54,24 @@ pub struct Page {
     pub through: ChangeSeq,
     /// There are changes after `through`.
     pub more: bool,
+    /// Nothing is missing. If not, the file does not reach back to the position any more: read all items.
+    pub is_whole: bool,
 }
+
+/// Some items of a stream, in the order of their keys.
+#[derive(Debug)]
+pub struct SnapshotPage {
+    /// Each item as a change with the number of its last one.
+    pub changes: Vec<Change>,
+    /// There may be items with later keys.
+    pub more: bool,
+}
+
+/// The newest item alone.
+const ONE: PageLimit = PageLimit {
+    rows: 1,
+    bytes: usize::MAX,
+};
 
 /// How much a page holds.
 #[derive(Debug, Clone, Copy)]
@@ -123,44 +122,52 @@ impl Pool {
         Ok(keys.await?)
     }
 
-    /// What changed in a stream, or of some of its keys, after a position: the newest value of each item. Removals up to
-    /// `removed_after` are left out.
+    /// What changed in a stream, or of some of its keys, after a position: the newest value of each item.
+    ///
+    /// # Errors
+    /// SQLite's.
     pub async fn changed_after(
         &self,
         stream: &str,
         keys: Option<&[String]>,
         position: ChangeSeq,
-        removed_after: ChangeSeq,
         limit: PageLimit,
     ) -> Result<Page, PoolError> {
-        // Before the statement begins: it sees everything up to here.
-        let head = self.changes.head();
-        let mut query = sqlx::query(changed(keys.is_some()))
-            .bind(stream.to_owned())
-            .bind(position.to_column())
-            .bind(position.max(removed_after).to_column())
-            .bind(limit.rows);
-        if let Some(keys) = keys {
-            query = query.bind(serde_json::Value::from(keys).to_string());
-        }
-        let mut rows = query.fetch(&*self.reads);
-        let mut changes = Vec::new();
-        let mut bytes = 0;
-        let mut more = false;
-        while let Some(row) = rows.try_next().await? {
-            let change = read_change(&row)?;
-            bytes += change.json.len();
-            changes.push(change);
-            if bytes >= limit.bytes || changes.len() >= limit.rows as usize {
-                more = true;
-                break;
-            }
-        }
-        let last = changes.last().map_or(position, |change| change.seq);
+        let page = self.changed_rows(StateKind::Shown, stream, keys, position, limit);
+        let page = page.await?;
         Ok(Page {
-            through: if more { last } else { last.max(head) },
-            changes,
-            more,
+            changes: page.rows.into_iter().map(ChangedRow::into_change).collect(),
+            through: page.through,
+            more: page.more,
+            is_whole: page.is_whole,
+        })
+    }
+
+    /// The items of a stream, or those with these keys, after a key.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn snapshot(
+        &self,
+        stream: &str,
+        keys: Option<&[String]>,
+        after: Option<&str>,
+        limit: PageLimit,
+    ) -> Result<SnapshotPage, PoolError> {
+        let sql = shown_items(keys.map(|_| "?4"), "key > ?2", "ORDER BY key LIMIT ?3");
+        let query = sqlx::query(sql)
+            .bind(stream.to_owned())
+            .bind(after.unwrap_or_default().to_owned())
+            .bind(limit.rows);
+        let query = match keys {
+            Some(keys) => query.bind(serde_json::json!(keys).to_string()),
+            None => query,
+        };
+        let items = read_items(query.fetch(&*self.reads), limit).await?;
+        let bytes: usize = items.iter().map(|item| item.fields.len()).sum();
+        Ok(SnapshotPage {
+            more: items.len() >= limit.rows as usize || bytes >= limit.bytes,
+            changes: items.iter().map(Item::as_change).collect(),
         })
     }
 
@@ -186,7 +193,7 @@ impl Pool {
         // No byte of UTF-8 is 0xFF: what begins with the prefix is below the prefix with that behind it. No key is empty.
         let end = [prefix.as_bytes(), &[0xFF]].concat();
         let range = "key > ?2 AND key < CAST(?3 AS TEXT)";
-        let rows = sqlx::query(shown_items(range, range, "ORDER BY key LIMIT ?4"))
+        let rows = sqlx::query(shown_items(None, range, "ORDER BY key LIMIT ?4"))
             .bind(stream.to_owned())
             .bind(after.unwrap_or_default().max(prefix).to_owned())
             .bind(end)
@@ -196,7 +203,7 @@ impl Pool {
     }
 
     pub async fn item(&self, stream: &str, key: &str) -> Result<Option<Item>, PoolError> {
-        let row = sqlx::query(shown_items("key = ?2", "key = ?2", ""))
+        let row = sqlx::query(shown_items(None, "key = ?2", ""))
             .bind(stream.to_owned())
             .bind(key.to_owned())
             .fetch_optional(&*self.reads)
@@ -211,21 +218,14 @@ impl Pool {
         before: Option<ChangeSeq>,
         limit: PageLimit,
     ) -> Result<Vec<Item>, PoolError> {
-        let rows = sqlx::query(newest())
-            .bind(stream.to_owned())
-            .bind(before.map_or(i64::MAX, ChangeSeq::to_column))
-            .bind(limit.rows)
-            .fetch(&*self.reads);
-        read_items(rows, limit).await
+        let rows = self.newest_rows(StateKind::Shown, stream, before, limit);
+        let rows = rows.await?.into_iter();
+        Ok(rows.map(Item::from).collect())
     }
 
     /// The item of a stream that was written last.
     pub async fn newest_item(&self, stream: &str) -> Result<Option<Item>, PoolError> {
-        let row = sqlx::query(shown_items("TRUE", "TRUE", "ORDER BY seq DESC LIMIT 1"))
-            .bind(stream.to_owned())
-            .fetch_optional(&*self.reads)
-            .await?;
-        row.as_ref().map(Item::read).transpose()
+        Ok(self.newest_items(stream, None, ONE).await?.pop())
     }
 
     /// The items of a stream, or those of them that have one of `keys`, one after the other, until `take` wants no more;
@@ -236,11 +236,11 @@ impl Pool {
         keys: Option<&[String]>,
         mut take: impl FnMut(Item) -> bool,
     ) -> Result<(), PoolError> {
-        let some = "key IN (SELECT value FROM json_each(?2))";
+        let sql = shown_items(keys.map(|_| "?2"), "TRUE", "");
+        let query = sqlx::query(sql).bind(stream.to_owned());
         let query = match keys {
-            None => sqlx::query(shown_items("TRUE", "TRUE", "")).bind(stream.to_owned()),
-            Some(keys) => (sqlx::query(shown_items(some, some, "")).bind(stream.to_owned()))
-                .bind(serde_json::Value::from(keys).to_string()),
+            None => query,
+            Some(keys) => query.bind(serde_json::json!(keys).to_string()),
         };
         let mut rows = query.fetch(&*self.reads);
         while let Some(row) = rows.try_next().await? {
@@ -265,12 +265,11 @@ impl Pool {
     /// Number of the last change of a stream, or of a later one: what was forgotten still counts.
     pub async fn last_change(&self, stream: &str) -> Result<ChangeSeq, PoolError> {
         // What waits behind a hold is no change of what is shown.
-        let last: i64 = sqlx::query_scalar(AssertSqlSafe(format!(
-            "SELECT max(coalesce((SELECT seq FROM items WHERE stream = ?1 AND {AS_STORED} ORDER BY seq DESC LIMIT 1), 0),
-                        coalesce((SELECT seq FROM removed WHERE stream = ?1 AND {GONE} ORDER BY seq DESC LIMIT 1), 0),
-                        coalesce((SELECT max(seq) FROM shown WHERE stream = ?1), 0),
-                        (SELECT floor FROM history))"
-        )))
+        let last: i64 = sqlx::query_scalar(
+            "SELECT max(coalesce((SELECT seq FROM change_log WHERE stream = ?1 AND visible ORDER BY seq DESC LIMIT 1), 0),
+                        coalesce((SELECT previous FROM change_log WHERE stream = ?1 ORDER BY seq LIMIT 1), 0),
+                        (SELECT floor FROM history))",
+        )
         .bind(stream.to_owned())
         .fetch_one(&*self.reads)
         .await?;
@@ -301,12 +300,8 @@ impl Pool {
 
     /// When the newest data of a stream arrived, RFC 3339; `None` for an empty stream.
     pub async fn newest_data(&self, stream: &str) -> Result<Option<String>, PoolError> {
-        Ok(sqlx::query_scalar(
-            "SELECT updated_at FROM items WHERE stream = ?1 ORDER BY seq DESC LIMIT 1",
-        )
-        .bind(stream.to_owned())
-        .fetch_optional(&*self.reads)
-        .await?)
+        let newest = self.newest_rows(StateKind::Source, stream, None, ONE);
+        Ok(newest.await?.pop().map(|row| row.updated_at))
     }
 }
 
@@ -348,12 +343,23 @@ impl Item {
         })
     }
 
+    /// What renderers are told of it.
+    fn as_change(&self) -> Change {
+        Change::shown(
+            self.seq,
+            &self.key,
+            &self.fields,
+            &self.overridden,
+            &self.updated_at,
+        )
+    }
+
     fn read(row: &SqliteRow) -> Result<Self, PoolError> {
         Ok(Self {
             key: row.try_get("key")?,
             fields: row.try_get("fields")?,
             updated_at: row.try_get("updated_at")?,
-            seq: seq_of(row)?,
+            seq: ChangeSeq::from_column(row.try_get("seq")?),
             request_id: row.try_get("request_id")?,
             overridden: row.try_get("overridden")?,
         })
@@ -393,18 +399,25 @@ pub fn overridden_in(overridden: &str, fields: &str) -> String {
     }
 }
 
-fn read_change(row: &SqliteRow) -> Result<Change, PoolError> {
-    let seq = seq_of(row)?;
-    let key = row.try_get("key")?;
-    Ok(match row.try_get::<Option<&str>, _>("fields")? {
-        Some(fields) => {
-            let (overridden, at) = (row.try_get("overridden")?, row.try_get("updated_at")?);
-            Change::shown(seq, key, fields, overridden, at)
+impl From<ChangedRow> for Item {
+    fn from(row: ChangedRow) -> Self {
+        Self {
+            key: row.key,
+            fields: row.fields.unwrap_or_default(),
+            updated_at: row.updated_at,
+            seq: row.seq,
+            request_id: row.request_id,
+            overridden: row.overridden,
         }
-        None => Change::removed(seq, key),
-    })
+    }
 }
 
-fn seq_of(row: &SqliteRow) -> Result<ChangeSeq, PoolError> {
-    Ok(ChangeSeq::from_column(row.try_get("seq")?))
+impl ChangedRow {
+    /// What renderers are told of it.
+    fn into_change(self) -> Change {
+        match self.fields {
+            Some(_) => Item::from(self).as_change(),
+            None => Change::removed(self.seq, &self.key),
+        }
+    }
 }

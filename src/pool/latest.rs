@@ -5,6 +5,7 @@
 //! **Invariant**: `told` has every key that a sink may know: it is there before the sink hears of it, and goes after its
 //! removal was taken.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
@@ -12,7 +13,8 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row as _};
 use uuid::Uuid;
 
-use super::items::{AS_STORED, GONE};
+use super::change_log::{ChangedRow, Keys, StateKind, sizes_sql};
+use super::items::AS_STORED;
 use super::resends::{Letter, slices_of};
 use super::{Filling, PageLimit, Pool, PoolError, Position};
 use base::clock::{Unix, parse_rfc3339};
@@ -36,11 +38,6 @@ CREATE TABLE told (
     PRIMARY KEY (sink, stream, key)
 ) WITHOUT ROWID;
 ";
-
-/// Removals of items that are not back: an update that overwrites without a look leaves the row of the removal, and only
-/// the item is the newest.
-const NOT_BACK: &str =
-    "NOT EXISTS (SELECT 1 FROM items WHERE items.stream = ?1 AND items.key = removed.key)";
 
 /// How far a sink is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +98,15 @@ pub struct LatestRead<'a> {
     pub limit: PageLimit,
 }
 
+impl LatestRead<'_> {
+    fn kind(&self) -> StateKind {
+        match self.shown {
+            true => StateKind::Shown,
+            false => StateKind::Source,
+        }
+    }
+}
+
 impl LatestItem {
     /// What conditions look at.
     pub fn record(&self) -> Record<'_> {
@@ -143,6 +149,18 @@ impl LatestItem {
             request_id: row.try_get("request_id")?,
             is_told: row.try_get("is_told")?,
         })
+    }
+
+    fn of(row: ChangedRow, stream: &Arc<str>, told: &HashSet<String>) -> Self {
+        Self {
+            stream: Arc::clone(stream),
+            is_told: told.contains(&row.key),
+            key: row.key,
+            seq: row.seq,
+            fields: row.fields,
+            updated_at: row.updated_at,
+            request_id: row.request_id,
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -224,27 +242,21 @@ impl Pool {
     ) -> Result<LatestPage, PoolError> {
         // Before the statements begin: they see everything up to here.
         let head = self.changes.head();
-        let sql = changes(read.shown);
+        let kind = read.kind();
         let (mut items, mut through) = (Vec::new(), head);
-        let mut last = String::new();
+        let (mut last, mut is_whole) = (String::new(), true);
         while let Some(stream) = self.stream_of(read, &last).await? {
             if wanted(&stream) {
-                let rows = sqlx::query(AssertSqlSafe(sql.clone()))
-                    .bind(stream.clone())
-                    .bind(place.to_column())
-                    .bind(read.sink.to_owned())
-                    .bind(read.limit.rows)
-                    .fetch_all(&*self.reads)
-                    .await?;
-                let name: Arc<str> = stream.as_str().into();
-                let of_stream = rows.iter().map(|row| LatestItem::read(row, &name));
-                let of_stream = of_stream.collect::<Result<Vec<_>, _>>()?;
-                if let Some(newest) = of_stream.last()
-                    && of_stream.len() >= read.limit.rows as usize
-                {
-                    through = through.min(newest.seq);
+                let page = self.changed_rows(kind, &stream, None, place, read.limit);
+                let page = page.await?;
+                is_whole &= page.is_whole;
+                if page.more {
+                    through = through.min(page.through);
                 }
-                items.extend(of_stream);
+                let name: Arc<str> = stream.as_str().into();
+                let told = self.known_keys(read.sink, &stream, &page.rows).await?;
+                let rows = page.rows.into_iter();
+                items.extend(rows.map(|row| LatestItem::of(row, &name, &told)));
             }
             last = stream;
         }
@@ -264,15 +276,11 @@ impl Pool {
             items.truncate(count);
             through = items.last().map_or(place, |item| item.seq);
         }
-        // Asked afterwards: what was forgotten before is missing above.
-        let floor: i64 = sqlx::query_scalar("SELECT floor FROM history")
-            .fetch_one(&*self.reads)
-            .await?;
         Ok(LatestPage {
             items,
             through,
             more: through < head,
-            is_whole: place.to_column() >= floor,
+            is_whole,
         })
     }
 
@@ -310,6 +318,28 @@ impl Pool {
                 None => return Ok((Vec::new(), None)),
             }
         }
+    }
+
+    /// Those of the keys that the sink may know.
+    async fn known_keys(
+        &self,
+        sink: &str,
+        stream: &str,
+        rows: &[ChangedRow],
+    ) -> Result<HashSet<String>, PoolError> {
+        if rows.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let keys: Vec<&str> = rows.iter().map(|row| &*row.key).collect();
+        let sql = "SELECT told.key FROM json_each(?3) AS asked CROSS JOIN told
+            WHERE told.sink = ?1 AND told.stream = ?2 AND told.key = asked.value";
+        let told: Vec<String> = sqlx::query_scalar(sql)
+            .bind(sink.to_owned())
+            .bind(stream.to_owned())
+            .bind(serde_json::json!(keys).to_string())
+            .fetch_all(&*self.reads)
+            .await?;
+        Ok(told.into_iter().collect())
     }
 
     async fn rows_by_key(
@@ -386,8 +416,9 @@ impl Pool {
         };
         let read = LatestRead { sink, shown, limit };
         let sql = format!(
-            "SELECT count(*) FROM ({}) WHERE fields IS NOT NULL OR is_told",
-            changes(shown)
+            "SELECT count(*) FROM ({}) AS changed WHERE bytes IS NOT NULL
+                 OR EXISTS (SELECT 1 FROM told WHERE sink = ?4 AND stream = ?1 AND told.key = changed.key)",
+            sizes_sql(read.kind(), Keys::Logged)
         );
         let (mut lag, mut last) = (0, String::new());
         while let Some(stream) = self.stream_of(read, &last).await? {
@@ -395,31 +426,13 @@ impl Pool {
                 let count = sqlx::query_scalar::<_, i64>(AssertSqlSafe(sql.clone()))
                     .bind(stream.clone())
                     .bind(place.to_column())
+                    .bind(i64::MAX)
                     .bind(sink.to_owned())
-                    .bind(limit.rows);
+                    .bind(i64::MAX);
                 lag += count.fetch_one(&*self.reads).await?.unsigned_abs();
             }
             last = stream;
         }
         Ok(lag)
     }
-}
-
-/// The changes of a stream (`?1`) after a place (`?2`), for a sink (`?3`), at most so many (`?4`).
-fn changes(shown: bool) -> String {
-    let all = match shown {
-        false => format!(
-            "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1 AND seq > ?2
-             UNION ALL SELECT key, NULL, '', seq, '' FROM removed WHERE stream = ?1 AND seq > ?2 AND {NOT_BACK}"
-        ),
-        true => format!(
-            "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1 AND seq > ?2 AND {AS_STORED}
-             UNION ALL SELECT key, NULL, '', seq, '' FROM removed WHERE stream = ?1 AND seq > ?2 AND {GONE} AND {NOT_BACK}
-             UNION ALL SELECT key, fields, updated_at, seq, request_id FROM shown WHERE stream = ?1 AND seq > ?2"
-        ),
-    };
-    format!(
-        "SELECT *, EXISTS (SELECT 1 FROM told WHERE sink = ?3 AND stream = ?1 AND told.key = changed.key) AS is_told
-         FROM ({all} ORDER BY seq LIMIT ?4) AS changed"
-    )
 }

@@ -11,6 +11,7 @@
 
 pub mod acts;
 mod apply;
+mod change_log;
 mod change_set;
 pub mod changes;
 pub mod copy;
@@ -63,6 +64,7 @@ use sqlite::{FailStop, FileError, FileWriter, Notice};
 
 use acts::ActStreams;
 use apply::RowNumbers;
+use change_log::LogEnds;
 use changes::Changes;
 pub use dead_letters::{DeadLetter, Undelivered};
 pub use delivery_status::{GivenUp, SinkState};
@@ -70,7 +72,7 @@ pub use expiry::Expired;
 pub use fills::{Beginning, FillLeft, FillPage, FillStep, Filling};
 use implicit_streams::Made;
 pub use implicit_streams::{Claim, MADE_MAX, TooManyMade};
-pub use items::{Item, Page, PageLimit, overridden_in};
+pub use items::{Item, Page, PageLimit, SnapshotPage, overridden_in};
 pub use latest::{LatestItem, LatestPage, LatestPlace, LatestRead, LatestStep};
 use past_values::Recording;
 pub use past_values::{PastKind, PastPlace, PastValue};
@@ -210,6 +212,7 @@ struct Writer {
     /// What the transaction changes of the sizes of streams.
     counting: Counting,
     row_numbers: RowNumbers,
+    log_ends: LogEnds,
 }
 
 impl Pool {
@@ -259,6 +262,7 @@ impl Pool {
                 recording,
                 counting: Counting::default(),
                 row_numbers: RowNumbers::default(),
+                log_ends: LogEnds::default(),
             }),
             reads,
             path: path.to_owned(),

@@ -27,7 +27,10 @@ use sqlite::FailStop;
 const SHOWN: [&str; 3] = ["items", "removed", "shown"];
 /// Rows of these are what acts have made of it.
 const ACTED: [&str; 5] = ["writes", "holds", "kept", "kept_of", "shown"];
-const NEWEST_DATA: &str = "SELECT max(updated_at) FROM items WHERE stream = ?1 AND seq > ?2";
+const NEWEST_DATA: &str = "SELECT max(updated_at) FROM (
+        SELECT DISTINCT one.value AS key FROM change_log, json_each(change_log.keys) AS one
+        WHERE change_log.stream = ?1 AND change_log.seq > ?2) AS changed
+    CROSS JOIN items WHERE items.stream = ?1 AND items.key = changed.key";
 
 /// What memory has of the tables that an entry has touched, as it is after it.
 struct Derived {
@@ -100,6 +103,7 @@ impl Pool {
     fn derive(&self, writer: &mut Writer, derived: Derived) -> Result<Vec<Arc<str>>, PoolError> {
         let history = derived.history;
         (writer.seq, writer.reserved) = (history.seq, history.seq);
+        writer.log_ends.forget();
         self.epoch.store(history.epoch.get(), Ordering::Release);
         self.floor.store(history.floor.get(), Ordering::Release);
         self.sizes.set(derived.sizes);

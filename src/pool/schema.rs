@@ -7,12 +7,12 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::{PoolError, acts, latest, past_values, sizes};
+use super::{PoolError, acts, change_log, latest, past_values, sizes};
 
 /// Its name in the data folder.
 pub const FILE: &str = "pool.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 14;
+pub const FORMAT: i64 = 15;
 
 /// `items` keeps its rows apart from its key: a row of 2 KB then stays in one page and is updated in
 /// place, which costs two thirds of what it costs inside a key's tree; small rows cost the same.
@@ -308,7 +308,9 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
     let connection = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
     // Kilobytes. Twice as much costs memory for hours of writing, and saves nothing measurable with 100,000 keys.
     connection.pragma_update(None, "cache_size", -8_000)?;
-    let from_12 = format!("{} {TRIED_14}", past_values::TABLES_13);
+    let from_14 = change_log::from_14();
+    let from_13 = format!("{TRIED_14} {from_14}");
+    let from_12 = format!("{} {from_13}", past_values::TABLES_13);
     let from_11 = format!("{} {from_12}", latest::TABLES_12);
     let from_10 = format!("{} {from_11}", acts::TABLES_11);
     let from_9 = format!("{FILLS_10} {from_10}");
@@ -334,7 +336,8 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
         &from_10,
         &from_11,
         &from_12,
-        TRIED_14,
+        &from_13,
+        &from_14,
     ];
     sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)

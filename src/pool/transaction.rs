@@ -52,6 +52,10 @@ impl Pool {
             writer.counting = Counting::default();
             let done = work(writer, &mut pass)?;
             writer.counting.store(&writer.connection)?;
+            for (stream, appending) in pass.appending() {
+                let (ends, connection) = (&mut writer.log_ends, &writer.connection);
+                ends.append(connection, stream, appending, &self.sizes)?;
+            }
             let is_exact = writer.commits.are_logged();
             let (seq, reserved) = (pass.seq(), writer.reserved);
             let reserved = history::reserve(&writer.connection, seq, reserved, is_exact)?;
@@ -104,6 +108,9 @@ impl Pool {
             }
             let done = writer.in_transaction(kind, &mut work);
             writer.views.ended(done.is_ok());
+            if done.is_err() {
+                writer.log_ends.forget();
+            }
             let behind = match done {
                 Ok(done) => {
                     writer.connection.committed();

@@ -62,6 +62,11 @@ pub(super) fn fill(data: &Path, items: u64) -> Result<()> {
          SELECT stream, count(*), sum(octet_length(key) + octet_length(fields)) FROM items GROUP BY stream",
         [],
     )?;
+    transaction.execute(
+        "INSERT INTO change_log (stream, seq, previous, total, visible, keys)
+         SELECT stream, max(seq), min(seq) - 1, max(seq), 1, json_group_array(key) FROM items GROUP BY stream, (seq - 1) / 256",
+        [],
+    )?;
     transaction.commit()?;
     pool.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     Ok(())

@@ -149,7 +149,7 @@ impl Lane {
         }
         if !next.is_whole {
             self.begin_latest(
-                "it was behind so long that the removals in between are no longer stored",
+                "it was behind so long that the changes in between are no longer stored",
             )?;
             return Ok(Step::Worked);
         }

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use super::ages::Age;
-use super::{Following, Subscription};
+use super::snapshot::Snapshot;
+use super::{Following, NOT_STORED, Recalled, Subscription};
 use crate::frame::{Frame, FrameKind};
 use crate::view::{Inside, View, as_sent};
 use base::order::ChangeSeq;
+use pool::PoolError;
 use pool::changes::Change;
-use pool::{Page, PoolError};
 
 impl Following {
     pub(super) fn new(stream: Arc<str>, view: Option<Arc<View>>, age: Option<Age>) -> Self {
@@ -19,7 +20,7 @@ impl Following {
         Self {
             stream,
             position: ChangeSeq::MIN,
-            snapshot_from: None,
+            snapshot: None,
             inside,
             recalled: None,
             view,
@@ -29,17 +30,27 @@ impl Following {
 
     /// From a snapshot that begins at the pool's position.
     pub(super) fn afresh(self, head: ChangeSeq) -> Self {
+        let snapshot = Snapshot {
+            from: head,
+            after: None,
+        };
         Self {
-            snapshot_from: Some(head),
+            snapshot: Some(snapshot),
             ..self
         }
+    }
+
+    /// The same of a client that has a position, and whose items are invalid.
+    pub(super) fn begin_anew(&mut self, head: ChangeSeq) {
+        let (view, age) = (self.view.take(), self.age.take());
+        *self = Self::new(Arc::clone(&self.stream), view, age).afresh(head);
     }
 
     /// From the position of the client.
     pub(super) fn resumed(self, since: ChangeSeq) -> Self {
         Self {
             position: since,
-            recalled: self.inside.as_ref().map(|_| ChangeSeq::MIN),
+            recalled: self.inside.as_ref().map(|_| Recalled::Items(None)),
             ..self
         }
     }
@@ -52,16 +63,23 @@ impl Following {
         }
     }
 
-    /// Returns what the client receives for the changes of a page.
-    pub(super) fn seen_of(&mut self, page: Page) -> Page {
+    /// Returns what the client receives for the items of a page.
+    pub(super) fn seen_of(&mut self, items: Vec<Change>) -> Vec<Change> {
         if self.view.is_none() {
-            return page;
+            return items;
         }
-        let changes = page.changes.into_iter().map(Arc::new);
-        let seen = changes.filter_map(|change| self.seen(&change));
-        Page {
-            changes: seen.map(|one| Change::clone(&one)).collect(),
-            ..page
+        let items = items.into_iter().map(Arc::new);
+        let seen = items.filter_map(|item| self.seen(&item));
+        seen.map(|one| Change::clone(&one)).collect()
+    }
+}
+
+impl Following {
+    /// The client may hold those of these that `may` be.
+    fn recalled(&mut self, changes: &[Change], may: impl Fn(&View, &Change) -> bool) {
+        if let (Some(view), Some(inside)) = (&self.view, &mut self.inside) {
+            let held = changes.iter().filter(|change| may(view, change));
+            held.for_each(|change| inside.add(&change.key));
         }
     }
 }
@@ -70,20 +88,29 @@ impl Subscription {
     /// Looks up another page of the items that a resumed client may hold: those that match and have not changed since,
     /// and all that have changed since.
     pub(super) async fn recall(&mut self, at: usize) -> Result<(), PoolError> {
-        let following = &self.streams[at];
-        let (from, since) = (following.recalled.unwrap_or_default(), following.position);
-        let page = self.read_from(following, from, since).await?;
-        let following = &mut self.streams[at];
-        let (Some(view), Some(inside)) = (&following.view, &mut following.inside) else {
-            following.recalled = None;
-            return Ok(());
-        };
-        for change in &page.changes {
-            if change.seq > since || (!change.removed && view.shown(change).is_some()) {
-                inside.add(&change.key);
+        let since = self.streams[at].position;
+        match self.streams[at].recalled.clone() {
+            None => {}
+            Some(Recalled::Items(after)) => {
+                let page = self.read_items(at, after.as_deref()).await?;
+                let last = page.changes.last().map(|change| change.key.to_string());
+                let matches = |view: &View, item: &Change| view.shown(item).is_some();
+                self.streams[at].recalled(&page.changes, matches);
+                self.streams[at].recalled = Some(match page.more {
+                    true => Recalled::Items(last),
+                    false => Recalled::Changes(since),
+                });
+            }
+            Some(Recalled::Changes(from)) => {
+                let page = self.read_from(at, from).await?;
+                if !page.is_whole {
+                    self.begin_anew(NOT_STORED);
+                    return Ok(());
+                }
+                self.streams[at].recalled(&page.changes, |_, _| true);
+                self.streams[at].recalled = page.more.then_some(Recalled::Changes(page.through));
             }
         }
-        following.recalled = page.more.then_some(page.through);
         Ok(())
     }
 

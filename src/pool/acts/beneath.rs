@@ -60,7 +60,7 @@ impl Acting<'_> {
             if !did.took_away || before.state.shown().is_none() {
                 return Ok(());
             }
-            pass.keep_quiet();
+            pass.count();
         }
         match key::is_frozen(self.connection, stream, key)? {
             true => self.keep(stream, key, &before.state, did, pass.seq()),
@@ -121,8 +121,9 @@ impl Acting<'_> {
         let state = KeyState::of(self.connection, stream, key)?;
         let form = state.form();
         self.store(stream, key, &state, seq, form.as_ref())?;
-        if did.published {
-            pass.publish_last(stream, |seq| key::change(seq, key, form.as_ref()));
+        match did.published {
+            true => pass.publish_last(stream, key, |seq| key::change(seq, key, form.as_ref())),
+            false => pass.log_last(stream, key),
         }
         Ok(())
     }
@@ -142,7 +143,7 @@ pub(crate) fn published_again(
         .query_row(params![&**stream, key, pass.next().to_column()], |_| Ok(()))
         .optional()?;
     if touched.is_some() {
-        pass.keep_quiet();
+        pass.keep_quiet(stream, key);
     }
     let did = Did {
         took_away: false,

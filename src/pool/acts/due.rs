@@ -114,7 +114,7 @@ impl Acting<'_> {
         key: String,
         pass: &mut ChangeSet<'_>,
     ) -> Result<(), rusqlite::Error> {
-        pass.keep_quiet();
+        pass.count();
         let n = pass.seq();
         let after = match key.is_empty() {
             true => json!({ "held": false }),
@@ -138,7 +138,7 @@ impl Acting<'_> {
         pass: &mut ChangeSet<'_>,
     ) -> Result<(), rusqlite::Error> {
         let before = writes_of(self.connection, stream, key)?;
-        pass.keep_quiet();
+        pass.count();
         let n = pass.seq();
         self.connection
             .prepare_cached(&format!(

@@ -58,7 +58,7 @@ impl Call<'_> {
             };
             self.write(acting, key, n, &write)?;
         }
-        pass.keep_quiet();
+        pass.count();
         acting.note_fields(self.stream, key, fields);
         acting.show(self.stream, key, pass)?;
         Ok(Made {
@@ -114,7 +114,7 @@ impl Call<'_> {
             keeps_until: until.is_none(),
         };
         self.write(acting, key, n, &write)?;
-        pass.keep_quiet();
+        pass.count();
         let fields = format!("{{{name}:{value}}}");
         acting.note_fields(self.stream, key, &fields);
         acting.show(self.stream, key, pass)?;
@@ -168,7 +168,7 @@ impl Call<'_> {
             Some(_) => released_values(first, state, fields.as_deref()),
             None => json!({ "items": touched.len(), "fields": released }),
         };
-        pass.keep_quiet();
+        pass.count();
         for (key, _) in &touched {
             acting.show(self.stream, key, pass)?;
         }

@@ -156,7 +156,7 @@ impl Call<'_> {
         if scope.touched.is_empty() {
             return Ok(Made::nothing(outcome));
         }
-        pass.keep_quiet();
+        pass.count();
         let until = until.flatten().map(|until| clock::rfc3339(until.time()));
         Ok(Made {
             outcome,
@@ -224,7 +224,7 @@ impl Call<'_> {
         if waiting.is_empty() {
             return Ok(Made::nothing(outcome));
         }
-        pass.keep_quiet();
+        pass.count();
         for key in &waiting {
             acting.take(self.stream, key, Some(n), pass)?;
         }
@@ -257,7 +257,7 @@ impl Call<'_> {
         }
         let changed = before.len() as u64;
         if changed > 0 {
-            pass.keep_quiet();
+            pass.count();
             let ended: Vec<String> = before.iter().map(|held| held.key.clone()).collect();
             acting.end_holds(self.stream, &ended, Some(n), pass)?;
         }

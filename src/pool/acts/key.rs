@@ -250,9 +250,9 @@ impl Acting<'_> {
         };
         let mut seq = state.shown_seq();
         if !same {
-            pass.keep_quiet();
+            pass.count();
             seq = pass.seq();
-            pass.publish_last(stream, |seq| change(seq, key, form.as_ref()));
+            pass.publish_last(stream, key, |seq| change(seq, key, form.as_ref()));
         }
         self.store(stream, key, &state, seq, form.as_ref())?;
         Ok(!same)

@@ -71,7 +71,7 @@ impl Call<'_> {
             .map(|name| item::field_name(name).into_owned())
             .collect();
         let n = pass.next();
-        pass.keep_quiet();
+        pass.count();
         let scope = PutScope {
             key: key.to_owned(),
             before: before.map(str::to_owned),
@@ -118,7 +118,7 @@ impl Pool {
             let frozen = is_frozen(acting.connection, stream, &put.key)?;
             let seq = KeyState::of(acting.connection, stream, &put.key)?.shown_seq();
             let n = pass.next();
-            pass.keep_quiet();
+            pass.count();
             acting.end_undo(stream, put.n, UNDONE)?;
             let changed = match frozen {
                 true => Vec::new(),

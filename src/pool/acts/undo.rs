@@ -58,7 +58,7 @@ impl Call<'_> {
         let mut state = UNDONE;
         let undone = if skip {
             state = OFF;
-            pass.keep_quiet();
+            pass.count();
             past.undone(Vec::new(), Vec::new(), false)
         } else {
             match &*past.verb {
@@ -133,7 +133,7 @@ impl Call<'_> {
             .connection
             .prepare_cached("DELETE FROM writes WHERE stream = ?1 AND n = ?2")?
             .execute(of_act)?;
-        pass.keep_quiet();
+        pass.count();
         let mut changed = Vec::new();
         for key in keys {
             if acting.show(self.stream, &key, pass)? {
@@ -151,7 +151,7 @@ impl Call<'_> {
         pass: &mut ChangeSet<'_>,
     ) -> Result<Undone, Fault> {
         self.conflict(acting, past)?;
-        pass.keep_quiet();
+        pass.count();
         let mut ended = Vec::new();
         for key in &past.scope.touched {
             let now = held(acting.connection, self.stream, key)?;
@@ -178,7 +178,7 @@ impl Call<'_> {
         pass: &mut ChangeSet<'_>,
     ) -> Result<Undone, Fault> {
         self.conflict(acting, past)?;
-        pass.keep_quiet();
+        pass.count();
         let mut exact = true;
         if past.verb == "resume" {
             exact &= self.hold_again(acting, &past.scope.before)?;

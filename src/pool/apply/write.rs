@@ -194,7 +194,7 @@ pub(super) fn store(
         (None, row) => {
             if row.is_none() && *is_recorded {
                 // What came and went in between has a number, too.
-                pass.keep_quiet();
+                pass.keep_quiet(key.stream, key.key);
             }
             let is_told = row.is_some() || *is_recorded;
             key.remove(target, row, state, is_told, pass)
@@ -310,7 +310,9 @@ impl Key<'_> {
             let mut delete = target.connection.prepare_cached(DELETE)?;
             delete.execute([&**self.stream, self.key])?;
             (target.counting).removed(self.stream, self.key, row.json.len());
-            pass.publish(self.stream, Unix::MIN, |seq| Change::removed(seq, self.key));
+            pass.publish(self.stream, self.key, Unix::MIN, |seq| {
+                Change::removed(seq, self.key)
+            });
         }
         let reached = state.reached.as_ref();
         let removed = Removed {
@@ -328,8 +330,8 @@ impl Key<'_> {
         change: impl FnOnce(ChangeSeq) -> Change,
     ) {
         match self.published {
-            true => pass.publish(self.stream, updated_at, change),
-            false => pass.keep_quiet(),
+            true => pass.publish(self.stream, self.key, updated_at, change),
+            false => pass.keep_quiet(self.stream, self.key),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Every test of the pool tests a copy of it as well.
+//! Every test of the pool tests a copy of it as well, and that the log of changes names what changed.
 
 use std::sync::Weak;
 
@@ -20,7 +20,8 @@ impl Copied {
         }
     }
 
-    /// The copy has what the pool has. Not of a pool that a test has taken away, broken or made an older one.
+    /// The copy has what the pool has. Not of a pool that a test has taken away, broken or made an older one: what upgrades
+    /// it is not recorded.
     pub(super) fn check(&mut self) {
         let Some(pool) = self.pool.upgrade() else {
             return;
@@ -30,8 +31,11 @@ impl Copied {
         };
         let connection = &writer.connection;
         let format = sqlite::format(connection).expect("it reads");
-        if !connection.is_stopped() && connection.is_autocommit() && format == FORMAT {
+        if format != FORMAT {
+            self.pool = Weak::new();
+        } else if !connection.is_stopped() && connection.is_autocommit() {
             self.file.check(connection);
+            change_log::assert_log_is_whole(connection);
         }
     }
 }

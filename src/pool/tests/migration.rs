@@ -189,6 +189,7 @@ async fn a_pool_of_format_2_goes_on() {
 
 /// Makes a file of format 8 of one of today.
 const TO_FORMAT_8: &str = "
+    DROP TABLE change_log; CREATE INDEX items_by_seq ON items (stream, seq); CREATE INDEX removed_by_seq ON removed (stream, seq);
     DROP TABLE failing; ALTER TABLE retries DROP COLUMN earlier; DROP TABLE past_values; DROP TABLE recorded_streams; DROP TABLE latest; DROP TABLE told;
     DROP TABLE fills; DROP TABLE acts; DROP TABLE act_answers; DROP TABLE writes; DROP TABLE holds; DROP TABLE kept; DROP TABLE kept_of; DROP TABLE shown;
     DROP TABLE stale_items;
@@ -212,6 +213,7 @@ async fn a_pool_of_format_8_keeps_its_versions_and_what_was_merged() {
         INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id, accepted_seq, position, merged, version) VALUES
             ('orders', 'a', '{{\"n\":1}}', 1, '', '', '', 3, 0, NULL, 9000),
             ('merged', 'a', '{{\"n\":1,\"m\":2}}', 2, '', '', '', 4, 0, '[[4,0,1],[2,0,1]]', 9000);
+        UPDATE history SET seq = 2;
         INSERT INTO removed (stream, key, seq, accepted_seq, position, version) VALUES ('orders', 'b', 0, 5, 0, 9000);
         INSERT INTO dead_letters (sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, version)
             VALUES ('pool', 1, '', 'orders', 0, 'x', '{{}}', '', 1, 0, 9000);"
@@ -268,7 +270,8 @@ async fn a_pool_of_format_8_keeps_its_versions_and_what_was_merged() {
 async fn a_pool_of_format_12_keeps_its_items_and_records_from_now_on() {
     let test = Test::new().await;
     test.upsert(&batch_of(STREAM, 1, &[("a", r#"{"n":1}"#)]), true);
-    let old = "DROP TABLE failing; ALTER TABLE retries DROP COLUMN earlier; DROP TABLE past_values; DROP TABLE recorded_streams; PRAGMA user_version = 12;";
+    let old = "DROP TABLE change_log; CREATE INDEX items_by_seq ON items (stream, seq); CREATE INDEX removed_by_seq ON removed (stream, seq); CREATE INDEX shown_by_seq ON shown (stream, seq);
+        DROP TABLE failing; ALTER TABLE retries DROP COLUMN earlier; DROP TABLE past_values; DROP TABLE recorded_streams; PRAGMA user_version = 12;";
     (test.pool.lock().connection.execute_batch(old)).expect("an older format");
     let test = test.reopened().await;
     assert_eq!(test.format(), FORMAT);
@@ -278,6 +281,32 @@ async fn a_pool_of_format_12_keeps_its_items_and_records_from_now_on() {
     let past = past.expect("it reads");
     assert_eq!(past.len(), 1, "{past:?}");
     assert_eq!(past[0].value.as_deref(), Some("2"));
+}
+
+#[tokio::test]
+async fn a_pool_of_format_14_gets_the_log_that_its_rows_imply() {
+    let test = Test::new().await;
+    let keys: Vec<String> = (0..600).map(|key| format!("{key:03}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    test.upsert(&batch(1, &keys), true);
+    test.upsert(&batch_of("others", 2, &[("x", "{}"), ("y", "{}")]), true);
+    test.upsert(&batch(3, &["007", "100"]), true);
+    test.remove(STREAM, "005", 4);
+    let before = test.read(STREAM, 0).await;
+    let old = "DROP TABLE change_log; CREATE INDEX items_by_seq ON items (stream, seq); CREATE INDEX removed_by_seq ON removed (stream, seq); CREATE INDEX shown_by_seq ON shown (stream, seq);
+        PRAGMA user_version = 14;";
+    (test.pool.lock().connection.execute_batch(old)).expect("an older format");
+    let test = test.reopened().await;
+    assert_eq!(test.format(), FORMAT);
+    assert_eq!(test.read(STREAM, 0).await, before);
+    let last = before.last().map_or(0, |(_, number, _)| *number);
+    let told = test.pool.last_change(STREAM).await.expect("it reads");
+    assert_eq!(told.get(), last);
+    test.upsert(&batch(5, &["100"]), true);
+    assert_eq!(
+        test.read(STREAM, last).await,
+        [super::told("100", last + 1)]
+    );
 }
 
 #[tokio::test]

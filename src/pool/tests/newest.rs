@@ -1,6 +1,7 @@
-//! The items that were written last: in which order they come. And that an index leads to what is asked for.
+//! The items that were written last: in which order they come. And that the keys that are asked for are looked up.
 
 use super::*;
+use crate::change_log::{Keys, StateKind, rows_sql, sizes_sql};
 
 impl Test {
     /// How SQLite would run this.
@@ -37,32 +38,27 @@ async fn pages_of_the_newest_items_have_each_item_once() {
 }
 
 #[tokio::test]
-async fn an_index_leads_to_each_page_of_the_newest_items_and_nothing_is_sorted() {
-    let plan = Test::new().await.plan(&items::newest().0);
-    for index in ["items_by_seq", "shown_by_seq"] {
-        let step = format!("{index} (stream=? AND seq<?)");
-        assert!(plan.contains(&step), "{plan}");
+async fn each_key_of_a_page_is_looked_up() {
+    let test = Test::new().await;
+    for keys in [Keys::Logged, Keys::Given] {
+        for sql in [
+            sizes_sql(StateKind::Shown, keys),
+            sizes_sql(StateKind::Source, keys),
+        ] {
+            let plan = test.plan(&sql);
+            for table in ["items", "removed"] {
+                let steps = plan
+                    .lines()
+                    .filter(|line| line.contains(&format!("{table} ")));
+                let looked_up = |line: &&str| line.ends_with("(stream=? AND key=?)");
+                assert!(steps.clone().count() > 0, "{plan}");
+                assert!(steps.clone().all(|line| looked_up(&line)), "{plan}");
+            }
+            assert!(!plan.contains("SCAN change_log"), "{plan}");
+        }
     }
-    assert!(!plan.contains("SCAN ") && !plan.contains("TEMP"), "{plan}");
-}
-
-#[tokio::test]
-async fn who_asks_for_changes_of_some_keys_has_each_looked_up() {
-    let plan = Test::new().await.plan(&items::changed(true).0);
-    for table in ["items", "removed", "shown"] {
-        let step = format!("SEARCH {table} USING ");
-        let steps: Vec<&str> = plan.lines().filter(|line| line.contains(&step)).collect();
-        // Whether anything of the stream is overridden is a look at the first row.
-        let looks = |line: &&&str| !line.ends_with("COVERING INDEX shown_by_seq (stream=?)");
-        let looked: Vec<_> = steps.iter().filter(looks).collect();
-        assert!(!looked.is_empty(), "{table}: {plan}");
-        assert!(
-            looked
-                .iter()
-                .all(|line| line.ends_with("(stream=? AND key=?)")),
-            "{plan}"
-        );
-    }
+    let plan = test.plan(&rows_sql(StateKind::Shown));
+    assert!(!plan.contains("SCAN items"), "{plan}");
 }
 
 #[tokio::test]
@@ -74,13 +70,7 @@ async fn changes_of_some_keys_are_those_of_all_with_these_keys() {
     test.remove(STREAM, "d", 4);
     let all = test.read(STREAM, 0).await;
     let wanted = ["d", "b", "b", "z"].map(str::to_owned);
-    let page = (test.pool).changed_after(
-        STREAM,
-        Some(&wanted),
-        ChangeSeq::MIN,
-        ChangeSeq::MIN,
-        EVERYTHING,
-    );
+    let page = (test.pool).changed_after(STREAM, Some(&wanted), ChangeSeq::MIN, EVERYTHING);
     let page = page.await.expect("it reads");
     let of_keys = all.into_iter().filter(|(key, ..)| wanted.contains(key));
     assert_eq!(
