@@ -23,6 +23,9 @@ const TWO_EVERY: Duration = Duration::from_millis(10);
 /// After a failure.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// A connection on which no hint came for so long is asked whether it still is one: a server that is gone without a word sends
+/// none, either.
+const SILENT_MAX: Duration = Duration::from_secs(10);
 /// How often those who get hints ask without one.
 const ASKED_EVERY: Duration = Duration::from_millis(250);
 
@@ -121,12 +124,20 @@ impl Hints {
         let mut listener = within(ANSWER_MAX, Box::pin(listener(database))).await?;
         self.0.are_heard.store(true, Ordering::Relaxed);
         let own = self.0.id.to_string();
-        while let Some(hint) = listener.try_recv().await? {
-            if hint.payload() != own {
-                self.0.heard.send_modify(|count| *count += 1);
+        loop {
+            let Ok(hint) = tokio::time::timeout(SILENT_MAX, listener.try_recv()).await else {
+                let asking = async { Ok(sqlx::query("SELECT 1").execute(&mut listener).await?) };
+                within(ANSWER_MAX, asking).await?;
+                continue;
+            };
+            match hint? {
+                Some(hint) if hint.payload() != own => {
+                    self.0.heard.send_modify(|count| *count += 1);
+                }
+                Some(_) => {}
+                None => return Ok(()),
             }
         }
-        Ok(())
     }
 }
 

@@ -233,43 +233,49 @@ impl Log {
     /// # Errors
     /// The database's; nothing is locked.
     pub async fn reserve(&mut self) -> Result<u64, DatabaseError> {
-        // The shared lock first, in the order of `append`: with a turn of generations waiting it would be a circle.
-        const STEPS: [&str; 3] = [
-            "BEGIN",
-            "SET LOCAL lock_timeout = '2s'; SET LOCAL idle_in_transaction_session_timeout = '1s'",
-            "SELECT pg_advisory_xact_lock_shared(1212, 1)",
-        ];
         self.connected().await?;
         if std::mem::replace(&mut self.is_reserved, true) {
             self.release().await;
             self.connected().await?;
             self.is_reserved = true;
         }
+        let reserved = within(self.answer_max, self.lock_head()).await;
+        match &reserved {
+            // On a connection that does not answer, nothing can be given up, either.
+            Err(error) if leaves_doubt(error) => self.forget_connection(),
+            Err(_) => self.release().await,
+            Ok(_) => {}
+        }
+        reserved
+    }
+
+    /// The number of the newest entry, behind which nobody appends while the transaction is open.
+    async fn lock_head(&mut self) -> Result<u64, DatabaseError> {
+        // The shared lock first, in the order of `append`: with a turn of generations waiting it would be a circle.
+        const STEPS: [&str; 3] = [
+            "BEGIN",
+            "SET LOCAL lock_timeout = '2s'; SET LOCAL idle_in_transaction_session_timeout = '1s'",
+            "SELECT pg_advisory_xact_lock_shared(1212, 1)",
+        ];
         for step in STEPS {
             let connection = self.open_connection()?;
-            if let Err(error) = sqlx::raw_sql(step).execute(connection).await {
-                self.release().await;
-                return Err(error.into());
-            }
+            sqlx::raw_sql(step).execute(connection).await?;
         }
         let lock = sqlx::query("SELECT head FROM log_head FOR UPDATE");
-        let locked = lock.fetch_one(self.open_connection()?).await;
-        match locked {
-            Ok(row) => Ok(column::<i64>(&row, 0)?.unsigned_abs()),
-            Err(error) => {
-                self.release().await;
-                Err(error.into())
-            }
-        }
+        let row = lock.fetch_one(self.open_connection()?).await?;
+        Ok(column::<i64>(&row, 0)?.unsigned_abs())
     }
 
     /// Gives up what [`reserve`](Self::reserve) locked.
     pub async fn release(&mut self) {
         if std::mem::take(&mut self.is_reserved)
             && let Some(connection) = &mut self.connection
-            && sqlx::query("ROLLBACK").execute(connection).await.is_err()
         {
-            self.forget_connection();
+            let rolling_back = sqlx::query("ROLLBACK").execute(connection);
+            let ended = tokio::time::timeout(self.answer_max, rolling_back).await;
+            if !matches!(ended, Ok(Ok(_))) {
+                self.forget_connection();
+            }
         }
     }
 

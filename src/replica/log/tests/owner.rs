@@ -107,3 +107,36 @@ async fn what_reserves_the_log_is_not_overtaken_and_holds_nobody_up_for_long() {
     log.release().await;
     assert_eq!(cluster.query("SELECT head FROM log_head"), "3");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_reserves_the_log_waits_for_no_server_that_is_silent() {
+    let Some(server) = Postgres::start("who_reserves_the_log_waits_for_no_server") else {
+        return;
+    };
+    let _cluster = Cluster::new(&server, "headgate").await;
+    let line = Line::to(&server);
+    let database = cluster_at(&line.url(), "headgate");
+    let mut log = Log::new(database, Uuid::now_v7());
+    reserved(&mut log).await;
+    line.stall();
+    log.answer_max = Duration::from_millis(200);
+    let silent = log.reserve().await;
+    assert!(matches!(silent, Err(DatabaseError::Away(_))), "{silent:?}");
+    line.go_on();
+    log.answer_max = ANSWER_MAX;
+    reserved(&mut log).await;
+    // What cannot be given up is forgotten, and the server ends it.
+    line.stall();
+    log.answer_max = Duration::from_millis(200);
+    log.release().await;
+    line.go_on();
+    log.answer_max = ANSWER_MAX;
+    reserved(&mut log).await;
+}
+
+/// Reserves the log, after whoever had it before.
+async fn reserved(log: &mut Log) {
+    while let Err(error) = log.reserve().await {
+        assert!(matches!(error, DatabaseError::Conflict(_)), "{error:?}");
+    }
+}
