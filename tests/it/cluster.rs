@@ -12,11 +12,13 @@ mod faults;
 mod figures;
 mod large;
 mod limits;
+mod load;
 mod moving;
 mod pages;
 mod same;
 mod screens;
 mod signed_in;
+mod splits;
 mod told;
 mod upgrade;
 

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 /// A request as it came.
@@ -15,6 +15,8 @@ pub(crate) struct Seen {
     /// Names in lower case.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
+    /// The address of who sent it.
+    pub(crate) from: Option<IpAddr>,
 }
 
 impl Seen {
@@ -210,10 +212,12 @@ fn read(lines: &mut BufReader<TcpStream>) -> Option<Seen> {
     let length = length.map_or(0, |(_, value)| value.parse().expect("a number"));
     let mut body = vec![0; length];
     lines.read_exact(&mut body).ok()?;
+    let from = lines.get_ref().peer_addr();
     Some(Seen {
         method,
         path,
         headers,
         body: String::from_utf8(body).expect("text"),
+        from: from.ok().map(|from| from.ip()),
     })
 }

@@ -376,6 +376,13 @@ impl Setup {
         Ok(process)
     }
 
+    /// The same as [`spawn`](Self::spawn), by a command that becomes the program.
+    pub(crate) fn spawn_by(&self, command: Command) -> Process {
+        self.spare_compiling();
+        let started = self.spawn_as(command);
+        started.unwrap_or_else(|ended| panic!("the daemon did not start: {ended:?}"))
+    }
+
     /// Starts the daemon as a process of its own, wherever it listens, and waits for nothing.
     pub(crate) fn spawn_child(&self) -> Child {
         self.spare_compiling();

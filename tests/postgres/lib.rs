@@ -9,6 +9,7 @@
     reason = "blocking helpers around a child process: they poll"
 )]
 
+mod place;
 mod standby;
 
 use std::io::{Read as _, Write as _};
@@ -21,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+pub use place::Place;
 use postgres::{Database, DatabaseOptions, Durability};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -30,12 +32,16 @@ const STEP_MAX: Duration = Duration::from_secs(180);
 /// The password of the one user; nobody may ever see it.
 pub const PASSWORD: &str = "canary-of-the-database";
 const USER: &str = "headgate";
+/// Where a server listens that has no other place.
+const HERE: &str = "127.0.0.1";
 
 /// The server.
 #[derive(Debug)]
 pub struct Postgres {
     programs: PathBuf,
     folder: tempfile::TempDir,
+    /// None: this namespace, and 127.0.0.1.
+    place: Option<Place>,
     port: u16,
     server: Option<Child>,
 }
@@ -43,6 +49,10 @@ pub struct Postgres {
 impl Postgres {
     /// A new database, and the server of it; `None` where the programs are missing and none are required.
     pub fn start(test: &str) -> Option<Self> {
+        Self::start_at(test, None)
+    }
+
+    fn start_at(test: &str, place: Option<Place>) -> Option<Self> {
         let Some(programs) = programs() else {
             let required = std::env::var_os("CI").is_some();
             assert!(!required, "{test}: PostgreSQL is missing");
@@ -59,6 +69,7 @@ impl Postgres {
         give_to_server(&[folder.path(), &password]);
         let mut postgres = Self {
             programs,
+            place,
             port: free_port(),
             folder,
             server: None,
@@ -72,6 +83,7 @@ impl Postgres {
             .output()
             .expect("initdb starts");
         assert!(made.status.success(), "{made:?}");
+        postgres.let_others_connect();
         postgres.resume();
         Some(postgres)
     }
@@ -101,12 +113,12 @@ impl Postgres {
 
     /// Its address for a sink's section.
     pub fn url(&self) -> String {
-        url(USER, PASSWORD, self.port)
+        self.url_of(USER, PASSWORD)
     }
 
     /// The same for another user.
     pub fn url_of(&self, user: &str, password: &str) -> String {
-        url(user, password, self.port)
+        url(user, password, self.host(), self.port)
     }
 
     /// The database of a cluster in a schema of this server, which is made.
@@ -163,19 +175,9 @@ impl Postgres {
         let log = std::fs::File::create(self.folder.path().join("log")).expect("a file");
         let server = self
             .program("postgres")
-            .args([
-                "-D",
-                "data",
-                "-h",
-                "127.0.0.1",
-                "-k",
-                "",
-                "-F",
-                "-N",
-                "500",
-                "-p",
-            ])
-            .arg(self.port.to_string())
+            .args(["-D", "data", "-h", self.host()])
+            .args(["-k", "", "-F", "-N", "500"])
+            .args(["-p", &self.port.to_string()])
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
@@ -192,13 +194,13 @@ impl Postgres {
         let path = self.programs.join(name);
         let mut command = match unprivileged() {
             Some((user, group)) => {
-                let mut command = Command::new("setpriv");
+                let mut command = self.runner("setpriv".as_ref());
                 command.arg(format!("--reuid={user}"));
                 command.arg(format!("--regid={group}"));
                 command.arg("--clear-groups").arg(path);
                 command
             }
-            None => Command::new(path),
+            None => self.runner(&path),
         };
         command.current_dir(self.folder.path()).stdin(Stdio::null());
         command
@@ -328,7 +330,7 @@ impl Line {
 
     /// The server's address at the other end.
     pub fn url(&self) -> String {
-        url(USER, PASSWORD, self.port)
+        url(USER, PASSWORD, HERE, self.port)
     }
 
     /// Passes nothing to Headgate any more.
@@ -365,8 +367,8 @@ fn pass(mut from: TcpStream, mut to: TcpStream, passes: impl Fn(&[u8]) -> bool +
     });
 }
 
-fn url(user: &str, password: &str, port: u16) -> String {
-    format!("postgresql://{user}:{password}@127.0.0.1:{port}/postgres")
+fn url(user: &str, password: &str, host: &str, port: u16) -> String {
+    format!("postgresql://{user}:{password}@{host}:{port}/postgres")
 }
 
 /// A port of 127.0.0.1 that nobody listens on, never the same twice. It is below those that the system gives to

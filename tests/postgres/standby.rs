@@ -1,21 +1,33 @@
 //! A standby of a test's server, which can take its place.
 
-use super::{PASSWORD, Postgres, STEP_MAX, USER, free_port, give_to_server};
+use super::{PASSWORD, Place, Postgres, STEP_MAX, USER, free_port, give_to_server};
 
 impl Postgres {
-    /// A standby of this server, whose commits wait for it from then on. It listens on the port of a server that is gone, or on
-    /// one of its own.
+    /// A standby of this server, whose commits wait for it from then on. It listens where a server did that is gone, or on a
+    /// port of its own.
     pub fn standby(&self, instead_of: Option<&Postgres>) -> Postgres {
+        let place = instead_of.and_then(|gone| gone.place.clone());
+        self.standby_at(place, instead_of.map_or_else(free_port, |gone| gone.port))
+    }
+
+    /// The same at a place, which needs root.
+    pub fn standby_in(&self, place: &Place) -> Postgres {
+        self.standby_at(Some(place.clone()), free_port())
+    }
+
+    fn standby_at(&self, place: Option<Place>, port: u16) -> Postgres {
         let folder = tempfile::tempdir().expect("a temporary folder");
         give_to_server(&[folder.path()]);
         let mut standby = Postgres {
             programs: self.programs.clone(),
-            port: instead_of.map_or_else(free_port, |gone| gone.port),
+            place,
+            port,
             folder,
             server: None,
         };
         let primary = format!(
-            "host=127.0.0.1 port={} user={USER} password={PASSWORD} application_name=standby",
+            "host={} port={} user={USER} password={PASSWORD} application_name=standby",
+            self.host(),
             self.port
         );
         let copied = standby

@@ -6,22 +6,14 @@
 //! **Invariant**: what got a 202 is on every node and at the receiver, under one request ID, in its order; a renderer goes on where
 //! it was, on any node.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
 
-use tokio::sync::RwLock;
-
+use super::load::{Load, Sent, agreed, calling, mark, receiver};
 use super::*;
 use crate::app::Random;
-use crate::app::renderer::{Content, Renderer, Transport};
 use crate::faults::{number, random};
-use crate::process::{Answer, Client, SetOnDrop};
 use crate::setup::key_of;
-
-/// Items of each sender.
-const KEYS: u64 = 12;
 
 /// What happens.
 #[derive(Debug, Clone, Copy)]
@@ -51,104 +43,6 @@ const FAULTS: [Fault; 7] = [
     Fault::FailedOver,
     Fault::CopyGone,
 ];
-
-/// What runs beside the faults.
-#[derive(Debug)]
-struct Load {
-    /// Where the nodes are now.
-    nodes: RwLock<Vec<SocketAddr>>,
-    accepted: AtomicUsize,
-    ended: AtomicBool,
-    /// What everybody should hold in the end.
-    content: OnceLock<Content>,
-}
-
-impl Load {
-    fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Relaxed)
-    }
-
-    fn any(&self, random: &mut Random) -> SocketAddr {
-        *random.one_of(&self.nodes.blocking_read())
-    }
-
-    /// Posts to any node; none: there was no answer, or it could not say.
-    fn post(&self, random: &mut Random, headers: &str, body: &str) -> Option<Answer> {
-        let client = Client::connect(self.any(random));
-        let answer = client.and_then(|mut client| client.post("orders", headers, body));
-        let answer = answer.ok()?;
-        match answer.status {
-            202 => Some(answer),
-            status => {
-                assert_eq!(status, 503, "{}", answer.body);
-                None
-            }
-        }
-    }
-
-    /// Sends one number after the other of each of its items until the end, each until it is accepted. The last ones of its items.
-    fn send(&self, sender: u64, seed: u64) -> BTreeMap<String, u64> {
-        let mut random = Random(seed ^ (sender + 1));
-        let mut known: BTreeMap<String, u64> = BTreeMap::new();
-        for number in 0_u64.. {
-            if self.has_ended() {
-                break;
-            }
-            let id = format!("{sender}-{}", random.within(0..KEYS));
-            let last = known.entry(id.clone()).or_default();
-            *last += 1;
-            let headers = format!("{BY_ID}Idempotency-Key: {sender}-{number}\r\n");
-            let body = json!({ "id": id, "n": *last }).to_string();
-            let answer = eventually("a node accepts it", || {
-                self.post(&mut random, &headers, &body)
-            });
-            self.accepted.fetch_add(1, Ordering::Relaxed);
-            if random.once_in(5)
-                && let Some(again) = self.post(&mut random, &headers, &body)
-            {
-                assert_eq!(again.request_id(), answer.request_id());
-            }
-        }
-        known
-    }
-
-    /// Follows any node until the end, and holds then what everybody does.
-    fn follow(&self, seed: u64) {
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = runtime.enable_all().build().expect("a runtime");
-        runtime.block_on(async {
-            let mut random = Random(seed);
-            let mut renderer = Renderer::new("http://-", Transport::Sse, READ_KEY, &["orders"]);
-            let mut resumes = false;
-            loop {
-                let is_last = self.content.get().is_some();
-                if !renderer.is_connected() {
-                    // Nobody takes the node away before it has answered.
-                    let nodes = self.nodes.read().await;
-                    renderer.moved(&format!("http://{}", random.one_of(&nodes)));
-                    let id = renderer.id.clone();
-                    resumes = id.is_some();
-                    if renderer.try_connect(id.as_deref()).await.is_err() {
-                        continue;
-                    }
-                }
-                if is_last {
-                    renderer
-                        .holds(self.content.get().expect("it is there"))
-                        .await;
-                    return;
-                }
-                if let Some(message) = renderer.next().await {
-                    assert!(!resumes || message.kind != "reset", "{}", message.text);
-                }
-                // Screens move between nodes, too.
-                if random.once_in(200) {
-                    renderer.disconnect();
-                }
-            }
-        });
-    }
-}
 
 /// Three nodes, and the servers below them.
 struct Cluster {
@@ -240,44 +134,6 @@ impl Cluster {
     }
 }
 
-/// Has a node accept something that nobody follows.
-fn mark(node: &Process) {
-    eventually("it is accepted", || {
-        let answer = node.post("marks", BY_ID, r#"{"id": "mark"}"#);
-        (answer.status == 202).then_some(())
-    });
-}
-
-impl Load {
-    /// Waits until so many more are accepted.
-    fn goes_on(&self, more: usize) {
-        let before = self.accepted.load(Ordering::Relaxed);
-        eventually("requests are accepted", || {
-            (self.accepted.load(Ordering::Relaxed) >= before + more).then_some(())
-        });
-    }
-}
-
-/// What the receiver of a sink was sent, in its order, by item.
-type Sent = Arc<Mutex<BTreeMap<String, Vec<u64>>>>;
-
-/// It refuses a call now and then.
-fn receiver(sent: &Sent) -> Receiver {
-    let sent = Arc::clone(sent);
-    Receiver::start(move |seen, calls| {
-        if calls % 17 == 16 {
-            return answer(503, "", "");
-        }
-        let mut sent = sent.lock().expect("no panic while held");
-        for item in seen.json().as_array().expect("an array") {
-            let id = item["id"].as_str().expect("a text").to_owned();
-            let number = item["n"].as_u64().expect("a number");
-            sent.entry(id).or_default().push(number);
-        }
-        answer(200, "", "")
-    })
-}
-
 #[test]
 fn one_fault_after_the_other_loses_and_doubles_nothing() {
     let Some(primary) = Postgres::start("one_fault_after_the_other") else {
@@ -287,11 +143,7 @@ fn one_fault_after_the_other_loses_and_doubles_nothing() {
     let urls = [primary.url(), standby.url()];
     let sent = Sent::default();
     let receiver = receiver(&sent);
-    let host = receiver.url("");
-    let more = format!(
-        "retry = {{ first_ms = 5, max_ms = 20, attempts = 1000000 }}\nconfig = {{ url = \"{host}/\", form = \"field-array\" }}\n\
-         http = {{ hosts = [\"{host}\"], networks = [\"127.0.0.0/8\"] }}\n"
-    );
+    let more = calling(&receiver, "127.0.0.0/8");
     let nodes = ["a", "b", "c"].map(|name| {
         let node = node(&primary, name)
             .stream("marks")
@@ -309,85 +161,25 @@ fn one_fault_after_the_other_loses_and_doubles_nothing() {
     let rounds = number("HEADGATE_FAULT_ROUNDS").unwrap_or(FAULTS.len() as u64);
     let mut random = random("one_fault_after_the_other");
     let seed = random.next();
-    let load = Load {
-        nodes: RwLock::new(cluster.live().map(|node| node.service).collect()),
-        accepted: AtomicUsize::new(0),
-        ended: AtomicBool::new(false),
-        content: OnceLock::new(),
-    };
+    let load = Load::to(cluster.live().map(|node| node.service).collect());
     mark(cluster.any());
-    std::thread::scope(|scope| {
-        let _content = EmptyOnDrop(&load.content);
-        let ends = SetOnDrop(&load.ended);
-        let followers = [0, 1].map(|at| {
-            scope.spawn({
-                let load = &load;
-                move || load.follow(seed + at)
-            })
-        });
-        let senders = [0, 1, 2, 3].map(|sender| {
-            scope.spawn({
-                let load = &load;
-                move || load.send(sender, seed)
-            })
-        });
-        for round in 0..rounds {
-            load.goes_on(20);
-            let at = usize::try_from(round).expect("few") % FAULTS.len();
-            eprintln!("round {round}: {:?}", FAULTS[at]);
-            cluster.suffer(FAULTS[at], &load, &mut random);
-        }
-        drop(ends);
-        let known = senders.map(|sender| sender.join().expect("no panic"));
-        let known: BTreeMap<String, u64> = known.into_iter().flatten().collect();
-        let shown = agreed(&cluster, &known, &sent);
-        let of_stream = shown.into_iter().collect();
-        let content = Content::from([("orders".to_owned(), of_stream)]);
-        assert!(load.content.set(content).is_ok());
-        for follower in followers {
-            follower.join().expect("no panic");
-        }
-    });
+    load.beside(
+        (4, 2),
+        seed,
+        &mut cluster,
+        |cluster| {
+            for round in 0..rounds {
+                load.goes_on(20);
+                let at = usize::try_from(round).expect("few") % FAULTS.len();
+                eprintln!("round {round}: {:?}", FAULTS[at]);
+                cluster.suffer(FAULTS[at], &load, &mut random);
+            }
+        },
+        |cluster, known| agreed(&cluster.live().collect::<Vec<_>>(), known, &sent),
+    );
     let chains: BTreeSet<String> = (cluster.live())
         .map(|node| node.admin("/api/admin/audit/verify").to_string())
         .collect();
     assert_eq!(chains.len(), 1, "{chains:?}");
     cluster.nodes.into_iter().flatten().for_each(Process::stop);
-}
-
-/// Who follows ends also when the test fails.
-struct EmptyOnDrop<'a>(&'a OnceLock<Content>);
-
-impl Drop for EmptyOnDrop<'_> {
-    fn drop(&mut self) {
-        let _ = self.0.set(Content::new());
-    }
-}
-
-/// Waits until every node shows the same, and what is known; and until the receiver has each number, the last one last.
-fn agreed(cluster: &Cluster, known: &BTreeMap<String, u64>, sent: &Sent) -> Vec<(String, Value)> {
-    let last = |items: &[(String, Value)], id: &String| {
-        let item = items.iter().find(|(key, _)| key == id);
-        item.map_or(0, |(_, item)| item["fields"]["n"].as_u64().unwrap_or(0))
-    };
-    let is_known = |items: &[(String, Value)]| {
-        let mut known = known.iter();
-        known.all(|(id, number)| last(items, id) == *number)
-    };
-    let shown = eventually("every node shows the same, and all of it", || {
-        let shown: Vec<_> = cluster.live().map(items).collect();
-        let is_same = shown.iter().all(|items| *items == shown[0]);
-        (is_same && is_known(&shown[0])).then(|| shown[0].clone())
-    });
-    eventually("the receiver has each number, the last one last", || {
-        let sent = sent.lock().expect("no panic while held");
-        let has_all = known.iter().all(|(id, number)| {
-            let none = Vec::new();
-            let of_item = sent.get(id).unwrap_or(&none);
-            let numbers: BTreeSet<u64> = of_item.iter().copied().collect();
-            (1..=*number).all(|one| numbers.contains(&one)) && of_item.last() == Some(number)
-        });
-        has_all.then_some(())
-    });
-    shown
 }

@@ -434,6 +434,7 @@ fn the_fakes_refuse_what_their_documents_refuse() {
             path: "/".to_owned(),
             headers: Vec::new(),
             body: "[]".to_owned(),
+            from: None,
         };
         let Reply::Whole(text) = (tool.answers)(&seen) else {
             panic!("{} does not answer", tool.sink);
