@@ -7,6 +7,7 @@
 mod asks;
 mod bench;
 mod books;
+mod clocks;
 mod failover;
 mod faults;
 mod figures;

@@ -38,6 +38,7 @@ use std::collections::BTreeSet;
 use crate::process::{BY_ID, Process};
 use crate::setup::Setup;
 pub(crate) use bench::{number, pause, random};
+pub(crate) use preload::Preload;
 
 /// The stream of the tests that need one only; the bench writes counters, and items that are written once, into it.
 const STREAM: &str = "orders";

@@ -20,7 +20,7 @@ fn stop(nodes: [Process; 2]) {
 }
 
 /// A ticket of a read key.
-fn ticket(node: &Process, key: &str, body: &str) -> String {
+pub(super) fn ticket(node: &Process, key: &str, body: &str) -> String {
     let given = node.ask("POST", "/api/tickets", key, JSON, body);
     let ticket = given.data(201)["ticket"].take();
     ticket.as_str().expect("a ticket").to_owned()
@@ -43,7 +43,7 @@ fn opens_with(service: SocketAddr, ticket: &str, headers: &str) -> (u16, String)
     (status.parse().expect("a number"), head)
 }
 
-fn opens(node: &Process, ticket: &str) -> u16 {
+pub(super) fn opens(node: &Process, ticket: &str) -> u16 {
     opens_with(node.service, ticket, "").0
 }
 

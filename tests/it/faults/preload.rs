@@ -61,7 +61,7 @@ pub(super) enum Action {
 }
 
 /// One folder's library.
-pub(super) struct Preload {
+pub(crate) struct Preload {
     library: &'static Path,
     control: File,
     control_path: PathBuf,
@@ -70,7 +70,7 @@ pub(super) struct Preload {
 
 impl Preload {
     /// Nothing happens until it is asked for. `None` where there is no compiler.
-    pub(super) fn new(test: &str, folder: &Setup) -> Option<Self> {
+    pub(crate) fn new(test: &str, folder: &Setup) -> Option<Self> {
         let library = library(test)?;
         let control_path = folder.path("faults.control");
         let log = folder.path("faults.log");
@@ -154,12 +154,12 @@ impl Preload {
     }
 
     /// The daemon's wall clock, from now on, against the true one.
-    pub(super) fn shift_clock(&self, milliseconds: i64) {
+    pub(crate) fn shift_clock(&self, milliseconds: i64) {
         self.set(CLOCK_MS, milliseconds.cast_unsigned());
     }
 
     /// Starts the daemon under the library.
-    pub(super) fn try_start(&self, folder: &Setup) -> Result<Process, Ended> {
+    pub(crate) fn try_start(&self, folder: &Setup) -> Result<Process, Ended> {
         let started = folder.spawn_as(self.command());
         assert_ne!(self.get(OWNER), 0, "the library was not loaded");
         started
@@ -167,17 +167,23 @@ impl Preload {
 
     /// What starts it.
     pub(super) fn command(&self) -> Command {
+        let mut command = self.runs();
+        command.args(["serve", "--config", "headgate.toml"]);
+        command
+    }
+
+    /// The program under the library; its arguments follow.
+    pub(crate) fn runs(&self) -> Command {
         self.set(OWNER, 0);
         let mut command = Command::new(env!("CARGO_BIN_EXE_headgate"));
         command
-            .args(["serve", "--config", "headgate.toml"])
             .env("LD_PRELOAD", self.library)
             .env("FAULTS_CONTROL", &self.control_path);
         command
     }
 
     /// The same when nothing may go wrong.
-    pub(super) fn start(&self, folder: &Setup) -> Process {
+    pub(crate) fn start(&self, folder: &Setup) -> Process {
         let started = self.try_start(folder);
         started.unwrap_or_else(|ended| panic!("the daemon did not start: {ended:?}"))
     }
