@@ -16,6 +16,7 @@ mod limits;
 mod load;
 mod moving;
 mod pages;
+mod revokes;
 mod same;
 mod screens;
 mod signed_in;
