@@ -55,6 +55,8 @@ pub(super) enum Act {
     Discard {
         of: usize,
     },
+    /// Nothing is done until every item has expired.
+    Lapse,
 }
 
 /// What is asked of an item.
@@ -111,6 +113,103 @@ pub(super) fn history(random: &mut Random, nodes: usize) -> Vec<Op> {
         act: act(random, number),
     };
     (0..OPERATIONS).map(op).collect()
+}
+
+/// Keys of each stream whose items expire, by their places in [`KEYS`]: where two streams have a key, one of the items waits
+/// until the removal of the other one is settled.
+const EXPIRING: [[usize; 2]; 3] = [[0, 3], [1, 4], [2, 2]];
+/// Operations of a history of items that expire, before everything expires for the first time in its end, and after.
+const BEFORE: usize = 12;
+const AFTER: usize = 4;
+
+/// Any history of items that expire. The last of its operations come shortly after everything has expired.
+pub(super) fn expiring(random: &mut Random, nodes: usize) -> Vec<Op> {
+    let op = |number| Op {
+        number,
+        node: below(random, nodes),
+        act: match number {
+            BEFORE => Act::Lapse,
+            _ => expiring_act(random, number),
+        },
+    };
+    (0..BEFORE + 1 + AFTER).map(op).collect()
+}
+
+fn expiring_act(random: &mut Random, number: usize) -> Act {
+    let act = match random.within(0..12) {
+        0 if number < BEFORE => Act::Lapse,
+        _ => act(random, number),
+    };
+    match act {
+        Act::Send { stream, mut items } => {
+            for item in &mut items {
+                item.key = EXPIRING[stream][item.key % 2];
+                // As the removal by itself does that is among the acts: one of a request may remove what the request has sent.
+                item.removes = false;
+            }
+            Act::Send { stream, items }
+        }
+        Act::Remove { stream, key } => Act::Remove {
+            stream,
+            key: EXPIRING[stream][key % 2],
+        },
+        Act::NewKey { .. } => Act::Recover,
+        act => act,
+    }
+}
+
+/// A history in which items of each kind expire.
+pub(super) fn of_each_kind() -> Vec<Op> {
+    let [zero, one, two, refused, away] = [0, 1, 2, 3, 4];
+    let send = |stream, key, version| Act::Send {
+        stream,
+        items: vec![Change {
+            key,
+            version,
+            removes: false,
+            field: version.unwrap_or(0) % FIELDS,
+        }],
+    };
+    let acts = vec![
+        send(0, zero, None),
+        send(0, refused, None),
+        send(1, one, Some(4)),
+        send(1, away, Some(2)),
+        send(2, two, Some(1)),
+        // It is gone before its time.
+        Act::Remove {
+            stream: 0,
+            key: zero,
+        },
+        // A retry of a sink that does not write the pool waits on, and the removal behind it.
+        Act::Lapse,
+        // Older than what has expired, and newer.
+        send(1, one, Some(3)),
+        send(1, one, Some(5)),
+        // Nothing of what has expired is merged.
+        send(2, two, Some(2)),
+        // It comes behind the removal.
+        send(1, away, Some(3)),
+        Act::Lapse,
+        Act::Recover,
+        send(1, away, Some(1)),
+        Act::GiveUp,
+        Act::SendAgain { of: None },
+        Act::Lapse,
+        send(1, one, Some(5)),
+        send(2, two, None),
+        Act::Repeat {
+            of: 2,
+            is_other: false,
+        },
+    ];
+    let ops = acts.into_iter().enumerate();
+    ops.map(|(number, act)| Op {
+        number,
+        node: number % 3,
+        act,
+    })
+    .collect()
 }
 
 fn below(random: &mut Random, end: usize) -> usize {
@@ -226,6 +325,31 @@ fn a_history_is_the_same_for_the_same_seed_and_has_everything() {
         |act| matches!(act, Act::Discard { .. }),
     ] {
         assert!(has(is_it) > 3);
+    }
+}
+
+#[test]
+fn a_history_of_items_that_expire_has_each_key_in_one_stream() {
+    let histories = |seed| {
+        let mut random = Random(seed);
+        (0..40)
+            .map(|_| expiring(&mut random, 3))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(histories(7), histories(7));
+    let all = histories(7).into_iter().chain([of_each_kind()]);
+    for op in all.flatten() {
+        let keys = match op.act {
+            Act::Send { stream, items } => {
+                let keys = items.iter().map(|item| item.key);
+                keys.map(|key| (stream, key)).collect()
+            }
+            Act::Remove { stream, key } => vec![(stream, key)],
+            Act::NewKey { .. } => panic!("the keys of streams stay"),
+            _ => Vec::new(),
+        };
+        let is_its_own = |(stream, key): &(usize, usize)| EXPIRING[*stream].contains(key);
+        assert!(keys.iter().all(is_its_own), "{keys:?}");
     }
 }
 

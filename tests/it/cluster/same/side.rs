@@ -12,21 +12,15 @@ use serde_json::{Value, json};
 use super::super::items_of;
 use super::history::{Act, KEYS, Op, STREAMS};
 use super::outcome::{Outcome, class, without_ids};
+use super::taken::{Taken, receive};
 use crate::process::{Answer, BY_ID, JSON, Process};
-use crate::receiver::{Receiver, Reply, Seen, answer};
+use crate::receiver::Receiver;
 use crate::wait::eventually;
 
 const KEYS_PATH: &str = "/api/admin/connectors/tests/keys";
 const LETTERS: &str = "/api/admin/sinks/copy/dead-letters";
 /// Numbers of requests that are sent beside those of the history.
 const BESIDE: usize = 1_000;
-
-/// What a receiver has taken, in order, each once.
-#[derive(Debug, Default)]
-struct Taken {
-    calls: HashSet<String>,
-    items: Vec<Value>,
-}
 
 /// The nodes, and what was sent to them in this history.
 pub(super) struct Side {
@@ -39,6 +33,7 @@ pub(super) struct Side {
     /// Name and secret of the key of each stream.
     keys: Vec<(String, String)>,
     made: usize,
+    sent_good: usize,
     prefix: String,
     /// Requests that were accepted, by the numbers of their operations, each with the key that was used.
     accepted: BTreeMap<usize, (String, String)>,
@@ -68,6 +63,7 @@ impl Side {
             is_open,
             keys: Vec::new(),
             made: 0,
+            sent_good: 0,
             prefix: String::new(),
             accepted: BTreeMap::new(),
             called: HashSet::new(),
@@ -83,6 +79,7 @@ impl Side {
     /// Begins a history on keys with this prefix.
     pub(super) fn begin(&mut self, prefix: &str) {
         prefix.clone_into(&mut self.prefix);
+        self.sent_good = 0;
         self.accepted.clear();
         self.called.clear();
         self.answers.clear();
@@ -93,6 +90,27 @@ impl Side {
         self.recover(0);
         let path = format!("{LETTERS}?all=true");
         self.operate(0, "DELETE", &path, "");
+    }
+
+    /// Waits until every item of this history has expired, and every sink has been called with its removal.
+    pub(super) fn lapse(&mut self) {
+        // Between what failed before and the removals that fail now.
+        self.send_good();
+        for node in &self.nodes {
+            eventually("every item expires", || {
+                let mut of_each = STREAMS.iter().map(|stream| items_of(node, stream));
+                let is_own = |(key, _): &(String, Value)| key.starts_with(&self.prefix);
+                let is_left = of_each.any(|items| items.iter().any(is_own));
+                (!is_left).then_some(())
+            });
+            node.sink_becomes("copy", "without a lag", |sink| sink["lag"] == 0);
+        }
+    }
+
+    /// Sends an item that every sink takes.
+    pub(super) fn send_good(&mut self) {
+        self.sent_good += 1;
+        self.send_beside(0, 2 * BESIDE + self.sent_good);
     }
 
     /// Does an operation of a history, and notes the answer.
@@ -109,6 +127,8 @@ impl Side {
             Act::GiveUp => return self.give_up(node, op.number),
             Act::SendAgain { of } => self.send_again(node, *of),
             Act::Discard { of } => self.discard(node, *of),
+            // Both sides wait at once.
+            Act::Lapse => return,
         };
         let numbers = self.numbers();
         let of = format!("the answer to {}", op.number);
@@ -262,14 +282,18 @@ impl Side {
         self.wait_for_sinks();
         self.operate(node, "POST", "/api/admin/sinks/copy/retries/give-up", "");
         self.wait_for_retries();
-        // Items that fail one after the other, and nothing between them, would pause the sink.
+        self.send_beside(node, BESIDE + number);
+    }
+
+    /// Items that fail one after the other, and nothing between them, would pause the sink: one that every sink takes.
+    fn send_beside(&mut self, node: usize, number: usize) {
         let secret = self.keys[0].1.clone();
         let headers = format!("{JSON}{BY_ID}");
         let body = json!({ "id": format!("{}good", self.prefix), "n": number }).to_string();
         let answer = self.asked(node, "POST", "/api/ingest", &secret, &headers, &body);
         assert_eq!(answer.status, 202, "{}", answer.body);
         let good = (answer.request_id(), secret);
-        self.accepted.insert(BESIDE + number, good);
+        self.accepted.insert(number, good);
         self.wait_for_sinks();
     }
 
@@ -367,15 +391,23 @@ impl Side {
 
     fn add_dead_letters(&self, node: &Process, outcome: &mut Outcome) {
         let numbers = self.numbers();
+        let mut expired: BTreeMap<String, usize> = BTreeMap::new();
         for letter in node.dead_letters("copy") {
             let key = letter["key"].as_str().expect("a key");
             if !key.starts_with(&self.prefix) {
                 continue;
             }
             let id = letter["request_id"].as_str().expect("an id");
-            let number = numbers.get(id).expect("it is of this history");
             let reason = letter["reason"].as_str().expect("a reason");
-            let of = format!("a dead letter of {number}, item {}", letter["position"]);
+            let of = match numbers.get(id) {
+                Some(number) => format!("a dead letter of {number}, item {}", letter["position"]),
+                // What expires at once is one request.
+                None => {
+                    let before = expired.entry(key.to_owned()).or_insert(0);
+                    *before += 1;
+                    format!("dead letter {before} of {key}, which has expired")
+                }
+            };
             let said = json!({
                 "key": key, "stream": letter["stream"], "action": letter["action"], "fields": letter["fields"],
                 "class": class(reason),
@@ -408,27 +440,4 @@ impl Side {
         let of_histories = |item: &&Value| item["key"] != "first";
         taken.items.iter().filter(of_histories).count() as u64
     }
-}
-
-/// Takes an item, refuses it, or is away for it. A call that it knows changes nothing.
-fn receive(seen: &Seen, taken: &Mutex<Taken>, is_open: &AtomicBool) -> Reply {
-    let items = seen.json();
-    let [item] = items.as_array().map_or(&[][..], Vec::as_slice) else {
-        return answer(400, "", "one item was expected");
-    };
-    let key = item["key"].as_str().unwrap_or_default();
-    if !is_open.load(Ordering::SeqCst) {
-        if key.ends_with("-refused") {
-            return answer(400, "", "never");
-        }
-        if key.ends_with("-away") {
-            return answer(503, "", "not now");
-        }
-    }
-    let call = seen.header("idempotency-key").unwrap_or_default();
-    let mut taken = taken.lock().expect("no panic while held");
-    if taken.calls.insert(call.to_owned()) {
-        taken.items.push(item.clone());
-    }
-    answer(200, "", "")
 }
