@@ -81,6 +81,13 @@ pub struct NodeStatus {
     pub token_problem: Option<String>,
 }
 
+impl NodeStatus {
+    /// For sentences that name nodes of several versions, as `b (headgate 0.2.0)`.
+    pub fn name_and_version(&self) -> String {
+        format!("{} (headgate {})", self.name, self.version)
+    }
+}
+
 impl ClusterStatus {
     /// The name of the node that runs the sinks.
     pub fn runs_sinks(&self) -> Option<&str> {

@@ -12,7 +12,7 @@ pub(super) fn name_waiting(nodes: &mut [NodeStatus]) {
         return;
     };
     let older = live().filter(|node| node.format == lowest);
-    let older = older.map(|node| format!("{} (headgate {})", node.name, node.version));
+    let older = older.map(NodeStatus::name_and_version);
     let older = older.collect::<Vec<_>>().join(", ");
     let waits = |node: &&mut NodeStatus| node.is_live && !node.is_this && node.format > lowest;
     for node in nodes.iter_mut().filter(waits) {

@@ -36,11 +36,17 @@ pub(in crate::daemon) fn copies_at_rest(files: [&Path; 2]) -> CopiesAtRest<'_> {
     CopiesAtRest {
         files,
         format: FORMAT,
-        upgrade: |file, path| match file {
-            ReplicaFile::Pool => pool::copy::make(path).map_err(|error| error.to_string()),
-            ReplicaFile::Catalog => catalog::make(path).map_err(|error| error.to_string()),
-        },
+        upgrade: |file, path| make(file, path).map_err(|error| error.to_string()),
     }
+}
+
+/// Makes a file, or brings one of an older format to the format of this version.
+fn make(file: ReplicaFile, path: &Path) -> Result<(), DaemonError> {
+    match file {
+        ReplicaFile::Pool => pool::copy::make(path)?,
+        ReplicaFile::Catalog => catalog::make(path)?,
+    }
+    Ok(())
 }
 
 /// A node that has not opened its copies yet.
@@ -108,9 +114,9 @@ impl Arrival<'_> {
         // Asked before the copies are brought there: what it says of the format, they have then.
         let format = self.log.head().await?.format;
         let Some(place) = self.copies.bring_to_head(&mut self.log).await? else {
-            let [pool, catalog] = self.copies.files;
-            pool::copy::make(pool)?;
-            catalog::make(catalog)?;
+            for (file, path) in ReplicaFile::ALL.into_iter().zip(self.copies.files) {
+                make(file, path)?;
+            }
             self.copies.begin_log(&mut self.log).await?;
             return Ok(ArrivalStep::Again);
         };
@@ -146,7 +152,7 @@ impl Arrival<'_> {
 fn waits_for(nodes: &[NodeStatus]) -> Option<String> {
     let older = (nodes.iter())
         .filter(|node| node.is_live && !node.is_this && node.format < FORMAT)
-        .map(|node| format!("{} (headgate {})", node.name, node.version));
+        .map(NodeStatus::name_and_version);
     let older: Vec<String> = older.collect();
     (!older.is_empty()).then(|| {
         format!(
