@@ -73,6 +73,9 @@ impl SearchAll {
         check_text(&text).map_err(ApiError::invalid)?;
         let (cursor, limit) = (cursor(req)?, limit(req)?);
         let page = self.0.search(&text, cursor, limit).await?;
+        if let Some(error) = page.unread {
+            return Err(error.into());
+        }
         Ok(SearchListing {
             success: true,
             data: page.hits.into_iter().map(data).collect(),

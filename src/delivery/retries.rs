@@ -65,7 +65,10 @@ impl Delivery {
     ) -> Result<Vec<Waiting>, ReadError> {
         let waiting = self.pool.waiting(sink, after, limit).await?;
         let firsts: Vec<Seq> = waiting.iter().map(|one| one.retry.seqs.0).collect();
-        let rows = self.journal.log_at(&Filter::default(), &firsts).await?;
+        let rows = match &*firsts {
+            [] => Vec::new(),
+            firsts => self.journal.log_at(&Filter::default(), firsts).await?,
+        };
         let with_first = |pool::Waiting { retry, items }| {
             let row = rows.iter().find(|row| row.seq == retry.seqs.0);
             let first = row.map(|row| &row.entry);

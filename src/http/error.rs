@@ -7,6 +7,7 @@
 
 mod operate;
 mod plugins;
+mod storage;
 
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{
@@ -25,9 +26,6 @@ use ::live::tickets::TicketError;
 use ::operate::trigger::TriggerError;
 use ::operate::{ExpireError, RemoveError};
 use catalog::{CatalogError, FieldError, ResourceKind};
-use delivery::ReadError;
-use journal::StorageError;
-use pool::PoolError;
 use postgres::DatabaseError;
 use select::SyntaxError;
 use settings::BodyFault;
@@ -95,6 +93,16 @@ impl ApiError {
             header: header(RETRY_AFTER, seconds.into()),
             ..Self::new(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", message)
         }
+    }
+
+    /// Nobody knows whether it was done, so nothing asks the client to repeat it.
+    fn unknown(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", message)
+    }
+
+    /// Whether the same call works later, without anybody's help but the disk's or the database's.
+    pub fn passes(&self) -> bool {
+        self.status == StatusCode::SERVICE_UNAVAILABLE && self.cause.is_none()
     }
 
     /// The secret of the request is missing or invalid.
@@ -269,6 +277,7 @@ impl From<CatalogError> for ApiError {
             CatalogError::Busy => unavailable("another process holds catalog.db"),
             CatalogError::Closed => unavailable("the service is stopping"),
             CatalogError::Log(error) if error.passes() => unavailable(DATABASE_AWAY),
+            CatalogError::Log(error) if error.is_unknown() => Self::unknown(error.to_string()),
             error
             @ (CatalogError::Randomness(_) | CatalogError::Log(_) | CatalogError::File(_)) => {
                 Self::internal(error)
@@ -376,7 +385,7 @@ impl From<ExpireError> for ApiError {
         let message = error.to_string();
         match error {
             ExpireError::Refused(error) => error.into(),
-            ExpireError::Read(error) => Self::internal(error),
+            ExpireError::Read(error) => error.into(),
             ExpireError::Pool(error) => error.into(),
             ExpireError::Kept => Self::invalid(message),
             ExpireError::Behind => Self::conflict("POOL_BEHIND", message),
@@ -410,10 +419,4 @@ macro_rules! internal {
     };
 }
 
-internal!(
-    PoolError,
-    StorageError,
-    ReadError,
-    serde_json::Error,
-    getrandom::Error
-);
+internal!(serde_json::Error, getrandom::Error);

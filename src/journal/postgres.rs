@@ -114,7 +114,8 @@ impl Journal {
             database: database.clone(),
             #[cfg(test)]
             id: options.node,
-            log_reads: Connections::new(database.clone(), DatabaseCall::Log, LOG_READERS_MAX),
+            log_reads: Connections::new(database.clone(), DatabaseCall::Log, LOG_READERS_MAX)
+                .hurried(),
             lane_reads: Connections::new(database.clone(), DatabaseCall::Read, LANE_READERS_MAX),
             keep: Keep {
                 log_retention: options.log_retention,

@@ -34,6 +34,11 @@ pub enum ClaimError {
         "node {0} was given the sinks and does not run them yet; look at `headgate cluster status`"
     )]
     NotTaken(String),
+    /// Nobody can be given the sinks without the database.
+    #[error(
+        "the database of the cluster does not answer, so no node can be given the sinks; retry when it is back"
+    )]
+    Away,
     /// The node that runs them was not asked, or did not answer.
     #[error(transparent)]
     Asked(#[from] OperateError),
@@ -77,7 +82,9 @@ impl Operator {
     /// The node that runs the sinks; `None`: none does now, or this is no node of a cluster.
     pub fn sinks_owner(&self) -> Option<String> {
         let cluster = self.cluster.as_ref()?.read();
-        cluster.runs_sinks().map(str::to_owned)
+        // Without the database, this one may have lost them: nobody knows who has them.
+        let known = cluster.database.reachable.then(|| cluster.runs_sinks());
+        known.flatten().map(str::to_owned)
     }
 
     /// Renderers that are connected to other live nodes of the cluster.
@@ -150,6 +157,9 @@ impl Operator {
         let named = known.nodes.iter().filter(|node| node.name == name);
         let node = named.max_by_key(|node| (node.is_live, node.id));
         let node = node.ok_or_else(|| ClaimError::Unknown(name.to_owned()))?;
+        if !known.database.reachable {
+            return Err(ClaimError::Away);
+        }
         if node.runs_sinks && node.is_live {
             return Ok(());
         }
@@ -258,6 +268,10 @@ impl Operator {
 /// Where the sinks run that do not run here, as a sentence.
 fn where_sinks_run(cluster: &ClusterStatus) -> String {
     match cluster.runs_sinks() {
+        _ if !cluster.database.reachable => {
+            "the database of the cluster does not answer; a node that reaches it runs the sinks"
+                .to_owned()
+        }
         Some(node) => format!("node {node} runs the sinks"),
         None => "no node runs the sinks now".to_owned(),
     }

@@ -17,6 +17,7 @@ use base::order::Seq;
 use base::text::percent_encoded;
 use delivery::ReadError;
 use item::members;
+use journal::StorageError;
 use journal::log::Filter;
 use journal::page::Budget;
 use pool::{Item, LetterHits, PageLimit};
@@ -57,6 +58,8 @@ pub struct SearchPage {
     pub next: Option<SearchCursor>,
     /// Of a page that is not full although there is a next one: requests or dead letters were searched back to here.
     pub stopped_at: Option<Unix>,
+    /// Why requests were not searched: the database of the cluster, which has them, does not answer.
+    pub unread: Option<ReadError>,
 }
 
 /// The beginning of a page. The parts are searched in this order.
@@ -202,12 +205,24 @@ impl Search<'_> {
     }
 
     async fn request(&mut self) -> Result<Option<SearchCursor>, ReadError> {
-        if let Ok(id) = Uuid::try_parse(self.text)
-            && let Some(report) = self.operator.requests.find(id).await?
-        {
-            self.page.hits.push(of_request(&report));
+        if let Ok(id) = Uuid::try_parse(self.text) {
+            let found = self.operator.requests.find(id).await;
+            if let Some(report) = self.unless_away(found)? {
+                self.page.hits.push(of_request(&report));
+            }
         }
         Ok(Some(SearchCursor::Name(String::new())))
+    }
+
+    /// What was read of the request log; nothing while the database of the cluster does not answer.
+    fn unless_away<T: Default>(&mut self, read: Result<T, ReadError>) -> Result<T, ReadError> {
+        match read {
+            Err(ReadError::Journal(StorageError::Database(error))) if error.passes() => {
+                self.page.unread = Some(StorageError::Database(error).into());
+                Ok(T::default())
+            }
+            read => read,
+        }
     }
 
     fn names(&mut self, after: &str) -> Option<SearchCursor> {
@@ -289,7 +304,8 @@ impl Search<'_> {
             ..Filter::default()
         };
         let limit = u32::try_from(self.left()).unwrap_or(u32::MAX);
-        let found = requests.page(&filter, &[], limit).await?;
+        let found = requests.page(&filter, &[], limit).await;
+        let found = self.unless_away(found)?;
         let others = found.reports.iter();
         let others = others.filter(|report| Some(report.row.entry.request_id) != by_id);
         self.page.hits.extend(others.map(of_request));

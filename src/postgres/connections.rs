@@ -26,6 +26,8 @@ pub struct Connections {
     call: DatabaseCall,
     /// Its statements write.
     writes: bool,
+    /// Somebody waits for the answers.
+    hurries: bool,
     idle: Mutex<Vec<(PgConnection, Instant)>>,
     turns: Semaphore,
 }
@@ -37,6 +39,7 @@ impl Connections {
             database,
             call,
             writes: false,
+            hurries: false,
             idle: Mutex::default(),
             turns: Semaphore::new(max),
         }
@@ -47,6 +50,14 @@ impl Connections {
         Self {
             writes: true,
             ..Self::new(database, call, max)
+        }
+    }
+
+    /// The same for answers that somebody waits for: a database that is known to be away is not asked.
+    pub fn hurried(self) -> Self {
+        Self {
+            hurries: true,
+            ..self
         }
     }
 
@@ -63,6 +74,9 @@ impl Connections {
         &self,
         query: Query<'_, Postgres, PgArguments>,
     ) -> Result<Vec<PgRow>, DatabaseError> {
+        if self.hurries && self.database.is_away() {
+            return Err(DatabaseError::Away("it does not answer".to_owned()));
+        }
         let asking = async {
             let _turn = self.turns.acquire().await;
             let mut connection = self.connection().await?;

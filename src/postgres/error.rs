@@ -98,6 +98,11 @@ impl DatabaseError {
         Self::Away(format!("no answer within {} s", time.as_secs()))
     }
 
+    /// Whether the same works later, without anybody's help but the server's.
+    pub fn passes(&self) -> bool {
+        matches!(self, Self::Away(_) | Self::Full(_) | Self::Conflict(_))
+    }
+
     /// Whether it is this refusal.
     pub fn is(&self, refusal: &str) -> bool {
         matches!(self, Self::Refused { code, .. } if &**code == refusal)

@@ -207,6 +207,7 @@ impl Database {
                     self.known.primary.store(place, Ordering::Relaxed);
                     return Ok((connection, server));
                 }
+                Err(DatabaseError::Away(why)) => said.push(why),
                 Err(error) => said.push(error.to_string()),
             }
         }

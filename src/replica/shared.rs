@@ -101,6 +101,11 @@ impl LogError {
     pub fn passes(&self) -> bool {
         matches!(self, Self::Database(_) | Self::NotFollowed(_))
     }
+
+    /// Whether nobody knows if it happened.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown)
+    }
 }
 
 impl From<DatabaseError> for LogError {

@@ -38,7 +38,7 @@ use http::sessions::IssuedKey;
 use list::error_rate;
 use log::LogQuery;
 use observe::metrics::Minute;
-use operate::Operator;
+use operate::{Operator, requests};
 use tabs::Tab;
 pub(super) use trial::routes as run;
 
@@ -85,22 +85,22 @@ async fn page(
     let query = LogQuery::read(req)?;
     let tab = Tab::of(req)?;
     let Some(connector) = operator.catalog.connector(&name) else {
-        let page = deleted(operator, name, &query).await?;
-        return Ok(WithAside(page, html! {}));
+        return deleted(operator, name, &query).await;
     };
     let page_of_log = log::read(operator, &connector.name, &query).await?;
+    let page_of_log = page_of_log.as_ref();
     let address = snippets::address(operator, req);
     let path = paths::connector(&name);
-    let first = First::of(&connector, &page_of_log, &query);
-    let is_missing = identity::is_missing(&connector, &page_of_log);
+    let first = First::of(&connector, page_of_log, &query);
+    let is_missing = page_of_log.is_some_and(|log| identity::is_missing(&connector, log));
     // Content that does not change while the page is open is not sent again.
-    let is_asked = is_missing && !frame::is_poll(req);
-    let question = identity::question(operator, &connector, &page_of_log, is_asked).await;
+    let asked = page_of_log.filter(|_| is_missing && !frame::is_poll(req));
+    let question = identity::question(operator, &connector, asked).await;
     let shows_log = tab == Tab::Log;
     let is_newest = shows_log && query.before.is_none();
     let is_whole = is_newest && !query.is_filtered();
-    let is_empty = is_whole && page_of_log.is_empty();
-    let reasons = match is_whole {
+    let is_empty = is_whole && page_of_log.is_some_and(requests::Page::is_empty);
+    let reasons = match is_whole && page_of_log.is_some() {
         true => reasons::panel(operator, &connector.name, &path).await?,
         false => html! {},
     };
@@ -128,7 +128,7 @@ async fn page(
             @if is_newest { (last_hour(operator, &hour)) (reasons) }
             (first.news(is_missing))
             @if shows_log {
-                (log::entries(&path, &page_of_log, &query))
+                (log::entries(&path, page_of_log, &query))
             }
         },
         old: query.before.is_some(),
@@ -163,7 +163,7 @@ fn shown_if(is_shown: bool, part: Markup) -> Markup {
 }
 
 /// The request log of a deleted connector.
-async fn deleted(operator: &Operator, name: String, query: &LogQuery) -> Result<Page, NoPage> {
+async fn deleted(operator: &Operator, name: String, query: &LogQuery) -> Result<WithAside, NoPage> {
     if !operator.journal.log_has_connector(&name).await? {
         return Err(NoPage::NotFound(
             "There is no such connector. The page Connectors lists the connectors.",
@@ -171,7 +171,7 @@ async fn deleted(operator: &Operator, name: String, query: &LogQuery) -> Result<
     }
     let page_of_log = log::read(operator, &name.as_str().into(), query).await?;
     let path = paths::connector(&name);
-    Ok(Page {
+    let page = Page {
         title: name,
         place: Place::Connectors,
         head: Head {
@@ -184,10 +184,11 @@ async fn deleted(operator: &Operator, name: String, query: &LogQuery) -> Result<
             (log::filter(&path, query))
         },
         live: html! {
-            (log::entries(&path, &page_of_log, query))
+            (log::entries(&path, page_of_log.as_ref(), query))
         },
         old: query.before.is_some(),
-    })
+    };
+    Ok(WithAside(page, html! {}))
 }
 
 fn last_hour(operator: &Operator, hour: &[Minute]) -> Markup {

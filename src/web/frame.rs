@@ -12,6 +12,7 @@ use salvo_core::http::{Method, ResBody, StatusCode};
 use salvo_core::{Depot, Request, Response, Writer, async_trait};
 
 use super::form_data::FORM_TOKEN;
+use super::guard;
 use super::key::shown_once;
 use super::text::{plain, text, text_of};
 use base::clock::Unix;
@@ -199,7 +200,7 @@ impl Writer for FormAnswer {
                     live: html! {},
                     old: true,
                 };
-                let head = head(&page);
+                let head = head(&page, depot);
                 write(res, status, whole(&page, &head, &html! {}, visitor, None));
             }
         }
@@ -211,6 +212,15 @@ impl Writer for NoPage {
     async fn write(self, req: &mut Request, _: &mut Depot, res: &mut Response) {
         match self {
             Self::NotFound(hint) => notice(res, StatusCode::NOT_FOUND, "Not found", hint),
+            Self::Refused(StatusCode::SERVICE_UNAVAILABLE, why) => {
+                guard::retry_soon(req, res);
+                notice(
+                    res,
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "Not available now",
+                    &why,
+                );
+            }
             Self::Refused(status, why) => notice(res, status, "Request failed", &why),
             Self::Failed(error) => {
                 let id = request_id(req);
@@ -229,7 +239,7 @@ async fn answer(req: &mut Request, depot: &Depot, res: &mut Response, page: &Pag
     let Some(visitor) = Visitor::of(depot) else {
         return;
     };
-    let head = head(page);
+    let head = head(page, depot);
     let digest = KeyHash::of(&format!("{}{}{}", head.0, page.live.0, aside.0)).to_string();
     let path = req.uri().path_and_query();
     let live = live(path.map_or("/", |path| path.as_str()), &digest, page);
@@ -307,8 +317,8 @@ fn whole(
     document(&page.title, &content)
 }
 
-/// Name, state and actions.
-fn head(page: &Page) -> Markup {
+/// Name, state and actions. The overview has its own list of problems.
+fn head(page: &Page, depot: &Depot) -> Markup {
     let Head {
         above,
         state,
@@ -323,6 +333,7 @@ fn head(page: &Page) -> Markup {
             @if !state.0.is_empty() { div.state { (state) } }
             @if !actions.0.is_empty() { div.actions { (actions) } }
         }
+        @if page.place != Place::Overview { (guard::database_away(depot)) }
     }
 }
 

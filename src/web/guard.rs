@@ -8,13 +8,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use maud::Markup;
 use salvo_core::http::Method;
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{HeaderName, HeaderValue, ORIGIN, REFRESH, RETRY_AFTER};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
 
 use super::form_data::{FORM_TOKEN, FormData};
-use super::{cookie, frame, sign_in};
+use super::{cookie, frame, node, sign_in};
 use catalog::KeyHash;
 use http::AdminParts;
 pub(super) use http::access::by_page as by;
@@ -173,18 +174,31 @@ impl RequireSession {
 /// The session cannot be looked up. A page that only shows something is requested again automatically.
 fn cannot_look_up(error: &SessionError, req: &Request, res: &mut Response) {
     tracing::debug!(%error, path = req.uri().path(), "a session cannot be looked up");
-    let seconds = HeaderValue::from_static("5");
-    res.headers_mut().insert(RETRY_AFTER, seconds.clone());
-    if only_looks(req.method()) {
-        reload_poll(req, res);
-        res.headers_mut().insert(REFRESH, seconds);
-    }
+    retry_soon(req, res);
     frame::notice(
         res,
         StatusCode::SERVICE_UNAVAILABLE,
         "Database not reachable",
         "The database of the cluster does not answer, so your session cannot be checked, and nothing was changed. You stay signed in. Retry when the database is back; headgate cluster status shows its state, without a session.",
     );
+}
+
+/// The page that cannot be shown now is requested again automatically, unless it was a form.
+pub(super) fn retry_soon(req: &Request, res: &mut Response) {
+    let seconds = HeaderValue::from_static("5");
+    res.headers_mut().insert(RETRY_AFTER, seconds.clone());
+    if only_looks(req.method()) {
+        reload_poll(req, res);
+        res.headers_mut().insert(REFRESH, seconds);
+    }
+}
+
+/// That the database of the cluster does not answer, for a page behind the guard; see [`node::database_away`].
+pub(super) fn database_away(depot: &Depot) -> Markup {
+    let guarding = depot.get_typed::<Arc<Guarding>>().ok();
+    guarding.map_or_else(Markup::default, |guarding| {
+        node::database_away(&guarding.operator)
+    })
 }
 
 /// Reloads the whole page, if only its live parts were requested.

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use salvo_core::{Request, handler};
 
 use super::frame::{Head, NoPage, Page, Place, search_form};
+use super::node::no_log;
 use super::text::{count, plain, segment, text, text_of, time};
 use http::error::ApiError;
 use operate::Operator;
@@ -76,7 +77,8 @@ fn results(query: &str, found: &SearchPage, is_first: bool) -> Markup {
         format!("/search?q={}&cursor={cursor}", segment(query))
     });
     html! {
-        @if found.hits.is_empty() {
+        @if found.unread.is_some() { (no_log("The requests")) }
+        @if found.hits.is_empty() && found.unread.is_none() {
             p.panel role="status" {
                 @match (&older, is_first) {
                     (Some(_), _) => "No results so far.",
@@ -95,7 +97,11 @@ fn results(query: &str, found: &SearchPage, is_first: bool) -> Markup {
                 @if let Some(at) = found.stopped_at { span.quiet { "Searched back to " (time(&base::clock::rfc3339(at))) "." } }
             }
         } @else if !found.hits.is_empty() {
-            p.quiet role="status" { (count(found.hits.len() as u64, "hit")) ", everything was searched." }
+            p.quiet role="status" {
+                (count(found.hits.len() as u64, "hit")) ", everything "
+                @if found.unread.is_some() { "else " }
+                "was searched."
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
 
 use super::frame::{Head, NoPage, Page, Place, more, token};
-use super::node::of_sink;
+use super::node::{no_log, of_sink, unless_away};
 use super::sink_table::{known, problems};
 use super::text::{as_sentence, count, grouped, text, text_of, time};
 use super::{badge, form, paths};
@@ -88,10 +88,9 @@ async fn page(operator: &Operator, req: &mut Request, depot: &Depot) -> Result<P
         .pool
         .dead_letters(&name, before, letters::LETTERS)
         .await?;
-    let retries = operator.delivery.waiting(&name, 0, RETRIES).await?;
+    let retries = unless_away(operator.delivery.waiting(&name, 0, RETRIES).await)?;
     let path = paths::sink(&name);
     let configured = sink.lane.is_some();
-    let waiting_batches = sink.retries().unwrap_or(0);
     Ok(Page {
         title: name,
         place: Place::Sinks,
@@ -103,11 +102,7 @@ async fn page(operator: &Operator, req: &mut Request, depot: &Depot) -> Result<P
         still: html! {},
         live: html! {
             (problems(sink))
-            @if !retries.is_empty() {
-                h2 #retries { "Waiting retries" }
-                (retries_table(&retries, &path, token))
-                @if waiting_batches > u64::from(RETRIES) { p.quiet { "The first " (RETRIES) " of " (grouped(waiting_batches)) "." } }
-            }
+            (retries_of(sink, retries.as_deref(), &path, token))
             h2 #dead-letters { "Dead letters" }
             (letters::grid(&letters, &path, depot, (configured, before.is_some())))
             h2 { "Set up" }
@@ -239,6 +234,31 @@ fn facts(operator: &Operator, sink: &SinkCondition) -> Markup {
 /// In place of what only the node knows that runs the sink.
 fn known_there(sink: &SinkCondition) -> Markup {
     html! { @if let Some(node) = sink.elsewhere() { "only node " (text(node)) " knows" } }
+}
+
+/// The retries that wait; without them: the requests that they name cannot be read now.
+fn retries_of(
+    sink: &SinkCondition,
+    retries: Option<&[Waiting]>,
+    path: &str,
+    token: &Markup,
+) -> Markup {
+    let waiting_batches = sink.retries().unwrap_or(0);
+    html! {
+        @match retries {
+            None if waiting_batches == 0 => {},
+            Some([]) => {},
+            _ => h2 #retries { "Waiting retries" },
+        }
+        @match retries {
+            None if waiting_batches > 0 => (no_log("The requests of the waiting retries")),
+            Some(retries) if !retries.is_empty() => {
+                (retries_table(retries, path, token))
+                @if waiting_batches > u64::from(RETRIES) { p.quiet { "The first " (RETRIES) " of " (grouped(waiting_batches)) "." } }
+            },
+            _ => {},
+        }
+    }
 }
 
 fn retries_table(retries: &[Waiting], path: &str, token: &Markup) -> Markup {

@@ -7,6 +7,7 @@
 //! true, never for a time.
 
 mod admin; // the pages of the admin listener
+mod away; // every page with a node away, and with the database away
 mod axe; // what axe-core finds on the pages
 mod client; // headgate.js: resuming, storage, transports, values
 mod cluster; // two nodes: the sinks move, and a sink is operated where it does not run

@@ -40,7 +40,8 @@ use crate::setup::Setup;
 use crate::wait::eventually;
 pub(crate) use asks::{ids, with_a_receiver};
 
-const READ_KEY: &str = "rk_live_of_every_node_of_a_cluster";
+/// The read key `screen` of every node.
+pub(crate) const READ_KEY: &str = "rk_live_of_every_node_of_a_cluster";
 
 /// A node of the cluster in this server.
 pub(crate) fn node(server: &Postgres, name: &str) -> Setup {

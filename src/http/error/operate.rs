@@ -67,7 +67,7 @@ impl From<OperateError> for ApiError {
             OperateError::NotStarted => Self::busy(message),
             OperateError::Crashed => Self::conflict("SINK_CRASHED", message),
             OperateError::Plugin(error) => Self::from(error),
-            OperateError::Storage(error) => Self::internal(error),
+            OperateError::Storage(error) => Self::from(error),
         }
     }
 }
@@ -78,7 +78,7 @@ impl From<ClaimError> for ApiError {
         match error {
             ClaimError::Unknown(_) => Self::not_found("NODE_NOT_FOUND", message),
             ClaimError::CannotRun(..) => Self::conflict("NODE_CANNOT_RUN_SINKS", message),
-            ClaimError::NotTaken(_) => Self::busy(message),
+            ClaimError::NotTaken(_) | ClaimError::Away => Self::busy(message),
             ClaimError::Asked(error) => error.into(),
         }
     }

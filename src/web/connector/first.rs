@@ -27,7 +27,7 @@ pub(super) struct First<'a> {
 #[derive(Debug, Clone, Copy)]
 enum State<'a> {
     /// No line: the connector is defined in the configuration and has no preset, its first request is not on this page of
-    /// the log, or another part of the page says what to do.
+    /// the log, the log cannot be read now, or another part of the page says what to do.
     Unknown,
     /// No request has arrived.
     Waiting,
@@ -39,10 +39,15 @@ enum State<'a> {
 }
 
 impl<'a> First<'a> {
-    pub(super) fn of(connector: &'a Connector, log: &'a requests::Page, query: &LogQuery) -> Self {
+    /// Without a page of the log there is no line.
+    pub(super) fn of(
+        connector: &'a Connector,
+        log: Option<&'a requests::Page>,
+        query: &LogQuery,
+    ) -> Self {
         Self {
             connector,
-            state: State::of(connector, log, query),
+            state: log.map_or(State::Unknown, |log| State::of(connector, log, query)),
         }
     }
 

@@ -50,17 +50,16 @@ pub(super) fn is_missing(connector: &Connector, log: &requests::Page) -> bool {
         && newest(connector, log).is_none_or(|report| report.row.entry.item_key.is_none())
 }
 
-/// The question for an item key, if `is_asked`, with the fields of the newest request. If these cannot be read, the
-/// question has no fields, because a page that shows a key once must not fail.
+/// The question for an item key, with the fields of the newest request of `asked`; none: it is not asked. If these cannot be
+/// read, the question has no fields, because a page that shows a key once must not fail.
 pub(super) async fn question(
     operator: &Operator,
     connector: &Connector,
-    log: &requests::Page,
-    is_asked: bool,
+    asked: Option<&requests::Page>,
 ) -> Markup {
-    if !is_asked {
+    let Some(log) = asked else {
         return html! {};
-    }
+    };
     let kept = match newest(connector, log) {
         Some(report) => operator.ingest.kept(&report.row).await.ok(),
         None => None,

@@ -9,10 +9,12 @@ use salvo_core::{Request, handler};
 
 use crate::frame::{Head, NoPage, Page, Place};
 use crate::grid::{Cell, Column, Grid, Row, Sorting, count_of};
+use crate::node::{no_log, unless_away};
 use crate::text::{count, grouped, text};
 use crate::{badge, chart, description, paths};
 use base::clock::{self, Unix};
 use catalog::Connector;
+use delivery::ReadError;
 use journal::log::Filter;
 use observe::metrics::Minute;
 use operate::Operator;
@@ -31,12 +33,18 @@ impl Connectors {
 async fn page(operator: &Operator, sorting: &Sorting) -> Result<Page, NoPage> {
     let now = Unix::now();
     let mut rows: Vec<Listed> = Vec::new();
+    // Names in the log; none: it cannot be read now.
+    let logged = unless_away(operator.journal.log_connectors().await)?;
     for connector in operator.catalog.connectors() {
         let hour = operator.metrics.recent.hour(Some(&connector.name), now);
-        let newest = newest(operator, &connector).await?;
+        let newest = match logged {
+            Some(_) => unless_away(newest(operator, &connector).await)?.flatten(),
+            None => None,
+        };
         rows.push((connector, newest, hour));
     }
-    let mut deleted = operator.journal.log_connectors().await?;
+    let is_away = logged.is_none();
+    let mut deleted = logged.unwrap_or_default();
     deleted.retain(|name| !rows.iter().any(|(connector, ..)| *connector.name == **name));
     let columns = [
         Column::text("Streams"),
@@ -58,6 +66,7 @@ async fn page(operator: &Operator, sorting: &Sorting) -> Result<Page, NoPage> {
         @if let Some(node) = operator.node().filter(|_| !rows.is_empty()) {
             p.quiet { "Last hour, Rejected and Requests are those of node " (text(node)) "." }
         }
+        @if is_away && !rows.is_empty() { (no_log("The last status and the last request of each connector")) }
         @if !deleted.is_empty() {
             p { "Deleted, with requests in the log: " @for (place, name) in deleted.iter().enumerate() {
                 @if place > 0 { ", " } a href=(paths::connector(name)) { (text(name)) }
@@ -106,7 +115,7 @@ fn row((connector, newest, hour): &Listed) -> Row {
     ])
 }
 
-async fn newest(operator: &Operator, connector: &Connector) -> Result<Option<Report>, NoPage> {
+async fn newest(operator: &Operator, connector: &Connector) -> Result<Option<Report>, ReadError> {
     let filter = Filter {
         connector: Some(connector.name.clone()),
         ..Filter::default()

@@ -12,6 +12,7 @@ use crate::form::filter::{before, check_times, refusal};
 use crate::form::parse_time;
 use crate::frame::NoPage;
 use crate::grid::{Cell, Column, Grid, Row, pages};
+use crate::node::{no_log, unless_away};
 use crate::paths;
 use crate::text::{bytes, count, grouped, segment, time};
 use base::clock;
@@ -83,12 +84,12 @@ impl LogQuery {
     }
 }
 
-/// Reads a page of the log.
+/// Reads a page of the log; none: the database of the cluster, which has it, does not answer.
 pub(super) async fn read(
     operator: &Operator,
     connector: &Arc<str>,
     query: &LogQuery,
-) -> Result<requests::Page, NoPage> {
+) -> Result<Option<requests::Page>, NoPage> {
     let filter = Filter {
         connector: Some(Arc::clone(connector)),
         before: query.before,
@@ -98,9 +99,7 @@ pub(super) async fn read(
         ..Filter::default()
     };
     let statuses: Vec<Status> = query.status.into_iter().collect();
-    Ok((operator.requests)
-        .page(&filter, &statuses, ENTRIES)
-        .await?)
+    unless_away(operator.requests.page(&filter, &statuses, ENTRIES).await)
 }
 
 /// The form that filters the log.
@@ -126,7 +125,10 @@ pub(super) fn filter(path: &str, query: &LogQuery) -> Markup {
 }
 
 /// The entries, newest first.
-pub(super) fn entries(path: &str, log: &requests::Page, query: &LogQuery) -> Markup {
+pub(super) fn entries(path: &str, log: Option<&requests::Page>, query: &LogQuery) -> Markup {
+    let Some(log) = log else {
+        return no_log("The requests");
+    };
     html! {
         @if log.reports.is_empty() {
             p.panel role="status" {

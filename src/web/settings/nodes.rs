@@ -63,18 +63,20 @@ fn row(node: &NodeStatus, owner: Option<&str>, depot: &Depot) -> Markup {
         false => ("bad", "away"),
     };
     html! { tr {
-        td data-label="Node" {
+        td data-label="Node" { div {
             (text(&node.name))
             @if node.is_this { span.quiet { ", this one" } }
             @for why in node.problems.iter().chain(&node.token_problem) { p.quiet { (text_of(why, PROBLEM_CHARS_MAX)) } }
-        }
+        } }
         td data-label="Version" { (text(&node.version)) }
         td data-label="State" { span class={ "badge " (state.0) } { (state.1) } }
         td data-label="Sinks" {
             @if node.runs_sinks { "runs them" }
             @else if can_take_sinks(node) && may_claim(depot) { (claim_form(&node.name, owner, depot)) }
         }
-        td.number data-label="Delay" { (grouped(u64::try_from(node.delay.as_millis()).unwrap_or(u64::MAX))) " ms" }
+        td.number data-label="Delay" {
+            @if node.is_live { (grouped(u64::try_from(node.delay.as_millis()).unwrap_or(u64::MAX))) " ms" } @else { "–" }
+        }
         td.tight data-label="Seen" { (time(&rfc3339(node.seen))) }
         td.number data-label="Screens" { (grouped(node.renderers)) }
     } }

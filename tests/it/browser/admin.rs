@@ -126,7 +126,8 @@ fn no_page_is_wider_than_a_phone() {
     }
 }
 
-const PAGES: [&str; 24] = [
+/// The pages of a daemon with the stream `orders`, its item `1` and the connector `tests`.
+pub(super) const PAGES: [&str; 24] = [
     "/",
     "/settings",
     "/docs",

@@ -27,7 +27,7 @@ const SHORTEN: &str = "const kinds = new Set(); let cut = 0; \
      return cut > 0 && document.querySelectorAll('article.panel').length > cut";
 
 /// The source of axe-core.
-fn axe(test: &str) -> Option<String> {
+pub(super) fn axe(test: &str) -> Option<String> {
     let source = std::fs::read_to_string(AXE).ok();
     if source.is_none() {
         let reason = "there is no axe-core (`npm pack axe-core@4.14.1` in target/axe, unpacked)";
@@ -38,7 +38,7 @@ fn axe(test: &str) -> Option<String> {
 }
 
 /// What axe-core finds on the page that is open, by all rules in the light and by the contrast in the dark.
-fn findings(window: &Window, axe: &str, rules: &Value) -> Vec<String> {
+pub(super) fn findings(window: &Window, axe: &str, rules: &Value) -> Vec<String> {
     let script = format!(
         "{axe}; return axe.run(document, arguments[0]).then(({{ violations }}) => violations.map(({{ id, nodes }}) => \
          `${{id}}: ${{nodes.map((node) => `${{node.target.join(' ')}} ${{node.failureSummary}}`).join('; ')}}`));"

@@ -21,6 +21,23 @@ fn sends(node: &Process, text: &str) {
     }
 }
 
+/// What only the database has, and what would change something, is answered 503 with the reason.
+fn says_why(node: &Process) {
+    let act = r#"{"key": "one", "fields": {"n": 2}}"#;
+    for (method, path, body) in [
+        ("GET", "/api/admin/connectors/tests/requests", ""),
+        ("GET", "/api/admin/search?q=one", ""),
+        ("POST", "/api/admin/streams/orders/override", act),
+        ("POST", "/api/admin/cluster/nodes/a/claim", ""),
+        ("POST", "/api/admin/streams", r#"{"name": "more"}"#),
+    ] {
+        let refused = node.call(method, path, body);
+        assert_eq!(refused.status, 503, "{path}: {}", refused.body);
+        let says_so = refused.body.contains("the database of the cluster");
+        assert!(says_so, "{path}: {}", refused.body);
+    }
+}
+
 #[test]
 fn the_database_may_go_and_come_back() {
     let Some(mut server) = Postgres::start("the_database_may_go_and_come_back") else {
@@ -40,6 +57,7 @@ fn the_database_may_go_and_come_back() {
         let refused = node.ask("POST", "/api/ingest", unknown, &headers, "{}");
         assert_eq!(refused.status, 503, "it may be a new one: {}", refused.body);
         assert_eq!(&items(node), before, "the last state is shown");
+        says_why(node);
         sends(node, r#""stale":true"#);
     }
     server.resume();
