@@ -1,8 +1,9 @@
 //! The audit log: every change and everything that cannot be undone, when, by whom, before and after.
 //!
 //! **Invariant**: an entry is written in the transaction of its change, and holds no secret. (What is done to another
-//! file, dead letters above all, has its entry after it: [`super::Catalog::note`].)
+//! file has its entry after it: dead letters by [`super::Catalog::note`], acts on items by [`super::Catalog::copy_acts`].)
 
+pub(super) mod acts;
 pub(super) mod chain;
 mod page;
 

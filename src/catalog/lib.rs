@@ -35,9 +35,10 @@ mod uses;
 mod volume;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+pub use audit::acts::ActToCopy;
 use audit::chain::Verifier;
 pub use audit::chain::{AuditLogError, ChainHead, ChainMismatch as AuditMisfit, Verified};
 pub use audit::{
@@ -79,6 +80,7 @@ pub struct Catalog {
     /// Replaced as a whole by each change.
     entries: RwLock<Arc<Entries>>,
     store: Mutex<Store>,
+    path: PathBuf,
     /// What keys may whose connector has no limits of its own.
     limits: Limits,
     /// Several nodes have the keys: what each stores is kept elsewhere.
@@ -184,6 +186,7 @@ impl Catalog {
                 made,
                 follower: None,
             }),
+            path: path.to_owned(),
             limits,
             is_shared: log.is_some(),
             public_url: settings.server.public_url.as_deref().map(Into::into),
@@ -333,12 +336,14 @@ impl Catalog {
         self.read(|entries| entries.read_keys.get(name).cloned())
     }
 
-    /// A page of the audit log, newest first: at most `limit` of the entries that are wanted. Blocks.
+    /// A page of the audit log, newest first: at most `limit` of the entries that are wanted. Blocks, and waits for no change:
+    /// in a cluster, one may wait for a database that does not answer.
     ///
     /// # Errors
     /// SQLite's.
     pub fn audit(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<AuditEntry>, CatalogError> {
-        Ok(audit::page(&self.store().connection, filter, limit)?)
+        let reader = sqlite::open_reader(&self.path, &Arc::default())?;
+        Ok(audit::page(&reader, filter, limit)?)
     }
 
     /// Reads the whole audit log, and whether it is as it was written; `expected` is a digest that should be in it.

@@ -15,7 +15,7 @@ use rusqlite::{Connection as Database, Row, params};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::audit::chain;
+use super::audit::{acts, chain};
 use super::ingest_key::KeyRow;
 use super::rows::Rows;
 use super::{CatalogError, Connector, KeyHash, Stream, problems, screens, uses};
@@ -209,7 +209,12 @@ pub(super) fn of_format(format: u32) -> String {
 
 /// Makes the tables that others make when they are first needed.
 pub fn make_later(connection: &Database) -> Result<(), rusqlite::Error> {
-    let later = [uses::LATER_TABLES, problems::TABLE, screens::TABLE];
+    let later = [
+        uses::LATER_TABLES,
+        problems::TABLE,
+        screens::TABLE,
+        acts::TABLE,
+    ];
     later
         .into_iter()
         .try_for_each(|tables| connection.execute_batch(tables))

@@ -76,6 +76,8 @@ impl Watch {
             if still <= STILL_SECONDS || expired || low || second % QUIET_SECONDS == 0 {
                 self.keep(low).await;
                 self.refresh_views().await;
+                // Also those of a node that was killed before it did.
+                self.operator.audit_acts().await;
                 if run_here {
                     next_end = self.operator.end_acts().await;
                     next_expiry = self.tend_pool(&stop).await;

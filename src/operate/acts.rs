@@ -3,11 +3,10 @@
 //! The admin API, the operate API and the pages call it.
 //!
 //! **Invariant**: an unknown, null or empty member of a body is rejected, so that a wrong name never means the whole
-//! stream. An act is on disk before its response, and is copied into the audit log once.
+//! stream. An act is on disk before its response, and is copied into the audit log once, whichever node dies meanwhile.
 
 mod body;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::{By, Operator, in_background};
 use base::order::ChangeSeq;
-use catalog::{AuditChange, AuditFilter, Catalog, CatalogError, ResourceKind};
+use catalog::{ActToCopy, AuditChange, ResourceKind};
 use ingest::error::AcceptError;
 use pool::acts::{
     Act, ActProgress, ActRefused, Acted, Author, ItemActs, NextEnd, PutBefore, Record, Repeatable,
@@ -29,12 +28,10 @@ pub use body::{ACT_BYTES_MAX, fields, read};
 const PUT_WITHIN: Duration = Duration::from_secs(1);
 /// Acts per copy into the audit log.
 const AUDITED: u32 = 200;
-/// Entries of the audit log in which a start searches for acts that were already copied.
-const AUDITED_BEFORE: u32 = 1_000;
 
-/// Locked while acts are copied into the audit log. `true`: acts that an earlier run copied are marked as copied.
+/// Locked while acts are copied into the audit log: this process copies them once.
 #[derive(Debug, Default)]
-pub struct ActAudit(tokio::sync::Mutex<bool>);
+pub struct ActAudit(tokio::sync::Mutex<()>);
 
 /// Why an act was not made, or its result is unknown.
 #[derive(Debug, thiserror::Error)]
@@ -302,10 +299,12 @@ impl Operator {
         }
     }
 
-    /// Copies new acts into the audit log, including those from before a restart.
+    /// Copies new acts into the audit log, including those from before a restart, and those of a node that was killed before
+    /// it did. Several nodes may copy the same act: it gets one entry.
     pub async fn audit_acts(&self) {
-        let mut is_first_marked = self.act_audit.0.lock().await;
+        let _alone = self.act_audit.0.lock().await;
         loop {
+            let epoch = self.pool.position().epoch;
             let acts = match self.in_pool(|pool| pool.unaudited(AUDITED)).await {
                 Ok(acts) if acts.is_empty() => return,
                 Ok(acts) => acts,
@@ -313,32 +312,25 @@ impl Operator {
                     return tracing::warn!(%error, "cannot read acts for the audit log");
                 }
             };
-            let (catalog, is_first) = (Arc::clone(&self.catalog), !*is_first_marked);
+            let catalog = Arc::clone(&self.catalog);
             let through = acts.last().map_or(ChangeSeq::MIN, |last| last.n);
-            let noted = in_background(move || {
-                // A kill between the two files left acts that are copied and not marked.
-                let copied = match is_first {
-                    true => copied(&catalog)?,
-                    false => HashSet::new(),
-                };
-                let acts = acts
-                    .into_iter()
-                    .filter(|act| !copied.contains(&act.request_id));
-                acts.into_iter().try_for_each(|act| {
-                    let actor = catalog::Actor {
-                        who: act.who.as_str().into(),
-                        client: act.client.clone(),
-                    };
-                    catalog.note(&change(act), &actor)
-                })
+            let copied = in_background(move || {
+                let acts: Vec<ActToCopy> = acts.into_iter().map(to_copy).collect();
+                catalog.copy_acts(epoch, &acts)
             });
-            if let Err(error) = noted.await {
-                return tracing::error!(%error, "cannot write acts to the audit log");
+            match copied.await {
+                Ok(()) => {}
+                // They are copied when it answers.
+                Err(error) if error.passes() => {
+                    return tracing::debug!(%error, "cannot write acts to the audit log yet");
+                }
+                Err(error) => {
+                    return tracing::error!(%error, "cannot write acts to the audit log");
+                }
             }
             if let Err(error) = self.in_pool(move |pool| pool.audited(through)).await {
                 return tracing::warn!(%error, "cannot mark acts as written to the audit log");
             }
-            *is_first_marked = true;
         }
     }
 
@@ -352,21 +344,17 @@ impl Operator {
     }
 }
 
-/// Request ids in the newest entries of the audit log about streams.
-fn copied(catalog: &Catalog) -> Result<HashSet<String>, CatalogError> {
-    let filter = AuditFilter {
-        kind: Some(ResourceKind::Stream.as_str().to_owned()),
-        ..AuditFilter::default()
-    };
-    let entries = catalog.audit(&filter, AUDITED_BEFORE)?;
-    let request_id = |after: String| {
-        let after: Value = serde_json::from_str(&after).ok()?;
-        Some(after.get("request_id")?.as_str()?.to_owned())
-    };
-    Ok(entries
-        .into_iter()
-        .filter_map(|entry| request_id(entry.after?))
-        .collect())
+/// An act as the audit log gets it.
+fn to_copy(act: Record) -> ActToCopy {
+    ActToCopy {
+        n: act.n,
+        request_id: act.request_id.clone(),
+        actor: catalog::Actor {
+            who: act.who.as_str().into(),
+            client: act.client.clone(),
+        },
+        change: change(act),
+    }
 }
 
 /// The entry in the audit log.

@@ -4,6 +4,7 @@
 //!
 //! **Invariant**: what one node has answered 202 is shown by every node, whichever of them dies.
 
+mod acts;
 mod asks;
 mod bench;
 mod books;

@@ -1,6 +1,7 @@
 //! What the audit log has of a change, and how it is filtered.
 
 use super::*;
+use base::order::{ChangeSeq, Epoch};
 
 #[test]
 fn each_change_is_in_the_audit_trail_once() {
@@ -214,4 +215,47 @@ fn the_audit_trail_is_filtered_by_everything_that_is_given() {
         ..none()
     };
     check(pool, &[2]);
+}
+
+#[test]
+fn an_act_is_copied_once_whoever_copies_it_and_whenever_that_is_killed() {
+    let desk = Desk::new(&settings());
+    let act = |n: u64| {
+        let request_id = format!("request-{n}");
+        let after = json!({"request_id": request_id});
+        ActToCopy {
+            n: ChangeSeq::new(n),
+            request_id,
+            actor: actor(),
+            change: AuditChange::done("hold", ResourceKind::Stream, "orders", after),
+        }
+    };
+    let copied = |desk: &Desk| {
+        let holds = AuditFilter {
+            action: Some("hold".to_owned()),
+            ..AuditFilter::default()
+        };
+        desk.catalog.audit(&holds, 100).expect("a page").len()
+    };
+    let first = Epoch::new(7);
+    // As an older version leaves it, which is killed before it marks the act.
+    let note = desk.catalog.note(&act(3).change, &actor());
+    note.expect("it is written");
+    for acts in [&[3, 5][..], &[3, 5], &[5, 9], &[9]] {
+        let acts: Vec<ActToCopy> = acts.iter().map(|n| act(*n)).collect();
+        desk.catalog.copy_acts(first, &acts).expect("it is written");
+    }
+    assert_eq!(copied(&desk), 3);
+    let desk = desk.reopened(&settings());
+    for (epoch, n, expected) in [
+        (first, 9, 3),
+        (first, 10, 4),
+        // What another life of the pool still had to copy has its entry; its next number may be a lower one.
+        (Epoch::new(8), 10, 4),
+        (Epoch::new(9), 4, 5),
+    ] {
+        let copying = desk.catalog.copy_acts(epoch, &[act(n)]);
+        copying.expect("it is written");
+        assert_eq!(copied(&desk), expected, "{epoch} {n}");
+    }
 }

@@ -1,0 +1,92 @@
+//! Acts on items, and nodes that die while they make them.
+//!
+//! **Invariant**: every act that a node shows is in the audit log once, whichever node copied it there.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+
+/// Items of a round, each of which is overridden once.
+const ITEMS: u64 = 60;
+
+/// Overrides one item after the other, until the node is killed after so many.
+fn overrides(node: &Process, round: u64, killed_after: u64) {
+    let made = AtomicU64::new(0);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for item in 0..ITEMS {
+                let body = json!({ "key": format!("{round}-{item}"), "fields": { "n": item } });
+                let path = "/api/admin/streams/orders/override";
+                if node.try_call("POST", path, &body.to_string()) != Some(200) {
+                    break;
+                }
+                made.store(item + 1, Ordering::Release);
+            }
+        });
+        eventually("so many are made", || {
+            (made.load(Ordering::Acquire) >= killed_after).then_some(())
+        });
+        // The next one is under way.
+        node.signal(Signal::KILL);
+    });
+}
+
+/// Waits until a node shows an item.
+fn has_item(node: &Process, key: &str) {
+    let path = format!("/api/admin/streams/orders/items/{key}");
+    eventually("the node has the item", || {
+        (node.try_call("GET", &path, "") == Some(200)).then_some(())
+    });
+}
+
+/// How many items have an override.
+fn overridden(node: &Process) -> usize {
+    let acts = node.admin("/api/admin/streams/orders/acts");
+    acts["overridden"].as_object().map_or(0, |keys| keys.len())
+}
+
+/// The requests of the overrides in the audit log.
+fn audited(node: &Process) -> Vec<String> {
+    let entries = node.list("/api/admin/audit?action=override&limit=500");
+    let request = |entry: &Value| entry["after"]["request_id"].as_str().map(str::to_owned);
+    let requests: Option<Vec<String>> = entries.iter().map(request).collect();
+    requests.unwrap_or_else(|| panic!("an act without a request: {entries:?}"))
+}
+
+#[test]
+fn an_act_of_a_node_that_is_killed_is_in_the_audit_log_once() {
+    let Some(server) = Postgres::start("an_act_of_a_node_that_is_killed") else {
+        return;
+    };
+    let [runs, mut waits] = owner_first(["a", "b"].map(|name| node(&server, name).spawn()));
+    for round in 0..4 {
+        let items = (0..ITEMS).map(|item| json!({ "id": format!("{round}-{item}"), "n": 0 }));
+        let items: Vec<Value> = items.collect();
+        waits.accepted("orders", BY_ID, &json!(items).to_string());
+        has_item(&waits, &format!("{round}-{}", ITEMS - 1));
+        let setup = waits.setup.clone();
+        overrides(&waits, round, 7 + 5 * round);
+        drop(waits);
+        // Nobody acts on the other node, and it copies what is left nevertheless.
+        eventually("every act is in the audit log", || {
+            let (shown, requests) = (overridden(&runs), audited(&runs));
+            (shown > 0 && requests.len() == shown).then_some(())
+        });
+        waits = setup.spawn();
+    }
+    waits.accepted("orders", BY_ID, r#"{"id": "last", "n": 0}"#);
+    has_item(&waits, "last");
+    let last = json!({ "key": "last", "fields": { "n": 1 } }).to_string();
+    let path = "/api/admin/streams/orders/override";
+    assert_eq!(waits.call("POST", path, &last).status, 200);
+    for node in [&runs, &waits] {
+        eventually("every act is there once", || {
+            let requests = audited(node);
+            let different: BTreeSet<&String> = requests.iter().collect();
+            assert_eq!(different.len(), requests.len(), "{requests:?}");
+            (requests.len() == overridden(node)).then_some(())
+        });
+    }
+    [runs, waits].into_iter().for_each(Process::stop);
+}
