@@ -389,6 +389,7 @@ impl From<ExpireError> for ApiError {
             ExpireError::Pool(error) => error.into(),
             ExpireError::Kept => Self::invalid(message),
             ExpireError::Behind => Self::conflict("POOL_BEHIND", message),
+            ExpireError::Asked(error) => error.into(),
         }
     }
 }

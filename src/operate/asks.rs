@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{By, LettersSent, OperateError, Operator};
+use super::{By, ExpiredItems, LettersSent, OperateError, Operator};
 use delivery::{GivenUp, RefillError, Refilled};
 use ingest::AgainError;
 
@@ -39,6 +39,8 @@ pub(super) enum Task {
     DiscardLetters(Selection),
     /// The sinks, to the node with this ID.
     HandOver(String),
+    /// Items of a stream, by their keys.
+    Expire(Arc<str>, Vec<String>),
 }
 
 /// A question.
@@ -118,7 +120,7 @@ impl TakenAsk {
     /// Does it, and answers.
     pub async fn answer(self) {
         let answer: Result<Value, Refusal> = match serde_json::from_slice(&self.question) {
-            Ok(question) => (self.operator.perform(question).await).map_err(Refusal::from),
+            Ok(question) => self.operator.perform(question).await,
             Err(_) => Err(Refusal::Failed("its version does not know this".to_owned())),
         };
         let answer = json!(answer).to_string();
@@ -227,7 +229,7 @@ impl Operator {
         }))
     }
 
-    async fn perform(&self, question: Question) -> Result<Value, OperateError> {
+    async fn perform(&self, question: Question) -> Result<Value, Refusal> {
         let Question {
             sink,
             task,
@@ -236,7 +238,7 @@ impl Operator {
             request,
         } = question;
         if self.is_elsewhere(&sink) {
-            return Err(self.no_lane(&sink));
+            return Err(self.no_lane(&sink).into());
         }
         let by = By {
             who: Arc::from(who),
@@ -267,6 +269,12 @@ impl Operator {
                     cluster.hand_over.give_to(node).await;
                 }
                 Value::Null
+            }
+            Task::Expire(stream, keys) => {
+                let expired = self.expire_items(&stream, &keys, by).await;
+                let ExpiredItems { items, are_gone } =
+                    expired.map_err(|error| Refusal::Failed(error.to_string()))?;
+                json!((items, are_gone))
             }
             Task::DiscardLetters(letters) => {
                 json!(self.discard_letters(&sink, letters, by).await?)

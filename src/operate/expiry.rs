@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use super::{By, Operator};
+use super::asks::Task;
+use super::{By, OperateError, Operator};
 use base::clock::{Lived, Unix};
 use delivery::{ReadError, Unsettled};
 use ingest::error::AcceptError;
@@ -72,6 +73,9 @@ pub enum ExpireError {
         "requests are pending, so no item can expire; wait until the sinks have received them, then repeat"
     )]
     Behind,
+    /// The node that runs the sinks did not do it.
+    #[error(transparent)]
+    Asked(#[from] OperateError),
 }
 
 impl From<JournalError> for ExpireError {
@@ -216,6 +220,12 @@ impl Operator {
         by: By,
     ) -> Result<ExpiredItems, ExpireError> {
         self.gate.check()?;
+        if self.asks.is_some() && !self.runs_sinks() {
+            // What is not settled, the node with the sinks knows.
+            let task = Task::Expire(Arc::clone(stream), keys.to_vec());
+            let (items, are_gone) = self.ask("", task, &by).await?;
+            return Ok(ExpiredItems { items, are_gone });
+        }
         if !self.delivery.removes_from_pool(stream) {
             return Err(ExpireError::Kept);
         }

@@ -17,6 +17,8 @@ use super::{Database, DatabaseCall, DatabaseError, within};
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// One that was not used for so long is asked whether it still is one.
 const FRESH: Duration = Duration::from_secs(1);
+/// Longest wait for that: a server that is gone without a word never answers.
+const PING_MAX: Duration = Duration::from_secs(2);
 
 /// Some connections to a database.
 #[derive(Debug)]
@@ -119,9 +121,15 @@ impl Connections {
                     false => self.database.connect().await,
                 };
             };
-            if used.elapsed() < FRESH || connection.ping().await.is_ok() {
+            if used.elapsed() < FRESH {
                 return Ok(connection);
             }
+            let answer = tokio::time::timeout(PING_MAX, connection.ping()).await;
+            if matches!(answer, Ok(Ok(()))) {
+                return Ok(connection);
+            }
+            // The others were used before.
+            self.lock().clear();
         }
     }
 

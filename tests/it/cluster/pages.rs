@@ -205,6 +205,17 @@ fn a_sink_is_operated_by_the_pages_of_a_node_that_does_not_run_it() {
     });
     offer(&both, SINK, SINK, &["pause", "refill", "retry"]);
 
+    // Which items have pending requests is known to the node that runs the sinks.
+    runs.drained();
+    let expired = here.submit("/streams/orders/expire-items", "key=two");
+    leads_to(&expired, "/streams/orders");
+    let told = flash(here, "/streams/orders");
+    assert!(told.contains("1 item"), "{told}");
+    eventually("it is gone everywhere", || {
+        let gone = |process: &Process| process.setup.items("orders").len() == 2;
+        (gone(&runs) && gone(&waits)).then_some(())
+    });
+
     for (verb, state, state_here, offered) in [
         ("pause", "paused", "paused", ["refill", "resume", "retry"]),
         (
