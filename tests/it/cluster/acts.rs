@@ -6,23 +6,26 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
+use crate::process::Client;
 
 /// Items of a round, each of which is overridden once.
 const ITEMS: u64 = 60;
 
 /// Overrides one item after the other, until the node is killed after so many.
 fn overrides(node: &Process, round: u64, killed_after: u64) {
+    const PATH: &str = "/api/admin/streams/orders/override";
+    let (admin, token) = (node.admin, node.setup.admin_token());
+    let act = move |item: u64| {
+        let body = json!({ "key": format!("{round}-{item}"), "fields": { "n": item } });
+        let mut client = Client::connect(admin).ok()?;
+        let answer = client.call("POST", PATH, &token, &body.to_string()).ok()?;
+        (answer.status == 200).then_some(())
+    };
     let made = AtomicU64::new(0);
     std::thread::scope(|threads| {
         threads.spawn(|| {
-            for item in 0..ITEMS {
-                let body = json!({ "key": format!("{round}-{item}"), "fields": { "n": item } });
-                let path = "/api/admin/streams/orders/override";
-                if node.try_call("POST", path, &body.to_string()) != Some(200) {
-                    break;
-                }
-                made.store(item + 1, Ordering::Release);
-            }
+            let acted = (0..ITEMS).take_while(|item| act(*item).is_some());
+            acted.for_each(|item| made.store(item + 1, Ordering::Release));
         });
         eventually("so many are made", || {
             (made.load(Ordering::Acquire) >= killed_after).then_some(())
