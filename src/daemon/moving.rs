@@ -137,6 +137,7 @@ impl Moving<'_> {
             digest: part.source.digest.to_vec(),
         });
         let rows: Vec<MovedRows> = rows.collect();
+        progress("committing, which waits for the standby if there is one");
         let committed = target.commit(&rows, (seq.get(), low_water.get())).await;
         committed.map_err(DaemonError::MoveUnknown)?;
         Ok((parts, false))

@@ -23,6 +23,9 @@ use sqlite::{Synchronous, beside, suspect};
 
 /// What a file is called until it is whole.
 const PART: &str = ".part";
+/// A write-ahead log of more bytes is copied back while entries are applied: it would grow with all that the copies lack, and
+/// each page is looked for in all of it.
+const WAL_BYTES_MAX: u64 = 64 << 20;
 
 /// Why the copies of a node are not at the head.
 #[derive(Debug, Error)]
@@ -326,8 +329,18 @@ impl Copy {
         place.store(&self.connection)?;
         sqlite::commit(&self.connection)?;
         self.place = place;
+        copy_back(&self.connection, &self.path, WAL_BYTES_MAX)?;
         Ok(raised)
     }
+}
+
+/// Copies the write-ahead log of a file back that has more than `bytes_max`, and empties it.
+fn copy_back(connection: &Connection, path: &Path, bytes_max: u64) -> Result<(), rusqlite::Error> {
+    let log = beside(path, "-wal").metadata();
+    if log.is_ok_and(|log| log.len() > bytes_max) {
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    }
+    Ok(())
 }
 
 /// The place of an entry that follows on `place`.
@@ -366,4 +379,29 @@ pub(super) fn delete(path: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_ahead_log_is_copied_back_when_it_is_large() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pool.db");
+        let connection = sqlite::open_writer(&path, Synchronous::Normal).expect("a file");
+        let made = "CREATE TABLE t (a BLOB); INSERT INTO t VALUES (randomblob(200000))";
+        connection.execute_batch(made).expect("a table");
+        let log_bytes = || {
+            let log = beside(&path, "-wal").metadata();
+            log.expect("a write-ahead log").len()
+        };
+        let before = log_bytes();
+        assert!(before > 200_000, "nobody else copies it back: {before}");
+        copy_back(&connection, &path, before).expect("nothing to do");
+        assert_eq!(log_bytes(), before);
+        copy_back(&connection, &path, before - 1).expect("it is copied back");
+        assert_eq!(log_bytes(), 0);
+        assert!(path.metadata().expect("a file").len() > 200_000);
+    }
 }

@@ -21,6 +21,8 @@ use postgres::{DatabaseCall, DatabaseError, refusal, within};
 
 /// Bytes of a part.
 const PART_BYTES: u64 = 1 << 20;
+/// Parts whose digests are asked for at once: the time of a statement is bounded, and that of a base is not.
+const PARTS_COMPARED: usize = 256;
 
 /// Why a base was not stored or loaded.
 #[derive(Debug, Error)]
@@ -151,8 +153,8 @@ impl Log {
 #[derive(Debug)]
 pub(crate) struct StoredBase {
     id: Uuid,
-    /// The SHA-256 of each part, as it was read from the file.
-    parts: Vec<[u8; 32]>,
+    /// File, number and SHA-256 of each part, as it was read from the file.
+    parts: Vec<(i16, i32, [u8; 32])>,
 }
 
 /// Stores a base over this connection; no statement takes longer than `wait`.
@@ -179,12 +181,13 @@ pub(crate) async fn store_base(
             if bytes.is_empty() {
                 break;
             }
-            parts.push(Sha256::digest(&bytes).into());
+            let number = i16::from(file.number());
+            parts.push((number, stored, Sha256::digest(&bytes).into()));
             let store = sqlx::query(
                 "INSERT INTO base_parts (id, file, part, bytes) VALUES ($1, $2, $3, $4)",
             )
             .bind(id)
-            .bind(i16::from(file.number()))
+            .bind(number)
             .bind(stored)
             .bind(bytes);
             rows(connection, wait, store).await?;
@@ -207,11 +210,20 @@ impl StoredBase {
         connection: &mut PgConnection,
         wait: Duration,
     ) -> Result<bool, DatabaseError> {
-        let sql = "SELECT sha256(bytes) FROM base_parts WHERE id = $1 ORDER BY file, part";
-        let found = rows(connection, wait, sqlx::query(sql).bind(self.id)).await?;
-        let digests = found.iter().map(|row| column::<&[u8]>(row, 0));
-        let digests = digests.collect::<Result<Vec<_>, _>>()?;
-        Ok(digests.iter().eq(self.parts.iter()))
+        let sql = "SELECT sha256(bytes) FROM base_parts WHERE id = $1 AND (file, part) >= ($2, $3)
+             ORDER BY file, part LIMIT $4";
+        for parts in self.parts.chunks(PARTS_COMPARED) {
+            let (file, part, _) = parts[0];
+            let query = sqlx::query(sql).bind(self.id).bind(file).bind(part);
+            let query = query.bind(i64::try_from(parts.len()).unwrap_or(i64::MAX));
+            let found = rows(connection, wait, query).await?;
+            let digests = found.iter().map(|row| column::<&[u8]>(row, 0));
+            let digests = digests.collect::<Result<Vec<_>, _>>()?;
+            if !digests.iter().eq(parts.iter().map(|(.., digest)| digest)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
