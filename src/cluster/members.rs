@@ -205,7 +205,7 @@ impl Members {
     }
 
     /// The newest entry of the catalog that lookups of all live nodes include. A node that has no copies yet shows nothing.
-    fn seen_everywhere(&self) -> u64 {
+    pub(crate) fn seen_everywhere(&self) -> u64 {
         let nodes = self.status.read().nodes;
         let open = nodes.iter().filter(|node| node.is_live && node.entry > 0);
         open.map(|node| node.catalog).min().unwrap_or(0)

@@ -4,6 +4,7 @@
     reason = "no daemon tracks the tasks of a test"
 )]
 
+mod followers;
 mod members;
 
 use std::time::Duration;
@@ -57,9 +58,14 @@ impl Node {
 
     /// The number of its claim, when it runs the sinks.
     async fn runs(&mut self) -> i64 {
+        self.runs_from().await.0
+    }
+
+    /// The same, and the entry that both files must have before it begins.
+    async fn runs_from(&mut self) -> (i64, LogPlace) {
         let role = self.role.wait_for(|role| *role != Role::Waits).await;
         match *role.expect("it lives") {
-            Role::Runs { fence, .. } => fence,
+            Role::Runs { fence, from } => (fence, from),
             Role::Waits => unreachable!("it was waited for"),
         }
     }
@@ -85,16 +91,26 @@ async fn one_node_runs_the_sinks_and_another_when_it_has_gone() {
     assert!(!first.lease.may_begin());
     let two = second.runs().await;
     assert_eq!(two, one + 1);
-    // It dies: its connection is gone with it.
+    // It settles, and dies: its connection is gone with it. The next one begins behind what was settled.
+    let mut settling = Log::new(database.clone(), second.id);
+    let settled = NewEntry {
+        fence: Some(two),
+        before: LogPlace::default(),
+        change: &replica::change(&[]),
+        seq: 0,
+        low_water: 0,
+        format: 1,
+    };
+    let settled = settling.append(&settled).await.expect("it is the owner");
     let mut third = Node::start(&database, PATIENT);
     second.task.abort();
-    let three = third.runs().await;
-    assert_eq!(three, two + 1);
+    let (three, from) = third.runs_from().await;
+    assert_eq!((three, from), (two + 1, settled));
     // What the log says is what counts: one that was frozen settles nothing.
     let mut frozen = Log::new(database.clone(), Uuid::now_v7());
     let late = NewEntry {
         fence: Some(two),
-        before: LogPlace::default(),
+        before: settled,
         change: &replica::change(&[]),
         seq: 0,
         low_water: 0,

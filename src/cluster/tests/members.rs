@@ -143,6 +143,41 @@ async fn nodes_see_each_other_and_one_that_stops_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_is_seen_everywhere_when_the_last_live_node_sees_it() {
+    let Some(server) = Postgres::start("a_change_is_seen_everywhere") else {
+        return;
+    };
+    let database = server.cluster("headgate").await;
+    let said = |place, catalog| Said {
+        place,
+        catalog,
+        ..Said::default()
+    };
+    let joined = join(&database, "a", said(9, 8)).await;
+    let mut first = joined.expect("a free name").2;
+    assert_eq!(first.seen_everywhere(), 8);
+    // One that is behind; and one that has no copies yet, and shows nothing.
+    let mut others = Vec::new();
+    for (name, said) in [("b", said(7, 5)), ("c", said(0, 0))] {
+        let joined = join(&database, name, said).await;
+        others.push(joined.expect("a free name"));
+    }
+    // A beat that rises is one of a live node, however slow the machine is.
+    for _ in 0..2 {
+        others[0].2.announce().await.expect("it answers");
+        first.announce().await.expect("it answers");
+    }
+    assert_eq!(first.seen_everywhere(), 5);
+    assert_eq!(others[0].2.seen_everywhere(), 5);
+    let behind = others[0].0;
+    server.query(&format!(
+        "DELETE FROM headgate.nodes WHERE node = '{behind}'"
+    ));
+    first.announce().await.expect("it answers");
+    assert_eq!(first.seen_everywhere(), 8);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_is_taken_from_a_node_that_is_gone_and_from_no_other() {
     let Some(server) = Postgres::start("a_name_is_taken_from_a_node_that_is_gone") else {
         return;
