@@ -2,6 +2,7 @@
 
 mod encoded;
 mod every_table;
+mod followed;
 pub(crate) mod random;
 mod schema_changes;
 

@@ -105,3 +105,35 @@ fn raise(number: &watch::Sender<u64>, to: u64) {
         is_newer
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::log::Log;
+
+    #[test]
+    fn a_change_returns_when_the_last_node_has_seen_it() {
+        let nowhere = postgres_server::cluster_at("postgres://127.0.0.1:1/none", "headgate");
+        let log = SharedLog::over(Log::new(nowhere, Uuid::now_v7()), 1).0;
+        let (wanted, waiting) = (log.wanted(), log.clone());
+        let begun = Instant::now();
+        let waits = std::thread::spawn(move || waiting.wait_for_all(7));
+        while !wanted.has_changed().expect("it is open") && !waits.is_finished() {
+            std::thread::yield_now();
+        }
+        assert!(wanted.has_changed().expect("it is open"), "nobody asks");
+        for seen in [0, 6] {
+            log.set_seen_everywhere(seen);
+            let is_over = waits.is_finished();
+            assert!(!is_over || begun.elapsed() >= SEEN_WITHIN, "{seen}");
+        }
+        log.set_seen_everywhere(7);
+        waits.join().expect("no panic");
+        assert!(!log.is_awaited());
+        // What all have seen already is waited for by nobody.
+        log.wait_for_all(7);
+        assert!(!log.is_awaited());
+    }
+}

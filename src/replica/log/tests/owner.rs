@@ -51,6 +51,9 @@ async fn the_sinks_are_taken_from_who_is_gone_or_silent_and_from_nobody_else() {
         fence = a.claim(None).await.expect("it answers");
     }
     assert_eq!(fence, Some(3));
+    // What it began to settle under its claim of before is not settled under the new one.
+    let late = a.append(&settles(1, two)).await;
+    assert!(matches!(late, Err(AppendError::NotTheOwner)), "{late:?}");
     // It lives, on another connection than the one that it claimed on.
     let frozen = b.follow(two).await.expect("it follows").head;
     assert_eq!(frozen.owner, Some(a.node));
