@@ -1,5 +1,6 @@
 //! The journal in a PostgreSQL server of the tests' own. Run by `cargo test`.
 
+mod admitted;
 mod doubt;
 mod generations;
 mod minutes;

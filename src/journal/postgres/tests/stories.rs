@@ -1,14 +1,19 @@
 //! What two attempts, two lives and two clocks do to each other, step by step, on connections of the test.
 
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 
 use super::*;
-use crate::postgres::group::{Columns, Group};
+use crate::postgres::group::{Columns, Group, Placed};
 use crate::queue::Job;
 use ::postgres::refusal;
 
 /// The requests of a group; whoever waits for them is gone.
 fn group(requests: &[&Submission]) -> Columns {
+    group_with(requests, None)
+}
+
+/// The same with the body of a refused request.
+fn group_with(requests: &[&Submission], refused: Option<RejectedBody>) -> Columns {
     let mut group = Group::default();
     for request in requests {
         let request = Submission {
@@ -19,6 +24,17 @@ fn group(requests: &[&Submission]) -> Columns {
         };
         let (to, _) = tokio::sync::oneshot::channel();
         let added = group.add(Job::Submit(Box::new(request), to));
+        assert!(added.is_ok(), "it fits");
+    }
+    if let Some(body) = refused {
+        let entry = LogEntry::of(
+            Uuid::now_v7(),
+            Unix::now(),
+            "shop".into(),
+            "orders".into(),
+            Outcome::Rejected,
+        );
+        let added = group.add(Job::Log(Box::new(entry), Some(Box::new(body))));
         assert!(added.is_ok(), "it fits");
     }
     group.columns
@@ -63,6 +79,10 @@ impl Stage {
 
     fn stored(&self) -> String {
         self.server.query("SELECT count(*) FROM headgate.requests")
+    }
+
+    fn claimed(&self) -> String {
+        self.server.query("SELECT count(*) FROM headgate.claims")
     }
 }
 
@@ -123,7 +143,78 @@ async fn a_life_that_is_not_known_stores_nothing() {
         let error = called.map(|rows| rows.len()).expect_err("refused");
         assert!(error.is(refusal::UNKNOWN_NODE), "{error}");
     }
+    assert_eq!((stage.stored(), stage.claimed()), ("0".into(), "0".into()));
+}
+
+/// The server does all that a call says, and cannot commit it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_committed_has_no_answer_and_holds_no_key() {
+    let Some(stage) = Stage::start("what_is_not_committed_has_no_answer").await else {
+        return;
+    };
+    let body = RejectedBody {
+        body: Bytes::from_static(b"{"),
+        stream: "orders".into(),
+        content_type: None,
+        item_key: None,
+        idempotency_key: None,
+        test: false,
+        headers: None,
+    };
+    // A constraint that is checked at the commit.
+    stage.server.query(
+        "CREATE FUNCTION headgate.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'at the commit'; END $$;
+         CREATE CONSTRAINT TRIGGER fails AFTER UPDATE ON headgate.writers DEFERRABLE INITIALLY DEFERRED
+         FOR EACH ROW EXECUTE FUNCTION headgate.fail()",
+    );
+    let request = submission(&["a"], Some("a"));
+    let mut connection = stage.connection().await;
+    for refused in [None, Some(body)] {
+        let columns = group_with(&[&request], refused);
+        let called = columns.call(&mut connection, (stage.node, 1, 0)).await;
+        let error = called.map(|rows| rows.len()).expect_err("no answer");
+        assert!(error.to_string().contains("at the commit"), "{error}");
+        assert_eq!((stage.stored(), stage.claimed()), ("0".into(), "0".into()));
+    }
+    // Its repeat is another request, and the first one.
+    stage.server.query("DROP TRIGGER fails ON headgate.writers");
+    let repeat = submission(&["a"], Some("a"));
+    let rows = group(&[&repeat])
+        .call(&mut connection, (stage.node, 1, 0))
+        .await;
+    let rows = rows.expect("it is accepted");
+    let first: Option<Uuid> = rows[0].try_get("first_id").expect("a column");
+    assert_eq!(first, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_is_placed_by_who_runs_the_sinks_and_in_no_generation_before() {
+    let Some(stage) = Stage::start("a_request_is_placed_by_who_runs_the_sinks").await else {
+        return;
+    };
+    let mut connection = stage.connection().await;
+    let mut place = async |number| {
+        let placed = Placed {
+            submission: submission(&["a"], None),
+            seq: Seq::new(number),
+        };
+        placed.call(&mut connection, stage.node).await
+    };
+    let begins = "UPDATE headgate.generations SET first_seq = 1000";
+    stage.server.query(begins);
+    let claimed_by = |node: Uuid| {
+        let sql = format!("UPDATE headgate.log_head SET owner = '{node}', fence = fence + 1");
+        stage.server.query(&sql);
+    };
+    claimed_by(Uuid::new_v4());
+    let refused = place(1_000).await.expect_err("refused");
+    assert!(refused.is(refusal::NOT_THE_OWNER), "{refused}");
+    claimed_by(stage.node);
+    let refused = place(999).await.expect_err("refused");
+    assert!(refused.is(refusal::PLACE_TAKEN), "{refused}");
     assert_eq!(stage.stored(), "0");
+    place(1_000).await.expect("it is placed");
+    assert_eq!(stage.stored(), "1");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,10 +257,11 @@ async fn nothing_is_read_above_what_may_still_be_committed() {
     let mut under_way = stage.connection().await;
     let mut attempt = under_way.begin().await.expect("it begins");
     let first = submission(&["first"], None);
-    group(&[&first])
+    let rows = group(&[&first])
         .call(&mut attempt, (slow, 1, 0))
         .await
         .expect("it is accepted");
+    let number: i64 = rows[0].try_get("seq").expect("a column");
     let second = submission(&["second"], None);
     group(&[&second])
         .call(&mut connection, (stage.node, 1, 0))
@@ -183,6 +275,10 @@ async fn nothing_is_read_above_what_may_still_be_committed() {
     };
     let (below, read_before) = read().await;
     assert_eq!(read_before, 0, "what is under way comes first");
+    // However long it takes: only those of somebody else are passed over.
+    let held = sqlx::query_scalar::<_, i64>("SELECT horizon()");
+    let held = held.fetch_one(&mut connection).await.expect("it answers");
+    assert!(held <= number, "{held} is above {number}");
     attempt.commit().await.expect("it is committed");
     let (above, read_after) = read().await;
     assert_eq!(read_after, 2);
