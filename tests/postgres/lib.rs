@@ -9,6 +9,7 @@
     reason = "blocking helpers around a child process: they poll"
 )]
 
+mod disk;
 mod place;
 mod standby;
 
@@ -25,6 +26,8 @@ use std::time::{Duration, Instant};
 pub use place::Place;
 use postgres::{Database, DatabaseOptions, Durability};
 use rustix::process::{Pid, Signal, kill_process};
+
+pub use disk::SmallDisk;
 
 /// No step of a server takes longer, on a busy machine.
 const STEP_MAX: Duration = Duration::from_secs(180);

@@ -2,6 +2,7 @@
 //!
 //! **Invariant**: who asks over the API, and what receivers are sent, cannot see where the data is.
 
+mod places;
 mod refused;
 
 use std::path::Path;
