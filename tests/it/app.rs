@@ -6,6 +6,7 @@
 //! **Invariant**: a daemon leaves no work behind: it is stopped in order when its [`TestApp`] is dropped.
 
 pub(crate) mod actor;
+mod nodes;
 mod random;
 pub(crate) mod raw;
 pub(crate) mod renderer;
@@ -21,41 +22,63 @@ use tokio_util::sync::CancellationToken;
 
 use crate::setup::Setup;
 use crate::stored::Item;
-use crate::wait::{DEADLINE, eventually_async};
+use crate::wait::DEADLINE;
 
 pub(crate) use actor::{Admin, Caller, Reply};
+pub(crate) use nodes::Addresses;
+use nodes::{Node, drain};
 pub(crate) use random::Random;
 pub(crate) use raw::Raw;
 pub(crate) use renderer::{Content, Message, Pass, Renderer, Transport, encoded};
 
-/// A running daemon.
+/// A running daemon, or with `HEADGATE_TEST_ENGINE=postgres:3` the nodes of a cluster.
 pub(crate) struct TestApp {
-    /// `http://127.0.0.1:…` or `unix:/…`
+    /// `http://127.0.0.1:…` or `unix:/…` of the first node.
     pub(crate) service: String,
     /// The same for the admin listener.
     pub(crate) admin_url: String,
-    /// The parts of the daemon, for what cannot be seen from outside.
+    /// The parts of the first daemon, for what cannot be seen from outside.
     pub(crate) parts: Operator,
+    /// Where callers send to.
+    services: Addresses,
+    /// The same for the admin listeners.
+    admins: Addresses,
     setup: Setup,
     stop: CancellationToken,
-    daemon: Option<JoinHandle<Result<(), DaemonError>>>,
+    /// Empty when it was stopped.
+    nodes: Vec<Node>,
 }
 
 impl TestApp {
     /// Starts one; [`Setup::start`] is what tests call.
     pub(crate) async fn of(setup: Setup) -> Result<Self, DaemonError> {
         let program = Path::new(env!("CARGO_BIN_EXE_headgate"));
-        let daemon = Daemon::start(&setup.load(), Some(program)).await?;
         let stop = CancellationToken::new();
+        let mut nodes = Vec::new();
+        for setup in setup.nodes() {
+            let started = Daemon::start(&setup.load(), Some(program)).await;
+            let daemon = started.inspect_err(|_| stop.cancel())?;
+            let stopping = stop.clone();
+            nodes.push(Node {
+                setup,
+                parts: daemon.operator.clone(),
+                service: daemon.service_address.clone(),
+                admin: daemon.admin_address.clone(),
+                daemon: in_background(async move { daemon.run(stopping.cancelled_owned()).await }),
+            });
+        }
+        let services = Addresses::new(nodes.iter().map(|node| node.service.clone()));
+        let admins = services.and(nodes.iter().map(|node| node.admin.clone()));
+        let first = nodes.first().expect("a node");
         Ok(Self {
-            service: daemon.service_address.clone(),
-            admin_url: daemon.admin_address.clone(),
-            parts: daemon.operator.clone(),
+            service: first.service.clone(),
+            admin_url: first.admin.clone(),
+            parts: first.parts.clone(),
+            services,
+            admins,
             setup,
-            stop: stop.clone(),
-            daemon: Some(in_background(
-                async move { daemon.run(stop.cancelled()).await },
-            )),
+            stop,
+            nodes,
         })
     }
 
@@ -81,12 +104,12 @@ impl TestApp {
 
     /// A caller with any secret.
     pub(crate) fn caller_with(&self, secret: &str) -> Caller {
-        Caller::new(&self.service, Some(secret))
+        Caller::new(self.services.clone(), Some(secret))
     }
 
     /// A caller of the service without a key.
     pub(crate) fn anonymous(&self) -> Caller {
-        Caller::new(&self.service, None)
+        Caller::new(self.services.clone(), None)
     }
 
     /// The secret of a connector's first key.
@@ -107,7 +130,7 @@ impl TestApp {
     /// A renderer with the read key `screen`, which is not connected yet.
     pub(crate) fn renderer(&self, transport: Transport, streams: &[&str]) -> Renderer {
         Renderer::new(
-            &self.service,
+            self.services.next(),
             transport,
             self.read_secret("screen"),
             streams,
@@ -116,12 +139,14 @@ impl TestApp {
 
     /// The operator.
     pub(crate) fn admin(&self) -> Admin {
-        Admin::new(&self.admin_url, Some(&self.admin_token())).with_journal(&self.parts.journal)
+        let journals = self.nodes.iter();
+        let journals = journals.map(|node| node.parts.journal.clone());
+        Admin::new(self.admins.clone(), Some(&self.admin_token())).with_journals(journals.collect())
     }
 
     /// Somebody at the admin listener who does not know the token.
     pub(crate) fn stranger(&self) -> Admin {
-        Admin::new(&self.admin_url, None)
+        Admin::new(self.admins.clone(), None)
     }
 
     /// The admin token.
@@ -131,7 +156,11 @@ impl TestApp {
 
     /// The renderers that are connected, as the operator sees them.
     pub(crate) async fn renderers(&self) -> Vec<Value> {
-        self.admin().get("/api/admin/renderers").await.list()
+        let (mut renderers, admin) = (Vec::new(), self.admin());
+        for _ in &self.nodes {
+            renderers.extend(admin.get("/api/admin/renderers").await.list());
+        }
+        renderers
     }
 
     /// The last change of the pool.
@@ -142,41 +171,32 @@ impl TestApp {
     /// Waits until every lane has everything behind it and the journal has written everything. Views, which the daemon
     /// makes once a second, are there then.
     pub(crate) async fn drain(&self) {
-        let journal = &self.parts.journal;
-        // First: only then is the newest entry known to be the last one that was acknowledged.
-        journal.flush().await.expect("the journal is open");
-        eventually_async("every lane has everything behind it", async || {
-            let newest = *journal.newest().borrow();
-            let lanes = self.parts.delivery.lanes();
-            // A node of a cluster has none until it runs the sinks.
-            let all_run =
-                self.parts.node().is_none() || lanes.len() == self.parts.catalog.sinks().len();
-            let mut lanes = lanes.iter();
-            (all_run && lanes.all(|lane| lane.cursor() >= newest)).then_some(())
-        })
-        .await;
-        while matches!(self.parts.pool.refresh_views(), Ok(true)) {}
+        drain(&self.nodes).await;
     }
 
-    /// The items of a stream in the pool, by key, after [`drain`](Self::drain).
+    /// The items of a stream in the pool, by key, after [`drain`](Self::drain). Each node has the same.
     pub(crate) async fn items(&self, stream: &str) -> Vec<Item> {
         self.drain().await;
-        self.setup.rows(stream)
+        let items = self.setup.rows(stream);
+        for node in self.nodes.iter().skip(1) {
+            assert_eq!(node.setup.rows(stream), items, "each node has the same");
+        }
+        items
     }
 
     /// Key and fields of each item of a stream, as [`items`](Self::items).
     pub(crate) async fn fields(&self, stream: &str) -> Vec<(String, String)> {
-        self.drain().await;
-        self.fields_now(stream)
+        keys_and_fields(self.items(stream).await)
     }
 
-    /// Key and fields of each item of a stream that is in the pool already.
+    /// Key and fields of each item of a stream that the node that was asked last has already.
     pub(crate) fn fields_now(&self, stream: &str) -> Vec<(String, String)> {
-        let items = self.setup.rows(stream);
-        items
-            .into_iter()
-            .map(|item| (item.key, item.fields))
-            .collect()
+        keys_and_fields(self.asked().rows(stream))
+    }
+
+    /// The node that was asked last.
+    fn asked(&self) -> &Setup {
+        &self.nodes[self.services.asked()].setup
     }
 
     /// What renderers of these streams should hold, after [`drain`](Self::drain).
@@ -195,15 +215,14 @@ impl TestApp {
         receipt
     }
 
-    /// A read-only connection to the pool, as any other program would open one.
+    /// A read-only connection to the pool of the node that was asked last, as any other program would open one.
     pub(crate) fn pool(&self) -> rusqlite::Connection {
-        self.setup.pool()
+        self.asked().pool()
     }
 
     /// Stops the daemon in order.
     pub(crate) async fn stop(mut self) -> Setup {
-        let done = self.finish().await.expect("the daemon was not stopped yet");
-        done.expect("the daemon ends in order");
+        self.finish().await.expect("the daemon ends in order");
         self.setup.clone()
     }
 
@@ -218,8 +237,10 @@ impl TestApp {
         let before = settings.read_keys.len();
         settings.read_keys.retain(|key| key.name != read_key);
         assert_eq!(settings.read_keys.len() + 1, before, "{read_key}");
-        self.parts.catalog.renew(&settings);
-        self.parts.live.recheck_keys();
+        for node in &self.nodes {
+            node.parts.catalog.renew(&settings);
+            node.parts.live.recheck_keys();
+        }
     }
 
     /// Begins to stop the daemon, without waiting for it.
@@ -227,27 +248,33 @@ impl TestApp {
         self.stop.cancel();
     }
 
-    async fn finish(&mut self) -> Option<Result<(), DaemonError>> {
+    /// Stops every daemon that runs.
+    async fn finish(&mut self) -> Result<(), DaemonError> {
         self.stop.cancel();
-        let daemon = self.daemon.take()?;
-        let done = tokio::time::timeout(DEADLINE, daemon).await;
-        Some(
+        for node in std::mem::take(&mut self.nodes) {
+            let done = tokio::time::timeout(DEADLINE, node.daemon).await;
             done.expect("the daemon stops in time")
-                .expect("the daemon does not panic"),
-        )
+                .expect("the daemon does not panic")?;
+        }
+        Ok(())
     }
 }
 
 impl Drop for TestApp {
     fn drop(&mut self) {
-        if self.daemon.is_some() && !std::thread::panicking() {
+        if !self.nodes.is_empty() && !std::thread::panicking() {
             let runtime = tokio::runtime::Handle::current();
             let done = tokio::task::block_in_place(|| runtime.block_on(self.finish()));
-            if let Some(Err(error)) = done {
+            if let Err(error) = done {
                 panic!("the daemon did not end in order: {error}");
             }
         }
     }
+}
+
+fn keys_and_fields(items: Vec<Item>) -> Vec<(String, String)> {
+    let items = items.into_iter();
+    items.map(|item| (item.key, item.fields)).collect()
 }
 
 /// Runs something beside the test.

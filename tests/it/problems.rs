@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::command_line::operate;
 use crate::process::Process;
 use crate::receiver::{Receiver, answer};
-use crate::setup::{Setup, is_alone_in_a_cluster};
+use crate::setup::{Setup, is_in_a_cluster};
 use crate::stored::one;
 use crate::wait::eventually;
 
@@ -42,7 +42,7 @@ fn pause(process: &Process, sink: &str, act: &str) {
 /// The key of a problem, without the name of the node that a cluster has behind it.
 fn without_node(key: &str) -> &str {
     match key.rsplit_once('@') {
-        Some((key, _)) if is_alone_in_a_cluster() => key,
+        Some((key, _)) if is_in_a_cluster() => key,
         _ => key,
     }
 }
@@ -91,7 +91,7 @@ fn a_problem_is_told_once_and_so_is_its_end_whatever_ends_the_daemon_between() {
     );
     let key = listed["key"].as_str().expect("a key");
     assert_eq!(without_node(key), "sink_paused:team");
-    assert_eq!(key.contains('@'), is_alone_in_a_cluster());
+    assert_eq!(key.contains('@'), is_in_a_cluster());
     assert_eq!(listed["since"], item["since"], "it is the same problem");
     let shown = operate(&process, ["problems"]).ok();
     assert!(shown.contains("sink_paused  team     warning"), "{shown}");

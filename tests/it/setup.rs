@@ -26,7 +26,7 @@ use tempfile::TempDir;
 
 use crate::app::TestApp;
 use crate::process::{Ended, Process};
-pub(crate) use engine::{file_only, is_alone_in_a_cluster};
+pub(crate) use engine::{file_only, is_in_a_cluster, one_node_only};
 use file::quoted;
 
 /// The admin token of [`Setup::with_streams`].
@@ -56,6 +56,8 @@ pub(crate) struct Setup {
     write_stall_max: Option<Duration>,
     /// Its first start compiles all plugins.
     is_compiling: bool,
+    /// What the name of the configuration file ends with: that of a node beside the first one.
+    node: &'static str,
 }
 
 #[derive(Debug, Clone)]
@@ -87,6 +89,7 @@ impl Setup {
             changes: Vec::new(),
             write_stall_max: None,
             is_compiling: false,
+            node: "",
         };
         setup
             .set("server.listen", "127.0.0.1:0")
@@ -344,7 +347,7 @@ impl Setup {
 
     /// Starts the daemon in this process.
     pub(crate) async fn start(self) -> TestApp {
-        self.spare_compiling();
+        self.nodes().iter().for_each(Self::spare_compiling);
         let started = TestApp::of(self).await;
         started.unwrap_or_else(|error| panic!("the daemon starts: {error}"))
     }

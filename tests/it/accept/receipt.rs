@@ -96,6 +96,9 @@ fn rate(reply: &Reply) -> [u64; 4] {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn every_answer_to_a_known_key_tells_its_rate() {
+    if crate::setup::one_node_only("nodes divide the rate of a key") {
+        return;
+    }
     let app = Setup::shop()
         .connector("shop", "requests_per_second = 2\nburst = 100")
         .start()
@@ -132,6 +135,9 @@ async fn every_answer_to_a_known_key_tells_its_rate() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn bytes_beyond_those_of_a_day_are_429_and_what_is_not_stored_counts_nothing() {
+    if crate::setup::one_node_only("nodes divide the rate of a key") {
+        return;
+    }
     let app = Setup::shop()
         .connector("shop", "bytes_per_second = 1000000\nbytes_per_day = 100")
         .key("shop", "orders")
@@ -193,6 +199,9 @@ async fn bytes_beyond_those_of_a_day_are_429_and_what_is_not_stored_counts_nothi
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn too_many_requests_are_429_until_the_time_that_is_told() {
+    if crate::setup::one_node_only("nodes divide the rate of a key") {
+        return;
+    }
     let app = Setup::shop()
         .connector("shop", "requests_per_second = 1\nburst = 3")
         .key("shop", "orders")

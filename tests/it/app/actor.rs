@@ -10,6 +10,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method};
 use serde_json::Value;
 
+use super::Addresses;
 use crate::process::value_of;
 use crate::wait::{DEADLINE, eventually_async};
 
@@ -23,14 +24,14 @@ pub(crate) struct Caller {
 #[derive(Debug, Clone)]
 pub(crate) struct Admin {
     http: Http,
-    /// Of a daemon in this process: what reads the request log first waits for what is still to be written.
-    journal: Option<Arc<Journal>>,
+    /// Of daemons in this process: what reads the request log first waits for what is still to be written.
+    journals: Vec<Arc<Journal>>,
 }
 
 #[derive(Debug, Clone)]
 struct Http {
     client: Client,
-    base: String,
+    addresses: Addresses,
     bearer: Option<String>,
 }
 
@@ -59,9 +60,9 @@ pub(crate) struct Refusal {
 }
 
 impl Caller {
-    pub(crate) fn new(url: &str, secret: Option<&str>) -> Self {
+    pub(crate) fn new(addresses: impl Into<Addresses>, secret: Option<&str>) -> Self {
         Self {
-            http: Http::new(url, secret),
+            http: Http::new(addresses.into(), secret),
         }
     }
 
@@ -124,19 +125,16 @@ impl Caller {
 }
 
 impl Admin {
-    pub(crate) fn new(url: &str, token: Option<&str>) -> Self {
+    pub(crate) fn new(addresses: impl Into<Addresses>, token: Option<&str>) -> Self {
         Self {
-            http: Http::new(url, token),
-            journal: None,
+            http: Http::new(addresses.into(), token),
+            journals: Vec::new(),
         }
     }
 
-    /// The same, of a daemon in this process.
-    pub(crate) fn with_journal(self, journal: &Arc<Journal>) -> Self {
-        Self {
-            journal: Some(Arc::clone(journal)),
-            ..self
-        }
+    /// The same, of daemons in this process.
+    pub(crate) fn with_journals(self, journals: Vec<Arc<Journal>>) -> Self {
+        Self { journals, ..self }
     }
 
     /// `GET`
@@ -170,8 +168,10 @@ impl Admin {
     /// Waits until the journal has everything that was answered before: the entries of what was refused, and of
     /// greetings, are written beside their answers, and may come after them.
     pub(crate) async fn logged(&self) {
-        let journal = self.journal.as_ref().expect("a daemon in this process");
-        journal.flush().await.expect("the journal is open");
+        assert!(!self.journals.is_empty(), "a daemon in this process");
+        for journal in &self.journals {
+            journal.flush().await.expect("the journal is open");
+        }
     }
 
     /// A page of a connector's request log, with the query as given (`status=test&limit=3`). Everything that was answered
@@ -182,10 +182,21 @@ impl Admin {
         self.get(&path).await.list()
     }
 
-    /// The value of a metric, by its name and labels as they are printed.
+    /// The value of a metric, by its name and labels as they are printed. What nodes count is added up.
     pub(crate) async fn metric(&self, series: &str) -> f64 {
-        let text = self.get("/metrics").await.text();
-        value_of(&text, series).unwrap_or_else(|| panic!("no series {series} in\n{text}"))
+        let name = series.split_once('{').map_or(series, |(name, _)| name);
+        let mut counted = ["_total", "_count", "_sum"].into_iter();
+        let nodes = match counted.any(|end| name.ends_with(end)) {
+            true => self.http.addresses.all().len(),
+            false => 1,
+        };
+        let mut found = None;
+        for _ in 0..nodes {
+            let text = self.get("/metrics").await.text();
+            let value = value_of(&text, series);
+            found = found.map_or(value, |sum| Some(sum + value.unwrap_or_default()));
+        }
+        found.unwrap_or_else(|| panic!("no series {series}"))
     }
 
     /// Waits until a metric has this value: what sinks did is counted after it is done.
@@ -198,20 +209,21 @@ impl Admin {
 }
 
 impl Http {
-    fn new(url: &str, bearer: Option<&str>) -> Self {
+    fn new(addresses: Addresses, bearer: Option<&str>) -> Self {
         let builder = Client::builder()
             .no_proxy()
             .tls_built_in_root_certs(false)
             .redirect(reqwest::redirect::Policy::none())
             .timeout(DEADLINE)
             .pool_idle_timeout(Duration::from_secs(5));
-        let (builder, base) = match url.strip_prefix("unix:") {
-            Some(path) => (builder.unix_socket(path), "http://localhost"),
-            None => (builder, url),
+        let socket = addresses.all().first();
+        let builder = match socket.and_then(|url| url.strip_prefix("unix:")) {
+            Some(path) => builder.unix_socket(path),
+            None => builder,
         };
         Self {
             client: builder.build().expect("an HTTP client can be made"),
-            base: base.to_owned(),
+            addresses,
             bearer: bearer.map(|secret| format!("Bearer {secret}")),
         }
     }
@@ -233,7 +245,11 @@ impl Http {
             let value = HeaderValue::from_bytes(value.as_bytes()).expect("a header's value");
             all.append(name, value);
         }
-        let request = self.client.request(method, format!("{}{path}", self.base));
+        let base = match self.addresses.next() {
+            socket if socket.starts_with("unix:") => "http://localhost",
+            url => url,
+        };
+        let request = self.client.request(method, format!("{base}{path}"));
         let sent = request.headers(all).body(body).send().await;
         let response = sent.unwrap_or_else(|error| panic!("{path} is answered: {error:?}"));
         let status = response.status().as_u16();

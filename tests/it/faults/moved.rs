@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{STREAM, all_there, folder, submit};
 use crate::process::{BY_ID, Client, Ended, SetOnDrop};
-use crate::setup::{Setup, is_alone_in_a_cluster};
+use crate::setup::{Setup, is_in_a_cluster};
 use crate::wait::eventually;
 
 /// What one connection was answered until there was no answer any more, in order.
@@ -85,7 +85,7 @@ fn a_folder_that_is_deleted_ends_the_daemon() {
 #[test]
 fn a_file_that_is_replaced_or_deleted_ends_the_daemon() {
     // A node has no journal of its own.
-    let is_there = |file: &&str| !file.starts_with("journal") || !is_alone_in_a_cluster();
+    let is_there = |file: &&str| !file.starts_with("journal") || !is_in_a_cluster();
     let files = ["journal.db", "pool.db", "catalog.db", "lock"];
     for file in files.into_iter().filter(is_there) {
         let setup = folder();

@@ -13,7 +13,7 @@ use super::preload::{Action, Preload, SYNC};
 use super::producer::Worker;
 use super::verdict::Verdict;
 use crate::process::Process;
-use crate::setup::{Setup, is_alone_in_a_cluster};
+use crate::setup::{Setup, is_in_a_cluster};
 use crate::stored::{one, read_only};
 use crate::wait::eventually;
 
@@ -107,7 +107,7 @@ fn hold(path: &Path, time: Duration) {
 fn somebody_who_holds_a_file_is_waited_for() {
     let mut random = bench::random("a held file");
     // A node has no journal of its own.
-    let is_there = |file: &&str| !file.starts_with("journal") || !is_alone_in_a_cluster();
+    let is_there = |file: &&str| !file.starts_with("journal") || !is_in_a_cluster();
     let files = ["journal.db", "pool.db", "catalog.db"];
     for file in files.into_iter().filter(is_there) {
         let folder = bench::folder();

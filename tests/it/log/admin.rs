@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::Admin;
-use crate::setup::{Setup, is_alone_in_a_cluster};
+use crate::setup::{Setup, is_in_a_cluster};
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
 const GUARDED: [(Method, &str); 85] = [
@@ -298,7 +298,7 @@ async fn connectors_sinks_and_status_are_listed_without_secrets() {
     app.drain().await;
     let status = app.admin().get("/api/admin/status").await.data();
     assert_eq!(status["problems"], json!([]));
-    let durability = match is_alone_in_a_cluster() {
+    let durability = match is_in_a_cluster() {
         true => "local",
         false => "os",
     };

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::{Answer, Client, JSON, Process, bearer};
-use crate::setup::{is_alone_in_a_cluster, key_of};
+use crate::setup::{is_in_a_cluster, key_of};
 use crate::wait::{PROCESS_DEADLINE, eventually, eventually_within};
 
 impl Process {
@@ -183,7 +183,7 @@ impl Process {
 
     /// Whether every sink has everything.
     pub(crate) fn is_drained(&self) -> bool {
-        let runs = |sink: &Value| sink["state"] != "elsewhere" || !is_alone_in_a_cluster();
+        let runs = |sink: &Value| sink["state"] != "elsewhere" || !is_in_a_cluster();
         let done = |sink: &Value| sink["lag"] == 0 && sink["retries"] == 0 && runs(sink);
         self.list("/api/admin/sinks").iter().all(done)
     }

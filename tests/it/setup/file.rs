@@ -30,7 +30,7 @@ impl Setup {
 
     /// Writes the configuration file, at once as a whole.
     pub(crate) fn write(&self) -> PathBuf {
-        let file = self.path("headgate.toml");
+        let file = self.path(&format!("headgate{}.toml", self.node));
         let new = file.with_extension("new");
         std::fs::write(&new, self.text()).expect("a configuration file");
         // For this user only, as whatever holds secrets.

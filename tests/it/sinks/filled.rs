@@ -7,7 +7,7 @@ use super::{patch, refusal};
 use crate::faults::pause;
 use crate::process::{BY_ID, Process};
 use crate::receiver::{Receiver, answer};
-use crate::setup::{Setup, is_alone_in_a_cluster};
+use crate::setup::{Setup, is_in_a_cluster};
 
 /// Streams of which the journal keeps nothing for sinks that are yet to come.
 pub(super) fn folder() -> Setup {
@@ -54,7 +54,7 @@ fn items(first: u64, count: u64) -> String {
 pub(super) fn forgotten(process: &Process, folder: &Setup) {
     process.drained();
     // A database keeps payloads for some hours.
-    if is_alone_in_a_cluster() {
+    if is_in_a_cluster() {
         return;
     }
     process.drained_when(|| {
