@@ -3,6 +3,8 @@
 //! **Invariant**: a page loads nothing from other servers, and runs only the scripts and styles that are embedded in
 //! the program. It is never cached, and cannot be shown in a frame.
 
+mod no_page;
+
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use salvo_core::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
@@ -15,12 +17,10 @@ use super::form_data::FORM_TOKEN;
 use super::guard;
 use super::key::shown_once;
 use super::text::{plain, text, text_of};
-use base::clock::Unix;
+use catalog::KeyHash;
 use catalog::key::KeyText;
-use catalog::{CatalogError, KeyHash, ResourceKind};
-use http::error::ApiError;
-use http::middleware::request_id;
 use http::sessions::{IssuedKey, Visitor};
+pub(super) use no_page::NoPage;
 use settings::ADMIN;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -99,40 +99,6 @@ pub(super) struct FormPage {
     pub(super) content: Markup,
 }
 
-/// Errors in place of a page.
-#[derive(Debug)]
-pub(super) enum NoPage {
-    /// The object does not exist; the text says what to do.
-    NotFound(&'static str),
-    /// The request is invalid or was rejected, for this reason.
-    Refused(StatusCode, String),
-    /// An internal error.
-    Failed(Box<dyn std::error::Error + Send + Sync>),
-}
-
-impl NoPage {
-    /// Rejects changes of objects that are defined in the configuration.
-    pub(super) fn if_declared(created_at: Option<Unix>, kind: ResourceKind) -> Result<(), Self> {
-        match created_at {
-            Some(_) => Ok(()),
-            None => {
-                let why = CatalogError::Declared(kind).to_string();
-                Err(Self::Refused(StatusCode::CONFLICT, why))
-            }
-        }
-    }
-}
-
-impl<E: Into<ApiError>> From<E> for NoPage {
-    fn from(error: E) -> Self {
-        let error = error.into();
-        match error.cause {
-            Some(cause) => Self::Failed(cause),
-            None => Self::Refused(error.status, error.message),
-        }
-    }
-}
-
 /// A page with a second live part inside of its still part, at the place that [`aside`] marks.
 pub(super) struct WithAside(pub(super) Page, pub(super) Markup);
 
@@ -202,33 +168,6 @@ impl Writer for FormAnswer {
                 };
                 let head = head(&page, depot);
                 write(res, status, whole(&page, &head, &html! {}, visitor, None));
-            }
-        }
-    }
-}
-
-#[async_trait]
-impl Writer for NoPage {
-    async fn write(self, req: &mut Request, _: &mut Depot, res: &mut Response) {
-        match self {
-            Self::NotFound(hint) => notice(res, StatusCode::NOT_FOUND, "Not found", hint),
-            Self::Refused(StatusCode::SERVICE_UNAVAILABLE, why) => {
-                guard::retry_soon(req, res);
-                notice(
-                    res,
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "Not available now",
-                    &why,
-                );
-            }
-            Self::Refused(status, why) => notice(res, status, "Request failed", &why),
-            Self::Failed(error) => {
-                let id = request_id(req);
-                tracing::error!(request_id = %id, path = req.uri().path(), %error, "a page failed");
-                let sentence =
-                    format!("Internal error. For details, search the log for the request ID {id}.");
-                let status = StatusCode::INTERNAL_SERVER_ERROR;
-                notice(res, status, "Failed", &sentence);
             }
         }
     }

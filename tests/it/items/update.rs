@@ -86,7 +86,7 @@ async fn a_merging_stream_keeps_the_fields_that_an_update_does_not_name() {
 /// Many callers update one item at once: what stays is what the journal accepted last, whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_updates_at_once_the_one_accepted_last_stays() {
-    let app = Setup::shop().start().await;
+    let app = Setup::shop().unlimited().start().await;
     let callers = (0..8).map(|caller| {
         let shop = app.caller("shop");
         in_background(async move {
