@@ -16,7 +16,7 @@ use super::{Actor, Change, Filter, page, write};
 use crate::{Catalog, CatalogError, ResourceKind};
 
 pub(crate) const TABLE: &str = "CREATE TABLE IF NOT EXISTS acts_copied (
-    id INTEGER PRIMARY KEY CHECK (id = 0),
+    id INTEGER PRIMARY KEY,
     epoch INTEGER NOT NULL,
     n INTEGER NOT NULL
 );";

@@ -182,6 +182,14 @@ async fn a_page_has_what_fits_and_the_next_one_goes_on() {
         }
     }
     assert_eq!(sizes, [3, 3, 3, 3, 3, 3, 2]);
+    // A snapshot knows whether there is more, whatever made its page full.
+    let small = PageLimit {
+        rows: 1_000,
+        bytes: 20 * large.len(),
+    };
+    let page = test.pool.snapshot(STREAM, None, None, small).await;
+    let page = page.expect("it reads");
+    assert_eq!((page.changes.len(), page.more), (20, false));
 }
 
 /// What one request does.

@@ -327,7 +327,7 @@ fn a_revoked_key_counts_nowhere_when_the_call_returns_whatever_is_the_matter_wit
         node_at(&line.url(), "c"),
     ];
     let cluster = Cluster {
-        nodes: setups.map(|setup| setup.spawn()),
+        nodes: setups.map(|setup| setup.unlimited().spawn()),
         line,
         keys: Keys::default(),
     };

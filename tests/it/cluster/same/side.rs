@@ -103,7 +103,10 @@ impl Side {
                 let is_left = of_each.any(|items| items.iter().any(is_own));
                 (!is_left).then_some(())
             });
-            node.sink_becomes("copy", "without a lag", |sink| sink["lag"] == 0);
+            // What waits for a retry, it has been called with.
+            node.sink_becomes("copy", "called with everything", |sink| {
+                sink["lag"].as_u64() <= sink["retries"].as_u64()
+            });
         }
     }
 
