@@ -2,7 +2,7 @@
 //!
 //! A transaction appends a row for each stream that it changes. A reader takes the keys from the rows after its position
 //! and looks each of them up. An index of the items by number would lead there directly, but every update moves an entry
-//! of such an index, which is a third of an update's work and half of its bytes.
+//! of such an index, which is a third of an update's work.
 //!
 //! A stream's log holds as many keys as the stream has items, twice, and at least [`KEPT_MIN`]. Whoever needs more reads
 //! all items instead, which is less.
@@ -143,8 +143,14 @@ impl LogEnds {
         appending: &Appending,
         sizes: &Sizes,
     ) -> Result<(), rusqlite::Error> {
-        let began = self.end(connection, stream)?;
-        let mut end = began;
+        let end = match self.of.get_mut(stream) {
+            Some(end) => end,
+            None => {
+                let end = LogEnd::read(connection, stream)?;
+                self.of.entry(Arc::clone(stream)).or_insert(end)
+            }
+        };
+        let began = end.total;
         let mut append = connection.prepare_cached(APPEND)?;
         for row in appending.full.iter().chain([&appending.last]) {
             let total = end.total + row.count;
@@ -156,30 +162,25 @@ impl LogEnds {
                 row.is_visible,
                 format!("{}]", row.keys),
             ])?;
-            end = LogEnd {
+            *end = LogEnd {
                 seq: row.seq,
                 total,
             };
         }
-        if end.total / CUT_EVERY > began.total / CUT_EVERY {
+        if end.total / CUT_EVERY > began / CUT_EVERY {
             let kept = KEPT_MIN.max(2 * sizes.of(stream).items);
             cut(connection, stream, end.total.saturating_sub(kept))?;
         }
-        match self.of.get_mut(stream) {
-            Some(known) => *known = end,
-            None => _ = self.of.insert(Arc::clone(stream), end),
-        }
         Ok(())
     }
+}
 
-    fn end(&self, connection: &Connection, stream: &Arc<str>) -> Result<LogEnd, rusqlite::Error> {
-        if let Some(end) = self.of.get(stream) {
-            return Ok(*end);
-        }
+impl LogEnd {
+    fn read(connection: &Connection, stream: &str) -> Result<Self, rusqlite::Error> {
         let end = connection
             .prepare_cached(TAIL)?
-            .query_row([&**stream], |row| {
-                Ok(LogEnd {
+            .query_row([stream], |row| {
+                Ok(Self {
                     seq: ChangeSeq::from_column(row.get(0)?),
                     total: row.get::<_, i64>(1)?.unsigned_abs(),
                 })
@@ -211,7 +212,7 @@ impl Pool {
     #[cfg(test)]
     pub(super) fn cut_log(&self, stream: &str, kept: u64) {
         let cut_off = self.write(|writer| {
-            let end = LogEnds::default().end(&writer.connection, &stream.into())?;
+            let end = LogEnd::read(&writer.connection, stream)?;
             cut(&writer.connection, stream, end.total.saturating_sub(kept))
         });
         cut_off.expect("it writes");

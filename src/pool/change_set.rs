@@ -28,6 +28,12 @@ struct OfStream {
     log: Appending,
 }
 
+impl OfStream {
+    fn sent(&mut self, stream: &Arc<str>, changes: &Changes) -> &mut StreamChanges {
+        (self.told).get_or_insert_with(|| StreamChanges::of(stream, changes))
+    }
+}
+
 impl<'a> ChangeSet<'a> {
     pub(super) fn new(seq: ChangeSeq, changes: &'a Changes) -> Self {
         Self {
@@ -56,8 +62,9 @@ impl<'a> ChangeSet<'a> {
         change: impl FnOnce(ChangeSeq) -> Change,
     ) {
         self.seq += 1;
-        let is_told = !self.withheld;
-        self.log(stream, key, |told, seq| {
+        let (changes, is_told) = (self.changes, !self.withheld);
+        self.log(stream, key, |of_stream, seq| {
+            let told = of_stream.sent(stream, changes);
             told.updated_at = told.updated_at.max(updated_at);
             if is_told && let Some(changes) = &mut told.changes {
                 changes.push(change(seq));
@@ -77,8 +84,9 @@ impl<'a> ChangeSet<'a> {
         key: &str,
         change: impl FnOnce(ChangeSeq) -> Change,
     ) {
-        self.log(stream, key, |told, seq| {
-            if let Some(changes) = &mut told.changes {
+        let changes = self.changes;
+        self.log(stream, key, |of_stream, seq| {
+            if let Some(changes) = &mut of_stream.sent(stream, changes).changes {
                 changes.push(change(seq));
             }
         });
@@ -92,11 +100,7 @@ impl<'a> ChangeSet<'a> {
 
     /// The same of the change that was made last.
     pub(super) fn log_last(&mut self, stream: &Arc<str>, key: &str) {
-        let log = match self.streams.get_mut(stream) {
-            Some(of_stream) => &mut of_stream.log,
-            None => &mut self.streams.entry(Arc::clone(stream)).or_default().log,
-        };
-        log.note(key, self.seq, !self.withheld);
+        self.log(stream, key, |_, _| ());
     }
 
     /// A number for what changes no key by itself.
@@ -104,22 +108,15 @@ impl<'a> ChangeSet<'a> {
         self.seq += 1;
     }
 
-    /// The change of a key that was made last is in the log, and `then` has what renderers are told.
-    fn log(
-        &mut self,
-        stream: &Arc<str>,
-        key: &str,
-        then: impl FnOnce(&mut StreamChanges, ChangeSeq),
-    ) {
+    /// The change of a key that was made last is in the log; then `then` has what is changed of the stream.
+    fn log(&mut self, stream: &Arc<str>, key: &str, then: impl FnOnce(&mut OfStream, ChangeSeq)) {
         // An entry that is there costs no clone of the name, and no second look.
         let of_stream = match self.streams.get_mut(stream) {
             Some(of_stream) => of_stream,
             None => self.streams.entry(Arc::clone(stream)).or_default(),
         };
         of_stream.log.note(key, self.seq, !self.withheld);
-        let changes = self.changes;
-        let told = (of_stream.told).get_or_insert_with(|| StreamChanges::of(stream, changes));
-        then(told, self.seq);
+        then(of_stream, self.seq);
     }
 
     /// What is appended to the log of each stream.

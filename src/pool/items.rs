@@ -63,7 +63,7 @@ pub struct Page {
 pub struct SnapshotPage {
     /// Each item as a change with the number of its last one.
     pub changes: Vec<Change>,
-    /// There may be items with later keys.
+    /// There are items with later keys.
     pub more: bool,
 }
 

@@ -85,6 +85,19 @@ fn claim_of(text: &str, payload: u64) -> Claim {
     }
 }
 
+/// What is kept of a rejected request of which only the body is known.
+fn rejected(body: Bytes) -> RejectedBody {
+    RejectedBody {
+        body,
+        stream: "orders".into(),
+        content_type: None,
+        item_key: None,
+        idempotency_key: None,
+        test: false,
+        headers: None,
+    }
+}
+
 async fn submit(journal: &Journal, keys: &[&str], claim: Option<&str>) -> Receipt {
     let submitted = journal.submit(submission(keys, claim)).await;
     submitted.expect("it is stored")

@@ -118,15 +118,7 @@ async fn bodies_of_the_connector_that_has_most_are_given_up_first() {
             Outcome::Rejected,
         );
         ids.push(entry.request_id);
-        let body = RejectedBody {
-            body: Bytes::from(vec![b'x'; bytes]),
-            stream: "orders".into(),
-            content_type: None,
-            item_key: None,
-            idempotency_key: None,
-            test: false,
-            headers: None,
-        };
+        let body = rejected(Bytes::from(vec![b'x'; bytes]));
         journal.record_refused(entry, Some(body));
     }
     submit(&journal, &["a"], None).await;

@@ -152,15 +152,7 @@ async fn what_is_not_committed_has_no_answer_and_holds_no_key() {
     let Some(stage) = Stage::start("what_is_not_committed_has_no_answer").await else {
         return;
     };
-    let body = RejectedBody {
-        body: Bytes::from_static(b"{"),
-        stream: "orders".into(),
-        content_type: None,
-        item_key: None,
-        idempotency_key: None,
-        test: false,
-        headers: None,
-    };
+    let body = rejected(Bytes::from_static(b"{"));
     // A constraint that is checked at the commit.
     stage.server.query(
         "CREATE FUNCTION headgate.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'at the commit'; END $$;
