@@ -10,13 +10,14 @@ use std::sync::Arc;
 use api::openapi;
 use http::access::Needs;
 use http::document::Document;
+use http::error::ApiError;
 use http::ingest::Submit;
 use http::nowhere::Nowhere;
 use http::reader::Readers;
 use http::unauthenticated::Unauthenticated;
 use http::{
-    AdminParts, Outside, ServiceParts, access, acts, head, health, ingest, items, live, middleware,
-    pages, reader, ticket, user_pages,
+    AdminParts, Outside, ServiceParts, access, acts, database_wait, head, health, ingest, items,
+    live, middleware, pages, reader, ticket, user_pages,
 };
 use salvo_core::catcher::Catcher;
 use salvo_core::{Router, Service};
@@ -89,10 +90,14 @@ fn service_routes(parts: &ServiceParts) -> Router {
                         .delete(items::DeleteItem(ingest())),
                 ),
         )
-        .push(acts::routes(&acts::Operating {
-            readers: readers(),
-            operator: parts.operator.clone(),
-        }))
+        .push(database_wait::bounded(
+            &parts.operator,
+            ApiError::answer,
+            acts::routes(&acts::Operating {
+                readers: readers(),
+                operator: parts.operator.clone(),
+            }),
+        ))
         .push(pages::routes())
         .push(user_pages::routes(&parts.operator.about.data_dir))
         .push(Router::with_path("healthz").get(health::GetHealth))
@@ -132,7 +137,7 @@ fn admin_routes(parts: &AdminParts) -> Router {
         .push(access::require_token(operator, Needs::METRICS, metrics))
         .push(api::routes(operator, &parts.sessions));
     Router::new()
-        .push(guarded)
+        .push(database_wait::bounded(operator, ApiError::answer, guarded))
         .push(Router::with_path("healthz").get(health::GetHealth))
 }
 

@@ -286,7 +286,7 @@ impl From<CatalogError> for ApiError {
     }
 }
 
-const DATABASE_AWAY: &str = "the database of the cluster is away";
+pub(super) const DATABASE_AWAY: &str = "the database of the cluster is away";
 
 impl From<TicketError> for ApiError {
     fn from(error: TicketError) -> Self {
@@ -312,7 +312,7 @@ fn database_away(error: &DatabaseError) -> ApiError {
     unavailable(DATABASE_AWAY)
 }
 
-fn unavailable(reason: &'static str) -> ApiError {
+pub(super) fn unavailable(reason: &'static str) -> ApiError {
     let retry_after_seconds = 5;
     ApiError::from(AcceptError::Unavailable {
         reason,

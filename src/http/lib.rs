@@ -12,6 +12,7 @@ mod admission;
 pub mod asset;
 pub mod body;
 pub mod connections;
+pub mod database_wait;
 pub mod document;
 pub mod envelope;
 pub mod error;

@@ -271,11 +271,11 @@ impl Pool {
             repeatable,
             items: 0,
         };
-        match answers::earlier(&self.lock().connection, &call) {
+        self.read(|connection| match answers::earlier(connection, &call) {
             Ok(acted) => Ok(Ok(acted)),
             Err(Fault::Refused(refused)) => Ok(Err(refused)),
-            Err(Fault::Sql(error)) => Err(error.into()),
-        }
+            Err(Fault::Sql(error)) => Err(error),
+        })
     }
 
     /// Runs what changes what is shown of a stream.
@@ -315,13 +315,12 @@ impl Pool {
     /// # Errors
     /// SQLite's.
     pub fn acted_streams(&self) -> Result<Vec<Arc<str>>, PoolError> {
-        let writer = self.lock();
-        let mut select = writer.connection.prepare_cached(
-            "SELECT stream FROM acts UNION SELECT stream FROM act_answers
-             UNION SELECT stream FROM writes UNION SELECT stream FROM holds",
-        )?;
-        let streams = select.query_map([], |row| row.get(0))?;
-        Ok(streams.collect::<Result<_, _>>()?)
+        let sql = "SELECT stream FROM acts UNION SELECT stream FROM act_answers
+             UNION SELECT stream FROM writes UNION SELECT stream FROM holds";
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(sql)?;
+            select.query_map([], |row| row.get(0))?.collect()
+        })
     }
 
     /// Ends what acts have left of a stream that is gone. Blocks.

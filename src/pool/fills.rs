@@ -214,8 +214,6 @@ impl Pool {
     /// How a sink was filled the last time, or is being filled. Blocks.
     pub fn filling_of(&self, sink: &str) -> Result<Option<Filling>, PoolError> {
         let sql = format!("SELECT {COLUMNS} FROM fills WHERE sink = ?1");
-        let writer = self.lock();
-        let mut statement = writer.connection.prepare_cached(&sql)?;
         let read = |row: &rusqlite::Row<'_>| {
             Ok(Filling {
                 fill: fill(row.get(0)?, row.get(1)?),
@@ -227,7 +225,10 @@ impl Pool {
                 is_over: row.get(8)?,
             })
         };
-        Ok(statement.query_row([sink], read).optional()?)
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            statement.query_row([sink], read).optional()
+        })
     }
 
     /// The same from the file.

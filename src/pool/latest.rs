@@ -196,7 +196,6 @@ impl Pool {
     /// How far a sink is that follows the changes; none: it has not begun. Blocks.
     pub fn latest_of(&self, sink: &str) -> Result<Option<LatestPlace>, PoolError> {
         let sql = "SELECT epoch, seq, refilled_ms, why FROM latest WHERE sink = ?1";
-        let writer = self.lock();
         let read = |row: &rusqlite::Row<'_>| {
             let at: Option<i64> = row.get(2)?;
             let why: String = row.get(3)?;
@@ -208,8 +207,10 @@ impl Pool {
                 refilled: at.map(|at| (Unix::from_column(at), why)),
             })
         };
-        let mut statement = writer.connection.prepare_cached(sql)?;
-        Ok(statement.query_row([sink], read).optional()?)
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            statement.query_row([sink], read).optional()
+        })
     }
 
     /// Begins a sink with all items, and then with what changes from here on. `why` it does so again. Blocks.

@@ -176,6 +176,8 @@ impl PoolError {
 pub struct Pool {
     writer: Mutex<Writer>,
     reads: Opaque<sqlx::SqlitePool>,
+    /// In a cluster, what [`Pool::read`] reads with until the file is closed.
+    reader: Mutex<Option<Connection>>,
     path: PathBuf,
     /// Whether it is one of several copies.
     is_logged: bool,
@@ -247,6 +249,10 @@ impl Pool {
             None => Commits::Alone,
         };
         let reads = sqlite::open_readers(path, READERS_MAX).await?;
+        let reader = match log {
+            Some(_) => Some(sqlite::open_reader(path, &Arc::default())?),
+            None => None,
+        };
         // What was met before is repaired.
         DAMAGE.take();
         Ok(Arc::new(Self {
@@ -265,6 +271,7 @@ impl Pool {
                 log_ends: LogEnds::default(),
             }),
             reads,
+            reader: Mutex::new(reader),
             path: path.to_owned(),
             is_logged: log.is_some(),
             fail_stop: fail_stop.clone(),
@@ -348,7 +355,7 @@ impl Pool {
     /// Every sink has what was accepted up to here behind it, waiting retries included: it needs nothing of the journal
     /// any more. Blocks.
     pub fn low_water(&self) -> Result<Seq, PoolError> {
-        Ok(low_water(&self.lock().connection)?)
+        self.read(low_water)
     }
 
     /// Has the daemon end, and the next start repair the file, if somebody met damage in it.
@@ -389,11 +396,30 @@ impl Pool {
             let _ = self.write(|writer| history::store(&writer.connection, writer.seq));
         }
         self.keep_place()?;
+        self.reader().take();
         Ok(self.lock().connection.close()?)
     }
 
     fn lock(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reader(&self) -> MutexGuard<'_, Option<Connection>> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads what is committed. In a cluster, the writer is locked until it is known what became of its last change, so the
+    /// database may keep it locked for as long as it does not answer.
+    fn read<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, PoolError> {
+        if let Some(reader) = &*self.reader() {
+            // One state, however many statements.
+            let state = reader.unchecked_transaction()?;
+            return Ok(work(&state)?);
+        }
+        Ok(work(&self.lock().connection)?)
     }
 }
 

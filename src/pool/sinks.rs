@@ -43,8 +43,10 @@ impl Pool {
     /// Why a sink is failing, which has taken nothing since its last batch failed. Blocks.
     pub fn failing(&self, sink: &str) -> Result<Option<String>, PoolError> {
         let sql = "SELECT reason FROM failing WHERE sink = ?1";
-        let reason = (self.lock().connection).query_row(sql, [sink], |row| row.get(0));
-        Ok(reason.optional()?)
+        self.read(|connection| {
+            let reason = connection.query_row(sql, [sink], |row| row.get(0));
+            reason.optional()
+        })
     }
 
     /// From now on the sink holds payloads back. Returns its cursor; a sink that was never seen starts after `start`. Blocks.
@@ -63,7 +65,8 @@ impl Pool {
     /// Whether a sink holds payloads back. Blocks.
     pub fn has_cursor(&self, sink: &str) -> Result<bool, PoolError> {
         let sql = "SELECT count(*) FROM cursors WHERE sink = ?1";
-        let count: i64 = (self.lock().connection).query_row(sql, [sink], |row| row.get(0))?;
+        let count: i64 =
+            self.read(|connection| connection.query_row(sql, [sink], |row| row.get(0)))?;
         Ok(count > 0)
     }
 
@@ -103,8 +106,8 @@ impl Pool {
     pub fn forget_sink(&self, sink: &str) -> Result<Option<Undelivered>, PoolError> {
         let count = |sql: &str| -> Result<u64, PoolError> {
             let count = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
-            let connection = &self.lock().connection;
-            Ok(connection.query_row(sql, [sink], count)?.unsigned_abs())
+            let counted = self.read(|connection| connection.query_row(sql, [sink], count))?;
+            Ok(counted.unsigned_abs())
         };
         if count(
             "SELECT (SELECT count(*) FROM cursors WHERE sink = ?1) + (SELECT count(*) FROM latest WHERE sink = ?1)",

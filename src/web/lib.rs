@@ -46,8 +46,8 @@ use std::sync::Arc;
 use salvo_core::Router;
 
 pub use guard::CheckSite;
-use http::AdminParts;
 use http::access::Needs;
+use http::{AdminParts, database_wait};
 
 /// Routes of the pages and their files.
 pub fn routes(parts: &AdminParts) -> Router {
@@ -91,17 +91,22 @@ pub fn routes(parts: &AdminParts) -> Router {
     let pages = (subjects.into_iter()).fold(Router::new(), |all, (needs, pages)| {
         all.push(guard::require_session(parts, needs, pages))
     });
-    Router::new().push(assets::routes()).push(
-        Router::new()
-            .hoop(CheckSite::of_pages(&parts.hosts))
-            .push(
-                Router::with_path("sign-in")
-                    .get(sign_in::ShowSignIn)
-                    .post(sign_in::SignIn(
-                        Arc::clone(&parts.sessions),
-                        parts.operator.clone(),
-                    )),
-            )
-            .push(pages),
-    )
+    let guarded = Router::new()
+        .hoop(CheckSite::of_pages(&parts.hosts))
+        .push(
+            Router::with_path("sign-in")
+                .get(sign_in::ShowSignIn)
+                .post(sign_in::SignIn(
+                    Arc::clone(&parts.sessions),
+                    parts.operator.clone(),
+                )),
+        )
+        .push(pages);
+    Router::new()
+        .push(assets::routes())
+        .push(database_wait::bounded(
+            &parts.operator,
+            |error, req, res| frame::NoPage::from(error).answer(req, res),
+            guarded,
+        ))
 }

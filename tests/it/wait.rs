@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Longest wait for anything that should happen at once in this process.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 /// The same in a process of its own, which may have to compile a component first.
-pub(crate) const PROCESS_DEADLINE: Duration = Duration::from_secs(600);
+pub(crate) const PROCESS_DEADLINE: Duration = Duration::from_secs(240);
 
 /// Polls until `found` has something, or fails with `what` after [`PROCESS_DEADLINE`].
 pub(crate) fn eventually<T>(what: &str, found: impl FnMut() -> Option<T>) -> T {

@@ -48,17 +48,14 @@ const OVER: &str = "(until_lived <= ?1 OR until_wall <= ?2)";
 impl Pool {
     /// When an override or a hold ends next. Blocks.
     pub fn next_end(&self) -> Result<NextEnd, PoolError> {
-        let writer = self.lock();
-        let next = writer
-            .connection
-            .prepare_cached(NEXT)?
-            .query_row([], |row| {
+        self.read(|connection| {
+            connection.prepare_cached(NEXT)?.query_row([], |row| {
                 Ok(NextEnd {
                     lived: row.get::<_, Option<i64>>(0)?.map(Lived::from_column),
                     wall: row.get::<_, Option<i64>>(1)?.map(Unix::from_column),
                 })
-            });
-        Ok(next?)
+            })
+        })
     }
 
     /// Ends what is over. Blocks.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, Row, params};
 
 use super::key::{KeyState, is_frozen};
-use super::{Pool, PoolError, STREAM, hold};
+use super::{ActStreams, Pool, PoolError, STREAM, hold};
 use crate::history;
 use base::clock::Unix;
 use base::order::ChangeSeq;
@@ -100,12 +100,17 @@ impl Pool {
     /// # Errors
     /// SQLite's.
     pub fn item_acts(&self, stream: &str, key: &str) -> Result<ItemActs, PoolError> {
-        let writer = self.lock();
-        if !writer.acts.concern(stream, key) {
+        let (state, held) = self.read(|connection| {
+            let state = KeyState::of(connection, stream, key)?;
+            let held = match hold::held(connection, stream, key)? {
+                Some(own) => Some(own),
+                None => hold::held(connection, stream, STREAM)?,
+            };
+            Ok((state, held))
+        })?;
+        if state.overrides.is_empty() && state.kept.is_none() && held.is_none() {
             return Ok(ItemActs::default());
         }
-        let connection = &writer.connection;
-        let state = KeyState::of(connection, stream, key)?;
         let source = state.source.as_ref().map(|(form, _)| form);
         let kept = state.kept.as_ref().map(|kept| kept.form.as_ref());
         let text = |value: Option<&str>| value.map(str::to_owned);
@@ -118,11 +123,6 @@ impl Pool {
             at: own.at,
             until: own.until.map(super::Until::time),
         });
-        let own = hold::held(connection, stream, key)?;
-        let held = match own {
-            Some(own) => Some(own),
-            None => hold::held(connection, stream, STREAM)?,
-        };
         Ok(ItemActs {
             overrides: overrides.collect(),
             held: held.map(HeldSince::from),
@@ -141,10 +141,11 @@ impl Pool {
         key: &str,
         request_id: &str,
     ) -> Result<bool, PoolError> {
-        let writer = self.lock();
         let sql = "SELECT EXISTS (SELECT 1 FROM items WHERE stream = ?1 AND key = ?2 AND request_id = ?3)";
-        let mut ask = writer.connection.prepare_cached(sql)?;
-        Ok(ask.query_row([stream, key, request_id], |row| row.get(0))?)
+        self.read(|connection| {
+            let mut ask = connection.prepare_cached(sql)?;
+            ask.query_row([stream, key, request_id], |row| row.get(0))
+        })
     }
 
     /// The fields of the row of `items`, whatever is shown. Blocks.
@@ -152,8 +153,7 @@ impl Pool {
     /// # Errors
     /// SQLite's.
     pub fn source_fields(&self, stream: &str, key: &str) -> Result<Option<String>, PoolError> {
-        let writer = self.lock();
-        let state = KeyState::of(&writer.connection, stream, key)?;
+        let state = self.read(|connection| KeyState::of(connection, stream, key))?;
         Ok(state.source.map(|(form, _)| form.fields))
     }
 
@@ -162,8 +162,7 @@ impl Pool {
     /// # Errors
     /// SQLite's.
     pub fn stream_acts(&self, stream: &str, max: u32) -> Result<StreamActs, PoolError> {
-        let writer = self.lock();
-        Ok(of_stream(&writer.connection, stream, max)?)
+        self.read(|connection| of_stream(connection, stream, max))
     }
 
     /// What acts do, of all streams where they do something. Blocks.
@@ -171,17 +170,20 @@ impl Pool {
     /// # Errors
     /// SQLite's.
     pub fn act_counts(&self) -> Result<Vec<ActCounts>, PoolError> {
-        let writer = self.lock();
-        let mut streams: Vec<Arc<str>> = writer.acts.streams().cloned().collect();
-        streams.sort_unstable();
-        let mut all = Vec::new();
-        for stream in streams {
-            let counts = counts_of(&writer.connection, &stream, writer.seq)?;
-            if counts.held.is_some() || counts.held_keys + counts.overridden > 0 {
-                all.push(counts);
+        let seq = self.position().seq;
+        self.read(|connection| {
+            let acts = ActStreams::load(connection)?;
+            let mut streams: Vec<&Arc<str>> = acts.streams().collect();
+            streams.sort_unstable();
+            let mut all = Vec::new();
+            for stream in streams {
+                let counts = counts_of(connection, stream, seq)?;
+                if counts.held.is_some() || counts.held_keys + counts.overridden > 0 {
+                    all.push(counts);
+                }
             }
-        }
-        Ok(all)
+            Ok(all)
+        })
     }
 
     /// Whether a hold covers the key now. Blocks.
@@ -189,7 +191,7 @@ impl Pool {
     /// # Errors
     /// SQLite's.
     pub fn is_held(&self, stream: &str, key: &str) -> Result<bool, PoolError> {
-        Ok(is_frozen(&self.lock().connection, stream, key)?)
+        self.read(|connection| is_frozen(connection, stream, key))
     }
 
     /// Number of the last change that is shown of a key. Blocks.
@@ -197,7 +199,8 @@ impl Pool {
     /// # Errors
     /// SQLite's.
     pub fn shown_seq(&self, stream: &str, key: &str) -> Result<ChangeSeq, PoolError> {
-        Ok(KeyState::of(&self.lock().connection, stream, key)?.shown_seq())
+        let state = self.read(|connection| KeyState::of(connection, stream, key))?;
+        Ok(state.shown_seq())
     }
 }
 

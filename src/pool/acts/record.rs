@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use rusqlite::params;
+use rusqlite::{Row, params};
 use serde_json::Value;
 
 use super::{Acting, Author};
@@ -211,15 +211,12 @@ impl Acting<'_> {
 impl Pool {
     /// Acts that are not audited yet, oldest first. Blocks.
     pub fn unaudited(&self, limit: u32) -> Result<Vec<Record>, PoolError> {
-        let writer = self.lock();
-        let mut select = writer.connection.prepare_cached(
-            "SELECT n, request_id, stream, verb, by_name, client, at_ms, before, after FROM acts WHERE told = 0 ORDER BY n LIMIT ?1",
-        )?;
+        let sql = "SELECT n, request_id, stream, verb, by_name, client, at_ms, before, after FROM acts WHERE told = 0 ORDER BY n LIMIT ?1";
         let json = |text: Option<String>| {
             let value = text.and_then(|text| serde_json::from_str(&text).ok());
             value.unwrap_or(Value::Null)
         };
-        let rows = select.query_map([limit], |row| {
+        let record = |row: &Row<'_>| {
             Ok(Record {
                 n: ChangeSeq::from_column(row.get(0)?),
                 request_id: row.get(1)?,
@@ -231,8 +228,11 @@ impl Pool {
                 before: json(row.get(7)?),
                 after: json(row.get(8)?),
             })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        };
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(sql)?;
+            select.query_map([limit], record)?.collect()
+        })
     }
 
     /// These are audited. Blocks.

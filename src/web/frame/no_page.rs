@@ -52,6 +52,13 @@ impl<E: Into<ApiError>> From<E> for NoPage {
 #[async_trait]
 impl Writer for NoPage {
     async fn write(self, req: &mut Request, _: &mut Depot, res: &mut Response) {
+        self.answer(req, res);
+    }
+}
+
+impl NoPage {
+    /// Writes the response.
+    pub(in super::super) fn answer(self, req: &Request, res: &mut Response) {
         match self {
             Self::NotFound(hint) => notice(res, StatusCode::NOT_FOUND, "Not found", hint),
             Self::Refused(StatusCode::SERVICE_UNAVAILABLE, why) => {

@@ -19,7 +19,7 @@ fn overrides(node: &Process, round: u64, killed_after: u64) {
         let body = json!({ "key": format!("{round}-{item}"), "fields": { "n": item } });
         let mut client = Client::connect(admin).ok()?;
         let answer = client.call("POST", PATH, &token, &body.to_string()).ok()?;
-        (answer.status == 200).then_some(())
+        (answer.status == 202).then_some(())
     };
     let made = AtomicU64::new(0);
     std::thread::scope(|threads| {
@@ -82,7 +82,7 @@ fn an_act_of_a_node_that_is_killed_is_in_the_audit_log_once() {
     has_item(&waits, "last");
     let last = json!({ "key": "last", "fields": { "n": 1 } }).to_string();
     let path = "/api/admin/streams/orders/override";
-    assert_eq!(waits.call("POST", path, &last).status, 200);
+    assert_eq!(waits.call("POST", path, &last).status, 202);
     for node in [&runs, &waits] {
         eventually("every act is there once", || {
             let requests = audited(node);

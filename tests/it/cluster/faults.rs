@@ -202,6 +202,40 @@ fn a_node_stops_while_nobody_knows_what_became_of_a_change() {
 }
 
 #[test]
+fn an_act_in_doubt_is_answered_and_holds_nothing_up() {
+    let Some(server) = Postgres::start("an_act_in_doubt_is_answered") else {
+        return;
+    };
+    let line = Line::to(&server);
+    let node = node_at(&line.url(), "a").spawn();
+    accepted(&node, "one");
+    shows(&node, 1);
+    // The act is committed, and nobody is told.
+    line.stall_at("of-an-act-in-doubt");
+    let act = json!({ "key": "one", "fields": { "n": "of-an-act-in-doubt" } }).to_string();
+    let path = "/api/admin/streams/orders/override";
+    let answer = node.call("POST", path, &act);
+    assert_eq!(answer.status, 503, "{}", answer.body);
+    assert!(answer.body.contains("nobody knows yet"), "{}", answer.body);
+    for path in [
+        "/api/admin/streams/orders/acts",
+        "/api/admin/streams/orders/items/one",
+        "/api/admin/sinks",
+        "/api/admin/status",
+        "/metrics",
+    ] {
+        let answer = node.call("GET", path, "");
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+    }
+    line.go_on();
+    eventually("the act is shown", || {
+        let (_, item) = items(&node).pop()?;
+        (item["fields"]["n"] == "of-an-act-in-doubt").then_some(())
+    });
+    node.stop();
+}
+
+#[test]
 fn a_transaction_of_somebody_else_holds_nothing_up() {
     let Some(server) = Postgres::start("a_transaction_of_somebody_else") else {
         return;
