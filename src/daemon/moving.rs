@@ -3,8 +3,8 @@
 //! The command line calls it; no daemon runs on either directory.
 //!
 //! In: copies of the pool and the catalog become the base before the first entry of the log, and everything that the journal
-//! has is stored in generations of the database. All of it is one transaction, and what was stored is read again before it is
-//! committed. Out: the copies of a node that is none are brought to the head of the log; then the journal is read at one moment.
+//! has is stored in generations of the database. The copies are made first. Then all of it is one transaction, which is never
+//! idle for long, and what was stored is read again before it is committed. Out: the copies of a node that is none are brought to the head of the log; then the journal is read at one moment.
 //! Payloads stay meanwhile, so whatever a sink lacks by its cursor is among them.
 //!
 //! Either side is a life of its own afterwards: the pool has another epoch, and numbers of requests go on far above those that
@@ -23,7 +23,7 @@ use super::node::{copies_at_rest, database_of, make_tables};
 use super::{DaemonError, upgrade};
 use backup::restore::MARK;
 use base::{clock, whole_file};
-use journal::moving::MoveProgress;
+use journal::moving::{JournalAtRest, MoveProgress};
 use postgres::{Database, MoveIn, MoveOut, MovedRows, STATEMENT_MAX, Target};
 use repair::Verdict;
 use replica::log::Log;
@@ -117,19 +117,20 @@ impl Moving<'_> {
         let files = [self.work.join(pool::FILE), self.work.join(catalog::FILE)];
         pool::copy::begin_anew(&files[0])?;
         let (seq, low_water) = pool::copy::numbers(&files[0])?;
-        // Others may have begun it meanwhile.
+        let base = copies_at_rest([&files[0], &files[1]]).first_base()?;
+        progress("reading journal.db");
+        let journal = JournalAtRest::open(&self.from.join(journal::FILE))?;
+        // Others may have begun it meanwhile. A server ends a transaction that is idle, so whatever takes long is done.
         let (Some(mut target), _) = self.target().await? else {
             return Err(DaemonError::Cluster(
                 "another headgate migrate has filled the cluster meanwhile; run the command again"
                     .to_owned(),
             ));
         };
-        let journal = self.from.join(journal::FILE);
         let mut storing = |part: &str| progress(&format!("storing: {part}"));
-        parts.extend(journal::moving::move_in(&journal, &mut target, &mut storing).await?);
+        parts.extend(journal.move_in(&mut target, &mut storing).await?);
         progress("storing: copies for the nodes");
-        let copies = copies_at_rest([&files[0], &files[1]]);
-        let stored = copies.begin_log_within(target.connection(), STATEMENT_MAX);
+        let stored = base.store_within(target.connection(), STATEMENT_MAX);
         must_be_equal(&parts, stored.await?)?;
         let rows = parts.iter().map(|part| MovedRows {
             part: part.name.to_owned(),

@@ -253,37 +253,55 @@ pub(super) fn unreadable(part: Part, key: &Value, column: &str) -> StorageError 
     ))
 }
 
-/// Stores everything that the journal at `path`, which nobody writes, has in the cluster: log entries, requests that wait,
-/// idempotency keys of the last day, refused bodies, and payloads that could not be read. What was stored is read again.
-///
-/// # Errors
-/// The file's or the database's: then nothing will be committed.
-pub async fn move_in(
-    path: &Path,
-    target: &mut MoveIn,
-    progress: MoveProgress<'_>,
-) -> Result<Vec<MovedPart>, StorageError> {
-    let source = FileRows::open(path)?;
-    let connection = target.connection();
-    bounded(database::begin_in(connection, &source.place()?)).await?;
-    let mut moved = Vec::new();
-    for part in Part::ALL {
-        progress(part.name());
-        let mut reading = Reading::of(part);
-        loop {
-            let rows = source.after(part, &reading.key)?;
-            if !reading.count(&rows) {
-                break;
-            }
-            bounded(database::store(connection, part, rows)).await?;
-        }
-        moved.push(MovedPart {
-            name: part.name(),
-            source: reading.counter.end(),
-            target: stored_tally(connection, part).await?,
-        });
+/// A journal that is to be moved into a cluster, and that nobody writes.
+pub struct JournalAtRest {
+    rows: FileRows,
+    place: Place,
+}
+
+impl JournalAtRest {
+    /// Opens the journal at `path`, and collects its idempotency keys. Blocks for as long as there are many: it is called
+    /// before the transaction in which the journal is stored, which a server ends when it is idle.
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn open(path: &Path) -> Result<Self, StorageError> {
+        let rows = FileRows::open(path)?;
+        let place = rows.place()?;
+        Ok(Self { rows, place })
     }
-    Ok(moved)
+
+    /// Stores everything that it has in the cluster: log entries, requests that wait, idempotency keys of the last day, refused
+    /// bodies, and payloads that could not be read. What was stored is read again. Between two statements a batch is read.
+    ///
+    /// # Errors
+    /// The file's or the database's: then nothing will be committed.
+    pub async fn move_in(
+        self,
+        target: &mut MoveIn,
+        progress: MoveProgress<'_>,
+    ) -> Result<Vec<MovedPart>, StorageError> {
+        let connection = target.connection();
+        bounded(database::begin_in(connection, &self.place)).await?;
+        let mut moved = Vec::new();
+        for part in Part::ALL {
+            progress(part.name());
+            let mut reading = Reading::of(part);
+            loop {
+                let rows = self.rows.after(part, &reading.key)?;
+                if !reading.count(&rows) {
+                    break;
+                }
+                bounded(database::store(connection, part, rows)).await?;
+            }
+            moved.push(MovedPart {
+                name: part.name(),
+                source: reading.counter.end(),
+                target: stored_tally(connection, part).await?,
+            });
+        }
+        Ok(moved)
+    }
 }
 
 /// Makes a journal at `path` of everything that the cluster has at one moment. It gives no number to a request that the cluster
@@ -324,7 +342,7 @@ pub async fn move_out(
     moved.collect()
 }
 
-/// What [`move_in`] would store of the journal at `path`, which nobody writes.
+/// What [`JournalAtRest::move_in`] would store of the journal at `path`, which nobody writes.
 ///
 /// # Errors
 /// The file's.

@@ -136,12 +136,9 @@ impl CopiesAtRest<'_> {
     /// # Errors
     /// See [`AtRestError`].
     pub async fn begin_log(self, log: &mut Log) -> Result<bool, AtRestError> {
-        let (place, parts) = self.first_base()?;
-        let stored = log.store_base(place, self.format, [&parts[0], &parts[1]]);
-        let stored = stored.await;
-        for part in &parts {
-            delete(part)?;
-        }
+        let base = self.first_base()?;
+        let stored = log.store_base(base.place, base.format, base.files()).await;
+        base.delete()?;
         match stored {
             Ok(()) => Ok(true),
             Err(BaseError::Differs) => {
@@ -152,21 +149,28 @@ impl CopiesAtRest<'_> {
         }
     }
 
-    /// The same within a transaction of this connection, in which nobody else can begin it. False: what the database has is
-    /// not what the files have. No statement takes longer than `wait`.
+    /// Copies the files as they are to what the log begins with. Blocks for as long as the files are large: it is called
+    /// before the transaction in which the copies are stored, which a server ends when it is idle.
     ///
     /// # Errors
     /// See [`AtRestError`].
-    pub async fn begin_log_within(
-        self,
-        connection: &mut PgConnection,
-        wait: Duration,
-    ) -> Result<bool, AtRestError> {
-        let (place, parts) = self.first_base()?;
-        let files = [&*parts[0], &*parts[1]];
-        let stored = store_base(connection, wait, (place, self.format), files).await?;
-        parts.iter().try_for_each(|part| delete(part))?;
-        Ok(stored.is_equal(connection, wait).await?)
+    pub fn first_base(self) -> Result<FirstBase, AtRestError> {
+        // The digest before the first entry tells this log from every other.
+        let place = LogPlace {
+            n: 0,
+            digest: ChainDigest(Uuid::now_v7().into_bytes()),
+        };
+        let parts = self.files.map(|file| beside(file, PART));
+        for ((file, path), part) in ReplicaFile::ALL.into_iter().zip(self.files).zip(&parts) {
+            place_at(path, file, place)?;
+            delete(part)?;
+            sqlite::copy_at_rest(path, &part.to_string_lossy())?;
+        }
+        Ok(FirstBase {
+            place,
+            format: self.format,
+            parts,
+        })
     }
 
     /// The files are copies no longer: each is one of a daemon alone.
@@ -179,22 +183,6 @@ impl CopiesAtRest<'_> {
             connection.execute_batch(&format!("DROP TABLE IF EXISTS main.{OWN_TABLE}"))?;
         }
         Ok(())
-    }
-
-    /// Files to be stored as the base before the first entry, beside the files as they are.
-    fn first_base(self) -> Result<(LogPlace, [PathBuf; 2]), AtRestError> {
-        // The digest before the first entry tells this log from every other.
-        let place = LogPlace {
-            n: 0,
-            digest: ChainDigest(Uuid::now_v7().into_bytes()),
-        };
-        let parts = self.files.map(|file| beside(file, PART));
-        for ((file, path), part) in ReplicaFile::ALL.into_iter().zip(self.files).zip(&parts) {
-            place_at(path, file, place)?;
-            delete(part)?;
-            sqlite::copy_at_rest(path, &part.to_string_lossy())?;
-        }
-        Ok((place, parts))
     }
 
     /// Applies entries up to the head of the log; none: the copies are missing or of no use.
@@ -296,6 +284,40 @@ impl CopiesAtRest<'_> {
             fs::rename(part, path)?;
         }
         Ok(Some(place))
+    }
+}
+
+/// Files to be stored as the base before the first entry, beside those that they are copies of.
+#[derive(Debug)]
+pub struct FirstBase {
+    place: LogPlace,
+    format: i32,
+    parts: [PathBuf; 2],
+}
+
+impl FirstBase {
+    /// Has the log begin within a transaction of this connection, in which nobody else can begin it. False: what the database
+    /// has is not what the files have. No statement takes longer than `wait`, and between two of them a part of a file is read.
+    ///
+    /// # Errors
+    /// See [`AtRestError`].
+    pub async fn store_within(
+        self,
+        connection: &mut PgConnection,
+        wait: Duration,
+    ) -> Result<bool, AtRestError> {
+        let base = (self.place, self.format);
+        let stored = store_base(connection, wait, base, self.files()).await?;
+        self.delete()?;
+        Ok(stored.is_equal(connection, wait).await?)
+    }
+
+    fn files(&self) -> [&Path; 2] {
+        [&self.parts[0], &self.parts[1]]
+    }
+
+    fn delete(&self) -> io::Result<()> {
+        self.parts.iter().try_for_each(|part| delete(part))
     }
 }
 

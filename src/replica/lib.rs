@@ -92,7 +92,7 @@ mod tally;
 mod tests;
 
 pub use apply::{AppliedEntry, ApplyError, LogEntry, TouchedTable};
-pub use at_rest::{AtRestError, CopiesAtRest, UpgradeFile};
+pub use at_rest::{AtRestError, CopiesAtRest, FirstBase, UpgradeFile};
 pub use commits::{CommitError, Commits, LoggedFile, Said, SeenHere};
 pub use encoding::{
     CHANGE_VERSION, COLUMNS_MAX, FileChange, MalformedChange, change, check_change, part_of,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::*;
 use crate::file::page::tests::Random;
-use crate::moving::{move_in, move_out};
+use crate::moving::{JournalAtRest, move_out};
 use ::postgres::{MoveIn, MoveOut, MovedRows, Target};
 
 const CLAIMS: u64 = 40;
@@ -179,14 +179,14 @@ async fn open_file(path: &Path) -> Arc<Journal> {
 
 /// Moves the file into the schema; the tallies of all parts are equal.
 async fn fill(server: &Postgres, path: &Path) {
+    let journal = JournalAtRest::open(path).expect("it opens");
     let database = server.cluster("headgate").await;
     let begun = MoveIn::begin(&database).await.expect("it is asked");
     let Target::Empty(mut target) = begun else {
         panic!("{begun:?}");
     };
-    let moved = move_in(path, &mut target, &mut |_| ())
-        .await
-        .expect("it is moved");
+    let moved = journal.move_in(&mut target, &mut |_| ()).await;
+    let moved = moved.expect("it is moved");
     assert!(moved.iter().all(|part| part.is_equal()), "{moved:?}");
     let rows = moved.iter().map(|part| MovedRows {
         part: part.name.to_owned(),

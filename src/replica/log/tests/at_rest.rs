@@ -190,10 +190,22 @@ async fn a_log_is_begun_within_a_transaction_or_not_at_all() {
     for end in ["ROLLBACK", "COMMIT"] {
         let before = arrive(&mut cluster.log(), &other).await;
         assert_eq!(before.expect("it asks"), None, "{end}");
-        let mut connection = cluster.begun().await;
         let paths = paths(&folder);
-        let begun = copies(&paths).begin_log_within(&mut connection, WAIT).await;
+        let base = copies(&paths).first_base().expect("copies");
+        let mut connection = cluster.begun().await;
+        let away = paths.each_ref().map(|path| path.with_extension("away"));
+        let rename = |from: &PathBuf, to: &PathBuf| fs::rename(from, to).expect("it is renamed");
+        paths
+            .iter()
+            .zip(&away)
+            .for_each(|(path, away)| rename(path, away));
+        // Large files are not copied again while the transaction is idle.
+        let begun = base.store_within(&mut connection, WAIT).await;
         assert!(begun.expect("it begins"), "the database has the files");
+        paths
+            .iter()
+            .zip(&away)
+            .for_each(|(path, away)| rename(away, path));
         let ended = sqlx::raw_sql(end).execute(&mut connection).await;
         ended.expect("it ends");
     }

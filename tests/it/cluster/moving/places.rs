@@ -1,4 +1,4 @@
-//! Where a move stores: on a standby, too, and on a disk that is full.
+//! Where a move stores: on a standby, too, and on a disk that is full. What it has done before.
 
 use super::*;
 
@@ -78,4 +78,59 @@ fn a_move_that_meets_a_full_disk_says_so_and_is_repeated() {
     says_the_same(&running, &before);
     past.is_known(&running);
     running.stop();
+}
+
+/// Starts the verb; what it says that it does can be read.
+fn spawned(node: &Setup, from: &Path) -> std::process::Child {
+    let config = node.write();
+    let mut command = headgate(&node.path(""));
+    command.args(["migrate", "--config"]).arg(config);
+    command.arg("--from").arg(from);
+    let spawned = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    spawned.expect("it starts")
+}
+
+#[test]
+fn the_copies_are_made_before_the_transaction_begins() {
+    let Some(server) = Postgres::start("the_copies_are_made_before_the_transaction") else {
+        return;
+    };
+    let far = Far::new();
+    let alone = far.alone();
+    let process = alone.spawn();
+    process.processed("orders", BY_ID, r#"{"id": "one"}"#);
+    process.stop();
+    let node = far.node(&server, "a");
+    // The tables are there when it says what it does first.
+    let mut child = spawned(&node, alone.data_dir());
+    let mut lines = Lines::of(child.stderr.take().expect("piped"));
+    let _ = lines.by_ref().take(1).count();
+    child.kill().expect("a child");
+    child.wait().expect("a child");
+    eventually("its transaction has ended", || {
+        let open = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'headgate%'";
+        (server.query(open) == "0").then_some(())
+    });
+    server.query(
+        "CREATE FUNCTION public.hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             WHILE to_regclass('public.let_go') IS NULL LOOP PERFORM pg_sleep(0.02); END LOOP;
+             RETURN NULL;
+         END $$;
+         CREATE TRIGGER hold BEFORE INSERT ON headgate.requests FOR EACH STATEMENT EXECUTE FUNCTION public.hold()",
+    );
+    let mut child = spawned(&node, alone.data_dir());
+    eventually("it stores the first rows", || {
+        let held = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+        (server.query(held) == "1").then_some(())
+    });
+    let made = ["pool.db.part", "catalog.db.part"].map(|file| {
+        let copy = node.data_dir().join("moving.part").join(file);
+        copy.metadata().is_ok_and(|copy| copy.len() > 0)
+    });
+    server.query("CREATE TABLE public.let_go ()");
+    assert!(child.wait().expect("a child").success());
+    assert_eq!(
+        made, [true; 2],
+        "a server ends a transaction that is idle meanwhile"
+    );
 }
