@@ -177,3 +177,58 @@ async fn transactions_that_are_open_for_long_are_named() {
     let none = inspect::long_transactions(&mut connection, now).await;
     assert_eq!(none, Ok(Vec::new()));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_node_publishes_of_limits_is_read_by_the_others_and_not_by_itself() {
+    let Some(server) = Postgres::start("what_a_node_publishes_of_limits") else {
+        return;
+    };
+    let database = Database::new(&options(&server.url(), "headgate")).expect("plain");
+    let mut connection = database.connect().await.expect("it connects");
+    make(&database, &mut connection).await.expect("it is made");
+    let nodes = [1, 2, 3].map(uuid::Uuid::from_u128);
+    // What nodes publish that are not there is deleted.
+    server.query(
+        "INSERT INTO headgate.nodes SELECT ('00000000-0000-0000-0000-00000000000' || n)::uuid, 'n' || n, '', '', true, 1, '', '',
+             NULL, 0, 0, 0, 0, 1, clock_timestamp(), pg_backend_pid(), clock_timestamp() FROM generate_series(1, 3) AS n",
+    );
+    let (key, rate, day) = ([7; 32], vec![1, 2], 20_000);
+    let mut connections = Vec::new();
+    for _ in nodes {
+        let connection = LimitsConnection::to(&database).await;
+        connections.push(connection.expect("it connects"));
+    }
+    let published = |bytes| LimitsToPublish {
+        shares: vec![(rate.clone(), 500, 10)],
+        withdrawn: Vec::new(),
+        stored: vec![(key, day, bytes)],
+    };
+    for (at, bytes) in [(0, 100), (1, 20), (1, 30)] {
+        let publishing = connections[at].publish(nodes[at], &published(bytes)).await;
+        publishing.expect("it is published");
+    }
+    for (at, elsewhere) in [(0, 30), (1, 100), (2, 130)] {
+        let stored = connections[at].stored_elsewhere(nodes[at], day).await;
+        assert_eq!(stored.expect("it is read"), [(key, elsewhere)]);
+        let shares = connections[at]
+            .shares(nodes[at])
+            .await
+            .expect("they are read");
+        let mut of: Vec<uuid::Uuid> = shares.iter().map(|one| one.node).collect();
+        of.sort_unstable();
+        let others = nodes[..2].iter().copied().filter(|node| *node != nodes[at]);
+        assert_eq!(of, others.collect::<Vec<_>>());
+        assert!(
+            shares
+                .iter()
+                .all(|one| one.id == rate && (one.share, one.wanted) == (500, 10))
+        );
+        let other_day = connections[at].stored_elsewhere(nodes[at], day + 1).await;
+        assert_eq!(other_day.expect("it is read"), []);
+    }
+    // What comes later is read, too, though only what has changed is asked for.
+    let later = connections[0].publish(nodes[0], &published(150)).await;
+    later.expect("it is published");
+    let stored = connections[2].stored_elsewhere(nodes[2], day).await;
+    assert_eq!(stored.expect("it is read"), [(key, 180)]);
+}
