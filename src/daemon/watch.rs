@@ -51,7 +51,7 @@ impl Watch {
         let mut still = 0_u64;
         let (mut next_expiry, mut next_end) = (None, NextEnd::default());
         let mut given_back = None;
-        let (mut ran_here, mut screens_seen) = (false, 0);
+        let (mut ran_here, mut screens_seen, mut is_stuck) = (false, 0, false);
         for second in 0_u64.. {
             let run_here = self.sinks.run_here();
             if !std::mem::replace(&mut ran_here, run_here) && run_here {
@@ -68,13 +68,13 @@ impl Watch {
             let minute_is_over = second % KEY_USES_SECONDS == KEY_USES_SECONDS - 1;
             self.operator.keep_screens(minute_is_over).await;
             self.operator.merge_screens(&mut screens_seen).await;
-            if minute_is_over {
+            if minute_is_over && !self.operator.database_is_away() {
                 let catalog = Arc::clone(&self.operator.catalog);
                 let _ = tokio::task::spawn_blocking(move || catalog.keep_uses()).await;
             }
             let expired = next_expiry.is_some_and(|at| at <= Lived::now()) || next_end.is_over();
             if still <= STILL_SECONDS || expired || low || second % QUIET_SECONDS == 0 {
-                self.keep(low).await;
+                self.keep(low, &mut is_stuck).await;
                 self.refresh_views().await;
                 // Also those of a node that was killed before it did.
                 self.operator.audit_acts().await;
@@ -112,15 +112,23 @@ impl Watch {
     }
 
     /// Payloads that no sink needs, and bodies of refused requests, are the first to go when the disk is nearly full.
-    async fn keep(&self, disk_is_low: bool) {
+    /// `is_stuck`: payloads could not be deleted in the last round. In an outage of the database no round can delete them, so
+    /// only its begin and its end are logged.
+    async fn keep(&self, disk_is_low: bool, is_stuck: &mut bool) {
         let unless_low = |retention: Retention| Retention {
             bytes_max: if disk_is_low { 0 } else { retention.bytes_max },
             ..retention
         };
         self.operator.journal.keep_bodies(unless_low(self.bodies));
         let tended = self.operator.delivery.tend(unless_low(self.payloads));
-        if let Err(error) = tended.await {
-            tracing::warn!(%error, "cannot delete old payloads yet");
+        let tended = tended.await;
+        let was_stuck = std::mem::replace(is_stuck, tended.is_err());
+        match tended {
+            Err(error) if !was_stuck => {
+                tracing::warn!(%error, "cannot delete old payloads; they stay until that works again");
+            }
+            Ok(()) if was_stuck => tracing::info!("old payloads can be deleted again"),
+            _ => {}
         }
     }
 

@@ -191,7 +191,7 @@ impl Lane {
             }
             let step = match self.step().await {
                 Ok(step) => step,
-                Err(error) => self.pause(&error.to_string()),
+                Err(error) => self.pause_for(&error.to_string(), error.is_outage()),
             };
             status.guest_log.flush();
             let heard = self.heard;
@@ -391,6 +391,10 @@ impl Lane {
     }
 
     fn pause(&mut self, reason: &str) -> Step {
+        self.pause_for(reason, false)
+    }
+
+    fn pause_for(&mut self, reason: &str, is_outage: bool) -> Step {
         self.pauses = self.pauses.saturating_add(1);
         let now = Unix::now();
         let pause = verdict::pause(&LANE_PAUSES, self.pauses);
@@ -400,6 +404,7 @@ impl Lane {
         self.status.set_state(LaneState::Paused {
             reason: reason.to_owned(),
             until: now + pause,
+            is_outage,
         });
         self.end_spans(Some("paused"));
         // Whatever the storage or the plugin did: begin afresh.

@@ -52,6 +52,16 @@ pub enum ReadError {
     Pool(#[from] PoolError),
 }
 
+impl ReadError {
+    /// Whether the database of the cluster does not answer.
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Journal(error) => error.is_outage(),
+            Self::Pool(error) => error.is_outage(),
+        }
+    }
+}
+
 impl Delivery {
     /// Retries of a sink with ids above `after`, by id.
     ///

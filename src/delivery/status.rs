@@ -50,6 +50,8 @@ pub enum LaneState {
         reason: String,
         /// Time of the next attempt.
         until: Unix,
+        /// The database of the cluster did not answer: the sink may work.
+        is_outage: bool,
     },
 }
 

@@ -59,6 +59,13 @@ impl Gate {
         })
     }
 
+    /// Whether it is closed by nothing but the database of the cluster.
+    pub fn is_closed_by_database(&self) -> bool {
+        let is_closed_here =
+            self.draining.load(Ordering::Relaxed) || self.disk_low.load(Ordering::Relaxed);
+        self.database_away.load(Ordering::Relaxed) && !is_closed_here
+    }
+
     /// Whether a node of a cluster must get no requests of others: what is the matter, in a word and in a sentence.
     pub fn not_ready(&self) -> Option<(&'static str, &'static str)> {
         if self.database_away.load(Ordering::Relaxed) {
@@ -86,7 +93,12 @@ mod tests {
         assert!(text.contains("disk"), "{text}");
         gate.set_disk_low(false);
         assert_eq!(gate.check(), Ok(()));
+        assert!(!gate.is_closed_by_database());
         gate.set_database_away(true);
+        assert!(gate.is_closed_by_database());
+        gate.set_disk_low(true);
+        assert!(!gate.is_closed_by_database(), "the disk is full, too");
+        gate.set_disk_low(false);
         assert_eq!(gate.not_ready().map(|(what, _)| what), Some("database"));
         let text = gate.check().expect_err("closed").to_string();
         assert!(text.contains("database"), "{text}");

@@ -221,6 +221,7 @@ impl Ingest {
         let request = Minute {
             requests: 1,
             errors: u64::from(result.is_err()),
+            unavailable: u64::from(matches!(result, Err(AcceptError::Unavailable { .. }))),
             items: u64::from(items),
             timed: 1,
             took,

@@ -88,6 +88,13 @@ pub(super) fn asked<'a, T>(
     Box::pin(async move { question.await.map_err(StorageError::Database) })
 }
 
+impl StorageError {
+    /// Whether the database does not answer.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Self::Database(DatabaseError::Away(_)))
+    }
+}
+
 impl Journal {
     /// Opens the journal in a database, whose schema is made if there is none, and starts the threads that store and read.
     ///

@@ -74,6 +74,12 @@ impl Operator {
         self.delivery.stand_in(&sinks, &reason).await
     }
 
+    /// Whether this is a node of a cluster whose database does not answer.
+    pub fn database_is_away(&self) -> bool {
+        let known = self.cluster.as_ref().map(::cluster::Status::read);
+        known.is_some_and(|known| !known.database.reachable)
+    }
+
     /// The name of this node, if it is one of a cluster.
     pub fn node(&self) -> Option<&str> {
         self.cluster.as_ref().map(|_| &*self.about.node)
@@ -242,7 +248,7 @@ impl Operator {
         if !database.reachable {
             let why = database.problem.as_deref().unwrap_or("it does not answer");
             push(format!(
-                "the database of the cluster has not been reachable since {}, so requests are answered 503 and screens show the last state: {why}",
+                "the database of the cluster has not been reachable since {}, so requests are answered 503, nothing expires, and screens show the last state: {why}",
                 rfc3339(database.since)
             ));
         }

@@ -2,7 +2,7 @@
 //!
 //! It is measured on request, so it costs nothing otherwise.
 //!
-//! **Invariant**: a value that cannot be read is left out and listed in [`Condition::unreadable`]; no function here
+//! **Invariant**: a value that cannot be read is left out and listed in `Condition::unreadable`; no function here
 //! fails.
 
 use std::path::Path;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::CRASHED;
+use super::unreadable::{Unreadable, seen, sentences};
 use super::{OperateError, Operator};
 use base::clock::{Unix, rfc3339};
 use base::order::Seq;
@@ -39,8 +40,15 @@ pub struct Condition {
     pub quarantined: Option<u64>,
     /// Holds and overrides of operators, by stream.
     pub acts: Vec<ActCounts>,
-    /// Values that could not be read, and why, as sentences.
-    pub unreadable: Vec<String>,
+    unreadable: Vec<Unreadable>,
+}
+
+impl Condition {
+    /// Values that could not be read, and why, as sentences. Those of a database of the cluster that does not answer are left
+    /// out if `is_outage` says that something else names that.
+    pub fn unreadable(&self, is_outage: bool) -> impl Iterator<Item = &str> {
+        sentences(&self.unreadable, is_outage)
+    }
 }
 
 /// Condition of a sink.
@@ -170,7 +178,7 @@ impl Operator {
         name: Arc<str>,
         lane: Option<Arc<LaneStatus>>,
         cursor: Seq,
-        unreadable: &mut Vec<String>,
+        unreadable: &mut Vec<Unreadable>,
     ) -> SinkCondition {
         let (cursor, changed) = match lane.as_ref().filter(|lane| lane.sink().is_latest()) {
             Some(lane) => self.followed(lane, unreadable).await,
@@ -225,7 +233,7 @@ impl Operator {
     }
 
     /// The lag of a sink with the newest state: no requests, but changed items that it does not have.
-    async fn followed(&self, lane: &LaneStatus, unreadable: &mut Vec<String>) -> (Seq, u64) {
+    async fn followed(&self, lane: &LaneStatus, unreadable: &mut Vec<Unreadable>) -> (Seq, u64) {
         let changed = self.delivery.changes_for(lane).await;
         let changed = seen(changed, "the data pool", unreadable);
         (*self.journal.newest().borrow(), changed.unwrap_or(0))
@@ -337,7 +345,7 @@ impl SinkCondition {
             LaneState::Failing { reason }
             | LaneState::TakesNothing { reason }
             | LaneState::Elsewhere { reason } => (Some(reason), None),
-            LaneState::Paused { reason, until } => (Some(reason), Some(until)),
+            LaneState::Paused { reason, until, .. } => (Some(reason), Some(until)),
             LaneState::Held(hold) => (Some(why_held(&hold)), None),
         }
     }
@@ -415,23 +423,6 @@ fn why_held(hold: &Hold) -> String {
         hold.by,
         since.unwrap_or_default()
     )
-}
-
-fn seen<T, E: std::fmt::Display>(
-    result: Result<T, E>,
-    what: &str,
-    unreadable: &mut Vec<String>,
-) -> Option<T> {
-    match result {
-        Ok(value) => Some(value),
-        Err(error) => {
-            let sentence = format!("{what} cannot be read: {error}");
-            if !unreadable.contains(&sentence) {
-                unreadable.push(sentence);
-            }
-            None
-        }
-    }
 }
 
 fn files(data_dir: &Path) -> Vec<(&'static str, u64)> {

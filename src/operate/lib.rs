@@ -36,6 +36,7 @@ mod status;
 mod streams;
 mod trial;
 pub mod trigger;
+mod unreadable;
 
 use std::ops::Deref;
 use std::pin::Pin;

@@ -239,6 +239,10 @@ impl Operator {
             let own = renderers.iter().filter(|one| one.is_of_key());
             self.live.screens.still_here(own.map(|one| &*one.key));
         }
+        // They are stored when it is back, and the log says that it is away.
+        if self.database_is_away() {
+            return;
+        }
         let is_kept = |key: &str, record: &ScreenRecord| {
             let key = self.catalog.read_key(key);
             key.is_some_and(|key| record.is_screen() || key.expect || key.page.is_some())

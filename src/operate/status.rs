@@ -41,7 +41,11 @@ impl Operator {
     pub(super) fn found(&self, condition: &Condition) -> Found {
         let data_dir = Path::new(&self.about.data_dir);
         let mut problems = Found::default();
-        if let Err(error) = self.gate.check() {
+        // Named once, as a problem of the cluster: what follows from it is left out, and nothing else.
+        let is_outage = self.database_is_away();
+        if let Err(error) = self.gate.check()
+            && !(is_outage && self.gate.is_closed_by_database())
+        {
             problems.push(
                 format!("{error}; nothing expires meanwhile"),
                 ProblemKind::Intake,
@@ -58,12 +62,12 @@ impl Operator {
         problems.extend(self.delivery.gaps(&self.catalog), ProblemKind::NoSink);
         problems.extend(report::problems(data_dir), ProblemKind::Repair);
         problems.extend(
-            condition.unreadable.iter().cloned(),
+            condition.unreadable(is_outage).map(str::to_owned),
             ProblemKind::Unreadable,
         );
         for sink in &condition.sinks {
             let subject = ProblemSubject::Sink(sink.name.to_string());
-            of_sink(sink, &mut problems.about(subject));
+            of_sink(sink, is_outage, &mut problems.about(subject));
         }
         for acts in &condition.acts {
             let subject = ProblemSubject::Stream(acts.stream.to_string());
@@ -147,10 +151,10 @@ impl Operator {
             known = known.and(sum);
             let subject = ProblemSubject::Connector(connector.name.to_string());
             let mut problems = problems.about(subject);
-            if is_high(sum.errors, sum.requests) {
+            if is_high(sum.rejected(), sum.answered()) {
                 problems.push(format!(
                     "{}% of requests to connector {} were rejected in the last {REFUSED_MINUTES} minutes; see its request log",
-                    share(sum.errors, sum.requests),
+                    share(sum.rejected(), sum.answered()),
                     connector.name
                 ), ProblemKind::Refused);
             }
@@ -168,11 +172,11 @@ impl Operator {
             }
         }
         let all = lately(None);
-        let unknown = all.errors.saturating_sub(known.errors);
-        if is_high(unknown, all.requests) {
+        let unknown = all.rejected().saturating_sub(known.rejected());
+        if is_high(unknown, all.answered()) {
             problems.push(format!(
                 "{}% of all requests in the last {REFUSED_MINUTES} minutes had no valid key and were rejected",
-                share(unknown, all.requests)
+                share(unknown, all.answered())
             ), ProblemKind::Unauthenticated);
         }
     }
@@ -235,8 +239,8 @@ fn held_before(acts: &ActCounts, problems: &mut About<'_>) {
     }
 }
 
-/// Problems of a sink.
-fn of_sink(sink: &SinkCondition, problems: &mut About<'_>) {
+/// Problems of a sink. `is_outage`: the database of the cluster does not answer, and another problem says so.
+fn of_sink(sink: &SinkCondition, is_outage: bool, problems: &mut About<'_>) {
     let name = &sink.name;
     let Some(lane) = &sink.lane else {
         let told = sink.reason().0.unwrap_or_default();
@@ -267,6 +271,7 @@ fn of_sink(sink: &SinkCondition, problems: &mut About<'_>) {
             );
             return;
         }
+        LaneState::Paused { is_outage: of, .. } if is_outage && of => {}
         LaneState::Paused { reason, .. } => {
             problems.push(
                 format!("sink {name} is paused: {reason}"),

@@ -140,6 +140,11 @@ impl PoolError {
         }
     }
 
+    /// Whether the database of the cluster does not answer.
+    pub fn is_outage(&self) -> bool {
+        self.of_log().is_some_and(LogError::is_outage)
+    }
+
     /// Why the log of the cluster did not take it, if that is it.
     pub fn of_log(&self) -> Option<&LogError> {
         match self {

@@ -102,6 +102,11 @@ impl LogError {
         matches!(self, Self::Database(_) | Self::NotFollowed(_))
     }
 
+    /// Whether the database does not answer.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Self::Database(DatabaseError::Away(_)))
+    }
+
     /// Whether nobody knows if it happened.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown)

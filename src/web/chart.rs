@@ -125,6 +125,7 @@ mod tests {
         Minute {
             requests,
             errors,
+            unavailable: 0,
             items: 0,
             timed: 0,
             took: std::time::Duration::ZERO,

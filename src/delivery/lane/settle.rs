@@ -7,13 +7,27 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Lane, StepError};
-use crate::LaneState;
+use crate::{AddError, LaneState};
 use base::clock::Unix;
 use item::batch::Batch;
+use journal::JournalError;
 use pool::{PoolError, Settlement};
 
 /// Pause between two attempts to store results.
 const STORAGE_PAUSE: Duration = Duration::from_secs(1);
+
+impl StepError {
+    /// Whether the database of the cluster does not answer.
+    pub(super) fn is_outage(&self) -> bool {
+        match self {
+            Self::Pool(error) | Self::Begin(AddError::Pool(error)) => error.is_outage(),
+            Self::Read(error) | Self::Begin(AddError::Journal(error)) => error.is_outage(),
+            // That is how a lane learns of it.
+            Self::Journal(JournalError::Unreachable) | Self::LeaseOver => true,
+            Self::Journal(_) | Self::Plugin(_) | Self::NotGranted(_) => false,
+        }
+    }
+}
 
 impl Lane {
     pub(super) async fn settle(&mut self, mut settlement: Settlement) -> Result<(), StepError> {
@@ -70,6 +84,7 @@ impl Lane {
             self.status.set_state(LaneState::Paused {
                 reason: error.to_string(),
                 until: Unix::now() + STORAGE_PAUSE,
+                is_outage: error.is_outage(),
             });
             tokio::select! {
                 () = tokio::time::sleep(STORAGE_PAUSE) => {}

@@ -25,6 +25,8 @@ pub struct Minute {
     pub requests: u64,
     /// Requests that were refused.
     pub errors: u64,
+    /// Of those, requests that could not be stored just then: their senders can do nothing but retry.
+    pub unavailable: u64,
     /// Items accepted.
     pub items: u64,
     /// Requests of which it is known how long they took.
@@ -47,11 +49,22 @@ impl Minute {
         self.requests.saturating_sub(self.errors)
     }
 
+    /// Requests that were refused for what they are.
+    pub fn rejected(self) -> u64 {
+        self.errors.saturating_sub(self.unavailable)
+    }
+
+    /// Requests that were accepted, or refused for what they are.
+    pub fn answered(self) -> u64 {
+        self.requests.saturating_sub(self.unavailable)
+    }
+
     /// Both together.
     pub fn and(self, other: Self) -> Self {
         Self {
             requests: self.requests + other.requests,
             errors: self.errors + other.errors,
+            unavailable: self.unavailable + other.unavailable,
             items: self.items + other.items,
             timed: self.timed + other.timed,
             took: self.took + other.took,
@@ -109,6 +122,7 @@ impl Ring {
             minutes: [Minute {
                 requests: 0,
                 errors: 0,
+                unavailable: 0,
                 items: 0,
                 timed: 0,
                 took: Duration::ZERO,
@@ -273,6 +287,7 @@ mod tests {
     const ONE: Minute = Minute {
         requests: 1,
         errors: 0,
+        unavailable: 0,
         items: 3,
         timed: 1,
         took: Duration::from_millis(2),

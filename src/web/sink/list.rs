@@ -38,7 +38,7 @@ async fn page(operator: &Operator, sorting: &Sorting) -> Result<Page, NoPage> {
         },
         still: html! {},
         live: html! {
-            @for why in &condition.unreadable { p.problem role="alert" { (text_of(why, REASON_CHARS_MAX)) } }
+            @for why in condition.unreadable(operator.database_is_away()) { p.problem role="alert" { (text_of(why, REASON_CHARS_MAX)) } }
             @for sink in sinks { (problems(sink)) }
             @for notice in &notices { p.panel role="status" { (text_of(notice, REASON_CHARS_MAX)) ". " a href="/new/sink" { "Add a sink" } } }
             (table(sinks, sorting))

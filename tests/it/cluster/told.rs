@@ -70,3 +70,53 @@ fn each_node_has_an_item_for_a_problem_and_that_of_a_node_that_is_gone_is_resolv
     }
     [runs, back].into_iter().for_each(Process::stop);
 }
+
+/// The keys of the problems that a node has.
+fn problem_keys(node: &Process) -> Vec<String> {
+    let listed = node.list("/api/admin/problems");
+    let keys = listed.iter().filter_map(|one| one["key"].as_str());
+    let mut keys: Vec<String> = keys.map(str::to_owned).collect();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn a_database_that_is_away_is_one_problem_and_hides_no_other() {
+    let Some(mut server) = Postgres::start("a_database_that_is_away_is_one_problem") else {
+        return;
+    };
+    let node = missing_a_screen(&server, "a").spawn();
+    owner(&node);
+    node.processed("orders", BY_ID, r#"{"id": "one"}"#);
+    let of_screen = "screen_away:lobby@a".to_owned();
+    eventually("the screen is missed", || {
+        (problem_keys(&node) == [of_screen.clone()]).then_some(())
+    });
+    server.crash();
+    ready_becomes(&node, Some("database"));
+    for number in 0..20 {
+        let body = format!("{{\"id\": \"{number}\"}}");
+        assert_eq!(node.post("orders", BY_ID, &body).status, 503);
+    }
+    node.says("cannot delete old payloads");
+    let expected = ["cluster:daemon@a".to_owned(), of_screen.clone()];
+    eventually("the outage is one problem", || {
+        (problem_keys(&node) == expected).then_some(())
+    });
+    let said = node.problems();
+    assert!(said.contains("nothing expires"), "{said}");
+    server.resume();
+    ready_becomes(&node, None);
+    node.says("old payloads can be deleted again");
+    eventually("only the screen is missed", || {
+        (problem_keys(&node) == [of_screen.clone()]).then_some(())
+    });
+    let log = node.log();
+    let lines = |words: &str| log.matches(words).count();
+    assert_eq!(
+        lines("cannot delete old payloads"),
+        lines("old payloads can be deleted again"),
+        "{log}"
+    );
+    node.stop();
+}

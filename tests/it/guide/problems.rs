@@ -20,7 +20,7 @@ const SENTENCES: [(&str, &str, &str); 16] = [
         "let sentence = format!(",
     ),
     ("operate/limits.rs", "fn fullness(", "Some(format!("),
-    ("operate/condition.rs", "", "let sentence = format!("),
+    ("operate/unreadable.rs", "", "let sentence = format!("),
     ("operate/condition.rs", "fn why_kept(", "format!("),
     ("operate/screens.rs", "fn problem(", "format!("),
     ("observe/lines.rs", "fn problem(&self)", "format!("),
