@@ -58,6 +58,7 @@ pub use reader::{POLLS_PER_SECOND, ReadKey, Reader};
 use replica::{Commits, ReplicaFile, SharedLog};
 use rows::Rows;
 pub use rules::Rules;
+use rusqlite::Connection;
 pub use schema::{FILE, FORMAT, make_later, streams_of};
 use settings::{Limits, Settings};
 pub use setup::{FIRST_KEY, FirstStream, SetUp};
@@ -118,8 +119,14 @@ pub fn verify_audit_of(path: &Path, expected: Option<KeyHash>) -> Result<Verifie
         let known = FORMAT;
         return Err(AuditLogError::Format { found, known });
     }
+    Ok(chain_of(&connection, expected)?)
+}
+
+/// Reads the audit log in one read transaction: the oldest entries that are deleted meanwhile are not missing from it.
+fn chain_of(reader: &Connection, expected: Option<KeyHash>) -> Result<Verified, rusqlite::Error> {
+    let snapshot = reader.unchecked_transaction()?;
     let mut verifier = Verifier::new(expected);
-    while verifier.read_on(&connection)? {}
+    while verifier.read_on(&snapshot)? {}
     Ok(verifier.end())
 }
 
@@ -346,15 +353,14 @@ impl Catalog {
         Ok(audit::page(&reader, filter, limit)?)
     }
 
-    /// Reads the whole audit log, and whether it is as it was written; `expected` is a digest that should be in it.
-    /// Blocks; changes are made meanwhile.
+    /// Reads the whole audit log as it is now, and whether it is as it was written; `expected` is a digest that should be in
+    /// it. Blocks, and waits for no change; changes are made meanwhile, and are not in the answer.
     ///
     /// # Errors
     /// SQLite's.
     pub fn verify_audit(&self, expected: Option<KeyHash>) -> Result<Verified, CatalogError> {
-        let mut verifier = Verifier::new(expected);
-        while verifier.read_on(&self.store().connection)? {}
-        Ok(verifier.end())
+        let reader = sqlite::open_reader(&self.path, &Arc::default())?;
+        Ok(chain_of(&reader, expected)?)
     }
 
     /// Writes into the audit log what somebody did to something that is not in the catalog. Blocks.

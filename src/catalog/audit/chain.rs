@@ -160,7 +160,7 @@ pub(super) fn hash(row: &Row<'_>, column: usize) -> Option<KeyHash> {
     Some(KeyHash::from_bytes(bytes.try_into().ok()?))
 }
 
-/// Reads a trail from its beginning, some entries at a time, so that others can write meanwhile.
+/// Reads a trail from its beginning, some entries at a time.
 #[derive(Debug)]
 pub(crate) struct Verifier {
     wanted: Option<KeyHash>,

@@ -1,5 +1,8 @@
 //! The audit log as a chain: what was done to it by others is found.
 
+use std::sync::mpsc;
+use std::time::Duration;
+
 use rusqlite::Connection;
 
 use super::*;
@@ -49,6 +52,28 @@ fn a_trail_as_it_was_written_verifies() {
     write(&desk, 2);
     let later = verify(&desk, Some(newest.digest));
     assert_eq!((later.entries, later.expected), (6, Some(true)));
+}
+
+#[test]
+fn a_trail_is_read_while_a_change_is_under_way() {
+    let desk = Desk::new(&settings());
+    // More than are read at a time.
+    write(&desk, 1_001);
+    std::thread::scope(|threads| {
+        let change = desk.catalog.store();
+        let begun = change
+            .connection
+            .execute_batch("BEGIN IMMEDIATE; UPDATE audit SET who = 'another' WHERE id = 1;");
+        begun.expect("a change that is not committed");
+        let (sender, answer) = mpsc::channel();
+        let catalog = &desk.catalog;
+        threads.spawn(move || sender.send(catalog.verify_audit(None)));
+        let verified = answer.recv_timeout(Duration::from_mins(1));
+        let verified = verified.expect("an answer").expect("it is read");
+        assert!(verified.is_good(), "{verified:?}");
+        assert_eq!(verified.entries, 1_001);
+        change.connection.execute_batch("ROLLBACK").expect("undone");
+    });
 }
 
 #[test]
