@@ -87,7 +87,8 @@ fn a_database_that_is_away_is_one_problem_and_hides_no_other() {
     };
     let node = missing_a_screen(&server, "a").spawn();
     owner(&node);
-    node.processed("orders", BY_ID, r#"{"id": "one"}"#);
+    accepted(&node, "one");
+    shows(&node, 1);
     let of_screen = "screen_away:lobby@a".to_owned();
     eventually("the screen is missed", || {
         (problem_keys(&node) == [of_screen.clone()]).then_some(())

@@ -98,7 +98,7 @@ fn the_copies_are_made_before_the_transaction_begins() {
     let far = Far::new();
     let alone = far.alone();
     let process = alone.spawn();
-    process.processed("orders", BY_ID, r#"{"id": "one"}"#);
+    process.accepted("orders", BY_ID, r#"{"id": "one"}"#);
     process.stop();
     let node = far.node(&server, "a");
     // The tables are there when it says what it does first.
