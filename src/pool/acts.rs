@@ -15,6 +15,7 @@ mod due;
 mod edit;
 mod fold;
 mod hold;
+mod intent;
 mod key;
 mod number;
 mod outcome;
@@ -39,8 +40,10 @@ use base::order::ChangeSeq;
 pub(super) use beneath::{Before, Did, published_again};
 pub(super) use concern::ActStreams;
 pub use due::NextEnd;
+pub(super) use intent::INTENTS;
+pub use intent::PutIntent;
 pub use number::is_zero;
-pub use outcome::{ActProgress, Acted, Outcome, PutBefore, Undone};
+pub use outcome::{ActProgress, Acted, Outcome, Undone};
 pub use read::{ActCounts, HeldSince, ItemActs, OverrideNow, StreamActs};
 pub use record::Record;
 pub use refusal::ActRefused;
@@ -145,13 +148,11 @@ pub enum Act {
     Resume { keys: Option<Vec<String>> },
     /// The operator's newest act, as if it had not been made; or it is taken off the list unchanged.
     Undo { skip: bool },
-    /// The item was put as data, by the request of the author.
+    /// The item is put as data.
     Put {
         key: String,
         /// The JSON text of the flat object.
         fields: String,
-        /// The same of the item of before; none: there was none.
-        before: Option<String>,
     },
 }
 
@@ -228,7 +229,8 @@ impl From<ActRefused> for Fault {
 }
 
 impl Pool {
-    /// Makes an act: on disk when it returns, and then told. Blocks.
+    /// Makes an act, or stores what is needed to make it when its data is submitted: on disk when it returns, and then told.
+    /// Blocks.
     ///
     /// # Errors
     /// See [`ActRefused`]: nothing was changed. Or SQLite's.
@@ -252,29 +254,6 @@ impl Pool {
                 Err(Fault::Refused(refused)) => Ok(Err(refused)),
                 Err(Fault::Sql(error)) => Err(error),
             }
-        })
-    }
-
-    /// The first answer to this call, if it was made before. Blocks.
-    ///
-    /// # Errors
-    /// The key was used for another act. Or SQLite's.
-    pub fn earlier_act(
-        &self,
-        stream: &Arc<str>,
-        by: &Author,
-        repeatable: Option<&Repeatable>,
-    ) -> Result<Result<Option<Acted>, ActRefused>, PoolError> {
-        let call = Call {
-            stream,
-            by,
-            repeatable,
-            items: 0,
-        };
-        self.read(|connection| match answers::earlier(connection, &call) {
-            Ok(acted) => Ok(Ok(acted)),
-            Err(Fault::Refused(refused)) => Ok(Err(refused)),
-            Err(Fault::Sql(error)) => Err(error),
         })
     }
 
@@ -363,6 +342,9 @@ impl Call<'_> {
         if let Some(acted) = answers::earlier(acting.connection, self)? {
             return Ok(ActProgress::Done(acted));
         }
+        if let Some(intent) = self.under_way(acting.connection)? {
+            return Ok(ActProgress::Submit(Box::new(intent)));
+        }
         // What is over by now is over for this act.
         acting.end_due(pass)?;
         let made = match act {
@@ -381,13 +363,12 @@ impl Call<'_> {
             Act::Resume { keys } => self.resume(acting, keys.as_deref(), pass)?,
             Act::Undo { skip } => match self.undo(acting, *skip, pass)? {
                 undo::Undo::Made(made) => *made,
-                undo::Undo::Submit(put) => return Ok(ActProgress::Submit(put)),
+                undo::Undo::Submit(intent) => return Ok(ActProgress::Submit(intent)),
             },
-            Act::Put {
-                key,
-                fields,
-                before,
-            } => self.put(acting, (key, fields, before.as_deref()), pass)?,
+            Act::Put { key, fields } => {
+                let intent = self.intend_put(acting, key, fields)?;
+                return Ok(ActProgress::Submit(Box::new(intent)));
+            }
         };
         Ok(ActProgress::Done(self.done(
             acting,

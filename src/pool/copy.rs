@@ -12,7 +12,7 @@ use rusqlite::Connection;
 
 use base::order::{ChangeSeq, Epoch, Seq};
 
-use super::{PoolError, change_log, history, rebuilt, schema, sizes, views};
+use super::{PoolError, acts, change_log, history, rebuilt, schema, sizes, views};
 use sqlite::has_table;
 
 /// Where a pool stands.
@@ -69,6 +69,11 @@ pub fn copy_state(connection: &Connection) -> Result<CopyState, rusqlite::Error>
 /// Makes an empty pool at `path`.
 pub fn make(path: &Path) -> Result<(), PoolError> {
     schema::open_writer(path).map(drop)
+}
+
+/// Makes the tables that are made when they are first needed.
+pub fn make_later(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.execute_batch(acts::INTENTS)
 }
 
 /// Makes what was salvaged of a damaged pool a pool of its own. What its views

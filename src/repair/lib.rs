@@ -73,7 +73,7 @@ const FILES: [Kind; 3] = [
         name: POOL,
         format: ::pool::FORMAT,
         make: |path| Ok(::pool::copy::make(path)?),
-        make_later: |_| Ok(()),
+        make_later: ::pool::copy::make_later,
         indexed: &["items"],
         settle: pool::settle,
     },

@@ -113,7 +113,10 @@ impl Pair {
 /// A file of the format of today, with the tables that are made when they are needed.
 pub(crate) fn make(file: ReplicaFile, path: &Path) {
     match file {
-        ReplicaFile::Pool => pool::copy::make(path).expect("a pool"),
+        ReplicaFile::Pool => {
+            pool::copy::make(path).expect("a pool");
+            pool::copy::make_later(&open(path)).expect("tables");
+        }
         ReplicaFile::Catalog => {
             catalog::make(path).expect("a catalog");
             catalog::make_later(&open(path)).expect("tables");

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use super::PutIntent;
 use base::order::ChangeSeq;
 
 /// What an act did, beside its request and number.
@@ -62,15 +63,7 @@ pub struct Acted {
 pub enum ActProgress {
     /// It is made.
     Done(Acted),
-    /// A PUT is to be undone, which is data: submit this, then say so with [`Pool::undone`](crate::Pool::undone).
-    Submit(PutBefore),
-}
-
-/// A PUT that is to be undone.
-#[derive(Debug, Clone)]
-pub struct PutBefore {
-    pub(super) n: ChangeSeq,
-    pub key: String,
-    /// Fields of the item of before; none: there was none.
-    pub fields: Option<String>,
+    /// It is a PUT or the undo of one, which is data: submit this, then say so with
+    /// [`Pool::submitted`](crate::Pool::submitted). Somebody else may do the same.
+    Submit(Box<PutIntent>),
 }

@@ -3,19 +3,16 @@
 //! **Invariant**: a PUT is undone only while the row is still the one that it wrote.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::intent::{PutIntent, undoing};
 use super::key::{KeyState, is_frozen};
 use super::record::{Change, UNDONE};
 use super::undo::{Past, Undo};
-use super::{
-    ActRefused, Acted, Acting, Author, Call, Fault, Made, Outcome, PUT, PutBefore, Repeatable,
-    Undone,
-};
+use super::{ActRefused, Acting, Call, Fault, Made, Outcome, PUT, Undone};
 use crate::change_set::ChangeSet;
-use crate::{Pool, PoolError};
+use base::order::ChangeSeq;
 
 /// What undo needs of a PUT.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -29,6 +26,9 @@ impl Call<'_> {
         let Some(put) = past.put else {
             return Err(ActRefused::NothingToUndo.into());
         };
+        if let Some(intent) = undoing(acting.connection, self.stream, past.n)? {
+            return Ok(Undo::Submit(Box::new(intent)));
+        }
         let state = KeyState::of(acting.connection, self.stream, &put.key)?;
         let is_own = |form: &super::key::Form| form.request_id == past.request_id;
         let conflict = |because: &str| ActRefused::Conflict {
@@ -41,20 +41,39 @@ impl Call<'_> {
         if put.before.is_none() && !state.overrides.is_empty() {
             return Err(conflict("the item that it made has overrides, and they would end").into());
         }
-        Ok(Undo::Submit(PutBefore {
-            n: past.n,
-            key: put.key,
-            fields: put.before,
-        }))
+        let intent = PutIntent {
+            undoes: Some(past.n),
+            ..self.intent(&put.key, put.before)
+        };
+        intent.store(acting.connection)?;
+        Ok(Undo::Submit(Box::new(intent)))
     }
 
-    /// An item was put: for undo and the audit log.
+    /// An item is to be put: what it replaces is known now.
+    pub(super) fn intend_put(
+        &self,
+        acting: &Acting<'_>,
+        key: &str,
+        fields: &str,
+    ) -> Result<PutIntent, rusqlite::Error> {
+        let state = KeyState::of(acting.connection, self.stream, key)?;
+        let intent = PutIntent {
+            before: state.source.map(|(form, _)| form.fields),
+            ..self.intent(key, Some(fields.to_owned()))
+        };
+        intent.store(acting.connection)?;
+        Ok(intent)
+    }
+
+    /// An item was put: for undo and the audit log, under the next number.
     pub(super) fn put(
         &self,
-        acting: &mut Acting<'_>,
-        (key, fields, before): (&str, &str, Option<&str>),
-        pass: &mut ChangeSet<'_>,
-    ) -> Result<Made, Fault> {
+        acting: &Acting<'_>,
+        intent: &PutIntent,
+        pass: &ChangeSet<'_>,
+    ) -> Result<Made, rusqlite::Error> {
+        let key = &*intent.key;
+        let (fields, before) = (intent.fields.as_deref(), intent.before.as_deref());
         let state = KeyState::of(acting.connection, self.stream, key)?;
         let request_id = self.by.request_id.to_string();
         let is_there = state
@@ -62,7 +81,8 @@ impl Call<'_> {
             .as_ref()
             .is_some_and(|(form, _)| form.request_id == request_id);
         let is_shown = is_there && state.kept.is_none();
-        let names: BTreeSet<&str> = item::members(fields).map(|(name, _)| name).collect();
+        let members = item::members(fields.unwrap_or("{}"));
+        let names: BTreeSet<&str> = members.map(|(name, _)| name).collect();
         let hidden = state
             .overrides
             .keys()
@@ -70,8 +90,6 @@ impl Call<'_> {
         let hidden = hidden
             .map(|name| item::field_name(name).into_owned())
             .collect();
-        let n = pass.next();
-        pass.count();
         let scope = PutScope {
             key: key.to_owned(),
             before: before.map(str::to_owned),
@@ -86,68 +104,49 @@ impl Call<'_> {
                 ..Outcome::default()
             },
             record: Some(Change {
-                n,
+                n: pass.next(),
                 before: described(before),
-                after: described(Some(fields)),
+                after: described(fields),
                 scope: serde_json::to_string(&scope).ok(),
             }),
             seq: is_shown.then(|| state.shown_seq()),
         })
     }
-}
 
-impl Pool {
-    /// The data that undoes a PUT was accepted, and `item_is_shown` so far. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub fn undone(
+    /// The PUT with this number is undone, under the next number.
+    pub(super) fn put_undone(
         &self,
-        stream: &Arc<str>,
-        by: &Author,
-        repeatable: Option<&Repeatable>,
-        put: &PutBefore,
-    ) -> Result<Acted, PoolError> {
-        self.in_act(stream, |acting, pass| {
-            let call = Call {
-                stream,
-                by,
-                repeatable,
-                items: 0,
-            };
-            let frozen = is_frozen(acting.connection, stream, &put.key)?;
-            let seq = KeyState::of(acting.connection, stream, &put.key)?.shown_seq();
-            let n = pass.next();
-            pass.count();
-            acting.end_undo(stream, put.n, UNDONE)?;
-            let changed = match frozen {
-                true => Vec::new(),
-                false => vec![put.key.clone()],
-            };
-            let undone = Undone {
-                undone: PUT.to_owned(),
-                changed,
-                covered_by: Vec::new(),
-                exact: true,
-            };
-            let made = Made {
-                record: Some(Change {
-                    n,
-                    before: Value::Null,
-                    after: json!({ "undone": PUT, "key": put.key }),
-                    scope: None,
-                }),
-                outcome: Outcome {
-                    undo: Some(undone),
-                    ..Outcome::default()
-                },
-                seq: Some(seq),
-            };
-            match call.done(acting, "undo", made, pass) {
-                Ok(acted) => Ok(acted),
-                Err(Fault::Sql(error)) => Err(error),
-                Err(Fault::Refused(_)) => Err(rusqlite::Error::QueryReturnedNoRows),
-            }
+        acting: &mut Acting<'_>,
+        intent: &PutIntent,
+        put: ChangeSeq,
+        pass: &ChangeSet<'_>,
+    ) -> Result<Made, rusqlite::Error> {
+        let key = &*intent.key;
+        let frozen = is_frozen(acting.connection, self.stream, key)?;
+        let seq = KeyState::of(acting.connection, self.stream, key)?.shown_seq();
+        acting.end_undo(self.stream, put, UNDONE)?;
+        let changed = match frozen {
+            true => Vec::new(),
+            false => vec![key.to_owned()],
+        };
+        let undone = Undone {
+            undone: PUT.to_owned(),
+            changed,
+            covered_by: Vec::new(),
+            exact: true,
+        };
+        Ok(Made {
+            record: Some(Change {
+                n: pass.next(),
+                before: Value::Null,
+                after: json!({ "undone": PUT, "key": key }),
+                scope: None,
+            }),
+            outcome: Outcome {
+                undo: Some(undone),
+                ..Outcome::default()
+            },
+            seq: Some(seq),
         })
     }
 }

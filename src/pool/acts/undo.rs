@@ -14,7 +14,7 @@ use super::hold::{Held, Scope, held};
 use super::key::is_frozen;
 use super::put::PutScope;
 use super::record::{Change, LISTED, OFF, UNDONE};
-use super::{ActRefused, Acting, Call, Fault, Made, Outcome, PUT, PutBefore, STREAM, Undone};
+use super::{ActRefused, Acting, Call, Fault, Made, Outcome, PUT, PutIntent, STREAM, Undone};
 use crate::change_set::ChangeSet;
 use base::order::ChangeSeq;
 
@@ -22,7 +22,7 @@ use base::order::ChangeSeq;
 pub(super) enum Undo {
     Made(Box<Made>),
     /// It is data first.
-    Submit(PutBefore),
+    Submit(Box<PutIntent>),
 }
 
 /// An act that is to be undone.

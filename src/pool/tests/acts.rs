@@ -2,6 +2,7 @@
 
 mod by_hand;
 mod check;
+mod put;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -201,17 +202,10 @@ impl Play {
             "undo" => Act::Undo {
                 skip: value["skip"] == true,
             },
-            put => {
-                let key = put.strip_prefix("PUT ")?.to_owned();
-                let before = self.test.pool.source_fields(NAME, &key).expect("it reads");
-                let fields = flat(body);
-                self.submit(&[(key.clone(), Some(fields.clone()))], Some(&by));
-                Act::Put {
-                    key,
-                    fields,
-                    before,
-                }
-            }
+            put => Act::Put {
+                key: put.strip_prefix("PUT ")?.to_owned(),
+                fields: flat(body),
+            },
         };
         let pool = Arc::clone(&self.test.pool);
         let stream = Arc::clone(&self.stream);
@@ -224,9 +218,8 @@ impl Play {
                 Ok(ActProgress::Done(acted)) => Ok(acted),
                 Ok(ActProgress::Submit(put)) => {
                     self.submit(&[(put.key.clone(), put.fields.clone())], Some(&by));
-                    Ok(pool
-                        .undone(&stream, &by, repeatable.as_ref(), &put)
-                        .expect("it acts"))
+                    let acted = pool.submitted(&put, by.request_id, repeatable.as_ref());
+                    Ok(acted.expect("it acts"))
                 }
             },
         )
