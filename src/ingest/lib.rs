@@ -48,6 +48,7 @@ use address::Proof;
 pub use gate::Gate;
 pub use header_log::loggable_headers;
 pub use refusal::Refusal;
+pub use removal::OperatorData;
 pub use request::{
     Accepted, Address, Admitted, Answer, BodyError, Head, IngestLimits, Reply, check_place,
 };

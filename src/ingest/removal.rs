@@ -15,12 +15,23 @@ use crate::error::AcceptError;
 use base::clock::{Lived, Unix};
 use item::{Action, ItemMeta, Items, ItemsWriter};
 use journal::log::{Client, Endpoint};
-use journal::{LogEntry, Outcome};
+use journal::{Claim, JournalError, LogEntry, Outcome};
 
 /// Stands in the log in place of a connector for what operators remove: no connector has this name.
 const OPERATOR: &str = "operator";
 /// The connector of what the daemon itself submits.
 pub(super) const BUILT_IN: &str = "headgate";
+
+/// The data of an act of an operator.
+#[derive(Debug, Clone, Copy)]
+pub struct OperatorData<'a> {
+    /// The same in each submission of it.
+    pub id: Uuid,
+    pub stream: &'a str,
+    pub key: &'a str,
+    /// The JSON text of the flat object; none: the item is to go.
+    pub fields: Option<&'a str>,
+}
 
 impl Ingest {
     /// Checks a removal of the item `key`, makes it durable, and says what to answer.
@@ -104,30 +115,52 @@ impl Ingest {
         self.remove_by(by, stream, keys).await
     }
 
-    /// Puts an item for an operator: it takes the place of the whole item, whatever its stream does with updates, and has no
-    /// version. It expires as the stream says.
+    /// Stores the data of an act of an operator once, however often it is submitted, and says as which request. An item takes
+    /// the place of the whole item, whatever its stream does with updates, has no version, and expires as the stream says;
+    /// without fields it is removed.
     ///
     /// # Errors
-    /// No item can have this key, or nothing can be stored now.
+    /// No item can have this key, or nothing can be stored now. With [`AcceptError::Unavailable`] it may have been stored.
     pub async fn put_for_operator(
         &self,
+        act: OperatorData<'_>,
         request_id: Uuid,
         client: Client,
-        stream: &str,
-        (key, fields): (&str, &str),
         expire_after_seconds: Option<NonZeroU32>,
     ) -> Result<Accepted, AcceptError> {
-        check_key(key)?;
-        let mut items = ItemsWriter::new(usize::MAX, 0);
-        let meta = ItemMeta {
-            expire_after_seconds,
-            is_whole: true,
-            ..ItemMeta::default()
+        check_key(act.key)?;
+        let items = match act.fields {
+            None => removed(&[act.key])?,
+            Some(fields) => {
+                let mut items = ItemsWriter::new(usize::MAX, 0);
+                let meta = ItemMeta {
+                    expire_after_seconds,
+                    is_whole: true,
+                    ..ItemMeta::default()
+                };
+                let pushed = items.push_with(act.key, fields, Action::Upsert, meta);
+                pushed.map_err(|error| AcceptError::invalid(error.to_string()))?;
+                items.into_items()
+            }
         };
-        let pushed = items.push_with(key, fields, Action::Upsert, meta);
-        pushed.map_err(|error| AcceptError::invalid(error.to_string()))?;
         let by = (OPERATOR, request_id, client);
-        self.submit_by(by, stream, items.into_items()).await
+        self.submit_by(by, act.stream, items, Some(act.id)).await
+    }
+
+    /// Whether the data of this act was accepted in the last 24 hours.
+    ///
+    /// # Errors
+    /// Nobody can tell now.
+    pub async fn has_act(&self, id: Uuid, stream: &str) -> Result<bool, JournalError> {
+        let (connector, stream) = (OPERATOR.into(), stream.into());
+        let log = LogEntry::of(id, Unix::now(), connector, stream, Outcome::Accepted);
+        let claims = [Some(self.claim_of_act(&log, id)), None];
+        self.journal.has_claim(claims).await
+    }
+
+    /// What the submissions of one act have in common.
+    fn claim_of_act(&self, log: &LogEntry, id: Uuid) -> Claim {
+        self.claim(log, &id.to_string(), b"")
     }
 
     /// Removes items of a stream that is deleted, or is made again; at most as many as one request may have.
@@ -150,7 +183,7 @@ impl Ingest {
         stream: &str,
         keys: &[&str],
     ) -> Result<Accepted, AcceptError> {
-        self.submit_by(by, stream, removed(keys)?).await
+        self.submit_by(by, stream, removed(keys)?, None).await
     }
 
     async fn submit_by(
@@ -158,6 +191,7 @@ impl Ingest {
         (connector, request_id, client): (&str, Uuid, Client),
         stream: &str,
         items: Items,
+        act: Option<Uuid>,
     ) -> Result<Accepted, AcceptError> {
         self.gate.check()?;
         let (connector, stream) = (connector.into(), stream.into());
@@ -174,7 +208,8 @@ impl Ingest {
             )
         };
         let merges = self.merges(&log.stream);
-        self.submit(log, Lived::now(), (items, merges), [None; 2], None)
+        let claim = act.map(|id| self.claim_of_act(&log, id));
+        self.submit(log, Lived::now(), (items, merges), [claim, None], None)
             .await
     }
 }

@@ -1,4 +1,4 @@
-//! Acts of operators: parsing a call, making the act, and storing the data of a PUT.
+//! Acts of operators: parsing a call, making the act, and copying it into the audit log. The data of PUTs is in `acts/put.rs`.
 //!
 //! The admin API, the operate API and the pages call it.
 //!
@@ -6,9 +6,9 @@
 //! stream. An act is on disk before its response, and is copied into the audit log once, whichever node dies meanwhile.
 
 mod body;
+mod put;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -18,20 +18,23 @@ use base::order::ChangeSeq;
 use catalog::{ActToCopy, AuditChange, ResourceKind};
 use ingest::error::AcceptError;
 use pool::acts::{
-    Act, ActProgress, ActRefused, Acted, Author, ItemActs, NextEnd, PutBefore, Record, Repeatable,
+    Act, ActProgress, ActRefused, Acted, Author, ItemActs, NextEnd, Record, Repeatable,
 };
 use pool::{Item, PoolError};
 
 pub use body::{ACT_BYTES_MAX, fields, read};
+use put::PutsSeen;
 
-/// How long the response to a PUT waits for the pool.
-const PUT_WITHIN: Duration = Duration::from_secs(1);
 /// Acts per copy into the audit log.
 const AUDITED: u32 = 200;
 
-/// Locked while acts are copied into the audit log: this process copies them once.
+/// What this process knows of acts that are on their way into the audit log.
 #[derive(Debug, Default)]
-pub struct ActAudit(tokio::sync::Mutex<()>);
+pub struct ActAudit {
+    /// Locked while acts are copied: this process copies them once.
+    alone: tokio::sync::Mutex<()>,
+    puts: PutsSeen,
+}
 
 /// Why an act was not made, or its result is unknown.
 #[derive(Debug, thiserror::Error)]
@@ -93,7 +96,8 @@ impl Operator {
     /// Makes the act of this verb and body in an existing stream.
     ///
     /// # Errors
-    /// See [`ActError`]; nothing was changed then, except by a PUT after which the pool could not be read.
+    /// See [`ActError`]. Nothing was changed then, except by a PUT or its undo: if its data was stored, the act is recorded by
+    /// [`finish_puts`](Self::finish_puts), or by a repeat of the call.
     pub async fn act(
         &self,
         stream: &str,
@@ -103,30 +107,13 @@ impl Operator {
     ) -> Result<Acted, ActError> {
         let act = read(verb, body).map_err(ActError::Invalid)?;
         let repeatable = acting.repeatable(verb, body);
-        let (author, stream): (Author, Arc<str>) = (acting.author(), stream.into());
-        let made = self.in_pool({
-            let (stream, author, repeatable) =
-                (Arc::clone(&stream), author.clone(), repeatable.clone());
-            move |pool| pool.act(&stream, &act, &author, repeatable.as_ref())
-        });
-        let acted = match made.await?? {
-            ActProgress::Done(acted) => acted,
-            ActProgress::Submit(put) => {
-                self.put_back(&stream, &put, acting).await?;
-                let undone = move |pool: &pool::Pool| {
-                    pool.undone(&stream, &author, repeatable.as_ref(), &put)
-                };
-                self.in_pool(undone).await?
-            }
-        };
-        self.audit_acts().await;
-        Ok(acted)
+        self.make_act(stream, act, repeatable, acting).await
     }
 
     /// Replaces a whole item with the object `body`, as data.
     ///
     /// # Errors
-    /// See [`ActError`].
+    /// See [`act`](Self::act).
     pub async fn put_item(
         &self,
         stream: &str,
@@ -134,115 +121,35 @@ impl Operator {
         body: &[u8],
         acting: &Acting,
     ) -> Result<Acted, ActError> {
-        let fields = fields(body).map_err(ActError::Invalid)?;
-        let repeatable = acting.repeatable(&format!("PUT {key}"), body);
-        let (author, stream): (Author, Arc<str>) = (acting.author(), stream.into());
-        let (earlier, before) = self
-            .in_pool({
-                let (stream, author) = (Arc::clone(&stream), author.clone());
-                let (repeatable, key) = (repeatable.clone(), key.to_owned());
-                move |pool| {
-                    let earlier = pool.earlier_act(&stream, &author, repeatable.as_ref())?;
-                    Ok::<_, PoolError>((earlier, pool.source_fields(&stream, &key)?))
-                }
-            })
-            .await?;
-        if let Some(acted) = earlier? {
-            return Ok(acted);
-        }
-        self.submit_item(&stream, key, &fields, acting).await?;
         let act = Act::Put {
             key: key.to_owned(),
-            fields,
-            before,
+            fields: fields(body).map_err(ActError::Invalid)?,
         };
-        let made = self.in_pool(move |pool| pool.act(&stream, &act, &author, repeatable.as_ref()));
-        match made.await?? {
-            ActProgress::Done(acted) => {
-                self.audit_acts().await;
-                Ok(acted)
-            }
-            ActProgress::Submit(_) => Err(ActRefused::NothingToUndo.into()),
-        }
+        let repeatable = acting.repeatable(&format!("PUT {key}"), body);
+        self.make_act(stream, act, repeatable, acting).await
     }
 
-    /// Stores it as data, and waits briefly for the pool.
-    async fn submit_item(
+    async fn make_act(
         &self,
-        stream: &Arc<str>,
-        key: &str,
-        fields: &str,
+        stream: &str,
+        act: Act,
+        repeatable: Option<Repeatable>,
         acting: &Acting,
-    ) -> Result<(), ActError> {
-        let by = &acting.by;
-        let settings = self.catalog.stream(stream);
-        let expires = settings.and_then(|stream| stream.settings.expire_after_seconds);
-        let listener = self.pool.changes().listen(&[Arc::clone(stream)], None);
-        self.ingest
-            .put_for_operator(
-                by.request_id,
-                by.client,
-                stream,
-                (key, fields),
-                expires.and_then(std::num::NonZeroU32::new),
-            )
-            .await?;
-        self.wait_for(listener, stream, key, by.request_id.to_string(), true)
-            .await
-    }
-
-    /// Submits the undo of a PUT, and waits briefly for the pool.
-    async fn put_back(
-        &self,
-        stream: &Arc<str>,
-        put: &PutBefore,
-        acting: &Acting,
-    ) -> Result<(), ActError> {
-        let by = &acting.by;
-        match &put.fields {
-            Some(fields) => self.submit_item(stream, &put.key, fields, acting).await,
-            None => {
-                let listener = self.pool.changes().listen(&[Arc::clone(stream)], None);
-                let keys = [&*put.key];
-                let removed =
-                    (self.ingest).remove_for_operator(by.request_id, by.client, stream, &keys);
-                removed.await?;
-                self.wait_for(listener, stream, &put.key, String::new(), false)
-                    .await
-            }
+    ) -> Result<Acted, ActError> {
+        if matches!(act, Act::Put { .. } | Act::Undo { .. }) {
+            self.act_audit.puts.begin(acting.by.request_id);
         }
-    }
-
-    /// Waits briefly until the row of an item is from this request, or is removed.
-    async fn wait_for(
-        &self,
-        listener: pool::changes::Listener,
-        stream: &Arc<str>,
-        key: &str,
-        request_id: String,
-        is_there: bool,
-    ) -> Result<(), ActError> {
-        /// What is not told wakes nobody.
-        const LOOK_AGAIN: Duration = Duration::from_millis(50);
-        let (stream, key) = (Arc::clone(stream), key.to_owned());
-        let applied = async {
-            loop {
-                let (stream, key, request_id) =
-                    (Arc::clone(&stream), key.clone(), request_id.clone());
-                let look = self.in_pool(move |pool| match is_there {
-                    true => pool.has_applied(&stream, &key, &request_id),
-                    false => Ok(pool.source_fields(&stream, &key)?.is_none()),
-                });
-                if look.await? {
-                    return Ok(());
-                }
-                let _ = tokio::time::timeout(LOOK_AGAIN, listener.wakeup.woken()).await;
-            }
+        let (author, stream): (Author, Arc<str>) = (acting.author(), stream.into());
+        let made = self.in_pool({
+            let repeatable = repeatable.clone();
+            move |pool| pool.act(&stream, &act, &author, repeatable.as_ref())
+        });
+        let acted = match made.await?? {
+            ActProgress::Done(acted) => acted,
+            ActProgress::Submit(intent) => self.submit_put(*intent, repeatable, acting).await?,
         };
-        // Who was answered too early sees it a little later.
-        tokio::time::timeout(PUT_WITHIN, applied)
-            .await
-            .unwrap_or(Ok(()))
+        self.audit_acts().await;
+        Ok(acted)
     }
 
     /// An item as it is shown, with its overrides and holds.
@@ -302,7 +209,7 @@ impl Operator {
     /// Copies new acts into the audit log, including those from before a restart, and those of a node that was killed before
     /// it did. Several nodes may copy the same act: it gets one entry.
     pub async fn audit_acts(&self) {
-        let _alone = self.act_audit.0.lock().await;
+        let _alone = self.act_audit.alone.lock().await;
         loop {
             let epoch = self.pool.position().epoch;
             let acts = match self.in_pool(|pool| pool.unaudited(AUDITED)).await {
