@@ -2,6 +2,7 @@
 
 mod cases; // every case of `operate-vectors.json`
 mod edges; // limits, repeats, roles, operate keys, audit, kills
+mod killed; // between the data of a PUT and its act
 mod repeated; // with the same key
 mod visible; // overview, pages, status, metrics, a restored hold
 

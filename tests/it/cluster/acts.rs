@@ -1,6 +1,7 @@
 //! Acts on items, and nodes that die while they make them.
 //!
-//! **Invariant**: every act that a node shows is in the audit log once, whichever node copied it there.
+//! **Invariant**: every act that a node shows is in the audit log once, whichever node copied it there. So is every PUT whose
+//! data is stored.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,5 +92,98 @@ fn an_act_of_a_node_that_is_killed_is_in_the_audit_log_once() {
             (requests.len() == overridden(node)).then_some(())
         });
     }
+    [runs, waits].into_iter().for_each(Process::stop);
+}
+
+/// Puts one item after the other, until the node is killed after so many.
+fn puts(node: &Process, round: u64, killed_after: u64) {
+    let (admin, token) = (node.admin, node.setup.admin_token());
+    let put = move |item: u64| {
+        let path = format!("/api/admin/streams/orders/items/{round}-{item}");
+        let body = json!({ "n": item }).to_string();
+        let mut client = Client::connect(admin).ok()?;
+        let answer = client.call("PUT", &path, &token, &body).ok()?;
+        (answer.status == 202).then_some(())
+    };
+    let made = AtomicU64::new(0);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let acted = (0..ITEMS).take_while(|item| put(*item).is_some());
+            acted.for_each(|item| made.store(item + 1, Ordering::Release));
+        });
+        eventually("so many are put", || {
+            (made.load(Ordering::Acquire) >= killed_after).then_some(())
+        });
+        node.signal(Signal::KILL);
+    });
+}
+
+/// The ids in a list, each once.
+fn ids(list: &[Value], id: impl Fn(&Value) -> Option<&str>) -> BTreeSet<String> {
+    let all: Vec<String> = list
+        .iter()
+        .map(|one| id(one).expect("an id").to_owned())
+        .collect();
+    let different: BTreeSet<String> = all.iter().cloned().collect();
+    assert_eq!(different.len(), all.len(), "{all:?}");
+    different
+}
+
+/// Requests whose data is stored, and those whose act is in the audit log.
+fn stored_and_audited(node: &Process) -> [BTreeSet<String>; 2] {
+    let log = node.list("/api/admin/connectors/operator/requests?limit=500");
+    let audit = node.list("/api/admin/audit?action=put&limit=500");
+    [
+        ids(&log, |entry| entry["request_id"].as_str()),
+        ids(&audit, |entry| entry["after"]["request_id"].as_str()),
+    ]
+}
+
+#[test]
+fn a_put_of_a_node_that_is_killed_is_an_act_once_on_another_node() {
+    let Some(server) = Postgres::start("a_put_of_a_node_that_is_killed") else {
+        return;
+    };
+    let [runs, mut waits] = owner_first(["a", "b"].map(|name| node(&server, name).spawn()));
+    for round in 0..3 {
+        let setup = waits.setup.clone();
+        puts(&waits, round, 3 + 2 * round);
+        drop(waits);
+        // Between the data and the act.
+        waits = setup.spawn();
+        let pause = "/api/admin/sinks/pool/pause";
+        assert_eq!(runs.call("POST", pause, "").status, 200);
+        let [before, _] = stored_and_audited(&runs);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                let path = format!("/api/admin/streams/orders/items/{round}-last");
+                waits.try_call("PUT", &path, r#"{"n": 1}"#)
+            });
+            eventually("the data is stored", || {
+                let [now, _] = stored_and_audited(&runs);
+                (now.len() > before.len()).then_some(())
+            });
+            waits.signal(Signal::KILL);
+        });
+        drop(waits);
+        let resume = "/api/admin/sinks/pool/resume";
+        assert_eq!(runs.call("POST", resume, "").status, 200);
+        // The node that died is not there, and nobody acts on the other one.
+        eventually("every item that is stored is an act", || {
+            let [stored, audited] = stored_and_audited(&runs);
+            (!stored.is_empty() && stored == audited).then_some(())
+        });
+        has_item(&runs, &format!("{round}-last"));
+        waits = setup.spawn();
+    }
+    for node in [&runs, &waits] {
+        eventually("every act is there once", || {
+            let [stored, audited] = stored_and_audited(node);
+            (stored == audited).then_some(())
+        });
+    }
+    // Each can be undone: the newest first.
+    let undone = runs.call("POST", "/api/admin/streams/orders/undo", "{}");
+    assert_eq!(undone.data(202)["undone"], "PUT");
     [runs, waits].into_iter().for_each(Process::stop);
 }
