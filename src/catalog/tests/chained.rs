@@ -67,7 +67,9 @@ fn a_trail_is_read_while_a_change_is_under_way() {
         begun.expect("a change that is not committed");
         let (sender, answer) = mpsc::channel();
         let catalog = &desk.catalog;
-        threads.spawn(move || sender.send(catalog.verify_audit(None)));
+        threads.spawn(move || {
+            let _ = sender.send(catalog.verify_audit(None));
+        });
         let verified = answer.recv_timeout(Duration::from_mins(1));
         let verified = verified.expect("an answer").expect("it is read");
         assert!(verified.is_good(), "{verified:?}");
