@@ -146,7 +146,7 @@ impl Operator {
         });
         let acted = match made.await?? {
             ActProgress::Done(acted) => acted,
-            ActProgress::Submit(intent) => self.submit_put(*intent, repeatable, acting).await?,
+            ActProgress::Submit(intent) => self.submit_put(intent, repeatable, acting).await?,
         };
         self.audit_acts().await;
         Ok(acted)

@@ -343,7 +343,7 @@ impl Call<'_> {
             return Ok(ActProgress::Done(acted));
         }
         if let Some(intent) = self.under_way(acting.connection)? {
-            return Ok(ActProgress::Submit(Box::new(intent)));
+            return Ok(ActProgress::Submit(intent));
         }
         // What is over by now is over for this act.
         acting.end_due(pass)?;
@@ -367,7 +367,7 @@ impl Call<'_> {
             },
             Act::Put { key, fields } => {
                 let intent = self.intend_put(acting, key, fields)?;
-                return Ok(ActProgress::Submit(Box::new(intent)));
+                return Ok(ActProgress::Submit(intent));
             }
         };
         Ok(ActProgress::Done(self.done(

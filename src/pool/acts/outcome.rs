@@ -65,5 +65,5 @@ pub enum ActProgress {
     Done(Acted),
     /// It is a PUT or the undo of one, which is data: submit this, then say so with
     /// [`Pool::submitted`](crate::Pool::submitted). Somebody else may do the same.
-    Submit(Box<PutIntent>),
+    Submit(PutIntent),
 }

@@ -4,6 +4,7 @@
 //! act is not recorded.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
@@ -22,9 +23,9 @@ fn daemon() -> Process {
 }
 
 /// A call of the operator `anna`; none: it had no response.
-fn anna(process: &Process, (method, path): (&str, &str), key: &str, body: &str) -> Option<Value> {
+fn anna(admin: SocketAddr, (method, path): (&str, &str), key: &str, body: &str) -> Option<Value> {
     let headers = format!("{}{JSON}Idempotency-Key: {key}\r\n", bearer(&token("anna")));
-    let mut client = Client::connect(process.admin).ok()?;
+    let mut client = Client::connect(admin).ok()?;
     let path = format!("{BASE}/{path}");
     let answer = client.request(method, &path, &headers, body).ok()?;
     Some(answer.data(202))
@@ -62,8 +63,9 @@ fn interrupted(process: Process, call: (&str, &str), key: &str, body: &str) -> (
         Some(200)
     );
     let before = stored(&process);
+    let admin = process.admin;
     let id = std::thread::scope(|threads| {
-        threads.spawn(|| anna(&process, call, key, body));
+        threads.spawn(move || anna(admin, call, key, body));
         let id = eventually("the data is stored", || {
             stored(&process).difference(&before).next().cloned()
         });
@@ -94,7 +96,7 @@ fn a_put_that_a_kill_interrupts_is_recorded_once_and_a_repeat_finds_it() {
         (process, id) = interrupted(process, call, &key, &body.to_string());
         expected.push(("put".to_owned(), id.clone()));
         if n % 2 == 0 {
-            let again = anna(&process, call, &key, &body.to_string()).expect("a response");
+            let again = anna(process.admin, call, &key, &body.to_string()).expect("a response");
             assert_eq!(again["request_id"], *id, "{again}");
         }
         eventually("it is in the audit log", || {
@@ -106,7 +108,7 @@ fn a_put_that_a_kill_interrupts_is_recorded_once_and_a_repeat_finds_it() {
     // Nothing was stored twice.
     let of_acts: BTreeSet<String> = expected.iter().map(|(_, id)| id.clone()).collect();
     assert_eq!(stored(&process), of_acts);
-    let undone = anna(&process, ("POST", "undo"), "undo", "{}").expect("a response");
+    let undone = anna(process.admin, ("POST", "undo"), "undo", "{}").expect("a response");
     assert_eq!(undone["undone"], "PUT");
     n_becomes(&process, 4);
     process.stop();
@@ -115,13 +117,13 @@ fn a_put_that_a_kill_interrupts_is_recorded_once_and_a_repeat_finds_it() {
 #[test]
 fn an_undo_of_a_put_that_a_kill_interrupts_is_recorded_once() {
     let process = daemon();
-    let put = anna(&process, ("PUT", "items/m1"), "put", r#"{"n": 2}"#);
+    let put = anna(process.admin, ("PUT", "items/m1"), "put", r#"{"n": 2}"#);
     let put = put.expect("a response")["request_id"].clone();
     n_becomes(&process, 2);
     let undo = ("POST", "undo");
     let (process, id) = interrupted(process, undo, "undo", "{}");
     n_becomes(&process, 1);
-    let again = anna(&process, undo, "undo", "{}").expect("a response");
+    let again = anna(process.admin, undo, "undo", "{}").expect("a response");
     assert_eq!(
         (&again["request_id"], &again["undone"]),
         (&json!(id), &json!("PUT"))

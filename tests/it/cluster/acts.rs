@@ -95,20 +95,23 @@ fn an_act_of_a_node_that_is_killed_is_in_the_audit_log_once() {
     [runs, waits].into_iter().for_each(Process::stop);
 }
 
+/// Puts an item; none: it had no response.
+fn put(admin: SocketAddr, token: &str, key: &str, n: u64) -> Option<()> {
+    let path = format!("/api/admin/streams/orders/items/{key}");
+    let body = json!({ "n": n }).to_string();
+    let mut client = Client::connect(admin).ok()?;
+    let answer = client.call("PUT", &path, token, &body).ok()?;
+    (answer.status == 202).then_some(())
+}
+
 /// Puts one item after the other, until the node is killed after so many.
 fn puts(node: &Process, round: u64, killed_after: u64) {
     let (admin, token) = (node.admin, node.setup.admin_token());
-    let put = move |item: u64| {
-        let path = format!("/api/admin/streams/orders/items/{round}-{item}");
-        let body = json!({ "n": item }).to_string();
-        let mut client = Client::connect(admin).ok()?;
-        let answer = client.call("PUT", &path, &token, &body).ok()?;
-        (answer.status == 202).then_some(())
-    };
     let made = AtomicU64::new(0);
     std::thread::scope(|threads| {
         threads.spawn(|| {
-            let acted = (0..ITEMS).take_while(|item| put(*item).is_some());
+            let acted = (0..ITEMS)
+                .take_while(|item| put(admin, &token, &format!("{round}-{item}"), *item).is_some());
             acted.for_each(|item| made.store(item + 1, Ordering::Release));
         });
         eventually("so many are put", || {
@@ -155,10 +158,8 @@ fn a_put_of_a_node_that_is_killed_is_an_act_once_on_another_node() {
         assert_eq!(runs.call("POST", pause, "").status, 200);
         let [before, _] = stored_and_audited(&runs);
         std::thread::scope(|threads| {
-            threads.spawn(|| {
-                let path = format!("/api/admin/streams/orders/items/{round}-last");
-                waits.try_call("PUT", &path, r#"{"n": 1}"#)
-            });
+            let (admin, token) = (waits.admin, waits.setup.admin_token());
+            threads.spawn(move || put(admin, &token, &format!("{round}-last"), 1));
             eventually("the data is stored", || {
                 let [now, _] = stored_and_audited(&runs);
                 (now.len() > before.len()).then_some(())

@@ -55,7 +55,7 @@ impl Play {
     /// The data that a call is to submit.
     fn begins(&self, act: &Act, request: u128, again: Option<&Repeatable>) -> PutIntent {
         match self.tries(act, request, again) {
-            Ok(ActProgress::Submit(intent)) => *intent,
+            Ok(ActProgress::Submit(intent)) => intent,
             other => panic!("{other:?}"),
         }
     }
