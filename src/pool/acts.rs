@@ -363,7 +363,7 @@ impl Call<'_> {
             Act::Resume { keys } => self.resume(acting, keys.as_deref(), pass)?,
             Act::Undo { skip } => match self.undo(acting, *skip, pass)? {
                 undo::Undo::Made(made) => *made,
-                undo::Undo::Submit(intent) => return Ok(ActProgress::Submit(intent)),
+                undo::Undo::Submit(intent) => return Ok(ActProgress::Submit(*intent)),
             },
             Act::Put { key, fields } => {
                 let intent = self.intend_put(acting, key, fields)?;

@@ -27,7 +27,7 @@ impl Call<'_> {
             return Err(ActRefused::NothingToUndo.into());
         };
         if let Some(intent) = undoing(acting.connection, self.stream, past.n)? {
-            return Ok(Undo::Submit(intent));
+            return Ok(Undo::Submit(Box::new(intent)));
         }
         let state = KeyState::of(acting.connection, self.stream, &put.key)?;
         let is_own = |form: &super::key::Form| form.request_id == past.request_id;
@@ -46,7 +46,7 @@ impl Call<'_> {
             ..self.intent(&put.key, put.before)
         };
         intent.store(acting.connection)?;
-        Ok(Undo::Submit(intent))
+        Ok(Undo::Submit(Box::new(intent)))
     }
 
     /// An item is to be put: what it replaces is known now.

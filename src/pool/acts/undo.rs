@@ -22,7 +22,7 @@ use base::order::ChangeSeq;
 pub(super) enum Undo {
     Made(Box<Made>),
     /// It is data first.
-    Submit(PutIntent),
+    Submit(Box<PutIntent>),
 }
 
 /// An act that is to be undone.
