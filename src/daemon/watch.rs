@@ -77,8 +77,7 @@ impl Watch {
                 self.keep(low, &mut is_stuck).await;
                 self.refresh_views().await;
                 // Also those of a node that was killed before it did.
-                self.operator.finish_puts().await;
-                self.operator.audit_acts().await;
+                self.operator.complete_acts().await;
                 if run_here {
                     next_end = self.operator.end_acts().await;
                     next_expiry = self.tend_pool(&stop).await;
@@ -108,8 +107,7 @@ impl Watch {
 
     /// Acts of the run before this one, and of streams that the configuration has no more.
     async fn catch_up_on_acts(&self) {
-        self.operator.finish_puts().await;
-        self.operator.audit_acts().await;
+        self.operator.complete_acts().await;
         self.operator.forget_acts_of_deleted().await;
     }
 

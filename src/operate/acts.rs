@@ -97,7 +97,7 @@ impl Operator {
     ///
     /// # Errors
     /// See [`ActError`]. Nothing was changed then, except by a PUT or its undo: if its data was stored, the act is recorded by
-    /// [`finish_puts`](Self::finish_puts), or by a repeat of the call.
+    /// [`complete_acts`](Self::complete_acts), or by a repeat of the call.
     pub async fn act(
         &self,
         stream: &str,
@@ -204,6 +204,12 @@ impl Operator {
         if let Err(error) = forgotten.await {
             tracing::warn!(%error, "cannot end overrides and holds of deleted streams; the next start retries");
         }
+    }
+
+    /// Records acts whose callers are gone, and copies all into the audit log.
+    pub async fn complete_acts(&self) {
+        self.finish_puts().await;
+        self.audit_acts().await;
     }
 
     /// Copies new acts into the audit log, including those from before a restart, and those of a node that was killed before

@@ -148,7 +148,7 @@ impl Operator {
 
     /// Records the acts of PUTs, and of their undos, whose data is stored and whose callers have died or given up, also on
     /// other nodes. Several nodes may do so at once: an act is recorded once. What nobody can tell yet waits.
-    pub async fn finish_puts(&self) {
+    pub(super) async fn finish_puts(&self) {
         let intents = match self.in_pool(|pool| pool.put_intents(INTENTS)).await {
             Ok(intents) => intents,
             Err(error) => return tracing::warn!(%error, "cannot read PUTs that are under way"),

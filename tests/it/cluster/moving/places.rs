@@ -118,7 +118,7 @@ fn the_copies_are_made_before_the_transaction_begins() {
          END $$;
          CREATE TRIGGER hold BEFORE INSERT ON headgate.requests FOR EACH STATEMENT EXECUTE FUNCTION public.hold()",
     );
-    let mut child = spawned(&node, alone.data_dir());
+    let child = spawned(&node, alone.data_dir());
     eventually("it stores the first rows", || {
         let held = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
         (server.query(held) == "1").then_some(())
@@ -128,7 +128,9 @@ fn the_copies_are_made_before_the_transaction_begins() {
         copy.metadata().is_ok_and(|copy| copy.len() > 0)
     });
     server.query("CREATE TABLE public.let_go ()");
-    assert!(child.wait().expect("a child").success());
+    let moved = child.wait_with_output().expect("a child");
+    let said = String::from_utf8_lossy(&moved.stderr);
+    assert!(moved.status.success(), "{said}");
     assert_eq!(
         made, [true; 2],
         "a server ends a transaction that is idle meanwhile"
