@@ -111,9 +111,11 @@ fn the_copies_are_made_before_the_transaction_begins() {
         let open = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'headgate%'";
         (server.query(open) == "0").then_some(())
     });
+    // What a sequence has is seen by a statement that has begun before.
     server.query(
-        "CREATE FUNCTION public.hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-             WHILE to_regclass('public.let_go') IS NULL LOOP PERFORM pg_sleep(0.02); END LOOP;
+        "CREATE SEQUENCE public.let_go;
+         CREATE FUNCTION public.hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             WHILE NOT (SELECT is_called FROM public.let_go) LOOP PERFORM pg_sleep(0.02); END LOOP;
              RETURN NULL;
          END $$;
          CREATE TRIGGER hold BEFORE INSERT ON headgate.requests FOR EACH STATEMENT EXECUTE FUNCTION public.hold()",
@@ -127,7 +129,7 @@ fn the_copies_are_made_before_the_transaction_begins() {
         let copy = node.data_dir().join("moving.part").join(file);
         copy.metadata().is_ok_and(|copy| copy.len() > 0)
     });
-    server.query("CREATE TABLE public.let_go ()");
+    server.query("SELECT nextval('public.let_go')");
     let moved = child.wait_with_output().expect("a child");
     let said = String::from_utf8_lossy(&moved.stderr);
     assert!(moved.status.success(), "{said}");
