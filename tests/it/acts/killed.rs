@@ -31,7 +31,7 @@ fn anna(admin: SocketAddr, (method, path): (&str, &str), key: &str, body: &str) 
     Some(answer.data(202))
 }
 
-/// The requests of operators, by their ids.
+/// The requests of operators whose data was stored, by their ids.
 fn stored(process: &Process) -> BTreeSet<String> {
     let path = "/api/admin/connectors/operator/requests?limit=100";
     let log = process.call("GET", path, "");
@@ -40,11 +40,11 @@ fn stored(process: &Process) -> BTreeSet<String> {
         return BTreeSet::new();
     }
     let log = log.data(200);
-    let ids = log.as_array().expect("a list").iter().map(|entry| {
-        let id = entry["request_id"].as_str();
-        id.expect("an id").to_owned()
-    });
-    ids.collect()
+    let log = log.as_array().expect("a list").iter();
+    // A repeat of a call whose act is not recorded yet is a duplicate of it.
+    let first = log.filter(|entry| entry["duplicate_of"].is_null());
+    let id = |entry: &Value| entry["request_id"].as_str().map(str::to_owned);
+    first.map(|entry| id(entry).expect("an id")).collect()
 }
 
 /// The acts of the audit log: action and request, oldest first.
