@@ -179,8 +179,8 @@ impl Call<'_> {
 }
 
 impl Pool {
-    /// The data of the intent is accepted as the request `data`, and `item_is_shown` so far: its act is recorded, unless
-    /// somebody has recorded it meanwhile. The answer is kept for repeats of the first call, and of the one that comes
+    /// The data of the intent is accepted as the request `data`: its act is recorded, unless somebody has recorded it
+    /// meanwhile. The answer is kept for repeats of the first call, and of the one that comes
     /// `again`. Blocks.
     ///
     /// # Errors
