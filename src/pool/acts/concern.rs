@@ -84,9 +84,4 @@ impl ActStreams {
         }
         Ok(())
     }
-
-    /// The streams.
-    pub(crate) fn streams(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.of.keys()
-    }
 }

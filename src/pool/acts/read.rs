@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, Row, params};
 
 use super::key::{KeyState, is_frozen};
-use super::{ActStreams, Pool, PoolError, STREAM, hold};
+use super::{Pool, PoolError, STREAM, hold};
 use crate::history;
 use base::clock::Unix;
 use base::order::ChangeSeq;
@@ -171,13 +171,14 @@ impl Pool {
     /// SQLite's.
     pub fn act_counts(&self) -> Result<Vec<ActCounts>, PoolError> {
         let seq = self.position().seq;
+        let acted = "SELECT stream FROM holds UNION SELECT stream FROM shown WHERE overridden <> '' ORDER BY stream";
         self.read(|connection| {
-            let acts = ActStreams::load(connection)?;
-            let mut streams: Vec<&Arc<str>> = acts.streams().collect();
-            streams.sort_unstable();
+            let mut select = connection.prepare_cached(acted)?;
+            let streams = select.query_map([], |row| row.get(0))?;
+            let streams: Vec<Arc<str>> = streams.collect::<Result<_, _>>()?;
             let mut all = Vec::new();
             for stream in streams {
-                let counts = counts_of(connection, stream, seq)?;
+                let counts = counts_of(connection, &stream, seq)?;
                 if counts.held.is_some() || counts.held_keys + counts.overridden > 0 {
                     all.push(counts);
                 }
