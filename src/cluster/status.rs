@@ -103,6 +103,11 @@ impl Status {
         self.lock().clone()
     }
 
+    /// Whether the database does not answer, as far as is known.
+    pub fn database_is_away(&self) -> bool {
+        !self.lock().database.reachable
+    }
+
     /// Changes it.
     pub fn change(&self, change: impl FnOnce(&mut ClusterStatus)) {
         change(&mut self.lock());

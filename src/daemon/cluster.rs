@@ -181,7 +181,7 @@ async fn look(node: &RunningNode, operator: &Operator) {
             false => tracing::info!("the copies of this node have what other nodes wrote again"),
         }
     }
-    let is_away = !status.read().database.reachable;
+    let is_away = status.database_is_away();
     operator.gate.set_database_away(is_away);
     operator.live.set_cut_from_others(is_away);
     let problem = is_behind.then(|| "it could not be read for over 10 s".to_owned());

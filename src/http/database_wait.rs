@@ -66,15 +66,12 @@ impl Handler for DatabaseWait {
 impl DatabaseWait {
     /// Waits until the database has been away for longer than [`WAIT`].
     async fn is_away(&self) {
-        let Some(cluster) = &self.operator.cluster else {
-            return std::future::pending().await;
-        };
         let mut away = Duration::ZERO;
         while away < WAIT {
             tokio::time::sleep(LOOK_EVERY).await;
-            away = match cluster.read().database.reachable {
-                true => Duration::ZERO,
-                false => away + LOOK_EVERY,
+            away = match self.operator.database_is_away() {
+                true => away + LOOK_EVERY,
+                false => Duration::ZERO,
             };
         }
     }

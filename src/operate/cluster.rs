@@ -76,8 +76,8 @@ impl Operator {
 
     /// Whether this is a node of a cluster whose database does not answer.
     pub fn database_is_away(&self) -> bool {
-        let known = self.cluster.as_ref().map(::cluster::Status::read);
-        known.is_some_and(|known| !known.database.reachable)
+        let known = self.cluster.as_ref();
+        known.is_some_and(::cluster::Status::database_is_away)
     }
 
     /// The name of this node, if it is one of a cluster.

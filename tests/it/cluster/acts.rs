@@ -22,9 +22,14 @@ fn overrides(node: &Process, round: u64, killed_after: u64) {
         let answer = client.call("POST", PATH, &token, &body.to_string()).ok()?;
         (answer.status == 202).then_some(())
     };
-    let made = AtomicU64::new(0);
+    until_killed(node, killed_after, act);
+}
+
+/// Acts on one item after the other, until the node is killed after so many.
+fn until_killed(node: &Process, killed_after: u64, act: impl Fn(u64) -> Option<()> + Send) {
+    let made = &AtomicU64::new(0);
     std::thread::scope(|threads| {
-        threads.spawn(|| {
+        threads.spawn(move || {
             let acted = (0..ITEMS).take_while(|item| act(*item).is_some());
             acted.for_each(|item| made.store(item + 1, Ordering::Release));
         });
@@ -107,17 +112,8 @@ fn put(admin: SocketAddr, token: &str, key: &str, n: u64) -> Option<()> {
 /// Puts one item after the other, until the node is killed after so many.
 fn puts(node: &Process, round: u64, killed_after: u64) {
     let (admin, token) = (node.admin, node.setup.admin_token());
-    let made = AtomicU64::new(0);
-    std::thread::scope(|threads| {
-        threads.spawn(|| {
-            let acted = (0..ITEMS)
-                .take_while(|item| put(admin, &token, &format!("{round}-{item}"), *item).is_some());
-            acted.for_each(|item| made.store(item + 1, Ordering::Release));
-        });
-        eventually("so many are put", || {
-            (made.load(Ordering::Acquire) >= killed_after).then_some(())
-        });
-        node.signal(Signal::KILL);
+    until_killed(node, killed_after, move |item| {
+        put(admin, &token, &format!("{round}-{item}"), item)
     });
 }
 
