@@ -1,7 +1,7 @@
 //! One fault after the other while requests come, and the books of everybody afterwards.
 //!
 //! Who sends knows what was accepted, the receiver of a sink what was sent on, a renderer what it was shown on its way from node
-//! to node. `HEADGATE_FAULT_ROUNDS` says how many faults there are.
+//! to node. `HEADGATE_FAULT_ROUNDS` says how many faults there are, `HEADGATE_FAULTS` which ones, such as `Killed,FailedOver`.
 //!
 //! **Invariant**: what got a 202 is on every node and at the receiver, under one request ID, in its order; a renderer goes on where
 //! it was, on any node.
@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use super::load::{Load, Sent, agreed, calling, mark, receiver};
+use super::load::{Load, Nodes, Sent, agreed, calling, mark, receiver};
 use super::*;
 use crate::app::Random;
 use crate::faults::{number, random};
@@ -46,55 +46,28 @@ const FAULTS: [Fault; 7] = [
 
 /// Three nodes, and the servers below them.
 struct Cluster {
-    nodes: [Option<Process>; 3],
+    nodes: Nodes,
     primary: Postgres,
     standby: Postgres,
 }
 
 impl Cluster {
-    fn live(&self) -> impl Iterator<Item = &Process> {
-        self.nodes.iter().flatten()
-    }
-
-    /// Any node; it lives.
-    fn any(&self) -> &Process {
-        self.live().next().expect("one lives")
-    }
-
     /// Where the node is that runs the sinks.
     fn owner(&self) -> usize {
-        let name = owner(self.any());
+        let name = owner(self.nodes.any());
         usize::from(name.as_bytes()[0] - b'a')
-    }
-
-    /// Ends a node as a crash does. `harm` is done to its folder before it comes back.
-    fn kill(&mut self, at: usize, load: &Load, harm: impl FnOnce(&Setup)) {
-        let node = self.nodes[at].take().expect("it lives");
-        let (setup, service) = (node.setup.clone(), node.service);
-        {
-            let mut nodes = load.nodes.blocking_write();
-            nodes.retain(|node| *node != service);
-            node.kill();
-        }
-        mark(self.any());
-        harm(&setup);
-        let node = setup.spawn();
-        load.nodes.blocking_write().push(node.service);
-        self.nodes[at] = Some(node);
     }
 
     fn suffer(&mut self, fault: Fault, load: &Load, random: &mut Random) {
         let at = usize::try_from(random.within(0..3)).expect("small");
         match fault {
-            Fault::Killed => self.kill(at, load, |_| {}),
-            Fault::CopyGone => self.kill(at, load, |setup| {
+            Fault::Killed => self.nodes.kill(at, &load.nodes, |_| {}),
+            Fault::CopyGone => self.nodes.kill(at, &load.nodes, |setup| {
                 fs::remove_file(setup.data_dir().join("pool.db")).expect("it is there");
             }),
             Fault::Frozen => {
                 let frozen = self.owner();
-                let (frozen, other) = (&self.nodes[frozen], &self.nodes[(frozen + 1) % 3]);
-                let (frozen, other) = (frozen.iter().next(), other.iter().next());
-                let (frozen, other) = (frozen.expect("it lives"), other.expect("it lives"));
+                let (frozen, other) = (self.nodes.at(frozen), self.nodes.at((frozen + 1) % 3));
                 let name = owner(other);
                 frozen.signal(Signal::STOP);
                 eventually("another node runs the sinks", || {
@@ -105,7 +78,7 @@ impl Cluster {
             Fault::Given => {
                 let name = ["a", "b", "c"][(self.owner() + 1) % 3];
                 let path = format!("/api/admin/cluster/nodes/{name}/claim");
-                let given = self.any().call("POST", &path, "");
+                let given = self.nodes.any().call("POST", &path, "");
                 assert_eq!(given.status, 200, "{}", given.body);
             }
             Fault::HeldUp => {
@@ -115,7 +88,8 @@ impl Cluster {
             }
             Fault::Crashed => {
                 self.primary.crash();
-                self.live()
+                self.nodes
+                    .live()
                     .for_each(|node| ready_becomes(node, Some("database")));
                 self.primary.resume();
             }
@@ -127,11 +101,23 @@ impl Cluster {
                 self.primary = std::mem::replace(&mut self.standby, another);
             }
         }
-        for node in self.live() {
+        for node in self.nodes.live() {
             mark(node);
             ready_becomes(node, None);
         }
     }
+}
+
+/// The faults that the environment names, or all.
+fn chosen() -> Vec<Fault> {
+    let named = std::env::var("HEADGATE_FAULTS").unwrap_or_default();
+    let is_named = |fault: &Fault| {
+        let name = format!("{fault:?}");
+        named.is_empty() || named.split(',').any(|one| one == name)
+    };
+    let chosen: Vec<Fault> = FAULTS.into_iter().filter(is_named).collect();
+    assert!(!chosen.is_empty(), "no such fault: {named}");
+    chosen
 }
 
 #[test]
@@ -154,15 +140,16 @@ fn one_fault_after_the_other_loses_and_doubles_nothing() {
         Some(node.spawn())
     });
     let mut cluster = Cluster {
-        nodes,
+        nodes: Nodes(nodes),
         primary,
         standby,
     };
     let rounds = number("HEADGATE_FAULT_ROUNDS").unwrap_or(FAULTS.len() as u64);
+    let faults = chosen();
     let mut random = random("one_fault_after_the_other");
     let seed = random.next();
-    let load = Load::to(cluster.live().map(|node| node.service).collect());
-    mark(cluster.any());
+    let load = Load::to(cluster.nodes.live().map(|node| node.service).collect());
+    mark(cluster.nodes.any());
     load.beside(
         (4, 2),
         seed,
@@ -170,16 +157,16 @@ fn one_fault_after_the_other_loses_and_doubles_nothing() {
         |cluster| {
             for round in 0..rounds {
                 load.goes_on(20);
-                let at = usize::try_from(round).expect("few") % FAULTS.len();
-                eprintln!("round {round}: {:?}", FAULTS[at]);
-                cluster.suffer(FAULTS[at], &load, &mut random);
+                let at = usize::try_from(round).expect("few") % faults.len();
+                eprintln!("round {round}: {:?}", faults[at]);
+                cluster.suffer(faults[at], &load, &mut random);
             }
         },
-        |cluster, known| agreed(&cluster.live().collect::<Vec<_>>(), known, &sent),
+        |cluster, known| agreed(&cluster.nodes.live().collect::<Vec<_>>(), known, &sent),
     );
-    let chains: BTreeSet<String> = (cluster.live())
+    let chains: BTreeSet<String> = (cluster.nodes.live())
         .map(|node| node.admin("/api/admin/audit/verify").to_string())
         .collect();
     assert_eq!(chains.len(), 1, "{chains:?}");
-    cluster.nodes.into_iter().flatten().for_each(Process::stop);
+    cluster.nodes.stop();
 }

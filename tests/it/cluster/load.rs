@@ -170,6 +170,50 @@ impl Load {
     }
 }
 
+/// Three nodes. One that was ended is not there until it is back.
+pub(super) struct Nodes(pub(super) [Option<Process>; 3]);
+
+impl Nodes {
+    pub(super) fn live(&self) -> impl Iterator<Item = &Process> {
+        self.0.iter().flatten()
+    }
+
+    /// Any node; it lives.
+    pub(super) fn any(&self) -> &Process {
+        self.live().next().expect("one lives")
+    }
+
+    /// This one; it lives.
+    pub(super) fn at(&self, at: usize) -> &Process {
+        self.0[at].as_ref().expect("it lives")
+    }
+
+    /// Ends a node as a crash does, and takes it from the `listed` ones until it is back. `harm` is done to its folder before.
+    pub(super) fn kill(
+        &mut self,
+        at: usize,
+        listed: &RwLock<Vec<SocketAddr>>,
+        harm: impl FnOnce(&Setup),
+    ) {
+        let node = self.0[at].take().expect("it lives");
+        let (setup, service) = (node.setup.clone(), node.service);
+        {
+            let mut listed = listed.blocking_write();
+            listed.retain(|node| *node != service);
+            node.kill();
+        }
+        mark(self.any());
+        harm(&setup);
+        let node = setup.spawn();
+        listed.blocking_write().push(node.service);
+        self.0[at] = Some(node);
+    }
+
+    pub(super) fn stop(self) {
+        self.0.into_iter().flatten().for_each(Process::stop);
+    }
+}
+
 /// Has a node accept something that nobody follows.
 pub(super) fn mark(node: &Process) {
     eventually("it is accepted", || {
