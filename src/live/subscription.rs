@@ -9,24 +9,27 @@
 //! sent twice.
 
 mod ages;
+mod look;
 mod seen;
 mod snapshot;
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::frame::Frame;
 use super::view::{Inside, View};
 use super::{Live, Permit, RATE_MAX, Renderer, Subscribe};
 use ages::Age;
 use base::clock::{self, Unix};
-use base::order::ChangeSeq;
+use base::order::{ChangeSeq, Epoch};
 use catalog::Reader;
-use pool::changes::{Change, Listener, Recent};
+use look::Look;
+use pool::changes::{Change, Listener};
 use pool::{Page, PageLimit, PoolError, Position};
 use snapshot::Snapshot;
 
@@ -40,6 +43,8 @@ const PAGE: PageLimit = PageLimit {
 /// Why a client receives everything again that was behind for too long.
 const NOT_STORED: &str =
     "the changes since the client's position are no longer stored; all items follow";
+/// Why every client does, of a cluster.
+const LOST: &str = "the database of the cluster may have lost changes; all items follow";
 /// How long to wait after a failed read of the pool.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
@@ -77,6 +82,8 @@ pub struct Subscription {
     reader: Arc<Reader>,
     renderer: Arc<Renderer>,
     listener: Listener,
+    /// What its positions begin with.
+    epoch: Epoch,
     streams: Vec<Following>,
     /// The key's limits at the last check.
     stale_after: Arc<HashMap<Arc<str>, u64>>,
@@ -93,6 +100,8 @@ pub struct Subscription {
     flush_pause: Duration,
     next_flush: Instant,
     next_heartbeat: Instant,
+    /// The timer of the last wait. It is kept because most waits have the same deadline, the next heartbeat.
+    alarm: Pin<Box<Sleep>>,
     /// It received that its earlier items are invalid.
     is_reset: bool,
     ended: bool,
@@ -134,6 +143,7 @@ impl Subscription {
         let rate = request.max_rate.unwrap_or(live.max_rate).clamp(1, RATE_MAX);
         let now = Instant::now();
         Self {
+            epoch: head.epoch,
             streams,
             stale_after,
             reader: request.reader,
@@ -147,6 +157,7 @@ impl Subscription {
             flush_pause: Duration::from_secs(1) / rate,
             next_flush: now,
             next_heartbeat: now + live.heartbeat,
+            alarm: Box::pin(sleep_until(now + live.heartbeat)),
             is_reset: false,
             ended: false,
             _seat: request.permit,
@@ -170,14 +181,17 @@ impl Subscription {
                 self.ended = true;
                 return Some(Frame::bye());
             }
+            let epoch = self.live.position().epoch;
+            if std::mem::replace(&mut self.epoch, epoch) != epoch {
+                self.begin_anew(LOST);
+            }
             if !self.told.is_empty() && self.outbox.is_empty() {
                 // The connection has sent the message and requests the next one.
                 for (stream, through) in self.told.drain(..) {
                     self.live.tracer.pushed(&stream, through);
                 }
             }
-            if let Some(frame) = self.outbox.pop_front() {
-                self.live.metrics.live_messages.inc();
+            if let Some(frame) = self.fetch() {
                 return Some(frame);
             }
             // After the messages that its position counts as sent.
@@ -185,14 +199,23 @@ impl Subscription {
                 return Some(Frame::control(self.position(), "reload"));
             }
             match self.collect().await {
-                Ok(()) if self.outbox.is_empty() && !self.is_busy() => self.wait().await,
-                Ok(()) => {}
+                Ok(()) => match self.fetch() {
+                    Some(frame) => return Some(frame),
+                    None if self.is_busy() => {}
+                    None => self.wait().await,
+                },
                 Err(error) => {
                     tracing::warn!(renderer = self.renderer.id, %error, "cannot read the data pool, retrying");
                     tokio::time::sleep(READ_AGAIN).await;
                 }
             }
         }
+    }
+
+    fn fetch(&mut self) -> Option<Frame> {
+        let frame = self.outbox.pop_front()?;
+        self.live.metrics.live_messages.inc();
+        Some(frame)
     }
 
     /// Whether there are changes to check, even if none of them is for the client.
@@ -207,7 +230,8 @@ impl Subscription {
         if let Some(at) = self.streams.iter().position(snapshot) {
             return self.snapshot(at).await;
         }
-        if Instant::now() >= self.next_heartbeat {
+        let now = Instant::now();
+        if now >= self.next_heartbeat {
             self.skip_foreign();
             self.push_heartbeat();
             return Ok(());
@@ -215,7 +239,7 @@ impl Subscription {
         if let Some(at) = self.streams.iter().position(|one| one.recalled.is_some()) {
             return self.recall(at).await;
         }
-        if self.flushing.is_none() && self.pending && Instant::now() >= self.next_flush {
+        if self.flushing.is_none() && self.pending && now >= self.next_flush {
             self.pending = false;
             self.flushing = Some(self.live.pool.changes().head());
         }
@@ -229,38 +253,33 @@ impl Subscription {
         Ok(())
     }
 
-    /// Adds the next changes of one stream, or ends the flush.
+    /// Adds the next changes of one stream. Ends the flush if no stream has more.
     async fn flush(&mut self, through: ChangeSeq) -> Result<(), PoolError> {
-        // First the streams without changes, so that the ids of the messages cover all streams.
-        let head = self.skip_foreign();
-        for at in 0..self.streams.len() {
-            let following = &mut self.streams[at];
-            if following.position >= through {
-                continue;
-            }
-            let changes = self.live.pool.changes();
-            let keys = following.view.as_ref().and_then(|view| view.keys());
-            let position = following.position;
-            match changes.after(&following.stream, keys, position, MESSAGE_BYTES_MAX) {
-                Recent::Nothing => following.position = following.position.max(head),
-                Recent::Changes(changes) => {
-                    self.push_changes(at, &changes);
+        match self.look(through) {
+            Look::Nothing => {}
+            Look::Changes {
+                at,
+                changes,
+                is_all,
+                head,
+            } => {
+                self.push_changes(at, &changes);
+                if !is_all {
                     return Ok(());
                 }
-                Recent::Behind => {
-                    let page = self.read_from(at, position).await?;
-                    if !page.is_whole {
-                        self.begin_anew(NOT_STORED);
-                        return Ok(());
-                    }
-                    let changes: Vec<Arc<Change>> =
-                        page.changes.into_iter().map(Arc::new).collect();
-                    self.push_changes(at, &changes);
-                    self.streams[at].position = page.through;
-                    if !changes.is_empty() {
-                        return Ok(());
-                    }
+                let following = &mut self.streams[at];
+                following.position = following.position.max(head);
+            }
+            Look::Behind(at) => {
+                let page = self.read_from(at, self.streams[at].position).await?;
+                if !page.is_whole {
+                    self.begin_anew(NOT_STORED);
+                    return Ok(());
                 }
+                let changes: Vec<Arc<Change>> = page.changes.into_iter().map(Arc::new).collect();
+                self.push_changes(at, &changes);
+                self.streams[at].position = page.through;
+                return Ok(());
             }
         }
         self.flushing = None;
@@ -275,29 +294,12 @@ impl Subscription {
         Ok(())
     }
 
-    /// Skips to the last change if no change for the client came; returns its number.
-    fn skip_foreign(&mut self) -> ChangeSeq {
-        let changes = self.live.pool.changes();
-        let head = changes.head();
-        for following in &mut self.streams {
-            let keys = following.view.as_ref().and_then(|view| view.keys());
-            if following.snapshot.is_none()
-                && changes.has_nothing_after(&following.stream, keys, following.position)
-            {
-                // A read from the file can be ahead of the memory.
-                following.position = following.position.max(head);
-            }
-        }
-        head
-    }
-
     /// Reads a page of the changes of one stream from the file.
     async fn read_from(&self, at: usize, position: ChangeSeq) -> Result<Page, PoolError> {
         let _turn = self.live.turn_to_read().await;
         let following = &self.streams[at];
-        let keys = following.view.as_ref().and_then(|view| view.keys());
         let pool = &self.live.pool;
-        pool.changed_after(&following.stream, keys, position, PAGE)
+        pool.changed_after(&following.stream, following.keys(), position, PAGE)
             .await
     }
 
@@ -341,22 +343,24 @@ impl Subscription {
 
     /// Waits until there may be something to send.
     async fn wait(&mut self) {
-        let now = Unix::now();
         let stale_at = self.streams.iter().filter_map(|following| {
             let age = following.age.as_ref().filter(|age| !age.told_stale)?;
             age.stale_at()
         });
-        let wake_at = stale_at.chain(self.reader.expires_at).min();
         let mut wake = self.next_heartbeat;
-        if let Some(wake_at) = wake_at {
-            wake = wake.min(Instant::now() + (wake_at - now));
+        if let Some(wake_at) = stale_at.chain(self.reader.expires_at).min() {
+            wake = wake.min(Instant::now() + (wake_at - Unix::now()));
         }
         if self.pending {
             wake = wake.min(self.next_flush);
         }
+        if self.alarm.deadline() != wake {
+            self.alarm.as_mut().reset(wake);
+        }
         tokio::select! {
+            biased;
             () = self.listener.wakeup.woken() => self.pending = true,
-            () = sleep_until(wake) => {}
+            () = &mut self.alarm => {}
         }
     }
 

@@ -9,19 +9,22 @@
 //! newer one of the same item is. What lies below the floor is read from the file.
 
 mod change;
+mod listener;
+mod reading;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use base::clock::Unix;
 use base::order::ChangeSeq;
 pub use change::Change;
+pub use listener::{Listener, Wakeup};
+pub use reading::{Reading, Recent};
 
 /// Bytes of all logs together; beyond it the largest one forgets its oldest changes.
 const LOG_BYTES_MAX: usize = 6 << 20;
@@ -40,40 +43,6 @@ pub(super) struct StreamChanges {
     pub(super) changes: Option<Vec<Change>>,
     /// Newest time of data; 1970 if nothing arrived.
     pub(super) updated_at: Unix,
-}
-
-/// What the memory has for a reader.
-#[derive(Debug)]
-pub enum Recent {
-    /// These, oldest first; there may be more.
-    Changes(Vec<Arc<Change>>),
-    /// The reader is at the newest change of the stream.
-    Nothing,
-    /// The memory does not reach back to the reader's position: read the file.
-    Behind,
-}
-
-/// Wakes one listener.
-#[derive(Debug, Default)]
-pub struct Wakeup {
-    woken: AtomicBool,
-    notify: Notify,
-}
-
-impl Wakeup {
-    /// Wakes the listener, now or when it next waits.
-    pub fn wake(&self) {
-        if !self.woken.swap(true, Ordering::AcqRel) {
-            self.notify.notify_one();
-        }
-    }
-
-    /// Ends when the bell was rung since the last time.
-    pub async fn woken(&self) {
-        while !self.woken.swap(false, Ordering::AcqRel) {
-            self.notify.notified().await;
-        }
-    }
 }
 
 /// The latest changes of every stream that somebody listens to.
@@ -161,36 +130,11 @@ impl Changes {
         log.is_followed().then_some(*newest)
     }
 
-    /// The changes of a stream, or of some of its keys, after a position, oldest first, about `bytes_max` of them.
-    pub fn after(
-        &self,
-        stream: &str,
-        keys: Option<&[String]>,
-        position: ChangeSeq,
-        bytes_max: usize,
-    ) -> Recent {
-        let logs = self.lock();
-        let Some(log) = logs.streams.get(stream) else {
-            return Recent::Behind;
-        };
-        if position < log.floor {
-            return Recent::Behind;
-        }
-        let found = match keys {
-            None => about(
-                log.changes.range(position + 1..).map(|(_, one)| one),
-                bytes_max,
-            ),
-            Some(keys) => {
-                let mut changes: Vec<_> = log.of_keys_after(keys, position).collect();
-                changes.sort_unstable_by_key(|change| change.seq);
-                about(changes.into_iter(), bytes_max)
-            }
-        };
-        if found.is_empty() {
-            Recent::Nothing
-        } else {
-            Recent::Changes(found)
+    /// Reads what there is at one moment: nothing is recorded before the result is dropped.
+    pub fn read(&self) -> Reading<'_> {
+        Reading {
+            logs: self.lock(),
+            head: self.head(),
         }
     }
 
@@ -201,15 +145,7 @@ impl Changes {
         keys: Option<&[String]>,
         position: ChangeSeq,
     ) -> bool {
-        let logs = self.lock();
-        let Some(log) = logs.streams.get(stream) else {
-            return false;
-        };
-        position >= log.floor
-            && match keys {
-                Some(keys) => log.of_keys_after(keys, position).next().is_none(),
-                None => log.changes.range(position + 1..).next().is_none(),
-            }
+        self.read().has_nothing_after(stream, keys, position)
     }
 
     /// Newest time of data of a stream that was recorded while somebody listened.
@@ -281,23 +217,18 @@ impl Changes {
         }
     }
 
+    /// Wakes everybody who listens.
+    pub(super) fn wake_all(&self) {
+        let logs = self.lock();
+        for log in logs.streams.values() {
+            let all = log.wakeups.iter().chain(log.of_keys.values().flatten());
+            all.for_each(|wakeup| wakeup.wake());
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Logs> {
         self.logs.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The first of these, about so many bytes of them.
-fn about<'a>(changes: impl Iterator<Item = &'a Arc<Change>>, bytes_max: usize) -> Vec<Arc<Change>> {
-    let mut bytes = 0;
-    let mut found = Vec::new();
-    for change in changes {
-        if !found.is_empty() && bytes + change.json.len() > bytes_max {
-            break;
-        }
-        bytes += change.json.len();
-        found.push(Arc::clone(change));
-    }
-    found
 }
 
 impl Logs {
@@ -399,39 +330,6 @@ impl Log {
             self.floor = self.floor.max(change.seq);
             self.newest.remove(&change.key);
             self.bytes -= change.bytes();
-        }
-    }
-}
-
-/// Listens until it is dropped.
-#[derive(Debug)]
-pub struct Listener {
-    changes: Arc<Changes>,
-    streams: Box<[Arc<str>]>,
-    /// Of some keys alone.
-    keys: Option<Box<[String]>>,
-    /// Rings after each change of one of the streams.
-    pub wakeup: Arc<Wakeup>,
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        let mut logs = self.changes.lock();
-        for stream in &self.streams {
-            if let Some(log) = logs.streams.get_mut(stream) {
-                let is_other = |wakeup: &Arc<Wakeup>| !Arc::ptr_eq(wakeup, &self.wakeup);
-                log.wakeups.retain(is_other);
-                log.due.retain(is_other);
-                for key in self.keys.iter().flatten() {
-                    if let Some(listening) = log.of_keys.get_mut(&**key) {
-                        listening.retain(is_other);
-                        if listening.is_empty() {
-                            log.of_keys.remove(&**key);
-                        }
-                    }
-                }
-                log.left_at = Instant::now();
-            }
         }
     }
 }

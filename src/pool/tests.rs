@@ -143,8 +143,13 @@ impl Test {
     /// What somebody who listens hears after a position: key, number, whether it is gone.
     fn heard(&self, stream: &str, position: u64) -> Vec<(String, u64, bool)> {
         let after = ChangeSeq::new(position);
-        match self.pool.changes().after(stream, None, after, usize::MAX) {
-            Recent::Changes(changes) => changes.iter().map(|change| show(change)).collect(),
+        match self
+            .pool
+            .changes()
+            .read()
+            .after(stream, None, after, usize::MAX)
+        {
+            Recent::Changes { changes, .. } => changes.iter().map(|change| show(change)).collect(),
             Recent::Nothing => Vec::new(),
             Recent::Behind => panic!("the memory does not reach back to {position}"),
         }

@@ -43,15 +43,20 @@ fn record_as(changes: &Changes, stream: &str, collected: Option<Vec<Change>>, he
 
 /// The numbers that the memory has after a position; `None` if the file must be read.
 fn after(changes: &Changes, stream: &str, position: u64) -> Option<Vec<u64>> {
-    match changes.after(stream, None, seq(position), usize::MAX) {
-        Recent::Changes(found) => Some(found.iter().map(|change| change.seq.get()).collect()),
+    match changes
+        .read()
+        .after(stream, None, seq(position), usize::MAX)
+    {
+        Recent::Changes { changes: found, .. } => {
+            Some(found.iter().map(|change| change.seq.get()).collect())
+        }
         Recent::Nothing => Some(Vec::new()),
         Recent::Behind => None,
     }
 }
 
 fn was_woken(wakeup: &Wakeup) -> bool {
-    wakeup.woken.swap(false, Ordering::AcqRel)
+    wakeup.take()
 }
 
 #[test]
@@ -90,14 +95,15 @@ fn a_run_stops_before_it_is_too_large_and_holds_one_change_at_least() {
             .collect(),
     );
     let one = updated(1, "1").json.len();
-    let count = |bytes_max| match changes.after("a", None, seq(0), bytes_max) {
-        Recent::Changes(found) => found.len(),
+    let count = |bytes_max| match changes.read().after("a", None, seq(0), bytes_max) {
+        Recent::Changes { changes, is_all } => (changes.len(), is_all),
         other => panic!("{other:?}"),
     };
-    assert_eq!(count(0), 1);
-    assert_eq!(count(one * 3), 3);
-    assert_eq!(count(one * 4 - 1), 3);
-    assert_eq!(count(usize::MAX), 9);
+    assert_eq!(count(0), (1, false));
+    assert_eq!(count(one * 3), (3, false));
+    assert_eq!(count(one * 4 - 1), (3, false));
+    assert_eq!(count(one * 9), (9, true));
+    assert_eq!(count(usize::MAX), (9, true));
 }
 
 #[test]
@@ -284,8 +290,13 @@ fn who_listens_to_keys_hears_of_these_alone() {
         vec![updated(2, "n"), updated(3, "x"), updated(4, "m")],
     );
     assert!(was_woken(&listener.wakeup));
-    let numbers = |position| match changes.after("b", Some(&keys), seq(position), usize::MAX) {
-        Recent::Changes(found) => found.iter().map(|change| change.seq.get()).collect(),
+    let numbers = |position| match changes
+        .read()
+        .after("b", Some(&keys), seq(position), usize::MAX)
+    {
+        Recent::Changes { changes: found, .. } => {
+            found.iter().map(|change| change.seq.get()).collect()
+        }
         Recent::Nothing => Vec::new(),
         Recent::Behind => panic!("it is in memory"),
     };
@@ -298,7 +309,7 @@ fn who_listens_to_keys_hears_of_these_alone() {
     record_as(&changes, "b", None, 9);
     assert!(was_woken(&listener.wakeup));
     assert!(matches!(
-        changes.after("b", Some(&keys), seq(8), usize::MAX),
+        changes.read().after("b", Some(&keys), seq(8), usize::MAX),
         Recent::Behind
     ));
     drop(listener);

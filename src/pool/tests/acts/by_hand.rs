@@ -162,7 +162,11 @@ async fn what_goes_on_beneath_an_override_is_told_as_it_is_shown() {
     let position = pool.position().seq;
     desk.source("m1", r#"{"home":4,"away":1}"#);
     desk.source("m1", r#"{"home":4,"away":2}"#);
-    let Recent::Changes(told) = pool.changes().after(NAME, None, position, usize::MAX) else {
+    let Recent::Changes { changes: told, .. } =
+        pool.changes()
+            .read()
+            .after(NAME, None, position, usize::MAX)
+    else {
         panic!("nothing is told");
     };
     // The newest of an item is what the memory keeps.
