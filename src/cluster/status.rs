@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use base::clock::Unix;
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::HandOver;
@@ -14,6 +15,7 @@ use crate::HandOver;
 #[derive(Debug, Clone, Default)]
 pub struct Status {
     known: Arc<Mutex<ClusterStatus>>,
+    is_away: watch::Sender<bool>,
     /// What an operator wants of it.
     pub hand_over: HandOver,
 }
@@ -108,9 +110,18 @@ impl Status {
         !self.lock().database.reachable
     }
 
+    /// The same, to wait until it is otherwise.
+    pub fn watch_database(&self) -> watch::Receiver<bool> {
+        self.is_away.subscribe()
+    }
+
     /// Changes it.
     pub fn change(&self, change: impl FnOnce(&mut ClusterStatus)) {
-        change(&mut self.lock());
+        let mut known = self.lock();
+        change(&mut known);
+        let is_away = !known.database.reachable;
+        self.is_away
+            .send_if_modified(|before| std::mem::replace(before, is_away) != is_away);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, ClusterStatus> {

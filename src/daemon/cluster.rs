@@ -156,9 +156,11 @@ pub(super) async fn answer_asks(
 
 /// Says how far this node is, until `stop`.
 pub(super) async fn watch(node: Arc<RunningNode>, operator: Operator, stop: CancellationToken) {
+    let mut is_away = node.status.watch_database();
     loop {
+        is_away.borrow_and_update();
         look(&node, &operator).await;
-        let pause = tokio::time::sleep(EVERY);
+        let pause = tokio::time::timeout(EVERY, is_away.changed());
         if stop.run_until_cancelled(pause).await.is_none() {
             return;
         }

@@ -26,6 +26,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, PgConnection};
 
@@ -44,6 +46,10 @@ pub use schema::{FORMAT, Made, make};
 
 /// A connection that is not made by then is not.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// From asking the server that was the primary last until the others are asked, too.
+const NEXT_AFTER: Duration = Duration::from_millis(100);
+/// From the answer of a server that is no primary until it is asked again, while another one has not answered.
+const AGAIN_AFTER: Duration = Duration::from_millis(250);
 /// A name that leaves room for what is appended to it.
 const SCHEMA_NAME_MAX: usize = 40;
 
@@ -186,7 +192,7 @@ impl Database {
     }
 
     /// A connection to the first of the servers that is a primary, with the settings that every statement needs. The one that
-    /// was the primary last is asked first: a host that is gone does not answer for seconds.
+    /// was the primary last is asked first, and the others a moment later: a host that is gone does not answer for seconds.
     ///
     /// # Errors
     /// What each server said.
@@ -196,21 +202,43 @@ impl Database {
 
     /// The same, and the server that it is to.
     async fn connect_to_primary(&self) -> Result<(PgConnection, &PgConnectOptions), DatabaseError> {
-        let mut said = Vec::new();
-        let first = self.known.primary.load(Ordering::Relaxed);
-        for place in (0..self.servers.len()).map(|turn| (first + turn) % self.servers.len()) {
-            let server = &self.servers[place];
+        let (first, count) = (
+            self.known.primary.load(Ordering::Relaxed),
+            self.servers.len(),
+        );
+        let ask = |place: usize, wait: Duration| async move {
+            tokio::time::sleep(wait).await;
             // On the heap: everything that may have to connect would be as large.
-            let connecting = Box::pin(self.connect_to(server));
-            match within(CONNECT_MAX, connecting).await {
+            let connecting = Box::pin(self.connect_to(&self.servers[place]));
+            (place, within(CONNECT_MAX, connecting).await)
+        };
+        let mut said = vec![None; count];
+        let mut asked: FuturesUnordered<_> = (0..count)
+            .map(|turn| {
+                let wait = if turn == 0 {
+                    Duration::ZERO
+                } else {
+                    NEXT_AFTER
+                };
+                ask((first + turn) % count, wait)
+            })
+            .collect();
+        while let Some((place, answer)) = asked.next().await {
+            said[place] = Some(match answer {
                 Ok(connection) => {
                     self.known.primary.store(place, Ordering::Relaxed);
-                    return Ok((connection, server));
+                    return Ok((connection, &self.servers[place]));
                 }
-                Err(DatabaseError::Away(why)) => said.push(why),
-                Err(error) => said.push(error.to_string()),
+                Err(DatabaseError::Away(why)) => why,
+                Err(error) => error.to_string(),
+            });
+            if said.iter().all(Option::is_some) {
+                break;
             }
+            // While another one is silent, this may become the primary.
+            asked.push(ask(place, AGAIN_AFTER));
         }
+        let said: Vec<String> = said.into_iter().flatten().collect();
         Err(DatabaseError::Away(said.join("; ")))
     }
 

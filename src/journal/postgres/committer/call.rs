@@ -19,7 +19,7 @@ use ::postgres::{DatabaseCall, DatabaseError, refusal};
 use base::clock::Lived;
 
 /// A call that took so long is looked for at the server.
-const LOOKED_FOR_AFTER: Duration = Duration::from_secs(10);
+const LOOKED_FOR_AFTER: Duration = Duration::from_secs(2);
 
 /// A call under way.
 type Answer = Pin<Box<dyn Future<Output = (Session, Result<Vec<PgRow>, DatabaseError>)> + Send>>;
