@@ -5,6 +5,7 @@
 
 mod formats;
 mod join;
+mod member;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,6 +13,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use base::clock::{Unix, since_boot};
+use base::order::Epoch;
 use postgres::{Beat, Database, DatabaseError, NodeSaid, NodeSeen, NodesConnection, within};
 use replica::SharedLog;
 use tokio::sync::watch;
@@ -20,11 +22,14 @@ use uuid::Uuid;
 
 use crate::{NodeStatus, Status};
 pub use join::{JoinError, RemoveError, remove};
+pub use member::{Member, Said};
 
 /// From one beat to the next.
 const EVERY: Duration = Duration::from_secs(1);
 /// While somebody waits for what others have seen.
 const EVERY_AWAITED: Duration = Duration::from_millis(20);
+/// While the database does not answer: callers wait for it.
+const EVERY_AWAY: Duration = Duration::from_millis(250);
 /// A beat that took so long has not come: the node is cut off.
 const BEAT_MAX: Duration = Duration::from_secs(3);
 /// A node is dead whose beat was the same for so long.
@@ -33,42 +38,6 @@ const LIVES_FOR: Duration = Duration::from_secs(6);
 const TRANSACTIONS_EVERY: Duration = Duration::from_secs(10);
 /// What the server waits for while a commit is on no standby.
 const STANDBY: &str = "SyncRep";
-
-/// What a node is, from its start to its end.
-#[derive(Debug, Clone)]
-pub struct Member {
-    /// Of one life of the process.
-    pub id: Uuid,
-    /// Its name in the cluster.
-    pub name: String,
-    /// Of Headgate.
-    pub version: String,
-    /// Where it listens.
-    pub address: String,
-    /// It may run the sinks, if it is its turn.
-    pub may_run_sinks: bool,
-    /// The newest format of the log that it knows.
-    pub format: i32,
-}
-
-/// How a node is at the moment.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Said {
-    /// Newest entry of the log that its copies have.
-    pub place: u64,
-    /// Newest entry that changed `catalog.db`.
-    pub catalog: u64,
-    /// How far its copies are behind the log.
-    pub delay: Duration,
-    /// Connected renderers.
-    pub renderers: u64,
-    /// Digest of the declared configuration.
-    pub config: [u8; 16],
-    /// Digest of the plugins of its sinks.
-    pub plugins: [u8; 16],
-    /// Digest of the admin tokens that it accepts; `None`: it does not know yet.
-    pub tokens: Option<[u8; 16]>,
-}
 
 /// Asked before each beat.
 type Saying = Box<dyn Fn() -> Said + Send + Sync>;
@@ -95,6 +64,7 @@ pub struct Members {
     saying: Saying,
     status: Status,
     may_claim: watch::Sender<bool>,
+    epoch: watch::Sender<Epoch>,
     connection: Option<NodesConnection>,
     call: Option<Call>,
     heard: HashMap<Uuid, Heard>,
@@ -119,6 +89,7 @@ impl Members {
             saying,
             status,
             may_claim: watch::Sender::new(false),
+            epoch: watch::Sender::default(),
             connection: None,
             call: None,
             heard: HashMap::new(),
@@ -129,6 +100,11 @@ impl Members {
     /// Whether this node may take the sinks over: it is meant to, and does not differ from the node that runs them.
     pub fn may_claim(&self) -> watch::Receiver<bool> {
         self.may_claim.subscribe()
+    }
+
+    /// The epoch that the positions of renderers must have, because the log has lost changes; 0: it has lost none.
+    pub fn epoch(&self) -> watch::Receiver<Epoch> {
+        self.epoch.subscribe()
     }
 
     /// Says how far the copies of this node are: from then on, who waits until every node sees a change waits for this one.
@@ -162,7 +138,13 @@ impl Members {
     async fn step(&mut self, log: &SharedLog) {
         let begun = since_boot();
         let (mut catalog, mut wanted) = (log.catalog_changes(), log.wanted());
-        match self.beat().await {
+        let beat = self.beat().await;
+        let every = match &beat {
+            Err(_) => EVERY_AWAY,
+            Ok(_) if log.is_awaited() => EVERY_AWAITED,
+            Ok(_) => EVERY,
+        };
+        match beat {
             Ok(beat) => {
                 self.receive(&beat);
                 log.set_seen_everywhere(self.seen_everywhere());
@@ -170,10 +152,6 @@ impl Members {
             }
             Err(error) => self.lost(&error),
         }
-        let every = match log.is_awaited() {
-            true => EVERY_AWAITED,
-            false => EVERY,
-        };
         tokio::select! {
             () = tokio::time::sleep(every.saturating_sub(since_boot() - begun)) => {}
             _ = catalog.changed() => {}
@@ -313,6 +291,9 @@ impl Members {
         let may_claim = self.member.may_run_sinks && fits;
         self.may_claim
             .send_if_modified(|may| std::mem::replace(may, may_claim) != may_claim);
+        let epoch = Epoch::new(beat.epoch);
+        self.epoch
+            .send_if_modified(|known| std::mem::replace(known, epoch) != epoch);
         self.status.change(|cluster| {
             cluster.generation = beat.generation;
             cluster.nodes = nodes;

@@ -136,7 +136,7 @@ impl DaemonError {
             | Self::Copy(_) => 70,
             Self::Cluster(_)
             | Self::Join(JoinError::Taken { .. })
-            | Self::Copies(AtRestError::OtherFile(_)) => 2,
+            | Self::Copies(AtRestError::OtherFile(_) | AtRestError::NoLog) => 2,
             Self::Copies(_) | Self::Join(_) => 70,
             Self::Newer(_) => 2,
             Self::Restore(RestoreError::Backup { .. }) => 1,

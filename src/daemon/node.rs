@@ -7,6 +7,7 @@
 //! thread of a node serves has ended when [`Node::close`] returns.
 
 mod arrival;
+mod epochs;
 mod facts;
 mod limits;
 
@@ -26,6 +27,7 @@ use base::clock::since_boot;
 use base::lease::Lease;
 use catalog::Catalog;
 use cluster::{Bases, Candidate, Copy, Follower, KeepPlaces, Member, Members, Role, Status};
+use epochs::Epochs;
 use facts::Facts;
 use limits::KeyLimits;
 use observe::metrics::Metrics;
@@ -181,9 +183,7 @@ impl Node {
         let following = follower.run(self.stop.clone());
         self.threads.push(thread("cluster-copies", following)?);
         self.catch_up(&copy).await?;
-        let beginning = Arc::clone(pool);
-        let begun = tokio::task::spawn_blocking(move || beginning.begin()).await;
-        begun.map_err(|error| DaemonError::Cluster(error.to_string()))??;
+        let epochs = Epochs::begin(pool, self.members.epoch()).await?;
         let candidate = Candidate::new(Log::new(self.database.clone(), self.id));
         let candidate = candidate.allowed_by(self.members.may_claim());
         let candidate = candidate.giving(self.status.hand_over.clone());
@@ -201,8 +201,9 @@ impl Node {
         let limits = KeyLimits::new(self.id, self.database.clone(), catalog, &self.status);
         let limits = limits.run(self.stop.clone());
         let hinting = hinting(self.hints, self.database.clone(), self.stop.clone());
+        let renewing = epochs.renew(self.stop.clone());
         self.threads.push(thread("cluster-members", async move {
-            tokio::join!(living, limits, hinting);
+            tokio::join!(living, limits, hinting, renewing);
         })?);
         Ok(RunningNode {
             id: self.id,

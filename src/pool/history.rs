@@ -68,6 +68,15 @@ pub(super) fn begin_anew(connection: &Connection) -> Result<Epoch, rusqlite::Err
     Ok(epoch)
 }
 
+/// The same with an epoch that others have, too. Nothing if it has begun.
+pub(super) fn begin_epoch(connection: &Connection, epoch: Epoch) -> Result<(), rusqlite::Error> {
+    connection.execute(
+        "UPDATE history SET epoch = ?1, seq = seq + ?2 WHERE epoch <> ?1",
+        params![epoch.to_column(), NUMBERS_SKIPPED.cast_signed()],
+    )?;
+    Ok(())
+}
+
 /// The last number that can be of a life from which this one was copied, where the sequence stands at `seq`; 0: none.
 pub(super) fn last_of_before(seq: ChangeSeq) -> ChangeSeq {
     ChangeSeq::new(seq.get().saturating_sub(NUMBERS_SKIPPED))

@@ -19,7 +19,7 @@ use super::sizes::{Size, Sizes};
 use super::views::Views;
 use super::{Pool, PoolError, Writer};
 use base::clock::{self, Unix};
-use base::order::ChangeSeq;
+use base::order::{ChangeSeq, Epoch};
 use replica::{LogEntry, LogPlace, SharedLog, TouchedTable};
 use sqlite::FailStop;
 
@@ -68,6 +68,30 @@ impl Pool {
         )
     }
 
+    /// Positions have this epoch from now on, because the log has lost changes: renderers receive everything anew. Nothing if
+    /// they have it. Blocks.
+    ///
+    /// # Errors
+    /// The log's, or SQLite's; call it again.
+    pub fn begin_epoch(&self, epoch: Epoch) -> Result<(), PoolError> {
+        if self.epoch() == epoch {
+            return Ok(());
+        }
+        self.write_then(
+            |writer| {
+                history::begin_epoch(&writer.connection, epoch)?;
+                history::read(&writer.connection)
+            },
+            |writer, history| {
+                (writer.seq, writer.reserved) = (history.seq, history.seq);
+                self.epoch.store(history.epoch.get(), Ordering::Release);
+                self.changes.record(Vec::new(), history.seq);
+            },
+        )?;
+        self.changes.wake_all();
+        Ok(())
+    }
+
     /// Applies an entry of the log that follows on `before`, if the file lacks it; then wakes who listens. Blocks.
     ///
     /// # Errors
@@ -93,9 +117,14 @@ impl Pool {
             Err(error) => return Err(writer.failed(error)),
         };
         writer.connection.committed();
+        let before = self.epoch();
         let changed = self.derive(writer, derived)?;
         drop(guard);
-        self.changes.wake(&changed);
+        match self.epoch() == before {
+            true => self.changes.wake(&changed),
+            // Who listens to other streams has to begin anew, too.
+            false => self.changes.wake_all(),
+        }
         Ok(())
     }
 

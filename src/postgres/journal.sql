@@ -16,7 +16,8 @@ CREATE TABLE cluster (
     lived_ms bigint NOT NULL DEFAULT 0,
     trusted_lived_ms bigint,
     trusted_unix_ms bigint,
-    epoch bigint NOT NULL
+    -- Positions of renderers have this epoch, since the log has lost changes; 0: it has lost none.
+    epoch bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 10);
 CREATE TABLE generations (
     g int PRIMARY KEY,
@@ -138,8 +139,12 @@ BEGIN
   RETURN now_g;
 END $$;
 
--- Compares this server with the one that the cluster was on. Another server, or one that lost what was committed last,
--- gives numbers above all that were given: receivers would take the others for repeats.
+-- Has the positions of renderers begin anew: the newest changes may be lost, and their numbers are given again.
+CREATE FUNCTION has_lost() RETURNS void LANGUAGE sql SET search_path = @schema@ AS $$
+  UPDATE cluster SET epoch = 1 + (random() * 9007199254740990)::bigint $$;
+
+-- Compares this server with the one that the cluster was on. Another server, and one that was promoted or set back, gives
+-- numbers above all that were given: receivers would take the others for repeats.
 CREATE FUNCTION arrive(p_may_have_lost bool) RETURNS void LANGUAGE plpgsql SET search_path = @schema@ AS $$
 DECLARE own bigint; line bigint; above bigint;
 BEGIN
@@ -154,8 +159,8 @@ BEGIN
     SELECT greatest((SELECT coalesce(max(seq), 0) FROM requests), (SELECT max(first_seq) FROM generations)) >> 12 INTO above;
     UPDATE cluster SET xid_base = greatest(xid_base, above + 1 - pg_current_xact_id()::text::bigint);
   END IF;
-  UPDATE cluster SET xid_base = xid_base + CASE WHEN p_may_have_lost THEN 1 << 28 ELSE 0 END,
-    system_identifier = own, timeline = line;
+  PERFORM has_lost() FROM cluster WHERE p_may_have_lost OR system_identifier <> own;
+  UPDATE cluster SET xid_base = xid_base + (1 << 28), system_identifier = own, timeline = line;
 END $$;
 
 -- Has numbers go on above one that somebody has seen, should the newest transactions be lost.
@@ -273,18 +278,19 @@ BEGIN
 END $f$;
 
 -- Below this number nothing will be committed any more. Open transactions of others are passed over: they hold no lock on
--- `writers`.
+-- `writers`. `accept` has a lock before it has a number: at first the one that reads a row to lock it.
 CREATE FUNCTION horizon() RETURNS bigint LANGUAGE sql SET search_path = @schema@ AS $$
   WITH l AS MATERIALIZED (SELECT * FROM pg_locks),
-  ours AS (SELECT virtualtransaction FROM l WHERE locktype = 'relation' AND relation = 'writers'::regclass AND mode = 'RowExclusiveLock'),
+  ours AS (SELECT virtualtransaction FROM l WHERE locktype = 'relation' AND relation = 'writers'::regclass
+           AND mode IN ('RowShareLock', 'RowExclusiveLock')),
   strangers AS (SELECT transactionid::text::bigint AS x FROM l WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted
                 AND virtualtransaction NOT IN (SELECT virtualtransaction FROM ours))
   SELECT (coalesce(min(x::text::bigint), pg_snapshot_xmax(pg_current_snapshot())::text::bigint) + (SELECT xid_base FROM cluster)) << 12
   FROM pg_snapshot_xip(pg_current_snapshot()) x WHERE (x::text::bigint & 4294967295) NOT IN (SELECT x FROM strangers) $$;
 
-INSERT INTO cluster (format, system_identifier, timeline, g, epoch)
-  SELECT 1, system_identifier, ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint, 1,
-         (random() * 9007199254740991)::bigint FROM pg_control_system();
+INSERT INTO cluster (format, system_identifier, timeline, g)
+  SELECT 1, system_identifier, ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint, 1
+  FROM pg_control_system();
 INSERT INTO generations SELECT 1, 0, 0;
 CALL shelf(1);
 CALL shelf(2);

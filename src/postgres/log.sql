@@ -127,7 +127,7 @@ CREATE FUNCTION beat(p_node uuid, p_name text, p_version text, p_address text, p
   p_config bytea, p_plugins bytea, p_tokens bytea, p_entry bigint, p_catalog bigint, p_delay_ms bigint, p_renderers bigint)
 RETURNS TABLE (node uuid, name text, version text, address text, may_run_sinks bool, format int, config bytea, plugins bytea,
   tokens bytea, entry bigint, catalog bigint, delay_ms bigint, renderers bigint, beat bigint, seen_ms bigint, age_ms bigint,
-  generation int, owner uuid, server text, standbys text[])
+  generation int, epoch bigint, owner uuid, server text, standbys text[])
 LANGUAGE plpgsql SET search_path = @schema@ AS $f$
 #variable_conflict use_column
 BEGIN
@@ -140,7 +140,7 @@ BEGIN
   RETURN QUERY SELECT n.node, n.name, n.version, n.address, n.may_run_sinks, n.format, n.config, n.plugins, n.tokens, n.entry, n.catalog,
       n.delay_ms, n.renderers, n.beat, (extract(epoch FROM n.seen) * 1000)::bigint,
       greatest((extract(epoch FROM clock_timestamp() - n.seen) * 1000)::bigint, 0),
-      c.g, h.owner, current_setting('server_version'),
+      c.g, c.epoch, h.owner, current_setting('server_version'),
       -- Who may not see their state is told of none.
       (SELECT coalesce(array_agg(DISTINCT r.application_name), '{}') FROM pg_stat_replication r WHERE r.sync_state IN ('sync', 'quorum'))
     FROM nodes n, cluster c, log_head h;

@@ -59,6 +59,8 @@ pub struct NodeSeen {
 pub struct Beat {
     /// Of the journal's tables.
     pub generation: u32,
+    /// What the positions of renderers have since the log has lost changes; 0: it has lost none.
+    pub epoch: u64,
     /// Who runs the sinks.
     pub owner: Option<Uuid>,
     /// Version of the server.
@@ -212,6 +214,7 @@ async fn beat(connection: &mut PgConnection, said: &NodeSaid) -> Result<Beat, Da
         let version: String = row.try_get("server")?;
         beat = Beat {
             generation: row.try_get::<i32, _>("generation")?.unsigned_abs(),
+            epoch: row.try_get::<i64, _>("epoch")?.unsigned_abs(),
             owner: row.try_get("owner")?,
             // Behind it, Debian says what it is called there.
             version: version.split(' ').next().unwrap_or_default().to_owned(),

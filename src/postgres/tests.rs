@@ -1,6 +1,8 @@
 //! The schema in a server of the tests' own. Run by `cargo test`.
 
-use postgres_server::Postgres;
+use std::time::Instant;
+
+use postgres_server::{Line, Postgres};
 
 use super::*;
 
@@ -34,6 +36,54 @@ async fn the_schema_is_made_once_and_used_by_everybody() {
     another.expect("another server");
     let next = "SELECT ((pg_current_xact_id()::text::bigint + xid_base) << 12) > 1 << 30 FROM show_1.cluster";
     assert_eq!(server.query(next), "t");
+}
+
+#[tokio::test]
+async fn a_server_that_was_promoted_or_restored_never_gives_the_same_numbers_again() {
+    let Some(server) = Postgres::start("a_server_that_was_promoted_or_restored") else {
+        return;
+    };
+    for (schema, durability, restored, may_have_lost) in [
+        ("a", Durability::Standby, "timeline = 99", false),
+        ("b", Durability::Local, "timeline = 99", true),
+        ("c", Durability::Standby, "system_identifier = 7", true),
+    ] {
+        let database = Database::new(&DatabaseOptions {
+            durability,
+            ..options(&server.url(), schema)
+        });
+        let database = database.expect("plain");
+        let mut connection = database.connect().await.expect("it connects");
+        make(&database, &mut connection).await.expect("it is made");
+        let base = format!("SELECT xid_base, epoch FROM {schema}.cluster");
+        assert_eq!(server.query(&base), "0|0");
+        server.query(&format!("UPDATE {schema}.cluster SET {restored}"));
+        for _ in 0..2 {
+            database.arrive(&mut connection).await.expect("it arrives");
+        }
+        let risen = format!(
+            "SELECT xid_base >= 1 << 28 AND xid_base < 1 << 29, epoch > 0 FROM {schema}.cluster"
+        );
+        let expected = if may_have_lost { "t|t" } else { "t|f" };
+        assert_eq!(server.query(&risen), expected, "{restored}");
+    }
+}
+
+#[tokio::test]
+async fn a_silent_server_keeps_nobody_from_the_one_that_is_promoted() {
+    let Some(server) = Postgres::start("a_silent_server_keeps_nobody") else {
+        return;
+    };
+    let line = Line::to(&server);
+    line.stall();
+    let database = Database::new(&DatabaseOptions {
+        urls: vec![line.url(), server.url()],
+        ..options("", "headgate")
+    });
+    let database = database.expect("plain");
+    let begun = Instant::now();
+    database.connect().await.expect("it connects");
+    assert!(begun.elapsed() < CONNECT_MAX, "{:?}", begun.elapsed());
 }
 
 #[tokio::test]

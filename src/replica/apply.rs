@@ -20,6 +20,9 @@ pub enum ApplyError {
     /// The copy is not what the entry was made of. It is of no use: take a new one.
     #[error("the copy does not fit the log: {0}")]
     DoesNotFit(String),
+    /// The same, and the log has another entry than the copy: it has lost one.
+    #[error("the copy does not fit the log: {0}")]
+    OtherEntry(String),
     /// A newer version has written the entry.
     #[error("{0}")]
     Newer(#[from] sqlite::Newer),
@@ -95,7 +98,7 @@ impl Recorder {
         }
         if entry.place.digest != next.digest {
             let reason = format!("entry {} has another digest than the log says", next.n);
-            return Err(ApplyError::DoesNotFit(reason));
+            return Err(ApplyError::OtherEntry(reason));
         }
         let mut tables = Vec::new();
         if let Some(part) = part_of(entry.change, self.file)? {

@@ -33,6 +33,11 @@ pub enum AtRestError {
     /// It has data of its own.
     #[error("{0} is no copy of this cluster; set storage.data_dir to an empty directory")]
     OtherFile(PathBuf),
+    /// The copies have what the database has never had, or has no longer.
+    #[error(
+        "the data directory has copies of a cluster, and the database has none: correct cluster.urls or cluster.schema, or restore the database; to begin a new cluster without data, set storage.data_dir to an empty directory"
+    )]
+    NoLog,
     /// Nobody has what the copies lack, or nobody who is asked in this version.
     #[error(
         "the log no longer has what this node's copies lack, or only in a format that this version passes over, and no node has stored a newer base; start again when one has, which takes a minute after an upgrade"
@@ -195,16 +200,33 @@ impl CopiesAtRest<'_> {
             let from = from.min_by_key(|place| place.n).unwrap_or_default();
             let followed = log.follow(from).await?;
             let is_level = copies.iter().all(|copy| copy.place == from);
+            let head = followed.head.place;
+            if head == LogPlace::default() {
+                // A node that was killed while it began the log has copies at entry 0.
+                return match copies.iter().all(|copy| copy.place.n == 0) {
+                    true => Ok(None),
+                    false => Err(AtRestError::NoLog),
+                };
+            }
+            // What a copy has was appended before, so the log has lost it.
+            if (copies.iter()).any(|copy| copy.place.n >= head.n && copy.place != head) {
+                tracing::warn!(
+                    "the copies of this node have entries that the database has lost: it takes new ones, and screens begin anew"
+                );
+                log.has_lost().await?;
+                return Ok(None);
+            }
             match followed.entries.is_empty() {
-                _ if !followed.fits => return Ok(None),
-                true if is_level => return Ok(Some(from)),
-                // One has entries that the log has not.
-                true => return Ok(None),
-                false => {}
+                true if followed.fits && is_level => return Ok(Some(from)),
+                false if followed.fits => {}
+                _ => return Ok(None),
             }
             for copy in &mut copies {
                 match self.apply(copy, &followed.entries).await {
                     Err(AtRestError::Apply(error)) if is_of_no_use(&error) => {
+                        if matches!(error, ApplyError::OtherEntry(_)) {
+                            log.has_lost().await?;
+                        }
                         tracing::warn!(%error, "the copies of this node cannot be brought further: it takes new ones");
                         return Ok(None);
                     }
@@ -212,7 +234,6 @@ impl CopiesAtRest<'_> {
                 }
             }
             // Others append meanwhile: there may always be one more.
-            let head = followed.head.place;
             if copies.iter().all(|copy| copy.place == head) {
                 return Ok(Some(head));
             }
@@ -369,7 +390,7 @@ fn copy_back(connection: &Connection, path: &Path, bytes_max: u64) -> Result<(),
 fn follows(place: LogPlace, entry: &FollowedEntry) -> Result<LogPlace, ApplyError> {
     match entry.place == place.after(&entry.change) {
         true => Ok(entry.place),
-        false => Err(ApplyError::DoesNotFit(format!(
+        false => Err(ApplyError::OtherEntry(format!(
             "entry {} does not follow on entry {}",
             entry.place.n, place.n
         ))),
@@ -379,7 +400,7 @@ fn follows(place: LogPlace, entry: &FollowedEntry) -> Result<LogPlace, ApplyErro
 /// Whether another copy has to take the place of this one.
 fn is_of_no_use(error: &ApplyError) -> bool {
     match error {
-        ApplyError::DoesNotFit(_) => true,
+        ApplyError::DoesNotFit(_) | ApplyError::OtherEntry(_) => true,
         ApplyError::File(error) => sqlite::damage::is_damage(error),
         ApplyError::Newer(_) => false,
     }

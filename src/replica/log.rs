@@ -126,6 +126,16 @@ impl Log {
         self.database.hints()
     }
 
+    /// Notes that the log has lost changes, of which this node has a copy: the positions of renderers begin anew.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn has_lost(&mut self) -> Result<(), DatabaseError> {
+        let query = sqlx::query("SELECT has_lost()");
+        self.ask(DatabaseCall::Claim, query).await?;
+        Ok(())
+    }
+
     /// Appends an entry; the place behind it. If the answer is lost, this asks until it is known, however long that takes: the
     /// transaction of the file stays open meanwhile. Do not drop the future.
     ///

@@ -312,6 +312,38 @@ async fn work_that_was_overtaken_runs_again_on_what_came_before() {
     assert_eq!(one.catalog.streams().len(), 2);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nodes_agree_on_the_epoch_that_follows_on_a_loss() {
+    let Some(server) = Postgres::start("nodes_agree_on_the_epoch_that_follows") else {
+        return;
+    };
+    let database = server.cluster("headgate").await;
+    let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    let (one, following) = Node::start(&database, folders[0].path()).await;
+    following.abort();
+    let other = Node::open(&database, folders[1].path()).await;
+    block_in_place(|| one.add(STREAM, "a").expect("it adds"));
+    other.catch_up().await;
+    let before = one.pool.position();
+    let listener = other.pool.changes().listen(&["another".into()], None);
+    let epoch = Epoch::new(7);
+    block_in_place(|| one.pool.begin_epoch(epoch).expect("it begins"));
+    other.catch_up().await;
+    listener.wakeup.woken().await;
+    // Whoever is told later does nothing.
+    block_in_place(|| other.pool.begin_epoch(epoch).expect("it has begun"));
+    one.catch_up().await;
+    for node in [&one, &other] {
+        let after = node.pool.position();
+        assert!(after.epoch == epoch && after.seq > before.seq, "{after:?}");
+        assert!(!node.pool.resumes_from(before));
+    }
+    let _following = other.follow();
+    block_in_place(|| other.add(STREAM, "b").expect("it adds"));
+    one.catch_up().await;
+    assert_equal(&[&one, &other]).await;
+}
+
 /// What is derived from the file is loaded anew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_node_that_followed_decides_and_tells_as_the_one_that_wrote() {
@@ -340,6 +372,7 @@ async fn a_node_that_followed_decides_and_tells_as_the_one_that_wrote() {
     let heard = other
         .pool
         .changes()
+        .read()
         .after(STREAM, None, ChangeSeq::MIN, usize::MAX);
     assert!(matches!(heard, Recent::Behind), "{heard:?}");
     assert_eq!(other.pool.position(), one.pool.position());

@@ -41,6 +41,17 @@ fn submitted(mut client: Client, name: &str, ended: &AtomicBool) -> Vec<String> 
     accepted
 }
 
+/// What a renderer is sent, up to this text.
+fn read_until(mut screen: TcpStream, text: &str) -> String {
+    let (mut sent, mut part) = (String::new(), [0; 4_096]);
+    while !sent.contains(text) {
+        let length = screen.read(&mut part).expect("it goes on");
+        assert_ne!(length, 0, "it ended: {sent}");
+        sent.push_str(&String::from_utf8_lossy(&part[..length]));
+    }
+    sent
+}
+
 /// Ends what runs beside a test, however the test ends.
 struct Ends<'a>(&'a AtomicBool);
 
@@ -48,6 +59,56 @@ impl Drop for Ends<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// With `durability = "local"`, no commit waits for a standby.
+#[test]
+fn where_a_standby_lacks_the_newest_changes_every_screen_begins_anew() {
+    let test = "where_a_standby_lacks_the_newest_changes_every_screen_begins_anew";
+    let Some(mut primary) = Postgres::start(test) else {
+        return;
+    };
+    let standby = primary.standby(None);
+    let urls = [primary.url(), standby.url()];
+    let setups = ["a", "b"].map(|name| node(&primary, name).set("cluster.urls", urls.to_vec()));
+    let mut nodes = setups.each_ref().map(Setup::spawn);
+    accepted(&nodes[0], "kept");
+    nodes.iter().for_each(|node| _ = shows(node, 1));
+    let written = primary.query("SELECT pg_current_wal_lsn()");
+    let has_all = format!("SELECT pg_last_wal_replay_lsn() >= '{written}'");
+    eventually("the standby has it", || {
+        (standby.query(&has_all) == "t").then_some(())
+    });
+    standby.query("ALTER SYSTEM SET primary_conninfo = ''");
+    standby.query("SELECT pg_reload_conf()");
+    eventually("the standby receives nothing", || {
+        (standby.query("SELECT count(*) FROM pg_stat_wal_receiver") == "0").then_some(())
+    });
+    for lost in 0..5 {
+        accepted(&nodes[0], &format!("lost-{lost}"));
+    }
+    nodes.iter().for_each(|node| _ = shows(node, 6));
+    let shown = read_until(screen(nodes[0].service), r#""complete":true"#);
+    let ids = shown.lines().filter_map(|line| line.strip_prefix("id: "));
+    let before = ids.last().expect("a position");
+    primary.crash();
+    standby.promote();
+    for (node, setup) in nodes.iter_mut().zip(&setups) {
+        // Its copies are of no use, and it ends.
+        eventually("the node has ended", || (!node.lives()).then_some(()));
+        *node = setup.spawn();
+    }
+    for (at, node) in nodes.iter().enumerate() {
+        accepted(node, &format!("after-{at}"));
+    }
+    for node in &nodes {
+        let keys: Vec<String> = shows(node, 3).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, ["after-0", "after-1", "kept"]);
+        let query = format!("streams=orders&since={before}");
+        let begun = read_until(screen_with(node.service, &query, READ_KEY), "after-0");
+        assert!(begun.contains("event: reset"), "{begun}");
+    }
+    nodes.into_iter().for_each(Process::stop);
 }
 
 #[test]

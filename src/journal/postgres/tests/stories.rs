@@ -292,3 +292,39 @@ async fn nothing_is_read_above_what_may_still_be_committed() {
     }
     foreign.rollback().await.expect("it ends");
 }
+
+/// `accept` has a number as soon as it has locked the row of its node, and changes that row a moment later.
+#[tokio::test]
+async fn an_accept_that_has_only_begun_is_none_of_somebody_else() {
+    let test = "an_accept_that_has_only_begun_is_none_of_somebody_else";
+    let Some(stage) = Stage::start(test).await else {
+        return;
+    };
+    let slow = Uuid::new_v4();
+    stage.joins(slow);
+    let mut connection = stage.connection().await;
+    let mut under_way = stage.connection().await;
+    let mut attempt = under_way.begin().await.expect("it begins");
+    sqlx::query("SELECT FROM writers WHERE node = $1 FOR UPDATE")
+        .bind(slow)
+        .execute(&mut *attempt)
+        .await
+        .expect("it is locked");
+    let sql = "SELECT (pg_current_xact_id()::text::bigint + xid_base) << 12 FROM cluster";
+    let number: i64 = sqlx::query_scalar(sql)
+        .fetch_one(&mut *attempt)
+        .await
+        .expect("it has a number");
+    let second = submission(&["second"], None);
+    group(&[&second])
+        .call(&mut connection, (stage.node, 1, 0))
+        .await
+        .expect("it is committed");
+    let horizon = sqlx::query_scalar::<_, i64>("SELECT horizon()");
+    let horizon = horizon
+        .fetch_one(&mut connection)
+        .await
+        .expect("it answers");
+    assert!(horizon <= number, "{horizon} is above {number}");
+    attempt.rollback().await.expect("it ends");
+}

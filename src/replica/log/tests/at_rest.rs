@@ -150,11 +150,15 @@ async fn a_copy_of_no_use_is_taken_anew_and_a_file_of_nobody_is_left_alone() {
             elsewhere(&open(&pool), 3)
         }),
     ];
-    for (fault, make) in faults {
+    for (at, (fault, make)) in faults.into_iter().enumerate() {
+        let epoch = cluster.query("SELECT epoch FROM cluster");
         make();
         let place = arrive(&mut log, &copy).await.expect(fault);
         assert_eq!(place.map(|place| place.n), Some(5), "{fault}");
         assert_eq!(rows(copy.path()), expected, "{fault}");
+        // What a copy has and the log has not is lost.
+        let has_lost = cluster.query("SELECT epoch FROM cluster") != epoch;
+        assert_eq!(has_lost, at > 2, "{fault}");
     }
 
     // A file that was never a copy, and has whatever somebody keeps in it.
@@ -173,6 +177,34 @@ async fn a_copy_of_no_use_is_taken_anew_and_a_file_of_nobody_is_left_alone() {
     let refused = arrive(&mut log, &copy).await;
     assert!(matches!(refused, Err(AtRestError::NoBase)), "{refused:?}");
     assert!(pool.exists() && catalog.exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn copies_of_a_cluster_begin_no_other_one() {
+    let Some(server) = Postgres::start("copies_of_a_cluster_begin_no_other_one") else {
+        return;
+    };
+    let [cluster, empty] = [
+        Cluster::new(&server, "headgate").await,
+        Cluster::new(&server, "other").await,
+    ];
+    let mut numbers = Numbers::new();
+    let (folder, mut log) = (made(&mut numbers), cluster.log());
+    let begun = copies(&paths(&folder)).begin_log(&mut log).await;
+    assert!(begun.expect("it begins"));
+    // A node that was killed before the log had begun goes on.
+    let arrived = arrive(&mut empty.log(), &folder).await;
+    assert!(matches!(arrived, Ok(None)), "{arrived:?}");
+    let copy = tempfile::tempdir().expect("a folder");
+    let mut node = Node::of(&cluster, folder);
+    node.follow().await;
+    node.work(&mut numbers).await;
+    let place = arrive(&mut log, &copy).await.expect("it arrives");
+    assert_eq!(place.map(|place| place.n), Some(1));
+    let before = rows(copy.path());
+    let refused = arrive(&mut empty.log(), &copy).await;
+    assert!(matches!(refused, Err(AtRestError::NoLog)), "{refused:?}");
+    assert_eq!(rows(copy.path()), before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
