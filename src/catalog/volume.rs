@@ -12,6 +12,8 @@ use super::bucket::{Bucket, SECOND_NS};
 use base::clock::Unix;
 
 const DAY_SECONDS: u64 = 86_400;
+/// No body takes so long to come.
+const HOUR_SECONDS: u64 = 3_600;
 /// The lower bits of [`Volume::today`]: bytes, at most 16 TiB. Above them stands the day.
 const BYTES_BITS: u32 = 44;
 const BYTES_MASK: u64 = (1 << BYTES_BITS) - 1;
@@ -126,12 +128,18 @@ impl Volume {
             .store(added(0, day, bytes), Ordering::Relaxed);
     }
 
-    /// Takes the bytes of a body that is about to be stored.
+    /// Takes the bytes of a body that is about to be stored, of a request that came at this time.
     ///
     /// # Errors
     /// There is no room for them now; nothing was taken.
-    pub fn take(&self, bytes: u64) -> Result<(), OverVolume> {
-        self.take_at(bytes, self.now_ns(), Unix::now())
+    pub fn take(&self, bytes: u64, came_at: Unix) -> Result<(), OverVolume> {
+        // It is still the same day, and without a limit nothing else of the time matters.
+        let is_enough = self.limits.bytes_per_day == 0 && rest_of_day(came_at) > HOUR_SECONDS;
+        let now = match is_enough {
+            true => came_at,
+            false => Unix::now(),
+        };
+        self.take_at(bytes, self.now_ns(), now)
     }
 
     /// The body was not stored after all.

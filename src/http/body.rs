@@ -2,9 +2,11 @@
 //!
 //! **Invariant**: the size of a body in memory never exceeds the limit, and reading it never exceeds the deadline.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use salvo_core::Request;
 use salvo_core::http::{Body, ReqBody};
@@ -66,7 +68,12 @@ pub(super) async fn read(
     portion: &mut Portion,
     timeout_seconds: u64,
 ) -> Result<Bytes, BodyError> {
-    tokio::time::timeout(Duration::from_secs(timeout_seconds), collect(body, portion))
+    let mut reading = pin!(collect(body, portion));
+    // Most bodies have arrived by now and need no timer.
+    if let Some(read) = reading.as_mut().now_or_never() {
+        return read;
+    }
+    tokio::time::timeout(Duration::from_secs(timeout_seconds), reading)
         .await
         .unwrap_or(Err(BodyError::TooSlow(timeout_seconds)))
 }

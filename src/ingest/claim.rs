@@ -34,8 +34,12 @@ impl Ingest {
         repeats: &Repeats,
         body: &[u8],
     ) -> [Option<Claim>; 2] {
+        let names = known_by(log, repeats);
+        if names == [None; 2] {
+            return [None; 2];
+        }
         let scope = self.scope(log);
-        known_by(log, repeats).map(|once| Some(scope.claim(once?, body)))
+        names.map(|name| Some(scope.claim(name?, body)))
     }
 
     /// What the repeats of a request with this idempotency key have in common.

@@ -275,7 +275,7 @@ fn charge(known: &Known<'_>, body: &[u8]) -> Result<u64, AcceptError> {
         true => return Ok(0),
         false => body.len() as u64,
     };
-    match known.caller.key.volume.take(bytes) {
+    match (known.caller.key.volume).take(bytes, known.head.received_at) {
         Ok(()) => Ok(bytes),
         Err(over) if known.tries_again_after_429() => Err(AcceptError::OverVolume {
             bytes_max: over.bytes_max,

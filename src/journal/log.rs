@@ -192,7 +192,7 @@ impl LogEntry {
             http_status: 202,
             items: 0,
             bytes: 0,
-            key: "".into(),
+            key: Arc::default(),
             client: Client::Many,
             item_key: None,
             idempotency_key: None,
