@@ -59,7 +59,8 @@ impl Ingest {
             true => Outcome::Test,
             false => Outcome::Accepted,
         };
-        let items = delivery.items;
+        // Said before others share the bytes, which would be copied then.
+        let items = delivery.items.accepted(key.rules.merges);
         let mut log = known.log_entry(outcome, delivery.status);
         log.bytes = body.len() as u64;
         log.item_key = delivery.item_key;

@@ -156,10 +156,9 @@ enum KeyField {
 impl<'a> Flattener<'a> {
     fn new(text: &'a str, item_key: Option<ItemKey<'a>>, limits: FlattenLimits) -> Self {
         // A compact single item needs room for one record and its key; the items of an array for one each.
-        let records = match (text.starts_with('{'), item_key) {
-            (true, None) => 22,
-            (true, Some(_)) => 22 + 40,
-            (false, _) => 22 + text.len() / 4,
+        let records = match text.starts_with('{') {
+            true => 64,
+            false => 64 + text.len() / 4,
         };
         let Scratch {
             path,

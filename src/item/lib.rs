@@ -37,7 +37,7 @@ mod writer;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 pub use fields::{
     Members, ShapeHash, field_name, members, merge, name_hash, quote_into, shape, string_into,
@@ -227,11 +227,12 @@ impl Items {
             true => MERGED,
             false => REPLACED,
         };
-        // Bytes of its own are not copied.
-        let mut bytes = Vec::from(self.bytes);
+        // Only bytes that others have as well are copied.
+        let own = self.bytes.try_into_mut();
+        let mut bytes = own.unwrap_or_else(|shared| BytesMut::from(&*shared));
         bytes[0] = (bytes[0] & !(REPLACED | MERGED)) | said;
         Self {
-            bytes: bytes.into(),
+            bytes: bytes.freeze(),
             ..self
         }
     }

@@ -44,6 +44,26 @@ fn items_can_be_read_from_any_place() {
 }
 
 #[test]
+fn items_are_in_memory_of_their_own_and_are_marked_there() {
+    let large = format!("{{\"a\":\"{}\"}}", "x".repeat(100_000));
+    for fields in [r#"{"a":1}"#, &large, r#"{"b":2}"#] {
+        let items = written(&[("k", fields)]);
+        let address = items.as_bytes().as_ptr();
+        let other = written(&[("other", "{}")]);
+        assert_eq!(items.iter().next().map(|item| item.fields), Some(fields));
+        let merged = items.accepted(true);
+        assert_eq!(merged.as_bytes().as_ptr(), address);
+        let kept = merged.clone();
+        let replaced = merged.accepted(false);
+        let said = [&other, &kept, &replaced].map(Items::merges);
+        assert_eq!(said, [None, Some(true), Some(false)]);
+        assert!(replaced.iter().eq(&kept));
+    }
+    let memory = Vec::from(written(&[("k", "{}")]).bytes);
+    assert_eq!(memory.capacity(), memory.len());
+}
+
+#[test]
 fn unfinished_items_are_dropped() {
     let mut writer = ItemsWriter::new(200, 0);
     writer.push("a", "{}").expect("fits");

@@ -2,12 +2,24 @@
 //!
 //! `flatten` writes what a request brings, `ingest` and derived batches what they make of it.
 //!
-//! **Invariant**: no more bytes are written than the bound says, and records are whole.
+//! **Invariant**: no more bytes are written than the bound says, and records are whole. Memory that the next writer of a
+//! thread uses again is empty and small, whatever was written last.
+
+use std::cell::Cell;
+
+use bytes::Bytes;
 
 use super::{
     Action, HEADER_BYTES, ItemMeta, ItemRef, Items, PLAIN, Places, RECORD_BYTES, Version,
     WITH_FLAGS, meta, shape,
 };
+
+/// Memory for more bytes than this is not used again.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+
+thread_local! {
+    static KEPT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// The encoding would grow over the writer's bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,7 +48,12 @@ impl ItemsWriter {
     pub fn new(bytes_max: usize, bytes_expected: usize) -> Self {
         // Lengths and the count are 32 bits wide: a bound beyond that could not be written down.
         let bytes_max = bytes_max.min(u32::MAX as usize);
-        let mut bytes = Vec::with_capacity(bytes_expected.min(bytes_max).max(HEADER_BYTES));
+        let bytes_expected = bytes_expected.min(bytes_max).max(HEADER_BYTES);
+        let mut bytes = match bytes_expected <= KEPT_BYTES_MAX {
+            true => KEPT.take(),
+            false => Vec::new(),
+        };
+        bytes.reserve(bytes_expected);
         bytes.push(PLAIN);
         bytes.extend_from_slice(&0_u32.to_le_bytes());
         Self {
@@ -210,12 +227,8 @@ impl ItemsWriter {
     pub fn into_items(mut self) -> Items {
         self.abandon();
         self.bytes[1..HEADER_BYTES].copy_from_slice(&self.count.to_le_bytes());
-        // These bytes may wait in memory for the journal: give back a guess that was far too large.
-        if self.bytes.capacity() - self.bytes.len() > self.bytes.len() / 4 + 64 {
-            self.bytes.shrink_to_fit();
-        }
         Items {
-            bytes: self.bytes.into(),
+            bytes: into_bytes(self.bytes),
             count: self.count,
             removals: self.removals,
             places: Places::default(),
@@ -231,4 +244,20 @@ impl ItemsWriter {
         }
         Ok(())
     }
+}
+
+/// The bytes without room for more: they may wait in memory for the journal. Few of them are copied, and the next writer uses
+/// their memory.
+fn into_bytes(mut bytes: Vec<u8>) -> Bytes {
+    if bytes.capacity() <= KEPT_BYTES_MAX {
+        let exact = Bytes::copy_from_slice(&bytes);
+        bytes.clear();
+        KEPT.set(bytes);
+        return exact;
+    }
+    // Of a guess that was about right nothing is given back: that may copy all of it.
+    if bytes.capacity() - bytes.len() > bytes.len() / 4 + 64 {
+        bytes.shrink_to_fit();
+    }
+    bytes.into()
 }
