@@ -62,7 +62,7 @@ pub fn acting(req: &Request, name: Arc<str>, by_key: bool, by: By) -> Result<Act
         name,
         by_key,
         by,
-        idempotency_key: key.map(String::from),
+        idempotency_key: key.map(|key| key.as_ref().to_owned()),
     })
 }
 

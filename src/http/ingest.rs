@@ -10,7 +10,7 @@ mod state;
 use std::sync::Arc;
 
 use salvo_core::http::StatusCode;
-use salvo_core::http::header::{ALLOW, CONNECTION, EXPECT, HeaderValue};
+use salvo_core::http::header::{ALLOW, CONNECTION, HeaderValue};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use salvo_oapi::endpoint;
 
@@ -206,7 +206,7 @@ async fn submit(
     let tracer = to.ingest.tracer();
     let parts = Parts::of(req, endpoint, stream).followed(tracer);
     // A client that sent `Expect` and received no 100 does not send its body. Reading would send the 100.
-    let asks_first = req.headers().contains_key(EXPECT);
+    let asks_first = parts.asks_first();
     let timeout_seconds = to.body_timeout_seconds;
     let mut reusable = true;
     let answer = match to.ingest.admit(parts.head()) {

@@ -5,6 +5,7 @@
 //! **Invariant**: nothing here waits or stores. The order of the checks is the order of the lines.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::interpret::DELIVERY;
@@ -107,12 +108,12 @@ impl Ingest {
         preset: Option<&'static Preset>,
     ) -> Result<Named, AcceptError> {
         let sent = headers::item_key(head.item_key)?.map(|field| (field, "X-Item-Key".into()));
-        let configured = || Some((item_key?.into(), "the connector's item_key".into()));
+        let configured = || Some((headers::field(item_key?), "the connector's item_key".into()));
         // Elsewhere a request is what its caller makes of it.
         let usual = || {
             let preset = preset.filter(|_| head.address.is_some())?;
             let named_by = format!("the preset {}", preset.name);
-            let field: Box<str> = match usual_key(preset) {
+            let field: Arc<str> = match usual_key(preset) {
                 None if preset.is_generic() => return None,
                 // What has no object of its own is not to take the place of the one before.
                 None => DELIVERY.into(),

@@ -6,8 +6,16 @@
 //! any other header of a webhook request the name alone is kept. All of it together is bounded.
 
 use std::borrow::Cow;
+use std::cell::Cell;
+use std::sync::Arc;
 
+use crate::repeated::repeated;
 use journal::log::Endpoint;
+
+thread_local! {
+    /// What was made of the headers of the last request.
+    static LINES: Cell<Option<Arc<str>>> = const { Cell::new(None) };
+}
 
 /// Bytes of all lines together.
 const BYTES_MAX: usize = 512;
@@ -55,29 +63,49 @@ const SECRET_VALUES: [&str; 5] = ["ik_", "rk_", "whsec_", "bearer ", "basic "];
 
 /// A line for each header worth knowing, `name: value`, or `name` where the value is not kept; none if there is no
 /// such header. Names are lower case.
-pub fn loggable_headers<'a, I>(endpoint: Endpoint, headers: impl Fn() -> I) -> Option<String>
+pub fn loggable_headers<'a, I>(endpoint: Endpoint, headers: impl Fn() -> I) -> Option<Arc<str>>
 where
     I: Iterator<Item = (&'a str, &'a [u8])>,
 {
-    let mut lines = String::new();
-    let mut named = 0;
-    for (name, value) in headers() {
-        if has_value(endpoint, name) {
-            match text(value) {
-                Some(value) => push(&mut lines, name, Some(&value)),
-                None => push(&mut lines, name, None),
+    let with_value = || headers().filter(|(name, _)| has_value(endpoint, name));
+    let lines = || lines_of(with_value());
+    let lines = match endpoint {
+        Endpoint::Webhook => {
+            let mut lines = lines();
+            let unsaid = |name: &str| UNSAID.contains(&name) || has_value(endpoint, name);
+            for (name, _) in headers().filter(|(name, _)| !unsaid(name)) {
+                push(&mut lines, name, None);
             }
-        } else {
-            named += usize::from(!UNSAID.contains(&name));
+            lines.into()
         }
-    }
-    if endpoint == Endpoint::Webhook && named > 0 {
-        let unsaid = |name: &str| UNSAID.contains(&name) || has_value(endpoint, name);
-        for (name, _) in headers().filter(|(name, _)| !unsaid(name)) {
-            push(&mut lines, name, None);
-        }
-    }
+        _ => repeated(&LINES, |last| is_of(last, with_value()), || lines().into()),
+    };
     (!lines.is_empty()).then_some(lines)
+}
+
+/// A line with the value of each of these headers.
+fn lines_of<'a>(headers: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+    let mut lines = String::new();
+    for (name, value) in headers {
+        push(&mut lines, name, text(value).as_deref());
+    }
+    lines
+}
+
+/// Whether lines are of these headers and their whole values: then they are what is made of them. No value has an end of a
+/// line in it.
+fn is_of<'a>(lines: &str, mut headers: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
+    let mut rest = lines.as_bytes();
+    let mut is_next = |part: &[u8]| {
+        let after = rest.strip_prefix(part);
+        rest = after.unwrap_or(rest);
+        after.is_some()
+    };
+    headers.all(|(name, value)| {
+        [name.as_bytes(), b": ", value, b"\n"]
+            .into_iter()
+            .all(&mut is_next)
+    }) && rest.is_empty()
 }
 
 fn has_value(endpoint: Endpoint, name: &str) -> bool {
@@ -216,5 +244,43 @@ mod tests {
         let bytes = [("user-agent", &b"\xff\xfe"[..])];
         let lines = loggable_headers(Endpoint::Ingest, || bytes.into_iter());
         assert_eq!(lines.as_deref(), Some("user-agent: \u{fffd}\u{fffd}\n"));
+    }
+
+    #[test]
+    fn the_same_headers_have_the_same_text_and_others_their_own() {
+        let made = |headers: &[(&'static str, &'static str)]| {
+            let pairs = || {
+                headers
+                    .iter()
+                    .map(|(name, value)| (*name, value.as_bytes()))
+            };
+            loggable_headers(Endpoint::Ingest, pairs)
+        };
+        let json = ("content-type", "application/json");
+        let (curl, secret) = (("user-agent", "curl/8"), ("user-agent", "Basic 5ec4e7"));
+        let first = made(&[curl, ("accept", "*/*"), json]).expect("lines");
+        let again = made(&[("host", "x"), curl, json]).expect("lines");
+        assert!(Arc::ptr_eq(&first, &again));
+        for (headers, expected) in [
+            (
+                &[json, curl][..],
+                "content-type: application/json\nuser-agent: curl/8\n",
+            ),
+            (&[curl], "user-agent: curl/8\n"),
+            (&[curl, curl], "user-agent: curl/8\nuser-agent: curl/8\n"),
+            (&[("user-agent", "curl/81")], "user-agent: curl/81\n"),
+            (&[("user-agent", "")], "user-agent: \n"),
+            (
+                &[secret, json],
+                "user-agent\ncontent-type: application/json\n",
+            ),
+            (&[secret], "user-agent\n"),
+            (&[], ""),
+            (&[curl, json], &first),
+        ] {
+            let lines = made(headers);
+            assert_eq!(lines.as_deref().unwrap_or_default(), expected);
+            assert_eq!(lines, made(headers));
+        }
     }
 }

@@ -3,15 +3,23 @@
 //! **Invariant**: a header that cannot be understood is refused, never ignored.
 
 use std::borrow::Cow;
+use std::cell::Cell;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::error::AcceptError;
+use crate::repeated::repeated;
 use webhook::body::{Form, FormError};
 
 const ITEM_KEY_BYTES_MAX: usize = 1_024;
 const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
+
+thread_local! {
+    /// The field that the last request named.
+    static FIELD: Cell<Option<Arc<str>>> = const { Cell::new(None) };
+}
 
 /// The secret of `Authorization: Bearer <secret>`, or of `Basic`: its password, or the name where there is no password.
 /// The scheme may be in any case (RFC 9110).
@@ -47,7 +55,7 @@ pub fn form(
 }
 
 /// `X-Item-Key`: the name of a field.
-pub fn item_key(value: Option<&[u8]>) -> Result<Option<Box<str>>, AcceptError> {
+pub fn item_key(value: Option<&[u8]>) -> Result<Option<Arc<str>>, AcceptError> {
     let Some(value) = value else { return Ok(None) };
     let name = std::str::from_utf8(value).map_or("", str::trim);
     if name.is_empty() || name.len() > ITEM_KEY_BYTES_MAX {
@@ -55,12 +63,17 @@ pub fn item_key(value: Option<&[u8]>) -> Result<Option<Box<str>>, AcceptError> {
             "the header X-Item-Key must hold the name of a field in UTF-8, 1 to {ITEM_KEY_BYTES_MAX} bytes; correct it or leave it out"
         )));
     }
-    Ok(Some(name.into()))
+    Ok(Some(field(name)))
+}
+
+/// The name of a field: nearly always the same as before.
+pub(super) fn field(name: &str) -> Arc<str> {
+    repeated(&FIELD, |last| last == name, || name.into())
 }
 
 /// `Idempotency-Key`: any value of 1 to 255 bytes, without the blanks around it. Two values give the same text only if
 /// they have the same bytes.
-pub fn idempotency_key(value: Option<&[u8]>) -> Result<Option<Box<str>>, AcceptError> {
+pub fn idempotency_key(value: Option<&[u8]>) -> Result<Option<Arc<str>>, AcceptError> {
     let Some(value) = value.map(<[u8]>::trim_ascii) else {
         return Ok(None);
     };

@@ -4,6 +4,8 @@
 //!
 //! **Invariant**: what is not sent to the address of a connector means what its caller says, and nothing else.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
@@ -38,11 +40,11 @@ const LOGGED_BYTES_MAX: usize = 255;
 pub(super) struct Delivered {
     pub(super) items: Items,
     /// The field that identifies the items.
-    pub(super) item_key: Option<Box<str>>,
+    pub(super) item_key: Option<Arc<str>>,
     /// The name of its event, and its id, as the tool says them.
     pub(super) event: Option<Box<str>>,
     pub(super) id: Option<Box<str>>,
-    pub(super) idempotency_key: Option<Box<str>>,
+    pub(super) idempotency_key: Option<Arc<str>>,
     /// What a repeat has in common with it.
     pub(super) repeats: Repeats,
     /// The status that the tool wants to hear, and the text of its own kind.
@@ -193,8 +195,8 @@ impl Ingest {
         Ok(Reading::Delivery(Delivered {
             items: identified.items,
             item_key: match identified.by {
-                Some(field) => Some(field),
-                None => named.item_key().map(Into::into),
+                Some(field) => Some(field.into()),
+                None => named.item_key().cloned(),
             },
             event: event.as_deref().map(logged),
             id: id.as_deref().map(logged),
@@ -260,7 +262,7 @@ impl Ingest {
         let identified = self.identified(items, of, &identity)?;
         Ok(Delivered {
             items: identified.items,
-            item_key: named.item_key().map(Into::into),
+            item_key: named.item_key().cloned(),
             event: None,
             id: None,
             idempotency_key: named.idempotency_key.clone(),
@@ -385,7 +387,7 @@ fn object(fields: &[(String, String)]) -> String {
 }
 
 /// The id of a delivery as its idempotency key: a long one, or one of other than visible ASCII, by its digest.
-fn idempotency_key(id: &str) -> Box<str> {
+fn idempotency_key(id: &str) -> Arc<str> {
     let is_plain = id.bytes().all(|byte| byte.is_ascii_graphic());
     match is_plain && (1..=LOGGED_BYTES_MAX).contains(&id.len()) {
         true => id.into(),

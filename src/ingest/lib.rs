@@ -23,6 +23,7 @@ mod listed;
 mod quota_check;
 mod refusal;
 mod removal;
+mod repeated;
 mod request;
 mod resend;
 mod store;

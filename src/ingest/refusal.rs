@@ -130,7 +130,7 @@ impl Ingest {
             key: key.prefix(),
             bytes: head.content_length.unwrap_or(0),
             client: head.client,
-            headers: head.headers.map(Into::into),
+            headers: head.headers.cloned(),
             error: Some(since_last_entry(why_ended(key)?, count).into()),
             ..LogEntry::of(
                 head.request_id,
@@ -177,7 +177,7 @@ impl Ingest {
                 http_status: error.status().0,
                 bytes: head.content_length.unwrap_or(0),
                 client: head.client,
-                headers: head.headers.map(Into::into),
+                headers: head.headers.cloned(),
                 error: Some(message.into()),
                 ..LogEntry::of(
                     head.request_id,
@@ -295,7 +295,7 @@ impl Ingest {
         log.bytes = bytes;
         log.error = Some(message.into());
         if let Some(named) = named {
-            log.item_key = named.item_key().map(Into::into);
+            log.item_key = named.item_key().cloned();
             log.idempotency_key = named.idempotency_key.clone();
         }
         Some(Entry {

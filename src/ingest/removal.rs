@@ -5,6 +5,7 @@
 //! **Invariant**: a removal is checked, stored and answered like a submission of one operation.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Instant;
 
 use uuid::Uuid;
@@ -55,7 +56,7 @@ impl Ingest {
         &self,
         known: &Known<'_>,
         key: &str,
-    ) -> Result<(Items, Option<Box<str>>), AcceptError> {
+    ) -> Result<(Items, Option<Arc<str>>), AcceptError> {
         self.check_caller(known)?;
         let own = &known.caller.key;
         if !own.may_delete() {
@@ -74,7 +75,7 @@ impl Ingest {
     async fn submit_removal(
         &self,
         known: &Known<'_>,
-        (items, idempotency_key): (Items, Option<Box<str>>),
+        (items, idempotency_key): (Items, Option<Arc<str>>),
         key: &str,
     ) -> Result<Accepted, AcceptError> {
         let outcome = match known.caller.test {

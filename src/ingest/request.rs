@@ -78,7 +78,7 @@ pub struct Head<'a> {
     /// The caller, for the log.
     pub client: Client,
     /// What [`super::loggable_headers`] made of the headers, for the log.
-    pub headers: Option<&'a str>,
+    pub headers: Option<&'a Arc<str>>,
     /// Its trace, if it is followed.
     pub trace: Option<&'a Trace>,
 }
@@ -164,7 +164,7 @@ impl<'a> Known<'a> {
             key: key.prefix(),
             client: head.client,
             sender: self.sender(None, None),
-            headers: head.headers.map(Into::into),
+            headers: head.headers.cloned(),
             ..LogEntry::of(
                 head.request_id,
                 head.received_at,
@@ -198,30 +198,30 @@ impl Known<'_> {
 #[derive(Debug)]
 pub(super) struct Named {
     /// The field that identifies items, and whose words these are.
-    pub(super) item_key: Option<(Box<str>, Cow<'static, str>)>,
+    pub(super) item_key: Option<(Arc<str>, Cow<'static, str>)>,
     /// In place of one field: several that are the key together, or the first of several.
     pub(super) composed: Option<Cow<'static, ItemKey>>,
     /// Whether that is what the tool's preset says.
     pub(super) by_preset: bool,
-    pub(super) idempotency_key: Option<Box<str>>,
+    pub(super) idempotency_key: Option<Arc<str>>,
     /// How the body is written.
     pub(super) form: Form,
 }
 
 impl Named {
-    pub(super) fn item_key(&self) -> Option<&str> {
-        self.item_key.as_ref().map(|(field, _)| &**field)
+    pub(super) fn item_key(&self) -> Option<&Arc<str>> {
+        self.item_key.as_ref().map(|(field, _)| field)
     }
 
     /// The fields that are the key together, where the connector names them: an item without them is an error.
     pub(super) fn required(&self) -> Option<&str> {
         let is_listed = self.composed.is_some() && !self.by_preset;
-        self.item_key().filter(|_| is_listed)
+        (self.item_key().filter(|_| is_listed)).map(|field| &**field)
     }
 
     /// Whether each delivery is a separate item.
     pub(super) fn is_by_delivery(&self) -> bool {
-        self.item_key() == Some(DELIVERY)
+        (self.item_key()).is_some_and(|field| **field == *DELIVERY)
     }
 }
 

@@ -149,13 +149,13 @@ pub struct LogEntry {
     /// Address of the caller.
     pub client: Client,
     /// The field that identified the items.
-    pub item_key: Option<Box<str>>,
+    pub item_key: Option<Arc<str>>,
     /// The caller's idempotency key.
-    pub idempotency_key: Option<Box<str>>,
+    pub idempotency_key: Option<Arc<str>>,
     /// Why it was refused, or what is odd about a repeat.
     pub error: Option<Box<str>>,
     /// Headers worth knowing: a line `name: value` for each, or `name` where the value is not kept.
-    pub headers: Option<Box<str>>,
+    pub headers: Option<Arc<str>>,
     /// The request that it was sent again from.
     pub sent_again_from: Option<Uuid>,
     /// What the tool said of a delivery to the address of its connector.
@@ -205,12 +205,11 @@ impl LogEntry {
 
     /// About what it takes in memory.
     pub(super) fn byte_len(&self) -> usize {
-        let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
         let texts = [
-            &self.item_key,
-            &self.idempotency_key,
-            &self.error,
-            &self.headers,
+            self.item_key.as_deref(),
+            self.idempotency_key.as_deref(),
+            self.error.as_deref(),
+            self.headers.as_deref(),
         ];
         let sender = self.sender.iter().flat_map(|sender| {
             let Sender {
@@ -218,9 +217,10 @@ impl LogEntry {
                 event,
                 delivery,
             } = &**sender;
-            [scheme, event, delivery]
+            [scheme, event, delivery].map(Option::as_deref)
         });
-        texts.into_iter().chain(sender).map(text).sum()
+        let texts = texts.into_iter().chain(sender).flatten();
+        texts.map(str::len).sum()
     }
 
     /// Name and value of each header worth knowing; none: the value is not kept.

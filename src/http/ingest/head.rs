@@ -5,10 +5,7 @@
 use std::sync::Arc;
 
 use salvo_core::http::StatusCode;
-use salvo_core::http::header::{
-    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName,
-    HeaderValue,
-};
+use salvo_core::http::header::{HeaderMap, HeaderValue};
 use salvo_core::{Request, Response};
 use uuid::Uuid;
 
@@ -20,9 +17,6 @@ use journal::log::{Client, Endpoint};
 use observe::telemetry::{SpanKind, Trace, Tracer, Value};
 use webhook::Headers;
 
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const X_ITEM_KEY: HeaderName = HeaderName::from_static("x-item-key");
-
 /// A header: its name in lower case, and its value.
 type Pair<'a> = (&'a str, &'a [u8]);
 
@@ -32,6 +26,7 @@ pub(super) struct Parts<'a> {
     request_id: Uuid,
     client: Client,
     headers: &'a HeaderMap,
+    known: KnownHeaders<'a>,
     stream: Option<String>,
     access_token: Option<String>,
     certificate: Option<[u8; 32]>,
@@ -39,9 +34,42 @@ pub(super) struct Parts<'a> {
     address: Option<(String, Vec<Pair<'a>>)>,
     method: &'a str,
     target: &'a str,
-    loggable: Option<String>,
+    loggable: Option<Arc<str>>,
     /// The trace of the request, if it is traced.
     pub(super) trace: Option<Trace>,
+}
+
+/// The values of the headers that the pipeline reads; of a header that is repeated, the first.
+#[derive(Default)]
+struct KnownHeaders<'a> {
+    authorization: Option<&'a [u8]>,
+    content_encoding: Option<&'a [u8]>,
+    content_length: Option<&'a [u8]>,
+    content_type: Option<&'a [u8]>,
+    expect: Option<&'a [u8]>,
+    idempotency_key: Option<&'a [u8]>,
+    x_item_key: Option<&'a [u8]>,
+}
+
+impl<'a> KnownHeaders<'a> {
+    /// Finds them in one pass.
+    fn of(headers: &'a HeaderMap) -> Self {
+        let mut known = Self::default();
+        for (name, value) in headers {
+            let place = match name.as_str() {
+                "authorization" => &mut known.authorization,
+                "content-encoding" => &mut known.content_encoding,
+                "content-length" => &mut known.content_length,
+                "content-type" => &mut known.content_type,
+                "expect" => &mut known.expect,
+                "idempotency-key" => &mut known.idempotency_key,
+                "x-item-key" => &mut known.x_item_key,
+                _ => continue,
+            };
+            place.get_or_insert(value.as_bytes());
+        }
+        known
+    }
 }
 
 /// The outcome of a request in its trace.
@@ -57,6 +85,7 @@ pub(super) enum TraceOutcome {
 impl<'a> Parts<'a> {
     pub(super) fn of(req: &'a Request, endpoint: Endpoint, stream: Option<String>) -> Self {
         let headers = req.headers();
+        let known = KnownHeaders::of(headers);
         let pairs = || (headers.iter()).map(|(name, value)| (name.as_str(), value.as_bytes()));
         let is_webhook = endpoint == Endpoint::Webhook;
         let connector = is_webhook.then(|| req.param::<String>("connector"));
@@ -75,16 +104,22 @@ impl<'a> Parts<'a> {
             access_token: has_query
                 .then(|| req.query::<String>("access_token"))
                 .flatten(),
-            certificate: match headers.contains_key(AUTHORIZATION) {
-                true => None,
-                false => fingerprint(req),
+            certificate: match known.authorization {
+                Some(_) => None,
+                None => fingerprint(req),
             },
+            known,
             address: connector.flatten().map(|name| (name, pairs().collect())),
             method: req.method().as_str(),
             target: target.map_or("/", |target| target.as_str()),
             loggable,
             trace: None,
         }
+    }
+
+    /// Whether the client waits for an answer before it sends its body.
+    pub(super) fn asks_first(&self) -> bool {
+        self.known.expect.is_some()
     }
 
     /// Begins a trace if a collector is configured.
@@ -163,8 +198,8 @@ impl<'a> Parts<'a> {
     }
 
     pub(super) fn head(&self) -> Head<'_> {
-        let bytes = |name: &HeaderName| self.headers.get(name).map(HeaderValue::as_bytes);
-        let length = self.headers.get(CONTENT_LENGTH);
+        let known = &self.known;
+        let length = (known.content_length).and_then(|length| std::str::from_utf8(length).ok());
         let address = (self.address.as_ref()).map(|(connector, pairs)| Address {
             connector,
             method: self.method,
@@ -176,17 +211,17 @@ impl<'a> Parts<'a> {
             received_at: Unix::now(),
             endpoint: self.endpoint,
             stream: self.stream.as_deref(),
-            authorization: bytes(&AUTHORIZATION),
+            authorization: known.authorization,
             access_token: self.access_token.as_deref(),
             certificate: self.certificate,
             address,
-            content_type: bytes(&CONTENT_TYPE),
-            content_encoding: bytes(&CONTENT_ENCODING),
-            content_length: length.and_then(|length| length.to_str().ok()?.parse().ok()),
-            item_key: bytes(&X_ITEM_KEY),
-            idempotency_key: bytes(&IDEMPOTENCY_KEY),
+            content_type: known.content_type,
+            content_encoding: known.content_encoding,
+            content_length: length.and_then(|length| length.parse().ok()),
+            item_key: known.x_item_key,
+            idempotency_key: known.idempotency_key,
             client: self.client,
-            headers: self.loggable.as_deref(),
+            headers: self.loggable.as_ref(),
             trace: self.trace.as_ref(),
         }
     }

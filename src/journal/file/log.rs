@@ -90,10 +90,7 @@ pub(super) fn read_row(row: &SqliteRow) -> Result<LogRow, StorageError> {
         let bytes: Option<Vec<u8>> = row.try_get(name)?;
         Ok(bytes.and_then(|bytes| Uuid::from_slice(&bytes).ok()))
     };
-    let text = |name: &str| -> Result<Option<Box<str>>, sqlx::Error> {
-        let text: Option<String> = row.try_get(name)?;
-        Ok(text.map(String::into_boxed_str))
-    };
+    let text = |name: &str| row.try_get::<Option<String>, _>(name);
     let number = |name: &str| -> Result<u64, sqlx::Error> {
         let number: i64 = row.try_get(name)?;
         Ok(number.unsigned_abs())
@@ -113,10 +110,10 @@ pub(super) fn read_row(row: &SqliteRow) -> Result<LogRow, StorageError> {
             bytes: number("bytes")?,
             key: row.try_get::<String, _>("key")?.into(),
             client: Client::from_text(row.try_get("client")?),
-            item_key: text("item_key")?,
-            idempotency_key: text("idempotency_key")?,
-            error: text("errors")?,
-            headers: text("headers")?,
+            item_key: text("item_key")?.map(Into::into),
+            idempotency_key: text("idempotency_key")?.map(Into::into),
+            error: text("errors")?.map(Into::into),
+            headers: text("headers")?.map(Into::into),
             sent_again_from: id("sent_again_from")?,
             // What cannot be read says nothing.
             sender: text("sender")?.and_then(|json| serde_json::from_str(&json).ok()),

@@ -46,20 +46,20 @@ struct Logged {
 impl Logged {
     fn of(log: &LogEntry) -> Self {
         let text = |text: &str| stored(text).into_owned();
-        let some = |of: &Option<Box<str>>| of.as_deref().map(text);
+        let some = |of: Option<&str>| of.map(text);
         let sender = log.sender.as_deref();
         Self {
             connector: text(&log.connector),
             stream: text(&log.stream),
             key: text(&log.key),
             client: log.client.to_string(),
-            item_key: some(&log.item_key),
-            idempotency_key: some(&log.idempotency_key),
-            error: some(&log.error),
-            headers: some(&log.headers),
+            item_key: some(log.item_key.as_deref()),
+            idempotency_key: some(log.idempotency_key.as_deref()),
+            error: some(log.error.as_deref()),
+            headers: some(log.headers.as_deref()),
             sender: (sender.and_then(|sender| serde_json::to_string(sender).ok()))
                 .map(|json| text(&json)),
-            delivery: sender.and_then(|sender| some(&sender.delivery)),
+            delivery: sender.and_then(|sender| some(sender.delivery.as_deref())),
         }
     }
 }

@@ -241,9 +241,9 @@ fn push_conditions(filter: &Filter, query: &mut QueryBuilder<Postgres>) {
 
 fn read_row(row: &PgRow) -> Result<LogRow, DatabaseError> {
     let text = |name: &str| -> Result<String, sqlx::Error> { row.try_get(name).map(read) };
-    let optional = |name: &str| -> Result<Option<Box<str>>, sqlx::Error> {
+    let optional = |name: &str| -> Result<Option<String>, sqlx::Error> {
         let text: Option<String> = row.try_get(name)?;
-        Ok(text.map(|text| read(text).into()))
+        Ok(text.map(read))
     };
     let small = |name: &str| row.try_get::<i16, _>(name);
     let parse = || -> Result<LogRow, sqlx::Error> {
@@ -262,10 +262,10 @@ fn read_row(row: &PgRow) -> Result<LogRow, DatabaseError> {
                 bytes: row.try_get::<i64, _>("bytes")?.unsigned_abs(),
                 key: text("key")?.into(),
                 client: Client::from_text(&text("client")?),
-                item_key: optional("item_key")?,
-                idempotency_key: optional("idempotency_key")?,
-                error: optional("errors")?,
-                headers: optional("headers")?,
+                item_key: optional("item_key")?.map(Into::into),
+                idempotency_key: optional("idempotency_key")?.map(Into::into),
+                error: optional("errors")?.map(Into::into),
+                headers: optional("headers")?.map(Into::into),
                 sent_again_from: row.try_get("sent_again_from")?,
                 // What cannot be read says nothing.
                 sender: optional("sender")?.and_then(|json| serde_json::from_str(&json).ok()),

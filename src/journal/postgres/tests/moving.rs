@@ -71,7 +71,7 @@ async fn seen(journal: &Journal) -> Seen {
     }
 }
 
-fn text(random: &mut Random) -> Option<Box<str>> {
+fn text<T: From<&'static str>>(random: &mut Random) -> Option<T> {
     let texts = [
         "",
         "plain",
