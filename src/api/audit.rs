@@ -123,10 +123,10 @@ pub fn verified_data(verified: Verified) -> VerifiedData {
         entries: verified.entries,
         oldest: verified.oldest.map(mark_data),
         newest: verified.newest.map(mark_data),
-        misfit: verified.misfit.map(|misfit| ChainMismatchData {
-            id: misfit.id.to_string(),
-            at: misfit.at.map(clock::rfc3339),
-            reason: misfit.reason,
+        misfit: verified.mismatch.map(|mismatch| ChainMismatchData {
+            id: mismatch.id.to_string(),
+            at: mismatch.at.map(clock::rfc3339),
+            reason: mismatch.reason,
         }),
         expected: verified.expected,
     }

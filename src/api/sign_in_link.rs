@@ -40,8 +40,8 @@ impl PostSignInLink {
         let token = token_of(req)?;
         let invitation = sessions.invite(&token).await?;
         let expires_at = clock::rfc3339(invitation.ends_at);
-        let told = json!({ "expires_at": expires_at });
-        let change = AuditChange::done("create", ResourceKind::SignInLink, &*token.name, told);
+        let details = json!({ "expires_at": expires_at });
+        let change = AuditChange::done("create", ResourceKind::SignInLink, &*token.name, details);
         operator.record_access(by(req), change).await;
         Ok(envelope::created(SignInLinkData {
             path: invitation.path(),

@@ -40,7 +40,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 pub use audit::acts::ActToCopy;
 use audit::chain::Verifier;
-pub use audit::chain::{AuditLogError, ChainHead, ChainMismatch as AuditMisfit, Verified};
+pub use audit::chain::{AuditLogError, ChainHead, ChainMismatch, Verified};
 pub use audit::{
     ACTIONS as AUDIT_ACTIONS, Actor, AuditEntry, Change as AuditChange, Filter as AuditFilter,
 };

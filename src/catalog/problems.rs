@@ -1,10 +1,12 @@
-//! Which problems the stream of problems has as open, and what is being told: over restarts.
+//! Which problems the stream of problems has as open, and what is being published: over restarts.
 //!
-//! `operate` writes what it is about to tell, then tells it, then marks it as told.
+//! `operate` writes what it is about to publish, then publishes it, then marks it as published. The columns `told_ms` and
+//! `telling` have these by their earlier names.
 //!
 //! In a cluster, each node has its own rows: their keys end with its name.
 //!
-//! **Invariant**: what was about to be told when the daemon was killed is told again as it was, under the same id.
+//! **Invariant**: what was about to be published when the daemon was killed is published again as it was, under the same
+//! id.
 
 use rusqlite::{Connection, params};
 
@@ -29,14 +31,15 @@ pub struct PublishedProblem {
     pub fields: String,
     pub is_open: bool,
     /// When, in time lived.
-    pub told_at: Lived,
-    /// Under which id it is being told; none: it is told.
-    pub telling: Option<[u8; 16]>,
+    pub published_at: Lived,
+    /// Under which id it is being published; none: it is published.
+    pub publishing: Option<[u8; 16]>,
 }
 
 impl Catalog {
-    /// What was told in a stream and is open, and what was about to be told, by all nodes of a cluster. What was told in another
-    /// stream under keys with this ending is forgotten: those of one node of a cluster, or with `""` all. Blocks.
+    /// What was published in a stream and is open, and what was about to be published, by all nodes of a cluster. What was
+    /// published in another stream under keys with this ending is forgotten: those of one node of a cluster, or with `""` all.
+    /// Blocks.
     ///
     /// # Errors
     /// The file cannot be read or written.
@@ -54,7 +57,7 @@ impl Catalog {
         })
     }
 
-    /// The same without a change: what the nodes of a cluster have told by now. Blocks.
+    /// The same without a change: what the nodes of a cluster have published by now. Blocks.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -66,43 +69,43 @@ impl Catalog {
         }
     }
 
-    /// Writes what is about to be told. Blocks.
+    /// Writes what is about to be published. Blocks.
     ///
     /// # Errors
     /// The file cannot be written; nothing is then.
     pub fn publish_problems(
         &self,
         stream: &str,
-        told: &[PublishedProblem],
+        problems: &[PublishedProblem],
     ) -> Result<(), CatalogError> {
         self.write(|store| {
             let sql = "INSERT OR REPLACE INTO published_problems VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             let mut put = store.connection.prepare_cached(sql)?;
-            for one in told {
-                let told_at = one.told_at.to_column();
+            for one in problems {
+                let published_at = one.published_at.to_column();
                 put.execute(params![
                     stream,
                     one.key,
                     one.fields,
                     one.is_open,
-                    told_at,
-                    one.telling
+                    published_at,
+                    one.publishing
                 ])?;
             }
             Ok(())
         })
     }
 
-    /// What was about to be told under these ids is told; of what is over nothing more needs to be known. What other nodes of a
-    /// cluster are about to tell stays. Blocks.
+    /// What was about to be published under these ids is published; of what is over nothing more needs to be known. What other
+    /// nodes of a cluster are about to publish stays. Blocks.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn end_publishing(&self, ids: &[[u8; 16]]) -> Result<(), CatalogError> {
         self.write(|store| {
             let over = "DELETE FROM published_problems WHERE is_open = 0 AND telling = ?1";
-            let told = "UPDATE published_problems SET telling = NULL WHERE telling = ?1";
-            for sql in [over, told] {
+            let published = "UPDATE published_problems SET telling = NULL WHERE telling = ?1";
+            for sql in [over, published] {
                 let mut end = store.connection.prepare_cached(sql)?;
                 for id in ids {
                     end.execute([id])?;
@@ -125,8 +128,8 @@ fn entries(
             key: row.get(0)?,
             fields: row.get(1)?,
             is_open: row.get(2)?,
-            told_at: Lived::from_column(row.get(3)?),
-            telling: row.get(4)?,
+            published_at: Lived::from_column(row.get(3)?),
+            publishing: row.get(4)?,
         })
     })?;
     rows.collect()

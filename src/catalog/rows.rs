@@ -114,18 +114,18 @@ impl Rows {
         let named = |key: &KeyRow| (Arc::clone(&key.connector), key.name.clone());
         let keys: HashSet<_> = declared.keys.iter().map(named).collect();
         for key in &made.keys {
-            let told = format!(
+            let subject = format!(
                 "the key {} of the connector {}",
                 quoted(&key.name),
                 quoted(&key.connector)
             );
             if !names.contains(&*key.connector) {
                 warnings.push(format!(
-                    "{told} was created at run time, and the connector is no longer declared: the key is rejected"
+                    "{subject} was created at run time, and the connector is no longer declared: the key is rejected"
                 ));
             } else if keys.contains(&named(key)) {
                 warnings.push(format!(
-                    "{told} was created at run time and is declared now: the declared one applies, the other is rejected"
+                    "{subject} was created at run time and is declared now: the declared one applies, the other is rejected"
                 ));
             } else {
                 rows.keys.push(key.clone());

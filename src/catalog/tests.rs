@@ -66,8 +66,8 @@ fn patch(fields: &'static [settings::Field], body: serde_json::Value) -> Patch {
 fn new_patch(fields: &'static [settings::Field], name: &str) -> Result<Patch, CatalogError> {
     let body = json!({"name": name}).as_object().cloned();
     let refused = |faults: Vec<settings::BodyFault>| {
-        let misfit = settings::ValidationError::Form(faults[0].message.clone());
-        FieldError::from(misfit).of("name")
+        let error = settings::ValidationError::Form(faults[0].message.clone());
+        FieldError::from(error).of("name")
     };
     Patch::of_new(fields, &[], body.expect("an object")).map_err(refused)
 }

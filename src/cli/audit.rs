@@ -200,7 +200,7 @@ fn summary(found: &VerifiedData) -> String {
 fn wrong(found: &VerifiedData) -> String {
     let summary = match &found.misfit {
         None => "the expected digest is not in the audit log: entries were truncated or rewritten, or the digest is older than the oldest entry".to_owned(),
-        Some(misfit) => format!("the entry {} does not match: {}", misfit.id, misfit.reason),
+        Some(entry) => format!("the entry {} does not match: {}", entry.id, entry.reason),
     };
     shown(&summary).into_owned()
 }

@@ -172,8 +172,8 @@ fn certificates(settings: &Settings) -> (Vec<String>, Vec<String>) {
             }
             Some(Ok(terms)) => {
                 let now = Unix::now();
-                let told = terms.iter().map(|term| term.problem(listener, now));
-                ending.extend(told.flatten());
+                let found = terms.iter().map(|term| term.problem(listener, now));
+                ending.extend(found.flatten());
             }
         }
     }

@@ -19,7 +19,7 @@ use catalog::{AuditChange, KeyHash, ResourceKind};
 use settings::{ADMIN, AdminToken, Role};
 
 /// Minimum time between two log entries about rejections of a token.
-const TOLD_EVERY: Duration = Duration::from_mins(1);
+const LOGGED_EVERY: Duration = Duration::from_mins(1);
 
 /// A token of the admin listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,8 +90,8 @@ pub struct Access {
 /// The rejections of one token.
 #[derive(Debug, Default)]
 struct Refusals {
-    told_at: Option<Lived>,
-    untold: u64,
+    logged_at: Option<Lived>,
+    unlogged: u64,
 }
 
 impl Access {
@@ -178,13 +178,13 @@ impl Access {
     fn note_refusal(&self, token: &Token, now: Lived) -> Option<u64> {
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         let refusals = refusals.entry(Arc::clone(&token.name)).or_default();
-        refusals.untold += 1;
-        let told = refusals.told_at;
-        if told.is_some_and(|told_at| now - told_at < TOLD_EVERY) {
+        refusals.unlogged += 1;
+        let last = refusals.logged_at;
+        if last.is_some_and(|logged_at| now - logged_at < LOGGED_EVERY) {
             return None;
         }
-        refusals.told_at = Some(now);
-        Some(std::mem::take(&mut refusals.untold))
+        refusals.logged_at = Some(now);
+        Some(std::mem::take(&mut refusals.unlogged))
     }
 }
 
@@ -200,9 +200,9 @@ impl Operator {
                 count,
                 "rejected: the role of the token does not allow it"
             );
-            let told = json!({"refused": count, "role": has, "needed": needed, "last": what});
+            let details = json!({"refused": count, "role": has, "needed": needed, "last": what});
             let change =
-                AuditChange::done("role_refused", ResourceKind::Session, &*token.name, told);
+                AuditChange::done("role_refused", ResourceKind::Session, &*token.name, details);
             self.record(by, change).await;
         }
         format!(

@@ -28,12 +28,12 @@ const CLIENTS_MAX: usize = 10_000;
 /// Minimum time between two removals of forgotten clients.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Minimum time between two log entries about a client.
-const TOLD_EVERY: Duration = Duration::from_mins(1);
+const LOGGED_EVERY: Duration = Duration::from_mins(1);
 /// Wrong tokens within that time that are a problem.
 const PROBLEM_MIN: u64 = 20;
 
 /// Maximum clients that are logged in that time, so that unauthenticated clients cannot fill the audit log.
-const TOLD_MAX: u32 = 10;
+const LOGGED_MAX: u32 = 10;
 
 /// Wrong tokens of the last minutes.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ struct State {
     /// Time of the last removal of forgotten clients.
     swept_at: Lived,
     /// Start of the current interval, and the number of logged clients.
-    told: (Lived, u32),
+    logged: (Lived, u32),
 }
 
 /// Wrong tokens of one client.
@@ -55,8 +55,8 @@ struct Failures {
     count: u32,
     last_at: Lived,
     wait_until: Lived,
-    told_at: Option<Lived>,
-    untold: u64,
+    logged_at: Option<Lived>,
+    unlogged: u64,
 }
 
 /// Response to a wrong token.
@@ -65,7 +65,7 @@ struct Verdict {
     /// Seconds that the client must wait.
     pause: Option<u64>,
     /// Number of rejections to log now.
-    tell: Option<u64>,
+    to_log: Option<u64>,
 }
 
 impl LoginThrottle {
@@ -74,53 +74,53 @@ impl LoginThrottle {
         let State {
             clients,
             swept_at,
-            told,
+            logged,
         } = &mut *state;
         if clients.len() >= CLIENTS_MAX && now - *swept_at >= SWEEP_EVERY {
             *swept_at = now;
-            clients.retain(|_, guess| !guess.is_over(now));
+            clients.retain(|_, failures| !failures.is_over(now));
         }
         // Until a sweep makes room, all others are as one, and wait as one: the table does not grow.
         let client = match clients.len() < CLIENTS_MAX || clients.contains_key(&client) {
             true => client,
             false => Client::Many,
         };
-        let guess = clients.entry(client).or_default();
-        if guess.is_over(now) {
-            guess.count = 0;
+        let failures = clients.entry(client).or_default();
+        if failures.is_over(now) {
+            failures.count = 0;
         }
-        guess.last_at = now;
-        guess.untold += 1;
-        if now - told.0 >= TOLD_EVERY {
-            *told = (now, 0);
+        failures.last_at = now;
+        failures.unlogged += 1;
+        if now - logged.0 >= LOGGED_EVERY {
+            *logged = (now, 0);
         }
-        let is_due = (guess.told_at).is_none_or(|told_at| now - told_at >= TOLD_EVERY);
-        let tell = (is_due && told.1 < TOLD_MAX).then(|| {
-            told.1 += 1;
-            guess.told_at = Some(now);
-            std::mem::take(&mut guess.untold)
+        let is_due = (failures.logged_at).is_none_or(|logged_at| now - logged_at >= LOGGED_EVERY);
+        let to_log = (is_due && logged.1 < LOGGED_MAX).then(|| {
+            logged.1 += 1;
+            failures.logged_at = Some(now);
+            std::mem::take(&mut failures.unlogged)
         });
-        let left = clock::millis(guess.wait_until - now);
+        let left = clock::millis(failures.wait_until - now);
         if left > 0 {
             let pause = Some(left.div_ceil(1_000));
-            return Verdict { pause, tell };
+            return Verdict { pause, to_log };
         }
-        guess.count += 1;
-        let beyond = guess.count.saturating_sub(FREE);
+        failures.count += 1;
+        let beyond = failures.count.saturating_sub(FREE);
         let pause = (beyond > 0).then(|| {
             let seconds = 1_u64 << (beyond - 1).min(16);
             seconds.min(PAUSE_MAX)
         });
-        guess.wait_until = now + Duration::from_secs(pause.unwrap_or(0));
-        Verdict { pause, tell }
+        failures.wait_until = now + Duration::from_secs(pause.unwrap_or(0));
+        Verdict { pause, to_log }
     }
 
     /// The clients with many wrong tokens lately.
     pub(super) fn busy(&self) -> Vec<String> {
         let now = Lived::now();
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let many = state.clients.iter().filter(|(_, guess)| {
-            !guess.is_over(now) && u64::from(guess.count) + guess.untold >= PROBLEM_MIN
+        let many = state.clients.iter().filter(|(_, failures)| {
+            !failures.is_over(now) && u64::from(failures.count) + failures.unlogged >= PROBLEM_MIN
         });
         many.map(|(client, _)| named(*client)).collect()
     }
@@ -152,8 +152,8 @@ impl Operator {
     pub async fn wrong_token(&self, by: By) -> Option<u64> {
         self.metrics.admin_refused.inc();
         let client = counted(by.client);
-        let Verdict { pause, tell } = self.login_throttle.note(client, Lived::now());
-        if let Some(count) = tell {
+        let Verdict { pause, to_log } = self.login_throttle.note(client, Lived::now());
+        if let Some(count) = to_log {
             let from = named(client);
             tracing::warn!(client = %from, count, "invalid admin tokens rejected");
             let change = AuditChange::done(
@@ -186,7 +186,7 @@ mod tests {
         for n in 0..5 {
             let verdict = login_throttle.note(client(1), now + ms(n));
             assert_eq!(verdict.pause, None, "{n}");
-            assert_eq!(verdict.tell, (n == 0).then_some(1), "{n}");
+            assert_eq!(verdict.to_log, (n == 0).then_some(1), "{n}");
         }
         now += ms(10);
         let mut pauses = Vec::new();
@@ -203,7 +203,7 @@ mod tests {
         now += ms(400_000);
         let verdict = login_throttle.note(client(1), now);
         assert_eq!(verdict.pause, None, "it is forgotten");
-        assert!(verdict.tell.is_some_and(|count| count > 1), "{verdict:?}");
+        assert!(verdict.to_log.is_some_and(|count| count > 1), "{verdict:?}");
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(state.clients.len(), CLIENTS_MAX + 1);
         let others = &state.clients[&Client::Many];
         assert_eq!(others.count, 6, "five are free, then one a second");
-        assert_eq!(state.told.1, TOLD_MAX);
+        assert_eq!(state.logged.1, LOGGED_MAX);
     }
 
     #[test]

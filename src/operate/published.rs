@@ -100,14 +100,14 @@ struct Known {
     changed: (Lived, Unix),
     /// Whether it was published as open, and not as resolved.
     is_open: bool,
-    told_at: Option<Lived>,
+    published_at: Option<Lived>,
 }
 
 impl Known {
     fn is_due(&self, now: Lived, stands: Duration) -> bool {
         self.stands != self.is_open
             && now - self.changed.0 >= stands
-            && self.told_at.is_none_or(|at| now - at >= APART)
+            && self.published_at.is_none_or(|at| now - at >= APART)
     }
 
     /// An entry to publish.
@@ -122,8 +122,8 @@ impl Known {
             key: key.to_owned(),
             fields: serde_json::to_string(&item).unwrap_or_default(),
             is_open: self.stands,
-            told_at: now,
-            telling: None,
+            published_at: now,
+            publishing: None,
         }
     }
 }
@@ -171,17 +171,18 @@ impl Published {
                 stands: row.is_open,
                 changed: (now, Unix::now()),
                 is_open: row.is_open,
-                told_at: Some(row.told_at),
+                published_at: Some(row.published_at),
             };
             self.known.insert(row.key.clone(), known);
         }
     }
 
-    /// Compares with what all nodes of a cluster have told. If this one runs the sinks, `live` are the nodes that live: open
-    /// entries of others are resolved. An open entry of this node that another one has resolved meanwhile becomes due again.
+    /// Compares with what all nodes of a cluster have published. If this one runs the sinks, `live` are the nodes that live:
+    /// open entries of others are resolved. An open entry of this node that another one has resolved meanwhile becomes due
+    /// again.
     pub(super) fn share(
         &mut self,
-        told: &[PublishedProblem],
+        published: &[PublishedProblem],
         live: Option<&BTreeSet<String>>,
         now: (Lived, Unix),
     ) {
@@ -193,19 +194,19 @@ impl Published {
             !is_own(key) && live.is_some_and(|live| !is_live(live))
         };
         let rows: BTreeMap<&str, &PublishedProblem> =
-            told.iter().map(|row| (&*row.key, row)).collect();
+            published.iter().map(|row| (&*row.key, row)).collect();
         for (key, known) in self.known.iter_mut().filter(|(key, _)| is_own(key)) {
-            // What the other node has written down, it may still be about to tell: that is to come first.
+            // What the other node has written down, it may still be about to publish: that is to come first.
             let is_resolved = rows
                 .get(&**key)
-                .is_none_or(|row| !row.is_open && now.0 - row.told_at >= APART);
+                .is_none_or(|row| !row.is_open && now.0 - row.published_at >= APART);
             if known.stands && known.is_open && is_resolved {
                 known.is_open = false;
             }
         }
         let known = &mut self.known;
         known.retain(|key, _| is_own(key) || (is_gone(key) && rows.contains_key(&**key)));
-        for row in told.iter().filter(|row| is_gone(&row.key)) {
+        for row in published.iter().filter(|row| is_gone(&row.key)) {
             let item = serde_json::from_str(&row.fields).map(|item| of_gone(item, row));
             if let Ok(item) = item
                 && !known.contains_key(&row.key)
@@ -215,7 +216,7 @@ impl Published {
                     stands: false,
                     changed: now,
                     is_open: true,
-                    told_at: None,
+                    published_at: None,
                 };
                 known.insert(row.key.clone(), gone);
             }
@@ -243,7 +244,7 @@ impl Published {
             self.stands(&key, item, now);
         }
         self.known.retain(|_, known| {
-            let is_new = known.told_at.is_some_and(|at| now.0 - at < APART);
+            let is_new = known.published_at.is_some_and(|at| now.0 - at < APART);
             known.stands || known.is_open || is_new
         });
     }
@@ -255,7 +256,7 @@ impl Published {
                 stands: true,
                 changed: now,
                 is_open: false,
-                told_at: None,
+                published_at: None,
             };
             self.known.insert(key.to_owned(), known);
             return;
@@ -321,12 +322,12 @@ impl Published {
     }
 
     /// Records that the entry is stored.
-    pub(super) fn note(&mut self, told: &[PublishedProblem]) {
-        for one in told {
-            self.entries.push_back(one.told_at);
+    pub(super) fn note(&mut self, stored: &[PublishedProblem]) {
+        for one in stored {
+            self.entries.push_back(one.published_at);
             if let Some(known) = self.known.get_mut(&one.key) {
                 known.is_open = one.is_open;
-                known.told_at = Some(one.told_at);
+                known.published_at = Some(one.published_at);
             }
         }
     }
@@ -335,7 +336,7 @@ impl Published {
 /// The item of a node that is gone: nobody says any more whether its problem lasts.
 fn of_gone(mut item: ProblemItem, row: &PublishedProblem) -> ProblemItem {
     if !row.is_open {
-        // It was resolved, by that node or for it, and may not have been told.
+        // It was resolved, by that node or for it, and may not have been published.
         let message = item.message.strip_prefix(RESOLVED);
         item.message = message.unwrap_or(&item.message).to_owned();
     } else if let Some(node) = node_of(&row.key) {

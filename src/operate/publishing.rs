@@ -55,16 +55,16 @@ impl Problems {
 /// Entries with one id.
 struct Batch {
     id: [u8; 16],
-    told: Vec<PublishedProblem>,
+    entries: Vec<PublishedProblem>,
 }
 
-/// What is being told.
+/// What is being published.
 #[derive(Default)]
-struct Telling {
+struct Publishing {
     /// What is not in the journal yet.
     batches: VecDeque<Batch>,
-    /// What is, and is not marked as told.
-    told: Vec<[u8; 16]>,
+    /// What is, and is not marked as published.
+    unmarked: Vec<[u8; 16]>,
 }
 
 /// Why nothing is published now. The next check tries again.
@@ -87,13 +87,13 @@ impl Operator {
 
     /// Compares the current problems with the published ones, and publishes the differences; does not end.
     pub async fn publish_problems(&self) {
-        let mut telling = Telling::default();
+        let mut publishing = Publishing::default();
         let mut is_restored = false;
         loop {
             if !is_restored {
                 match self.restore_published().await {
                     Ok(batches) => {
-                        telling.batches = batches;
+                        publishing.batches = batches;
                         is_restored = true;
                     }
                     Err(error) => {
@@ -108,7 +108,7 @@ impl Operator {
             if is_restored
                 && self.gate.check().is_ok()
                 && let Some(stream) = &self.published.stream
-                && let Err(error) = self.publish(stream, &mut telling, now).await
+                && let Err(error) = self.publish(stream, &mut publishing, now).await
             {
                 tracing::warn!(%error, "cannot publish problems now");
             }
@@ -127,46 +127,51 @@ impl Operator {
         published.restore(&rows, Lived::now());
         let mut batches: BTreeMap<[u8; 16], Vec<PublishedProblem>> = BTreeMap::new();
         for row in rows.into_iter().filter(|row| published.is_own(&row.key)) {
-            if let Some(id) = row.telling {
+            if let Some(id) = row.publishing {
                 batches.entry(id).or_default().push(row);
             }
         }
         let batches = batches.into_iter();
-        Ok(batches.map(|(id, told)| Batch { id, told }).collect())
+        Ok(batches.map(|(id, entries)| Batch { id, entries }).collect())
     }
 
     /// Publishes pending and due entries.
     async fn publish(
         &self,
         stream: &Arc<str>,
-        telling: &mut Telling,
+        publishing: &mut Publishing,
         now: (Lived, Unix),
     ) -> Result<(), PublishError> {
         self.see_other_nodes(stream, now).await?;
         let due = self.published.published().due(now);
         if !due.is_empty() {
             let batches = by_node(due);
-            let told: Vec<_> = batches.iter().flat_map(|one| &one.told).cloned().collect();
+            let entries: Vec<_> = batches
+                .iter()
+                .flat_map(|one| &one.entries)
+                .cloned()
+                .collect();
             let (catalog, stream, writes) =
-                (Arc::clone(&self.catalog), stream.clone(), told.clone());
+                (Arc::clone(&self.catalog), stream.clone(), entries.clone());
             in_background(move || catalog.publish_problems(&stream, &writes)).await?;
-            self.published.published().note(&told);
-            telling.batches.extend(batches);
+            self.published.published().note(&entries);
+            publishing.batches.extend(batches);
         }
-        while let Some(batch) = telling.batches.front() {
+        while let Some(batch) = publishing.batches.front() {
             self.journal.submit(submission(stream, batch)).await?;
-            telling.told.push(batch.id);
-            telling.batches.pop_front();
+            publishing.unmarked.push(batch.id);
+            publishing.batches.pop_front();
         }
-        if !telling.told.is_empty() {
-            let (catalog, ids) = (Arc::clone(&self.catalog), telling.told.clone());
+        if !publishing.unmarked.is_empty() {
+            let (catalog, ids) = (Arc::clone(&self.catalog), publishing.unmarked.clone());
             in_background(move || catalog.end_publishing(&ids)).await?;
-            telling.told.clear();
+            publishing.unmarked.clear();
         }
         Ok(())
     }
 
-    /// In a cluster, compares with what the other nodes have told: the node that runs the sinks speaks for those that are gone.
+    /// In a cluster, compares with what the other nodes have published: the node that runs the sinks speaks for those that are
+    /// gone.
     async fn see_other_nodes(
         &self,
         stream: &Arc<str>,
@@ -176,7 +181,7 @@ impl Operator {
             return Ok(());
         };
         let (catalog, stream) = (Arc::clone(&self.catalog), stream.clone());
-        let told = in_background(move || catalog.problem_entries(&stream)).await?;
+        let entries = in_background(move || catalog.problem_entries(&stream)).await?;
         let nodes = cluster.read().nodes;
         let runs_sinks = nodes.iter().any(|node| node.is_this && node.runs_sinks);
         let live: BTreeSet<String> = (nodes.into_iter())
@@ -184,7 +189,7 @@ impl Operator {
             .map(|node| node.name)
             .collect();
         let live = runs_sinks.then_some(&live);
-        self.published.published().share(&told, live, now);
+        self.published.published().share(&entries, live, now);
         Ok(())
     }
 }
@@ -196,22 +201,22 @@ fn by_node(due: Vec<PublishedProblem>) -> Vec<Batch> {
         let node = node_of(&one.key).map(str::to_owned);
         nodes.entry(node).or_default().push(one);
     }
-    let batch = |told: Vec<PublishedProblem>| {
+    let batch = |entries: Vec<PublishedProblem>| {
         let id = Uuid::now_v7().into_bytes();
         let with_id = |one: PublishedProblem| PublishedProblem {
-            telling: Some(id),
+            publishing: Some(id),
             ..one
         };
         Batch {
             id,
-            told: told.into_iter().map(with_id).collect(),
+            entries: entries.into_iter().map(with_id).collect(),
         }
     };
     nodes.into_values().map(batch).collect()
 }
 
 fn submission(stream: &Arc<str>, batch: &Batch) -> Submission {
-    let items = written(&batch.told);
+    let items = written(&batch.entries);
     let log = LogEntry {
         endpoint: Endpoint::Problems,
         items: u32::try_from(items.len()).unwrap_or(u32::MAX),
@@ -239,9 +244,9 @@ fn submission(stream: &Arc<str>, batch: &Batch) -> Submission {
     }
 }
 
-fn written(told: &[PublishedProblem]) -> Items {
+fn written(entries: &[PublishedProblem]) -> Items {
     let mut items = ItemsWriter::new(usize::MAX, 0);
-    for one in told {
+    for one in entries {
         let meta = ItemMeta {
             expire_after_seconds: (!one.is_open).then_some(KEPT_SECONDS),
             is_whole: true,

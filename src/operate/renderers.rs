@@ -39,17 +39,17 @@ impl Operator {
         let changes = self.pool.changes();
         let newest = self.live.position();
         let connected = |renderer: Arc<Renderer>| {
-            let told = renderer.position();
+            let sent = renderer.position();
             let mut streams = renderer.streams.iter();
             let behind = streams
-                .any(|stream| !changes.has_nothing_after(stream, renderer.keys.as_deref(), told));
+                .any(|stream| !changes.has_nothing_after(stream, renderer.keys.as_deref(), sent));
             Connected {
                 position: Position {
-                    seq: told,
+                    seq: sent,
                     ..newest
                 },
                 lag: match behind {
-                    true => newest.seq - told,
+                    true => newest.seq - sent,
                     false => 0,
                 },
                 renderer,

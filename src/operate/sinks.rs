@@ -394,8 +394,8 @@ impl Operator {
         let sink = section
             .check(&plugins_dir, &streams)
             .map_err(OperateError::Invalid)?;
-        let misfits = invalid_config(&sink).into_iter().chain(ungranted(&sink));
-        let mut faults: Vec<BodyFault> = misfits
+        let violations = invalid_config(&sink).into_iter().chain(ungranted(&sink));
+        let mut faults: Vec<BodyFault> = violations
             .map(|(path, message)| BodyFault {
                 field: "config",
                 path,

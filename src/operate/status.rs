@@ -77,7 +77,7 @@ impl Operator {
         for (subject, sentence) in self.used_up() {
             problems.about(subject).push(sentence, ProblemKind::Limit);
         }
-        self.misfits(&mut problems);
+        self.setup_mistakes(&mut problems);
         self.missing_screens(&mut problems);
         self.refused_lately(&mut problems);
         if let Some(count @ 1..) = condition.quarantined {
@@ -184,7 +184,7 @@ impl Operator {
 
 impl Operator {
     /// Mistakes in the setup of connectors and screens that requests reveal.
-    fn misfits(&self, problems: &mut Found) {
+    fn setup_mistakes(&self, problems: &mut Found) {
         for connector in self.catalog.connectors() {
             let name = &connector.name;
             let mut problems = problems.about(ProblemSubject::Connector(name.to_string()));
@@ -243,9 +243,9 @@ fn held_before(acts: &ActCounts, problems: &mut About<'_>) {
 fn of_sink(sink: &SinkCondition, is_outage: bool, problems: &mut About<'_>) {
     let name = &sink.name;
     let Some(lane) = &sink.lane else {
-        let told = sink.reason().0.unwrap_or_default();
+        let reason = sink.reason().0.unwrap_or_default();
         problems.push(
-            format!("sink {name}: {told}"),
+            format!("sink {name}: {reason}"),
             ProblemKind::SinkUnconfigured,
         );
         return;

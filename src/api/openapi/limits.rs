@@ -1,7 +1,7 @@
 //! What the types of parameters and fields leave out: how long a text may be, which numbers and words there are, and
 //! that a body of a change takes no field that it does not name.
 //!
-//! Told once for every operation, when a document is made of the routes.
+//! Added to every operation, when a document is made of the routes.
 //!
 //! **Invariant**: what a document allows is refused for no reason that a schema can say, and what it does not allow is
 //! refused.
@@ -20,7 +20,7 @@ const LINE: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 /// A header value of 1 to 255 characters: no control characters, no blank at its ends.
 const HEADER_VALUE: &str = r"^[^\u0000-\u0020\u007f-\u00a0]([^\u0000-\u001f\u007f-\u009f]{0,253}[^\u0000-\u0020\u007f-\u00a0])?$";
 
-/// Tells a document the limits of what its operations take.
+/// Adds to a document the limits of what its operations take.
 pub(super) fn describe(document: &mut Value) {
     let mut bodies = Vec::new();
     let paths = document["paths"].as_object_mut().into_iter().flatten();

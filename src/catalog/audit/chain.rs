@@ -54,7 +54,7 @@ pub struct Verified {
     /// The last of them.
     pub newest: Option<ChainHead>,
     /// What does not fit.
-    pub misfit: Option<ChainMismatch>,
+    pub mismatch: Option<ChainMismatch>,
     /// Whether the digest that was asked for is among them. None: none was asked for.
     pub expected: Option<bool>,
 }
@@ -62,7 +62,7 @@ pub struct Verified {
 impl Verified {
     /// Whether nothing is wrong.
     pub fn is_good(&self) -> bool {
-        self.misfit.is_none() && self.expected != Some(false)
+        self.mismatch.is_none() && self.expected != Some(false)
     }
 }
 
@@ -187,8 +187,8 @@ impl Verifier {
         let mut read = 0;
         while let Some(row) = rows.next()? {
             read += 1;
-            if let Err(misfit) = self.take(row) {
-                self.found.misfit = Some(misfit);
+            if let Err(mismatch) = self.take(row) {
+                self.found.mismatch = Some(mismatch);
                 return Ok(false);
             }
         }
@@ -199,15 +199,15 @@ impl Verifier {
         let id = row.get(0).unwrap_or_default();
         let at = row.get::<_, i64>(1).ok();
         let at = at.filter(|at| *at >= 0).map(Unix::from_column);
-        let misfit = |reason: String| ChainMismatch { id, at, reason };
-        let unread = || misfit("it cannot be read".to_owned());
+        let mismatch = |reason: String| ChainMismatch { id, at, reason };
+        let unread = || mismatch("it cannot be read".to_owned());
         let entry = entry(row).ok().filter(|_| at.is_some());
         let entry = entry.ok_or_else(unread)?;
         let own = entry.digest;
-        let own = own.ok_or_else(|| misfit("it has no digest".to_owned()))?;
+        let own = own.ok_or_else(|| mismatch("it has no digest".to_owned()))?;
         let previous = hash(row, PREVIOUS);
-        let previous =
-            previous.ok_or_else(|| misfit("it has no digest of the previous entry".to_owned()))?;
+        let previous = previous
+            .ok_or_else(|| mismatch("it has no digest of the previous entry".to_owned()))?;
         let is_next = match self.found.newest {
             Some(last) => {
                 if last.id + 1 != id {
@@ -215,7 +215,7 @@ impl Verifier {
                         (first, last) if first == last => format!("the entry {first} is"),
                         (first, last) => format!("the entries {first} to {last} are"),
                     };
-                    return Err(misfit(format!("{missing} missing before it")));
+                    return Err(mismatch(format!("{missing} missing before it")));
                 }
                 previous == last.digest
             }
@@ -223,11 +223,11 @@ impl Verifier {
         };
         if !is_next {
             let reason = "the previous entry was changed or replaced";
-            return Err(misfit(reason.to_owned()));
+            return Err(mismatch(reason.to_owned()));
         }
         if digest(previous, &entry) != own {
             let reason = "its content was changed";
-            return Err(misfit(reason.to_owned()));
+            return Err(mismatch(reason.to_owned()));
         }
         if self.wanted.is_some() && (self.wanted == Some(own) || self.wanted == Some(previous)) {
             self.found.expected = Some(true);
@@ -249,8 +249,8 @@ impl Verifier {
             return self.found;
         };
         let kept = newest.id - oldest.id + 1;
-        if self.found.misfit.is_none() && oldest.id > 1 && kept < ENTRIES_MAX {
-            self.found.misfit = Some(ChainMismatch {
+        if self.found.mismatch.is_none() && oldest.id > 1 && kept < ENTRIES_MAX {
+            self.found.mismatch = Some(ChainMismatch {
                 id: oldest.id,
                 at: Some(oldest.at),
                 reason: format!(

@@ -49,8 +49,8 @@ pub(super) fn check_own_description(description: Option<&str>) -> Changed<()> {
 /// Origins as browsers send them.
 pub(super) fn check_origins(origins: &[String]) -> Changed<()> {
     if origins.len() > KEY_ORIGINS_MAX {
-        let misfit = ValidationError::Form(format!("a key has at most {KEY_ORIGINS_MAX} of them"));
-        return Err(FieldError::from(misfit).of("origins"));
+        let error = ValidationError::Form(format!("a key has at most {KEY_ORIGINS_MAX} of them"));
+        return Err(FieldError::from(error).of("origins"));
     }
     let mut each = origins.iter();
     each.try_for_each(|one| check_text("origins", one, check_origin))
@@ -63,7 +63,7 @@ pub(super) fn check_text(
 ) -> Changed<()> {
     match invalid_text(text, check) {
         None => Ok(()),
-        Some(misfit) => Err(FieldError::from(misfit).of(field)),
+        Some(error) => Err(FieldError::from(error).of(field)),
     }
 }
 

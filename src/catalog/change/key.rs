@@ -367,14 +367,14 @@ impl Catalog {
     ) -> Changed<KeyForm> {
         let verifier = verify
             .verifier()
-            .map_err(|unfit| FieldError::from(unfit).of("verify"))?;
+            .map_err(|invalid| FieldError::from(invalid).of("verify"))?;
         if verifier.signs_url() && verifier.url().is_none() && self.public_url.is_none() {
             let message = "it signs the URL that the tool was given: set server.public_url in the configuration, or `url` here".to_owned();
-            let unfit = InvalidVerifier {
+            let invalid = InvalidVerifier {
                 field: "scheme",
                 message,
             };
-            return Err(FieldError::from(unfit).of("verify"));
+            return Err(FieldError::from(invalid).of("verify"));
         }
         Ok(KeyForm {
             text: None,

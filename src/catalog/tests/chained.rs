@@ -155,9 +155,9 @@ fn what_others_did_to_the_trail_is_found_where_it_begins() {
         write(&desk, 6);
         tamper(&desk, sql);
         let verified = verify(&desk, None);
-        let misfit = verified.misfit.expect(sql);
-        assert_eq!(misfit.id, id, "{sql}: {misfit:?}");
-        assert!(misfit.reason.contains(says), "{sql}: {misfit:?}");
+        let mismatch = verified.mismatch.expect(sql);
+        assert_eq!(mismatch.id, id, "{sql}: {mismatch:?}");
+        assert!(mismatch.reason.contains(says), "{sql}: {mismatch:?}");
     }
 }
 
@@ -176,8 +176,8 @@ fn a_cut_end_is_found_by_a_digest_that_was_noted() {
     );
     // What is written from then on leaves a gap.
     write(&desk, 1);
-    let misfit = verify(&desk, None).misfit.expect("a gap");
-    assert_eq!(misfit.id, 6);
+    let mismatch = verify(&desk, None).mismatch.expect("a gap");
+    assert_eq!(mismatch.id, 6);
 }
 
 #[test]
@@ -193,12 +193,12 @@ fn a_trail_whose_oldest_entries_were_deleted_for_their_number_verifies() {
     assert_eq!(verify(&desk, Some(noted)).entries, 100_000);
     write(&desk, 3);
     let verified = verify(&desk, Some(noted));
-    assert!(verified.is_good(), "{:?}", verified.misfit);
+    assert!(verified.is_good(), "{:?}", verified.mismatch);
     assert_eq!(verified.entries, 100_000);
     assert_eq!(verified.oldest.map(|oldest| oldest.id), Some(4));
     tamper(&desk, "DELETE FROM audit WHERE id < 10");
-    let misfit = verify(&desk, None).misfit.expect("too few");
-    assert!(misfit.reason.contains("newest 100000"), "{misfit:?}");
+    let mismatch = verify(&desk, None).mismatch.expect("too few");
+    assert!(mismatch.reason.contains("newest 100000"), "{mismatch:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// What is known, and the time.
 struct Watched {
-    told: Published,
+    published: Published,
     now: (Lived, Unix),
     /// All that was told: second, key, state.
     heard: Vec<(u64, String, String)>,
@@ -16,7 +16,7 @@ struct Watched {
 impl Watched {
     fn new() -> Self {
         Self {
-            told: Published::new(None),
+            published: Published::new(None),
             now: (Lived::from_ms(1_000_000_000), Unix::from_ms(1_000_000_000)),
             heard: Vec::new(),
         }
@@ -29,10 +29,10 @@ impl Watched {
     /// So many seconds pass with these problems, looked at each.
     fn pass(&mut self, seconds: u64, problems: &[Problem]) {
         for _ in 0..seconds {
-            self.told
+            self.published
                 .compare(items(problems, None, self.now.1), self.now);
-            let due = self.told.due(self.now);
-            self.told.note(&due);
+            let due = self.published.due(self.now);
+            self.published.note(&due);
             for one in due {
                 let item: ProblemItem = serde_json::from_str(&one.fields).expect("an item");
                 self.heard.push((self.second(), one.key, item.state));
@@ -75,9 +75,9 @@ fn what_stands_is_told_after_ten_seconds_and_so_is_its_end() {
             entry(89, "sink_behind:team", "resolved")
         ]
     );
-    assert!(watched.told.known.is_empty() || watched.second() < 119);
+    assert!(watched.published.known.is_empty() || watched.second() < 119);
     watched.pass(30, &[]);
-    assert!(watched.told.known.is_empty());
+    assert!(watched.published.known.is_empty());
 }
 
 #[test]
@@ -136,26 +136,29 @@ fn problems_with_one_key_are_one_item() {
 fn the_next_daemon_goes_on_where_the_one_before_it_was() {
     let mut watched = Watched::new();
     watched.pass(15, &[behind("team"), behind("other")]);
-    let rows: Vec<PublishedProblem> = (watched.told.known.iter())
-        .map(|(key, known)| known.row(key, known.told_at.expect("told")))
+    let rows: Vec<PublishedProblem> = (watched.published.known.iter())
+        .map(|(key, known)| known.row(key, known.published_at.expect("published")))
         .collect();
-    let since = watched.told.known["sink_behind:team"].item.since.clone();
+    let since = watched.published.known["sink_behind:team"]
+        .item
+        .since
+        .clone();
     watched.heard();
-    watched.told = Published::new(None);
-    watched.told.restore(&rows, watched.now.0);
+    watched.published = Published::new(None);
+    watched.published.restore(&rows, watched.now.0);
     watched.pass(60, &[behind("team")]);
     let heard = watched.heard();
     let keys: Vec<_> = heard.iter().map(|one| (&*one.1, &*one.2)).collect();
     assert_eq!(keys, [("sink_behind:other", "resolved")]);
     let mut found = items(&[behind("team")], None, watched.now.1);
-    watched.told.dated(&mut found);
+    watched.published.dated(&mut found);
     assert_eq!(found["sink_behind:team"].since, since);
 }
 
 /// What all nodes of a cluster have told, by key, as the catalog has it. Each is told at once.
 #[derive(Default)]
 struct Shared {
-    told: BTreeMap<String, PublishedProblem>,
+    published: BTreeMap<String, PublishedProblem>,
     /// All that was told: key, state, message.
     heard: Vec<(String, String, String)>,
 }
@@ -163,7 +166,7 @@ struct Shared {
 impl Watched {
     fn of_node(name: &str) -> Self {
         Self {
-            told: Published::new(Some(name)),
+            published: Published::new(Some(name)),
             ..Self::new()
         }
     }
@@ -179,20 +182,20 @@ impl Watched {
         let names = |live: &[&str]| live.iter().map(|name| (*name).to_owned()).collect();
         let live: Option<BTreeSet<String>> = live.map(names);
         for _ in 0..seconds {
-            let found = items(problems, self.told.node.as_deref(), self.now.1);
-            self.told.compare(found, self.now);
-            let rows: Vec<_> = shared.told.values().cloned().collect();
-            self.told.share(&rows, live.as_ref(), self.now);
-            let due = self.told.due(self.now);
-            self.told.note(&due);
+            let found = items(problems, self.published.node.as_deref(), self.now.1);
+            self.published.compare(found, self.now);
+            let rows: Vec<_> = shared.published.values().cloned().collect();
+            self.published.share(&rows, live.as_ref(), self.now);
+            let due = self.published.due(self.now);
+            self.published.note(&due);
             for one in due {
                 let item: ProblemItem = serde_json::from_str(&one.fields).expect("an item");
                 shared
                     .heard
                     .push((one.key.clone(), item.state, item.message));
                 match one.is_open {
-                    true => drop(shared.told.insert(one.key.clone(), one)),
-                    false => drop(shared.told.remove(&one.key)),
+                    true => drop(shared.published.insert(one.key.clone(), one)),
+                    false => drop(shared.published.remove(&one.key)),
                 }
             }
             self.now = (self.now.0 + SECOND, self.now.1 + SECOND);
@@ -208,7 +211,7 @@ impl Shared {
     }
 }
 
-fn told(key: &str, state: &str) -> (String, String) {
+fn published(key: &str, state: &str) -> (String, String) {
     (key.to_owned(), state.to_owned())
 }
 
@@ -219,15 +222,18 @@ fn nodes_with_the_same_problem_have_an_entry_each() {
     let live: Option<&[&str]> = Some(&["a", "b"]);
     a.pass_in(&mut shared, 15, &problem, live);
     b.pass_in(&mut shared, 15, &problem, None);
-    let of_a = told("sink_behind:team@a", "open");
-    let of_b = told("sink_behind:team@b", "open");
+    let of_a = published("sink_behind:team@a", "open");
+    let of_b = published("sink_behind:team@b", "open");
     assert_eq!(shared.heard(), [of_a, of_b]);
     a.pass_in(&mut shared, 100, &[], live);
-    assert_eq!(shared.heard(), [told("sink_behind:team@a", "resolved")]);
+    assert_eq!(
+        shared.heard(),
+        [published("sink_behind:team@a", "resolved")]
+    );
     // A restart of one node leaves what the other one has told.
-    let rows: Vec<_> = shared.told.values().cloned().collect();
-    a.told = Published::new(Some("a"));
-    a.told.restore(&rows, a.now.0);
+    let rows: Vec<_> = shared.published.values().cloned().collect();
+    a.published = Published::new(Some("a"));
+    a.published.restore(&rows, a.now.0);
     a.pass_in(&mut shared, 100, &[], live);
     b.pass_in(&mut shared, 100, &problem, None);
     assert_eq!(shared.heard(), []);
@@ -256,13 +262,16 @@ fn what_a_node_said_that_is_gone_is_resolved_by_the_node_that_runs_the_sinks() {
         .map(|one| (&*one.0, &*one.1, &*one.2))
         .collect();
     assert_eq!(heard, [resolved]);
-    assert!(shared.told.is_empty());
+    assert!(shared.published.is_empty());
     // It was only cut off: its problem is still there.
     b.now = a.now;
     b.pass_in(&mut shared, 10, &[behind("team")], None);
-    assert_eq!(shared.heard(), [told("sink_behind:team@b", "open")]);
+    assert_eq!(shared.heard(), [published("sink_behind:team@b", "open")]);
     b.pass_in(&mut shared, 100, &[], None);
-    assert_eq!(shared.heard(), [told("sink_behind:team@b", "resolved")]);
+    assert_eq!(
+        shared.heard(),
+        [published("sink_behind:team@b", "resolved")]
+    );
 }
 
 #[test]
@@ -275,24 +284,24 @@ fn what_another_node_is_about_to_tell_comes_first_and_is_told_if_that_one_is_gon
     let key = "sink_behind:team@b";
     // Node a has written it down, and cannot tell it.
     let (_, _, message) = shared.heard.pop().expect("it is resolved");
-    let item = b.told.known[key].item.clone();
+    let item = b.published.known[key].item.clone();
     let item = ProblemItem { message, ..item };
     let row = PublishedProblem {
         key: key.to_owned(),
         fields: serde_json::to_string(&item).expect("an item"),
         is_open: false,
-        told_at: a.now.0,
-        telling: Some([1; 16]),
+        published_at: a.now.0,
+        publishing: Some([1; 16]),
     };
-    shared.told.insert(key.to_owned(), row.clone());
+    shared.published.insert(key.to_owned(), row.clone());
     shared.heard();
     b.now = a.now;
     b.pass_in(&mut shared, 29, &[behind("team")], None);
     assert_eq!(shared.heard(), []);
     b.pass_in(&mut shared, 10, &[behind("team")], None);
-    assert_eq!(shared.heard(), [told(key, "open")]);
+    assert_eq!(shared.heard(), [published(key, "open")]);
 
-    shared.told.insert(key.to_owned(), row);
+    shared.published.insert(key.to_owned(), row);
     c.now = b.now;
     c.pass_in(&mut shared, 31, &[], Some(&["c"]));
     let heard = shared.heard.pop().expect("it is told");
@@ -305,9 +314,9 @@ fn a_daemon_alone_resolves_what_nodes_have_told_in_its_files_and_nodes_what_it_h
     let mut shared = Shared::default();
     let mut node = Watched::of_node("a");
     node.pass_in(&mut shared, 15, &[behind("team")], None);
-    let rows: Vec<_> = shared.told.values().cloned().collect();
+    let rows: Vec<_> = shared.published.values().cloned().collect();
     let mut alone = Watched::new();
-    alone.told.restore(&rows, alone.now.0);
+    alone.published.restore(&rows, alone.now.0);
     alone.pass(60, &[behind("team")]);
     let heard = alone.heard();
     let keys: Vec<_> = heard.iter().map(|one| (&*one.1, &*one.2)).collect();
@@ -315,11 +324,14 @@ fn a_daemon_alone_resolves_what_nodes_have_told_in_its_files_and_nodes_what_it_h
     assert!(keys.contains(&("sink_behind:team@a", "resolved")));
     assert!(keys.contains(&("sink_behind:team", "open")));
 
-    let known = &alone.told.known["sink_behind:team"];
+    let known = &alone.published.known["sink_behind:team"];
     let row = known.row("sink_behind:team", alone.now.0);
     shared = Shared::default();
-    shared.told.insert(row.key.clone(), row);
+    shared.published.insert(row.key.clone(), row);
     node.pass_in(&mut shared, 40, &[], Some(&["a"]));
     let heard = shared.heard();
-    assert_eq!(heard.last(), Some(&told("sink_behind:team", "resolved")));
+    assert_eq!(
+        heard.last(),
+        Some(&published("sink_behind:team", "resolved"))
+    );
 }

@@ -147,8 +147,8 @@ impl Requests {
             let seqs: Vec<Seq> = failed.iter().map(|report| report.row.seq).collect();
             let reasons = self.pool.reasons(name, &seqs).await?;
             for (report, reasons) in failed.into_iter().zip(reasons) {
-                let told = reasons.iter().map(|reason| failure(name, reason));
-                report.failures.extend(told);
+                let failures = reasons.iter().map(|reason| failure(name, reason));
+                report.failures.extend(failures);
             }
         }
         Ok(())
