@@ -80,7 +80,7 @@ impl Watch {
                 self.operator.complete_acts().await;
                 if run_here {
                     next_end = self.operator.end_acts().await;
-                    next_expiry = self.tend_pool(&stop).await;
+                    next_expiry = self.clean_pool(&stop).await;
                 }
             }
             let newest = *self.operator.journal.newest().borrow();
@@ -120,10 +120,13 @@ impl Watch {
             ..retention
         };
         self.operator.journal.keep_bodies(unless_low(self.bodies));
-        let tended = self.operator.delivery.tend(unless_low(self.payloads));
-        let tended = tended.await;
-        let was_stuck = std::mem::replace(is_stuck, tended.is_err());
-        match tended {
+        let freed = self
+            .operator
+            .delivery
+            .free_storage(unless_low(self.payloads));
+        let freed = freed.await;
+        let was_stuck = std::mem::replace(is_stuck, freed.is_err());
+        match freed {
             Err(error) if !was_stuck => {
                 tracing::warn!(%error, "cannot delete old payloads; they stay until that works again");
             }
@@ -133,7 +136,7 @@ impl Watch {
     }
 
     /// Items that expire, removals and past values that nobody needs to know of any more; when the next item expires.
-    async fn tend_pool(&self, stop: &CancellationToken) -> Option<Lived> {
+    async fn clean_pool(&self, stop: &CancellationToken) -> Option<Lived> {
         let next = self.operator.expire().await;
         let stopping = stop.clone();
         let bystanders = self.operator.delivery.bystanders();

@@ -337,7 +337,7 @@ impl Delivery {
     ///
     /// # Errors
     /// The files cannot be read; nothing was freed then.
-    pub async fn tend(self: &Arc<Self>, retention: Retention) -> Result<(), AddError> {
+    pub async fn free_storage(self: &Arc<Self>, retention: Retention) -> Result<(), AddError> {
         let kept_from = self.journal.kept_from(retention).await?;
         let pool = Arc::clone(&self.pool);
         let low_water = tokio::task::spawn_blocking(move || pool.low_water()).await;

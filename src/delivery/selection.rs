@@ -87,10 +87,10 @@ pub(crate) fn matching(sink: &Sink, slices: Vec<Slice>, problems: &str) -> Vec<S
 }
 
 fn without_own(sink: &Sink, slices: Vec<Slice>, problems: &str) -> Vec<Slice> {
-    let is_told = |slice: &Slice| *slice.entry.stream == *problems;
-    match slices.iter().any(is_told) {
+    let is_problem = |slice: &Slice| *slice.entry.stream == *problems;
+    match slices.iter().any(is_problem) {
         true => Batch::kept(slices, |slice, item| {
-            !(is_told(slice) && is_about(item.key, &sink.name))
+            !(is_problem(slice) && is_about(item.key, &sink.name))
         }),
         false => slices,
     }

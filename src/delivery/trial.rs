@@ -46,9 +46,9 @@ impl Delivery {
             let (taken, error) = match runtime.block_on(call) {
                 Ok(taken) => {
                     let rejected = taken.rejected.first();
-                    let told = rejected
+                    let reason = rejected
                         .map(|(index, why)| format!("the sink rejects item {index}: {why}"));
-                    (taken, told)
+                    (taken, reason)
                 }
                 Err(error) => (Taken::default(), Some(error)),
             };

@@ -254,18 +254,18 @@ fn rows_by_key<'a>(
     Ok(rows)
 }
 
-/// Tells renderers what the pool holds of the batch's items, whoever wrote it. Items that the pool does
+/// Publishes to renderers what the pool holds of the batch's items, whoever wrote it. Items that the pool does
 /// not hold are passed over: renderers see what the pool holds, and nothing else.
 pub(super) fn publish(
     target: &mut Target<'_>,
     batch: &Batch,
     pass: &mut ChangeSet<'_>,
 ) -> Result<(), rusqlite::Error> {
-    let mut told = HashSet::new();
+    let mut published = HashSet::new();
     for slice in batch.slices() {
         let stream = &slice.entry.stream;
         for (_, item) in slice.items() {
-            if !told.insert((stream, item.key)) {
+            if !published.insert((stream, item.key)) {
                 continue;
             }
             if target.acts.concern(stream, item.key) {

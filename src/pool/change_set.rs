@@ -1,7 +1,7 @@
-//! What one transaction changes: the numbers of its changes, what renderers are to be told, and what the log of changes
-//! says of it.
+//! What one transaction changes: the numbers of its changes, what is sent to renderers, and what the log of changes says
+//! of it.
 //!
-//! **Invariant**: every change takes the next number of the one sequence, told or not. Each change of a key is in the log.
+//! **Invariant**: every change takes the next number of the one sequence, sent or not. Each change of a key is in the log.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use super::changes::{Change, Changes, StreamChanges};
 use base::clock::Unix;
 use base::order::ChangeSeq;
 
-/// What one transaction changes: hands out the numbers, keeps what renderers are to be told.
+/// What one transaction changes: hands out the numbers, keeps what is sent to renderers.
 pub(super) struct ChangeSet<'a> {
     seq: ChangeSeq,
     changes: &'a Changes,
     streams: HashMap<Arc<str>, OfStream>,
-    /// Renderers are told by [`publish_last`](Self::publish_last) alone.
+    /// Changes are sent by [`publish_last`](Self::publish_last) alone.
     withheld: bool,
 }
 
 /// What it changes of a stream.
 #[derive(Default)]
 struct OfStream {
-    /// None: renderers are told nothing.
-    told: Option<StreamChanges>,
+    /// None: nothing is sent to renderers.
+    sent: Option<StreamChanges>,
     log: Appending,
 }
 
 impl OfStream {
     fn sent(&mut self, stream: &Arc<str>, changes: &Changes) -> &mut StreamChanges {
-        (self.told).get_or_insert_with(|| StreamChanges::of(stream, changes))
+        (self.sent).get_or_insert_with(|| StreamChanges::of(stream, changes))
     }
 }
 
@@ -53,7 +53,7 @@ impl<'a> ChangeSet<'a> {
         self.seq + 1
     }
 
-    /// The change of a key with the number [`next`](Self::next) was made; renderers are to hear of it.
+    /// The change of a key with the number [`next`](Self::next) was made; it is sent to renderers.
     pub(super) fn publish(
         &mut self,
         stream: &Arc<str>,
@@ -62,11 +62,11 @@ impl<'a> ChangeSet<'a> {
         change: impl FnOnce(ChangeSeq) -> Change,
     ) {
         self.seq += 1;
-        let (changes, is_told) = (self.changes, !self.withheld);
+        let (changes, is_sent) = (self.changes, !self.withheld);
         self.log(stream, key, |of_stream, seq| {
-            let told = of_stream.sent(stream, changes);
-            told.updated_at = told.updated_at.max(updated_at);
-            if is_told && let Some(changes) = &mut told.changes {
+            let sent = of_stream.sent(stream, changes);
+            sent.updated_at = sent.updated_at.max(updated_at);
+            if is_sent && let Some(changes) = &mut sent.changes {
                 changes.push(change(seq));
             }
         });
@@ -77,7 +77,7 @@ impl<'a> ChangeSet<'a> {
         self.withheld = withheld;
     }
 
-    /// Renderers are to hear of the change of a key that was made last.
+    /// Sends renderers the change of a key that was made last.
     pub(super) fn publish_last(
         &mut self,
         stream: &Arc<str>,
@@ -92,7 +92,7 @@ impl<'a> ChangeSet<'a> {
         });
     }
 
-    /// The change of a key was made, and renderers do not hear of it.
+    /// The change of a key was made, and is not sent to renderers.
     pub(super) fn keep_quiet(&mut self, stream: &Arc<str>, key: &str) {
         self.seq += 1;
         self.log_last(stream, key);
@@ -127,7 +127,7 @@ impl<'a> ChangeSet<'a> {
     /// The transaction is committed.
     pub(super) fn finish(self) -> Vec<StreamChanges> {
         let streams = self.streams.into_values();
-        streams.filter_map(|of_stream| of_stream.told).collect()
+        streams.filter_map(|of_stream| of_stream.sent).collect()
     }
 }
 

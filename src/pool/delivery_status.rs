@@ -51,7 +51,7 @@ pub struct GivenUp {
 /// is said to be done before it was.
 const PROGRESS_GRAIN: Duration = Duration::from_millis(100);
 /// What only the request log needs: it goes with the entries of which it speaks.
-const TESTIMONY: [&str; 5] = [
+const STATUS_TABLES: [&str; 5] = [
     "progress",
     "settled_late",
     "discarded",
@@ -122,7 +122,7 @@ impl Pool {
             known.collect::<Result<_, _>>()?
         };
         for sink in &sinks {
-            for table in TESTIMONY {
+            for table in STATUS_TABLES {
                 // The lock is given back between chunks: lanes go on meanwhile.
                 while self.forget_chunk_of(table, sink, seq)? {}
             }

@@ -1,9 +1,9 @@
-//! Sinks that follow the changes of the pool: how far each is, what it was told, and what is new for it.
+//! Sinks that follow the changes of the pool: how far each is, what it was sent, and what is new for it.
 //!
 //! Delivery asks, and hands in a [`LatestStep`] with a settlement. `fills` has the fillings of these sinks, too.
 //!
-//! **Invariant**: `told` has every key that a sink may know: it is there before the sink hears of it, and goes after its
-//! removal was taken.
+//! **Invariant**: the table `told` has every key that a sink may know: it is there before the sink receives it, and goes
+//! after its removal was taken.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -53,8 +53,8 @@ pub struct LatestPlace {
 pub struct LatestStep {
     /// It has everything up to here.
     pub place: Option<ChangeSeq>,
-    /// Stream and key of items that it is about to hear of.
-    pub told: Vec<(Arc<str>, String)>,
+    /// Stream and key of items that are about to be sent to it.
+    pub sent: Vec<(Arc<str>, String)>,
     /// The same of items whose removal it has taken.
     pub gone: Vec<(Arc<str>, String)>,
 }
@@ -73,7 +73,7 @@ pub struct LatestItem {
     /// Empty: no source wrote it.
     pub request_id: String,
     /// The sink may know it.
-    pub is_told: bool,
+    pub is_sent: bool,
 }
 
 /// Some of what is new.
@@ -147,14 +147,14 @@ impl LatestItem {
             fields: row.try_get("fields")?,
             updated_at: row.try_get("updated_at")?,
             request_id: row.try_get("request_id")?,
-            is_told: row.try_get("is_told")?,
+            is_sent: row.try_get("is_sent")?,
         })
     }
 
-    fn of(row: ChangedRow, stream: &Arc<str>, told: &HashSet<String>) -> Self {
+    fn of(row: ChangedRow, stream: &Arc<str>, sent: &HashSet<String>) -> Self {
         Self {
             stream: Arc::clone(stream),
-            is_told: told.contains(&row.key),
+            is_sent: sent.contains(&row.key),
             key: row.key,
             seq: row.seq,
             fields: row.fields,
@@ -174,10 +174,10 @@ pub(super) fn advance(
     sink: &str,
     step: &LatestStep,
 ) -> Result<(), rusqlite::Error> {
-    let mut tell = connection
+    let mut insert = connection
         .prepare_cached("INSERT OR IGNORE INTO told (sink, stream, key) VALUES (?1, ?2, ?3)")?;
-    for (stream, key) in &step.told {
-        tell.execute(params![sink, &**stream, key])?;
+    for (stream, key) in &step.sent {
+        insert.execute(params![sink, &**stream, key])?;
     }
     let mut forget = connection
         .prepare_cached("DELETE FROM told WHERE sink = ?1 AND stream = ?2 AND key = ?3")?;
@@ -255,9 +255,9 @@ impl Pool {
                     through = through.min(page.through);
                 }
                 let name: Arc<str> = stream.as_str().into();
-                let told = self.known_keys(read.sink, &stream, &page.rows).await?;
+                let sent = self.known_keys(read.sink, &stream, &page.rows).await?;
                 let rows = page.rows.into_iter();
-                items.extend(rows.map(|row| LatestItem::of(row, &name, &told)));
+                items.extend(rows.map(|row| LatestItem::of(row, &name, &sent)));
             }
             last = stream;
         }
@@ -334,13 +334,13 @@ impl Pool {
         let keys: Vec<&str> = rows.iter().map(|row| &*row.key).collect();
         let sql = "SELECT told.key FROM json_each(?3) AS asked CROSS JOIN told
             WHERE told.sink = ?1 AND told.stream = ?2 AND told.key = asked.value";
-        let told: Vec<String> = sqlx::query_scalar(sql)
+        let sent: Vec<String> = sqlx::query_scalar(sql)
             .bind(sink.to_owned())
             .bind(stream.to_owned())
             .bind(serde_json::json!(keys).to_string())
             .fetch_all(&*self.reads)
             .await?;
-        Ok(told.into_iter().collect())
+        Ok(sent.into_iter().collect())
     }
 
     async fn rows_by_key(
@@ -356,10 +356,10 @@ impl Pool {
                  UNION ALL SELECT key, fields, updated_at, seq, request_id FROM shown WHERE stream = ?1 AND key > ?2 AND fields IS NOT NULL"
             ),
         };
-        let told = "SELECT 1 FROM told WHERE sink = ?3 AND stream = ?1 AND told.key = now.key";
+        let sent = "SELECT 1 FROM told WHERE sink = ?3 AND stream = ?1 AND told.key = now.key";
         // One statement: of one moment.
         let sql = format!(
-            "SELECT key, fields, updated_at, seq, request_id, EXISTS ({told}) AS is_told FROM ({now}) AS now
+            "SELECT key, fields, updated_at, seq, request_id, EXISTS ({sent}) AS is_sent FROM ({now}) AS now
              UNION ALL SELECT key, NULL, '', ?5, '', TRUE FROM told WHERE sink = ?3 AND stream = ?1 AND key > ?2
                 AND NOT EXISTS (SELECT 1 FROM ({now}) AS now WHERE now.key = told.key)
              ORDER BY key LIMIT ?4"

@@ -190,7 +190,7 @@ UPDATE history SET epoch = random() & 9007199254740991;
 
 /// What the request log says of sinks since format 4: when a row of `progress` began, and of which requests somebody
 /// discarded dead letters.
-const TESTIMONY_4: &str = "
+const DELIVERY_STATUS_4: &str = "
 ALTER TABLE progress ADD COLUMN since_ms INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE discarded (
     sink TEXT NOT NULL,
@@ -202,7 +202,7 @@ CREATE INDEX discarded_by_seq ON discarded (seq);
 ";
 
 /// Removals are requests like others: dead letters and what is sent again may be one. What was removed is remembered by
-/// the order of acceptance instead of by a clock; the number 0 stands for what renderers are not told of. And items
+/// the order of acceptance instead of by a clock; the number 0 marks what is not published to renderers. And items
 /// that were merged know which request each field is of, up to format 8.
 const REMOVALS_4: &str = "
 ALTER TABLE items ADD COLUMN merged TEXT;
@@ -217,7 +217,7 @@ CREATE INDEX retries_by_seq ON retries (first_seq) WHERE resent = 0;
 /// Versions that sources give their items, and when items expire, in time lived. A removal that has a version is
 /// remembered for what comes late from outside, too: nobody can tell for how long, so the newest are kept. `stale` says
 /// of which requests items changed nothing because a higher version was there.
-const STANDING_5: &str = "
+const VERSIONS_5: &str = "
 ALTER TABLE items ADD COLUMN version INTEGER;
 ALTER TABLE items ADD COLUMN expires_ms INTEGER;
 CREATE INDEX items_that_expire ON items (expires_ms) WHERE expires_ms IS NOT NULL;
@@ -234,7 +234,7 @@ CREATE TABLE stale (
 CREATE INDEX stale_by_seq ON stale (seq);
 ";
 
-/// Dead letters, and what is sent again of them, keep their standing.
+/// Dead letters, and what is sent again of them, keep their version and expiry.
 const LETTERS_6: &str = "
 ALTER TABLE dead_letters ADD COLUMN version INTEGER;
 ALTER TABLE dead_letters ADD COLUMN expire_after_seconds INTEGER;
@@ -317,7 +317,7 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
     let from_8 = format!("{RULES_9} {from_9}");
     let from_7 = format!("{CURSORS_8} {from_8}");
     let from_6 = format!("{} {from_7}", sizes::from_6());
-    let today = format!("{WAITING_4} {TESTIMONY_4} {REMOVALS_4} {STANDING_5} {LETTERS_6} {from_6}");
+    let today = format!("{WAITING_4} {DELIVERY_STATUS_4} {REMOVALS_4} {VERSIONS_5} {LETTERS_6} {from_6}");
     let from = [
         &*format!("{TABLES} {LETTERS} {HISTORY} {today}"),
         &format!(
@@ -327,7 +327,7 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
         ),
         &format!("{FROM_2} {LETTERS} {FROM_2_LETTERS} {FROM_3} {today}"),
         &format!("{FROM_3} {today}"),
-        &format!("{STANDING_5} {LETTERS_6} {from_6}"),
+        &format!("{VERSIONS_5} {LETTERS_6} {from_6}"),
         &format!("{LETTERS_6} {from_6}"),
         &from_6,
         &from_7,

@@ -19,7 +19,7 @@ use item::batch::{Action, Batch};
 pub struct Staged {
     /// Changes of items, in order.
     pub effects: Vec<Effect>,
-    /// Batches of whose items renderers are told.
+    /// Batches whose items are published to renderers.
     pub publishes: Vec<Batch>,
     /// Changes of the sink's own state: key, and value or nothing.
     pub state: Vec<(String, Option<Vec<u8>>)>,
@@ -128,11 +128,11 @@ impl Writer {
             apply::apply(&mut target, batch, action, published, pass)?;
         }
         for batch in publishes {
-            let told = |effect: &Effect| {
+            let is_applied = |effect: &Effect| {
                 let (other, action) = effect.parts();
                 action != Some(Action::Remove) && other.is(batch)
             };
-            if !effects.iter().any(told) {
+            if !effects.iter().any(is_applied) {
                 apply::publish(&mut target, batch, pass)?;
             }
         }

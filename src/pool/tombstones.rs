@@ -2,8 +2,8 @@
 //!
 //! A removal leaves a row in `removed`, a tombstone, for two readers. Requests that were accepted before it and are
 //! delivered after it do not bring the item back: for them it stays as long as such a request can still arrive. And
-//! renderers that come back learn of it: for them the newest ones are kept, by count. One that nobody is told of
-//! (nothing was there) has the number 0 and is only for the first.
+//! renderers that come back learn of it: for them the newest ones are kept, by count. One that is not
+//! published (nothing was there) has the number 0 and is only for the first.
 //!
 //! A removal with a version of its source is remembered longer: what is older by that version may come from outside at any
 //! time. The newest of these are kept, by count.
@@ -12,7 +12,7 @@
 //! too, because it may make a dead letter that is sent again; but where it is far behind, the newest tombstones are kept for it,
 //! by count.
 //!
-//! **Invariant**: when renderers cannot be told of a removal any more, the history's floor has risen to it: nobody
+//! **Invariant**: when a removal cannot be published to renderers any more, the history's floor has risen to it: nobody
 //! resumes from before it and misses it.
 
 mod forgetting;
@@ -32,8 +32,8 @@ use forgetting::Forgetting;
 use item::batch::{Action, Entry};
 use item::{ItemRef, Version};
 
-/// Removals that renderers can be told of: the newest ones.
-const TOLD_MAX: i64 = 100_000;
+/// Removals that are published to renderers that come back: the newest ones.
+const PUBLISHED_MAX: i64 = 100_000;
 /// Removals with a version that nothing else needs: the newest ones of each stream.
 const VERSIONS_MAX: i64 = 100_000;
 /// A dead letter from before the removal may be sent again at any time, and must not bring the item back. A
@@ -55,8 +55,8 @@ pub(super) struct Removals {
     absent: Vec<(Arc<str>, String)>,
     /// Sinks that never write the pool, as a JSON list: what they are behind of brings nothing back by itself.
     bystanders: String,
-    /// How many renderers can be told of.
-    told_max: i64,
+    /// How many are published to renderers that come back.
+    published_max: i64,
     /// How many with a version are kept of each stream.
     versions_max: i64,
     forgetting: Forgetting,
@@ -94,10 +94,10 @@ impl Removals {
             of,
             absent: Vec::new(),
             bystanders: "[]".to_owned(),
-            told_max: TOLD_MAX,
+            published_max: PUBLISHED_MAX,
             versions_max: VERSIONS_MAX,
             forgetting: Forgetting {
-                told: true,
+                has_published: true,
                 versions,
                 ..Forgetting::default()
             },
@@ -113,8 +113,8 @@ impl Removals {
     }
 
     #[cfg(test)]
-    pub(super) fn keep_published(&mut self, told_max: i64) {
-        self.told_max = told_max;
+    pub(super) fn keep_published(&mut self, published_max: i64) {
+        self.published_max = published_max;
     }
 
     #[cfg(test)]
@@ -186,14 +186,14 @@ impl Removals {
             (None, Some(_)) => {
                 self.forgetting.versions.insert(Arc::clone(stream));
             }
-            _ => self.forgetting.told = true,
+            _ => self.forgetting.has_published = true,
         }
         self.know(stream, removed);
         Ok(())
     }
 
-    /// Renderers are told under this number that the key is gone, although no removal of its source says so; 0: they are
-    /// not told, also not of one that says so.
+    /// Publishes to renderers under this number that the key is gone, although no removal of its source says so; 0: nothing is
+    /// published, also not a removal that says so.
     pub(super) fn show(
         &mut self,
         connection: &Connection,
@@ -206,9 +206,9 @@ impl Removals {
             _ => "INSERT INTO removed (stream, key, seq, accepted_seq, position) VALUES (?1, ?2, ?3, 0, 0)
                   ON CONFLICT (stream, key) DO UPDATE SET seq = excluded.seq",
         };
-        let told = params![&**stream, key, seq.to_column()];
-        connection.prepare_cached(sql)?.execute(told)?;
-        self.forgetting.told = true;
+        let values = params![&**stream, key, seq.to_column()];
+        connection.prepare_cached(sql)?.execute(values)?;
+        self.forgetting.has_published = true;
         self.of.entry(Arc::clone(stream)).or_insert(OfStream {
             last: Place::default(),
             versions: false,

@@ -214,7 +214,7 @@ impl Lane {
         attempt: u32,
         reason: &str,
     ) {
-        let told = match (took_some, is_given_up) {
+        let failing = match (took_some, is_given_up) {
             (true, _) => None,
             (false, true) => Some(given_up(reason)),
             (false, false) if attempt > ATTEMPTS_BEFORE_FAILING => {
@@ -222,13 +222,13 @@ impl Lane {
             }
             (false, false) => return,
         };
-        self.note_failing(told);
+        self.note_failing(failing);
     }
 
     /// Records why the sink is failing, or that it is not. The next settlement stores it, for the next start.
-    pub(super) fn note_failing(&mut self, told: Option<String>) {
-        if self.status.set_takes_nothing(told.clone()) {
-            self.failing = Some(told);
+    pub(super) fn note_failing(&mut self, reason: Option<String>) {
+        if self.status.set_takes_nothing(reason.clone()) {
+            self.failing = Some(reason);
         }
     }
 

@@ -3,7 +3,7 @@
 //! The lane's steps call it, in place of retries and new entries. It has neither: after a failure it reads the items
 //! again.
 //!
-//! **Invariant**: a key is stored in `told` before the sink receives it. The place moves only past items that the sink
+//! **Invariant**: a key is stored as sent before the sink receives it. The place moves only past items that the sink
 //! has accepted or rejected. So after any failure or crash the sink receives the newest values again, and a removal of
 //! each item that is gone.
 
@@ -52,11 +52,11 @@ struct Next {
     is_whole: bool,
 }
 
-/// Items of a call, and the changes of `told`.
+/// Items of a call, and the keys to store as sent.
 #[derive(Default)]
 struct Handed {
     items: Vec<(LatestItem, Action)>,
-    told: Vec<(Arc<str>, String)>,
+    sent: Vec<(Arc<str>, String)>,
     /// Removals that the plugin does not receive.
     unheard: Vec<(Arc<str>, String)>,
 }
@@ -163,10 +163,10 @@ impl Lane {
         let Some(batch) = batch_of(&handed.items, self.following.failures) else {
             return self.pass_over(step, next.fill, more).await;
         };
-        if !handed.told.is_empty() {
+        if !handed.sent.is_empty() {
             let mut settlement = self.settlement();
             settlement.latest = Some(LatestStep {
-                told: handed.told,
+                sent: handed.sent,
                 ..LatestStep::default()
             });
             self.settle(settlement).await?;
@@ -354,21 +354,21 @@ impl Lane {
 
 /// The items of a call: matching items, and removals of all others that the sink may have.
 fn handed(sink: &Sink, plugin: Option<&Plugin>, items: Vec<LatestItem>) -> Handed {
-    let hears = plugin.is_some_and(Plugin::takes_removals);
+    let takes_removals = plugin.is_some_and(Plugin::takes_removals);
     let conditions = sink.r#where.as_ref().map(|one| one.conditions());
     let mut handed = Handed::default();
     for item in items {
         let matches = item.fields.is_some()
             && conditions.is_none_or(|conditions| conditions.holds(&item.record()));
         let key = || (Arc::clone(&item.stream), item.key.clone());
-        match (matches, item.is_told) {
-            (true, is_told) => {
-                if !is_told {
-                    handed.told.push(key());
+        match (matches, item.is_sent) {
+            (true, is_sent) => {
+                if !is_sent {
+                    handed.sent.push(key());
                 }
                 handed.items.push((item, Action::Upsert));
             }
-            (false, true) if hears => handed.items.push((item, Action::Remove)),
+            (false, true) if takes_removals => handed.items.push((item, Action::Remove)),
             (false, true) => handed.unheard.push(key()),
             (false, false) => {}
         }

@@ -86,7 +86,7 @@ impl Lane {
             Effect::Apply(batch) if !is_published(batch) => Some(batch),
             Effect::Apply(_) | Effect::Upsert(_) => None,
         });
-        let told = staged.publishes.iter().chain(removed);
+        let pushed = staged.publishes.iter().chain(removed);
         let of = |slice: &Slice| {
             let own = |followed: &&Followed| followed.request_id == slice.entry.request_id;
             let followed = self.spans.iter().find(own)?;
@@ -97,7 +97,7 @@ impl Lane {
                 push.with("headgate.stream", stream.into()),
             ))
         };
-        let of = told.flat_map(|batch| batch.slices()).filter_map(of);
+        let of = pushed.flat_map(|batch| batch.slices()).filter_map(of);
         self.delivery.tracer.expect_pushes(of.collect())
     }
 

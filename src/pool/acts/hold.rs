@@ -359,7 +359,7 @@ impl Acting<'_> {
         }
     }
 
-    /// What waits of a key is shown; what was kept goes, or is kept for the undo of act `n`. True: renderers are told.
+    /// What waits of a key is shown; what was kept goes, or is kept for the undo of act `n`. True: it is published.
     pub(super) fn take(
         &mut self,
         stream: &Arc<str>,
@@ -407,7 +407,7 @@ impl Acting<'_> {
     }
 
     /// Ends these holds of a stream, that of the stream by [`STREAM`], and shows what waits and is not frozen any more.
-    /// The keys of which renderers are told.
+    /// The keys whose changes are published to renderers.
     pub(super) fn end_holds(
         &mut self,
         stream: &Arc<str>,
@@ -427,12 +427,12 @@ impl Acting<'_> {
             let keys = select.query_map([&**stream], |row| row.get(0))?;
             keys.collect::<Result<_, _>>()?
         };
-        let mut told = Vec::new();
+        let mut changed = Vec::new();
         for key in free {
             if self.take(stream, &key, n, pass)? {
-                told.push(key);
+                changed.push(key);
             }
         }
-        Ok(told)
+        Ok(changed)
     }
 }

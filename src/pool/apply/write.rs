@@ -196,8 +196,8 @@ pub(super) fn store(
                 // What came and went in between has a number, too.
                 pass.keep_quiet(key.stream, key.key);
             }
-            let is_told = row.is_some() || *is_recorded;
-            key.remove(target, row, state, is_told, pass)
+            let is_numbered = row.is_some() || *is_recorded;
+            key.remove(target, row, state, is_numbered, pass)
         }
     }
 }
@@ -303,7 +303,7 @@ impl Key<'_> {
         target: &mut Target<'_>,
         row: Option<&StoredRow>,
         state: &State<'_>,
-        is_told: bool,
+        is_numbered: bool,
         pass: &mut ChangeSet<'_>,
     ) -> Result<(), rusqlite::Error> {
         if let Some(row) = row {
@@ -319,7 +319,7 @@ impl Key<'_> {
             place: state.place,
             reached: reached.map(|one| (one.version, one.text.clone().into_owned())),
         };
-        let seq = is_told.then(|| pass.seq());
+        let seq = is_numbered.then(|| pass.seq());
         (target.removals).note(target.connection, self.stream, self.key, &removed, seq)
     }
 

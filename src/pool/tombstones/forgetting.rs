@@ -2,8 +2,8 @@
 //!
 //! Delivery asks for it now and then ([`Pool::forget_removed`]).
 //!
-//! **Invariant**: lanes go on between chunks; when renderers cannot be told of a removal any more, the floor of the history
-//! has risen to it in the same transaction.
+//! **Invariant**: lanes go on between chunks; when a removal cannot be published to renderers any more, the floor of the
+//! history has risen to it in the same transaction.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ const AGAIN_AFTER: Duration = Duration::from_secs(600);
 /// How far forgetting has come.
 #[derive(Debug, Default)]
 pub(super) struct Forgetting {
-    /// Renderers were told of removals since the excess was counted.
-    pub(super) told: bool,
+    /// Removals were published to renderers since the excess was counted.
+    pub(super) has_published: bool,
     /// Up to this number there are more than are kept for renderers.
     pub(super) excess: Option<ChangeSeq>,
     /// Streams with removals that have a version and were not counted yet.
@@ -39,7 +39,7 @@ pub(super) struct Forgetting {
 }
 
 impl Removals {
-    /// A chunk of what renderers are not told of any more; returns the number of the last one. What may still hold
+    /// A chunk of what is not published to renderers any more; returns the number of the last one. What may still hold
     /// something older up stays, without a number.
     fn forget_published(
         &mut self,
@@ -47,16 +47,16 @@ impl Removals {
         recording: &Recording,
     ) -> Result<Option<ChangeSeq>, rusqlite::Error> {
         let forgetting = &mut self.forgetting;
-        if forgetting.excess.is_none() && forgetting.told {
+        if forgetting.excess.is_none() && forgetting.has_published {
             forgetting.excess = connection
                 .prepare_cached(
                     "SELECT seq FROM removed WHERE seq > 0 ORDER BY seq DESC LIMIT 1 OFFSET ?1",
                 )?
-                .query_row([self.told_max], |row| {
+                .query_row([self.published_max], |row| {
                     row.get(0).map(ChangeSeq::from_column)
                 })
                 .optional()?;
-            forgetting.told = false;
+            forgetting.has_published = false;
         }
         let Some(excess) = forgetting.excess else {
             return Ok(None);
@@ -93,8 +93,8 @@ impl Removals {
         Ok(Some(ChangeSeq::from_column(through)))
     }
 
-    /// Up to here no sink needs tombstones that renderers are not told of. For those that never write the pool the newest are kept,
-    /// by count.
+    /// Up to here no sink needs tombstones that are not published to renderers. For those that never write the pool the newest
+    /// are kept, by count.
     fn needed_by_none(&self, connection: &Connection) -> Result<Seq, rusqlite::Error> {
         let (by_all, by_writers) = (settled_by_all(connection)?, self.settled(connection)?);
         if by_all == by_writers {
@@ -105,12 +105,12 @@ impl Removals {
                 "SELECT accepted_seq FROM removed WHERE seq = 0 AND version IS NULL
                  ORDER BY accepted_seq DESC LIMIT 1 OFFSET ?1",
             )?
-            .query_row([self.told_max], |row| row.get(0).map(Seq::from_column))
+            .query_row([self.published_max], |row| row.get(0).map(Seq::from_column))
             .optional()?;
         Ok(excess.map_or(by_all, |excess| by_all.max(excess.min(by_writers))))
     }
 
-    /// Looks at a chunk of the tombstones that renderers are not told of; true if there may be more.
+    /// Looks at a chunk of the tombstones that are not published to renderers; true if there may be more.
     fn forget_others(
         &mut self,
         connection: &Connection,
@@ -199,13 +199,13 @@ impl Pool {
     fn may_forget(&self) -> Result<bool, PoolError> {
         let writer = self.lock();
         let Forgetting {
-            told,
+            has_published,
             excess,
             versions,
             ..
         } = &writer.removals.forgetting;
         let others = "SELECT EXISTS (SELECT 1 FROM removed WHERE seq = 0 AND version IS NULL)";
-        Ok(*told
+        Ok(*has_published
             || !versions.is_empty()
             || excess.is_some()
             || writer.connection.query_row(others, [], |row| row.get(0))?)
