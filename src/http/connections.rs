@@ -212,7 +212,7 @@ impl HealthOnly {
 /// The head of the first request, while it arrives.
 struct FirstHead {
     deadline: Pin<Box<Sleep>>,
-    told: Pin<Box<WaitForCancellationFutureOwned>>,
+    displaced: Pin<Box<WaitForCancellationFutureOwned>>,
     _silent: Arc<Silent>,
     begun: bool,
     /// Line ends since the last other byte. Two of them end the head.
@@ -223,7 +223,7 @@ impl FirstHead {
     fn within(time_max: Duration, silent: Arc<Silent>) -> Self {
         Self {
             deadline: Box::pin(tokio::time::sleep(time_max)),
-            told: Box::pin(silent.gives_way.clone().cancelled_owned()),
+            displaced: Box::pin(silent.gives_way.clone().cancelled_owned()),
             _silent: silent,
             begun: false,
             line_ends: 0,
@@ -233,7 +233,7 @@ impl FirstHead {
     /// Whether its time is over, or another connection needs the place.
     fn is_over(&mut self, context: &mut Context<'_>) -> bool {
         self.deadline.as_mut().poll(context).is_ready()
-            || self.told.as_mut().poll(context).is_ready()
+            || self.displaced.as_mut().poll(context).is_ready()
     }
 
     /// The number of these bytes that belong to the head, if the head ends in them.

@@ -246,9 +246,9 @@ impl From<SyntaxError> for ApiError {
 
 impl From<Vec<BodyFault>> for ApiError {
     fn from(faults: Vec<BodyFault>) -> Self {
-        let told: Vec<String> = faults.iter().map(BodyFault::to_string).collect();
+        let messages: Vec<String> = faults.iter().map(BodyFault::to_string).collect();
         let places = faults.iter().filter(|fault| !fault.field.is_empty());
-        Self::invalid(told.join("; ")).with_places(places.map(Place::from).collect())
+        Self::invalid(messages.join("; ")).with_places(places.map(Place::from).collect())
     }
 }
 

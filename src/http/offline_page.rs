@@ -44,7 +44,7 @@ pub fn page(saved: &OfflinePage<'_>) -> String {
         saved.url
     };
     let live = saved.url.replacen("http", "ws", 1);
-    let told = json!({
+    let data = json!({
         "url": saved.url,
         "stream": saved.stream,
         "key": saved.key,
@@ -52,7 +52,7 @@ pub fn page(saved: &OfflinePage<'_>) -> String {
         "fonts": saved.fonts,
     });
     // The text must not end the script element.
-    let told = told.to_string().replace('<', "\\u003c");
+    let data = data.to_string().replace('<', "\\u003c");
     format!(
         r#"<!doctype html>
 <!-- Written by `headgate screen save`. It holds a read key: keep it as you would keep the key. -->
@@ -68,7 +68,7 @@ pub fn page(saved: &OfflinePage<'_>) -> String {
 <link rel="icon" href="data:,">
 <style>
 {style}</style>
-<script>globalThis.saved = {told};</script>
+<script>globalThis.saved = {data};</script>
 <script type="importmap">{modules}</script>
 <script type="module">import "templates/page.js";</script>
 </head>

@@ -67,7 +67,7 @@ impl Ingest {
                 let preset = unverified.keys.first().and_then(|key| key.preset);
                 match self.read_headers(&head, form, item_key, preset) {
                     Ok(named) => Ok(Admitted {
-                        voucher: Credential::Signature(unverified),
+                        credential: Credential::Signature(unverified),
                         named,
                         budget: self.bodies.portion_of_unauthenticated(
                             &unauthenticated,

@@ -140,7 +140,7 @@ impl Ingest {
         match self.check(&known) {
             Ok(named) => Ok(Admitted {
                 budget: (self.bodies).portion(&known.caller.key.bodies, self.limits.body_bytes_max),
-                voucher: Credential::Key(known),
+                credential: Credential::Key(known),
                 named,
             }),
             Err(error) => {
@@ -154,11 +154,11 @@ impl Ingest {
     pub async fn store(&self, admitted: Admitted<'_>, body: Result<Bytes, BodyError>) -> Answer {
         // The budget is held until the journal has answered.
         let Admitted {
-            voucher,
+            credential,
             named,
             budget: _budget,
         } = admitted;
-        let (known, body) = match (voucher, body) {
+        let (known, body) = match (credential, body) {
             (Credential::Key(known), Ok(body)) => (known, body),
             (Credential::Key(known), Err(error)) => {
                 let bytes = known.head.content_length.unwrap_or(0);

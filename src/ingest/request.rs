@@ -237,7 +237,7 @@ pub(super) enum Credential<'a> {
 /// A request whose head is good. Its body is read next.
 #[derive(Debug)]
 pub struct Admitted<'a> {
-    pub(super) voucher: Credential<'a>,
+    pub(super) credential: Credential<'a>,
     pub(super) named: Named,
     /// What is read of the body is taken from this.
     pub budget: Portion,

@@ -58,7 +58,7 @@ impl Journal {
         }
     }
 
-    /// How many payloads could not be read and are put aside; at most 10,000 are counted.
+    /// How many payloads could not be read and are quarantined; at most 10,000 are counted.
     pub async fn quarantined(&self) -> Result<u64, StorageError> {
         match &self.engine {
             Engine::File(file) => file.quarantined().await,

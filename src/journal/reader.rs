@@ -46,7 +46,7 @@ pub struct Taken {
     pub through: Seq,
     /// Entries whose payload cannot be read, with the reason.
     pub corrupt: Vec<(Seq, String)>,
-    /// Entries whose payload was put aside before.
+    /// Entries whose payload was quarantined before.
     pub quarantined: Vec<(Seq, String)>,
 }
 
@@ -117,8 +117,8 @@ impl Taken {
         taken
     }
 
-    /// One that was put aside, unless a lane has met it in its place just before.
-    pub(crate) fn put_aside(&mut self, seq: Seq, reason: String) {
+    /// One that was quarantined, unless a lane has met it in its place just before.
+    pub(crate) fn add_quarantined(&mut self, seq: Seq, reason: String) {
         if !self.corrupt.iter().any(|(corrupt, _)| *corrupt == seq) {
             self.quarantined.push((seq, reason));
         }
@@ -209,7 +209,7 @@ impl Journal {
     }
 
     /// Whether accepted entries after `seq` have been deleted already: the oldest has no payload, neither in place nor
-    /// put aside.
+    /// in quarantine.
     pub async fn has_released_after(&self, seq: Seq) -> Result<bool, StorageError> {
         match &self.engine {
             Engine::File(file) => file.has_released_after(seq).await,

@@ -48,7 +48,7 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Maximum bytes of the headers of a request.
 pub(super) const FIELDS_BYTES_MAX: usize = 32 << 10;
 /// Maximum number of rejected hosts of a sink that are logged, until it is loaded again.
-const TOLD_MAX: usize = 50;
+const LOGGED_MAX: usize = 50;
 
 /// Limits for `wasi:http`.
 pub(super) fn context() -> WasiHttpCtx {
@@ -141,7 +141,7 @@ impl Egress {
     fn log_refusal(&self, sink: &str, target: &Target, setting: &str, message: &str) {
         let host = target.to_string();
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if logged.len() < TOLD_MAX && logged.insert(format!("{setting} {host}")) {
+        if logged.len() < LOGGED_MAX && logged.insert(format!("{setting} {host}")) {
             tracing::warn!(sink, host = %host.escape_debug(), setting, "{message}");
         }
     }

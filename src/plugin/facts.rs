@@ -103,7 +103,7 @@ impl Plugins {
             sha256: loaded.sha256().to_owned(),
             bytes,
             asks_for: asked(&loaded),
-            removals: loaded.hears_of_removals(),
+            removals: loaded.exports_removals(),
             schema: descriptor.config_schema,
         })
     }

@@ -17,7 +17,7 @@ const BYTES_MAX: f64 = 65_536.0;
 /// Bytes of a line in addition to its text: time, level, target, names.
 const LINE_BYTES: usize = 100;
 /// Minimum time between two lines with the number of dropped lines.
-const TOLD_EVERY: Duration = Duration::from_secs(1);
+const SUMMARY_EVERY: Duration = Duration::from_secs(1);
 
 /// Remaining allowance of a sink.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ impl State {
     fn due(&self) -> Option<Instant> {
         let due = self
             .take_left_out
-            .map_or(self.filled, |take_left_out| take_left_out + TOLD_EVERY);
+            .map_or(self.filled, |take_left_out| take_left_out + SUMMARY_EVERY);
         (self.left_out > 0).then_some(due)
     }
 
@@ -176,7 +176,11 @@ mod tests {
         assert_eq!(state.take_left_out(now), 4);
         assert_eq!(state.due(), None);
         assert_eq!(says(&mut state, now, 1_948), 0);
-        assert_eq!(state.due(), Some(now + TOLD_EVERY), "not twice in a second");
+        assert_eq!(
+            state.due(),
+            Some(now + SUMMARY_EVERY),
+            "not twice in a second"
+        );
         assert_eq!(state.take_left_out(now), 1);
     }
 }

@@ -157,13 +157,13 @@ impl Instance {
             Err(_) => trap(no_answer(&self.limits)),
         };
         host.close_taken();
-        let told = |reason: String| shortened(host.redactor().redact(reason));
+        let redacted = |reason: String| shortened(host.redactor().redact(reason));
         let refused = progress.refused.into_iter();
         Err(NotTaken {
             failure,
             progress: Progress {
                 taken: progress.taken.min(len),
-                refused: refused.map(|(range, why)| (range, told(why))).collect(),
+                refused: refused.map(|(range, why)| (range, redacted(why))).collect(),
             },
             staged: Staged::default(),
         })

@@ -376,11 +376,11 @@ impl Plugin {
     /// Whether it handles removals: it exports a function for them, or the host removes the items that it wrote to the
     /// pool.
     pub fn takes_removals(&self) -> bool {
-        self.hears_of_removals() || self.writes_given()
+        self.exports_removals() || self.writes_given()
     }
 
     /// Whether it exports a function for removals.
-    pub(crate) fn hears_of_removals(&self) -> bool {
+    pub(crate) fn exports_removals(&self) -> bool {
         let Exports {
             removals,
             operations,

@@ -135,14 +135,14 @@ pub(super) fn rejected_by(
     host: &Host,
     len: u32,
 ) -> Result<Vec<(u32, String)>, Failure> {
-    let told = |reason: String| shortened(host.redactor().redact(reason));
+    let redacted = |reason: String| shortened(host.redactor().redact(reason));
     let trap = |reason: String| Failure::Trap { reason };
     Err(match result {
         Ok(Ok(())) => return Ok(Vec::new()),
         Ok(Err(world::WriteError::RejectItems(rejections))) => {
             let rejected: Vec<(u32, String)> = rejections
                 .into_iter()
-                .map(|one| (one.index, told(one.reason)))
+                .map(|one| (one.index, redacted(one.reason)))
                 .collect();
             match rejected.iter().find(|(index, _)| *index >= len) {
                 Some((index, _)) => trap(format!("it rejects item {index}; the batch has {len}")),
@@ -151,15 +151,15 @@ pub(super) fn rejected_by(
         }
         Ok(Err(world::WriteError::Retry(retry))) => Failure::Retry {
             after: retry.after_ms.map(Duration::from_millis),
-            reason: told(retry.reason),
+            reason: redacted(retry.reason),
         },
         Ok(Err(world::WriteError::Reject(reason))) => Failure::Reject {
-            reason: told(reason),
+            reason: redacted(reason),
         },
         Err(error) if host.is_not_granted => Failure::NotGranted {
-            reason: told(error.root_cause().to_string()),
+            reason: redacted(error.root_cause().to_string()),
         },
-        Err(error) => trap(told(host.describe(&error))),
+        Err(error) => trap(redacted(host.describe(&error))),
     })
 }
 

@@ -75,12 +75,12 @@ pub fn invalid_config(sink: &settings::Sink) -> Vec<(String, String)> {
     let Some(schema) = of_built_in(&sink.plugin) else {
         return Vec::new();
     };
-    let misfits = misfits(schema, &sink.config).unwrap_or_else(|said| {
+    let violations = violations(schema, &sink.config).unwrap_or_else(|said| {
         let place = String::new();
         vec![SchemaError { place, said }]
     });
     let redactor = Redactor::of(sink);
-    let written = misfits.into_iter().map(|SchemaError { place, said }| {
+    let written = violations.into_iter().map(|SchemaError { place, said }| {
         let mut path = "config".to_owned();
         for part in place.split('/').skip(1) {
             match part.parse::<usize>() {
@@ -104,7 +104,7 @@ pub(super) fn of_built_in(plugin: &str) -> Option<&'static str> {
 /// Checks `config`; otherwise returns a sentence with the first violations and their places. A plugin without a schema
 /// has no settings.
 pub(super) fn check(schema: &str, config: &Value) -> Result<(), String> {
-    let problems: Vec<String> = misfits(schema, config)?
+    let problems: Vec<String> = violations(schema, config)?
         .into_iter()
         .map(|SchemaError { place, said }| match place.as_str() {
             "" => said,
@@ -119,7 +119,7 @@ pub(super) fn check(schema: &str, config: &Value) -> Result<(), String> {
 
 /// # Errors
 /// The schema cannot be used, or there are settings without a schema.
-fn misfits(schema: &str, config: &Value) -> Result<Vec<SchemaError>, String> {
+fn violations(schema: &str, config: &Value) -> Result<Vec<SchemaError>, String> {
     if schema.trim().is_empty() {
         return match config.as_object() {
             Some(settings) if !settings.is_empty() => {
@@ -148,7 +148,7 @@ fn misfits(schema: &str, config: &Value) -> Result<Vec<SchemaError>, String> {
         .build(&schema)
         .map_err(|error| format!("the schema that it brings cannot be used: {error}"))?;
     let problems = validator.iter_errors(config).take(PROBLEMS_MAX);
-    let misfits = problems.map(|problem| {
+    let violations = problems.map(|problem| {
         let place = problem.instance_path().as_str();
         let named = place.split('/').any(settings::names_secret);
         let nested = problem.instance().is_object() || problem.instance().is_array();
@@ -165,7 +165,7 @@ fn misfits(schema: &str, config: &Value) -> Result<Vec<SchemaError>, String> {
             },
         }
     });
-    Ok(misfits.collect())
+    Ok(violations.collect())
 }
 
 /// The schema's description of the setting to which a keyword applies.

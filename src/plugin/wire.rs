@@ -39,7 +39,7 @@ pub(super) const WAITING_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of open connections of one sink.
 const CONNECTIONS_MAX: usize = 64;
 /// Maximum number of rejected places of a sink that are logged, until it is loaded again.
-const TOLD_MAX: usize = 50;
+const LOGGED_MAX: usize = 50;
 
 /// A stream for reading and writing.
 trait Both: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -160,7 +160,7 @@ impl Wire {
     fn log_refusal(&self, sink: &str, endpoint: &Endpoint) {
         let to = endpoint.to_string();
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if logged.len() < TOLD_MAX && logged.insert(to.clone()) {
+        if logged.len() < LOGGED_MAX && logged.insert(to.clone()) {
             tracing::warn!(
                 sink,
                 to,

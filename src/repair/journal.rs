@@ -145,7 +145,7 @@ fn lowest_payload(connection: &Connection) -> Result<Option<Seq>, rusqlite::Erro
     Ok(lowest.map(Seq::from_column))
 }
 
-/// Log entries whose rows are lost, of what stands beside their payloads, in place or put aside. How many.
+/// Log entries whose rows are lost, of what stands beside their payloads, in place or in quarantine. How many.
 fn restore_of_payloads(connection: &Connection) -> Result<u64, RepairError> {
     let mut statement = connection.prepare(
         "SELECT seq, request, items FROM payloads UNION ALL SELECT seq, request, items FROM quarantine",

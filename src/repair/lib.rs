@@ -233,10 +233,10 @@ pub fn check(data_dir: &Path, file: &str, alone: bool) -> Result<Verdict, Repair
                 "its write-ahead log is damaged".to_owned(),
             ));
         }
-        let misfits = salvage::misfits(&path)?;
-        if misfits > 0 {
+        let invalid_rows = salvage::invalid_rows(&path)?;
+        if invalid_rows > 0 {
             return Ok(Verdict::Damaged(format!(
-                "{misfits} rows are not what they should be"
+                "{invalid_rows} rows are not what they should be"
             )));
         }
     }

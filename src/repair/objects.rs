@@ -24,16 +24,16 @@ pub(super) struct Object {
 /// What the old file says that it holds.
 pub(super) fn objects(walk: &mut Walk<'_>) -> (Vec<Object>, Damage) {
     let mut objects = Vec::new();
-    let mut unfit = 0;
+    let mut invalid = 0;
     let done = walk.tree(1, Kind::Table, |row| {
         match object(row) {
             Some(object) => objects.push(object),
-            None => unfit += 1,
+            None => invalid += 1,
         }
         Ok::<_, std::convert::Infallible>(())
     });
     let Ok(mut damage) = done;
-    damage.rows += unfit;
+    damage.rows += invalid;
     (objects, damage)
 }
 

@@ -200,7 +200,7 @@ fn read_indexes(
 }
 
 /// What is wrong with a file that SQLite finds whole: rows that are not what their tables declare.
-pub(super) fn misfits(path: &Path) -> Result<u64, RepairError> {
+pub(super) fn invalid_rows(path: &Path) -> Result<u64, RepairError> {
     let image = Image::open(path)?;
     let mut walk = Walk::new(&image);
     let (objects, damage) = objects(&mut walk);
@@ -241,21 +241,21 @@ impl Filling<'_> {
     /// Writes what the table's own tree holds.
     fn table(&mut self, target: &Target, walk: &mut Walk<'_>) -> Result<Table, RepairError> {
         let mut table = Table::default();
-        let mut unfit = 0;
+        let mut invalid = 0;
         let met = walk.met();
         let unreadable = Damage { pages: 1, rows: 0 };
         table.damage = match target.root {
             Some(root) => walk.tree(root, target.kind, |row| -> Result<(), RepairError> {
                 match target.fit(row) {
                     Some(values) => table.kept += self.insert(target, values)?,
-                    None => unfit += 1,
+                    None => invalid += 1,
                 }
                 Ok(())
             })?,
             None => unreadable,
         };
-        table.damage.rows += unfit;
-        if table.kept == 0 && unfit > 0 {
+        table.damage.rows += invalid;
+        if table.kept == 0 && invalid > 0 {
             // Its root is the root of something else.
             walk.forget(met);
             table.damage = unreadable;

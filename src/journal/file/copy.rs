@@ -23,7 +23,7 @@ pub(super) const NUMBERS_SKIPPED: u64 = 1 << 40;
 pub struct CopyState {
     /// The highest sequence number that it gave out.
     pub last_seq: Seq,
-    /// The first accepted request that was asked for and has no payload, neither in place nor put aside.
+    /// The first accepted request that was asked for and has no payload, neither in place nor in quarantine.
     pub missing: Option<Seq>,
 }
 

@@ -251,7 +251,7 @@ fn next_payloads(
 }
 
 /// Deletes the oldest log entries that are due; true if there may be more. Entries of payloads that are
-/// still needed stay, put aside or not, and so does the newest: it carries the highest sequence number
+/// still needed stay, quarantined or not, and so does the newest: it carries the highest sequence number
 /// over a restart.
 fn expire_log(connection: &Connection, due: Due) -> Result<bool, rusqlite::Error> {
     let deleted = connection

@@ -1,4 +1,4 @@
-//! Payloads that cannot be read, put aside for a person to look at.
+//! Payloads that cannot be read, quarantined for a person to look at.
 //!
 //! The writer puts them here when a lane has met one (`journal/file/group.rs`), a repair when it knows of one; it gives them
 //! up between groups.

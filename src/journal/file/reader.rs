@@ -18,7 +18,7 @@ use base::order::Seq;
 use item::Items;
 use item::batch::{Action, Entry};
 
-/// What waits, without the payloads themselves: their size says how many fit. What was put aside has
+/// What waits, without the payloads themselves: their size says how many fit. What was quarantined has
 /// none.
 const SELECT_WAITING: &str = "SELECT w.seq, w.bytes, r.stream, r.outcome FROM (
          SELECT seq, length(items) AS bytes FROM payloads WHERE seq > ?1
@@ -127,7 +127,7 @@ async fn read_after(
             .try_get::<&str, _>("stream")
             .is_ok_and(|stream| (request.wanted)(stream, action_of(&row)))
         {
-            taken.put_aside(
+            taken.add_quarantined(
                 Seq::from_column(row.try_get("seq")?),
                 row.try_get("reason")?,
             );

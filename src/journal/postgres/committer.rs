@@ -114,7 +114,7 @@ impl Committer {
                 Err(error) => self.lost(&error),
             },
             Job::Quarantine { seq, reason } => {
-                if let Err(error) = in_time(self.put_aside(seq, &reason)).await {
+                if let Err(error) = in_time(self.quarantine(seq, &reason)).await {
                     tracing::warn!(%error, "cannot set a payload aside; the sink meets it again");
                     self.lost(&error);
                 }
@@ -314,7 +314,7 @@ impl Committer {
     }
 
     /// Moves a payload into the table `quarantine`.
-    async fn put_aside(&mut self, seq: Seq, reason: &str) -> Result<(), DatabaseError> {
+    async fn quarantine(&mut self, seq: Seq, reason: &str) -> Result<(), DatabaseError> {
         let sql = "WITH aside AS (DELETE FROM payloads WHERE seq = $1 RETURNING *)
             INSERT INTO quarantine (seq, reason, stream, outcome, crc32, items)
             SELECT seq, $2, stream, outcome, crc32, items FROM aside ON CONFLICT DO NOTHING";

@@ -18,7 +18,7 @@ use item::batch::{Action, Entry};
 /// Payloads that may have removals, looked for in one step.
 const REMOVALS_MAX: i64 = 500;
 
-/// What waits below a number, without the payloads themselves; what was put aside has no size.
+/// What waits below a number, without the payloads themselves; what was quarantined has no size.
 const WAITING: &str = "SELECT seq, bytes, stream, outcome FROM (
          SELECT seq, octet_length(items)::bigint AS bytes, stream, outcome FROM payloads WHERE seq > $1 AND seq < $2
          UNION ALL SELECT seq, NULL, stream, outcome FROM quarantine WHERE seq > $1 AND seq < $2) AS all_of_it
@@ -44,11 +44,11 @@ impl Node {
         let aside = sqlx::query(ASIDE)
             .bind(request.after.to_column())
             .bind(taken.through.to_column());
-        // After the payloads: another lane may have put one aside in between.
+        // After the payloads: another lane may have quarantined one in between.
         for row in self.lane_reads.all(aside).await? {
             if is_wanted(&row, request) {
                 let reason = super::text::read(row.try_get("reason")?);
-                taken.put_aside(Seq::from_column(row.try_get("seq")?), reason);
+                taken.add_quarantined(Seq::from_column(row.try_get("seq")?), reason);
             }
         }
         Ok(taken)

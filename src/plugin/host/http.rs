@@ -69,14 +69,14 @@ fn written(request: http::Request) -> Result<Request<WasiBody>, String> {
     let headers = written.headers_mut();
     let mut bytes = 0;
     for (name, value) in request.headers {
-        let unfit = |why: &str| format!("the header {name:?} cannot be sent: {why}");
+        let invalid = |why: &str| format!("the header {name:?} cannot be sent: {why}");
         bytes += name.len() + value.len();
-        let own = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unfit("it is no name"))?;
+        let own = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("it is no name"))?;
         if DEFAULT_FORBIDDEN_HEADERS.contains(&own) {
-            return Err(unfit("it is the daemon's to set"));
+            return Err(invalid("it is the daemon's to set"));
         }
         let value = HeaderValue::from_str(&value);
-        headers.append(own, value.map_err(|_| unfit("its value is none"))?);
+        headers.append(own, value.map_err(|_| invalid("its value is none"))?);
     }
     if bytes > FIELDS_BYTES_MAX {
         return Err(format!(

@@ -18,7 +18,7 @@ struct Seen {
     log: Vec<String>,
     /// Each request that waits: its number, what it says, and its checksum.
     waiting: Vec<(Seq, String)>,
-    /// Payloads that were put aside, with the reason.
+    /// Payloads that were quarantined, with the reason.
     aside: Vec<(Seq, String)>,
     held: Vec<bool>,
 }
