@@ -176,11 +176,11 @@ impl Portion {
             self.budget.waiting().insert(number, waiting.clone());
             (number, waiting)
         });
-        let told = self.budget.waiting();
+        let locked = self.budget.waiting();
         if !waiting.gives_way.is_cancelled() {
             waiting.taken.store(self.taken, Ordering::Relaxed);
         }
-        drop(told);
+        drop(locked);
         waiting.gives_way.clone()
     }
 }

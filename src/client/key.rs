@@ -80,7 +80,7 @@ struct CreateArgs {
     #[arg(long, value_name = "PRESET")]
     verify: Option<String>,
     #[command(flatten)]
-    told: VerifyArgs,
+    signing: VerifyArgs,
     /// Create a test key: its requests are checked and logged, but reach no sink
     #[arg(long)]
     test: bool,
@@ -223,9 +223,9 @@ async fn create(args: CreateArgs) -> Result<(), CliError> {
     match &args.verify {
         Some(name) => {
             let preset = tool::preset_of_daemon(&args.made.admin, name).await?;
-            body.extend(tool::key_of(&preset, &args.told)?);
+            body.extend(tool::key_of(&preset, &args.signing)?);
         }
-        None if args.told.is_reported() => {
+        None if args.signing.is_reported() => {
             let message = "--secret-file, --verify-token-file and --option need a provider: name it with --verify";
             return Err(CliError::wrong_use(message));
         }

@@ -58,8 +58,8 @@ pub async fn list(args: ListArgs) -> Result<(), CliError> {
 pub async fn reload(args: ReloadArgs) -> Result<(), CliError> {
     let screens = Resource::new(&args.admin, "screen", "/api/admin/screens")?;
     let below = format!("/{}/reload", percent_encoded(&args.name));
-    let told: ReloadedScreens = screens.call(Method::POST, &below, None).await?;
-    print(&match told.told {
+    let reloaded: ReloadedScreens = screens.call(Method::POST, &below, None).await?;
+    print(&match reloaded.told {
         0 => format!("{} has no connection that can reload\n", shown(&args.name)),
         1 => format!("{} reloads its page\n", shown(&args.name)),
         count => format!(

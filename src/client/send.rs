@@ -152,8 +152,8 @@ pub async fn run(args: SendArgs) -> Result<(), CliError> {
             match (source, &args.spool) {
                 (Some(feed), _) => send_input(&args, key, feed, &stop, &screen, &mut report).await,
                 (None, Some(folder)) => {
-                    let tell = |text: &str| screen.note(text);
-                    spool::run(&args, folder, key, &stop, &tell, &mut report).await
+                    let note = |text: &str| screen.note(text);
+                    spool::run(&args, folder, key, &stop, &note, &mut report).await
                 }
                 (None, None) => Ok(()),
             }
@@ -217,7 +217,7 @@ async fn send_input(
         upload: upload.as_ref(),
         positional: options.item_key.is_none(),
         stop,
-        tell: &|text| screen.note(text),
+        note: &|text| screen.note(text),
         progress: &|input_bytes| screen.progress(input_bytes),
         report,
     };

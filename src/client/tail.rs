@@ -163,7 +163,7 @@ pub async fn run(args: TailArgs) -> Result<(), CliError> {
         },
         view: View::new(options, &streams, move || to_terminal.then(columns)),
         out: &mut io::stdout(),
-        tell: &note,
+        note: &note,
     };
     until_left(follow.run()).await
 }
@@ -187,7 +187,7 @@ async fn follow_log(args: TailArgs) -> Result<(), CliError> {
         count: args.count,
         absent_max: args.wait.absent_max(),
         out: &mut io::stdout(),
-        tell: &note,
+        note: &note,
     };
     until_left(follow.run()).await
 }

@@ -163,7 +163,7 @@ fn document_routes(document: &Arc<Document>, listener: docs::Listener) -> Router
 
 /// Either listener while files are upgraded.
 pub fn upgrading(progress: &health::Progress) -> Service {
-    let told = || health::Upgrading(Arc::clone(progress));
+    let handler = || health::Upgrading(Arc::clone(progress));
     Service::new(
         Router::new()
             .push(
@@ -171,7 +171,7 @@ pub fn upgrading(progress: &health::Progress) -> Service {
                     .get(health::GetHealth)
                     .head(health::GetHealth),
             )
-            .push(Router::with_path("{**rest}").goal(told())),
+            .push(Router::with_path("{**rest}").goal(handler())),
     )
 }
 

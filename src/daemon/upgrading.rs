@@ -22,8 +22,8 @@ use observe::metrics::Metrics;
 use settings::{Engine, Networks, Settings};
 use sqlite::beside;
 
-/// How often a supervisor is told to wait, and for how long more.
-const TOLD_EVERY: Duration = Duration::from_secs(5);
+/// How often the supervisor is notified that it has to wait, and for how long more.
+const NOTIFIED_EVERY: Duration = Duration::from_secs(5);
 const WAITS_FOR: Duration = Duration::from_secs(60);
 /// How long an answer that is on its way has when the upgrade is done.
 const GRACE: Duration = Duration::from_secs(1);
@@ -64,8 +64,8 @@ pub(super) fn look(data_dir: &Path, settings: &Settings) -> Result<Vec<Upgrade>,
     }
 }
 
-/// Upgrades the files, if there is something to upgrade, while both listeners say so. What fails is told by the start, which
-/// tries it again.
+/// Upgrades the files, if there is something to upgrade, while both listeners say so. What fails is reported by the start,
+/// which tries it again.
 ///
 /// # Errors
 /// Those of [`upgrade::look`]; a listener cannot be bound.
@@ -80,12 +80,12 @@ pub(super) async fn run(data_dir: &Path, settings: &Settings) -> Result<(), Daem
         count: upgrades.len(),
         started: Instant::now(),
     });
-    let told = Arc::clone(&state);
+    let shared = Arc::clone(&state);
     let upgrade = move || {
-        repair::at_start(&told.data_dir)?;
-        upgrade::run(&told.data_dir, &upgrades, |place, upgrade| {
-            let path = told.data_dir.join(upgrade.file());
-            let mut at = told.at.lock().unwrap_or_else(PoisonError::into_inner);
+        repair::at_start(&shared.data_dir)?;
+        upgrade::run(&shared.data_dir, &upgrades, |place, upgrade| {
+            let path = shared.data_dir.join(upgrade.file());
+            let mut at = shared.at.lock().unwrap_or_else(PoisonError::into_inner);
             *at = (place, upgrade.sentence(), path);
         })
     };
@@ -116,7 +116,7 @@ pub(super) async fn serve_while<T>(
     let done = loop {
         tokio::select! {
             done = &mut working => break done,
-            () = tokio::time::sleep(TOLD_EVERY) => {}
+            () = tokio::time::sleep(NOTIFIED_EVERY) => {}
         }
         let sentence = progress();
         tracing::info!("{sentence}");
@@ -164,7 +164,7 @@ async fn listen(
     ])
 }
 
-/// Tells the supervisor that started this process something, in the protocol of `sd_notify`, if it wants to hear.
+/// Notifies the supervisor that started this process, in the protocol of `sd_notify`, if it listens.
 pub(super) fn notify(text: &str) {
     let Some(address) = std::env::var_os("NOTIFY_SOCKET") else {
         return;

@@ -177,11 +177,11 @@ pub(crate) async fn preset_of_daemon(admin: &AdminArgs, name: &str) -> Result<Pr
 
 /// The settings of a provider's key: the verification of its deliveries, or, without signatures, the permission to be
 /// in a URL.
-pub(crate) fn key_of(preset: &Preset, told: &VerifyArgs) -> Result<Map<String, Value>, CliError> {
+pub(crate) fn key_of(preset: &Preset, args: &VerifyArgs) -> Result<Map<String, Value>, CliError> {
     let mut body = Map::new();
-    match (preset.signed(), told.secret.read()?) {
+    match (preset.signed(), args.secret.read()?) {
         (true, secret) if secret.is_some() || preset.sends_secret().is_some() => {
-            body.insert("verify".to_owned(), told.verify(preset, secret)?);
+            body.insert("verify".to_owned(), args.verify(preset, secret)?);
         }
         (true, _) => {
             return Err(CliError::wrong_use(format!(

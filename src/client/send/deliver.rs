@@ -27,7 +27,7 @@ pub(super) struct Delivery<'a> {
     /// Canceled when the user stops the command.
     pub(super) stop: &'a CancellationToken,
     /// Receives warnings and notes for the user.
-    pub(super) tell: &'a dyn Fn(&str),
+    pub(super) note: &'a dyn Fn(&str),
     /// Receives the number of processed bytes of the input.
     pub(super) progress: &'a dyn Fn(u64),
     pub(super) report: &'a mut Report,
@@ -47,7 +47,7 @@ impl Delivery<'_> {
                 Some(Ok(Event::Batch(batch))) => self.send(&batch).await?,
                 Some(Ok(Event::TooLarge { at, bytes })) => {
                     self.report.too_large += 1;
-                    (self.tell)(&format!(
+                    (self.note)(&format!(
                         "line {}, column {}: omitted an item of {bytes} bytes; the limit of a request is {ITEM_BYTES_MAX}",
                         at.line, at.column
                     ));
@@ -66,7 +66,7 @@ impl Delivery<'_> {
 
     async fn send(&mut self, batch: &SendBatch) -> Result<(), CliError> {
         if self.positional && batch.number == 1 {
-            (self.tell)(
+            (self.note)(
                 "warning: more than one batch and no --item-key: unless the connector sets an item key, \
                  items are identified by their position in their batch (0, 1, 2…), and each batch \
                  overwrites the previous one",
@@ -75,7 +75,7 @@ impl Delivery<'_> {
         if let Some(upload) = self.upload {
             let retried = |why: &str| {
                 self.report.retries += 1;
-                (self.tell)(why);
+                (self.note)(why);
             };
             let accepted = upload.send(batch, retried).await.map_err(not_accepted)?;
             self.report.replayed += u64::from(accepted.replayed);

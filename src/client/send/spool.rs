@@ -63,12 +63,12 @@ pub(super) async fn run(
     folder: &Path,
     key: Option<&str>,
     stop: &CancellationToken,
-    tell: &dyn Fn(&str),
+    note: &dyn Fn(&str),
     report: &mut Report,
 ) -> Result<(), CliError> {
     check_folder(folder, args.stream.as_deref())?;
     let Some(key) = key else {
-        return count(folder, tell, report);
+        return count(folder, note, report);
     };
     let options = ClientOptions {
         backoff: BACKOFF,
@@ -95,10 +95,10 @@ pub(super) async fn run(
             done.send(job.empty(&sender, &canceled)).ok();
         })
         .map_err(|error| CliError::failed(format!("cannot start a thread: {error}")))?;
-    follow(events, stop, &cancel, tell, report).await;
+    follow(events, stop, &cancel, note, report).await;
     let sent = result.await;
     let sent = sent.unwrap_or_else(|_| Err(CliError::failed("the thread that sends has ended")));
-    let listed = list_rejected(folder, tell, report)?;
+    let listed = list_rejected(folder, note, report)?;
     sent.and(match (report.kept, listed) {
         (0, 0) => Ok(()),
         (0, _) => Err(CliError::failed(format!(
@@ -119,7 +119,7 @@ async fn follow(
     mut events: UnboundedReceiver<Event>,
     stop: &CancellationToken,
     cancel: &Cancel,
-    tell: &dyn Fn(&str),
+    note: &dyn Fn(&str),
     report: &mut Report,
 ) {
     loop {
@@ -147,9 +147,9 @@ async fn follow(
             Some(Event::Rejected(items)) => report.refused += items as u64,
             Some(Event::Retried(why)) => {
                 report.retries += 1;
-                tell(&why);
+                note(&why);
             }
-            Some(Event::Note(text)) => tell(&text),
+            Some(Event::Note(text)) => note(&text),
             Some(Event::Left(files)) => report.kept = files,
         }
     }
@@ -296,7 +296,7 @@ fn check_folder(folder: &Path, stream: Option<&str>) -> Result<(), CliError> {
 }
 
 /// A dry run: reads and counts.
-fn count(folder: &Path, tell: &dyn Fn(&str), report: &mut Report) -> Result<(), CliError> {
+fn count(folder: &Path, note: &dyn Fn(&str), report: &mut Report) -> Result<(), CliError> {
     let batches = headgate_send::spooled(folder)
         .map_err(|error| CliError::failed(format!("cannot read the spool: {error}")))?;
     for batch in batches {
@@ -308,11 +308,11 @@ fn count(folder: &Path, tell: &dyn Fn(&str), report: &mut Report) -> Result<(), 
             }
             Err(name) => {
                 report.kept += 1;
-                tell(&format!("{} has no batches", shown(&name)));
+                note(&format!("{} has no batches", shown(&name)));
             }
         }
     }
-    list_rejected(folder, tell, report)?;
+    list_rejected(folder, note, report)?;
     Ok(())
 }
 
@@ -332,16 +332,16 @@ pub(super) fn print_rejected(folder: &Path, output: SendOutput) -> Result<(), Cl
 /// Prints the parts in `rejected`; returns their number.
 fn list_rejected(
     folder: &Path,
-    tell: &dyn Fn(&str),
+    note: &dyn Fn(&str),
     report: &mut Report,
 ) -> Result<usize, CliError> {
     let parts = rejected_parts(folder)?;
     report.rejected = parts.iter().map(|part| part.items.len() as u64).sum();
     for part in parts.iter().take(REJECTED_SHOWN_MAX) {
-        tell(&format!("rejected: {}", line_of(part)));
+        note(&format!("rejected: {}", line_of(part)));
     }
     if let Some(more @ 1..) = parts.len().checked_sub(REJECTED_SHOWN_MAX) {
-        tell(&format!("and {more} more"));
+        note(&format!("and {more} more"));
     }
     Ok(parts.len())
 }

@@ -26,7 +26,7 @@ const PAUSES: Pauses = Pauses {
 struct Run {
     done: Result<(), CliError>,
     report: Report,
-    told: Vec<String>,
+    notes: Vec<String>,
 }
 
 async fn run_with(server: &StandIn, input: &str, options: UploadOptions, items_max: u64) -> Run {
@@ -60,12 +60,12 @@ async fn run_until(
         },
     )
     .expect("a thread");
-    let (mut report, told) = (Report::default(), RefCell::default());
+    let (mut report, notes) = (Report::default(), RefCell::default());
     let delivery = Delivery {
         upload: Some(&upload),
         positional: options.item_key.is_none(),
         stop,
-        tell: &|text| RefCell::<Vec<String>>::borrow_mut(&told).push(text.to_owned()),
+        note: &|text| RefCell::<Vec<String>>::borrow_mut(&notes).push(text.to_owned()),
         progress: &|_| {},
         report: &mut report,
     };
@@ -73,7 +73,7 @@ async fn run_until(
     Run {
         done,
         report,
-        told: told.into_inner(),
+        notes: notes.into_inner(),
     }
 }
 
@@ -157,7 +157,7 @@ async fn items_arrive_in_order_and_byte_for_byte() {
         ..Report::default()
     };
     assert_eq!(run.report, expected);
-    assert!(run.told.is_empty(), "{:?}", run.told);
+    assert!(run.notes.is_empty(), "{:?}", run.notes);
 }
 
 #[tokio::test]
@@ -200,15 +200,15 @@ async fn passing_failures_are_tried_again_with_the_same_key_and_body() {
     );
     assert_ne!(keys[5], keys[0]);
     assert!(
-        run.told[2].contains("429 SOME_CODE: what to do next"),
+        run.notes[2].contains("429 SOME_CODE: what to do next"),
         "{}",
-        run.told[2]
+        run.notes[2]
     );
     // Two seconds of ten milliseconds each: the server's pause, not that of the command.
     assert!(
-        run.told[2].ends_with("retry 3 of 5 in 0.0 s"),
+        run.notes[2].ends_with("retry 3 of 5 in 0.0 s"),
         "{}",
-        run.told[2]
+        run.notes[2]
     );
 }
 
@@ -322,7 +322,7 @@ async fn an_item_too_large_is_left_out_and_named_and_the_rest_is_sent() {
     assert_eq!(server.received()[0].body, r#"[{"id":1},{"id":3}]"#);
     assert_eq!((run.report.items, run.report.too_large), (2, 1));
     assert_eq!(
-        run.told,
+        run.notes,
         ["line 2, column 1: omitted an item of 1048585 bytes; the limit of a request is 1048576"]
     );
 }
@@ -347,10 +347,10 @@ async fn several_batches_without_an_item_key_are_warned_of_once() {
         ..options()
     };
     let run = run_with(&server, &lines(2), positional.clone(), 2).await;
-    assert!(run.told.is_empty());
+    assert!(run.notes.is_empty());
     let run = run_with(&server, &lines(6), positional, 2).await;
-    assert_eq!((run.done, run.told.len()), (Ok(()), 1));
-    assert!(run.told[0].contains("no --item-key"));
+    assert_eq!((run.done, run.notes.len()), (Ok(()), 1));
+    assert!(run.notes[0].contains("no --item-key"));
     assert_eq!(server.received()[0].header("x-item-key"), None);
 }
 

@@ -62,13 +62,13 @@ pub(super) async fn run(args: &TryArgs) -> Result<(), CliError> {
     let tried: Value = sinks(&args.admin)?
         .call(Method::POST, &path, Some(body))
         .await?;
-    let told: TriedData = serde_json::from_value(tried.clone())
+    let data: TriedData = serde_json::from_value(tried.clone())
         .map_err(|error| CliError::failed(format!("the answer cannot be read: {error}")))?;
     print(&match args.output {
         TryOutput::Json => json_pretty(&tried)?,
-        TryOutput::Text => trial_as_text(&told, args.send),
+        TryOutput::Text => trial_as_text(&data, args.send),
     })?;
-    match told.error {
+    match data.error {
         Some(error) => Err(CliError::failed(format!(
             "the plugin rejects the items: {}",
             shown(&error)

@@ -78,7 +78,7 @@ pub(super) struct Follow<'a> {
     pub(super) view: View,
     pub(super) out: &'a mut dyn Write,
     /// Receives notes for the user.
-    pub(super) tell: &'a dyn Fn(&str),
+    pub(super) note: &'a dyn Fn(&str),
 }
 
 /// The state of the loop across connections.
@@ -137,7 +137,7 @@ impl Follow<'_> {
                 }
             };
             if !course.is_reported {
-                (self.tell)(&format!("{reason}; retrying"));
+                (self.note)(&format!("{reason}; retrying"));
                 course.is_reported = true;
             }
             course.attempts += 1;
@@ -234,7 +234,7 @@ impl Follow<'_> {
         if message.kind != Kind::Bye {
             if std::mem::take(&mut course.is_reported) {
                 let again = if course.was_connected { " again" } else { "" };
-                (self.tell)(&format!("connected{again}"));
+                (self.note)(&format!("connected{again}"));
             }
             course.was_connected = true;
             course.attempts = 0;
@@ -255,7 +255,7 @@ impl Follow<'_> {
             }
         }
         if let Some(note) = &shown.note {
-            (self.tell)(note);
+            (self.note)(note);
         }
         let id = message.id.as_deref().unwrap_or(&event.id);
         if position(id).is_ok() {

@@ -45,7 +45,7 @@ pub(super) struct FollowLog<'a> {
     pub(super) absent_max: Option<Duration>,
     pub(super) out: &'a mut dyn Write,
     /// Receives notes for the user.
-    pub(super) tell: &'a dyn Fn(&str),
+    pub(super) note: &'a dyn Fn(&str),
 }
 
 /// The log of a connector.
@@ -104,13 +104,13 @@ impl FollowLog<'_> {
             match looked {
                 Ok(()) if lost => {
                     lost = false;
-                    (self.tell)("the daemon responds again");
+                    (self.note)("the daemon responds again");
                 }
                 Ok(()) => {}
                 Err(error) if is_final(&error) => return Err(error.into()),
                 Err(error) => {
                     if !lost {
-                        (self.tell)(&format!("{error}; retrying"));
+                        (self.note)(&format!("{error}; retrying"));
                     }
                     lost = true;
                 }
@@ -121,15 +121,15 @@ impl FollowLog<'_> {
     /// The connectors, from a daemon that may not run yet.
     async fn first_answer(&self) -> Result<Vec<Connector>, CliError> {
         let patience = Patience::new(self.absent_max);
-        let mut is_told = false;
+        let mut is_noted = false;
         loop {
             let error = match connectors(self.admin).await {
                 Err(error @ CallError::NoAnswer { .. }) => error.to_string(),
                 answered => return Ok(answered?),
             };
             let pause = patience.pause(EVERY, &error)?;
-            if !std::mem::replace(&mut is_told, true) {
-                (self.tell)(&format!("{error}; retrying"));
+            if !std::mem::replace(&mut is_noted, true) {
+                (self.note)(&format!("{error}; retrying"));
             }
             tokio::time::sleep(pause).await;
         }

@@ -52,11 +52,11 @@ impl Validator<'_> {
                 }
             }
         }
-        let told = &settings.problems.stream;
+        let of_problems = &settings.problems.stream;
         for (i, key) in settings.read_keys.iter_mut().enumerate() {
             let path = format!("read_keys[{i}]");
             for (j, stream) in key.streams.iter().enumerate() {
-                if all_are_known && !streams.contains(stream) && stream != told {
+                if all_are_known && !streams.contains(stream) && stream != of_problems {
                     self.undeclared(&format!("{path}.streams[{j}]"), stream, &streams);
                 }
             }
@@ -103,7 +103,7 @@ impl Validator<'_> {
             return false;
         }
         match verify.verifier() {
-            Err(unfit) => self.problem(&format!("{path}.{}", unfit.field), unfit.message),
+            Err(invalid) => self.problem(&format!("{path}.{}", invalid.field), invalid.message),
             Ok(verifier) if verifier.signs_url() && verifier.url().is_none() && public_url.is_none() => self.problem(
                 &format!("{path}.scheme"),
                 format!(

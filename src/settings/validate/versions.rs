@@ -19,7 +19,7 @@ impl Validator<'_> {
             .collect();
         let mut first: HashMap<&str, (&str, Cow<'_, str>)> = HashMap::new();
         for (index, connector) in settings.connectors.iter().enumerate() {
-            let mut told: Vec<&str> = Vec::new();
+            let mut warned: Vec<&str> = Vec::new();
             for key in &connector.keys {
                 let stream = &*key.stream;
                 let of_stream = of_streams.get(stream).copied();
@@ -33,10 +33,10 @@ impl Validator<'_> {
                 };
                 let known = first.entry(stream);
                 let (other, before) = known.or_insert((&connector.name, field.clone()));
-                if *before == field || *other == connector.name || told.contains(&stream) {
+                if *before == field || *other == connector.name || warned.contains(&stream) {
                     continue;
                 }
-                told.push(stream);
+                warned.push(stream);
                 let message = format!(
                     "the field {} orders its updates of the stream {}, but {} orders those of the connector {}. Unless their values are comparable, use one field, or give each connector its own stream",
                     quoted(&field),

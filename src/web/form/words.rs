@@ -31,7 +31,7 @@ pub(super) fn of_fault(fault: &FieldError) -> String {
             "The key has expired: set the expiry of the new key, or choose that it never expires."
                 .to_owned()
         }
-        FieldError::Verify(unfit) => as_sentence(&unfit.message),
+        FieldError::Verify(invalid) => as_sentence(&invalid.message),
         FieldError::SameSecret => {
             "Another key of this stream has it: every key needs its own secret.".to_owned()
         }
@@ -44,7 +44,7 @@ pub(super) fn of_fault(fault: &FieldError) -> String {
 /// The field with the error. `verify` has several fields in a form.
 pub(super) fn field_of(field: &'static str, fault: &FieldError) -> &'static str {
     match fault {
-        FieldError::Verify(unfit) => unfit.field,
+        FieldError::Verify(invalid) => invalid.field,
         FieldError::SameSecret | FieldError::Candidates | FieldError::Secret(_) => "secret",
         _ => field,
     }
@@ -86,15 +86,15 @@ mod tests {
             FieldError::SameSecret,
             "Another key of this stream has it: every key needs its own secret.",
         );
-        let unfit = InvalidVerifier {
+        let invalid = InvalidVerifier {
             field: "header",
             message: "it is missing; name it".to_owned(),
         };
         assert_eq!(
-            field_of("verify", &FieldError::Verify(unfit.clone())),
+            field_of("verify", &FieldError::Verify(invalid.clone())),
             "header"
         );
-        check(FieldError::Verify(unfit), "It is missing; name it.");
+        check(FieldError::Verify(invalid), "It is missing; name it.");
         let no_stream = |meant: Option<&str>| FieldError::NoStream {
             name: "none".to_owned(),
             meant: meant.map(str::to_owned),

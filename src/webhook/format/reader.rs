@@ -43,11 +43,11 @@ impl<'n> Reader<'n> {
         let within = self.within;
         match self.get(name) {
             Some(node) => then(node).map_err(|mut error| {
-                let is_told = match within {
+                let is_named = match within {
                     "" => error.message.starts_with(name),
                     within => error.message.starts_with(within),
                 };
-                if !is_told {
+                if !is_named {
                     error.message = format!("{within}{name}: {}", error.message);
                 }
                 error

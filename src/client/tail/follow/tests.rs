@@ -44,7 +44,7 @@ impl Default for Setup<'_> {
 struct Run {
     done: Result<(), CliError>,
     out: String,
-    told: Vec<String>,
+    notes: Vec<String>,
 }
 
 /// Uses tickets of an admin API in place of a read key.
@@ -57,9 +57,9 @@ fn of_admin(admin: &StandIn) -> Setup<'_> {
 
 async fn run(server: &StandIn, setup: Setup<'_>) -> Run {
     let mut out = Vec::new();
-    let (done, told) = run_into(server, setup, &mut out).await;
+    let (done, notes) = run_into(server, setup, &mut out).await;
     let out = String::from_utf8(out).expect("text");
-    Run { done, out, told }
+    Run { done, out, notes }
 }
 
 async fn run_into(
@@ -82,7 +82,7 @@ async fn run_into(
         count: Some(setup.count),
     };
     let streams = ["orders".to_owned(), "a,b c".to_owned()];
-    let told = RefCell::new(Vec::new());
+    let notes = RefCell::new(Vec::new());
     let follow = Follow {
         service: &service.expect("an address"),
         tickets: admin.as_ref(),
@@ -93,10 +93,10 @@ async fn run_into(
         timing: setup.timing,
         view: View::new(options, &streams, || None),
         out,
-        tell: &|text| told.borrow_mut().push(text.to_owned()),
+        note: &|text| notes.borrow_mut().push(text.to_owned()),
     };
     let done = tokio::time::timeout(Duration::from_secs(30), follow.run()).await;
-    (done.expect("the run ends"), told.into_inner())
+    (done.expect("the run ends"), notes.into_inner())
 }
 
 fn event(data: &str) -> String {
@@ -146,7 +146,7 @@ async fn a_read_key_travels_in_the_header_and_messages_are_printed() {
         ])
     });
     let run_json = run(&server, Setup::default()).await;
-    assert_eq!((run_json.done, run_json.told), (Ok(()), vec![]));
+    assert_eq!((run_json.done, run_json.notes), (Ok(()), vec![]));
     assert_eq!(
         run_json.out,
         format!("{}\n{}\n", snapshot("7:1"), update(2))
@@ -199,7 +199,7 @@ async fn a_broken_connection_is_resumed_after_the_last_message() {
         format!("{}\n{}\n{}\n", snapshot("7:1"), update(2), update(6))
     );
     // One note at the start of an outage, and one at its end.
-    assert_eq!(run.told, [ENDED, AGAIN, ENDED, AGAIN]);
+    assert_eq!(run.notes, [ENDED, AGAIN, ENDED, AGAIN]);
     let since: Vec<_> = targets(&server)
         .iter()
         .map(|target| target.split("&since=").nth(1).map(str::to_owned))
@@ -277,7 +277,7 @@ async fn without_a_read_key_each_connection_gets_a_ticket() {
     });
     let run = run(&server, of_admin(&admin)).await;
     assert_eq!(
-        (run.done, run.told),
+        (run.done, run.notes),
         (
             Ok(()),
             vec![
@@ -316,9 +316,9 @@ async fn a_silent_connection_is_given_up() {
     .await;
     assert_eq!(run.done, Ok(()));
     assert!(
-        run.told[0].ends_with("no data for 0 s; retrying"),
+        run.notes[0].ends_with("no data for 0 s; retrying"),
         "{:?}",
-        run.told
+        run.notes
     );
     assert!(targets(&server)[1].contains("&since=7:3"));
 }
@@ -338,7 +338,7 @@ async fn a_farewell_is_an_outage_and_no_connection() {
     let run = run(&server, table).await;
     assert_eq!(run.done, Ok(()));
     assert_eq!(
-        run.told,
+        run.notes,
         ["the server closes the connection; retrying", AGAIN]
     );
     assert_eq!(server.received().len(), 3);

@@ -76,7 +76,7 @@ async fn what_may_pass_is_tried_again_and_said_once() {
     let run = run(&server, Setup::default()).await;
     assert_eq!(run.done, Ok(()));
     assert_eq!(
-        run.told,
+        run.notes,
         [
             "503 SOME_CODE: what to do next (request 0192); retrying",
             "connected"
